@@ -1,0 +1,349 @@
+//! A rule that a provider sets, and that cannot be built wrong.
+//!
+//! A [`Limit`] is configuration: how much, over how long, counted how. Its live state is a
+//! [`Meter`](crate::Meter). Keeping the two apart lets a running meter be given another limit.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::Rate;
+use crate::time::span_nanos;
+
+/// The weight of one request, in whatever unit its limit counts: calls, points, tokens.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Cost(u64);
+
+impl Cost {
+    /// Costs nothing and always passes.
+    pub const ZERO: Self = Self(0);
+    /// An ordinary request.
+    pub const ONE: Self = Self(1);
+
+    /// A request of this weight.
+    pub const fn new(units: u64) -> Self {
+        Self(units)
+    }
+
+    /// The weight in units.
+    pub const fn units(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+/// How the quantity of a limit returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Each unit returns one window after it was taken. Never more than the limit in **any** window;
+    /// choose it when the provider's own windows are unknown.
+    Sliding,
+    /// All units return together when a window that began with the first use ends.
+    Fixed,
+    /// All units return together at whole multiples of the window in UTC (every full minute, say).
+    Aligned,
+    /// Units return one by one, evenly; up to `burst` of them can be saved.
+    Bucket {
+        /// The most that can be saved up, at least 1.
+        burst: u64,
+    },
+}
+
+/// Which moment of a request counts against a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Accounting {
+    /// The moment of sending: simple, and wrong by the network's jitter.
+    Send,
+    /// All the time in flight, and one window from the response: never over the limit at the
+    /// server, whatever the network does.
+    Safe,
+    /// All the time in flight, and one window from the latest moment at which it can have arrived
+    /// given the lowest round trip seen: the promise of `Safe` while the path's base latency is
+    /// stable, at almost full speed.
+    #[default]
+    Tight,
+}
+
+/// Whether an allowed request is also asked to keep a distance from the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pacing {
+    /// Send as soon as it is allowed.
+    #[default]
+    Off,
+    /// Spread what is left over the time left, waiting at most this long for it.
+    Soft {
+        /// The longest wait that pacing may add.
+        max_delay: Duration,
+    },
+}
+
+impl Pacing {
+    /// Soft pacing with the usual cap of half a second.
+    pub const SOFT: Self = Self::Soft {
+        max_delay: Duration::from_millis(500),
+    };
+}
+
+/// A share between 0 and 1, in parts per million.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Share(u32);
+
+impl Share {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// All of it.
+    pub const ALL: Self = Self(1_000_000);
+
+    /// `percent` hundredths; more than 100 is 100.
+    pub const fn percent(percent: u32) -> Self {
+        Self::parts_per_million(percent.saturating_mul(10_000))
+    }
+
+    /// `parts` in a million; more than a million is a million.
+    pub const fn parts_per_million(parts: u32) -> Self {
+        if parts > 1_000_000 {
+            Self::ALL
+        } else {
+            Self(parts)
+        }
+    }
+
+    /// The share as parts per million.
+    pub const fn as_parts_per_million(self) -> u32 {
+        self.0
+    }
+
+    /// True if `part` of `whole` is less than this share. Nothing of nothing is less than any.
+    pub fn is_above(self, part: u64, whole: u64) -> bool {
+        u128::from(part) * 1_000_000 < u128::from(whole) * u128::from(self.0)
+            || (whole == 0 && self.0 > 0)
+    }
+}
+
+/// A validated rule: a quantity per window, how it returns and how it is counted.
+///
+/// ```
+/// use outflow_core::{Accounting, Limit};
+///
+/// let limit = Limit::sliding("100/min".parse()?).counted(Accounting::Safe);
+/// assert_eq!(limit.capacity(), 100);
+/// # Ok::<(), outflow_core::InvalidRate>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    rate: Rate,
+    kind: Kind,
+    accounting: Accounting,
+    guard: Duration,
+    pacing: Pacing,
+    warn_below: Option<Share>,
+}
+
+impl Limit {
+    /// An exact sliding window. When in doubt, this one: whatever windows the server uses, it stays
+    /// within them.
+    pub const fn sliding(rate: Rate) -> Self {
+        Self::of(rate, Kind::Sliding)
+    }
+
+    /// A window that begins with its first use.
+    pub const fn fixed(rate: Rate) -> Self {
+        Self::of(rate, Kind::Fixed)
+    }
+
+    /// A window that begins at whole multiples of its length in UTC, as with APIs that reset at
+    /// `:00`.
+    ///
+    /// # Errors
+    /// If a day is not a whole number of windows: such a window has no agreed beginning.
+    pub const fn aligned(rate: Rate) -> Result<Self, InvalidLimit> {
+        if !DAY_NANOS.is_multiple_of(rate.per_nanos()) {
+            return Err(InvalidLimit::Unalignable);
+        }
+        Ok(Self::of(rate, Kind::Aligned))
+    }
+
+    /// A token bucket that refills at `rate` and saves up to `burst`. In one window it lets through
+    /// up to `burst` plus the rate; put a sliding limit beside it where that is too much.
+    ///
+    /// # Errors
+    /// If `burst` is zero: nothing could ever pass.
+    pub const fn bucket(rate: Rate, burst: u64) -> Result<Self, InvalidLimit> {
+        if burst == 0 {
+            return Err(InvalidLimit::NoBurst);
+        }
+        Ok(Self::of(rate, Kind::Bucket { burst }))
+    }
+
+    /// The same limit, counted at another moment of the request.
+    #[must_use]
+    pub const fn counted(mut self, accounting: Accounting) -> Self {
+        self.accounting = accounting;
+        self
+    }
+
+    /// The same limit with another margin for [`Accounting::Tight`]. Choose about the jitter of the
+    /// machine's own timers; 2 ms by default.
+    #[must_use]
+    pub const fn guarded(mut self, guard: Duration) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// The same limit, paced.
+    #[must_use]
+    pub const fn paced(mut self, pacing: Pacing) -> Self {
+        self.pacing = pacing;
+        self
+    }
+
+    /// The same limit, telling once when less than this share remains.
+    #[must_use]
+    pub const fn warning_below(mut self, share: Share) -> Self {
+        self.warn_below = Some(share);
+        self
+    }
+
+    /// The same rule at another rate, as health or evidence demand. A bucket's burst shrinks with
+    /// its rate and never below 1.
+    #[must_use]
+    pub fn at(mut self, rate: Rate) -> Self {
+        if let Kind::Bucket { burst } = &mut self.kind {
+            *burst = burst_at(*burst, self.rate, rate);
+        }
+        self.rate = rate;
+        self
+    }
+
+    /// The quantity and its window.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// How the quantity returns.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Which moment of a request counts.
+    pub const fn accounting(&self) -> Accounting {
+        self.accounting
+    }
+
+    /// The margin added by [`Accounting::Tight`].
+    pub const fn guard(&self) -> Duration {
+        self.guard
+    }
+
+    /// Whether allowed requests are spread out.
+    pub const fn pacing(&self) -> Pacing {
+        self.pacing
+    }
+
+    /// The share below which a warning is due.
+    pub const fn warn_below(&self) -> Option<Share> {
+        self.warn_below
+    }
+
+    /// The most that can be taken at one instant. A request that costs more can never pass.
+    pub const fn capacity(&self) -> u64 {
+        match self.kind {
+            Kind::Bucket { burst } => burst,
+            Kind::Sliding | Kind::Fixed | Kind::Aligned => self.rate.quantity(),
+        }
+    }
+
+    const fn of(rate: Rate, kind: Kind) -> Self {
+        Self {
+            rate,
+            kind,
+            accounting: Accounting::Tight,
+            guard: DEFAULT_GUARD,
+            pacing: Pacing::Off,
+            warn_below: None,
+        }
+    }
+}
+
+fn burst_at(burst: u64, from: Rate, to: Rate) -> u64 {
+    if to.cmp_speed(from).is_ge() {
+        return burst;
+    }
+    let slower = u128::from(to.quantity()) * u128::from(from.per_nanos());
+    let faster = u128::from(from.quantity()) * u128::from(to.per_nanos());
+    // `slower / faster` is the ratio below one; dividing first by what overflows keeps 128 bits enough.
+    let scaled = match u128::from(burst).checked_mul(slower) {
+        Some(product) => product / faster,
+        None => u128::from(burst) / (faster / slower.max(1)).max(1),
+    };
+    u64::try_from(scaled).unwrap_or(u64::MAX).clamp(1, burst)
+}
+
+/// About the jitter of an ordinary machine's timers.
+const DEFAULT_GUARD: Duration = Duration::from_millis(2);
+
+const DAY_NANOS: u64 = span_nanos(Duration::from_hours(24));
+
+/// Why a limit cannot be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidLimit {
+    /// A bucket that holds nothing.
+    NoBurst,
+    /// A window of which a day holds no whole number.
+    Unalignable,
+}
+
+impl fmt::Display for InvalidLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoBurst => "a bucket of 0 would refuse every call: use a burst of at least 1",
+            Self::Unalignable => {
+                "an aligned window must divide a day evenly: use 1s, 1min, 1h, 1d or the like"
+            }
+        })
+    }
+}
+
+impl core::error::Error for InvalidLimit {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(text: &str) -> Rate {
+        text.parse().expect("valid")
+    }
+
+    #[test]
+    fn impossible_limits_cannot_be_built() {
+        assert_eq!(Limit::bucket(rate("10/s"), 0), Err(InvalidLimit::NoBurst));
+        assert_eq!(
+            Limit::aligned(rate("10/7s")),
+            Err(InvalidLimit::Unalignable)
+        );
+        for even in ["10/s", "10/min", "10/h", "10/d", "10/15min", "10/100ms"] {
+            assert!(Limit::aligned(rate(even)).is_ok(), "{even}");
+        }
+    }
+
+    #[test]
+    fn a_slower_bucket_saves_less_and_never_nothing() {
+        let bucket = Limit::bucket(rate("40/s"), 40).expect("valid");
+        assert_eq!(bucket.at(rate("20/s")).capacity(), 20);
+        assert_eq!(bucket.at(rate("1/h")).capacity(), 1);
+        assert_eq!(bucket.at(rate("80/s")).capacity(), 40);
+    }
+
+    #[test]
+    fn a_share_compares_without_rounding() {
+        let fifth = Share::percent(20);
+        assert!(fifth.is_above(19, 100));
+        assert!(!fifth.is_above(20, 100));
+        assert!(Share::ALL.is_above(u64::MAX - 1, u64::MAX));
+        assert!(!Share::ALL.is_above(u64::MAX, u64::MAX));
+    }
+}

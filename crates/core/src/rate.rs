@@ -1,0 +1,384 @@
+//! A quantity per span of time, such as `10/s` or `1 per 2s`.
+//!
+//! Kept as the two whole numbers that were written, never as a fraction: `100/min` and `5/3s` stay
+//! exact, and rates are compared by cross-multiplication. It says nothing about how the quantity is
+//! metered; that is a [`Limit`](crate::Limit).
+
+use core::cmp::Ordering;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+/// A positive quantity per positive span.
+///
+/// ```
+/// use outflow_core::Rate;
+///
+/// let rate: Rate = "100/min".parse()?;
+/// assert_eq!(rate.quantity(), 100);
+/// assert_eq!(rate.to_string(), "100/min");
+/// assert!(rate.cmp_speed(Rate::per_second(2)?).is_lt());
+/// assert_eq!("1 per 2s".parse::<Rate>()?, Rate::new(1, core::time::Duration::from_secs(2))?);
+/// # Ok::<(), outflow_core::InvalidRate>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    quantity: u64,
+    per_nanos: u64,
+}
+
+impl Rate {
+    /// `quantity` per `per`.
+    ///
+    /// # Errors
+    /// If either is zero, or the span is longer than the timeline (584 years).
+    pub fn new(quantity: u64, per: Duration) -> Result<Self, InvalidRate> {
+        if quantity == 0 {
+            return Err(InvalidRate::NoQuantity);
+        }
+        match u64::try_from(per.as_nanos()) {
+            Ok(0) => Err(InvalidRate::NoSpan),
+            Ok(per_nanos) => Ok(Self {
+                quantity,
+                per_nanos,
+            }),
+            Err(_) => Err(InvalidRate::SpanTooLong),
+        }
+    }
+
+    /// `quantity` per second.
+    ///
+    /// # Errors
+    /// If the quantity is zero.
+    pub fn per_second(quantity: u64) -> Result<Self, InvalidRate> {
+        Self::new(quantity, Duration::from_secs(1))
+    }
+
+    /// How much, at least 1.
+    pub const fn quantity(self) -> u64 {
+        self.quantity
+    }
+
+    /// Per how long, at least 1 ns.
+    pub const fn per(self) -> Duration {
+        Duration::from_nanos(self.per_nanos)
+    }
+
+    pub(crate) const fn per_nanos(self) -> u64 {
+        self.per_nanos
+    }
+
+    /// The rate multiplied by `parts` in a million, rounded down. The span is kept while a whole
+    /// quantity is left in it and stretched to one unit otherwise, so that no rate becomes zero.
+    ///
+    /// ```
+    /// use outflow_core::Rate;
+    ///
+    /// let half = 500_000;
+    /// assert_eq!(Rate::per_second(35)?.scaled(half).to_string(), "17/s");
+    /// assert_eq!(Rate::per_second(1)?.scaled(half).to_string(), "1/2s");
+    /// # Ok::<(), outflow_core::InvalidRate>(())
+    /// ```
+    #[must_use]
+    pub fn scaled(self, parts_per_million: u64) -> Self {
+        let wanted = u128::from(self.quantity) * u128::from(parts_per_million.max(1));
+        if wanted >= MILLION {
+            let quantity = u64::try_from(wanted / MILLION).unwrap_or(u64::MAX);
+            return Self { quantity, ..self };
+        }
+        let stretched = (u128::from(self.per_nanos) * MILLION).div_ceil(wanted);
+        Self {
+            quantity: 1,
+            per_nanos: u64::try_from(stretched).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// This rate brought down to `ceiling` if it is above it, metered over the same span where that
+    /// leaves a whole quantity and over the time of one unit otherwise.
+    #[must_use]
+    pub fn at_most(self, ceiling: Self) -> Self {
+        if self.cmp_speed(ceiling).is_le() {
+            return self;
+        }
+        let fits = u128::from(ceiling.quantity) * u128::from(self.per_nanos)
+            / u128::from(ceiling.per_nanos);
+        match u64::try_from(fits) {
+            Ok(0) => Self {
+                quantity: 1,
+                per_nanos: ceiling.per_nanos.div_ceil(ceiling.quantity),
+            },
+            Ok(quantity) => Self { quantity, ..self },
+            Err(_) => self,
+        }
+    }
+
+    /// Compares by speed: `60/min` is as fast as `1/s`, though it is another rate. Rates have no
+    /// `Ord` for that reason.
+    pub fn cmp_speed(self, other: Self) -> Ordering {
+        let ours = u128::from(self.quantity) * u128::from(other.per_nanos);
+        let theirs = u128::from(other.quantity) * u128::from(self.per_nanos);
+        ours.cmp(&theirs)
+    }
+
+    /// Units per second, for people and metrics; decisions never use it.
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_precision_loss,
+        reason = "shown, never compared: 52 bits are plenty"
+    )]
+    pub fn as_per_second(self) -> f64 {
+        self.quantity as f64 * 1e9 / self.per_nanos as f64
+    }
+}
+
+const MILLION: u128 = 1_000_000;
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, unit) = UNITS
+            .iter()
+            .rev()
+            .find(|unit| self.per_nanos.is_multiple_of(unit.nanos))
+            .map_or((self.per_nanos, "ns"), |unit| {
+                (self.per_nanos / unit.nanos, unit.name)
+            });
+        match count {
+            1 => write!(f, "{}/{unit}", self.quantity),
+            _ => write!(f, "{}/{count}{unit}", self.quantity),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = InvalidRate;
+
+    /// Reads `10/s`, `100/min`, `5000/1h`, `1 per 2s`, `1_000 / day`.
+    fn from_str(text: &str) -> Result<Self, InvalidRate> {
+        let (quantity, span) = text
+            .split_once('/')
+            .or_else(|| text.split_once(" per "))
+            .ok_or(InvalidRate::NoSeparator)?;
+        Self::new(whole_number(quantity.trim())?, span_from(span.trim())?)
+    }
+}
+
+/// Reads `2s`, `min`, `1h`: a unit, with how many of it in front if not one.
+fn span_from(text: &str) -> Result<Duration, InvalidRate> {
+    let digits = text
+        .bytes()
+        .take_while(|b| b.is_ascii_digit() || *b == b'_')
+        .count();
+    let (count, unit) = text.split_at(digits);
+    let count = if count.is_empty() {
+        1
+    } else {
+        whole_number(count)?
+    };
+    let unit = unit.trim();
+    let nanos = UNITS
+        .iter()
+        .find(|known| known.name == unit || known.aliases.contains(&unit))
+        .ok_or(InvalidRate::UnknownUnit)?
+        .nanos;
+    count
+        .checked_mul(nanos)
+        .map(Duration::from_nanos)
+        .ok_or(InvalidRate::SpanTooLong)
+}
+
+fn whole_number(text: &str) -> Result<u64, InvalidRate> {
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(InvalidRate::NotAWholeNumber);
+    }
+    text.bytes()
+        .filter(|b| *b != b'_')
+        .try_fold(0_u64, |total, byte| {
+            let digit = byte
+                .checked_sub(b'0')
+                .filter(|d| *d < 10)
+                .ok_or(InvalidRate::NotAWholeNumber)?;
+            total
+                .checked_mul(10)
+                .and_then(|tens| tens.checked_add(u64::from(digit)))
+                .ok_or(InvalidRate::QuantityTooLarge)
+        })
+}
+
+struct Unit {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    nanos: u64,
+}
+
+/// From the finest to the coarsest, which is the order in which a span is shown.
+const UNITS: [Unit; 7] = [
+    Unit {
+        name: "ns",
+        aliases: &[],
+        nanos: 1,
+    },
+    Unit {
+        name: "us",
+        aliases: &["µs"],
+        nanos: 1_000,
+    },
+    Unit {
+        name: "ms",
+        aliases: &[],
+        nanos: 1_000_000,
+    },
+    Unit {
+        name: "s",
+        aliases: &["sec", "second", "seconds"],
+        nanos: 1_000_000_000,
+    },
+    Unit {
+        name: "min",
+        aliases: &["m", "minute", "minutes"],
+        nanos: 60_000_000_000,
+    },
+    Unit {
+        name: "h",
+        aliases: &["hr", "hour", "hours"],
+        nanos: 3_600_000_000_000,
+    },
+    Unit {
+        name: "d",
+        aliases: &["day", "days"],
+        nanos: 86_400_000_000_000,
+    },
+];
+
+/// Why a rate cannot be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidRate {
+    /// Nothing stands between the quantity and its span.
+    NoSeparator,
+    /// The quantity is zero.
+    NoQuantity,
+    /// The span is zero.
+    NoSpan,
+    /// A number has a sign, a fraction or letters.
+    NotAWholeNumber,
+    /// The quantity has more than 64 bits.
+    QuantityTooLarge,
+    /// The span is longer than 584 years.
+    SpanTooLong,
+    /// The unit of time is none that we know.
+    UnknownUnit,
+}
+
+impl fmt::Display for InvalidRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSeparator => "a rate is a quantity per time: write it like \"10/s\" or \"1 per 2s\"",
+            Self::NoQuantity => "a rate of 0 would refuse every call: use at least 1, over a longer span if need be",
+            Self::NoSpan => "a rate per no time has no meaning: use a span of at least 1ns",
+            Self::NotAWholeNumber => "quantities are whole numbers without sign or fraction: write \"1 per 2s\" for half a call per second",
+            Self::QuantityTooLarge => "the number does not fit 64 bits: use a smaller one",
+            Self::SpanTooLong => "the span is longer than 584 years: use a shorter one",
+            Self::UnknownUnit => "the unit of time is unknown: use ns, us, ms, s, min, h or d",
+        })
+    }
+}
+
+impl core::error::Error for InvalidRate {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn the_written_forms_are_read() {
+        let cases = [
+            ("10/s", 10, 1_000_000_000),
+            ("100/min", 100, 60_000_000_000),
+            ("5000/1h", 5_000, 3_600_000_000_000),
+            ("1 per 2s", 1, 2_000_000_000),
+            (" 1_000 / day ", 1_000, 86_400_000_000_000),
+            ("3 per 250ms", 3, 250_000_000),
+            ("40/10 seconds", 40, 10_000_000_000),
+        ];
+        for (text, quantity, nanos) in cases {
+            let rate: Rate = text.parse().expect(text);
+            assert_eq!(
+                (rate.quantity(), rate.per_nanos()),
+                (quantity, nanos),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mistake_says_what_is_wrong() {
+        let cases = [
+            ("", InvalidRate::NoSeparator),
+            ("10", InvalidRate::NoSeparator),
+            ("10 s", InvalidRate::NoSeparator),
+            ("0/s", InvalidRate::NoQuantity),
+            ("10/0s", InvalidRate::NoSpan),
+            ("-1/s", InvalidRate::NotAWholeNumber),
+            ("+1/s", InvalidRate::NotAWholeNumber),
+            ("0.5/s", InvalidRate::NotAWholeNumber),
+            ("_/s", InvalidRate::NotAWholeNumber),
+            ("/s", InvalidRate::NotAWholeNumber),
+            ("1e3/s", InvalidRate::NotAWholeNumber),
+            ("NaN/s", InvalidRate::NotAWholeNumber),
+            ("18446744073709551616/s", InvalidRate::QuantityTooLarge),
+            ("1/18446744073709551615d", InvalidRate::SpanTooLong),
+            ("10/", InvalidRate::UnknownUnit),
+            ("10/fortnight", InvalidRate::UnknownUnit),
+            ("10/-1s", InvalidRate::UnknownUnit),
+        ];
+        for (text, mistake) in cases {
+            assert_eq!(text.parse::<Rate>(), Err(mistake), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        for text in [
+            "10/s",
+            "100/min",
+            "5000/h",
+            "1/2s",
+            "7/250ms",
+            "1/ns",
+            "9/36h",
+            "18446744073709551615/d",
+        ] {
+            assert_eq!(text.parse::<Rate>().expect(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn speed_is_compared_exactly() {
+        let rate = |text: &str| text.parse::<Rate>().expect("valid");
+        assert!(rate("100/min").cmp_speed(rate("2/s")).is_lt());
+        assert!(rate("60/min").cmp_speed(rate("1/s")).is_eq());
+        let (most, less) = (
+            rate("18446744073709551615/s"),
+            rate("18446744073709551614/s"),
+        );
+        assert!(most.cmp_speed(less).is_gt());
+    }
+
+    // 10 per 100 ms is 100/s: three a second is 0.3 of a unit in that window, so it is stretched.
+    #[test]
+    fn a_ceiling_keeps_the_span_while_it_can() {
+        let three = Rate::per_second(3).expect("valid");
+        let at_most = |text: &str| {
+            text.parse::<Rate>()
+                .expect("valid")
+                .at_most(three)
+                .to_string()
+        };
+        assert_eq!(at_most("35/s"), "3/s");
+        assert_eq!(at_most("2/s"), "2/s");
+        assert_eq!(at_most("100/min"), "100/min");
+        assert_eq!(at_most("600/min"), "180/min");
+        assert_eq!(at_most("10/100ms"), "1/333333334ns");
+    }
+}

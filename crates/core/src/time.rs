@@ -1,0 +1,221 @@
+//! Points in time.
+//!
+//! Every decision in this crate is a function of the time it is handed: nothing here reads a clock,
+//! so a test can be at any instant it likes and a year passes in a loop. [`Nanos`] is a point on
+//! one monotonic timeline whose origin means nothing; [`WallTime`] is a point in civil time, needed
+//! only where a server speaks of dates. Spans are [`Duration`]s. Arithmetic saturates or says that
+//! it cannot: no time of 64 bits makes it overflow.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// A point on a monotonic timeline, in whole nanoseconds since an origin of the clock's choosing.
+///
+/// ```
+/// use core::time::Duration;
+/// use outflow_core::Nanos;
+///
+/// let start = Nanos::from_secs(5);
+/// let later = start.saturating_add(Duration::from_millis(250));
+/// assert_eq!(later.since(start), Duration::from_millis(250));
+/// assert_eq!(start.since(later), Duration::ZERO, "time never runs backwards");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Nanos(u64);
+
+impl Nanos {
+    /// The origin of the timeline.
+    pub const ZERO: Self = Self(0);
+    /// The last point that can be told, 584 years after the origin.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// A point so many nanoseconds after the origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// A point so many milliseconds after the origin; saturates at [`Nanos::MAX`].
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// A point so many seconds after the origin; saturates at [`Nanos::MAX`].
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(NANOS_PER_SEC))
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The span since `earlier`, zero if `earlier` is in fact later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The point `span` later, or the end of the timeline.
+    #[must_use]
+    pub const fn saturating_add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span_nanos(span)))
+    }
+
+    /// The point `span` later, or `None` beyond the end of the timeline.
+    pub const fn checked_add(self, span: Duration) -> Option<Self> {
+        match self.0.checked_add(span_nanos(span)) {
+            Some(nanos) => Some(Self(nanos)),
+            None => None,
+        }
+    }
+
+    /// The point `span` earlier, or the origin.
+    #[must_use]
+    pub const fn saturating_sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span_nanos(span)))
+    }
+}
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Duration::from_nanos(self.0))
+    }
+}
+
+/// A point in civil time (UTC): the span since the Unix epoch. Nothing before 1970 can be told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct WallTime(Duration);
+
+impl WallTime {
+    /// 1970-01-01T00:00:00Z.
+    pub const EPOCH: Self = Self(Duration::ZERO);
+
+    /// The point so long after the Unix epoch.
+    pub const fn since_epoch(span: Duration) -> Self {
+        Self(span)
+    }
+
+    /// The point so many whole seconds after the Unix epoch.
+    pub const fn from_unix_secs(secs: u64) -> Self {
+        Self(Duration::from_secs(secs))
+    }
+
+    /// The span since the Unix epoch.
+    pub const fn as_duration(self) -> Duration {
+        self.0
+    }
+
+    /// The span since `earlier`, zero if `earlier` is in fact later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The point `span` later, or the last one that can be told.
+    #[must_use]
+    pub const fn saturating_add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span))
+    }
+}
+
+/// Where the time comes from. Programs hand in a clock once; this crate only ever sees its answers.
+pub trait Clock {
+    /// The monotonic time.
+    fn now(&self) -> Nanos;
+    /// The civil time.
+    fn wall(&self) -> WallTime;
+}
+
+/// A clock that stands still until it is told to move.
+///
+/// ```
+/// use core::time::Duration;
+/// use outflow_core::{Clock, ManualClock, Nanos, WallTime};
+///
+/// let clock = ManualClock::new(Nanos::ZERO, WallTime::from_unix_secs(1_700_000_000));
+/// clock.advance(Duration::from_secs(2));
+/// assert_eq!(clock.now(), Nanos::from_secs(2));
+/// assert_eq!(clock.wall(), WallTime::from_unix_secs(1_700_000_002));
+/// ```
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    now: AtomicU64,
+    wall: AtomicU64,
+}
+
+impl ManualClock {
+    /// A clock that shows these two times. Civil time is kept in nanoseconds, up to the year 2554.
+    pub const fn new(now: Nanos, wall: WallTime) -> Self {
+        Self {
+            now: AtomicU64::new(now.0),
+            wall: AtomicU64::new(span_nanos(wall.0)),
+        }
+    }
+
+    /// Moves both times forward.
+    pub fn advance(&self, by: Duration) {
+        self.now
+            .store(self.now().saturating_add(by).0, Ordering::Release);
+        self.set_wall(self.wall().saturating_add(by));
+    }
+
+    /// Sets the monotonic time, backwards too: what a broken clock does to us.
+    pub fn set_now(&self, now: Nanos) {
+        self.now.store(now.0, Ordering::Release);
+    }
+
+    /// Steps the civil time alone, as an operator or NTP does.
+    pub fn set_wall(&self, wall: WallTime) {
+        self.wall.store(span_nanos(wall.0), Ordering::Release);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Nanos {
+        Nanos(self.now.load(Ordering::Acquire))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(Duration::from_nanos(self.wall.load(Ordering::Acquire)))
+    }
+}
+
+/// A span in nanoseconds, saturated: 584 years is for ever.
+pub(crate) const fn span_nanos(span: Duration) -> u64 {
+    span.as_secs()
+        .saturating_mul(NANOS_PER_SEC)
+        .saturating_add(subsec(span))
+}
+
+#[expect(
+    clippy::as_conversions,
+    reason = "u32 to u64 in a const fn, where `From` cannot be called"
+)]
+const fn subsec(span: Duration) -> u64 {
+    span.subsec_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        assert_eq!(Nanos::MAX.saturating_add(Duration::MAX), Nanos::MAX);
+        assert_eq!(Nanos::ZERO.saturating_sub(Duration::MAX), Nanos::ZERO);
+        assert_eq!(Nanos::MAX.checked_add(Duration::from_nanos(1)), None);
+        assert_eq!(Nanos::from_secs(u64::MAX), Nanos::MAX);
+        assert_eq!(span_nanos(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn civil_time_can_step_while_monotonic_time_stands() {
+        let clock = ManualClock::new(Nanos::from_secs(9), WallTime::from_unix_secs(100));
+        clock.set_wall(WallTime::from_unix_secs(40));
+        assert_eq!(
+            (clock.now(), clock.wall()),
+            (Nanos::from_secs(9), WallTime::from_unix_secs(40))
+        );
+    }
+}
