@@ -12,11 +12,13 @@ extern crate alloc;
 extern crate std;
 
 mod decision;
+mod fair;
 mod limit;
 mod rate;
 mod time;
 
 pub use decision::Decision;
+pub use fair::{FairOrder, InvalidWeight, Priority, Standing, Tag, Tenant, Weight};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use rate::{InvalidRate, Rate};
 pub use time::{Clock, ManualClock, Nanos, WallTime};
