@@ -183,16 +183,15 @@ impl FairOrder {
 
     /// Takes a charge back because the job was not served after all: the tenant stands where it
     /// would stand without it.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the tag is used up: a charge is given back once"
+    )]
     pub fn refund(&mut self, tag: Tag) {
-        let Tag {
-            tenant,
-            cost,
-            entry,
-        } = tag;
-        if let Some(seat) = self.seat_mut(tenant) {
-            seat.place.retreat(seat.claim.stretch(cost));
-            seat.entry = seat.entry.min(entry);
-            self.reorder(tenant);
+        if let Some(seat) = self.seat_mut(tag.tenant) {
+            seat.place.retreat(seat.claim.stretch(tag.cost));
+            seat.entry = seat.entry.min(tag.entry);
+            self.reorder(tag.tenant);
         }
     }
 
