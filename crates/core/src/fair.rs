@@ -16,6 +16,7 @@
 mod claim;
 mod heap;
 mod tenant;
+mod turn;
 
 use alloc::vec::Vec;
 
@@ -23,6 +24,7 @@ use crate::{Cost, Nanos};
 use claim::{Claim, Point};
 use heap::{SlotHeap, index};
 pub use tenant::{InvalidWeight, Priority, Tenant, Weight};
+use turn::Turn;
 
 /// The order in which tenants are served.
 ///
@@ -163,7 +165,7 @@ impl FairOrder {
     /// None if the tenant has left.
     pub fn charge(&mut self, tenant: Tenant, cost: Cost) -> Option<Tag> {
         if let Some((first, _)) = self.ready.first() {
-            self.clock = self.clock.max(first.point);
+            self.clock = self.clock.max(first.point());
         }
         self.entries += 1;
         let entry = self.entries;
@@ -411,19 +413,9 @@ impl Seat {
         }
     }
 
-    const fn turn(&self) -> Turn {
-        Turn {
-            point: self.place.whole.saturating_sub(self.lead),
-            entry: self.entry,
-        }
+    fn turn(&self) -> Turn {
+        Turn::new(self.place.whole.saturating_sub(self.lead), self.entry)
     }
-}
-
-/// What the order is sorted by.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Turn {
-    point: u128,
-    entry: u64,
 }
 
 #[cfg(test)]

@@ -30,8 +30,8 @@ impl Claim {
         let units = u128::from(cost) * UNIT;
         Stretch {
             whole: units / claim,
-            parts: units % claim,
-            claim,
+            parts: u64::try_from(units % claim).unwrap_or(0),
+            claim: self.0,
         }
     }
 }
@@ -40,15 +40,15 @@ impl Claim {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stretch {
     pub(super) whole: u128,
-    parts: u128,
-    claim: u128,
+    parts: u64,
+    claim: u64,
 }
 
 /// A point in virtual time. Orders by whole units; the parts only wait to become one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Point {
     pub(super) whole: u128,
-    parts: u128,
+    parts: u64,
 }
 
 impl Point {
