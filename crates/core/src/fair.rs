@@ -53,7 +53,8 @@ pub struct FairOrder {
     slots: Vec<Slot>,
     free: Vec<u32>,
     ready: SlotHeap<Turn>,
-    parked: SlotHeap<Nanos>,
+    /// By the instant of return; of those that return together, who came to its place earlier.
+    parked: SlotHeap<(Nanos, u64)>,
     /// The virtual time: the place of the tenant served last.
     clock: u128,
     /// The furthest place that anyone has reached.
@@ -144,7 +145,7 @@ impl FairOrder {
     /// The tenant whose turn it is, of those that have work and are neither paused nor parked
     /// beyond `now`. It stays first until it is charged, parked or put aside.
     pub fn next(&mut self, now: Nanos) -> Option<Tenant> {
-        while let Some((until, slot)) = self.parked.first()
+        while let Some(((until, _), slot)) = self.parked.first()
             && until <= now
         {
             self.unpark(self.holder(slot)?);
@@ -156,7 +157,7 @@ impl FairOrder {
     /// When the next parked tenant returns: the instant to ask [`next`](Self::next) again if it
     /// said that nobody can be served.
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        self.parked.first().map(|(until, _)| until)
+        self.parked.first().map(|((until, _), _)| until)
     }
 
     /// Counts a service of `cost` to the tenant, and answers what undoes it. A turn is never free:
@@ -290,7 +291,8 @@ impl FairOrder {
             }
             Some(Standing::Parked(until)) => {
                 self.ready.remove(slot);
-                self.parked.set(slot, until);
+                let entry = self.seat(tenant).map_or(0, |seat| seat.entry);
+                self.parked.set(slot, (until, entry));
             }
             Some(Standing::Resting | Standing::Paused) | None => {
                 self.ready.remove(slot);
@@ -317,11 +319,12 @@ impl FairOrder {
         }
     }
 
-    /// Follows a change of a tenant's place, if it is in the order at all.
+    /// Follows a change of a tenant's place, wherever it waits.
     fn reorder(&mut self, tenant: Tenant) {
-        if self.ready.contains(tenant.slot)
-            && let Some(turn) = self.seat(tenant).map(Seat::turn)
-        {
+        if !self.ready.contains(tenant.slot) {
+            return self.arrange(tenant);
+        }
+        if let Some(turn) = self.seat(tenant).map(Seat::turn) {
             self.ready.set(tenant.slot, turn);
         }
     }
