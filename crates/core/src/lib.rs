@@ -11,14 +11,27 @@ extern crate alloc;
 #[cfg(any(test, loom))]
 extern crate std;
 
+mod alert;
+mod congestion;
 mod decision;
 mod fair;
 mod limit;
 mod rate;
 mod time;
+mod trend;
+mod usage;
 
+pub use alert::{
+    Alert, AlertChange, CongestionAlert, CongestionWatch, InvalidAlert, Severity, Sight, UsageAlert,
+};
+pub use congestion::{
+    Congestion, CongestionLevel, CongestionRule, CongestionStats, InvalidCongestion, Snapshot,
+    StatsWindow, StillWaiting, Throttles, estimate_completion, rate_limit_speed,
+};
 pub use decision::Decision;
 pub use fair::{FairOrder, InvalidWeight, Priority, Standing, Tag, Tenant, Weight};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use rate::{InvalidRate, Rate};
 pub use time::{Clock, ManualClock, Nanos, WallTime};
+pub use trend::{Pattern, Trend};
+pub use usage::Usage;

@@ -49,6 +49,8 @@ impl PartialOrd for Turn {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use proptest::prelude::*;
 
     use super::*;
