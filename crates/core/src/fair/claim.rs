@@ -126,16 +126,16 @@ mod tests {
 
     #[test]
     fn retreat_undoes_advances_in_any_order() {
-        let (a, b) = (
-            claim(17, Priority::High).stretch(5),
-            claim(17, Priority::High).stretch(9),
-        );
-        let mut point = Point::at(1_000);
-        point.advance(a);
-        point.advance(b);
-        point.retreat(a);
-        point.retreat(b);
-        assert_eq!(point, Point::at(1_000));
+        let seventeen = claim(17, Priority::High);
+        for (first, second) in (1..20).flat_map(|a| (1..20).map(move |b| (a, b))) {
+            let (a, b) = (seventeen.stretch(first), seventeen.stretch(second));
+            let mut point = Point::at(u128::MAX / 2);
+            point.advance(a);
+            point.advance(b);
+            point.retreat(a);
+            point.retreat(b);
+            assert_eq!(point, Point::at(u128::MAX / 2), "{first} and {second}");
+        }
     }
 
     #[test]
