@@ -260,13 +260,13 @@ impl FairOrder {
     }
 
     /// What the tenant waits for, none if it has left.
-    pub fn standing(&self, tenant: Tenant) -> Option<Standing> {
+    pub fn awaits(&self, tenant: Tenant) -> Option<Awaits> {
         let seat = self.seat(tenant)?;
         Some(match seat.parked {
-            _ if !seat.has_work => Standing::Resting,
-            _ if seat.paused => Standing::Paused,
-            Some(until) => Standing::Parked(until),
-            None => Standing::Ready,
+            _ if !seat.has_work => Awaits::Work,
+            _ if seat.paused => Awaits::Resume,
+            Some(until) => Awaits::Instant(until),
+            None => Awaits::Turn,
         })
     }
 
@@ -280,20 +280,20 @@ impl FairOrder {
         self.ready.len()
     }
 
-    /// Puts the tenant where its standing says.
+    /// Puts the tenant where it belongs by what it waits for.
     fn arrange(&mut self, tenant: Tenant) {
         let slot = tenant.slot;
-        match self.standing(tenant) {
-            Some(Standing::Ready) => {
+        match self.awaits(tenant) {
+            Some(Awaits::Turn) => {
                 self.parked.remove(slot);
                 self.catch_up(tenant);
             }
-            Some(Standing::Parked(until)) => {
+            Some(Awaits::Instant(until)) => {
                 self.ready.remove(slot);
                 let entry = self.seat(tenant).map_or(0, |seat| seat.entry);
                 self.parked.set(slot, (until, entry));
             }
-            Some(Standing::Resting | Standing::Paused) | None => {
+            Some(Awaits::Work | Awaits::Resume) | None => {
                 self.ready.remove(slot);
                 self.parked.remove(slot);
             }
@@ -371,15 +371,15 @@ impl Tag {
 
 /// What a tenant waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// It has no work.
-    Resting,
+pub enum Awaits {
+    /// Work: it has none.
+    Work,
     /// Its turn.
-    Ready,
-    /// This instant.
-    Parked(Nanos),
-    /// An operator.
-    Paused,
+    Turn,
+    /// This instant: it is parked.
+    Instant(Nanos),
+    /// An operator who resumes it: it is paused.
+    Resume,
 }
 
 #[derive(Clone, Default, Debug)]
@@ -516,15 +516,15 @@ mod tests {
         let until = Nanos::from_secs(1);
         order.park(tenant, until);
         order.pause(tenant);
-        assert_eq!(order.standing(tenant), Some(Standing::Paused));
+        assert_eq!(order.awaits(tenant), Some(Awaits::Resume));
         assert_eq!((order.next(until), order.next_wakeup()), (None, None));
         order.resume(tenant);
-        assert_eq!(order.standing(tenant), Some(Standing::Parked(until)));
+        assert_eq!(order.awaits(tenant), Some(Awaits::Instant(until)));
         order.rest(tenant);
         assert_eq!((order.next(until), order.working()), (None, 0));
         order.enter(tenant);
         order.unpark(tenant);
-        assert_eq!(order.standing(tenant), Some(Standing::Ready));
+        assert_eq!(order.awaits(tenant), Some(Awaits::Turn));
         assert_eq!((order.next(NOW), order.ready()), (Some(tenant), 1));
     }
 
@@ -540,7 +540,7 @@ mod tests {
         order.pause(gone);
         order.refund(tag);
         assert_eq!(order.charge(gone, Cost::ONE), None);
-        assert_eq!((order.next(NOW), order.standing(gone)), (Some(heir), None));
+        assert_eq!((order.next(NOW), order.awaits(gone)), (Some(heir), None));
     }
 
     // From 1 : 1 to 3 : 1 in mid-service; 40 more turns must split 30 to 10.

@@ -12,26 +12,39 @@ extern crate alloc;
 extern crate std;
 
 mod alert;
+mod arrival;
 mod congestion;
 mod decision;
 mod fair;
+mod gcra;
 mod limit;
+mod limiter;
+mod meter;
+mod meter_set;
+mod pace;
 mod rate;
 mod time;
 mod trend;
 mod usage;
+mod watch;
 
 pub use alert::{
     Alert, AlertChange, CongestionAlert, CongestionWatch, InvalidAlert, Severity, Sight, UsageAlert,
 };
+pub use arrival::{Journey, RoundTrips};
 pub use congestion::{
     Congestion, CongestionLevel, CongestionRule, CongestionStats, InvalidCongestion, Snapshot,
     StatsWindow, StillWaiting, Throttles, estimate_completion, rate_limit_speed,
 };
 pub use decision::Decision;
-pub use fair::{FairOrder, InvalidWeight, Priority, Standing, Tag, Tenant, Weight};
+pub use fair::{Awaits, FairOrder, InvalidWeight, Priority, Tag, Tenant, Weight};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
+pub use limiter::{LimitTooLarge, Limiter, MAX_SHARED_UNITS};
+pub use meter::{FixedWindow, Meter, Receipt, SlidingWindow, Standing, TokenBucket};
+pub use meter_set::{Counts, Grant, MAX_LIMITS, MeterSet, TooManyLimits};
+pub use pace::WaitTime;
 pub use rate::{InvalidRate, Rate};
-pub use time::{Clock, ManualClock, Nanos, WallTime};
+pub use time::{Clock, ManualClock, Moment, Nanos, WallTime};
 pub use trend::{Pattern, Trend};
 pub use usage::Usage;
+pub use watch::MeterEvent;

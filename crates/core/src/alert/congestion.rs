@@ -416,6 +416,21 @@ mod tests {
     }
 
     #[test]
+    fn waits_at_the_cap_are_forgotten_after_ten_minutes() {
+        let rule = CongestionRule::default();
+        let told = told(700, |second, _, watch| {
+            if second == 0 {
+                watch.waited(Nanos::ZERO, &rule.reading(1_000, 1), &rule);
+            }
+            CongestionLevel::None
+        });
+        assert_eq!(
+            told.last(),
+            Some(&(600, CongestionAlert::Capped, AlertChange::Cleared))
+        );
+    }
+
+    #[test]
     fn fewer_waits_at_the_cap_are_silent() {
         let rule = CongestionRule::default();
         let told = told(1_300, |second, _, watch| {
