@@ -91,7 +91,9 @@ fn model_check() -> Result<()> {
 fn loom_target() -> Result<String> {
     let metadata = Program::cargo("metadata --no-deps --format-version 1").output()?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let target = metadata.get("target_directory").and_then(|path| path.as_str());
+    let target = metadata
+        .get("target_directory")
+        .and_then(|path| path.as_str());
     Ok(format!("{}/loom", target.unwrap_or("target")))
 }
 
