@@ -4,28 +4,15 @@
 //! a machine checks cannot drift apart.
 
 use anyhow::{Context, Result};
-use lexopt::Parser;
 
 use crate::bench::MANIFEST as BENCHES;
 use crate::command::{Program, root};
 use crate::stopwatch::Stopwatch;
 use crate::{test, tidy};
 
-/// `ci` takes no options: a check that can be switched off is switched off.
-pub(crate) struct Options;
-
-impl Options {
-    /// Reads nothing.
-    pub(crate) fn parse(mut args: Parser) -> Result<Self> {
-        match args.next()? {
-            None => Ok(Self),
-            Some(arg) => Err(arg.unexpected().into()),
-        }
-    }
-}
-
-/// Runs every step and stops at the first that fails.
-pub(crate) fn run(_: &Options) -> Result<()> {
+/// Runs every step and stops at the first that fails. None can be left out: a check that can be
+/// switched off is switched off.
+pub(crate) fn run() -> Result<()> {
     let whole = Stopwatch::start();
     for step in STEPS {
         let watch = Stopwatch::start();
@@ -49,7 +36,7 @@ const STEPS: [Step; 7] = [
     },
     Step {
         name: "tidy",
-        run: || tidy::run(&tidy::Options),
+        run: tidy::run,
     },
     Step {
         name: "clippy",

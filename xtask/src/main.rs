@@ -46,8 +46,8 @@ fn run(mut args: Parser) -> anyhow::Result<()> {
     match name.to_str() {
         Some("test") => test::run(&test::Options::parse(args)?),
         Some("bench") => bench::run(&bench::Options::parse(args)?),
-        Some("ci") => ci::run(&ci::Options::parse(args)?),
-        Some("tidy") => tidy::run(&tidy::Options::parse(args)?),
+        Some("ci") => nothing_more(args).and_then(|()| ci::run()),
+        Some("tidy") => nothing_more(args).and_then(|()| tidy::run()),
         Some("mutants") => mutants::run(&mutants::Options::parse(args)?),
         Some("fuzz") => fuzz::run(&fuzz::Options::parse(args)?),
         _ => Err(lexopt::Error::from(format!(
@@ -55,6 +55,14 @@ fn run(mut args: Parser) -> anyhow::Result<()> {
             name.display()
         ))
         .into()),
+    }
+}
+
+/// For a command without options: refuses an argument rather than ignoring it.
+fn nothing_more(mut args: Parser) -> anyhow::Result<()> {
+    match args.next()? {
+        None => Ok(()),
+        Some(arg) => Err(arg.unexpected().into()),
     }
 }
 
@@ -71,3 +79,22 @@ cargo xtask COMMAND
   mutants [ARG...]                break the code on purpose and see that a test notices
   fuzz [TARGET] [--seconds N]     throw random bytes at the parsers (needs a nightly toolchain)
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A flag that is ignored is a check that somebody believes was made.
+    #[test]
+    fn what_is_not_understood_is_a_usage_error() {
+        for words in [
+            &["tst"][..],
+            &["ci", "--fast"],
+            &["tidy", "core"],
+            &["--version"],
+        ] {
+            let error = run(Parser::from_args(words)).expect_err("not understood");
+            assert!(error.is::<lexopt::Error>(), "{words:?}: {error}");
+        }
+    }
+}

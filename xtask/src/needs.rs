@@ -90,8 +90,9 @@ impl Need {
 }
 
 fn line(words: &str) -> Program {
-    let (name, rest) = words.split_once(' ').unwrap_or((words, "--version"));
-    Program::new(name, rest.split(' '))
+    let mut words = words.split(' ');
+    let name = words.next().unwrap_or_default();
+    Program::new(name, words)
 }
 
 #[cfg(test)]

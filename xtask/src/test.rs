@@ -43,17 +43,18 @@ impl Options {
     }
 }
 
-/// Runs the tests. A filter picks among the tests proper and leaves the other two runners out.
+/// Runs the tests; those proper come last, so that their summary is what stays in view. A filter
+/// picks among them and leaves the other two runners out.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    match NEXTEST.meet()? {
-        Met::Yes => nextest(options).run()?,
-        Met::No => plain(options).run()?,
+    let runner = NEXTEST.meet()?;
+    if options.filters.is_empty() {
+        Program::cargo("test --doc --workspace").run()?;
+        model_check()?;
     }
-    if !options.filters.is_empty() {
-        return Ok(());
+    match runner {
+        Met::Yes => nextest(options).run(),
+        Met::No => plain(options).run(),
     }
-    Program::cargo("test --doc --workspace").run()?;
-    model_check()
 }
 
 fn nextest(options: &Options) -> Program {

@@ -17,25 +17,11 @@ mod tree;
 use std::fmt;
 
 use anyhow::{Result, bail};
-use lexopt::Parser;
 
 use tree::Tree;
 
-/// `tidy` takes no options.
-pub(crate) struct Options;
-
-impl Options {
-    /// Reads nothing.
-    pub(crate) fn parse(mut args: Parser) -> Result<Self> {
-        match args.next()? {
-            None => Ok(Self),
-            Some(arg) => Err(arg.unexpected().into()),
-        }
-    }
-}
-
 /// Checks the tree, prints what is wrong with it and fails if anything is.
-pub(crate) fn run(_: &Options) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let findings = findings_of_the_tree()?;
     for finding in &findings {
         eprintln!("{finding}");
