@@ -21,10 +21,14 @@ use lexopt::prelude::*;
 fn main() -> ExitCode {
     match run(Parser::from_env()) {
         Ok(()) => ExitCode::SUCCESS,
+        // The parser's error is its own source, and would be told twice.
+        Err(error) if error.is::<lexopt::Error>() => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(USAGE_ERROR)
+        }
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            let usage = error.is::<lexopt::Error>();
-            ExitCode::from(if usage { USAGE_ERROR } else { 1 })
+            ExitCode::FAILURE
         }
     }
 }

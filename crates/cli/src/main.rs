@@ -15,7 +15,7 @@ use commands::Command;
 
 /// Outbound traffic control for rate-limited APIs.
 #[derive(Parser)]
-#[command(name = "outflow", version, about)]
+#[command(name = "outflow", version)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
