@@ -1,0 +1,219 @@
+//! Takes the permit for the tenant whose turn it is, then the job.
+//!
+//! A job stays in its tenant's queue until a permit is in hand, so it is never refused and put
+//! back. Permits come from exact meters that count by arrival, which is what the API counts by.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use outflow_core::{
+    Cost, Decision, FairOrder, Grant, Journey, Limit, MeterSet, Moment, Nanos, Priority, Rate,
+    RoundTrips, Tag, Tenant, Weight,
+};
+
+use super::{Job, Move, Scheduler, moment};
+use crate::commands::simulate::scenario::{Enforced, Plan, Scenario};
+use crate::commands::simulate::server::Answer;
+
+/// The scheduler that Outflow uses.
+#[derive(Debug)]
+pub(super) struct PermitFirst {
+    order: FairOrder,
+    lines: Vec<Line>,
+    /// What all tenants share; nothing if each has its own.
+    shared: MeterSet,
+    shared_wait: Option<Nanos>,
+    round_trips: RoundTrips,
+    in_flight: BTreeMap<Job, Sent>,
+}
+
+/// One tenant's queue.
+#[derive(Debug)]
+struct Line {
+    tenant: Tenant,
+    jobs: VecDeque<Job>,
+    own: MeterSet,
+    /// The API told this tenant to stay away until then.
+    told_to_wait: Nanos,
+}
+
+#[derive(Debug)]
+struct Sent {
+    line: usize,
+    at: Nanos,
+    tag: Option<Tag>,
+    own: Grant,
+    shared: Grant,
+}
+
+/// What the limits say about the tenant whose turn it is.
+enum Leave {
+    Granted { own: Grant, shared: Grant },
+    TenantWaits(Nanos),
+    AllWait(Nanos),
+}
+
+impl PermitFirst {
+    pub(super) fn new(scenario: &Scenario) -> anyhow::Result<Self> {
+        let mut order = FairOrder::new();
+        let (each, all) = match scenario.enforced {
+            Enforced::PerTenant(rate) => (Some(rate), None),
+            Enforced::Shared(rate) => (None, Some(rate)),
+        };
+        let lines: anyhow::Result<Vec<_>> = scenario
+            .tenants
+            .iter()
+            .map(|plan| Line::new(&mut order, plan, each))
+            .collect();
+        Ok(Self {
+            order,
+            lines: lines?,
+            shared: meters(all)?,
+            shared_wait: None,
+            round_trips: RoundTrips::default(),
+            in_flight: BTreeMap::new(),
+        })
+    }
+
+    /// The line of the tenant whose turn it is. Tenants joined in the order of their lines.
+    fn next_line(&mut self, now: Nanos) -> Option<usize> {
+        let tenant = self.order.next(now)?;
+        usize::try_from(tenant.slot()).ok()
+    }
+
+    fn leave(&mut self, now: Nanos, line: usize) -> Option<Leave> {
+        let own = &mut self.lines.get_mut(line)?.own;
+        if let Decision::WaitUntil(at) = own.check(now, Cost::ONE) {
+            return Some(Leave::TenantWaits(at));
+        }
+        if let Decision::WaitUntil(at) = self.shared.check(now, Cost::ONE) {
+            return Some(Leave::AllWait(at));
+        }
+        Some(Leave::Granted {
+            own: own.take(now, Cost::ONE).allowed()?,
+            shared: self.shared.take(now, Cost::ONE).allowed()?,
+        })
+    }
+
+    /// Takes the tenant's first job, for which the permit is in hand.
+    fn claim(&mut self, now: Nanos, line: usize, own: Grant, shared: Grant) -> Option<Job> {
+        let queue = self.lines.get_mut(line)?;
+        let job = queue.jobs.pop_front()?;
+        let sent = Sent {
+            line,
+            at: now,
+            tag: self.order.charge(queue.tenant, Cost::ONE),
+            own,
+            shared,
+        };
+        self.in_flight.insert(job, sent);
+        if queue.jobs.is_empty() {
+            self.order.rest(queue.tenant);
+        }
+        Some(job)
+    }
+
+    /// The job goes back to the head of its queue, and its turn with it.
+    fn return_refused(&mut self, job: Job, line: usize, tag: Option<Tag>, until: Nanos) {
+        let Some(queue) = self.lines.get_mut(line) else {
+            return;
+        };
+        queue.jobs.push_front(job);
+        queue.told_to_wait = until;
+        self.order.enter(queue.tenant);
+        self.order.park(queue.tenant, until);
+        if let Some(tag) = tag {
+            self.order.refund(tag);
+        }
+    }
+}
+
+impl Scheduler for PermitFirst {
+    fn submit(&mut self, tenant: usize, jobs: Range<Job>) {
+        if let Some(line) = self.lines.get_mut(tenant) {
+            line.jobs.extend(jobs);
+            self.order.enter(line.tenant);
+        }
+    }
+
+    fn learn(&mut self, now: Nanos, rate: u64) {
+        if let Ok(rate) = Rate::per_second(rate) {
+            // One limit takes the place of one: that is never too many.
+            let _ = self
+                .shared
+                .reconfigure(moment(now), &[Limit::sliding(rate)]);
+        }
+        self.shared_wait = None;
+    }
+
+    fn answered(&mut self, now: Nanos, job: Job, answer: Answer) {
+        let Some(sent) = self.in_flight.remove(&job) else {
+            return;
+        };
+        let floor = self.round_trips.observe(now, now.since(sent.at));
+        let journey = Journey::Answered {
+            sent: sent.at,
+            answered: now,
+        };
+        self.shared.settle(now, sent.shared, journey, floor);
+        if let Some(line) = self.lines.get_mut(sent.line) {
+            line.own.settle(now, sent.own, journey, floor);
+            // With the answer it is known when the permit returns, often sooner than feared.
+            if now >= line.told_to_wait {
+                self.order.unpark(line.tenant);
+            }
+        }
+        self.shared_wait = None;
+        if let Answer::Refused(until) = answer {
+            self.return_refused(job, sent.line, sent.tag, until);
+        }
+    }
+
+    fn act(&mut self, now: Nanos, moves: &mut Vec<Move>) {
+        if self.shared_wait.is_some_and(|at| now < at) {
+            return;
+        }
+        self.shared_wait = None;
+        while let Some(line) = self.next_line(now) {
+            match self.leave(now, line) {
+                Some(Leave::Granted { own, shared }) => {
+                    moves.extend(self.claim(now, line, own, shared).map(Move::Send));
+                }
+                Some(Leave::TenantWaits(at)) => {
+                    if let Some(line) = self.lines.get(line) {
+                        self.order.park(line.tenant, at);
+                    }
+                }
+                Some(Leave::AllWait(at)) => {
+                    self.shared_wait = Some(at);
+                    return;
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn wakeup(&self) -> Option<Nanos> {
+        self.shared_wait.or_else(|| self.order.next_wakeup())
+    }
+}
+
+impl Line {
+    fn new(order: &mut FairOrder, plan: &Plan, rate: Option<u64>) -> anyhow::Result<Self> {
+        Ok(Self {
+            tenant: order.join(Weight::new(plan.weight)?, Priority::Normal),
+            jobs: VecDeque::new(),
+            own: meters(plan.cap.or(rate))?,
+            told_to_wait: Nanos::ZERO,
+        })
+    }
+}
+
+/// Exact meters for a rate per second, or none.
+fn meters(rate: Option<u64>) -> anyhow::Result<MeterSet> {
+    let limits: Result<Vec<_>, _> = rate
+        .into_iter()
+        .map(|rate| Rate::per_second(rate).map(Limit::sliding))
+        .collect();
+    Ok(MeterSet::new(&limits?, Moment::default())?)
+}
