@@ -46,7 +46,10 @@ impl Report {
             let makespan = ideal.makespan();
             push(
                 &mut text,
-                format_args!("\n{name}: {summary} (ideal {makespan:.0} s)\n{HEADER}\n"),
+                format_args!(
+                    "\n{name}: {summary} (ideal {makespan:.0} s)\n{}\n",
+                    header()
+                ),
             );
             for outcome in outcomes {
                 push(&mut text, format_args!("{}\n", row(outcome)));
@@ -82,17 +85,46 @@ fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(what);
 }
 
+fn header() -> String {
+    columns([
+        "scheduler",
+        "makespan",
+        "over ideal",
+        "throttles/job",
+        "refused",
+        "peak",
+        "Jain",
+        "off share",
+    ])
+}
+
 fn row(outcome: &Outcome) -> String {
+    columns([
+        outcome.scheduler.to_string().as_str(),
+        &format!("{:.1} s", outcome.makespan),
+        &format!("{:+.1} %", outcome.over_ideal),
+        &format!("{:.2}", outcome.throttles_per_job),
+        &outcome.refused.to_string(),
+        &format!("{:.2}", outcome.peak),
+        &format!("{:.4}", outcome.jain),
+        &format!("{:.1}", outcome.off_share),
+    ])
+}
+
+/// The first to the left, the others to the right.
+fn columns(cells: [&str; 8]) -> String {
+    let [
+        name,
+        makespan,
+        over,
+        throttles,
+        refused,
+        peak,
+        jain,
+        off_share,
+    ] = cells;
     format!(
-        "  {:<18} {:>9.1} s {:>+9.1} % {:>13.2} {:>8} {:>6.2} {:>7.4} {:>9.1}",
-        outcome.scheduler.to_string(),
-        outcome.makespan,
-        outcome.over_ideal,
-        outcome.throttles_per_job,
-        outcome.refused,
-        outcome.peak,
-        outcome.jain,
-        outcome.off_share,
+        "  {name:<18} {makespan:>9} {over:>10} {throttles:>13} {refused:>7} {peak:>5} {jain:>6} {off_share:>9}"
     )
 }
 
@@ -138,9 +170,6 @@ fn run_json(ideal: &Ideal, outcome: &Outcome) -> Value {
 fn millis(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
-
-const HEADER: &str =
-    "  scheduler           makespan  over ideal  throttles/job  refused   peak    Jain off share";
 
 /// More tenants than this are not listed one by one.
 const MOST_LISTED: usize = 5;

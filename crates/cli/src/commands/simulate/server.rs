@@ -89,8 +89,8 @@ impl Server {
     }
 
     fn rate_at(&self, now: Nanos) -> u64 {
-        let past = self.changes.iter().filter(|change| change.at <= now);
-        past.last().map_or(self.rate, |change| change.rate)
+        let mut past = self.changes.iter().rev().filter(|change| change.at <= now);
+        past.next().map_or(self.rate, |change| change.rate)
     }
 }
 

@@ -48,7 +48,7 @@ struct Sent {
 
 /// What the limits say about the tenant whose turn it is.
 enum Leave {
-    Granted { own: Grant, shared: Grant },
+    Granted,
     TenantWaits(Nanos),
     AllWait(Nanos),
 }
@@ -81,31 +81,28 @@ impl PermitFirst {
         usize::try_from(tenant.slot()).ok()
     }
 
-    fn leave(&mut self, now: Nanos, line: usize) -> Option<Leave> {
-        let own = &mut self.lines.get_mut(line)?.own;
-        if let Decision::WaitUntil(at) = own.check(now, Cost::ONE) {
-            return Some(Leave::TenantWaits(at));
+    fn leave(&mut self, now: Nanos, line: usize) -> Leave {
+        let own = self.lines.get_mut(line).map(|line| &mut line.own);
+        if let Some(Decision::WaitUntil(at)) = own.map(|own| own.check(now, Cost::ONE)) {
+            return Leave::TenantWaits(at);
         }
-        if let Decision::WaitUntil(at) = self.shared.check(now, Cost::ONE) {
-            return Some(Leave::AllWait(at));
+        match self.shared.check(now, Cost::ONE) {
+            Decision::WaitUntil(at) => Leave::AllWait(at),
+            Decision::Allow(()) | Decision::Never => Leave::Granted,
         }
-        Some(Leave::Granted {
-            own: own.take(now, Cost::ONE).allowed()?,
-            shared: self.shared.take(now, Cost::ONE).allowed()?,
-        })
     }
 
-    /// Takes the tenant's first job, for which the permit is in hand.
-    fn claim(&mut self, now: Nanos, line: usize, own: Grant, shared: Grant) -> Option<Job> {
+    /// Takes the permit that was granted, and then the tenant's first job.
+    fn claim(&mut self, now: Nanos, line: usize) -> Option<Job> {
         let queue = self.lines.get_mut(line)?;
-        let job = queue.jobs.pop_front()?;
         let sent = Sent {
             line,
             at: now,
+            own: queue.own.take(now, Cost::ONE).allowed()?,
+            shared: self.shared.take(now, Cost::ONE).allowed()?,
             tag: self.order.charge(queue.tenant, Cost::ONE),
-            own,
-            shared,
         };
+        let job = queue.jobs.pop_front()?;
         self.in_flight.insert(job, sent);
         if queue.jobs.is_empty() {
             self.order.rest(queue.tenant);
@@ -176,19 +173,16 @@ impl Scheduler for PermitFirst {
         self.shared_wait = None;
         while let Some(line) = self.next_line(now) {
             match self.leave(now, line) {
-                Some(Leave::Granted { own, shared }) => {
-                    moves.extend(self.claim(now, line, own, shared).map(Move::Send));
-                }
-                Some(Leave::TenantWaits(at)) => {
+                Leave::Granted => moves.extend(self.claim(now, line).map(Move::Send)),
+                Leave::TenantWaits(at) => {
                     if let Some(line) = self.lines.get(line) {
                         self.order.park(line.tenant, at);
                     }
                 }
-                Some(Leave::AllWait(at)) => {
+                Leave::AllWait(at) => {
                     self.shared_wait = Some(at);
                     return;
                 }
-                None => return,
             }
         }
     }

@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::iter;
 use std::ops::Range;
 
 use outflow_core::{
@@ -15,7 +16,7 @@ use outflow_core::{
 };
 
 use super::{Job, Move, Scheduler, moment};
-use crate::commands::simulate::scenario::{Enforced, Scenario};
+use crate::commands::simulate::scenario::{Enforced, Plan, Scenario};
 use crate::commands::simulate::server::Answer;
 
 /// Jobs that are tried, put back and tried again.
@@ -48,7 +49,9 @@ struct Line {
     /// Jobs that were never tried.
     fresh: VecDeque<Job>,
     own: MeterSet,
+    /// Its even part of the rate, or its cap if that is less.
     speed: u64,
+    cap: u64,
     non_ready: u64,
     left: u64,
 }
@@ -56,16 +59,11 @@ struct Line {
 impl PutBack {
     pub(super) fn new(scenario: &Scenario, wait: Wait) -> anyhow::Result<Self> {
         let speed = scenario.enforced.speed(1);
-        let line = || -> anyhow::Result<Line> {
-            Ok(Line {
-                fresh: VecDeque::new(),
-                own: meters(Some(speed))?,
-                speed,
-                non_ready: 0,
-                left: 0,
-            })
-        };
-        let lines: anyhow::Result<Vec<_>> = scenario.tenants.iter().map(|_| line()).collect();
+        let lines: anyhow::Result<Vec<_>> = scenario
+            .tenants
+            .iter()
+            .map(|plan| Line::new(plan, speed))
+            .collect();
         let all = match scenario.enforced {
             Enforced::PerTenant(_) => None,
             Enforced::Shared(rate) => Some(rate),
@@ -84,10 +82,13 @@ impl PutBack {
 
     /// Gives every tenant its even part anew.
     fn share_out(&mut self, now: Nanos) {
-        let speed = self.enforced.speed(self.active);
-        for line in self.lines.iter_mut().filter(|line| line.speed != speed) {
-            line.speed = speed;
-            reconfigure(&mut line.own, now, speed);
+        let part = self.enforced.speed(self.active);
+        for line in &mut self.lines {
+            let speed = part.min(line.cap);
+            if line.speed != speed {
+                line.speed = speed;
+                reconfigure(&mut line.own, now, speed);
+            }
         }
     }
 
@@ -183,16 +184,30 @@ impl Scheduler for PutBack {
 
     fn act(&mut self, now: Nanos, moves: &mut Vec<Move>) {
         self.share_out(now);
-        while let Some(job) = self.pop_due(now) {
-            self.try_job(now, job, moves);
-        }
-        for job in self.take_fresh() {
+        // All that is due is moved before any of it is tried, so that the count is of those who
+        // still wait. One by one, a herd at the maximum would be sent back to it for ever.
+        let due: Vec<_> = iter::from_fn(|| self.pop_due(now)).collect();
+        for job in due.into_iter().chain(self.take_fresh()) {
             self.try_job(now, job, moves);
         }
     }
 
     fn wakeup(&self) -> Option<Nanos> {
         self.due.peek().map(|Reverse((at, ..))| *at)
+    }
+}
+
+impl Line {
+    fn new(plan: &Plan, speed: u64) -> anyhow::Result<Self> {
+        let cap = plan.cap.unwrap_or(u64::MAX);
+        Ok(Self {
+            fresh: VecDeque::new(),
+            own: meters(Some(speed.min(cap)))?,
+            speed: speed.min(cap),
+            cap,
+            non_ready: 0,
+            left: 0,
+        })
     }
 }
 
