@@ -175,6 +175,20 @@ fn pacing_is_off_unless_asked_for() {
     assert_eq!(grant.send_at(), at(1));
 }
 
+// One meter has seen a later time than the others when the clock steps back: what is then taken can
+// still be given back to all of them.
+#[test]
+fn a_grant_taken_after_a_step_back_is_given_back_everywhere() {
+    let limits = [sliding(5, 1_000), sliding(5, 1_000)];
+    let mut set = MeterSet::new(&limits, Moment::default()).expect("two");
+    set.charge(at(100), 0, 1);
+    let grant = set.take(at(50), Cost::new(2)).allowed().expect("fits");
+    assert_eq!(grant.at(), at(100));
+    set.refund(at(60), grant);
+    let used: Vec<u128> = set.standings(at(60)).map(|(_, s)| s.used).collect();
+    assert_eq!(used, [1, 0]);
+}
+
 // A limit added while running begins untouched; the others keep their use, and grants from before
 // can still be given back.
 #[test]
