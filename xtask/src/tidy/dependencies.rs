@@ -39,15 +39,22 @@ fn read(metadata: &Value) -> Option<Vec<Use>> {
             uses.push(Use {
                 by: by.to_owned(),
                 of: dependency["name"].as_str()?.to_owned(),
-                place: match dependency["kind"].as_str() {
-                    Some("dev") => Place::Tests,
-                    Some("build") => Place::Build,
-                    _ => Place::Product,
-                },
+                place: place(dependency),
             });
         }
     }
     Some(uses)
+}
+
+fn place(dependency: &Value) -> Place {
+    let model_checked = dependency["target"].as_str() == Some("cfg(loom)");
+    match dependency["kind"].as_str() {
+        Some("dev") => Place::Tests,
+        Some("build") => Place::Build,
+        // The model checker takes the place of the atomics, so the crate itself is built with it.
+        _ if model_checked => Place::Tests,
+        _ => Place::Product,
+    }
 }
 
 /// Finds every use that the table does not allow.
