@@ -15,14 +15,14 @@
 
 mod claim;
 mod heap;
+mod seat;
 mod tenant;
 mod turn;
 
-use alloc::vec::Vec;
-
 use crate::{Cost, Nanos};
 use claim::{Claim, Point};
-use heap::{SlotHeap, index};
+use heap::SlotHeap;
+use seat::{Seat, Seats};
 pub use tenant::{InvalidWeight, Priority, Tenant, Weight};
 use turn::Turn;
 
@@ -49,8 +49,7 @@ use turn::Turn;
 /// ```
 #[derive(Clone, Debug)]
 pub struct FairOrder {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    seats: Seats,
     ready: SlotHeap<Turn>,
     /// By the instant of return; of those that return together, who came to its place earlier.
     parked: SlotHeap<(Nanos, u64)>,
@@ -74,8 +73,7 @@ impl FairOrder {
     /// done is worth a newcomer's wait.
     pub const fn favouring(most: Cost) -> Self {
         Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            seats: Seats::new(),
             ready: SlotHeap::new(),
             parked: SlotHeap::new(),
             clock: Point::ORIGIN.whole,
@@ -88,36 +86,19 @@ impl FairOrder {
 
     /// Gives a tenant a place. It has no work yet.
     pub fn join(&mut self, weight: Weight, priority: Priority) -> Tenant {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
-        });
-        let seat = Seat::new(Claim::new(weight, priority));
-        let mut generation = 0;
-        if let Some(free) = self.slots.get_mut(index(slot)) {
-            free.seat = Some(seat);
-            generation = free.generation;
-        }
-        Tenant { slot, generation }
+        self.seats.give(Claim::new(weight, priority))
     }
 
     /// Forgets a tenant, and what it owes. For one that only ran out of work, [`rest`](Self::rest)
     /// is right: it would otherwise come back as a newcomer after every large job.
     pub fn leave(&mut self, tenant: Tenant) {
         self.rest(tenant);
-        if self.seat(tenant).is_none() {
-            return;
-        }
-        if let Some(slot) = self.slots.get_mut(index(tenant.slot)) {
-            slot.seat = None;
-            slot.generation = slot.generation.wrapping_add(1);
-            self.free.push(tenant.slot);
-        }
+        self.seats.vacate(tenant);
     }
 
     /// The tenant has work.
     pub fn enter(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seat_mut(tenant)
+        if let Some(seat) = self.seats.of_mut(tenant)
             && !seat.has_work
         {
             seat.has_work = true;
@@ -128,7 +109,7 @@ impl FairOrder {
 
     /// The tenant has no work left. What it had no use for is not saved up for it.
     pub fn rest(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seat_mut(tenant)
+        if let Some(seat) = self.seats.of_mut(tenant)
             && seat.has_work
         {
             seat.has_work = false;
@@ -147,10 +128,10 @@ impl FairOrder {
         while let Some(((until, _), slot)) = self.parked.first()
             && until <= now
         {
-            self.unpark(self.holder(slot)?);
+            self.unpark(self.seats.holder(slot)?);
         }
         let (_, slot) = self.ready.first()?;
-        self.holder(slot)
+        self.seats.holder(slot)
     }
 
     /// When the next parked tenant returns: the instant to ask [`next`](Self::next) again if it
@@ -169,7 +150,7 @@ impl FairOrder {
         }
         self.entries += 1;
         let entry = self.entries;
-        let seat = self.seat_mut(tenant)?;
+        let seat = self.seats.of_mut(tenant)?;
         let tag = Tag {
             tenant,
             cost: cost.units().max(1),
@@ -190,7 +171,7 @@ impl FairOrder {
         reason = "the tag is used up: a charge is given back once"
     )]
     pub fn refund(&mut self, tag: Tag) {
-        if let Some(seat) = self.seat_mut(tag.tenant) {
+        if let Some(seat) = self.seats.of_mut(tag.tenant) {
             seat.place.retreat(seat.claim.stretch(tag.cost));
             seat.entry = seat.entry.min(tag.entry);
             self.reorder(tag.tenant);
@@ -200,7 +181,7 @@ impl FairOrder {
     /// Puts a tenant aside until an instant: its own limit, a cap or the server says so. Of several
     /// instants the last holds.
     pub fn park(&mut self, tenant: Tenant, until: Nanos) {
-        if let Some(seat) = self.seat_mut(tenant) {
+        if let Some(seat) = self.seats.of_mut(tenant) {
             seat.parked = seat.parked.max(Some(until));
             self.arrange(tenant);
         }
@@ -208,7 +189,7 @@ impl FairOrder {
 
     /// Lets a parked tenant return at once.
     pub fn unpark(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seat_mut(tenant) {
+        if let Some(seat) = self.seats.of_mut(tenant) {
             seat.parked = None;
             self.arrange(tenant);
         }
@@ -216,7 +197,7 @@ impl FairOrder {
 
     /// Puts a tenant aside until it is [resumed](Self::resume).
     pub fn pause(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seat_mut(tenant) {
+        if let Some(seat) = self.seats.of_mut(tenant) {
             seat.paused = true;
             self.arrange(tenant);
         }
@@ -224,7 +205,7 @@ impl FairOrder {
 
     /// Ends a pause. If the tenant is parked as well, it stays so.
     pub fn resume(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seat_mut(tenant) {
+        if let Some(seat) = self.seats.of_mut(tenant) {
             seat.paused = false;
             self.arrange(tenant);
         }
@@ -234,7 +215,7 @@ impl FairOrder {
     /// turn already follows the new share.
     pub fn reweight(&mut self, tenant: Tenant, weight: Weight, priority: Priority) {
         let clock = self.clock;
-        if let Some(seat) = self.seat_mut(tenant) {
+        if let Some(seat) = self.seats.of_mut(tenant) {
             let claim = Claim::new(weight, priority);
             let ahead = seat.place.whole.saturating_sub(clock);
             if ahead > 0 {
@@ -253,7 +234,7 @@ impl FairOrder {
         let most = u128::from(self.most_favour.units());
         let all = (u128::from(done) + u128::from(remaining)).max(1);
         let favour = u64::try_from(most * u128::from(done) / all).unwrap_or(u64::MAX);
-        if let Some(seat) = self.seat_mut(tenant) {
+        if let Some(seat) = self.seats.of_mut(tenant) {
             seat.lead = seat.claim.stretch(favour).whole;
             self.reorder(tenant);
         }
@@ -261,7 +242,7 @@ impl FairOrder {
 
     /// What the tenant waits for, none if it has left.
     pub fn awaits(&self, tenant: Tenant) -> Option<Awaits> {
-        let seat = self.seat(tenant)?;
+        let seat = self.seats.of(tenant)?;
         Some(match seat.parked {
             _ if !seat.has_work => Awaits::Work,
             _ if seat.paused => Awaits::Resume,
@@ -290,7 +271,7 @@ impl FairOrder {
             }
             Some(Awaits::Instant(until)) => {
                 self.ready.remove(slot);
-                let entry = self.seat(tenant).map_or(0, |seat| seat.entry);
+                let entry = self.seats.of(tenant).map_or(0, |seat| seat.entry);
                 self.parked.set(slot, (until, entry));
             }
             Some(Awaits::Work | Awaits::Resume) | None => {
@@ -308,7 +289,7 @@ impl FairOrder {
         if self.ready.contains(tenant.slot) {
             return;
         }
-        if let Some(seat) = self.seat_mut(tenant) {
+        if let Some(seat) = self.seats.of_mut(tenant) {
             if seat.place.whole < clock || seat.entry == 0 {
                 seat.place = seat.place.at_least(clock);
                 seat.entry = entry;
@@ -323,28 +304,9 @@ impl FairOrder {
         if !self.ready.contains(tenant.slot) {
             return self.arrange(tenant);
         }
-        if let Some(turn) = self.seat(tenant).map(Seat::turn) {
+        if let Some(turn) = self.seats.of(tenant).map(Seat::turn) {
             self.ready.set(tenant.slot, turn);
         }
-    }
-
-    fn seat(&self, tenant: Tenant) -> Option<&Seat> {
-        let slot = self.slots.get(index(tenant.slot))?;
-        slot.seat
-            .as_ref()
-            .filter(|_| slot.generation == tenant.generation)
-    }
-
-    fn seat_mut(&mut self, tenant: Tenant) -> Option<&mut Seat> {
-        let slot = self.slots.get_mut(index(tenant.slot))?;
-        slot.seat
-            .as_mut()
-            .filter(|_| slot.generation == tenant.generation)
-    }
-
-    fn holder(&self, slot: u32) -> Option<Tenant> {
-        let generation = self.slots.get(index(slot))?.generation;
-        Some(Tenant { slot, generation })
     }
 }
 
@@ -382,46 +344,10 @@ pub enum Awaits {
     Resume,
 }
 
-#[derive(Clone, Default, Debug)]
-struct Slot {
-    generation: u32,
-    seat: Option<Seat>,
-}
-
-#[derive(Clone, Debug)]
-struct Seat {
-    claim: Claim,
-    /// Where its next service begins.
-    place: Point,
-    /// By how much it may go ahead of its place.
-    lead: u128,
-    /// When it came to its place: of two tenants at one place, the earlier is next. Zero if never.
-    entry: u64,
-    has_work: bool,
-    paused: bool,
-    parked: Option<Nanos>,
-}
-
-impl Seat {
-    const fn new(claim: Claim) -> Self {
-        Self {
-            claim,
-            place: Point::ORIGIN,
-            lead: 0,
-            entry: 0,
-            has_work: false,
-            paused: false,
-            parked: None,
-        }
-    }
-
-    fn turn(&self) -> Turn {
-        Turn::new(self.place.whole.saturating_sub(self.lead), self.entry)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     const NOW: Nanos = Nanos::ZERO;

@@ -1,5 +1,7 @@
 //! Laws of alerts, against a history that is kept in full.
 
+mod support;
+
 use core::time::Duration;
 
 use outflow_core::{Alert, AlertChange, Nanos, Sight};
@@ -28,35 +30,27 @@ fn held(history: &[(u64, Sight)], end: usize) -> bool {
     first.is_some_and(|(since, _)| now - since >= HOLD)
 }
 
-fn alerts_do_not_flap(cases: u32) {
-    proptest!(ProptestConfig::with_cases(cases), |(steps in sights())| {
-        let mut alert = Alert::new(Duration::from_nanos(HOLD));
-        let mut now = 0;
-        let mut history = Vec::new();
-        let mut raised = false;
-        for (i, (span, sight)) in steps.into_iter().enumerate() {
-            now += span;
-            history.push((now, sight));
-            let expected = match sight {
-                Sight::Under if raised => Some(AlertChange::Cleared),
-                Sight::Over if !raised && held(&history, i) => Some(AlertChange::Raised),
-                _ => None,
-            };
-            let told = alert.observe(Nanos::from_nanos(now), sight);
-            prop_assert_eq!(told, expected, "at {} after {:?}", now, history);
-            raised = expected.map_or(raised, |change| change == AlertChange::Raised);
-            prop_assert_eq!(alert.is_raised(), raised);
-        }
-    });
+fn alerts_do_not_flap(steps: Vec<(u64, Sight)>) -> Result<(), TestCaseError> {
+    let mut alert = Alert::new(Duration::from_nanos(HOLD));
+    let (mut now, mut raised) = (0, false);
+    let mut history = Vec::new();
+    for (i, (span, sight)) in steps.into_iter().enumerate() {
+        now += span;
+        history.push((now, sight));
+        let expected = match sight {
+            Sight::Under if raised => Some(AlertChange::Cleared),
+            Sight::Over if !raised && held(&history, i) => Some(AlertChange::Raised),
+            _ => None,
+        };
+        let told = alert.observe(Nanos::from_nanos(now), sight);
+        prop_assert_eq!(told, expected, "at {} after {:?}", now, history);
+        raised = expected.map_or(raised, |change| change == AlertChange::Raised);
+        prop_assert_eq!(alert.is_raised(), raised);
+    }
+    Ok(())
 }
 
-#[test]
-fn raises_once_per_held_trouble_and_clears_once_per_recovery() {
-    alerts_do_not_flap(10_000);
-}
-
-#[test]
-#[ignore = "long run: cargo xtask test --stress"]
-fn stress_raises_once_per_held_trouble() {
-    alerts_do_not_flap(1_000_000);
+laws! {
+    fn raises_once_per_held_trouble_and_clears_once_per_recovery / fn stress_raises_once_per_held_trouble
+        (sights()) = alerts_do_not_flap;
 }

@@ -5,6 +5,8 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod support;
+
 use outflow_core::{Cost, FairOrder, Nanos, Priority, Tag, Tenant, Weight};
 use proptest::prelude::*;
 
@@ -83,6 +85,19 @@ struct Known {
 }
 
 impl Known {
+    fn new(tenant: Tenant, claim: u128) -> Self {
+        Self {
+            tenant,
+            claim,
+            place: 0,
+            entry: 0,
+            working: false,
+            paused: false,
+            parked: None,
+            was_ready: false,
+        }
+    }
+
     fn is_ready(&self) -> bool {
         self.working && !self.paused && self.parked.is_none()
     }
@@ -195,16 +210,7 @@ impl Pair {
 
     fn join(&mut self, w: u32, p: Priority) {
         let tenant = self.order.join(weight(w), p);
-        self.naive.known.push(Known {
-            tenant,
-            claim: claim(w, p),
-            place: 0,
-            entry: 0,
-            working: false,
-            paused: false,
-            parked: None,
-            was_ready: false,
-        });
+        self.naive.known.push(Known::new(tenant, claim(w, p)));
     }
 
     fn leave(&mut self, who: usize) {
@@ -241,20 +247,17 @@ impl Pair {
     }
 }
 
-fn serves_as_the_list_does(cases: u32) {
-    proptest!(ProptestConfig::with_cases(cases), |(steps in steps(120))| {
-        let mut pair = Pair::default();
-        for step in &steps {
-            pair.apply(step)?;
-            let working = pair.naive.known.iter().filter(|k| k.working).count();
-            prop_assert_eq!(pair.order.working(), working);
-            let wakeup = pair.naive.known.iter()
-                .filter(|k| k.working && !k.paused)
-                .filter_map(|k| k.parked)
-                .min();
-            prop_assert_eq!(pair.order.next_wakeup(), wakeup.map(Nanos::from_nanos));
-        }
-    });
+fn serves_as_the_list_does(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut pair = Pair::default();
+    for step in &steps {
+        pair.apply(step)?;
+        let known = || pair.naive.known.iter();
+        prop_assert_eq!(pair.order.working(), known().filter(|k| k.working).count());
+        let servable = known().filter(|k| k.working && !k.paused);
+        let wakeup = servable.filter_map(|k| k.parked).min();
+        prop_assert_eq!(pair.order.next_wakeup(), wakeup.map(Nanos::from_nanos));
+    }
+    Ok(())
 }
 
 /// Service over claim of one tenant, since it last became or ceased to be servable.
@@ -294,6 +297,16 @@ struct Auditor {
 }
 
 impl Auditor {
+    fn open(&mut self, known: &Known) {
+        self.accounts.push(Account {
+            tenant: known.tenant,
+            claim: known.claim,
+            spell: 0,
+            served: 0,
+        });
+        self.ready.push(false);
+    }
+
     fn begin(&mut self, who: usize) {
         self.spells += 1;
         self.accounts[who].spell = self.spells;
@@ -326,186 +339,211 @@ impl Auditor {
     }
 }
 
-// The naive order only says here who is servable; what is checked is the law itself, on every
-// stretch of every history, for every pair.
-fn shares_within_one_service_each(cases: u32) {
-    proptest!(ProptestConfig::with_cases(cases), |(steps in steps(300))| {
-        let mut order = FairOrder::new();
-        let mut auditor = Auditor::default();
-        let mut states: Vec<Known> = Vec::new();
-        let mut now = 0;
-        for step in &steps {
-            match *step {
-                Step::Join(w, p) if states.len() < 6 => {
-                    let tenant = order.join(weight(w), p);
-                    let claim = claim(w, p);
-                    states.push(Known {
-                        tenant, claim, place: 0, entry: 0, working: true,
-                        paused: false, parked: None, was_ready: false,
-                    });
-                    order.enter(tenant);
-                    auditor.accounts.push(Account { tenant, claim, spell: 0, served: 0 });
-                    auditor.ready.push(false);
-                }
-                Step::Enter(i) if i < states.len() => {
-                    order.enter(states[i].tenant);
-                    states[i].working = true;
-                }
-                Step::Rest(i) if i < states.len() => {
-                    order.rest(states[i].tenant);
-                    states[i].working = false;
-                }
-                Step::Park(i, span) if i < states.len() => {
-                    order.park(states[i].tenant, Nanos::from_nanos(now + span));
-                    states[i].parked = states[i].parked.max(Some(now + span));
-                }
-                Step::Reweight(i, w, p) if i < states.len() => {
-                    order.reweight(states[i].tenant, weight(w), p);
-                    states[i].claim = claim(w, p);
-                    auditor.accounts[i].claim = claim(w, p);
-                    auditor.begin(i);
-                }
-                Step::Serve(cost) => {
-                    if let Some(tenant) = order.next(Nanos::from_nanos(now)) {
-                        order.charge(tenant, Cost::new(cost)).expect("present");
-                        let account = auditor.accounts.iter_mut()
-                            .find(|a| a.tenant == tenant)
-                            .expect("known");
-                        account.served += u128::from(cost.max(1)) * UNIT / account.claim;
-                    }
-                }
-                Step::Pass(span) => {
-                    now += span;
-                }
-                _ => {}
-            }
-            let servable = order.next(Nanos::from_nanos(now));
-            for (i, state) in states.iter_mut().enumerate() {
-                state.parked = state.parked.filter(|until| *until > now);
-                if state.is_ready() != auditor.ready[i] {
-                    auditor.ready[i] = state.is_ready();
-                    auditor.begin(i);
-                }
-            }
-            prop_assert_eq!(servable.is_some(), auditor.ready.iter().any(|ready| *ready));
-            auditor.audit()?;
-        }
-    });
+/// The order under test, and what the law needs to know of its tenants.
+#[derive(Default)]
+struct Audited {
+    order: FairOrder,
+    states: Vec<Known>,
+    auditor: Auditor,
+    now: u64,
 }
 
-fn newcomers_wait_one_service_of_each(cases: u32) {
-    let others =
-        proptest::collection::vec((1_u32..=1_000_000, priority(), 1_u64..1_000_000), 1..20);
-    proptest!(ProptestConfig::with_cases(cases), |(
-        others in others, before in 0_usize..200, w in 1_u32..=1_000_000, p in priority(),
-    )| {
-        let mut order = FairOrder::new();
-        let costs: std::collections::BTreeMap<_, _> = others.iter()
-            .map(|(w, p, cost)| (order.join(weight(*w), *p), *cost))
-            .collect();
-        for tenant in costs.keys() {
-            order.enter(*tenant);
+impl Audited {
+    fn apply(&mut self, step: &Step) {
+        match *step {
+            Step::Join(w, p) if self.states.len() < 6 => self.join(w, p),
+            Step::Enter(i) if i < self.states.len() => {
+                self.order.enter(self.states[i].tenant);
+                self.states[i].working = true;
+            }
+            Step::Rest(i) if i < self.states.len() => {
+                self.order.rest(self.states[i].tenant);
+                self.states[i].working = false;
+            }
+            Step::Pause(i) if i < self.states.len() => {
+                self.order.pause(self.states[i].tenant);
+                self.states[i].paused = true;
+            }
+            Step::Resume(i) if i < self.states.len() => {
+                self.order.resume(self.states[i].tenant);
+                self.states[i].paused = false;
+            }
+            Step::Park(i, span) if i < self.states.len() => {
+                let until = self.now + span;
+                let state = &mut self.states[i];
+                self.order.park(state.tenant, Nanos::from_nanos(until));
+                state.parked = state.parked.max(Some(until));
+            }
+            Step::Reweight(i, w, p) if i < self.states.len() => {
+                self.order.reweight(self.states[i].tenant, weight(w), p);
+                self.auditor.accounts[i].claim = claim(w, p);
+                self.auditor.begin(i);
+            }
+            Step::Serve(cost) => self.serve(cost),
+            Step::Pass(span) => self.now += span,
+            _ => {}
         }
-        for _ in 0..before {
-            let tenant = order.next(Nanos::ZERO).expect("all have work");
-            order.charge(tenant, Cost::new(costs[&tenant]));
-        }
-        let newcomer = order.join(weight(w), p);
-        order.enter(newcomer);
-        let turn = (1..1_000).find(|_| {
-            let tenant = order.next(Nanos::ZERO).expect("all have work");
-            order.charge(tenant, Cost::new(costs.get(&tenant).copied().unwrap_or(1)));
-            tenant == newcomer
-        });
-        let latest = others.len() + 1;
-        prop_assert!(turn.is_some_and(|turn| turn <= latest), "served at turn {:?}", turn);
-    });
-}
+    }
 
-// Between two services of one tenant, each other tenant can begin as many as its claim is larger,
-// and one that begins together with it.
-fn every_tenant_returns_within_its_share(cases: u32) {
-    let tenants = proptest::collection::vec((1_u32..=16, priority()), 2..10);
-    proptest!(ProptestConfig::with_cases(cases), |(tenants in tenants, turns in 1_usize..400)| {
-        let mut order = FairOrder::new();
-        let claims: Vec<_> = tenants.iter().map(|(w, p)| {
-            let tenant = order.join(weight(*w), *p);
-            order.enter(tenant);
-            (tenant, claim(*w, *p))
-        }).collect();
-        let mut waited = vec![0_u128; claims.len()];
-        for _ in 0..turns {
-            let next = order.next(Nanos::ZERO).expect("all have work");
-            order.charge(next, Cost::ONE);
-            for (i, (tenant, ours)) in claims.iter().enumerate() {
-                waited[i] = if *tenant == next { 0 } else { waited[i] + 1 };
-                let others = claims.iter().filter(|(other, _)| other != tenant);
-                let most: u128 = others.map(|(_, theirs)| theirs / ours + 1).sum();
-                prop_assert!(waited[i] <= most, "{:?} waited {} turns", tenants[i], waited[i]);
+    fn join(&mut self, w: u32, p: Priority) {
+        let known = Known::new(self.order.join(weight(w), p), claim(w, p));
+        self.auditor.open(&known);
+        self.states.push(known);
+    }
+
+    fn serve(&mut self, cost: u64) {
+        let Some(tenant) = self.order.next(Nanos::from_nanos(self.now)) else {
+            return;
+        };
+        self.order.charge(tenant, Cost::new(cost)).expect("present");
+        let accounts = &mut self.auditor.accounts;
+        let account = accounts.iter_mut().find(|a| a.tenant == tenant);
+        let account = account.expect("known");
+        account.served += u128::from(cost.max(1)) * UNIT / account.claim;
+    }
+
+    fn look(&mut self) -> Result<(), TestCaseError> {
+        let next = self.order.next(Nanos::from_nanos(self.now));
+        for (i, state) in self.states.iter_mut().enumerate() {
+            state.parked = state.parked.filter(|until| *until > self.now);
+            if state.is_ready() != self.auditor.ready[i] {
+                self.auditor.ready[i] = state.is_ready();
+                self.auditor.begin(i);
             }
         }
-    });
+        let anyone = self.auditor.ready.iter().any(|ready| *ready);
+        prop_assert_eq!(next.is_some(), anyone, "work is left, and nobody is next");
+        self.auditor.audit()
+    }
 }
 
-fn refunds_restore_the_order(cases: u32) {
-    proptest!(ProptestConfig::with_cases(cases), |(
-        steps in steps(60),
-        costs in proptest::collection::vec(0..=MAX_COST, 1..10),
-        order_of_return in Just((0..10).collect::<Vec<usize>>()).prop_shuffle(),
-    )| {
-        let mut pair = Pair::default();
-        for step in &steps {
-            pair.apply(step)?;
-        }
-        let now = Nanos::from_nanos(pair.naive.now);
-        let mut untouched = pair.order.clone();
-        let mut order = pair.order;
-        let mut tags: Vec<_> = costs.iter()
-            .map_while(|cost| {
-                let tenant = order.next(now)?;
-                Some(order.charge(tenant, Cost::new(*cost)))
-            })
-            .collect();
-        for i in order_of_return {
-            if let Some(tag) = tags.get_mut(i).and_then(Option::take) {
-                order.refund(tag);
-            }
-        }
-        for turn in 0..50 {
-            let (a, b) = (order.next(now), untouched.next(now));
-            prop_assert_eq!(a, b, "turn {}", turn);
-            if let Some(tenant) = a {
-                order.charge(tenant, Cost::ONE);
-                untouched.charge(tenant, Cost::ONE);
-            }
-        }
-    });
+fn shares_within_one_service_each(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut audited = Audited::default();
+    for step in &steps {
+        audited.apply(step);
+        audited.look()?;
+    }
+    Ok(())
 }
 
-macro_rules! laws {
-    ($($law:ident, $stress:ident => $body:ident;)*) => {$(
-        #[test]
-        fn $law() {
-            $body(10_000);
-        }
+/// Tenants with the cost of their jobs; the last is the newcomer. A million jobs are not needed for
+/// the law: how many there are is nowhere in the order.
+fn newcomers() -> impl Strategy<Value = Vec<(u32, Priority, u64)>> {
+    proptest::collection::vec((1_u32..=1_000_000, priority(), 1_u64..1_000_000), 2..20)
+}
 
-        #[test]
-        #[ignore = "long run: cargo xtask test --stress"]
-        fn $stress() {
-            $body(1_000_000);
+fn newcomers_wait_one_service_of_each(
+    (tenants, before): (Vec<(u32, Priority, u64)>, usize),
+) -> Result<(), TestCaseError> {
+    let mut order = FairOrder::new();
+    let joined: Vec<_> = tenants
+        .iter()
+        .map(|(w, p, cost)| (order.join(weight(*w), *p), *cost))
+        .collect();
+    let serve = |order: &mut FairOrder| {
+        let tenant = order.next(Nanos::ZERO).expect("all have work");
+        let (_, cost) = joined
+            .iter()
+            .find(|(known, _)| *known == tenant)
+            .expect("known");
+        order.charge(tenant, Cost::new(*cost));
+        tenant
+    };
+    let (newcomer, others) = joined.split_last().expect("two or more");
+    for (tenant, _) in others {
+        order.enter(*tenant);
+    }
+    for _ in 0..before {
+        serve(&mut order);
+    }
+    order.enter(newcomer.0);
+    let turns = (0..joined.len()).map(|_| serve(&mut order));
+    let mut turns = turns.collect::<Vec<_>>().into_iter();
+    prop_assert!(
+        turns.any(|turn| turn == newcomer.0),
+        "not within one service of each"
+    );
+    Ok(())
+}
+
+fn every_tenant_returns_within_its_share(
+    (tenants, turns): (Vec<(u32, Priority)>, usize),
+) -> Result<(), TestCaseError> {
+    let mut order = FairOrder::new();
+    let claims: Vec<_> = tenants
+        .iter()
+        .map(|(w, p)| (order.join(weight(*w), *p), claim(*w, *p)))
+        .collect();
+    for (tenant, _) in &claims {
+        order.enter(*tenant);
+    }
+    let mut waited = vec![0_u128; claims.len()];
+    for _ in 0..turns {
+        let next = order.next(Nanos::ZERO).expect("all have work");
+        order.charge(next, Cost::ONE);
+        for (i, (tenant, ours)) in claims.iter().enumerate() {
+            waited[i] = if *tenant == next { 0 } else { waited[i] + 1 };
+            let others = claims.iter().filter(|(other, _)| other != tenant);
+            let most: u128 = others.map(|(_, theirs)| theirs / ours + 1).sum();
+            prop_assert!(waited[i] <= most, "{:?} waited {}", tenants[i], waited[i]);
         }
-    )*};
+    }
+    Ok(())
+}
+
+/// What is charged, and in which order it is given back.
+fn refunds() -> impl Strategy<Value = (Vec<u64>, Vec<usize>)> {
+    let costs = proptest::collection::vec(0..=MAX_COST, 1..10);
+    (costs, Just((0..10).collect::<Vec<_>>()).prop_shuffle())
+}
+
+fn refunds_restore_the_order(
+    (steps, (costs, returns)): (Vec<Step>, (Vec<u64>, Vec<usize>)),
+) -> Result<(), TestCaseError> {
+    let mut pair = Pair::default();
+    for step in &steps {
+        pair.apply(step)?;
+    }
+    let now = Nanos::from_nanos(pair.naive.now);
+    let (mut order, mut untouched) = (pair.order.clone(), pair.order);
+    let charge = |cost: &u64| {
+        let tenant = order.next(now)?;
+        Some(order.charge(tenant, Cost::new(*cost)))
+    };
+    let mut tags: Vec<_> = costs.iter().map_while(charge).collect();
+    for i in returns {
+        if let Some(tag) = tags.get_mut(i).and_then(Option::take) {
+            order.refund(tag);
+        }
+    }
+    for turn in 0..50 {
+        let next = order.next(now);
+        prop_assert_eq!(next, untouched.next(now), "turn {}", turn);
+        if let Some(tenant) = next {
+            order.charge(tenant, Cost::ONE);
+            untouched.charge(tenant, Cost::ONE);
+        }
+    }
+    Ok(())
 }
 
 laws! {
-    the_order_is_that_of_a_list_searched_from_end_to_end, stress_the_order_is_that_of_a_list =>
-        serves_as_the_list_does;
-    service_over_claim_differs_by_at_most_one_service_each, stress_service_over_claim =>
-        shares_within_one_service_each;
-    a_newcomer_waits_for_at_most_one_service_of_each, stress_a_newcomer_waits =>
-        newcomers_wait_one_service_of_each;
-    no_tenant_waits_longer_than_its_share, stress_no_tenant_waits_longer_than_its_share =>
-        every_tenant_returns_within_its_share;
-    a_refund_restores_the_order, stress_a_refund_restores_the_order =>
-        refunds_restore_the_order;
+    fn the_order_is_that_of_a_list_searched_from_end_to_end / fn stress_the_order_is_that_of_a_list
+        (steps(120)) = serves_as_the_list_does;
+
+    // What is checked is the law itself, on every stretch of every history, for every pair.
+    fn service_over_claim_differs_by_at_most_one_service_each / fn stress_service_over_claim
+        (steps(300)) = shares_within_one_service_each;
+
+    fn a_newcomer_waits_for_at_most_one_service_of_each / fn stress_a_newcomer_waits
+        ((newcomers(), 0_usize..200)) = newcomers_wait_one_service_of_each;
+
+    // Between two services of one tenant, each other tenant can begin as many as its claim is
+    // larger, and one that begins together with it.
+    fn no_tenant_waits_longer_than_its_share / fn stress_no_tenant_waits_longer_than_its_share
+        ((proptest::collection::vec((1_u32..=16, priority()), 2..10), 1_usize..400)) =
+            every_tenant_returns_within_its_share;
+
+    fn a_refund_restores_the_order / fn stress_a_refund_restores_the_order
+        ((steps(60), refunds())) = refunds_restore_the_order;
 }
