@@ -283,12 +283,11 @@ impl FairOrder {
 
     /// Brings a tenant that could not be served up to the clock, and into the order.
     fn catch_up(&mut self, tenant: Tenant) {
-        let clock = self.clock;
-        self.entries += 1;
-        let entry = self.entries;
         if self.ready.contains(tenant.slot) {
             return;
         }
+        self.entries += 1;
+        let (clock, entry) = (self.clock, self.entries);
         if let Some(seat) = self.seats.of_mut(tenant) {
             if seat.place.whole < clock || seat.entry == 0 {
                 seat.place = seat.place.at_least(clock);

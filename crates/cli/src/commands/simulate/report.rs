@@ -36,7 +36,7 @@ impl Report {
     /// One table per scenario.
     pub(super) fn to_tables(&self) -> String {
         let mut text = format!(
-            "Strict API, counted by arrival; {:?} each way and up to {:?} more; seed {}.\n",
+            "Strict API, counted by arrival; {:?} each way and up to {:?} more; seed {}.\n{LEGEND}\n",
             self.network.latency(),
             self.network.jitter(),
             self.seed
@@ -170,6 +170,10 @@ fn run_json(ideal: &Ideal, outcome: &Outcome) -> Value {
 fn millis(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
+
+const LEGEND: &str = "\
+refused: by the API. peak: the fullest window over its limit. Jain: at half time, against the ideal.
+off share: the furthest that a tenant was from its weight's part while all had work, in jobs.";
 
 /// More tenants than this are not listed one by one.
 const MOST_LISTED: usize = 5;
