@@ -11,12 +11,28 @@ extern crate alloc;
 #[cfg(any(test, loom))]
 extern crate std;
 
+mod backoff;
 mod decision;
+mod error_window;
+mod health;
 mod limit;
+mod outcome;
+mod policy;
 mod rate;
+mod retry_budget;
 mod time;
 
+pub use backoff::{Backoff, InvalidBackoff};
 pub use decision::Decision;
+pub use error_window::{Counts, ErrorWindow};
+pub use health::{
+    Admission, Change, Circuit, Escalation, Factor, Health, HealthConfig, HealthMistake,
+    HealthSettings, Hold, InvalidHealth, RampStage, Reason, Snapshot, State, Streak, Ticket,
+    Transition,
+};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
+pub use outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
+pub use policy::{Classified, Policy, Retry, Rule, Treatment, Waiting, When};
 pub use rate::{InvalidRate, Rate};
+pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
 pub use time::{Clock, ManualClock, Nanos, WallTime};
