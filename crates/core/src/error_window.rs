@@ -33,6 +33,8 @@ pub struct ErrorWindow {
     entries: VecDeque<Entry>,
     counts: Counts,
     opened: u64,
+    /// The latest time seen, counted from opening.
+    latest: u64,
     span: u64,
     length: usize,
 }
@@ -46,6 +48,7 @@ impl ErrorWindow {
             entries: VecDeque::with_capacity(length),
             counts: Counts::default(),
             opened: now.as_nanos(),
+            latest: 0,
             span: span_nanos(span),
             length,
         }
@@ -74,6 +77,7 @@ impl ErrorWindow {
         self.entries.clear();
         self.counts = Counts::default();
         self.opened = now.as_nanos();
+        self.latest = 0;
     }
 
     /// Goes on with another span and length, keeping what still counts.
@@ -110,17 +114,16 @@ impl ErrorWindow {
         total > 0 && !share.is_above(self.failures().into(), total.into())
     }
 
-    /// Drops what is too old, and tells the time since opening, no earlier than the last entry's.
+    /// Drops what is too old, and tells the time since opening; it never runs backwards.
     fn expire(&mut self, now: Nanos) -> u64 {
-        let newest = self.entries.back().map_or(0, |entry| entry.age());
         let age = now.as_nanos().saturating_sub(self.opened);
-        let age = age.clamp(newest, Entry::LAST);
+        self.latest = age.clamp(self.latest, Entry::LAST);
         while let Some(oldest) = self.entries.front()
-            && age - oldest.age() > self.span
+            && self.latest - oldest.age() > self.span
         {
             self.forget_oldest();
         }
-        age
+        self.latest
     }
 
     fn forget_oldest(&mut self) {

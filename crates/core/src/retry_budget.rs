@@ -118,23 +118,28 @@ impl Default for RetryBudgetSettings {
 struct Allowance {
     /// Nanoseconds per retry, rounded up; 0 if there is no allowance.
     each: u64,
+    /// One second's worth.
+    whole: u64,
     full_at: u64,
 }
 
 impl Allowance {
     fn full(per_second: u32, now: Nanos) -> Self {
+        let count = u64::from(per_second);
+        let each = match count {
+            0 => 0,
+            _ => SECOND.div_ceil(count),
+        };
         Self {
-            each: match per_second {
-                0 => 0,
-                _ => SECOND.div_ceil(per_second.into()),
-            },
+            each,
+            whole: each * count,
             full_at: now.as_nanos(),
         }
     }
 
     fn at(&self, now: Nanos) -> u64 {
         let missing = self.full_at.saturating_sub(now.as_nanos());
-        SECOND
+        self.whole
             .saturating_sub(missing)
             .checked_div(self.each)
             .unwrap_or(0)
