@@ -239,7 +239,7 @@ impl Health {
         self.ramp = None;
         self.window.clear(now);
         if step.to == State::Normal {
-            self.return_to_normal(now, from);
+            self.return_to_normal(now, step.reason);
         }
         self.reschedule();
         Transition {
@@ -247,15 +247,21 @@ impl Health {
             to: step.to,
             reason: step.reason,
             at: now,
-            until: self.next_wakeup(),
+            until: self.leaves_at(),
         }
     }
 
-    fn return_to_normal(&mut self, now: Nanos, from: State) {
+    /// When a timer leaves this state, if one does.
+    fn leaves_at(&self) -> Option<Nanos> {
+        (self.until < Nanos::MAX).then_some(self.due)
+    }
+
+    fn return_to_normal(&mut self, now: Nanos, reason: Reason) {
         let settings = self.config.settings();
         self.failed_recoveries = 0;
         self.cooldown = Cooldown::first(settings);
-        if from == State::HalfOpen {
+        // An operator who says Normal means full speed.
+        if reason == Reason::ProbesOk {
             self.ramp = Ramp::start(now, settings);
         }
     }

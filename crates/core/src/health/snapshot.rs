@@ -59,7 +59,7 @@ impl Health {
             state: self.state,
             circuit: self.circuit(),
             since: self.since,
-            until: (self.until < Nanos::MAX).then_some(self.due),
+            until: self.leaves_at(),
             reason: self.reason,
             hold: self.hold,
             cooling_until: (self.cooling_until > now).then_some(self.cooling_until),
