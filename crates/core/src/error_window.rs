@@ -31,7 +31,8 @@ use crate::{Nanos, Share};
 pub struct ErrorWindow {
     /// Oldest first.
     entries: VecDeque<Entry>,
-    counts: Counts,
+    /// How many entries bear each mark, by its code.
+    tally: [u32; 5],
     opened: u64,
     /// The latest time seen, counted from opening.
     latest: u64,
@@ -46,7 +47,7 @@ impl ErrorWindow {
         let length = usize::from(length.max(1));
         Self {
             entries: VecDeque::with_capacity(length),
-            counts: Counts::default(),
+            tally: [0; 5],
             opened: now.as_nanos(),
             latest: 0,
             span: span_nanos(span),
@@ -63,8 +64,11 @@ impl ErrorWindow {
         if self.entries.len() >= self.length {
             self.forget_oldest();
         }
-        *self.counts.of(mark) += 1;
-        self.entries.push_back(Entry::new(age, mark));
+        let entry = Entry::new(age, mark);
+        if let Some(count) = self.tally.get_mut(entry.code()) {
+            *count += 1;
+        }
+        self.entries.push_back(entry);
     }
 
     /// Drops what has grown too old.
@@ -75,7 +79,7 @@ impl ErrorWindow {
     /// Begins anew.
     pub fn clear(&mut self, now: Nanos) {
         self.entries.clear();
-        self.counts = Counts::default();
+        self.tally = [0; 5];
         self.opened = now.as_nanos();
         self.latest = 0;
     }
@@ -100,12 +104,20 @@ impl ErrorWindow {
 
     /// How many of them are failures.
     pub fn failures(&self) -> u32 {
-        self.total() - self.counts.success
+        let [successes, ..] = self.tally;
+        self.total() - successes
     }
 
     /// How many of each sort.
     pub const fn counts(&self) -> Counts {
-        self.counts
+        let [success, throttled, server, network, other] = self.tally;
+        Counts {
+            success,
+            throttled,
+            server,
+            network,
+            other,
+        }
     }
 
     /// True if the failures are at least this share of all; an empty window has no failures.
@@ -115,6 +127,7 @@ impl ErrorWindow {
     }
 
     /// Drops what is too old, and tells the time since opening; it never runs backwards.
+    #[inline]
     fn expire(&mut self, now: Nanos) -> u64 {
         let age = now.as_nanos().saturating_sub(self.opened);
         self.latest = age.clamp(self.latest, Entry::LAST);
@@ -127,8 +140,10 @@ impl ErrorWindow {
     }
 
     fn forget_oldest(&mut self) {
-        if let Some(oldest) = self.entries.pop_front() {
-            *self.counts.of(oldest.mark()) -= 1;
+        if let Some(oldest) = self.entries.pop_front()
+            && let Some(count) = self.tally.get_mut(oldest.code())
+        {
+            *count -= 1;
         }
     }
 }
@@ -146,18 +161,6 @@ pub struct Counts {
     pub network: u32,
     /// Other failures that were configured to count.
     pub other: u32,
-}
-
-impl Counts {
-    fn of(&mut self, mark: Mark) -> &mut u32 {
-        match mark {
-            Mark::Success => &mut self.success,
-            Mark::Throttled => &mut self.throttled,
-            Mark::Server => &mut self.server,
-            Mark::Network => &mut self.network,
-            Mark::Other => &mut self.other,
-        }
-    }
 }
 
 /// When an outcome came, counted from the opening of its window, and what it was; packed, so that
@@ -179,17 +182,14 @@ impl Entry {
         self.0 >> Self::MARK_BITS
     }
 
-    const fn mark(self) -> Mark {
-        match self.0 & 0b111 {
-            0 => Mark::Success,
-            1 => Mark::Throttled,
-            2 => Mark::Server,
-            3 => Mark::Network,
-            _ => Mark::Other,
-        }
+    /// The code of its mark.
+    fn code(self) -> usize {
+        let [low, ..] = self.0.to_le_bytes();
+        usize::from(low & 0b111)
     }
 }
 
+/// What an entry counts as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mark {
     Success,
@@ -211,6 +211,7 @@ impl Mark {
         }
     }
 
+    /// Its place in the tally.
     const fn code(self) -> u64 {
         match self {
             Self::Success => 0,
@@ -311,16 +312,30 @@ mod tests {
     }
 
     #[test]
-    fn every_mark_survives_its_packing() {
-        for mark in [
-            Mark::Success,
-            Mark::Throttled,
-            Mark::Server,
-            Mark::Network,
-            Mark::Other,
-        ] {
-            let entry = Entry::new(Entry::LAST, mark);
-            assert_eq!((entry.age(), entry.mark()), (Entry::LAST, mark));
+    fn every_sort_is_counted_apart_and_forgotten_alike() {
+        let mut window = window();
+        let effects = [
+            (1, Effect::Success),
+            (2, Effect::Throttled),
+            (3, Effect::ServerFailed),
+            (4, Effect::NetworkFailed),
+            (5, Effect::OtherFailed),
+            (6, Effect::Banned),
+        ];
+        for (count, effect) in effects {
+            for _ in 0..count {
+                window.record(Nanos::ZERO, effect);
+            }
         }
+        let expected = Counts {
+            success: 1,
+            throttled: 8,
+            server: 3,
+            network: 4,
+            other: 5,
+        };
+        assert_eq!(window.counts(), expected);
+        window.refresh(Nanos::from_secs(31));
+        assert_eq!(window.counts(), Counts::default());
     }
 }

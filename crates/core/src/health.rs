@@ -109,21 +109,17 @@ impl Health {
 
     /// Whether a request may be sent now. Ask before waiting for a limit and again right before
     /// sending: the state may have changed in between.
+    #[inline]
     pub fn admission(&mut self, now: Nanos) -> Admission {
         let now = self.clamped(now);
         if self.is_due(now) {
             return Admission::Overdue;
         }
         match self.state {
-            State::Sleep | State::CacheOnly => Admission::Blocked {
-                state: self.state,
-                until: self.next_wakeup(),
-            },
-            _ if now < self.cooling_until => Admission::Cooling {
-                until: self.cooling_until,
-            },
-            State::Normal | State::Throttle => Admission::Go(Ticket::plain(self.generation)),
-            State::HalfOpen => self.probe(now),
+            State::Normal | State::Throttle if now >= self.cooling_until => {
+                Admission::Go(Ticket::plain(self.generation))
+            }
+            _ => self.restricted(now),
         }
     }
 
@@ -184,19 +180,32 @@ impl Health {
         (self.due < Nanos::MAX).then_some(self.due)
     }
 
+    /// The answer where not everyone may go; apart, so that the way of a healthy request is short.
+    fn restricted(&mut self, now: Nanos) -> Admission {
+        match self.state {
+            State::Sleep | State::CacheOnly => self.blocked(),
+            _ if now < self.cooling_until => Admission::Cooling {
+                until: self.cooling_until,
+            },
+            _ => self.probe(now),
+        }
+    }
+
+    fn blocked(&self) -> Admission {
+        Admission::Blocked {
+            state: self.state,
+            until: self.next_wakeup(),
+        }
+    }
+
     fn probe(&mut self, now: Nanos) -> Admission {
         let settings = self.config.settings();
         let (timeout, most) = (settings.probe_timeout, settings.probe_concurrency);
-        match self.probes.send(now, timeout, most) {
-            Some(slot) => {
-                self.reschedule();
-                Admission::Go(Ticket::probe(self.generation, slot))
-            }
-            None => Admission::Blocked {
-                state: self.state,
-                until: self.next_wakeup(),
-            },
-        }
+        let Some(slot) = self.probes.send(now, timeout, most) else {
+            return self.blocked();
+        };
+        self.reschedule();
+        Admission::Go(Ticket::probe(self.generation, slot))
     }
 
     /// Throttle's rate times `multiple` millionths.
@@ -216,11 +225,13 @@ impl Health {
         self.config.settings()
     }
 
+    #[inline]
     fn clamped(&mut self, now: Nanos) -> Nanos {
         self.latest = self.latest.max(now);
         self.latest
     }
 
+    #[inline]
     fn is_due(&self, now: Nanos) -> bool {
         now >= self.due && self.due < Nanos::MAX
     }

@@ -3,6 +3,7 @@
 //! Each has a slot with its own deadline. A counter would be smaller, and would not know when the
 //! oldest was sent: a probe that hangs would then hold the machine half open for as long as it likes.
 
+use core::num::NonZeroU8;
 use core::time::Duration;
 
 use crate::Nanos;
@@ -18,9 +19,10 @@ pub(super) struct Probes {
     succeeded: u32,
 }
 
-/// Which slot a probe has.
+/// Which slot a probe has, counted from 1: a ticket with no slot then fits two registers, which is
+/// worth a third of an ordinary request's way through the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot(usize);
+pub(super) struct Slot(NonZeroU8);
 
 impl Probes {
     pub(super) const NONE: Self = Self {
@@ -33,18 +35,17 @@ impl Probes {
         if self.out() >= most {
             return None;
         }
-        let (at, free) = self
-            .deadlines
-            .iter_mut()
-            .enumerate()
+        let (number, free) = (1_u8..)
+            .zip(&mut self.deadlines)
             .find(|(_, deadline)| deadline.is_none())?;
         *free = Some(now.saturating_add(timeout));
-        Some(Slot(at))
+        NonZeroU8::new(number).map(Slot)
     }
 
     /// Gives a slot back.
     pub(super) fn free(&mut self, slot: Slot) {
-        if let Some(deadline) = self.deadlines.get_mut(slot.0) {
+        let at = usize::from(slot.0.get()) - 1;
+        if let Some(deadline) = self.deadlines.get_mut(at) {
             *deadline = None;
         }
     }
