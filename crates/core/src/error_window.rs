@@ -56,6 +56,7 @@ impl ErrorWindow {
     }
 
     /// Enters an outcome; a neutral one leaves no trace. Time that runs backwards stands still.
+    #[inline]
     pub fn record(&mut self, now: Nanos, effect: Effect) {
         let Some(mark) = Mark::of(effect) else {
             return;
