@@ -13,6 +13,7 @@
 mod answer;
 mod config;
 mod cooldown;
+mod mistake;
 mod operator;
 mod probe;
 mod ramp;
@@ -24,9 +25,8 @@ mod wake;
 use core::time::Duration;
 
 pub use answer::{Admission, Change, Ticket};
-pub use config::{
-    Escalation, Factor, HealthConfig, HealthMistake, HealthSettings, InvalidHealth, Streak,
-};
+pub use config::{Escalation, Factor, HealthConfig, HealthSettings, Streak};
+pub use mistake::{HealthMistake, InvalidHealth};
 pub use snapshot::{RampStage, Snapshot};
 pub use state::{Circuit, Hold, Reason, State, Transition};
 

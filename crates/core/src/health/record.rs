@@ -54,7 +54,6 @@ impl Health {
         Change::Cooling { until }
     }
 
-    #[inline]
     fn wait_asked(&self, outcome: Outcome, entropy: u64) -> Option<Duration> {
         let settings = self.settings();
         match outcome.retry_after() {

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use outflow_core::{
-    Admission, Change, Health, HealthConfig, HealthSettings, Nanos, Outcome, Reason, State, Ticket,
-    Transition,
+    Admission, Change, Health, HealthConfig, HealthSettings, Nanos, Outcome, Rate, Reason, State,
+    Ticket, Transition,
 };
 
 pub(crate) struct Api {
@@ -130,6 +130,10 @@ impl Api {
             State::CacheOnly => Self::cache_only(),
         }
     }
+}
+
+pub(crate) fn rate(text: &str) -> Rate {
+    text.parse().expect("valid")
 }
 
 /// Where a change led and why.

@@ -9,5 +9,7 @@
 mod api;
 mod edges;
 mod laws;
+mod probes;
+mod recovery;
 mod scenarios;
 mod soak;

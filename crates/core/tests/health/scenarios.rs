@@ -4,14 +4,10 @@ use core::time::Duration;
 
 use outflow_core::{
     Admission, Attempt, Change, Fault, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome,
-    Policy, RampStage, Rate, Reason, State,
+    Policy, Reason, State,
 };
 
-use super::api::{Api, SECOND, moved};
-
-fn rate(text: &str) -> Rate {
-    text.parse().expect("valid")
-}
+use super::api::{Api, SECOND, moved, rate};
 
 #[test]
 fn a_short_wait_is_waited_out_in_the_same_state() {
@@ -36,25 +32,6 @@ fn eleven_failures_of_fifty_throttle() {
     api.calls(2, Outcome::SERVER_FAILED);
     let throttled = api.wake_when_due().map(|t| (t.to, t.reason));
     assert_eq!(throttled, Some((State::Throttle, Reason::ErrorRatio)));
-}
-
-#[test]
-fn five_good_probes_of_five_return_to_normal() {
-    let mut api = Api::half_open();
-    assert_eq!(
-        moved(api.calls(5, Outcome::SUCCESS)),
-        Some((State::Normal, Reason::ProbesOk))
-    );
-}
-
-#[test]
-fn one_bad_probe_of_three_returns_to_sleep() {
-    let mut api = Api::half_open();
-    api.calls(2, Outcome::SUCCESS);
-    assert_eq!(
-        moved(api.call(Outcome::THROTTLED)),
-        Some((State::Sleep, Reason::ProbeFailed))
-    );
 }
 
 // A quarter of the calls fail on the network; the same share of 404s does nothing.
@@ -169,77 +146,6 @@ fn a_servers_hour_is_not_cut_to_our_longest_sleep() {
     assert_eq!(slept.and_then(|t| t.until), Some(hour));
 }
 
-#[test]
-fn a_hundred_callers_send_one_probe() {
-    let mut api = Api::half_open();
-    let mut sent = Vec::new();
-    for _ in 0..100 {
-        if let Admission::Go(ticket) = api.health.admission(api.now) {
-            sent.push(ticket);
-        }
-    }
-    assert_eq!(sent.len(), 1);
-    assert!(sent[0].is_probe());
-    assert_eq!(api.health.snapshot(api.now).probes_out, 1);
-}
-
-// Dropped, answered 404, or answered after the machine had moved on and come back: within one probe
-// timeout of 15 s the machine has left `HalfOpen` or lets the next probe go.
-#[test]
-fn no_probe_keeps_the_machine_half_open() {
-    let spoil: [fn(&mut Api); 4] = [
-        |api| {
-            let dropped = api.send();
-            api.health.abandon(api.now, dropped);
-        },
-        |api| {
-            let missing = api.send();
-            assert_eq!(api.answer(missing, Outcome::NEUTRAL), Change::None);
-        },
-        |api| {
-            let late = api.send();
-            api.wake_when_due();
-            assert_eq!(api.state(), State::Sleep, "timed out");
-            api.wake_when_due();
-            assert_eq!(api.answer(late, Outcome::SERVER_FAILED), Change::None);
-        },
-        |api| {
-            let late = api.send();
-            api.wake_when_due();
-            api.wake_when_due();
-            let probe = api.send();
-            api.health.abandon(api.now, late);
-            assert_eq!(api.health.snapshot(api.now).probes_out, 1, "not its slot");
-            api.answer(probe, Outcome::SUCCESS);
-        },
-    ];
-    for spoiled in spoil {
-        let mut api = Api::half_open();
-        spoiled(&mut api);
-        assert_eq!(api.state(), State::HalfOpen);
-        let change = (0..5).find_map(|_| moved(api.call(Outcome::SUCCESS)));
-        assert_eq!(change, Some((State::Normal, Reason::ProbesOk)));
-    }
-}
-
-#[test]
-fn a_probe_that_hangs_fails_at_its_timeout() {
-    let mut api = Api::half_open();
-    let sent = api.now;
-    let hanging = api.send();
-    assert_eq!(
-        api.health.next_wakeup(),
-        Some(sent.saturating_add(SECOND * 15))
-    );
-    api.pass_millis(14_999);
-    assert_eq!(api.wake(), None);
-    api.pass_millis(1);
-    assert_eq!(api.health.admission(api.now), Admission::Overdue);
-    assert_eq!(api.wake().map(|t| t.reason), Some(Reason::ProbeTimedOut));
-    assert_eq!(api.answer(hanging, Outcome::SUCCESS), Change::None);
-    assert_eq!(api.state(), State::Sleep);
-}
-
 // A hundred hold no ticket yet when Sleep begins; the check right before sending stops each.
 #[test]
 fn nobody_who_waited_into_a_sleep_sends() {
@@ -285,183 +191,6 @@ fn a_held_normal_moves_for_nothing_and_still_obeys_the_server() {
     let change = api.call(Outcome::BANNED.asking_to_wait(SECOND * 60));
     assert_eq!(change, Change::Cooling { until });
     assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
-}
-
-// Half of 35 is 17; at 5/s and below only the concurrency is cut; between, 5/s is the floor.
-#[test]
-fn throttle_halves_rates_down_to_a_floor() {
-    let api = Api::throttled();
-    let cases = [
-        ("35/s", "17/s"),
-        ("10/s", "5/s"),
-        ("8/s", "5/s"),
-        ("5/s", "5/s"),
-        ("2/s", "2/s"),
-        ("100/min", "100/min"),
-        ("400/min", "300/min"),
-        ("6000/min", "3000/min"),
-        ("1/100ms", "1/200ms"),
-    ];
-    for (configured, left) in cases {
-        assert_eq!(
-            api.health.effective(rate(configured)),
-            rate(left),
-            "{configured}"
-        );
-    }
-}
-
-#[test]
-fn each_state_has_its_concurrency_and_its_rate() {
-    let expected = [
-        (State::Normal, 4, "35/s"),
-        (State::Throttle, 2, "17/s"),
-        (State::Sleep, 0, "3/s"),
-        (State::HalfOpen, 1, "3/s"),
-        (State::CacheOnly, 0, "3/s"),
-    ];
-    for (state, concurrency, left) in expected {
-        let api = Api::in_state(state);
-        assert_eq!(api.health.concurrency(), concurrency, "{state}");
-        assert_eq!(api.health.effective(rate("35/s")), rate(left), "{state}");
-        assert_eq!(api.health.effective(rate("2/s")), rate("2/s"), "{state}");
-    }
-}
-
-#[test]
-fn a_concurrency_of_one_is_left_in_throttle() {
-    let mut api = Api::new(&HealthSettings {
-        concurrency: 1,
-        ..HealthSettings::default()
-    });
-    api.calls(3, Outcome::THROTTLED);
-    assert_eq!(
-        (api.state(), api.health.concurrency()),
-        (State::Throttle, 1)
-    );
-}
-
-// 17.5 × 1.1⁷ is 34.1, the first above 95 % of 35; the eighth step reaches 35 after forty minutes.
-#[test]
-fn the_ramp_takes_forty_minutes_to_full_speed() {
-    let mut api = Api::half_open();
-    let recovered = api.now;
-    api.calls(5, Outcome::SUCCESS);
-    let mut speeds = vec![api.health.effective(rate("35/s")).quantity()];
-    while api.health.snapshot(api.now).ramp != RampStage::None {
-        assert_eq!(api.wake_when_due(), None, "a step is no transition");
-        speeds.push(api.health.effective(rate("35/s")).quantity());
-    }
-    assert_eq!(speeds, [17, 19, 21, 23, 25, 28, 31, 34, 35]);
-    assert_eq!(api.now.since(recovered), Duration::from_mins(40));
-    assert_eq!(api.health.next_wakeup(), None);
-}
-
-#[test]
-fn a_ramp_that_nobody_woke_catches_up() {
-    let mut api = Api::half_open();
-    api.calls(5, Outcome::SUCCESS);
-    api.pass(Duration::from_mins(17));
-    assert_eq!(api.health.admission(api.now), Admission::Overdue);
-    assert_eq!(api.wake(), None);
-    assert_eq!(api.health.effective(rate("35/s")), rate("23/s"));
-    assert!(matches!(api.health.admission(api.now), Admission::Go(_)));
-}
-
-#[test]
-fn trouble_during_a_ramp_throttles_and_ends_it() {
-    let mut api = Api::half_open();
-    api.calls(5, Outcome::SUCCESS);
-    let change = api.calls(3, Outcome::THROTTLED);
-    assert_eq!(moved(change), Some((State::Throttle, Reason::Streak)));
-    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
-}
-
-// 2, 4, 8, … s, each up to a quarter longer, capped at 300 s; without `CacheOnly` in the way.
-#[test]
-fn the_cooldown_doubles_up_to_its_cap_and_starts_anew_after_normal() {
-    let mut api = Api::new(&HealthSettings {
-        cache_only_after: None,
-        ..HealthSettings::default()
-    });
-    api.calls(3, Outcome::THROTTLED);
-    let mut slept = api.calls(5, Outcome::THROTTLED).transition();
-    for expected in [2_u32, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-        let transition = slept.expect("asleep");
-        let span = transition.until.expect("a timer").since(transition.at);
-        let (low, high) = match expected {
-            256.. => (240, 300),
-            _ => (expected, expected + expected.div_ceil(4)),
-        };
-        assert!(
-            span >= SECOND * low && span <= SECOND * high,
-            "{span:?} for {expected}"
-        );
-        assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * expected);
-        api.wake_when_due();
-        slept = api.call(Outcome::SERVER_FAILED).transition();
-    }
-    api.wake_when_due();
-    api.calls(5, Outcome::SUCCESS);
-    assert_eq!(api.state(), State::Normal);
-    assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * 2);
-}
-
-// A probe that is refused "for 1 s" still rests the shortest sleep of 2 s, and not the 4 s of ours.
-#[test]
-fn a_servers_time_replaces_our_cooldown() {
-    let mut api = Api::half_open();
-    let slept = api
-        .call(Outcome::THROTTLED.asking_to_wait(SECOND))
-        .transition();
-    assert_eq!(
-        slept.and_then(|t| t.until),
-        Some(api.now.saturating_add(SECOND * 2))
-    );
-}
-
-#[test]
-fn cache_only_tries_on_its_period_and_returns_until_the_next() {
-    let mut api = Api::cache_only();
-    for _ in 0..10 {
-        let entered = api.now;
-        let tried = api.wake_when_due().expect("a try");
-        assert_eq!(
-            (tried.to, tried.reason),
-            (State::Sleep, Reason::AutoRecover)
-        );
-        assert_eq!(tried.at.since(entered), Duration::from_mins(15));
-        let open = api.wake_when_due().expect("a probe");
-        assert_eq!(open.to, State::HalfOpen);
-        assert!(open.at.since(tried.at) <= Duration::from_millis(2_500));
-        assert_eq!(
-            moved(api.call(Outcome::NETWORK_FAILED)),
-            Some((State::CacheOnly, Reason::RecoveriesExhausted))
-        );
-    }
-    api.wake_when_due();
-    api.wake_when_due();
-    api.calls(5, Outcome::SUCCESS);
-    assert_eq!(api.state(), State::Normal);
-    assert_eq!(api.health.snapshot(api.now).failed_recoveries, 0);
-}
-
-#[test]
-fn cache_only_without_auto_recovery_waits_for_an_operator() {
-    let mut api = Api::cache_only();
-    let settings = HealthSettings {
-        auto_recover: None,
-        ..HealthSettings::default()
-    };
-    let config = HealthConfig::new(settings).expect("valid");
-    api.health.configure(api.now, config);
-    api.pass(SECOND * 86_400);
-    assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
-    api.health.force(api.now, Hold::CacheOnly);
-    assert_eq!(
-        api.health.release(api.now).map(|t| t.to),
-        Some(State::HalfOpen)
-    );
 }
 
 // Four of twenty are a fifth; a success makes it less at 200 ms, a failure more again at 240 ms.
