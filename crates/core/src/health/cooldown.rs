@@ -53,3 +53,41 @@ fn bounds(settings: &HealthSettings) -> (u64, u64) {
     let least = span_nanos(settings.sleep_min);
     (least, span_nanos(settings.sleep_max).max(least))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    // With 280 s and 300 s for bounds, a quarter off the longest would be 240 s.
+    #[test]
+    fn no_draw_is_shorter_or_longer_than_allowed() {
+        for (least, most) in [(2, 300), (280, 300), (300, 300)] {
+            let settings = HealthSettings {
+                sleep_min: SECOND * least,
+                sleep_max: SECOND * most,
+                ..HealthSettings::default()
+            };
+            let mut cooldown = Cooldown::first(&settings);
+            for _ in 0..10 {
+                for entropy in [0, u64::MAX / 2, u64::MAX] {
+                    let drawn = cooldown.draw(&settings, entropy);
+                    assert!(
+                        drawn >= SECOND * least && drawn <= SECOND * most,
+                        "{drawn:?}"
+                    );
+                }
+                cooldown = cooldown.grown(&settings);
+            }
+        }
+    }
+
+    #[test]
+    fn a_draw_is_up_to_a_quarter_longer_than_its_cooldown() {
+        let settings = HealthSettings::default();
+        let cooldown = Cooldown::first(&settings).grown(&settings);
+        assert_eq!(cooldown.draw(&settings, 0), SECOND * 4);
+        assert_eq!(cooldown.draw(&settings, u64::MAX), SECOND * 5);
+    }
+}

@@ -65,3 +65,25 @@ impl Ramp {
 }
 
 const WHOLE: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Where Throttle leaves everything there is nothing to climb.
+    #[test]
+    fn a_share_of_all_needs_no_ramp() {
+        let settings = HealthSettings {
+            throttle_share: Share::ALL,
+            ..HealthSettings::default()
+        };
+        assert_eq!(Ramp::start(Nanos::ZERO, &settings), None);
+    }
+
+    #[test]
+    fn a_ramp_at_the_end_of_time_stops_climbing() {
+        let settings = HealthSettings::default();
+        let ramp = Ramp::start(Nanos::MAX, &settings).expect("half is left");
+        assert!(ramp.at(Nanos::MAX, &settings).is_some());
+    }
+}

@@ -69,9 +69,6 @@ impl Health {
     fn look_again(&mut self, now: Nanos, entropy: u64) -> Option<Step> {
         let settings = self.config.settings();
         self.ramp = self.ramp.and_then(|ramp| ramp.at(now, settings));
-        if self.hold.is_some() {
-            return None;
-        }
         self.window.refresh(now);
         let (to, reason) = self.evaluate(now)?;
         let until = match to {

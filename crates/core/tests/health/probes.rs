@@ -1,6 +1,6 @@
 //! Probes that succeed, fail, hang, come late or never come back.
 
-use outflow_core::{Admission, Change, Outcome, Reason, State};
+use outflow_core::{Admission, Change, HealthSettings, Outcome, Reason, State};
 
 use super::api::{Api, SECOND, moved};
 
@@ -92,6 +92,27 @@ fn a_probe_that_hangs_fails_at_its_timeout() {
     assert_eq!(api.wake().map(|t| t.reason), Some(Reason::ProbeTimedOut));
     assert_eq!(api.answer(hanging, Outcome::SUCCESS), Change::None);
     assert_eq!(api.state(), State::Sleep);
+    let cooldown = api.health.snapshot(api.now).cooldown;
+    assert_eq!(cooldown, SECOND * 4, "a failure like any other");
+}
+
+// Two may be out; the second is sent five seconds after the first and answered.
+#[test]
+fn the_first_of_several_probes_times_out_first() {
+    let mut api = Api::new(&HealthSettings {
+        probe_concurrency: 2,
+        ..HealthSettings::default()
+    });
+    api.call(Outcome::BANNED);
+    api.wake_when_due();
+    let first_out = api.now;
+    let _hanging = api.send();
+    api.pass(SECOND * 5);
+    let second = api.send();
+    let due = Some(first_out.saturating_add(SECOND * 15));
+    assert_eq!(api.health.next_wakeup(), due);
+    api.answer(second, Outcome::SUCCESS);
+    assert_eq!(api.health.next_wakeup(), due);
 }
 
 // A probe that is refused "for 1 s" still rests the shortest sleep of 2 s, and not the 4 s of ours.

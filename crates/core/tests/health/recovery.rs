@@ -171,3 +171,29 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
         Some(State::HalfOpen)
     );
 }
+
+#[test]
+fn an_operators_normal_is_full_speed_at_once() {
+    let mut api = Api::half_open();
+    api.health.force(api.now, Hold::Normal);
+    assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
+}
+
+// Four failures make a cooldown of 32 s, which a new longest sleep of 10 s cuts for the next.
+#[test]
+fn a_grown_cooldown_is_brought_within_new_bounds() {
+    let mut api = Api::half_open();
+    for _ in 0..4 {
+        api.call(Outcome::SERVER_FAILED);
+        api.wake_when_due();
+    }
+    assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * 32);
+    let shorter = HealthSettings {
+        sleep_max: SECOND * 10,
+        ..HealthSettings::default()
+    };
+    let config = HealthConfig::new(shorter).expect("valid");
+    api.health.configure(api.now, config);
+    assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * 10);
+}

@@ -313,3 +313,62 @@ fn a_release_is_jittered_up_to_a_second() {
     assert_eq!(api.health.release_jitter(0), Duration::ZERO);
     assert_eq!(api.health.release_jitter(u64::MAX), SECOND);
 }
+
+// The window of 30 s is empty by the time a confirmation of 40 s is due.
+#[test]
+fn a_ratio_that_has_aged_away_is_not_believed() {
+    let mut api = Api::new(&HealthSettings {
+        confirm_after: SECOND * 40,
+        ..HealthSettings::default()
+    });
+    api.calls(20, Outcome::SERVER_FAILED);
+    assert_eq!(api.wake_when_due(), None);
+    assert_eq!(api.health.next_wakeup(), None);
+}
+
+// 15 of 25 are the 60 % that lead to Sleep; half a minute later the next success stands alone and
+// points the other way, which must be confirmed for itself.
+#[test]
+fn one_ratio_does_not_confirm_another() {
+    let mut api = Api::throttled();
+    api.calls(15, Outcome::SERVER_FAILED);
+    api.calls(10, Outcome::SUCCESS);
+    api.pass(SECOND * 31);
+    assert_eq!(api.call(Outcome::SUCCESS), Change::None);
+    api.pass_millis(250);
+    assert_eq!(api.wake().map(|t| t.to), Some(State::HalfOpen));
+}
+
+#[test]
+fn even_a_hold_of_no_time_is_confirmed() {
+    let mut api = Api::new(&HealthSettings {
+        p_sleep_held: Duration::ZERO,
+        ..HealthSettings::default()
+    });
+    api.calls(3, Outcome::THROTTLED);
+    assert_eq!(moved(api.calls(30, Outcome::SERVER_FAILED)), None);
+    api.pass_millis(250);
+    assert_eq!(api.wake().map(|t| t.reason), Some(Reason::ErrorRatioHeld));
+}
+
+#[test]
+fn successes_before_throttle_do_not_lead_out_of_it() {
+    let mut api = Api::usual();
+    api.calls(100, Outcome::SUCCESS);
+    api.calls(3, Outcome::THROTTLED);
+    assert_eq!(api.state(), State::Throttle);
+    api.calls(9, Outcome::SUCCESS);
+    assert_eq!(api.health.next_wakeup(), None);
+}
+
+// The machine has seen 1:00 when a ban of a minute is told at 0:00.
+#[test]
+fn a_wait_told_by_a_clock_that_stepped_back_is_not_shorter() {
+    let mut api = Api::usual();
+    let ticket = api.send();
+    let latest = api.now;
+    api.now = Nanos::ZERO;
+    api.answer(ticket, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    let until = latest.saturating_add(SECOND * 60);
+    assert_eq!(api.health.next_wakeup(), Some(until));
+}
