@@ -4,11 +4,13 @@ use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
 use outflow_core::{
-    Admission, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome, Reason, Share, State,
-    Ticket, Transition,
+    Admission, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome, Rate, Reason, Share,
+    State, Ticket, Transition,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+
+use super::api::rate;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -35,6 +37,8 @@ struct World {
     tickets: VecDeque<Ticket>,
     configs: [HealthConfig; 2],
     entropy: u64,
+    /// Above and below every floor and ceiling of the machine, in several spans.
+    rates: [Rate; 4],
     edges: Vec<(State, State, Reason)>,
 }
 
@@ -47,11 +51,20 @@ impl World {
             tickets: VecDeque::new(),
             configs: *configs,
             entropy: 0,
+            rates: ["35/s", "7/s", "1/100ms", "100/min"].map(rate),
             edges: Vec::new(),
         }
     }
 
     fn step(&mut self, event: Event) {
+        self.happen(event);
+        for rate in &self.rates {
+            let left = self.health.effective(*rate);
+            assert!(left.cmp_speed(*rate).is_le(), "{rate} raised to {left}");
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
         self.entropy = self.entropy.wrapping_add(0x9E37_79B9_7F4A_7C15);
         match event {
             Event::Send => {
