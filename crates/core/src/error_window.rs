@@ -110,9 +110,9 @@ impl ErrorWindow {
     }
 
     /// How many of each sort.
-    pub const fn counts(&self) -> Counts {
+    pub const fn counts(&self) -> OutcomeCounts {
         let [success, throttled, server, network, other] = self.tally;
-        Counts {
+        OutcomeCounts {
             success,
             throttled,
             server,
@@ -151,7 +151,7 @@ impl ErrorWindow {
 
 /// How many outcomes of each sort a window holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct OutcomeCounts {
     /// Successes, 2xx and 3xx.
     pub success: u32,
     /// Refusals for the server's limits, bans among them.
@@ -328,7 +328,7 @@ mod tests {
                 window.record(Nanos::ZERO, effect);
             }
         }
-        let expected = Counts {
+        let expected = OutcomeCounts {
             success: 1,
             throttled: 8,
             server: 3,
@@ -337,6 +337,6 @@ mod tests {
         };
         assert_eq!(window.counts(), expected);
         window.refresh(Nanos::from_secs(31));
-        assert_eq!(window.counts(), Counts::default());
+        assert_eq!(window.counts(), OutcomeCounts::default());
     }
 }

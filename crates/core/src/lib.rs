@@ -24,7 +24,7 @@ mod time;
 
 pub use backoff::{Backoff, InvalidBackoff};
 pub use decision::Decision;
-pub use error_window::{Counts, ErrorWindow};
+pub use error_window::{ErrorWindow, OutcomeCounts};
 pub use health::{
     Admission, Change, Circuit, Escalation, Factor, Health, HealthConfig, HealthMistake,
     HealthSettings, Hold, InvalidHealth, RampStage, Reason, Snapshot, State, Streak, Ticket,

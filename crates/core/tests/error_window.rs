@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use outflow_core::{Counts, Effect, ErrorWindow, Nanos, Share};
+use outflow_core::{Effect, ErrorWindow, Nanos, OutcomeCounts, Share};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -26,10 +26,10 @@ struct Oracle {
 
 impl Oracle {
     /// The last `length` of all that count, and of those what is young enough.
-    fn counts(&mut self, now: u64) -> Counts {
+    fn counts(&mut self, now: u64) -> OutcomeCounts {
         self.latest = self.latest.max(now);
         let now = self.latest;
-        let mut counts = Counts::default();
+        let mut counts = OutcomeCounts::default();
         let old = self.all.len().saturating_sub(self.length);
         for (at, effect) in self.all.iter().skip(old) {
             if now - at > self.span {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{Circuit, Health, Hold, Reason, State};
-use crate::{Counts, Nanos};
+use crate::{Nanos, OutcomeCounts};
 
 /// Everything that can be told about an API's health at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub struct Snapshot {
     /// Until when nobody calls because the server asked, if that is in the future.
     pub cooling_until: Option<Nanos>,
     /// The outcomes of this state that count.
-    pub counts: Counts,
+    pub counts: OutcomeCounts,
     /// Refusals in a row, or failures where those make the streak.
     pub streak: u32,
     /// How long the next Sleep of our own choosing is, before its jitter.

@@ -230,7 +230,7 @@ fn each_state_begins_with_an_empty_window() {
     let fresh = api.health.snapshot(api.now);
     assert_eq!(
         (fresh.counts, fresh.streak),
-        (outflow_core::Counts::default(), 0)
+        (outflow_core::OutcomeCounts::default(), 0)
     );
 }
 
