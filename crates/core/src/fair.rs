@@ -165,15 +165,20 @@ impl FairOrder {
     }
 
     /// Takes a charge back because the job was not served after all: the tenant stands where it
-    /// would stand without it.
+    /// would stand without it. If it has to wait before it can try again, that is kept for it.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "the tag is used up: a charge is given back once"
     )]
     pub fn refund(&mut self, tag: Tag) {
+        let (clock, in_order) = (self.clock, self.ready.contains(tag.tenant.slot));
         if let Some(seat) = self.seats.of_mut(tag.tenant) {
+            if !in_order {
+                seat.catch_up(clock);
+            }
             seat.place.retreat(seat.claim.stretch(tag.cost));
             seat.entry = seat.entry.min(tag.entry);
+            seat.bank(clock);
             self.reorder(tag.tenant);
         }
     }
@@ -267,34 +272,44 @@ impl FairOrder {
         match self.awaits(tenant) {
             Some(Awaits::Turn) => {
                 self.parked.remove(slot);
-                self.catch_up(tenant);
+                self.admit(tenant);
             }
             Some(Awaits::Instant(until)) => {
-                self.ready.remove(slot);
+                self.withdraw(tenant);
                 let entry = self.seats.of(tenant).map_or(0, |seat| seat.entry);
                 self.parked.set(slot, (until, entry));
             }
             Some(Awaits::Work | Awaits::Resume) | None => {
-                self.ready.remove(slot);
+                self.withdraw(tenant);
                 self.parked.remove(slot);
             }
         }
     }
 
     /// Brings a tenant that could not be served up to the clock, and into the order.
-    fn catch_up(&mut self, tenant: Tenant) {
+    fn admit(&mut self, tenant: Tenant) {
         if self.ready.contains(tenant.slot) {
             return;
         }
         self.entries += 1;
         let (clock, entry) = (self.clock, self.entries);
         if let Some(seat) = self.seats.of_mut(tenant) {
-            if seat.place.whole < clock || seat.entry == 0 {
-                seat.place = seat.place.at_least(clock);
+            if seat.catch_up(clock) || seat.entry == 0 {
                 seat.entry = entry;
             }
             let turn = seat.turn();
             self.ready.set(tenant.slot, turn);
+        }
+    }
+
+    /// Takes a tenant out of the order.
+    fn withdraw(&mut self, tenant: Tenant) {
+        if self.ready.contains(tenant.slot) {
+            self.ready.remove(tenant.slot);
+            let clock = self.clock;
+            if let Some(seat) = self.seats.of_mut(tenant) {
+                seat.bank(clock);
+            }
         }
     }
 
@@ -451,6 +466,31 @@ mod tests {
         order.unpark(tenant);
         assert_eq!(order.awaits(tenant), Some(Awaits::Turn));
         assert_eq!((order.next(NOW), order.ready()), (Some(tenant), 1));
+    }
+
+    // Three services charged and not given, then a wait in which the other is served 100 times: the
+    // three are still due, and nothing for the time of waiting.
+    #[test]
+    fn what_was_given_back_survives_a_wait() {
+        let mut order = FairOrder::new();
+        let refused = joined(&mut order, 1, Priority::Normal);
+        let other = joined(&mut order, 1, Priority::Normal);
+        let mut tags: Vec<_> = (0..20)
+            .map_while(|_| {
+                let next = order.next(NOW)?;
+                order.charge(next, Cost::ONE)
+            })
+            .filter(|tag| tag.tenant() == refused)
+            .collect();
+        for tag in tags.drain(..2) {
+            order.refund(tag);
+        }
+        order.park(refused, Nanos::from_secs(1));
+        tags.drain(..1).for_each(|tag| order.refund(tag));
+        assert_eq!(count(&serve(&mut order, 100), other), 100);
+        order.unpark(refused);
+        let turns = serve(&mut order, 23);
+        assert_eq!((count(&turns, refused), count(&turns, other)), (13, 10));
     }
 
     #[test]

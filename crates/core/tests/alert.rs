@@ -51,6 +51,7 @@ fn alerts_do_not_flap(steps: Vec<(u64, Sight)>) -> Result<(), TestCaseError> {
 }
 
 laws! {
+    #[test]
     fn raises_once_per_held_trouble_and_clears_once_per_recovery / fn stress_raises_once_per_held_trouble
         (sights()) = alerts_do_not_flap;
 }

@@ -93,12 +93,15 @@ fn shows_the_end((spans, (retention, interval), limit): Course) -> Result<(), Te
 
 laws! {
     // The oracle computes in 128 bits of milliseconds, as the formula is written.
+    #[test]
     fn the_wait_is_the_formula_for_any_numbers / fn stress_the_wait_is_the_formula
         (numbers()) = waits_by_the_formula;
 
+    #[test]
     fn estimates_are_exact_to_the_unit / fn stress_estimates_are_exact_to_the_unit
         ((counts(), counts())) = estimates_enclose_the_truth;
 
+    #[test]
     fn history_is_the_end_of_all_that_was_due / fn stress_history_is_the_end
         (courses()) = shows_the_end;
 }

@@ -194,6 +194,21 @@ mod tests {
         assert!(found("outflow-core", "proptest", &json!("dev")).is_empty());
     }
 
+    // Redis is allowed in this crate, so that only its place can be what is refused.
+    #[test]
+    fn a_build_script_may_use_nothing() {
+        assert_eq!(found("outflow-store", "redis", &json!("build")).len(), 1);
+    }
+
+    #[test]
+    fn cargo_tells_what_this_workspace_uses() {
+        let uses = load().expect("cargo answers");
+        assert!(
+            uses.iter()
+                .any(|wish| wish.by == "outflow" && wish.of == "outflow-core")
+        );
+    }
+
     #[test]
     fn what_has_an_owner_is_named_with_it() {
         let shown = found("outflow-bulk", "redis", &Value::Null);
@@ -202,6 +217,8 @@ mod tests {
             "{shown:?}"
         );
         assert!(found("outflow-store", "redis", &Value::Null).is_empty());
+        let unowned = found("outflow-bulk", "rand", &Value::Null);
+        assert!(unowned[0].contains("not on its list"), "{unowned:?}");
     }
 
     #[test]

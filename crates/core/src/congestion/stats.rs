@@ -20,7 +20,7 @@ pub struct CongestionStats {
     last_backoff: Duration,
     last_update: Option<Nanos>,
     throttles: Throttles,
-    history: VecDeque<Snapshot>,
+    history: VecDeque<CongestionSnapshot>,
 }
 
 impl CongestionStats {
@@ -67,7 +67,7 @@ impl CongestionStats {
         if self.history.len() >= self.window.entries {
             self.history.pop_front();
         }
-        self.history.push_back(Snapshot {
+        self.history.push_back(CongestionSnapshot {
             at: now,
             non_ready: self.non_ready,
             speed: self.speed,
@@ -76,7 +76,7 @@ impl CongestionStats {
     }
 
     /// The last `limit` snapshots, the oldest of them first.
-    pub fn history(&self, limit: usize) -> impl ExactSizeIterator<Item = &Snapshot> {
+    pub fn history(&self, limit: usize) -> impl ExactSizeIterator<Item = &CongestionSnapshot> {
         let skipped = self.history.len().saturating_sub(limit);
         self.history.range(skipped..)
     }
@@ -160,7 +160,7 @@ impl Default for StatsWindow {
 
 /// A tenant's numbers at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Snapshot {
+pub struct CongestionSnapshot {
     /// The instant.
     pub at: Nanos,
     /// How many jobs waited.

@@ -60,15 +60,6 @@ impl Point {
         Self { whole, parts: 0 }
     }
 
-    /// This point, or `floor` if that is later.
-    pub(super) fn at_least(self, floor: u128) -> Self {
-        if self.whole < floor {
-            Self::at(floor)
-        } else {
-            self
-        }
-    }
-
     pub(super) fn advance(&mut self, by: Stretch) {
         self.whole = self.whole.saturating_add(by.whole);
         self.parts += by.parts;

@@ -30,6 +30,9 @@ pub(super) struct Seat {
     pub(super) claim: Claim,
     /// Where its next service begins.
     pub(super) place: Point,
+    /// How far it was behind the clock when it left the order, which only a refund can bring about.
+    /// It is kept for its return: the service was charged and not given.
+    pub(super) owed: u128,
     /// By how much it may go ahead of its place.
     pub(super) lead: u128,
     /// When it came to its place: of two tenants at one place, the earlier is next. Zero if never.
@@ -97,12 +100,28 @@ impl Seat {
         Self {
             claim,
             place: Point::ORIGIN,
+            owed: 0,
             lead: 0,
             entry: 0,
             has_work: false,
             paused: false,
             parked: None,
         }
+    }
+
+    /// Notes what it is owed, on leaving the order at this time of the clock.
+    pub(super) const fn bank(&mut self, clock: u128) {
+        self.owed = clock.saturating_sub(self.place.whole);
+    }
+
+    /// Brings its place up to the clock, but for what it is owed. True if that moved it.
+    pub(super) fn catch_up(&mut self, clock: u128) -> bool {
+        let floor = clock.saturating_sub(self.owed);
+        let behind = self.place.whole < floor;
+        if behind {
+            self.place = Point::at(floor);
+        }
+        behind
     }
 
     /// What it is sorted by.
