@@ -211,3 +211,51 @@ fn meters(rate: Option<u64>) -> anyhow::Result<MeterSet> {
         .collect();
     Ok(MeterSet::new(&limits?, Moment::default())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::simulate::scenario::ScenarioName;
+
+    fn sent(scheduler: &mut PermitFirst, millis: u64) -> Vec<Job> {
+        let mut moves = Vec::new();
+        scheduler.act(Nanos::from_millis(millis), &mut moves);
+        moves
+            .into_iter()
+            .map(|step| match step {
+                Move::Send(job) | Move::PutBack(job) => job,
+            })
+            .collect()
+    }
+
+    // Shared 30/s: 15 of each go first. Three of the first tenant are refused until 2 s; from then
+    // on it has them first, in their old order, before turns alternate again.
+    #[test]
+    fn a_refused_job_returns_to_the_head_and_its_turn_with_it() {
+        let scenario = Scenario::named(ScenarioName::Asymmetric);
+        let mut scheduler = PermitFirst::new(&scenario).expect("valid");
+        scheduler.submit(0, 0..100);
+        scheduler.submit(1, 100..200);
+        let first = sent(&mut scheduler, 0);
+        assert_eq!(first.iter().filter(|job| **job < 100).count(), 15);
+        for job in first.into_iter().rev() {
+            let answer = match job {
+                0..3 => Answer::Refused(Nanos::from_secs(2)),
+                _ => Answer::Accepted,
+            };
+            scheduler.answered(Nanos::from_millis(40), job, answer);
+        }
+        let others = sent(&mut scheduler, 1_100);
+        assert!(others.iter().all(|job| *job >= 100), "{others:?}");
+        for job in others {
+            scheduler.answered(Nanos::from_millis(1_140), job, Answer::Accepted);
+        }
+        let back = sent(&mut scheduler, 2_300);
+        assert_eq!(back.get(..3), Some([0, 1, 2].as_slice()), "{back:?}");
+        let refused = back.iter().filter(|job| **job < 100).count();
+        assert!(
+            refused >= 16,
+            "{refused} of 30: the lost turns are made up for"
+        );
+    }
+}

@@ -247,3 +247,44 @@ fn limit(rate: u64) -> anyhow::Result<Limit> {
     let limit = Limit::aligned(Rate::per_second(rate)?)?;
     Ok(limit.counted(Accounting::Send))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::simulate::scenario::ScenarioName;
+
+    fn scheduler(wait: Wait) -> PutBack {
+        let scenario = Scenario::named(ScenarioName::Thousand);
+        let mut scheduler = PutBack::new(&scenario, wait).expect("valid");
+        scheduler.submit(0, 0..1_000);
+        scheduler
+    }
+
+    fn act(scheduler: &mut PutBack, secs: u64) -> (usize, usize) {
+        let mut moves = Vec::new();
+        scheduler.act(Nanos::from_secs(secs), &mut moves);
+        let sent = moves.iter().filter(|step| matches!(step, Move::Send(_)));
+        (sent.count(), moves.len())
+    }
+
+    // 100/s: 900 of 1,000 are put back, all of them for one second.
+    #[test]
+    fn fixed_waits_bring_everybody_back_at_once() {
+        let mut scheduler = scheduler(Wait::Fixed(CongestionRule::default()));
+        assert_eq!(act(&mut scheduler, 0), (100, 1_000));
+        assert_eq!(act(&mut scheduler, 1), (100, 900));
+        assert_eq!(act(&mut scheduler, 2), (100, 800));
+    }
+
+    // The first 99 that are put back wait one second, the next 100 two, and so on; whoever comes
+    // back no longer counts as waiting.
+    #[test]
+    fn the_formula_brings_them_back_second_by_second() {
+        let mut scheduler = scheduler(Wait::Formula(CongestionRule::default()));
+        assert_eq!(act(&mut scheduler, 0), (100, 1_000));
+        assert_eq!(act(&mut scheduler, 1), (99, 99));
+        assert_eq!(act(&mut scheduler, 2), (100, 100));
+        let waiting: Vec<_> = scheduler.lines.iter().map(|line| line.non_ready).collect();
+        assert_eq!(waiting, [701]);
+    }
+}
