@@ -51,8 +51,9 @@ use turn::Turn;
 pub struct FairOrder {
     seats: Seats,
     ready: SlotHeap<Turn>,
-    /// By the instant of return; of those that return together, who came to its place earlier.
-    parked: SlotHeap<(Nanos, u64)>,
+    /// By the instant of return; of those that return together, who came to its place earlier. The
+    /// slot decides between those that never had a place, so that a run can be repeated.
+    parked: SlotHeap<(Nanos, u64, u32)>,
     /// The virtual time: the place of the tenant served last.
     clock: u128,
     /// The furthest place that anyone has reached.
@@ -125,7 +126,7 @@ impl FairOrder {
     /// The tenant whose turn it is, of those that have work and are neither paused nor parked
     /// beyond `now`. It stays first until it is charged, parked or put aside.
     pub fn next(&mut self, now: Nanos) -> Option<Tenant> {
-        while let Some(((until, _), slot)) = self.parked.first()
+        while let Some(((until, ..), slot)) = self.parked.first()
             && until <= now
         {
             self.unpark(self.seats.holder(slot)?);
@@ -137,7 +138,7 @@ impl FairOrder {
     /// When the next parked tenant returns: the instant to ask [`next`](Self::next) again if it
     /// said that nobody can be served.
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        self.parked.first().map(|((until, _), _)| until)
+        self.parked.first().map(|((until, ..), _)| until)
     }
 
     /// Counts a service of `cost` to the tenant, and answers what undoes it. A turn is never free:
@@ -277,7 +278,7 @@ impl FairOrder {
             Some(Awaits::Instant(until)) => {
                 self.withdraw(tenant);
                 let entry = self.seats.of(tenant).map_or(0, |seat| seat.entry);
-                self.parked.set(slot, (until, entry));
+                self.parked.set(slot, (until, entry, slot));
             }
             Some(Awaits::Work | Awaits::Resume) | None => {
                 self.withdraw(tenant);

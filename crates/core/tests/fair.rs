@@ -119,7 +119,7 @@ impl Naive {
     fn settle(&mut self) {
         let now = self.now;
         let mut returning: Vec<_> = self.known.iter_mut().collect();
-        returning.sort_by_key(|known| (known.parked, known.entry));
+        returning.sort_by_key(|known| (known.parked, known.entry, known.tenant.slot()));
         for known in returning {
             known.parked = known.parked.filter(|until| *until > now);
             if known.is_ready() && !known.was_ready {
