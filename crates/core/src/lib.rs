@@ -11,12 +11,18 @@ extern crate alloc;
 #[cfg(any(test, loom))]
 extern crate std;
 
+mod civil;
 mod decision;
+mod http_date;
 mod limit;
 mod rate;
+mod retry_after;
+mod scan;
 mod time;
 
 pub use decision::Decision;
+pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use rate::{InvalidRate, Rate};
+pub use retry_after::{Garbage, InvalidWaitBounds, RetryAfter, WaitBounds};
 pub use time::{Clock, ManualClock, Nanos, WallTime};
