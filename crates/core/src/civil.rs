@@ -44,7 +44,11 @@ impl Civil {
             + month_start(self.year, self.month)
             + u64::from(self.day - 1);
         let of_day = (self.hour * 60 + self.minute) * 60 + self.second;
-        Ok(days * SECS_PER_DAY + u64::from(of_day))
+        let secs = days * SECS_PER_DAY + u64::from(of_day);
+        // A leap second can lead out of the last year.
+        (secs <= LAST_SECOND)
+            .then_some(secs)
+            .ok_or(Unreal::NoSuchTime)
     }
 
     /// The fields of a point in time, up to the end of the year 9999.
@@ -87,7 +91,7 @@ pub(crate) fn weekday(at: WallTime) -> u32 {
 }
 
 /// The last second that a year of four digits can tell, since the epoch.
-pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
+const LAST_SECOND: u64 = 253_402_300_799;
 
 /// The point in time so many seconds after the epoch and so many nanoseconds more.
 pub(crate) fn wall(secs: u64, nanos: u32) -> WallTime {

@@ -283,6 +283,7 @@ mod tests {
             ("Sun, 06 Nov 1994 24:00:00 GMT", NoSuchTime),
             ("Sun, 06 Nov 1994 08:60:00 GMT", NoSuchTime),
             ("Sun, 06 Nov 1994 08:49:61 GMT", NoSuchTime),
+            ("Fri, 31 Dec 9999 23:59:60 GMT", NoSuchTime),
             ("Wed, 31 Dec 1969 23:59:59 GMT", BeforeEpoch),
             ("Sat, 01 Jan 0000 00:00:00 GMT", BeforeEpoch),
         ] {

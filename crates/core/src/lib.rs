@@ -18,6 +18,7 @@ mod limit;
 mod rate;
 mod retry_after;
 mod scan;
+mod server_hints;
 mod time;
 
 pub use decision::Decision;
@@ -25,4 +26,5 @@ pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use rate::{InvalidRate, Rate};
 pub use retry_after::{Garbage, InvalidWaitBounds, RetryAfter, WaitBounds};
+pub use server_hints::{Dialect, Dialects, Hint, Hints, Label, Unit};
 pub use time::{Clock, ManualClock, Nanos, WallTime};

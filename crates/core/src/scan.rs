@@ -68,6 +68,13 @@ impl<'a> Scan<'a> {
         found.map(|(place, _)| place)
     }
 
+    /// Takes exactly `length` bytes, whatever they are.
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(head)
+    }
+
     /// Skips spaces and tabs.
     pub(crate) fn blanks(&mut self) {
         self.run(is_blank);
