@@ -14,6 +14,7 @@ extern crate std;
 mod civil;
 mod decision;
 mod http_date;
+mod learned;
 mod limit;
 mod rate;
 mod reconcile;
@@ -24,6 +25,7 @@ mod time;
 
 pub use decision::Decision;
 pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
+pub use learned::{Adaptive, Drift, Evidence, Learned, LearnedSnapshot, Reaction};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use rate::{InvalidRate, Rate};
 pub use reconcile::{Correction, Ours};

@@ -120,6 +120,8 @@ const LONGEST_PARK: Duration = Duration::from_hours(24);
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
     use crate::{Dialects, Hints, ResponseTime, WallTime};
 
@@ -246,6 +248,4 @@ mod tests {
         let correction = Correction::of(&hint, &ours, Nanos::MAX);
         assert_eq!((correction.foreign, correction.realign), (0, None));
     }
-
-    use alloc::string::ToString;
 }
