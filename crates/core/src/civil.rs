@@ -91,7 +91,7 @@ pub(crate) fn weekday(at: WallTime) -> u32 {
 }
 
 /// The last second that a year of four digits can tell, since the epoch.
-const LAST_SECOND: u64 = 253_402_300_799;
+pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
 
 /// The point in time so many seconds after the epoch and so many nanoseconds more.
 pub(crate) fn wall(secs: u64, nanos: u32) -> WallTime {

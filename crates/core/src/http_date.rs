@@ -10,7 +10,7 @@
 use core::fmt;
 
 use crate::WallTime;
-use crate::civil::{Civil, Unreal, wall, weekday};
+use crate::civil::{Civil, LAST_SECOND, Unreal, wall, weekday};
 use crate::scan::{Scan, trimmed};
 
 /// A point in civil time, to the second, that HTTP can write.
@@ -46,6 +46,12 @@ impl HttpDate {
             Err(Unreal::NoSuchTime) => Err(InvalidHttpDate::NoSuchTime),
             Err(Unreal::BeforeEpoch) => Err(InvalidHttpDate::BeforeEpoch),
         }
+    }
+
+    /// The last whole second up to `at`, or the last one of the year 9999.
+    pub fn of(at: WallTime) -> Self {
+        let secs = at.as_duration().as_secs();
+        Self(WallTime::from_unix_secs(secs.min(LAST_SECOND)))
     }
 
     /// The point in civil time.
@@ -307,6 +313,17 @@ mod tests {
         ] {
             assert_eq!(full_year(digits, now), year, "{digits} in {now}");
         }
+    }
+
+    #[test]
+    fn every_point_in_time_can_be_written() {
+        let shown = |span| alloc::format!("{}", HttpDate::of(WallTime::since_epoch(span)));
+        let late = core::time::Duration::from_millis(999);
+        assert_eq!(shown(late), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(
+            shown(core::time::Duration::MAX),
+            "Fri, 31 Dec 9999 23:59:59 GMT"
+        );
     }
 
     #[test]

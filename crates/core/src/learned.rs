@@ -69,10 +69,10 @@ pub enum Reaction {
 ///
 /// let mut learned = Learned::new(Adaptive::Guard, "50/s".parse()?, Nanos::ZERO);
 /// let now = Nanos::from_secs(10);
-/// learned.evidence(now, Evidence::Throttled { sent: Nanos::from_secs(9), admitted: 40 });
-/// assert_eq!(learned.effective().to_string(), "40/s");
+/// learned.evidence(now, Evidence::Throttled { sent: Nanos::from_secs(9), admitted: 30 });
+/// assert_eq!(learned.effective().to_string(), "30/s");
 /// let drift = learned.drift(now).expect("it differs");
-/// assert_eq!(drift.to_string(), "configured 50/s, evidence says 40/s");
+/// assert_eq!(drift.to_string(), "configured 50/s, evidence says 30/s");
 /// # Ok::<(), outflow_core::InvalidRate>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -255,7 +255,7 @@ impl Learned {
     }
 
     fn lower(&mut self, now: Nanos, to: Level) {
-        self.level = self.level.min(to);
+        self.level = to;
         if self.level < Level::of(self.configured) && self.drifting.is_none() {
             self.drifting = Some(Drifting {
                 since: now,
@@ -347,7 +347,8 @@ const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 /// Growth per clean window, in parts per million. At 3 % a halved rate is back after 24 windows,
 /// and a limit that is found anew is overstepped by little.
 const STEP: u32 = 30_000;
-/// Growth where the last refusal came: the likeliest place of the next.
+/// Growth near the last refusal, the likeliest place of the next: six times as many windows pass
+/// between one overstepping and another.
 const CAREFUL_STEP: u32 = 5_000;
 /// One per cent of the configured rate, in parts per million.
 const FLOOR: u32 = 10_000;

@@ -536,3 +536,52 @@ fn what_was_learned_is_a_speed_and_outlives_a_restart() {
     let off = Learned::restore(Adaptive::Off, per_second(50), &kept, Nanos::ZERO);
     assert_eq!(off.effective(), per_second(50));
 }
+
+// One misleading answer, with nothing let through before it, as after an idle hour.
+#[test]
+fn one_refusal_takes_three_quarters_at_most() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(900, 0));
+    assert_eq!(learned.effective(), per_second(50));
+}
+
+// From 95 it is one step to the neighbourhood of 100, and then 11 careful ones to 103; in strides
+// of 3 % the second window would be refused again.
+#[test]
+fn growth_is_careful_where_the_last_refusal_came() {
+    let mut learned = Learned::new(Adaptive::Learn, per_second(100), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(900, 100));
+    assert_eq!(learned.effective(), per_second(95));
+    let mut windows = 0;
+    while learned.effective().quantity() < 103 {
+        windows += 1;
+        learned.clean(Nanos::from_secs(1 + windows), 1_000);
+    }
+    assert_eq!(windows, 12);
+}
+
+// Ten windows of 100 ms make one step, for they fit into one round trip to a far server.
+#[test]
+fn windows_shorter_than_a_second_grow_by_the_second() {
+    let configured: Rate = "1000/100ms".parse().expect("valid");
+    let mut learned = Learned::new(Adaptive::Guard, configured, Nanos::ZERO);
+    learned.evidence(Nanos::ZERO, throttled(0, 500));
+    for tenth in 1..10 {
+        learned.clean(Nanos::from_millis(tenth * 100), 1_000);
+    }
+    assert_eq!(learned.effective().quantity(), 500);
+    learned.clean(Nanos::from_secs(1), 1_000);
+    assert_eq!(learned.effective().quantity(), 515);
+}
+
+// The clock steps back eight seconds around a refusal: half a second later no window has passed.
+#[test]
+fn a_backward_clock_does_not_make_a_window_pass() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    learned.clean(Nanos::from_secs(10), 100);
+    learned.evidence(Nanos::from_secs(2), throttled(9_900, 50));
+    learned.clean(Nanos::from_millis(10_500), 1_000);
+    assert_eq!(learned.effective(), per_second(50));
+    learned.clean(Nanos::from_secs(11), 1_000);
+    assert_eq!(learned.effective(), per_second(51));
+}

@@ -303,6 +303,8 @@ fn only_the_dialects_asked_for_are_heard() {
         let heard: Vec<_> = hints.iter().map(|hint| hint.dialect).collect();
         assert_eq!(heard, [dialect]);
     }
+    let each = dialects.into_iter().fold(Dialects::NONE, Dialects::with);
+    assert_eq!(each, Dialects::ALL);
     assert_eq!(read_as(&headers, Dialects::NONE).iter().count(), 0);
     assert_eq!(read_as(&headers, Dialects::ALL).iter().count(), 7);
 }

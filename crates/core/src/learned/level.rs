@@ -100,9 +100,9 @@ impl Level {
         Self(if share == 0 { 1 } else { share })
     }
 
-    /// Within 2 % of the other.
+    /// Within one step of growth of the other, so that no step can leap over it.
     pub(super) fn is_near(self, other: Self) -> bool {
-        self.0.abs_diff(other.0) <= other.share(20_000).0
+        self.0.abs_diff(other.0) <= other.share(NEAR).0
     }
 }
 
@@ -111,6 +111,8 @@ const MILLION: u128 = 1_000_000;
 const FAR_LESS: u32 = 800_000;
 /// About the blur of a count with ten calls in flight at a hundred a second.
 const TENTH_LESS: u32 = 900_000;
+/// As long as the longest step.
+const NEAR: u32 = 30_000;
 /// More than one step of growth, so that the next window is clean.
 const TWENTIETH_LESS: u32 = 950_000;
 
@@ -129,6 +131,7 @@ mod tests {
         let shown = |level: u128, like| Level(level).rate(rate(like)).to_string();
         assert_eq!(shown(41_999_999, "50/s"), "41/s");
         assert_eq!(shown(500_000, "50/s"), "1/2s");
+        assert_eq!(shown(300_000, "50/s"), "1/3333333334ns", "never faster");
         assert_eq!(shown(1, "1/s"), "1/1000000s");
         assert_eq!(Level(0).rate(rate("1/d")).quantity(), 1);
     }

@@ -38,7 +38,7 @@ impl Dialects {
     pub const NONE: Self = Self(0);
     /// Listens to all. No two dialects claim the same header, so this is safe when the provider is
     /// unknown.
-    pub const ALL: Self = Self(u8::MAX);
+    pub const ALL: Self = Self(0b0111_1111);
 
     /// The set with one more.
     #[must_use]
