@@ -91,6 +91,8 @@ pub(crate) fn server_hints(input: &[u8]) {
 }
 
 fn sound(hint: &Hint) {
+    let numbers = [hint.limit, hint.remaining, hint.used];
+    assert!(numbers.iter().any(Option::is_some) || hint.resets_in.is_some());
     if let Some(group) = hint.group {
         assert_eq!(Label::new(group.as_str().as_bytes()), Some(group));
     }

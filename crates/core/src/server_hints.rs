@@ -73,9 +73,10 @@ impl Hints {
         reading.hints
     }
 
-    /// The hints, in the order in which they were first met.
+    /// The hints, in the order in which they were first met. Each tells a number at least: a name
+    /// alone is no hint.
     pub fn iter(&self) -> impl Iterator<Item = &Hint> {
-        self.read.iter().flatten()
+        self.read.iter().flatten().filter(|hint| hint.tells())
     }
 
     /// How many headers could not be understood and were ignored.
@@ -105,7 +106,7 @@ impl Hints {
     }
 }
 
-/// The largest known response, Anthropic's with requests and three kinds of tokens, needs four.
+/// Twice what the most talkative provider sends: requests and three kinds of tokens.
 const MOST_HINTS: usize = 8;
 
 /// A header that is ours to read and makes no sense.

@@ -226,6 +226,23 @@ fn every_dialect_becomes_the_same_kind_of_hint() {
 }
 
 #[test]
+fn a_name_or_a_window_alone_is_no_hint() {
+    for header in [
+        ("X-RateLimit-Resource", "core"),
+        ("RateLimit", "\"default\""),
+        ("RateLimit", "policy=7"),
+        ("RateLimit-Policy", "\"default\";w=60"),
+    ] {
+        let hints = read(&[header]);
+        assert_eq!(
+            (hints.iter().count(), hints.malformed()),
+            (0, 0),
+            "{header:?}"
+        );
+    }
+}
+
+#[test]
 fn names_are_read_in_any_case() {
     for name in ["REMAINING-REQ", "remaining-req", "Remaining-Req"] {
         assert_eq!(

@@ -57,6 +57,13 @@ impl Hint {
         self.used.or_else(by_rest)
     }
 
+    pub(super) const fn tells(&self) -> bool {
+        self.limit.is_some()
+            || self.remaining.is_some()
+            || self.used.is_some()
+            || self.resets_in.is_some()
+    }
+
     pub(super) const fn about(dialect: Dialect, unit: Unit) -> Self {
         Self {
             limit: None,
