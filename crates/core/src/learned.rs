@@ -84,6 +84,8 @@ pub struct Learned {
     ceiling: Option<Level>,
     told: Option<Rate>,
     shrunk: Option<Nanos>,
+    /// When the last refusal lowered the rate, while its wave may still be coming in.
+    wave: Option<Nanos>,
     clean_since: Nanos,
     held_until: Nanos,
     drifting: Option<Drifting>,
@@ -108,6 +110,7 @@ impl Learned {
             ceiling: None,
             told: None,
             shrunk: None,
+            wave: None,
             clean_since: now,
             held_until: Nanos::ZERO,
             drifting: None,
@@ -133,7 +136,11 @@ impl Learned {
             Evidence::Throttled { sent, admitted } => {
                 self.clean_since = now;
                 let shrunk = self.level.shrunk_to(admitted, self.floor());
-                self.step_down(now, sent, shrunk)
+                let reaction = self.step_down(now, sent, shrunk);
+                if reaction == Reaction::Shrunk {
+                    self.wave = Some(now);
+                }
+                reaction
             }
             Evidence::Limit(told) => self.hear(now, told),
             Evidence::QuotaUntil(until) => {
@@ -143,6 +150,7 @@ impl Learned {
             Evidence::Ban { sent, until } => {
                 self.clean_since = now;
                 self.hold(until);
+                self.wave = None;
                 let shrunk = self.level.halved(self.floor());
                 self.step_down(now, sent, shrunk)
             }
@@ -151,12 +159,18 @@ impl Learned {
 
     /// Takes a success, with what the server let through in the window before it. Once a whole
     /// window was clean the rate grows one step, but not beyond twice what was let through: a rate
-    /// that nobody used was not tried.
+    /// that nobody used was not tried. A success of the wave that was just refused is no growth but
+    /// a better count of what got through, and corrects the shrink at once.
     pub fn clean(&mut self, now: Nanos, admitted: u64) {
         let now = self.advance(now);
+        if self.mode == Adaptive::Off || now < self.held_until {
+            return;
+        }
         let span = self.configured.per().max(SHORTEST_WINDOW);
-        let waiting = now < self.held_until || now.since(self.clean_since) < span;
-        if self.mode == Adaptive::Off || waiting {
+        if self.wave.is_some_and(|shrunk| now.since(shrunk) < span) {
+            self.level = self.level.max(self.recounted(admitted));
+        }
+        if now.since(self.clean_since) < span {
             return;
         }
         self.clean_since = now;
@@ -249,6 +263,7 @@ impl Learned {
             return Reaction::Unmoved;
         }
         self.clean_since = now;
+        self.wave = None;
         self.shrunk = Some(now);
         self.lower(now, told);
         Reaction::Shrunk
@@ -266,6 +281,14 @@ impl Learned {
 
     fn hold(&mut self, until: Nanos) {
         self.held_until = self.held_until.max(until);
+    }
+
+    /// What got through of a wave that was refused, and still a step below where it was.
+    fn recounted(&self, admitted: u64) -> Level {
+        let refused_at = self.ceiling.unwrap_or(self.level);
+        Level::units(admitted)
+            .min(refused_at.eased())
+            .min(self.top())
     }
 
     fn grown(&self) -> Level {

@@ -69,9 +69,14 @@ impl Level {
         let target = if admitted < self.share(FAR_LESS) {
             admitted
         } else {
-            admitted.clamp(self.share(TENTH_LESS), self.share(TWENTIETH_LESS))
+            admitted.clamp(self.share(TENTH_LESS), self.eased())
         };
         target.max(Self(self.0 / 4)).max(floor).min(self)
+    }
+
+    /// The least that one refusal takes.
+    pub(super) const fn eased(self) -> Self {
+        self.share(TWENTIETH_LESS)
     }
 
     /// Half of it, not below `floor`.
