@@ -128,6 +128,7 @@ const ROOMS: [Room; 8] = [
             "anyhow",
             "axum",
             "clap",
+            "serde_json",
         ],
         tests: &["proptest", "outflow-testkit"],
     },
