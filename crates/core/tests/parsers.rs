@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use proptest::test_runner::TestRunner;
 
 #[path = "../../../fuzz/laws.rs"]
 mod laws;
+mod support;
 
 /// Pieces of every grammar: inputs made of them get past the first byte of a parser.
 const PIECES: &[&str] = &[
@@ -159,12 +159,10 @@ fn with_clock() -> impl Strategy<Value = Vec<u8>> {
 /// Runs all the laws, each on inputs of its own.
 fn laws_hold(cases: u32) {
     let run = |law: fn(&[u8]), input: BoxedStrategy<Vec<u8>>| {
-        TestRunner::new(ProptestConfig::with_cases(cases))
-            .run(&input, |input| {
-                law(&input);
-                Ok(())
-            })
-            .expect("the law holds");
+        support::law(cases, input, |input| {
+            law(&input);
+            Ok(())
+        });
     };
     run(laws::rate, text().boxed());
     run(laws::retry_after, with_clock().boxed());
@@ -174,13 +172,13 @@ fn laws_hold(cases: u32) {
 
 #[test]
 fn no_bytes_break_a_parser_or_its_laws() {
-    laws_hold(10_000);
+    laws_hold(support::CASES);
 }
 
 #[test]
 #[ignore = "long run: cargo xtask test --stress"]
 fn stress_no_bytes_break_a_parser_or_its_laws() {
-    laws_hold(1_000_000);
+    laws_hold(support::STRESS_CASES);
 }
 
 // The fuzzer's own beginnings: they are accepted forms and must stay so.

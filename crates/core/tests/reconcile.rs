@@ -3,13 +3,14 @@
 //! The server is strict and keeps everything: every arrival with its owner. We see only what comes
 //! back, late and out of order.
 
+mod support;
+
 use std::time::Duration;
 
 use outflow_core::{
     Correction, Dialects, Hint, Hints, Limit, Nanos, Ours, Rate, ResponseTime, WallTime,
 };
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 
 /// The server's window in milliseconds, and ours.
 const WINDOW: u64 = 1_000;
@@ -105,32 +106,14 @@ fn histories() -> impl Strategy<Value = (Vec<Sent>, Vec<u64>)> {
     (ours, theirs)
 }
 
-fn law_holds(cases: u32, law: fn(&[Sent], &[u64]) -> Result<(), TestCaseError>) {
-    TestRunner::new(ProptestConfig::with_cases(cases))
-        .run(&histories(), |(ours, theirs)| law(&ours, &theirs))
-        .expect("the law holds");
-}
+laws! {
+    #[test]
+    fn others_are_never_accused_beyond_the_truth / fn stress_others_are_never_accused_beyond_the_truth
+        (histories()) = |(ours, theirs)| never_accused_beyond_truth(&ours, &theirs);
 
-#[test]
-fn others_are_never_accused_beyond_the_truth() {
-    law_holds(10_000, never_accused_beyond_truth);
-}
-
-#[test]
-fn others_are_found_exactly_once_we_are_quiet() {
-    law_holds(10_000, found_exactly_when_quiet);
-}
-
-#[test]
-#[ignore = "long run: cargo xtask test --stress"]
-fn stress_others_are_never_accused_beyond_the_truth() {
-    law_holds(1_000_000, never_accused_beyond_truth);
-}
-
-#[test]
-#[ignore = "long run: cargo xtask test --stress"]
-fn stress_others_are_found_exactly_once_we_are_quiet() {
-    law_holds(1_000_000, found_exactly_when_quiet);
+    #[test]
+    fn others_are_found_exactly_once_we_are_quiet / fn stress_others_are_found_exactly_once_we_are_quiet
+        (histories()) = |(ours, theirs)| found_exactly_when_quiet(&ours, &theirs);
 }
 
 // Ten of theirs, and our own burst of five in flight with the one that brings the header. Without

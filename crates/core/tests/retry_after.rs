@@ -1,6 +1,8 @@
 //! `Retry-After` as servers really send it: every known form, right and wrong, with the server's
 //! clock a day ahead and a day behind.
 
+mod support;
+
 use std::time::Duration;
 
 use outflow_core::{
@@ -225,15 +227,12 @@ fn bounds_that_would_spin_or_cross_cannot_be_built() {
     assert!(new(second, second).is_ok());
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
-
+laws! {
     #[test]
-    fn a_future_date_is_waited_for_whatever_the_clocks_say(
-        server in 0..=253_402_214_399_u64, ahead in 1..=DAY, wall: u64,
-    ) {
-        waits_exactly(server, ahead, wall)?;
-    }
+    fn a_future_date_is_waited_for_whatever_the_clocks_say
+        / fn stress_a_future_date_is_waited_for_whatever_the_clocks_say
+        ((0..=253_402_214_399_u64, 1..=DAY, any::<u64>()))
+        = |(server, ahead, wall)| waits_exactly(server, ahead, wall);
 }
 
 fn waits_exactly(server: u64, ahead: u64, wall: u64) -> Result<(), TestCaseError> {
@@ -286,16 +285,4 @@ fn civil_oracle(secs: u64) -> String {
         }
         year += 1;
     }
-}
-
-#[test]
-#[ignore = "long run: cargo xtask test --stress"]
-fn stress_a_future_date_is_waited_for_whatever_the_clocks_say() {
-    let config = ProptestConfig::with_cases(1_000_000);
-    let inputs = (0..=253_402_214_399_u64, 1..=DAY, any::<u64>());
-    proptest::test_runner::TestRunner::new(config)
-        .run(&inputs, |(server, ahead, wall)| {
-            waits_exactly(server, ahead, wall)
-        })
-        .expect("the law holds");
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use outflow_core::{Adaptive, Evidence, Learned, Nanos, Rate};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 
 /// One thing that happens to a learned limit.
 #[derive(Clone, Debug)]
@@ -145,27 +144,17 @@ fn restart(learned: &mut Learned, mode: Adaptive, now: Nanos) {
     *learned = restored;
 }
 
-fn laws_hold(cases: u32) {
-    let mode = prop_oneof![
+fn modes() -> impl Strategy<Value = Adaptive> {
+    prop_oneof![
         1 => Just(Adaptive::Off),
         4 => Just(Adaptive::Guard),
         2 => Just(Adaptive::Learn),
-    ];
-    TestRunner::new(ProptestConfig::with_cases(cases))
-        .run(
-            &(mode, any_rate(), history()),
-            |(mode, configured, history)| keeps_its_laws(mode, configured, history),
-        )
-        .expect("the laws hold");
+    ]
 }
 
-#[test]
-fn evidence_lowers_and_only_clean_windows_raise() {
-    laws_hold(10_000);
-}
-
-#[test]
-#[ignore = "long run: cargo xtask test --stress"]
-fn stress_evidence_lowers_and_only_clean_windows_raise() {
-    laws_hold(1_000_000);
+crate::laws! {
+    #[test]
+    fn evidence_lowers_and_only_clean_windows_raise / fn stress_evidence_lowers_and_only_clean_windows_raise
+        ((modes(), any_rate(), history()))
+        = |(mode, configured, history)| keeps_its_laws(mode, configured, history);
 }

@@ -2,6 +2,8 @@
 
 mod laws;
 mod lessons;
+#[path = "../support/mod.rs"]
+mod support;
 mod world;
 
 use outflow_core::{Evidence, Nanos, Rate};

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use outflow_core::{Adaptive, Evidence, Learned, Nanos};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 
 use crate::{per_second, throttled};
 
@@ -191,23 +190,10 @@ fn finding() -> impl Strategy<Value = (u64, u64, usize, u64)> {
     )
 }
 
-fn finding_holds(cases: u32) {
-    TestRunner::new(ProptestConfig::with_cases(cases))
-        .run(&finding(), |(configured, real, in_flight, noise)| {
-            finds(configured, real, in_flight, noise)
-        })
-        .expect("the law holds");
-}
-
-#[test]
-fn any_lower_limit_is_found_with_few_refusals() {
-    finding_holds(10_000);
-}
-
-#[test]
-#[ignore = "long run: cargo xtask test --stress"]
-fn stress_any_lower_limit_is_found_with_few_refusals() {
-    finding_holds(1_000_000);
+crate::laws! {
+    #[test]
+    fn any_lower_limit_is_found_with_few_refusals / fn stress_any_lower_limit_is_found_with_few_refusals
+        (finding()) = |(configured, real, in_flight, noise)| finds(configured, real, in_flight, noise);
 }
 
 // 3 % a window from 50/s to 200/s is 47 windows; at most twice that, with the careful stretch.
