@@ -337,6 +337,18 @@ fn a_refund_ends_the_time_in_flight() {
     }
 }
 
+// All tokens are in flight: the next can be back no sooner than one token takes to refill, 34 ticks
+// for 3 in 100, and the answer is never "now".
+#[test]
+fn a_bucket_whose_tokens_are_all_in_flight_waits_for_one_token() {
+    let limit = Limit::bucket(rate(3, 100), 2)
+        .expect("positive")
+        .counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    assert!(set.take(at(10), Cost::new(2)).is_allow());
+    assert_eq!(set.check(at(500), Cost::ONE), Decision::WaitUntil(at(534)));
+}
+
 // The guard is a margin on the window of a tight limit only.
 #[test]
 fn the_guard_lengthens_a_tight_window() {

@@ -1,10 +1,11 @@
 //! The error window against an oracle that keeps every outcome and counts them anew.
 
+mod support;
+
 use core::time::Duration;
 
 use outflow_core::{Effect, ErrorWindow, Nanos, OutcomeCounts, Share};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -138,26 +139,11 @@ fn window_equals_a_recount(events: &[Event], length: u16) {
     }
 }
 
-fn run(cases: u32) {
-    let mut runner = TestRunner::new(Config {
-        failure_persistence: None,
-        ..Config::with_cases(cases)
-    });
-    runner
-        .run(&(events(), 1_u16..40), |(events, length)| {
+laws! {
+    #[test]
+    fn the_window_always_equals_a_recount / fn stress_the_window_always_equals_a_recount
+        ((events(), 1_u16..40)) = |(events, length)| {
             window_equals_a_recount(&events, length);
             Ok(())
-        })
-        .expect("the law holds");
-}
-
-#[test]
-fn the_window_always_equals_a_recount() {
-    run(10_000);
-}
-
-#[test]
-#[ignore = "long run: cargo xtask test --stress"]
-fn stress_the_window_always_equals_a_recount() {
-    run(1_000_000);
+        };
 }

@@ -1,10 +1,11 @@
 //! The retry budget against an oracle that keeps every call and every retry.
 
+mod support;
+
 use core::time::Duration;
 
 use outflow_core::{Nanos, RetryBudget, RetryBudgetSettings, Share};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -132,34 +133,20 @@ fn budget_equals_a_replay(events: &[Event], settings: RetryBudgetSettings) {
     oracle.keeps_its_promise();
 }
 
-fn run(cases: u32) {
-    let mut runner = TestRunner::new(Config {
-        failure_persistence: None,
-        ..Config::with_cases(cases)
-    });
-    // Few enough a second that the share decides as often as the allowance.
-    let settings = (1_u32..=100, 1_u32..8, 1_u64..12).prop_map(|(percent, per_second, ttl)| {
-        RetryBudgetSettings {
-            share: Share::percent(percent),
-            per_second,
-            ttl: Duration::from_secs(ttl),
-        }
-    });
-    runner
-        .run(&(events(), settings), |(events, settings)| {
+/// Few enough a second that the share decides as often as the allowance.
+fn settings() -> impl Strategy<Value = RetryBudgetSettings> {
+    (1_u32..=100, 1_u32..8, 1_u64..12).prop_map(|(percent, per_second, ttl)| RetryBudgetSettings {
+        share: Share::percent(percent),
+        per_second,
+        ttl: Duration::from_secs(ttl),
+    })
+}
+
+laws! {
+    #[test]
+    fn retries_are_granted_exactly_as_earned / fn stress_retries_are_granted_exactly_as_earned
+        ((events(), settings())) = |(events, settings)| {
             budget_equals_a_replay(&events, settings);
             Ok(())
-        })
-        .expect("the law holds");
-}
-
-#[test]
-fn retries_are_granted_exactly_as_earned() {
-    run(10_000);
-}
-
-#[test]
-#[ignore = "long run: cargo xtask test --stress"]
-fn stress_retries_are_granted_exactly_as_earned() {
-    run(1_000_000);
+        };
 }

@@ -8,9 +8,9 @@ use outflow_core::{
     State, Ticket, Transition,
 };
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 
 use super::api::rate;
+use super::support;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -307,23 +307,17 @@ fn run(cases: u32, mut law: impl FnMut(World, Vec<Event>)) {
         2 => Just(11),
     ];
     let strategy = (prop::collection::vec(weighted, 0..80), any::<bool>());
-    let mut runner = TestRunner::new(Config {
-        failure_persistence: None,
-        ..Config::with_cases(cases)
-    });
     let law = std::cell::RefCell::new(&mut law);
-    runner
-        .run(&strategy, |(history, usual)| {
-            let settings = if usual {
-                HealthSettings::default()
-            } else {
-                tiny()
-            };
-            let events = history.iter().map(|at| alphabet[*at]).collect();
-            law.borrow_mut()(World::new(&configs(&settings)), events);
-            Ok(())
-        })
-        .expect("the law holds");
+    support::law(cases, strategy, |(history, usual)| {
+        let settings = if usual {
+            HealthSettings::default()
+        } else {
+            tiny()
+        };
+        let events = history.iter().map(|at| alphabet[*at]).collect();
+        law.borrow_mut()(World::new(&configs(&settings)), events);
+        Ok(())
+    });
 }
 
 fn histories_move_legally_and_heal(cases: u32) -> BTreeSet<String> {
@@ -348,7 +342,7 @@ fn histories_move_legally_and_heal(cases: u32) -> BTreeSet<String> {
 // of them from three and two states), 20 by force and 6 by release.
 #[test]
 fn random_histories_move_by_legal_edges_and_can_be_healed() {
-    let seen = histories_move_legally_and_heal(10_000);
+    let seen = histories_move_legally_and_heal(support::CASES);
     let count = |reason: &str| seen.iter().filter(|edge| edge.ends_with(reason)).count();
     let expected = [
         (" error_ratio", 1),
@@ -373,7 +367,7 @@ fn random_histories_move_by_legal_edges_and_can_be_healed() {
 #[test]
 #[ignore = "long run: cargo xtask test --stress"]
 fn stress_random_histories_move_by_legal_edges_and_can_be_healed() {
-    histories_move_legally_and_heal(1_000_000);
+    histories_move_legally_and_heal(support::STRESS_CASES);
 }
 
 // Whatever is done, no request goes while a ban of a minute lasts.
@@ -400,11 +394,11 @@ fn no_history_cuts_a_ban_short(cases: u32) {
 
 #[test]
 fn no_history_sends_during_a_ban() {
-    no_history_cuts_a_ban_short(10_000);
+    no_history_cuts_a_ban_short(support::CASES);
 }
 
 #[test]
 #[ignore = "long run: cargo xtask test --stress"]
 fn stress_no_history_sends_during_a_ban() {
-    no_history_cuts_a_ban_short(1_000_000);
+    no_history_cuts_a_ban_short(support::STRESS_CASES);
 }

@@ -13,3 +13,5 @@ mod probes;
 mod recovery;
 mod scenarios;
 mod soak;
+#[path = "../support/mod.rs"]
+mod support;
