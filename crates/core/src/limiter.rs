@@ -15,6 +15,7 @@ mod bucket;
 mod flag;
 mod ring;
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use bucket::SharedBucket;
@@ -38,6 +39,9 @@ use crate::{Cost, Decision, InvalidLimit, Nanos, Rate, Receipt};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
+// A line of its own: a neighbour's takes would otherwise evict it, and half of it would be a second
+// miss where there are many limiters.
+#[repr(align(64))]
 pub struct Limiter {
     flag: Flag,
     state: State,
@@ -46,7 +50,8 @@ pub struct Limiter {
 #[derive(Debug)]
 enum State {
     Ring(SharedRing),
-    Bucket(SharedBucket),
+    /// Apart, so that the size of a limiter is that of a ring.
+    Bucket(Box<SharedBucket>),
 }
 
 impl Limiter {
@@ -55,7 +60,7 @@ impl Limiter {
     /// # Errors
     /// If the quantity is above [`MAX_SHARED_UNITS`].
     pub fn sliding(rate: Rate) -> Result<Self, LimitTooLarge> {
-        match usize::try_from(rate.quantity()) {
+        match u32::try_from(rate.quantity()) {
             Ok(units) if units <= MAX_SHARED_UNITS => {
                 let ring = SharedRing::new(units, rate.per_nanos());
                 Ok(Self {
@@ -75,7 +80,7 @@ impl Limiter {
         if burst == 0 {
             return Err(InvalidLimit::NoBurst);
         }
-        let bucket = SharedBucket::new(rate, burst);
+        let bucket = Box::new(SharedBucket::new(rate, burst));
         Ok(Self {
             flag: Flag::default(),
             state: State::Bucket(bucket),
@@ -123,7 +128,7 @@ impl Limiter {
 }
 
 /// The largest quantity of a shared sliding limit: 128 MiB of slots.
-pub const MAX_SHARED_UNITS: usize = 1 << 24;
+pub const MAX_SHARED_UNITS: u32 = 1 << 24;
 
 /// A sliding quantity above [`MAX_SHARED_UNITS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,3 +145,36 @@ impl fmt::Display for LimitTooLarge {
 }
 
 impl core::error::Error for LimitTooLarge {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limiter_is_one_cache_line() {
+        assert_eq!(size_of::<Limiter>(), 64);
+    }
+
+    #[test]
+    fn a_limit_too_large_for_slots_is_refused() {
+        let rate = |quantity| Rate::per_second(quantity).expect("positive");
+        let most = u64::from(MAX_SHARED_UNITS);
+        assert_eq!(Limiter::sliding(rate(most + 1)).err(), Some(LimitTooLarge));
+        assert_eq!(Limiter::sliding(rate(u64::MAX)).err(), Some(LimitTooLarge));
+        assert_eq!(
+            Limiter::bucket(rate(1), 0).err(),
+            Some(InvalidLimit::NoBurst)
+        );
+    }
+
+    #[test]
+    fn nothing_costs_nothing_and_gives_nothing_back() {
+        let limiter = Limiter::sliding(Rate::per_second(1).expect("positive")).expect("small");
+        let nothing = limiter
+            .take(Nanos::ZERO, Cost::ZERO)
+            .allowed()
+            .expect("always");
+        assert!(!limiter.refund(Nanos::ZERO, nothing));
+        assert_eq!(limiter.remaining(Nanos::ZERO), 1);
+    }
+}

@@ -211,7 +211,7 @@ pub struct Receipt {
     at: Nanos,
     cost: Cost,
     counting: Counting,
-    mark: u128,
+    mark: u64,
 }
 
 impl Receipt {
@@ -224,7 +224,7 @@ impl Receipt {
         }
     }
 
-    pub(crate) const fn marked(mut self, mark: u128) -> Self {
+    pub(crate) const fn marked(mut self, mark: u64) -> Self {
         self.mark = mark;
         self
     }
@@ -243,7 +243,7 @@ impl Receipt {
         self.counting
     }
 
-    pub(crate) const fn mark(&self) -> u128 {
+    pub(crate) const fn mark(&self) -> u64 {
         self.mark
     }
 }

@@ -286,7 +286,7 @@ pub struct Grant {
     at: Nanos,
     send_at: Nanos,
     cost: Cost,
-    marks: [u128; MAX_LIMITS],
+    marks: [u64; MAX_LIMITS],
     held: [bool; MAX_LIMITS],
 }
 

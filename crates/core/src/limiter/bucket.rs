@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::flag::Flag;
-use crate::gcra::{Gcra, Level};
+use crate::gcra::{Gcra, Level, RefillQueue};
 use crate::{Decision, Nanos, Rate, Receipt};
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl SharedBucket {
 
     /// Answers the time that was logged and the place in the queue for refilling.
     #[inline]
-    pub(crate) fn take(&self, flag: &Flag, now: u64, cost: u64) -> Decision<(u64, u128)> {
+    pub(crate) fn take(&self, flag: &Flag, now: u64, cost: u64) -> Decision<(u64, u64)> {
         let closed_until = self.closed_until.load(Relaxed);
         if cost == 1 && now < closed_until {
             return Decision::WaitUntil(Nanos::from_nanos(closed_until));
@@ -44,12 +44,14 @@ impl SharedBucket {
     /// Gives back what has not refilled of it yet.
     pub(crate) fn refund(&self, flag: &Flag, now: u64, receipt: &Receipt) -> bool {
         flag.with(|| {
-            let (cost, taken) = (receipt.cost().units(), self.taken.load(Relaxed));
-            let behind = u128::from(taken).saturating_sub(receipt.mark() + u128::from(cost));
-            if behind == 0 {
-                self.taken.store(taken.saturating_sub(cost), Relaxed);
-            }
-            let rest = self.rule.unfilled(self.backlog(now), behind, cost);
+            let mut queue = RefillQueue::of(self.taken.load(Relaxed));
+            let Some(behind) = queue.leave(receipt) else {
+                return false;
+            };
+            self.taken.store(queue.end(), Relaxed);
+            let rest = self
+                .rule
+                .unfilled(self.backlog(now), behind, receipt.cost().units());
             self.fill(self.full_at() - rest);
             self.closed_until.store(0, Relaxed);
             rest > 0
@@ -68,14 +70,14 @@ impl SharedBucket {
         })
     }
 
-    fn take_held(&self, now: u64, cost: u64) -> Decision<(u64, u128)> {
+    fn take_held(&self, now: u64, cost: u64) -> Decision<(u64, u64)> {
         let now = self.clamp(now);
         match self.rule.level(self.full_at(), now, cost) {
             Level::Enough { full_at } => {
                 self.fill(full_at);
                 let taken = self.taken.load(Relaxed);
                 self.taken.store(taken.saturating_add(cost), Relaxed);
-                Decision::Allow((now, u128::from(taken)))
+                Decision::Allow((now, taken))
             }
             Level::WaitUntil(at) => {
                 if cost == 1 {

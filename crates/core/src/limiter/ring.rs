@@ -6,36 +6,38 @@
 use alloc::boxed::Box;
 
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::flag::Flag;
 use crate::{Decision, Nanos, Receipt};
 
+/// The fields fill what a cache line leaves beside the flag, so that a take touches this line and
+/// one of the slots' and no other.
 #[derive(Debug)]
 pub(crate) struct SharedRing {
     window: u64,
     /// Until when not even one unit passes, as the last refusal found it. Read without the flag: a
     /// stale value was true a moment ago, which is all that a refusal claims.
     closed_until: AtomicU64,
-    /// The oldest slot, which is the next to be overwritten. Slots are ordered by time from here.
-    next: AtomicUsize,
-    /// How many slots are empty. They are the oldest ones.
-    empty: AtomicUsize,
     /// The latest time that was logged; an earlier one is logged as this one.
     latest: AtomicU64,
+    /// The oldest slot, which is the next to be overwritten. Slots are ordered by time from here.
+    next: AtomicU32,
+    /// How many slots are empty. They are the oldest ones.
+    empty: AtomicU32,
     slots: Box<[AtomicU64]>,
 }
 
 impl SharedRing {
-    pub(crate) fn new(units: usize, window: u64) -> Self {
+    pub(crate) fn new(units: u32, window: u64) -> Self {
         Self {
             window,
             closed_until: AtomicU64::new(0),
-            next: AtomicUsize::new(0),
-            empty: AtomicUsize::new(units),
             latest: AtomicU64::new(0),
+            next: AtomicU32::new(0),
+            empty: AtomicU32::new(units),
             slots: (0..units).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -43,27 +45,30 @@ impl SharedRing {
     /// Answers the time that was logged: never before the newest one.
     #[inline]
     pub(crate) fn take(&self, flag: &Flag, now: u64, cost: u64) -> Decision<u64> {
-        let closed_until = self.closed_until.load(Relaxed);
-        if cost == 1 && now < closed_until {
-            return Decision::WaitUntil(Nanos::from_nanos(closed_until));
+        if cost == 1 {
+            let closed_until = self.closed_until.load(Relaxed);
+            if now < closed_until {
+                return Decision::WaitUntil(Nanos::from_nanos(closed_until));
+            }
+            return flag.with(|| self.take_one(now));
         }
-        match usize::try_from(cost) {
-            Ok(cost) if cost <= self.slots.len() => flag.with(|| self.take_held(now, cost)),
+        match u32::try_from(cost) {
+            Ok(cost) if cost <= self.len() => flag.with(|| self.take_many(now, cost)),
             _ => Decision::Never,
         }
     }
 
     pub(crate) fn refund(&self, flag: &Flag, now: u64, receipt: &Receipt) -> bool {
         let at = receipt.at().as_nanos();
-        let cost = usize::try_from(receipt.cost().units()).unwrap_or(usize::MAX);
+        let cost = u32::try_from(receipt.cost().units()).unwrap_or(u32::MAX);
         let counts = now.saturating_sub(at) < self.window;
-        counts && flag.with(|| self.remove_held(at, cost))
+        counts && flag.with(|| self.remove(at, cost))
     }
 
     pub(crate) fn remaining(&self, flag: &Flag, now: u64) -> u64 {
         flag.with(|| {
             let now = now.max(self.latest.load(Relaxed));
-            let (mut left, mut taken) = (self.empty.load(Relaxed), self.slots.len());
+            let (mut left, mut taken) = (self.empty.load(Relaxed), self.len());
             // Slots are ordered by time: bisect for the oldest that still counts.
             while left < taken {
                 let middle = left.midpoint(taken);
@@ -74,23 +79,42 @@ impl SharedRing {
                     left = middle + 1
                 }
             }
-            u64::try_from(left).unwrap_or(u64::MAX)
+            u64::from(left)
         })
     }
 
+    /// The way of nearly every request.
     #[inline]
-    fn take_held(&self, now: u64, cost: usize) -> Decision<u64> {
+    fn take_one(&self, now: u64) -> Decision<u64> {
+        let now = now.max(self.latest.load(Relaxed));
+        let (next, empty) = (self.next.load(Relaxed), self.empty.load(Relaxed));
+        let slot = self.slot(next);
+        if empty > 0 {
+            self.empty.store(empty - 1, Relaxed);
+        } else {
+            let oldest = slot.load(Relaxed);
+            if now - oldest < self.window {
+                return self.close(oldest);
+            }
+        }
+        slot.store(now, Relaxed);
+        self.next.store(self.wrap(next + 1), Relaxed);
+        self.latest.store(now, Relaxed);
+        Decision::Allow(now)
+    }
+
+    fn take_many(&self, now: u64, cost: u32) -> Decision<u64> {
         let now = now.max(self.latest.load(Relaxed));
         let empty = self.empty.load(Relaxed);
         if cost > empty {
             let last = self.oldest(cost - 1);
             if now - last < self.window {
-                return self.refuse(last, cost);
+                return self.returns(last);
             }
         }
         let next = self.next.load(Relaxed);
         for offset in 0..cost {
-            self.slot(next + offset).store(now, Relaxed);
+            self.slot(self.wrap(next + offset)).store(now, Relaxed);
         }
         self.next.store(self.wrap(next + cost), Relaxed);
         self.empty.store(empty.saturating_sub(cost), Relaxed);
@@ -98,36 +122,39 @@ impl SharedRing {
         Decision::Allow(now)
     }
 
-    fn refuse(&self, last: u64, cost: usize) -> Decision<u64> {
-        let Some(at) = last.checked_add(self.window) else {
-            return Decision::Never;
-        };
-        if cost == 1 {
-            self.closed_until.store(at, Relaxed);
+    fn close(&self, oldest: u64) -> Decision<u64> {
+        let answer = self.returns(oldest);
+        if let Decision::WaitUntil(at) = answer {
+            self.closed_until.store(at.as_nanos(), Relaxed);
         }
-        Decision::WaitUntil(Nanos::from_nanos(at))
+        answer
+    }
+
+    fn returns(&self, last: u64) -> Decision<u64> {
+        match last.checked_add(self.window) {
+            Some(at) => Decision::WaitUntil(Nanos::from_nanos(at)),
+            None => Decision::Never,
+        }
     }
 
     /// Removes `cost` slots that hold `at`, moving the newer ones up.
-    fn remove_held(&self, at: u64, cost: usize) -> bool {
-        let (len, empty) = (self.slots.len(), self.empty.load(Relaxed));
-        let newer = (empty..len)
-            .rev()
-            .take_while(|&i| self.oldest(i) > at)
-            .count();
-        let Some(start) = (len - newer)
-            .checked_sub(cost)
-            .filter(|start| *start >= empty)
-        else {
+    fn remove(&self, at: u64, cost: u32) -> bool {
+        let (len, empty) = (self.len(), self.empty.load(Relaxed));
+        let mut end = len;
+        while end > empty && self.oldest(end - 1) > at {
+            end -= 1;
+        }
+        let Some(start) = end.checked_sub(cost).filter(|start| *start >= empty) else {
             return false;
         };
         if self.oldest(start) != at {
             return false;
         }
         let next = self.next.load(Relaxed);
-        for index in start..start + newer {
-            let moved = self.oldest(index + cost);
-            self.slot(next + index).store(moved, Relaxed);
+        for index in end..len {
+            let moved = self.oldest(index);
+            self.slot(self.wrap(next + index - cost))
+                .store(moved, Relaxed);
         }
         self.next.store(self.wrap(next + len - cost), Relaxed);
         self.empty.store(empty + cost, Relaxed);
@@ -137,28 +164,39 @@ impl SharedRing {
 
     /// The time in the `index`-th oldest slot.
     #[inline]
-    fn oldest(&self, index: usize) -> u64 {
-        self.slot(self.next.load(Relaxed) + index).load(Relaxed)
+    fn oldest(&self, index: u32) -> u64 {
+        let position = self.next.load(Relaxed) + index;
+        self.slot(self.wrap(position)).load(Relaxed)
     }
 
-    /// The slot at a position that may have run past the end once.
     #[expect(
         clippy::indexing_slicing,
-        reason = "wrapped below the length; checked by every law"
+        clippy::as_conversions,
+        reason = "every position is wrapped below the length, which has 32 bits; checked by every law"
     )]
     #[inline]
-    fn slot(&self, position: usize) -> &AtomicU64 {
-        &self.slots[self.wrap(position)]
+    fn slot(&self, position: u32) -> &AtomicU64 {
+        &self.slots[position as usize]
     }
 
     /// A position below twice the length, brought below the length; a division would cost more
     /// than the rest of a take.
     #[inline]
-    fn wrap(&self, position: usize) -> usize {
-        if position >= self.slots.len() {
-            position - self.slots.len()
+    fn wrap(&self, position: u32) -> u32 {
+        if position >= self.len() {
+            position - self.len()
         } else {
             position
         }
+    }
+
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        reason = "a ring is made of so many slots as a u32 says"
+    )]
+    #[inline]
+    fn len(&self) -> u32 {
+        self.slots.len() as u32
     }
 }

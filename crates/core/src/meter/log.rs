@@ -47,11 +47,21 @@ impl Log {
     }
 
     /// Drops the entries for which `expired` holds, which must be the oldest ones; tells how many.
+    /// A busy log loses one or two at a time; only a log that slept has more, and bisects.
+    #[inline]
     pub(crate) fn expire(&mut self, expired: impl Fn(u64) -> bool) -> usize {
-        match self.times.front() {
-            Some(&oldest) if expired(oldest) => {}
-            _ => return 0,
+        for count in 0..FEW {
+            if !self.oldest().is_some_and(&expired) {
+                return count;
+            }
+            self.times.pop_front();
+            self.weight -= u128::from(self.costs.pop_front());
         }
+        FEW + self.expire_many(expired)
+    }
+
+    #[cold]
+    fn expire_many(&mut self, expired: impl Fn(u64) -> bool) -> usize {
         if self.newest().is_some_and(&expired) {
             return self.clear();
         }
@@ -132,6 +142,9 @@ impl Log {
     }
 }
 
+/// How many entries are dropped one by one before it pays to look for the last of them.
+const FEW: usize = 4;
+
 /// Small enough for a limit of a few calls, large enough not to grow at every one.
 const SMALLEST_STEP: usize = 16;
 
@@ -181,6 +194,16 @@ impl Costs {
         } else {
             Self::Wide(all.collect())
         };
+    }
+
+    #[inline]
+    fn pop_front(&mut self) -> u64 {
+        match self {
+            Self::Unit => 1,
+            Self::Byte(costs) => costs.pop_front().map_or(0, u64::from),
+            Self::Word(costs) => costs.pop_front().map_or(0, u64::from),
+            Self::Wide(costs) => costs.pop_front().unwrap_or(0),
+        }
     }
 
     /// Drops the first `count` costs and tells what they weighed.

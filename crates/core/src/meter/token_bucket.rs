@@ -4,7 +4,7 @@
 //! is the very first that passes. A counter with a refill timestamp would need two fields and lose
 //! the remainder at every refill.
 
-use crate::gcra::{Gcra, Level};
+use crate::gcra::{Gcra, Level, RefillQueue};
 use crate::meter::in_flight::InFlight;
 use crate::meter::{Counting, Receipt, Standing};
 use crate::time::span_nanos;
@@ -21,8 +21,8 @@ pub struct TokenBucket {
     margin: u64,
     /// When the bucket is full again, in scaled time.
     full_at: u128,
-    /// How many tokens were ever taken: a receipt's place in the queue for refilling.
-    taken: u128,
+    /// A receipt's place in the queue for refilling.
+    queue: RefillQueue,
     in_flight: InFlight,
     latest: u64,
     peak: u128,
@@ -36,7 +36,7 @@ impl TokenBucket {
             counting: Counting::of(limit),
             margin: span_nanos(Counting::margin(limit)),
             full_at: 0,
-            taken: 0,
+            queue: RefillQueue::default(),
             in_flight: InFlight::default(),
             latest: 0,
             peak: 0,
@@ -70,7 +70,7 @@ impl TokenBucket {
     /// Takes what [`check`](Self::check) has just allowed.
     pub(crate) fn commit(&mut self, cost: Cost) -> Receipt {
         let receipt = Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting);
-        let receipt = receipt.marked(self.taken);
+        let receipt = receipt.marked(self.queue.end());
         match self.counting {
             Counting::FromArrival => self.in_flight.hold(cost.units()),
             Counting::FromSend => self.consume(self.latest, cost.units()),
@@ -98,10 +98,9 @@ impl TokenBucket {
             self.in_flight.release(cost);
             return true;
         }
-        let behind = self.taken.saturating_sub(receipt.mark() + u128::from(cost));
-        if behind == 0 {
-            self.taken = self.taken.saturating_sub(u128::from(cost));
-        }
+        let Some(behind) = self.queue.leave(receipt) else {
+            return false;
+        };
         self.give_back(self.rule.unfilled(self.backlog(), behind, cost))
     }
 
@@ -183,7 +182,7 @@ impl TokenBucket {
         if cost == 0 {
             return;
         }
-        self.taken = self.taken.saturating_add(u128::from(cost));
+        self.queue.join(cost);
         let at = self.rule.scale(at.saturating_add(self.margin));
         self.full_at = self.full_at.max(at).saturating_add(self.rule.span_of(cost));
     }
