@@ -1,0 +1,79 @@
+//! `designs`: ways to share an exact limiter between threads, beside governor.
+//!
+//! Nothing is promised here: it is the measurement behind the choice made in the core.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::clock::OsClock;
+use crate::contenders::designs::{Design, FlagRing, LockFreeRing, Ring, Wait};
+use crate::contenders::governor;
+use crate::figure::{Figure, Goal};
+use crate::measure::{Contender, Plan, contest};
+
+/// Allows and refusals of every design with 1, 2 and 8 threads.
+pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for threads in [1, 2, 8] {
+        figures.extend(race(plan, threads, "allow", ALLOWING));
+        figures.extend(race(plan, threads, "deny", REFUSING));
+    }
+    figures
+}
+
+fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
+    let allows = window == ALLOWING;
+    let nanos = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+    let governor = governor::on_os_clock(governor::quota(100, window));
+    while !allows && governor.check().is_ok() {}
+    let crowd = |name, design: Box<dyn Design>| prototype(name, threads, design, allows);
+    let series = contest(
+        plan,
+        vec![
+            Contender::crowd("governor (OS clock)", threads, || {
+                governor.check().is_ok() == allows
+            }),
+            crowd("std mutex", Box::new(Mutex::new(Ring::new(100, nanos)))),
+            crowd(
+                "parking_lot mutex",
+                Box::new(parking_lot::Mutex::new(Ring::new(100, nanos))),
+            ),
+            crowd(
+                "flag, spin",
+                Box::new(FlagRing::new(100, nanos, Wait::Spin)),
+            ),
+            crowd(
+                "flag, spin then yield",
+                Box::new(FlagRing::new(100, nanos, Wait::Yield)),
+            ),
+            crowd("lock-free ring", Box::new(LockFreeRing::new(100, nanos))),
+        ],
+    );
+    let name = format!("designs_{what}_{threads}t");
+    let Some((governor, designs)) = series.split_first() else {
+        return Vec::new();
+    };
+    // The prototypes are ours: the peer of each is governor.
+    designs
+        .iter()
+        .map(|design| Figure::against(&name, Goal::Shown, design, governor).noted(design.name))
+        .collect()
+}
+
+fn prototype(
+    name: &'static str,
+    threads: u64,
+    design: Box<dyn Design>,
+    allows: bool,
+) -> Contender<'static> {
+    let clock = OsClock::start();
+    while !allows && design.take(clock.now().as_nanos()) {}
+    Contender::crowd(name, threads, move || {
+        design.take(clock.now().as_nanos()) == allows
+    })
+}
+
+/// 100 in a microsecond is more than any machine asks for: all are allowed.
+const ALLOWING: Duration = Duration::from_micros(1);
+/// 100 in a day, all taken before the race: none is allowed.
+const REFUSING: Duration = Duration::from_secs(86_400);

@@ -1,0 +1,3 @@
+//! The figures, each family in its file.
+
+pub(crate) mod designs;
