@@ -11,12 +11,25 @@ extern crate alloc;
 #[cfg(any(test, loom))]
 extern crate std;
 
+mod arrival;
 mod decision;
+mod gcra;
 mod limit;
+mod limiter;
+mod meter;
+mod meter_set;
+mod pace;
 mod rate;
 mod time;
+mod watch;
 
+pub use arrival::{Journey, RoundTrips};
 pub use decision::Decision;
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
+pub use limiter::{LimitTooLarge, Limiter, MAX_SHARED_UNITS};
+pub use meter::{FixedWindow, Meter, Receipt, SlidingWindow, Standing, TokenBucket};
+pub use meter_set::{Counts, Grant, MAX_LIMITS, MeterSet, TooManyLimits};
+pub use pace::WaitTime;
 pub use rate::{InvalidRate, Rate};
-pub use time::{Clock, ManualClock, Nanos, WallTime};
+pub use time::{Clock, ManualClock, Moment, Nanos, WallTime};
+pub use watch::MeterEvent;

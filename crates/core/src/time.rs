@@ -125,6 +125,23 @@ pub trait Clock {
     fn now(&self) -> Nanos;
     /// The civil time.
     fn wall(&self) -> WallTime;
+
+    /// Both, read together.
+    fn moment(&self) -> Moment {
+        Moment {
+            now: self.now(),
+            wall: self.wall(),
+        }
+    }
+}
+
+/// One instant on both timelines: what ties a server's dates to our own clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// The instant in monotonic time.
+    pub now: Nanos,
+    /// The same instant in civil time.
+    pub wall: WallTime,
 }
 
 /// A clock that stands still until it is told to move.

@@ -1,0 +1,203 @@
+//! When a request counts at the server.
+//!
+//! A server counts a request when it arrives, somewhere between our sending it and its response. A
+//! window that runs from the sending is therefore wrong by the network's jitter. Here is the one
+//! place that says how late a request can have arrived: [`Journey::arrived_by`].
+//!
+//! Why subtracting the lowest round trip is right: let the way there take at least *a* and the way
+//! back at least *b*. A request answered at *t* arrived at `t − b` or before; one sent at *s*
+//! arrives at `s + a` or after. They are a window apart if `s ≥ t − (a + b) + window`, and `a + b`
+//! is the lowest round trip.
+
+use core::time::Duration;
+
+use crate::time::span_nanos;
+use crate::{Accounting, Nanos};
+
+/// What the sender knows of one request's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Journey {
+    /// A response came back.
+    Answered {
+        /// When the request was sent.
+        sent: Nanos,
+        /// When the first byte of its response was read.
+        answered: Nanos,
+    },
+    /// No response came back: it timed out, was cut off, or the caller left.
+    Lost {
+        /// The last moment at which it can still arrive: the later of now and the end of its
+        /// timeout is a good choice.
+        until: Nanos,
+    },
+}
+
+impl Journey {
+    /// The latest moment at which the request can have reached the server, on a clock that is
+    /// ahead of ours by the lowest way there. `floor` is the lowest round trip, `None` while it is
+    /// not known well enough to be relied on.
+    pub fn arrived_by(self, accounting: Accounting, floor: Option<Duration>) -> Nanos {
+        match (self, accounting, floor) {
+            (Self::Lost { until }, ..) => until,
+            (Self::Answered { sent, answered }, Accounting::Tight, Some(floor)) => {
+                answered.saturating_sub(floor).max(sent)
+            }
+            (Self::Answered { answered, .. }, ..) => answered,
+        }
+    }
+}
+
+/// The lowest round trip of a path over the last five minutes.
+///
+/// It is kept in eleven slots of thirty seconds, which is memory of at least five minutes in
+/// constant space: a longer memory holds a lower floor, which is the careful side.
+///
+/// ```
+/// use core::time::Duration;
+/// use outflow_core::{Nanos, RoundTrips};
+///
+/// let mut trips = RoundTrips::default();
+/// for ms in 1..=50 {
+///     let floor = trips.observe(Nanos::from_millis(ms), Duration::from_millis(20 + ms));
+///     assert_eq!(floor, None, "the first fifty are not relied on");
+/// }
+/// let floor = trips.observe(Nanos::from_millis(60), Duration::from_millis(90));
+/// assert_eq!(floor, Some(Duration::from_millis(21)));
+/// ```
+#[derive(Debug, Clone)]
+pub struct RoundTrips {
+    lowest: [u64; SLOTS],
+    slot: u64,
+    seen: u32,
+}
+
+impl Default for RoundTrips {
+    fn default() -> Self {
+        Self {
+            lowest: [NONE_SEEN; SLOTS],
+            slot: 0,
+            seen: 0,
+        }
+    }
+}
+
+impl RoundTrips {
+    /// Notes one round trip that ended at `now`; answers the lowest, itself included, once enough
+    /// of them were seen.
+    pub fn observe(&mut self, now: Nanos, round_trip: Duration) -> Option<Duration> {
+        self.turn_to(now);
+        self.seen = self.seen.saturating_add(1);
+        let index = Self::index(self.slot);
+        if let Some(lowest) = self.lowest.get_mut(index) {
+            *lowest = (*lowest).min(span_nanos(round_trip));
+        }
+        self.floor(now)
+    }
+
+    /// The lowest round trip, if enough were seen of late.
+    pub fn floor(&mut self, now: Nanos) -> Option<Duration> {
+        self.turn_to(now);
+        if self.seen <= WARM_UP {
+            return None;
+        }
+        let lowest = self
+            .lowest
+            .iter()
+            .copied()
+            .min()
+            .filter(|lowest| *lowest != NONE_SEEN);
+        lowest.map(Duration::from_nanos)
+    }
+
+    /// Forgets slots that are too old. After a spell with no response at all nothing is left, and
+    /// the path has to show itself again.
+    fn turn_to(&mut self, now: Nanos) {
+        let slot = now.as_nanos() / SLOT_NANOS;
+        if slot <= self.slot {
+            return;
+        }
+        for passed in (self.slot + 1..=slot).rev().take(SLOTS) {
+            if let Some(lowest) = self.lowest.get_mut(Self::index(passed)) {
+                *lowest = NONE_SEEN;
+            }
+        }
+        self.slot = slot;
+        if self.lowest.iter().all(|lowest| *lowest == NONE_SEEN) {
+            self.seen = 0;
+        }
+    }
+
+    fn index(slot: u64) -> usize {
+        usize::try_from(slot % SLOTS_U64).unwrap_or(0)
+    }
+}
+
+/// Ten slots are the five minutes, the eleventh is the one being filled.
+const SLOTS: usize = 11;
+const SLOTS_U64: u64 = 11;
+const SLOT_NANOS: u64 = span_nanos(Duration::from_secs(30));
+const NONE_SEEN: u64 = u64::MAX;
+
+/// With so many samples the lowest is close to the path's base; all refusals in simulations of this
+/// rule fell before that.
+const WARM_UP: u32 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn warm() -> RoundTrips {
+        let mut trips = RoundTrips::default();
+        for _ in 0..50 {
+            trips.observe(Nanos::ZERO, 30 * MS);
+        }
+        trips
+    }
+
+    // 5 min 30 s is when the eleventh slot after the sample begins.
+    #[test]
+    fn a_floor_is_remembered_for_five_minutes() {
+        let mut trips = warm();
+        let busy = |trips: &mut RoundTrips, secs| trips.observe(Nanos::from_secs(secs), 80 * MS);
+        for secs in (10..=300).step_by(10) {
+            assert_eq!(busy(&mut trips, secs), Some(30 * MS), "at {secs} s");
+        }
+        assert_eq!(busy(&mut trips, 330), Some(80 * MS));
+    }
+
+    #[test]
+    fn after_a_quiet_spell_the_path_must_show_itself_again() {
+        let mut trips = warm();
+        assert_eq!(trips.observe(Nanos::from_secs(1), 40 * MS), Some(30 * MS));
+        assert_eq!(trips.observe(Nanos::from_secs(3_600), 40 * MS), None);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_forgets_nothing() {
+        let mut trips = warm();
+        trips.observe(Nanos::from_secs(100), 90 * MS);
+        assert_eq!(trips.observe(Nanos::ZERO, 90 * MS), Some(30 * MS));
+        assert_eq!(trips.floor(Nanos::MAX), None);
+    }
+
+    #[test]
+    fn a_request_arrived_no_earlier_than_it_was_sent() {
+        let journey = Journey::Answered {
+            sent: Nanos::from_secs(5),
+            answered: Nanos::from_secs(6),
+        };
+        let by = |accounting, floor| journey.arrived_by(accounting, floor);
+        assert_eq!(by(Accounting::Safe, Some(MS)), Nanos::from_secs(6));
+        assert_eq!(by(Accounting::Tight, None), Nanos::from_secs(6));
+        assert_eq!(
+            by(Accounting::Tight, Some(250 * MS)),
+            Nanos::from_millis(5_750)
+        );
+        assert_eq!(
+            by(Accounting::Tight, Some(Duration::MAX)),
+            Nanos::from_secs(5)
+        );
+    }
+}

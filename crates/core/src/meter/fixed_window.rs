@@ -1,0 +1,273 @@
+//! A fixed window: all of the quantity returns at once.
+//!
+//! The window begins with its first use, or at whole multiples of its length in UTC. Across the
+//! edge of two windows twice the limit can pass; that is the provider's rule, not an error here.
+//! Windows that went by unused are skipped by division, never by a loop.
+
+use crate::meter::in_flight::InFlight;
+use crate::meter::{Counting, Receipt, Standing};
+use crate::{Cost, Decision, Kind, Limit, Moment, Nanos};
+
+/// The live state of a fixed or aligned limit.
+///
+/// Counted by arrival, a cost is charged to the window of sending, to every window it is in flight
+/// in, and to that of its response.
+#[derive(Debug, Clone)]
+pub struct FixedWindow {
+    quantity: u64,
+    window: u64,
+    counting: Counting,
+    /// Where aligned windows begin, as a remainder of the window; `None` if they begin with use.
+    phase: Option<u64>,
+    /// When the current window began and how long it is; `None` while untouched.
+    current: Option<Window>,
+    spent: u128,
+    in_flight: InFlight,
+    latest: u64,
+    peak: u128,
+    expired: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    start: u64,
+    length: u64,
+    /// When `spent` was last zero; a receipt from before it has nothing left to give back.
+    opened: u64,
+}
+
+impl FixedWindow {
+    /// A window of which nothing was used. `moment` places aligned windows on the timeline.
+    pub fn new(limit: &Limit, moment: Moment) -> Self {
+        let mut fixed = Self {
+            quantity: limit.rate().quantity(),
+            window: limit.rate().per_nanos(),
+            counting: Counting::of(limit),
+            phase: None,
+            current: None,
+            spent: 0,
+            in_flight: InFlight::default(),
+            latest: 0,
+            peak: 0,
+            expired: 0,
+        };
+        fixed.phase = fixed.phase_for(limit, moment);
+        fixed
+    }
+
+    pub(crate) fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
+        self.advance(now);
+        let cost = cost.units();
+        if cost == 0 {
+            return Decision::Allow(());
+        }
+        if cost > self.quantity {
+            return Decision::Never;
+        }
+        if self.used() + u128::from(cost) <= u128::from(self.quantity) {
+            return Decision::Allow(());
+        }
+        self.reset_at().map_or(Decision::Never, |at| {
+            Decision::WaitUntil(Nanos::from_nanos(at))
+        })
+    }
+
+    /// Takes what [`check`](Self::check) has just allowed.
+    pub(crate) fn commit(&mut self, cost: Cost) -> Receipt {
+        match self.counting {
+            _ if cost == Cost::ZERO => {}
+            Counting::FromArrival => self.in_flight.hold(cost.units()),
+            Counting::FromSend => self.spend(cost.units()),
+        }
+        self.peak = self.peak.max(self.used());
+        Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting)
+    }
+
+    pub(crate) fn charge(&mut self, now: Nanos, units: u64) {
+        self.advance(now);
+        self.spend(units);
+    }
+
+    pub(crate) fn refund(&mut self, now: Nanos, receipt: &Receipt) -> bool {
+        self.advance(now);
+        let cost = receipt.cost().units();
+        if cost == 0 {
+            return false;
+        }
+        if receipt.counting() == Counting::FromArrival {
+            self.in_flight.release(cost);
+            return true;
+        }
+        let this_window = self
+            .current
+            .is_some_and(|w| receipt.at().as_nanos() >= w.opened);
+        if this_window {
+            self.spent = self.spent.saturating_sub(u128::from(cost));
+        }
+        this_window
+    }
+
+    /// The seed-compatible refund: the time is ignored, and never more than the limit remains.
+    pub(crate) fn refund_at(&mut self, cost: Cost) -> bool {
+        let before = self.spent;
+        self.spent = self.spent.saturating_sub(u128::from(cost.units()));
+        before != self.spent
+    }
+
+    pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
+        self.advance(now);
+        let cost = receipt.cost().units();
+        if receipt.counting() == Counting::FromSend || cost == 0 {
+            return;
+        }
+        self.in_flight.release(cost);
+        if arrived.as_nanos() > self.latest {
+            self.in_flight.lose(arrived.as_nanos(), cost);
+        } else {
+            self.spend(cost);
+        }
+    }
+
+    pub(crate) fn reconfigure(&mut self, moment: Moment, limit: &Limit) {
+        self.advance(moment.now);
+        self.quantity = limit.rate().quantity();
+        self.window = limit.rate().per_nanos();
+        self.counting = Counting::of(limit);
+        self.phase = self.phase_for(limit, moment);
+        self.relocate();
+    }
+
+    /// Places aligned windows anew after the civil clock was set. What was spent stays spent until
+    /// the next edge, wherever that is now.
+    pub(crate) fn realign(&mut self, moment: Moment) {
+        self.advance(moment.now);
+        if self.phase.is_some() {
+            self.phase = Some(phase_of(self.window, moment));
+            self.relocate();
+        }
+    }
+
+    pub(crate) const fn in_flight_mut(&mut self) -> &mut InFlight {
+        &mut self.in_flight
+    }
+
+    pub(crate) fn recovery(&mut self, now: Nanos) -> Option<Nanos> {
+        self.advance(now);
+        if self.used() == 0 {
+            return None;
+        }
+        self.reset_at().map(Nanos::from_nanos)
+    }
+
+    pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
+        self.advance(now);
+        let start = self.current.map_or(self.latest, |w| w.start);
+        Standing {
+            capacity: self.quantity,
+            used: self.used(),
+            in_flight: self.in_flight.weight(),
+            entries: 0,
+            peak: self.peak,
+            oldest: None,
+            newest: None,
+            window_start: Nanos::from_nanos(start),
+            expired: self.expired,
+            memory: self.in_flight.memory(),
+        }
+    }
+
+    fn spend(&mut self, cost: u64) {
+        if cost > 0 {
+            self.open();
+            self.spent += u128::from(cost);
+            self.peak = self.peak.max(self.used());
+        }
+    }
+
+    fn open(&mut self) {
+        if self.current.is_none() {
+            self.current = Some(self.window_at(self.latest));
+        }
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        let until = self.latest.max(now.as_nanos());
+        while let Some((by, cost)) = self.in_flight.overdue(until) {
+            self.move_to(by);
+            self.spend(cost);
+        }
+        self.move_to(until);
+    }
+
+    fn move_to(&mut self, time: u64) {
+        self.latest = self.latest.max(time);
+        if self
+            .current
+            .is_some_and(|w| self.latest - w.start >= w.length)
+        {
+            self.expired = self.expired.saturating_add(u64::from(self.spent > 0));
+            self.spent = 0;
+            self.current = None;
+        }
+    }
+
+    /// Moves the edges of a window in use, keeping what was spent in it.
+    fn relocate(&mut self) {
+        if let Some(old) = self.current {
+            let opened = old.opened;
+            self.current = Some(match self.phase {
+                Some(_) => Window {
+                    opened,
+                    ..self.window_at(self.latest)
+                },
+                None => Window {
+                    length: self.window,
+                    ..old
+                },
+            });
+            self.move_to(self.latest);
+        }
+    }
+
+    fn window_at(&self, time: u64) -> Window {
+        let Some(phase) = self.phase else {
+            return Window {
+                start: time,
+                length: self.window,
+                opened: time,
+            };
+        };
+        let window = u128::from(self.window);
+        let into = (u128::from(time) + window - u128::from(phase)) % window;
+        let into = u64::try_from(into).unwrap_or(0);
+        // The first window of the timeline began before its origin: only its rest is left.
+        let start = time.saturating_sub(into);
+        Window {
+            start,
+            length: self.window - (into - (time - start)),
+            opened: time,
+        }
+    }
+
+    fn reset_at(&self) -> Option<u64> {
+        let window = self.current.unwrap_or_else(|| self.window_at(self.latest));
+        window.start.checked_add(window.length)
+    }
+
+    fn used(&self) -> u128 {
+        self.spent + self.in_flight.weight()
+    }
+
+    fn phase_for(&self, limit: &Limit, moment: Moment) -> Option<u64> {
+        matches!(limit.kind(), Kind::Aligned).then(|| phase_of(self.window, moment))
+    }
+}
+
+/// The remainder, by the window, of every instant at which the civil clock shows a whole multiple
+/// of the window.
+fn phase_of(window: u64, moment: Moment) -> u64 {
+    let window = u128::from(window);
+    let into = moment.wall.as_duration().as_nanos() % window;
+    let phase = (u128::from(moment.now.as_nanos()) + window - into) % window;
+    u64::try_from(phase).unwrap_or(0)
+}

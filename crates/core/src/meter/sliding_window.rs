@@ -1,0 +1,190 @@
+//! An exact sliding window: in no window of its length does more than the limit count.
+//!
+//! The obvious cheaper designs (two counters blended, or a bucket) either let twice the limit
+//! through or refuse what would be allowed. This one keeps every entry that counts, needs no
+//! background cleaning, and refuses to forget: memory is bounded because an exact log never needs
+//! more entries than its limit.
+
+use crate::meter::in_flight::InFlight;
+use crate::meter::log::Log;
+use crate::meter::{Counting, Receipt, Standing};
+use crate::time::span_nanos;
+use crate::{Cost, Decision, Limit, Nanos};
+
+/// The live state of a sliding limit.
+///
+/// An entry taken at *t* counts while `now < t + window`; at `now = t + window` it is gone.
+#[derive(Debug, Clone)]
+pub struct SlidingWindow {
+    quantity: u64,
+    window: u64,
+    counting: Counting,
+    log: Log,
+    in_flight: InFlight,
+    latest: u64,
+    peak: u128,
+    expired: u64,
+}
+
+impl SlidingWindow {
+    /// A window of which nothing was used.
+    pub fn new(limit: &Limit) -> Self {
+        let (quantity, window, counting) = Self::rule(limit);
+        Self {
+            quantity,
+            window,
+            counting,
+            log: Log::default(),
+            in_flight: InFlight::default(),
+            latest: 0,
+            peak: 0,
+            expired: 0,
+        }
+    }
+
+    pub(crate) fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
+        self.advance(now);
+        let cost = cost.units();
+        if cost > self.quantity {
+            return Decision::Never;
+        }
+        let over = (self.used() + u128::from(cost)).saturating_sub(u128::from(self.quantity));
+        if over == 0 || cost == 0 {
+            return Decision::Allow(());
+        }
+        self.returns(over).map_or(Decision::Never, |at| {
+            Decision::WaitUntil(Nanos::from_nanos(at))
+        })
+    }
+
+    /// Takes what [`check`](Self::check) has just allowed.
+    pub(crate) fn commit(&mut self, cost: Cost) -> Receipt {
+        match self.counting {
+            _ if cost == Cost::ZERO => {}
+            Counting::FromArrival => self.in_flight.hold(cost.units()),
+            Counting::FromSend => self.log.push(self.latest, cost.units(), self.quantity),
+        }
+        self.peak = self.peak.max(self.used());
+        Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting)
+    }
+
+    pub(crate) fn charge(&mut self, now: Nanos, units: u64) {
+        self.advance(now);
+        if units > 0 {
+            self.log.push(self.latest, units, u64::MAX);
+            self.peak = self.peak.max(self.used());
+        }
+    }
+
+    pub(crate) fn refund(&mut self, now: Nanos, receipt: &Receipt) -> bool {
+        self.advance(now);
+        let cost = receipt.cost().units();
+        match receipt.counting() {
+            _ if cost == 0 => false,
+            Counting::FromArrival => {
+                self.in_flight.release(cost);
+                true
+            }
+            Counting::FromSend => self.log.remove(receipt.at().as_nanos(), cost),
+        }
+    }
+
+    pub(crate) fn refund_at(&mut self, at: Nanos, cost: Cost) -> bool {
+        let cost = cost.units();
+        cost > 0 && self.log.remove_near(at.as_nanos(), REFUND_SLACK, cost)
+    }
+
+    pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
+        self.advance(now);
+        let cost = receipt.cost().units();
+        if receipt.counting() == Counting::FromSend || cost == 0 {
+            return;
+        }
+        self.in_flight.release(cost);
+        if arrived.as_nanos() > self.latest {
+            self.in_flight.lose(arrived.as_nanos(), cost);
+        } else {
+            self.log.push(arrived.as_nanos(), cost, self.quantity);
+            self.advance(now);
+        }
+    }
+
+    pub(crate) fn reconfigure(&mut self, now: Nanos, limit: &Limit) {
+        // What has expired under the old window stays expired; what still counts, counts on.
+        self.advance(now);
+        (self.quantity, self.window, self.counting) = Self::rule(limit);
+        self.advance(now);
+    }
+
+    pub(crate) const fn in_flight_mut(&mut self) -> &mut InFlight {
+        &mut self.in_flight
+    }
+
+    pub(crate) fn recovery(&mut self, now: Nanos) -> Option<Nanos> {
+        self.advance(now);
+        (self.used() > 0)
+            .then(|| self.returns(1).map(Nanos::from_nanos))
+            .flatten()
+    }
+
+    pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
+        self.advance(now);
+        Standing {
+            capacity: self.quantity,
+            used: self.used(),
+            in_flight: self.in_flight.weight(),
+            entries: self.log.len(),
+            peak: self.peak,
+            oldest: self.log.oldest().map(Nanos::from_nanos),
+            newest: self.log.newest().map(Nanos::from_nanos),
+            window_start: Nanos::from_nanos(self.latest.saturating_sub(self.window)),
+            expired: self.expired,
+            memory: self.log.memory() + self.in_flight.memory(),
+        }
+    }
+
+    pub(crate) fn tidy(&mut self, now: Nanos) {
+        self.advance(now);
+        self.log.shrink();
+    }
+
+    fn rule(limit: &Limit) -> (u64, u64, Counting) {
+        let counting = Counting::of(limit);
+        let margin = span_nanos(Counting::margin(limit));
+        let window = limit.rate().per_nanos().saturating_add(margin);
+        (limit.rate().quantity(), window, counting)
+    }
+
+    /// Brings the window to `now`, or to the latest time seen if the clock stepped back.
+    fn advance(&mut self, now: Nanos) {
+        self.latest = self.latest.max(now.as_nanos());
+        while let Some((by, cost)) = self.in_flight.overdue(self.latest) {
+            self.log.push(by, cost, u64::MAX);
+        }
+        let (latest, window) = (self.latest, self.window);
+        let dropped = self
+            .log
+            .expire(|time| latest.saturating_sub(time) >= window);
+        self.expired = self
+            .expired
+            .saturating_add(u64::try_from(dropped).unwrap_or(u64::MAX));
+    }
+
+    fn used(&self) -> u128 {
+        self.log.weight() + self.in_flight.weight()
+    }
+
+    /// When `weight` more will have returned, `None` if time ends first. What is in flight has yet
+    /// to start its window.
+    fn returns(&self, weight: u128) -> Option<u64> {
+        let beyond = weight.saturating_sub(self.log.weight());
+        let last = match self.log.time_of_weight(weight) {
+            Some(time) => time,
+            None => self.in_flight.lost_by(beyond).unwrap_or(self.latest),
+        };
+        last.checked_add(self.window)
+    }
+}
+
+/// Refunds by time match within a millisecond, the grain in which such callers keep time.
+const REFUND_SLACK: u64 = 1_000_000;

@@ -1,0 +1,204 @@
+//! A token bucket as one integer (GCRA): the time at which it would be full again.
+//!
+//! The arithmetic is exact (see `gcra`): `35/s` neither drifts nor rounds, and the promised instant
+//! is the very first that passes. A counter with a refill timestamp would need two fields and lose
+//! the remainder at every refill.
+
+use crate::gcra::{Gcra, Level};
+use crate::meter::in_flight::InFlight;
+use crate::meter::{Counting, Receipt, Standing};
+use crate::time::span_nanos;
+use crate::{Cost, Decision, Limit, Nanos};
+
+/// The live state of a bucket limit.
+///
+/// Counted by arrival, a token is gone while its request is in flight and starts to refill at the
+/// latest moment at which the request can have arrived.
+#[derive(Debug, Clone)]
+pub struct TokenBucket {
+    rule: Gcra,
+    counting: Counting,
+    margin: u64,
+    /// When the bucket is full again, in scaled time.
+    full_at: u128,
+    /// How many tokens were ever taken: a receipt's place in the queue for refilling.
+    taken: u128,
+    in_flight: InFlight,
+    latest: u64,
+    peak: u128,
+}
+
+impl TokenBucket {
+    /// A full bucket.
+    pub fn new(limit: &Limit) -> Self {
+        Self {
+            rule: Gcra::of(limit),
+            counting: Counting::of(limit),
+            margin: span_nanos(Counting::margin(limit)),
+            full_at: 0,
+            taken: 0,
+            in_flight: InFlight::default(),
+            latest: 0,
+            peak: 0,
+        }
+    }
+
+    pub(crate) fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
+        self.advance(now);
+        let cost = cost.units();
+        if cost == 0 {
+            return Decision::Allow(());
+        }
+        if cost > self.rule.burst {
+            return Decision::Never;
+        }
+        let wanted = u64::try_from(self.in_flight.weight() + u128::from(cost)).unwrap_or(u64::MAX);
+        if wanted > self.rule.burst {
+            // Only what is in flight stands in the way: a token of it is back no sooner than this.
+            let at = self.latest.checked_add(self.rule.token_nanos());
+            return at.map_or(Decision::Never, |at| {
+                Decision::WaitUntil(Nanos::from_nanos(at))
+            });
+        }
+        match self.rule.level(self.full_at, self.latest, wanted) {
+            Level::Enough { .. } => Decision::Allow(()),
+            Level::WaitUntil(at) => Decision::WaitUntil(Nanos::from_nanos(at)),
+            Level::Never => Decision::Never,
+        }
+    }
+
+    /// Takes what [`check`](Self::check) has just allowed.
+    pub(crate) fn commit(&mut self, cost: Cost) -> Receipt {
+        let receipt = Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting);
+        let receipt = receipt.marked(self.taken);
+        match self.counting {
+            Counting::FromArrival => self.in_flight.hold(cost.units()),
+            Counting::FromSend => self.consume(self.latest, cost.units()),
+        }
+        self.peak = self.peak.max(self.used());
+        receipt
+    }
+
+    pub(crate) fn charge(&mut self, now: Nanos, units: u64) {
+        self.advance(now);
+        self.consume(self.latest, units);
+        self.peak = self.peak.max(self.used());
+    }
+
+    /// Gives back what has not refilled of it yet. Given back in the order of taking or in reverse,
+    /// nothing is lost; in a mixed order a bucket may keep some of it until it has refilled, and
+    /// never returns too much.
+    pub(crate) fn refund(&mut self, now: Nanos, receipt: &Receipt) -> bool {
+        self.advance(now);
+        let cost = receipt.cost().units();
+        if cost == 0 {
+            return false;
+        }
+        if receipt.counting() == Counting::FromArrival {
+            self.in_flight.release(cost);
+            return true;
+        }
+        let behind = self.taken.saturating_sub(receipt.mark() + u128::from(cost));
+        if behind == 0 {
+            self.taken = self.taken.saturating_sub(u128::from(cost));
+        }
+        self.give_back(self.rule.unfilled(self.backlog(), behind, cost))
+    }
+
+    /// Gives back up to `cost` tokens, never beyond a full bucket.
+    pub(crate) fn refund_at(&mut self, cost: Cost) -> bool {
+        self.give_back(self.rule.unfilled(self.backlog(), 0, cost.units()))
+    }
+
+    pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
+        self.advance(now);
+        let cost = receipt.cost().units();
+        if receipt.counting() == Counting::FromSend || cost == 0 {
+            return;
+        }
+        self.in_flight.release(cost);
+        if arrived.as_nanos() > self.latest {
+            self.in_flight.lose(arrived.as_nanos(), cost);
+        } else {
+            self.consume(arrived.as_nanos(), cost);
+        }
+    }
+
+    /// Adopts another rate and burst. Tokens that were gone stay gone, to the last fraction.
+    pub(crate) fn reconfigure(&mut self, now: Nanos, limit: &Limit) {
+        self.advance(now);
+        let backlog = self.rule.rescale(self.backlog(), Gcra::of(limit));
+        self.rule = Gcra::of(limit);
+        self.counting = Counting::of(limit);
+        self.margin = span_nanos(Counting::margin(limit));
+        self.full_at = self.rule.scale(self.latest).saturating_add(backlog);
+    }
+
+    pub(crate) const fn in_flight_mut(&mut self) -> &mut InFlight {
+        &mut self.in_flight
+    }
+
+    pub(crate) fn recovery(&mut self, now: Nanos) -> Option<Nanos> {
+        self.advance(now);
+        if self.used() == 0 {
+            return None;
+        }
+        let token = self.rule.span_of(1);
+        // One token less is missing once all but so many have refilled.
+        let others = self.backlog().div_ceil(token).saturating_sub(1) * token;
+        let refilled = self.full_at.max(self.rule.scale(self.latest)) - others;
+        match u64::try_from(refilled.div_ceil(u128::from(self.rule.quantity))) {
+            Ok(at) if at > self.latest => Some(Nanos::from_nanos(at)),
+            _ => self
+                .latest
+                .checked_add(self.rule.token_nanos())
+                .map(Nanos::from_nanos),
+        }
+    }
+
+    pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
+        self.advance(now);
+        Standing {
+            capacity: self.rule.burst,
+            used: self.used(),
+            in_flight: self.in_flight.weight(),
+            entries: 0,
+            peak: self.peak,
+            oldest: None,
+            newest: None,
+            window_start: Nanos::from_nanos(self.latest.saturating_sub(self.rule.per)),
+            expired: 0,
+            memory: self.in_flight.memory(),
+        }
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        self.latest = self.latest.max(now.as_nanos());
+        while let Some((by, cost)) = self.in_flight.overdue(self.latest) {
+            self.consume(by, cost);
+        }
+    }
+
+    fn consume(&mut self, at: u64, cost: u64) {
+        if cost == 0 {
+            return;
+        }
+        self.taken = self.taken.saturating_add(u128::from(cost));
+        let at = self.rule.scale(at.saturating_add(self.margin));
+        self.full_at = self.full_at.max(at).saturating_add(self.rule.span_of(cost));
+    }
+
+    fn give_back(&mut self, scaled: u128) -> bool {
+        self.full_at -= scaled;
+        scaled > 0
+    }
+
+    /// The whole tokens that are gone; a token that is refilling is gone until it is back.
+    fn used(&self) -> u128 {
+        self.backlog().div_ceil(u128::from(self.rule.per)) + self.in_flight.weight()
+    }
+
+    fn backlog(&self) -> u128 {
+        self.full_at.saturating_sub(self.rule.scale(self.latest))
+    }
+}

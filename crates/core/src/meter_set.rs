@@ -1,0 +1,310 @@
+//! Several limits at once, all or nothing.
+//!
+//! `10/s` **and** `100/min` **and** `1000/h`: a request passes if every limit has room, and then
+//! takes from all of them; if one refuses, none was touched. Asking the limits one after the other
+//! and taking as one goes would lose what was taken when a later one refuses.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use crate::meter::Counting;
+use crate::watch::{MeterEvent, Watch};
+use crate::{Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing};
+
+/// The meters of all limits that one request has to pass.
+///
+/// ```
+/// use outflow_core::{Cost, Decision, Limit, MeterSet, Moment, Nanos};
+///
+/// let limits = [Limit::sliding("2/s".parse()?), Limit::sliding("3/min".parse()?)];
+/// let mut set = MeterSet::new(&limits, Moment::default())?;
+/// assert!(set.take(Nanos::ZERO, Cost::new(2)).is_allow());
+/// assert!(matches!(set.take(Nanos::ZERO, Cost::ONE), Decision::WaitUntil(_)));
+/// assert_eq!(set.take(Nanos::ZERO, Cost::new(3)), Decision::Never, "the first can never pass it");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct MeterSet {
+    slots: Vec<Slot>,
+    admitted: u64,
+    refused: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    limit: Limit,
+    meter: Meter,
+    watch: Watch,
+}
+
+impl MeterSet {
+    /// Untouched meters for these limits, which are known by their place in the list from then on.
+    /// No limit at all lets everything pass.
+    ///
+    /// # Errors
+    /// If there are more than [`MAX_LIMITS`].
+    pub fn new(limits: &[Limit], moment: Moment) -> Result<Self, TooManyLimits> {
+        if limits.len() > MAX_LIMITS {
+            return Err(TooManyLimits);
+        }
+        let slots = limits
+            .iter()
+            .map(|limit| Slot::new(limit, moment))
+            .collect();
+        Ok(Self {
+            slots,
+            admitted: 0,
+            refused: 0,
+        })
+    }
+
+    /// Whether `cost` passes all limits now; takes nothing. The wait is the longest of theirs.
+    pub fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
+        let all = self
+            .slots
+            .iter_mut()
+            .map(|slot| slot.meter.check(now, cost));
+        all.fold(Decision::Allow(()), |sum, one| sum.and(one).map(drop))
+    }
+
+    /// Takes `cost` from all limits, or from none.
+    pub fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Grant> {
+        let decision = self.check(now, cost);
+        match decision {
+            Decision::Allow(()) => self.admitted = self.admitted.saturating_add(1),
+            Decision::WaitUntil(_) | Decision::Never => {
+                self.refused = self.refused.saturating_add(1);
+            }
+        }
+        decision.map(|()| self.commit(now, cost))
+    }
+
+    /// What each limit says on its own, in their order: the explanation of a wait.
+    pub fn explain(&mut self, now: Nanos, cost: Cost) -> impl Iterator<Item = Decision> {
+        self.slots
+            .iter_mut()
+            .map(move |slot| slot.meter.check(now, cost))
+    }
+
+    /// Gives a grant back to all limits, for a request that provably never left.
+    pub fn refund(&mut self, now: Nanos, grant: Grant) {
+        for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
+            slot.meter.give_back(now, &receipt);
+        }
+    }
+
+    /// Tells all limits how the request went. `floor` is the path's lowest round trip, if known.
+    pub fn settle(&mut self, now: Nanos, grant: Grant, journey: Journey, floor: Option<Duration>) {
+        for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
+            let arrived = journey.arrived_by(slot.limit.accounting(), floor);
+            slot.meter.land(now, &receipt, arrived);
+        }
+    }
+
+    /// Counts units that someone else used of the limit at `place`; an unknown place is ignored.
+    pub fn charge(&mut self, now: Nanos, place: usize, units: u64) {
+        if let Some(slot) = self.slots.get_mut(place) {
+            slot.look(place, now);
+            slot.meter.charge(now, units);
+            slot.look(place, now);
+        }
+    }
+
+    /// Adopts other limits and keeps what was used of those at the same place. Outstanding grants
+    /// stay good; additional limits begin untouched.
+    ///
+    /// # Errors
+    /// If there are more than [`MAX_LIMITS`]; nothing was changed then.
+    pub fn reconfigure(&mut self, moment: Moment, limits: &[Limit]) -> Result<(), TooManyLimits> {
+        if limits.len() > MAX_LIMITS {
+            return Err(TooManyLimits);
+        }
+        self.slots.truncate(limits.len());
+        for (slot, limit) in self.slots.iter_mut().zip(limits) {
+            slot.adopt(limit, moment);
+        }
+        let known = self.slots.len();
+        self.slots.extend(
+            limits
+                .iter()
+                .skip(known)
+                .map(|limit| Slot::new(limit, moment)),
+        );
+        Ok(())
+    }
+
+    /// Places wall-aligned windows anew after the civil clock was set.
+    pub fn realign(&mut self, moment: Moment) {
+        for slot in &mut self.slots {
+            slot.meter.realign(moment);
+        }
+    }
+
+    /// The limits in force, each with where it stands.
+    pub fn standings(&mut self, now: Nanos) -> impl Iterator<Item = (&Limit, Standing)> {
+        self.slots
+            .iter_mut()
+            .map(move |slot| (&slot.limit, slot.meter.standing(now)))
+    }
+
+    /// How many requests were let through and turned away so far.
+    pub const fn counts(&self) -> Counts {
+        Counts {
+            admitted: self.admitted,
+            refused: self.refused,
+        }
+    }
+
+    /// The next event that nobody has looked at yet.
+    pub fn poll_event(&mut self) -> Option<MeterEvent> {
+        self.slots.iter_mut().find_map(|slot| slot.watch.poll())
+    }
+
+    /// Gives unused memory back. Housekeeping: no decision depends on it.
+    pub fn tidy(&mut self, now: Nanos) {
+        for slot in &mut self.slots {
+            slot.meter.tidy(now);
+        }
+    }
+
+    fn commit(&mut self, now: Nanos, cost: Cost) -> Grant {
+        let mut grant = Grant::new(now, cost);
+        for (place, slot) in self.slots.iter_mut().enumerate() {
+            slot.look(place, now);
+            grant.postpone(slot.pause(place, now, cost));
+            grant.hold(place, &slot.meter.commit(cost));
+            slot.look(place, now);
+        }
+        grant
+    }
+}
+
+impl Slot {
+    fn new(limit: &Limit, moment: Moment) -> Self {
+        Self {
+            limit: *limit,
+            meter: Meter::new(limit, moment),
+            watch: Watch::default(),
+        }
+    }
+
+    /// Watches what remains, where the limit asks for it. Looking before and after a take sees a
+    /// recovery that happened while nobody asked.
+    fn look(&mut self, place: usize, now: Nanos) {
+        if self.limit.warn_below().is_some() {
+            self.watch
+                .look(place, &self.limit, self.meter.standing(now));
+        }
+    }
+
+    fn pause(&mut self, place: usize, now: Nanos, cost: Cost) -> Duration {
+        if self.limit.pacing() == Pacing::Off {
+            return Duration::ZERO;
+        }
+        let asked = self.meter.even_pause(now, cost);
+        self.watch.cap(place, &self.limit, now, asked)
+    }
+
+    fn adopt(&mut self, limit: &Limit, moment: Moment) {
+        if self.limit != *limit {
+            self.meter.reconfigure(moment, limit);
+            self.limit = *limit;
+        }
+    }
+}
+
+/// Leave to send once, taken from every limit of a set. It is used up by settling or refunding.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a grant is settled or refunded; dropped, its cost is never seen to arrive"]
+pub struct Grant {
+    at: Nanos,
+    send_at: Nanos,
+    cost: Cost,
+    marks: [u128; MAX_LIMITS],
+    held: [bool; MAX_LIMITS],
+}
+
+impl Grant {
+    const fn new(now: Nanos, cost: Cost) -> Self {
+        Self {
+            at: now,
+            send_at: now,
+            cost,
+            marks: [0; MAX_LIMITS],
+            held: [false; MAX_LIMITS],
+        }
+    }
+
+    /// When it was taken.
+    pub const fn at(&self) -> Nanos {
+        self.at
+    }
+
+    /// When to send: at once, or a little later where a limit is paced.
+    pub const fn send_at(&self) -> Nanos {
+        self.send_at
+    }
+
+    /// What was taken from each limit.
+    pub const fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    fn postpone(&mut self, pause: Duration) {
+        self.send_at = self.send_at.max(self.at.saturating_add(pause));
+    }
+
+    fn hold(&mut self, place: usize, receipt: &Receipt) {
+        // Every limit takes at the same time, except that a meter may have seen a later one.
+        self.at = self.at.max(receipt.at());
+        if let Some(mark) = self.marks.get_mut(place) {
+            *mark = receipt.mark();
+        }
+        if let Some(held) = self.held.get_mut(place) {
+            *held = receipt.counting() == Counting::FromArrival;
+        }
+    }
+
+    fn receipts(self) -> impl Iterator<Item = Receipt> {
+        self.marks
+            .into_iter()
+            .zip(self.held)
+            .map(move |(mark, held)| {
+                let counting = if held {
+                    Counting::FromArrival
+                } else {
+                    Counting::FromSend
+                };
+                Receipt::new(self.at, self.cost, counting).marked(mark)
+            })
+    }
+}
+
+/// How many requests a set has decided on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Let through.
+    pub admitted: u64,
+    /// Turned away, to wait or for good.
+    pub refused: u64,
+}
+
+/// The most limits that one request may have to pass. Real providers publish up to five at once;
+/// a grant stays small enough to live on the stack.
+pub const MAX_LIMITS: usize = 8;
+
+/// More limits in one set than [`MAX_LIMITS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyLimits;
+
+impl fmt::Display for TooManyLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a group can have {MAX_LIMITS} limits at most: merge or remove some"
+        )
+    }
+}
+
+impl core::error::Error for TooManyLimits {}
