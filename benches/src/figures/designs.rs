@@ -5,8 +5,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use super::{ALLOWING, GOVERNOR, REFUSING};
 use crate::clock::OsClock;
-use crate::contenders::designs::{Design, FlagRing, LockFreeRing, Ring, Wait};
+use crate::contenders::designs::{Design, FlagRing, LockFreeRing, Ring, ShyRing, Wait};
 use crate::contenders::governor;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan, contest};
@@ -30,7 +31,7 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
     let series = contest(
         plan,
         vec![
-            Contender::crowd("governor (OS clock)", threads, || {
+            Contender::crowd(GOVERNOR, threads, || {
                 governor.check().is_ok() == allows
             }),
             crowd("std mutex", Box::new(Mutex::new(Ring::new(100, nanos)))),
@@ -38,14 +39,10 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
                 "parking_lot mutex",
                 Box::new(parking_lot::Mutex::new(Ring::new(100, nanos))),
             ),
-            crowd(
-                "flag, spin",
-                Box::new(FlagRing::new(100, nanos, Wait::Spin)),
-            ),
-            crowd(
-                "flag, spin then yield",
-                Box::new(FlagRing::new(100, nanos, Wait::Yield)),
-            ),
+            crowd("flag, spins", Box::new(FlagRing::new(100, nanos, Wait::Spin))),
+            crowd("flag, spins then yields", Box::new(FlagRing::new(100, nanos, Wait::Yield))),
+            crowd("shy flag, spins", Box::new(ShyRing::new(100, nanos, Wait::Spin))),
+            crowd("shy flag, spins then yields", Box::new(ShyRing::new(100, nanos, Wait::Yield))),
             crowd("lock-free ring", Box::new(LockFreeRing::new(100, nanos))),
         ],
     );
@@ -73,7 +70,3 @@ fn prototype(
     })
 }
 
-/// 100 in a microsecond is more than any machine asks for: all are allowed.
-const ALLOWING: Duration = Duration::from_micros(1);
-/// 100 in a day, all taken before the race: none is allowed.
-const REFUSING: Duration = Duration::from_secs(86_400);
