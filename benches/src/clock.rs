@@ -3,9 +3,10 @@
 //! A measurement needs real time twice: as the argument of our decisions and as the stopwatch. Both
 //! are read here and nowhere else. The peers read the same clock through their own code.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outflow_core::Nanos;
+use rustix::time::{ClockId, clock_gettime};
 
 /// The time since it was made, on the OS clock.
 #[derive(Clone, Copy, Debug)]
@@ -35,4 +36,11 @@ impl OsClock {
 #[inline]
 pub(crate) fn read() -> Instant {
     Instant::now()
+}
+
+/// The processor time that this thread has had.
+pub(crate) fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let secs = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(secs, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -85,16 +85,26 @@ impl Figure {
         figure
     }
 
-    /// Ours alone beside what a peer does in the same measurement, against a number.
-    pub(crate) fn beside(name: &str, goal: Goal, ours: &[f64], peer: (&str, &[f64])) -> Self {
-        let (peer_name, theirs) = peer;
-        let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| a / b).collect();
-        Self {
-            peer_name: Some(peer_name.to_owned()),
-            peer: Some(median(theirs)),
-            ratio: Some(median(&ratios)),
-            ..Self::alone(name, goal, ours)
-        }
+    /// Ours against a number, and beside it, promising nothing, what peers do in the same measurement.
+    pub(crate) fn beside(
+        name: &str,
+        goal: Goal,
+        ours: &[f64],
+        peers: &[(&str, &[f64])],
+    ) -> Vec<Self> {
+        let shown = peers.iter().map(|(peer_name, theirs)| {
+            let ratios: Vec<f64> = ours.iter().zip(*theirs).map(|(a, b)| a / b).collect();
+            Self {
+                peer_name: Some((*peer_name).to_owned()),
+                peer: Some(median(theirs)),
+                ratio: Some(median(&ratios)),
+                spread: Some(quartiles_apart(&ratios)),
+                ..Self::alone(name, Goal::Shown, ours)
+            }
+        });
+        std::iter::once(Self::alone(name, goal, ours))
+            .chain(shown)
+            .collect()
     }
 
     /// Says plainly that something could not be measured.

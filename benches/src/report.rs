@@ -24,7 +24,9 @@ impl Report {
 
     /// For people.
     pub(crate) fn table(&self) -> String {
-        let load = self.load.map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
+        let load = self
+            .load
+            .map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
         let judged = self.figures.iter().filter(|figure| figure.goal.is_some());
         let reached = judged.clone().filter(|figure| figure.ok).count();
         format!(

@@ -203,7 +203,11 @@ impl Design for ShyRing {
             let free_at = slot.load(Ordering::Relaxed) + self.window;
             if free_at <= now {
                 slot.store(now, Ordering::Relaxed);
-                let next = if oldest + 1 == self.sent.len() { 0 } else { oldest + 1 };
+                let next = if oldest + 1 == self.sent.len() {
+                    0
+                } else {
+                    oldest + 1
+                };
                 hand.store(next, Ordering::Relaxed);
                 allowed = true;
             } else {

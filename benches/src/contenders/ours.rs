@@ -45,6 +45,11 @@ impl Ours {
         self.limiter.take(now, cost).allowed()
     }
 
+    /// Logs a request of that cost as the `nth`, and tells whether it passed.
+    pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
+        self.take_at(nth_instant(nth), Cost::new(u64::from(cost))).is_some()
+    }
+
     /// Reads the clock once, takes, and gives back exactly what was taken.
     #[inline]
     pub(crate) fn take_and_refund(&self) -> bool {
@@ -79,6 +84,17 @@ impl OursTogether {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         set.take(now, Cost::ONE).is_allow()
     }
+
+    /// Logs a request of that cost as the `nth`, and tells whether it passed.
+    pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.take(nth_instant(nth), Cost::new(u64::from(cost))).is_allow()
+    }
+}
+
+/// Requests a hundred nanoseconds apart: as fast as a program can ask, and no two at once.
+fn nth_instant(nth: u32) -> Nanos {
+    Nanos::from_nanos(u64::from(nth) * 100)
 }
 
 /// A limit per name.
@@ -120,7 +136,10 @@ fn rate(limit: u32, window: Duration) -> Rate {
 }
 
 /// What a benchmark builds is made of constants that are known to be valid.
-#[expect(clippy::panic, reason = "a benchmark with a wrong constant must not run")]
+#[expect(
+    clippy::panic,
+    reason = "a benchmark with a wrong constant must not run"
+)]
 fn sure<T, E: Debug>(built: Result<T, E>) -> T {
     built.unwrap_or_else(|error| panic!("a benchmark's constant is wrong: {error:?}"))
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throttle_net::{
-    CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog, Throttle, Trip,
+    CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog, Throttle,
+    Trip,
 };
 
 /// What the tables call it.

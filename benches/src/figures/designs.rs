@@ -31,18 +31,28 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
     let series = contest(
         plan,
         vec![
-            Contender::crowd(GOVERNOR, threads, || {
-                governor.check().is_ok() == allows
-            }),
+            Contender::crowd(GOVERNOR, threads, || governor.check().is_ok() == allows),
             crowd("std mutex", Box::new(Mutex::new(Ring::new(100, nanos)))),
             crowd(
                 "parking_lot mutex",
                 Box::new(parking_lot::Mutex::new(Ring::new(100, nanos))),
             ),
-            crowd("flag, spins", Box::new(FlagRing::new(100, nanos, Wait::Spin))),
-            crowd("flag, spins then yields", Box::new(FlagRing::new(100, nanos, Wait::Yield))),
-            crowd("shy flag, spins", Box::new(ShyRing::new(100, nanos, Wait::Spin))),
-            crowd("shy flag, spins then yields", Box::new(ShyRing::new(100, nanos, Wait::Yield))),
+            crowd(
+                "flag, spins",
+                Box::new(FlagRing::new(100, nanos, Wait::Spin)),
+            ),
+            crowd(
+                "flag, spins then yields",
+                Box::new(FlagRing::new(100, nanos, Wait::Yield)),
+            ),
+            crowd(
+                "shy flag, spins",
+                Box::new(ShyRing::new(100, nanos, Wait::Spin)),
+            ),
+            crowd(
+                "shy flag, spins then yields",
+                Box::new(ShyRing::new(100, nanos, Wait::Yield)),
+            ),
             crowd("lock-free ring", Box::new(LockFreeRing::new(100, nanos))),
         ],
     );
@@ -53,7 +63,14 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
     // The prototypes are ours: the peer of each is governor.
     designs
         .iter()
-        .map(|design| Figure::against(&name, Goal::Shown, design, governor).noted(design.name))
+        .map(|design| {
+            Figure::against(
+                &format!("{name}: {}", design.name),
+                Goal::Shown,
+                design,
+                governor,
+            )
+        })
         .collect()
 }
 
@@ -69,4 +86,3 @@ fn prototype(
         design.take(clock.now().as_nanos()) == allows
     })
 }
-

@@ -75,9 +75,18 @@ fn unit(plan: Plan, threads: u64, answer: Answer) -> Vec<Figure> {
         (Goal::Ratio(0.75), Goal::Ratio(0.95))
     };
     let mut peers = vec![
-        (goal, answer.crowd(GOVERNOR, threads, move || governor.check().is_ok())),
-        (default_goal, answer.crowd(GOVERNOR_TSC, threads, move || tsc.check().is_ok())),
-        (Goal::Shown, answer.crowd(throttle_net::LOG, threads, move || log.try_acquire())),
+        (
+            goal,
+            answer.crowd(GOVERNOR, threads, move || governor.check().is_ok()),
+        ),
+        (
+            default_goal,
+            answer.crowd(GOVERNOR_TSC, threads, move || tsc.check().is_ok()),
+        ),
+        (
+            Goal::Shown,
+            answer.crowd(throttle_net::LOG, threads, move || log.try_acquire()),
+        ),
     ];
     if threads == 1 {
         peers.extend(tower_log(window, answer));
@@ -112,9 +121,14 @@ fn refund(plan: Plan) -> Vec<Figure> {
         vec![
             (
                 Goal::Ratio(1.2),
-                Contender::alone("governor, one check, OS clock", move || governor.check().is_ok()),
+                Contender::alone("governor, one check, OS clock", move || {
+                    governor.check().is_ok()
+                }),
             ),
-            (Goal::Shown, Contender::alone("throttle-net log + refund", give_back)),
+            (
+                Goal::Shown,
+                Contender::alone("throttle-net log + refund", give_back),
+            ),
         ],
     )
 }
@@ -128,7 +142,9 @@ fn weighted(plan: Plan) -> Vec<Figure> {
     versus(
         plan,
         "exact_weighted_1t",
-        Contender::alone("ours", move || ours.take(Cost::new(u64::from(a.next().get()))).is_some()),
+        Contender::alone("ours", move || {
+            ours.take(Cost::new(u64::from(a.next().get()))).is_some()
+        }),
         vec![
             (
                 Goal::Ratio(1.2),
@@ -156,10 +172,15 @@ fn gcra(plan: Plan, threads: u64) -> Vec<Figure> {
         &format!("gcra_{threads}t"),
         allow.crowd("ours", threads, move || ours.take(Cost::ONE).is_some()),
         vec![
-            (Goal::Ratio(1.0), allow.crowd(GOVERNOR, threads, move || governor.check().is_ok())),
+            (
+                Goal::Ratio(1.0),
+                allow.crowd(GOVERNOR, threads, move || governor.check().is_ok()),
+            ),
             (
                 Goal::Shown,
-                allow.crowd("throttle-net Throttle", threads, move || bucket.try_acquire()),
+                allow.crowd("throttle-net Throttle", threads, move || {
+                    bucket.try_acquire()
+                }),
             ),
         ],
     )

@@ -34,11 +34,10 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let growth = ratios(large, small);
     let pure = ratios(pure_large, pure_small);
     let peers = ratios(peer_large, peer_small);
-    let mut figures = vec![
-        Figure::beside("growth_n", Goal::Own(1.2), &growth, (throttle_net::LOG, &peers)),
-        Figure::beside("growth_n_pure", Goal::Shown, &pure, (throttle_net::LOG, &peers)),
-    ];
-    figures.push(after_idle(plan));
+    let peer: [(&str, &[f64]); 1] = [(throttle_net::LOG, &peers)];
+    let mut figures = Figure::beside("growth_n", Goal::Own(1.2), &growth, &peer);
+    figures.extend(Figure::beside("growth_n_pure", Goal::Shown, &pure, &[]));
+    figures.extend(after_idle(plan));
     figures
 }
 
@@ -82,19 +81,27 @@ fn peer_log(name: &'static str, limit: u32) -> Contender<'static> {
     })
 }
 
-fn after_idle(plan: Plan) -> Figure {
+fn after_idle(plan: Plan) -> Vec<Figure> {
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..plan.rounds {
         mine.push(idle_ours());
         theirs.push(idle_peer());
     }
-    Figure::beside("after_idle_us", Goal::Own(2.0), &mine, (throttle_net::LOG, &theirs))
+    Figure::beside(
+        "after_idle_us",
+        Goal::Own(2.0),
+        &mine,
+        &[(throttle_net::LOG, &theirs)],
+    )
 }
 
 fn idle_ours() -> f64 {
     let ours = Ours::sliding(LARGE, WINDOW);
     for tick in 0..u64::from(LARGE) {
-        black_box(ours.take_at(Nanos::from_nanos(START + tick), Cost::ONE).is_some());
+        black_box(
+            ours.take_at(Nanos::from_nanos(START + tick), Cost::ONE)
+                .is_some(),
+        );
     }
     let later = Nanos::from_nanos(START).saturating_add(WINDOW * 3);
     micros(|| ours.take_at(later, Cost::ONE).is_some())
@@ -116,7 +123,12 @@ fn micros(op: impl FnOnce() -> bool) -> f64 {
 }
 
 fn ratios(large: &Series, small: &Series) -> Vec<f64> {
-    large.nanos.iter().zip(&small.nanos).map(|(large, small)| large / small).collect()
+    large
+        .nanos
+        .iter()
+        .zip(&small.nanos)
+        .map(|(large, small)| large / small)
+        .collect()
 }
 
 const SMALL: u32 = 100;

@@ -17,13 +17,30 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let many = names(100_000);
     let by_name = |names: &[String]| {
         let ours = OursByName::sliding(LIMIT, WINDOW);
-        names.iter().for_each(|name| assert!(ours.take(name), "a first use passes"));
+        names
+            .iter()
+            .for_each(|name| assert!(ours.take(name), "a first use passes"));
         let mut next = Walk::over(names.to_vec());
         Contender::alone("ours", move || ours.take(next.step()))
     };
-    let mut figures = versus(plan, "keyed_1k", by_name(&few), peers(&few, Goal::Ratio(0.9)));
-    figures.extend(versus(plan, "keyed_100k", by_name(&many), peers(&many, Goal::Ratio(1.05))));
-    figures.extend(versus(plan, "handle_100k", by_handle(&many), peers(&many, Goal::Ratio(0.55))));
+    let mut figures = versus(
+        plan,
+        "keyed_1k",
+        by_name(&few),
+        peers(&few, Goal::Ratio(0.9)),
+    );
+    figures.extend(versus(
+        plan,
+        "keyed_100k",
+        by_name(&many),
+        peers(&many, Goal::Ratio(1.05)),
+    ));
+    figures.extend(versus(
+        plan,
+        "handle_100k",
+        by_handle(&many),
+        peers(&many, Goal::Ratio(0.55)),
+    ));
     figures
 }
 
@@ -42,10 +59,15 @@ fn peers(names: &[String], goal: Goal) -> Vec<(Goal, Contender<'static>)> {
     }
     let (mut a, mut b) = (Walk::over(names.to_vec()), Walk::over(names.to_vec()));
     vec![
-        (goal, Contender::alone(GOVERNOR, move || governor.check_key(a.step()).is_ok())),
+        (
+            goal,
+            Contender::alone(GOVERNOR, move || governor.check_key(a.step()).is_ok()),
+        ),
         (
             Goal::Shown,
-            Contender::alone("throttle-net PerKey (bucket)", move || bucket.try_acquire(b.step())),
+            Contender::alone("throttle-net PerKey (bucket)", move || {
+                bucket.try_acquire(b.step())
+            }),
         ),
     ]
 }
@@ -62,9 +84,16 @@ impl<T> Walk<T> {
     }
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "wrapped below the length, which is never zero")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "wrapped below the length, which is never zero"
+    )]
     fn step(&mut self) -> &T {
-        self.at = if self.at + 1 < self.items.len() { self.at + 1 } else { 0 };
+        self.at = if self.at + 1 < self.items.len() {
+            self.at + 1
+        } else {
+            0
+        };
         &self.items[self.at]
     }
 }
@@ -73,7 +102,9 @@ fn names(count: u64) -> Vec<String> {
     let mut names: Vec<String> = (0..count).map(|n| format!("tenant-{n:06}/chat")).collect();
     let mut state = SEED;
     for last in (1..names.len()).rev() {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let other = usize::try_from(state >> 33).unwrap_or(0) % (last + 1);
         names.swap(last, other);
     }

@@ -31,7 +31,9 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
             ),
             (
                 Goal::Ratio(0.7),
-                Contender::alone("throttle-net Hybrid of three logs", move || hybrid.try_acquire()),
+                Contender::alone("throttle-net Hybrid of three logs", move || {
+                    hybrid.try_acquire()
+                }),
             ),
         ],
     )

@@ -23,11 +23,8 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         governors.push(p999_us(&|| governor.check().is_ok()));
         logs.push(p999_us(&|| log.try_acquire()));
     }
-    let name = "p999_saturated_us";
-    vec![
-        Figure::beside(name, Goal::Own(5.0), &mine, (GOVERNOR, &governors)),
-        Figure::beside(name, Goal::Shown, &mine, (throttle_net::LOG, &logs)),
-    ]
+    let peers: [(&str, &[f64]); 2] = [(GOVERNOR, &governors), (throttle_net::LOG, &logs)];
+    Figure::beside("p999_saturated_us", Goal::Own(5.0), &mine, &peers)
 }
 
 fn p999_us(op: &(impl Fn() -> bool + Sync)) -> f64 {
@@ -41,7 +38,11 @@ fn p999_us(op: &(impl Fn() -> bool + Sync)) -> f64 {
                 })
             })
             .collect();
-        workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
+        workers
+            .into_iter()
+            .filter_map(|worker| worker.join().ok())
+            .flatten()
+            .collect()
     });
     quantile(&waits, 0.999)
 }

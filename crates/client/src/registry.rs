@@ -234,7 +234,10 @@ mod tests {
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(take_five)).collect();
-            threads.into_iter().map(|t| t.join().expect("no panic")).sum()
+            threads
+                .into_iter()
+                .map(|t| t.join().expect("no panic"))
+                .sum()
         })
     }
 
@@ -259,7 +262,10 @@ mod tests {
         let known: usize = std::thread::scope(|scope| {
             let spawn = |thread| scope.spawn(move || fifty_names(thread));
             let threads: Vec<_> = (0..8).map(spawn).collect();
-            threads.into_iter().map(|t| t.join().expect("no panic")).sum()
+            threads
+                .into_iter()
+                .map(|t| t.join().expect("no panic"))
+                .sum()
         });
         assert_eq!((known, registry.len()), (100, 100));
     }
@@ -269,7 +275,9 @@ mod tests {
         let registry = Registry::new(|_| ten_per_second());
         let handle = registry.resolve("shared").expect("room");
         assert!(handle.take(Nanos::ZERO, Cost::new(10)).is_allow());
-        let by_name = registry.take("shared", Nanos::ZERO, Cost::ONE).expect("room");
+        let by_name = registry
+            .take("shared", Nanos::ZERO, Cost::ONE)
+            .expect("room");
         assert_eq!(by_name, Decision::WaitUntil(Nanos::from_secs(1)));
     }
 
