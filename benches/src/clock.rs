@@ -3,6 +3,7 @@
 //! A measurement needs real time twice: as the argument of our decisions and as the stopwatch. Both
 //! are read here and nowhere else. The peers read the same clock through their own code.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use outflow_core::Nanos;
@@ -36,6 +37,12 @@ impl OsClock {
 #[inline]
 pub(crate) fn read() -> Instant {
     Instant::now()
+}
+
+/// How long the program has been measuring: since this was first asked.
+pub(crate) fn since_begin() -> Duration {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    read().duration_since(*BEGIN.get_or_init(read))
 }
 
 /// The processor time that this thread has had.

@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// The length of one contender's turn.
     pub(crate) slice: Duration,
+    /// After this much of everything, three rounds have to do: a busy machine shares its time.
+    pub(crate) budget: Duration,
 }
 
 impl Plan {
@@ -34,12 +36,19 @@ impl Plan {
     pub(crate) const FULL: Self = Self {
         rounds: 25,
         slice: Duration::from_millis(12),
+        budget: Duration::from_secs(600),
     };
     /// For a look within a minute.
     pub(crate) const QUICK: Self = Self {
         rounds: 9,
         slice: Duration::from_millis(5),
+        budget: Duration::from_secs(35),
     };
+
+    /// Whether there is time for what is only shown.
+    pub(crate) fn is_thorough(self) -> bool {
+        self.rounds >= Self::FULL.rounds
+    }
 }
 
 /// One turn of one contender.
@@ -109,6 +118,9 @@ pub(crate) fn contest(plan: Plan, mut contenders: Vec<Contender<'_>>) -> Vec<Ser
         .collect();
     let mut slices: Vec<Vec<Slice>> = contenders.iter().map(|_| Vec::new()).collect();
     for round in 0..plan.rounds {
+        if round >= FEWEST && clock::since_begin() > plan.budget {
+            break;
+        }
         for turn in 0..contenders.len() {
             let seat = (round + turn) % contenders.len();
             if let (Some(contender), Some(ops), Some(series)) = (
@@ -126,6 +138,9 @@ pub(crate) fn contest(plan: Plan, mut contenders: Vec<Contender<'_>>) -> Vec<Ser
         .map(|(contender, slices)| series(contender.name, &slices))
         .collect()
 }
+
+/// A median needs three.
+const FEWEST: usize = 3;
 
 /// The value below which `share` of the values lie, between neighbours if need be.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
@@ -177,20 +192,20 @@ fn series(name: &'static str, slices: &[Slice]) -> Series {
     }
 }
 
-/// Doubles the work until it lasts, which also warms caches and branch predictors. A turn that lasted
+/// Adds work until it lasts, which also warms caches and branch predictors. A turn that lasted
 /// only because the machine was busy elsewhere does not count: of three, the shortest decides.
 fn calibrate(plan: Plan, contender: &mut Contender<'_>) -> u64 {
     let slice = plan.slice * contender.stretch;
-    let mut ops = 64;
+    let mut ops = 1_024;
     loop {
         let shortest = |best: Duration, _| best.min((contender.turn)(ops).time);
         let time = (0..3).fold(Duration::MAX, shortest);
         if time >= slice / 8 {
             let scale = slice.as_secs_f64() / time.as_secs_f64();
             let fitted = u64::try_from(whole(approx(ops) * scale)).unwrap_or(ops);
-            return fitted.max(64);
+            return fitted.max(1_024);
         }
-        ops *= 2;
+        ops *= 4;
     }
 }
 
@@ -277,6 +292,7 @@ impl Start {
         if self.threads > u64::try_from(cores).unwrap_or(1) {
             return;
         }
+        let asked = clock::read();
         for round in 1.. {
             let arrived = clock::read();
             self.crossed.fetch_add(1, Ordering::AcqRel);
@@ -286,9 +302,10 @@ impl Start {
             if round == self.last.load(Ordering::Acquire) {
                 return;
             }
-            let quick = clock::read().duration_since(arrived) < TOGETHER;
+            let now = clock::read();
+            let quick = now.duration_since(arrived) < TOGETHER;
             // Everybody sees this before crossing once more, and stops there.
-            if seat == 0 && (quick || round == PATIENCE) {
+            if seat == 0 && (quick || now.duration_since(asked) > PATIENCE) {
                 self.last.store(round + 1, Ordering::Release);
             }
         }
@@ -297,7 +314,7 @@ impl Start {
 
 /// Far less than a turn of the scheduler, far more than a message between two cores.
 const TOGETHER: Duration = Duration::from_micros(10);
-/// Turns to wait for a core each; a machine this busy is measured as it is.
-const PATIENCE: u64 = 50;
+/// About two turns of the scheduler. A machine that is busier than that is measured as it is.
+const PATIENCE: Duration = Duration::from_millis(6);
 /// More than one stray in a hundred, and the figure measures something else.
 pub(crate) const MAX_STRAYS: f64 = 0.01;

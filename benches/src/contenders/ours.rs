@@ -47,7 +47,8 @@ impl Ours {
 
     /// Logs a request of that cost as the `nth`, and tells whether it passed.
     pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
-        self.take_at(nth_instant(nth), Cost::new(u64::from(cost))).is_some()
+        self.take_at(nth_instant(nth), Cost::new(u64::from(cost)))
+            .is_some()
     }
 
     /// Reads the clock once, takes, and gives back exactly what was taken.
@@ -88,7 +89,8 @@ impl OursTogether {
     /// Logs a request of that cost as the `nth`, and tells whether it passed.
     pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
-        set.take(nth_instant(nth), Cost::new(u64::from(cost))).is_allow()
+        set.take(nth_instant(nth), Cost::new(u64::from(cost)))
+            .is_allow()
     }
 }
 

@@ -16,7 +16,12 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let [few, many] = series.as_slice() else {
         return Vec::new();
     };
-    let growth: Vec<f64> = many.nanos.iter().zip(&few.nanos).map(|(many, few)| many / few).collect();
+    let growth: Vec<f64> = many
+        .nanos
+        .iter()
+        .zip(&few.nanos)
+        .map(|(many, few)| many / few)
+        .collect();
     vec![
         Figure::alone("fair_pick", Goal::Own(4.0), &growth).noted("growth from 10 to 100,000"),
         Figure::alone("fair_pick_10", Goal::Shown, &few.nanos),

@@ -11,23 +11,35 @@ use std::hint::black_box;
 use outflow_core::{Health, Nanos};
 use recloser::Recloser;
 
-use super::versus;
 use crate::clock::OsClock;
 use crate::contenders::health::{SharedHealth, cycle, shut_out, ticket, well};
 use crate::contenders::tower_resilience::Idle;
 use crate::contenders::{breakers, throttle_net, tower_resilience};
 use crate::figure::{Figure, Goal};
-use crate::measure::{Contender, Plan};
+use crate::measure::{Contender, Plan, contest};
 
 /// Admit, admit and record, reject.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
+    [Question::Admit, Question::Cycle, Question::Reject]
+        .into_iter()
+        .flat_map(|question| ask(plan, question))
+        .collect()
+}
+
+fn ask(plan: Plan, question: Question) -> Vec<Figure> {
+    let ours = Way::ALL.map(|way| way.ours(question));
+    let series = contest(plan, ours.into_iter().chain(question.peers()).collect());
+    let Some((ours, peers)) = series.split_at_checked(Way::ALL.len()) else {
+        return Vec::new();
+    };
     let mut figures = Vec::new();
-    for question in [Question::Admit, Question::Cycle, Question::Reject] {
-        for way in [Way::Clock, Way::Pure, Way::PureBare] {
-            let name = format!("health_{}{}", question.name(), way.name());
-            let peers = question.peers(way.goal(question.goal()));
-            figures.extend(versus(plan, &name, way.ours(question), peers));
-        }
+    for (way, ours) in Way::ALL.into_iter().zip(ours) {
+        let name = format!("health_{}{}", question.name(), way.name());
+        let goals = [way.goal(question.goal())]
+            .into_iter()
+            .chain(std::iter::repeat(Goal::Shown));
+        let rows = peers.iter().zip(goals);
+        figures.extend(rows.map(|(peer, goal)| Figure::against(&name, goal, ours, peer)));
     }
     figures
 }
@@ -64,13 +76,10 @@ impl Question {
         }
     }
 
-    fn peers(self, goal: Goal) -> Vec<(Goal, Contender<'static>)> {
-        let mut peers = vec![
-            (goal, self.recloser()),
-            (Goal::Shown, self.failsafe()),
-            (Goal::Shown, self.throttle_net()),
-        ];
-        peers.extend(self.tower().map(|tower| (Goal::Shown, tower)));
+    /// The best of them first: it is the one to beat.
+    fn peers(self) -> Vec<Contender<'static>> {
+        let mut peers = vec![self.recloser(), self.failsafe(), self.throttle_net()];
+        peers.extend(self.tower());
         peers
     }
 
@@ -149,6 +158,8 @@ enum Way {
 }
 
 impl Way {
+    const ALL: [Self; 3] = [Self::Clock, Self::Pure, Self::PureBare];
+
     fn name(self) -> &'static str {
         match self {
             Self::Clock => "",
@@ -197,15 +208,15 @@ fn bare(question: Question) -> Contender<'static> {
     let now = OsClock::start().now();
     let mut health = question.machine(now);
     match question {
-        Question::Admit => {
-            Contender::alone("ours", move || ticket(&mut health, black_box(now)).is_some())
-        }
+        Question::Admit => Contender::alone("ours", move || {
+            ticket(&mut health, black_box(now)).is_some()
+        }),
         Question::Cycle => Contender::alone("ours", move || {
             cycle(&mut health, black_box(now), black_box(now))
         }),
-        Question::Reject => {
-            Contender::alone("ours", move || ticket(&mut health, black_box(now)).is_none())
-        }
+        Question::Reject => Contender::alone("ours", move || {
+            ticket(&mut health, black_box(now)).is_none()
+        }),
     }
 }
 
