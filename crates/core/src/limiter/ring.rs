@@ -16,13 +16,15 @@ use crate::{Decision, Nanos, Receipt};
 #[derive(Debug)]
 pub(crate) struct SharedRing {
     window: u64,
-    /// Until when not even one unit passes. Read without the flag: a stale value was true a moment
-    /// ago, which is all that a refusal claims.
+    /// Until when not even one unit passes, as the last refusal found it. Read without the flag: a
+    /// stale value was true a moment ago, which is all that a refusal claims.
     closed_until: AtomicU64,
     /// The oldest slot, which is the next to be overwritten. Slots are ordered by time from here.
     next: AtomicUsize,
-    /// How many slots hold a sending; the others are the oldest.
-    filled: AtomicUsize,
+    /// How many slots are empty. They are the oldest ones.
+    empty: AtomicUsize,
+    /// The latest time that was logged; an earlier one is logged as this one.
+    latest: AtomicU64,
     slots: Box<[AtomicU64]>,
 }
 
@@ -32,7 +34,8 @@ impl SharedRing {
             window,
             closed_until: AtomicU64::new(0),
             next: AtomicUsize::new(0),
-            filled: AtomicUsize::new(0),
+            empty: AtomicUsize::new(units),
+            latest: AtomicU64::new(0),
             slots: (0..units).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -41,7 +44,7 @@ impl SharedRing {
     #[inline]
     pub(crate) fn take(&self, flag: &Flag, now: u64, cost: u64) -> Decision<u64> {
         let closed_until = self.closed_until.load(Relaxed);
-        if cost == 1 && now < closed_until && closed_until != u64::MAX {
+        if cost == 1 && now < closed_until {
             return Decision::WaitUntil(Nanos::from_nanos(closed_until));
         }
         match usize::try_from(cost) {
@@ -59,11 +62,12 @@ impl SharedRing {
 
     pub(crate) fn remaining(&self, flag: &Flag, now: u64) -> u64 {
         flag.with(|| {
-            let (mut left, mut taken) = (self.empty(), self.slots.len());
+            let now = now.max(self.latest.load(Relaxed));
+            let (mut left, mut taken) = (self.empty.load(Relaxed), self.slots.len());
             // Slots are ordered by time: bisect for the oldest that still counts.
             while left < taken {
                 let middle = left.midpoint(taken);
-                let counts = now.saturating_sub(self.oldest(middle)) < self.window;
+                let counts = now - self.oldest(middle) < self.window;
                 if counts {
                     taken = middle
                 } else {
@@ -74,12 +78,14 @@ impl SharedRing {
         })
     }
 
+    #[inline]
     fn take_held(&self, now: u64, cost: usize) -> Decision<u64> {
-        let now = now.max(self.newest());
-        if cost > self.empty() {
+        let now = now.max(self.latest.load(Relaxed));
+        let empty = self.empty.load(Relaxed);
+        if cost > empty {
             let last = self.oldest(cost - 1);
             if now - last < self.window {
-                return self.refuse(last);
+                return self.refuse(last, cost);
             }
         }
         let next = self.next.load(Relaxed);
@@ -87,26 +93,32 @@ impl SharedRing {
             self.slot(next + offset).store(now, Relaxed);
         }
         self.next.store(self.wrap(next + cost), Relaxed);
-        self.fill((self.filled.load(Relaxed) + cost).min(self.slots.len()));
+        self.empty.store(empty.saturating_sub(cost), Relaxed);
+        self.latest.store(now, Relaxed);
         Decision::Allow(now)
     }
 
-    fn refuse(&self, last: u64) -> Decision<u64> {
-        match last.checked_add(self.window) {
-            Some(at) => Decision::WaitUntil(Nanos::from_nanos(at)),
-            None => Decision::Never,
+    fn refuse(&self, last: u64, cost: usize) -> Decision<u64> {
+        let Some(at) = last.checked_add(self.window) else {
+            return Decision::Never;
+        };
+        if cost == 1 {
+            self.closed_until.store(at, Relaxed);
         }
+        Decision::WaitUntil(Nanos::from_nanos(at))
     }
 
     /// Removes `cost` slots that hold `at`, moving the newer ones up.
     fn remove_held(&self, at: u64, cost: usize) -> bool {
-        let (len, empty) = (self.slots.len(), self.empty());
+        let (len, empty) = (self.slots.len(), self.empty.load(Relaxed));
         let newer = (empty..len)
             .rev()
             .take_while(|&i| self.oldest(i) > at)
             .count();
-        let end = len - newer;
-        let Some(start) = end.checked_sub(cost).filter(|start| *start >= empty) else {
+        let Some(start) = (len - newer)
+            .checked_sub(cost)
+            .filter(|start| *start >= empty)
+        else {
             return false;
         };
         if self.oldest(start) != at {
@@ -118,35 +130,15 @@ impl SharedRing {
             self.slot(next + index).store(moved, Relaxed);
         }
         self.next.store(self.wrap(next + len - cost), Relaxed);
-        self.fill(len - empty - cost);
+        self.empty.store(empty + cost, Relaxed);
+        self.closed_until.store(0, Relaxed);
         true
     }
 
-    fn fill(&self, filled: usize) {
-        self.filled.store(filled, Relaxed);
-        let full = filled == self.slots.len();
-        let closed_until = if full {
-            self.oldest(0).saturating_add(self.window)
-        } else {
-            0
-        };
-        self.closed_until.store(closed_until, Relaxed);
-    }
-
-    fn empty(&self) -> usize {
-        self.slots.len() - self.filled.load(Relaxed)
-    }
-
     /// The time in the `index`-th oldest slot.
+    #[inline]
     fn oldest(&self, index: usize) -> u64 {
         self.slot(self.next.load(Relaxed) + index).load(Relaxed)
-    }
-
-    fn newest(&self) -> u64 {
-        match self.filled.load(Relaxed) {
-            0 => 0,
-            _ => self.oldest(self.slots.len() - 1),
-        }
     }
 
     /// The slot at a position that may have run past the end once.
@@ -154,12 +146,14 @@ impl SharedRing {
         clippy::indexing_slicing,
         reason = "wrapped below the length; checked by every law"
     )]
+    #[inline]
     fn slot(&self, position: usize) -> &AtomicU64 {
         &self.slots[self.wrap(position)]
     }
 
     /// A position below twice the length, brought below the length; a division would cost more
     /// than the rest of a take.
+    #[inline]
     fn wrap(&self, position: usize) -> usize {
         if position >= self.slots.len() {
             position - self.slots.len()

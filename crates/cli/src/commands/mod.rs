@@ -1,0 +1,17 @@
+//! The commands of the program, one file each.
+//!
+//! A command is its flags and a `run` that does the work and returns the error for the user. The
+//! enumeration is the whole list: what is not here cannot be called.
+
+use clap::Subcommand;
+
+/// What the program can be told to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {}
+
+impl Command {
+    /// Runs the command to its end.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        match self {}
+    }
+}

@@ -1,0 +1,17 @@
+//! Turns decisions into behaviour in one process: waits, sends, classifies, retries, caches,
+//! reports. The library that programs embed.
+//!
+//! Today it holds the clock that the decisions are handed, and the decisions themselves as
+//! [`core`]. It will hold the one door, `admit` and `settle`, and what stands behind it: waiters,
+//! the HTTP client, the cache, presets and events.
+
+pub use outflow_core as core;
+
+mod clock;
+
+pub use clock::SystemClock;
+
+/// The README's example, compiled and run with the documentation's own.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

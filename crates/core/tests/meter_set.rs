@@ -1,0 +1,195 @@
+//! Several limits at once: all of them or none.
+
+mod support;
+
+use std::time::Duration;
+
+use outflow_core::{
+    Accounting, Cost, Decision, Grant, Limit, MAX_LIMITS, MeterEvent, MeterSet, Moment, Nanos,
+    Pacing, Share, TooManyLimits,
+};
+use proptest::prelude::*;
+use support::sliding::SlidingOracle;
+use support::{Step, at, rate, sliding, steps};
+
+laws! {
+    // Each limit is an oracle of its own; the set passes when all pass and waits for the slowest.
+    passes_when_all_pass_and_otherwise_touches_none / stress_passes_when_all_pass_and_otherwise_touches_none
+        ((prop::collection::vec((1..8_u64, 1..25_u64), 0..5), steps(false))) = |(shapes, history)| {
+            let limits: Vec<Limit> = shapes.iter().map(|(q, w)| sliding(*q, *w)).collect();
+            let mut set = MeterSet::new(&limits, Moment::default()).expect("few");
+            let mut oracles: Vec<_> = shapes.iter().map(|(q, w)| SlidingOracle::new(*q, *w)).collect();
+            let mut held: Vec<(Vec<usize>, Grant)> = Vec::new();
+            let mut now = 50_u64;
+            for step in history {
+                match step {
+                    Step::Take { after, cost } => {
+                        now += after;
+                        let each: Vec<_> = oracles.iter_mut().map(|o| o.decide(now, cost)).collect();
+                        let all = each.iter().fold(Decision::Allow(()), |sum, one| sum.and(*one).map(drop));
+                        let explained: Vec<_> = set.explain(at(now), Cost::new(cost)).collect();
+                        prop_assert_eq!(&explained, &each);
+                        let decision = set.take(at(now), Cost::new(cost));
+                        prop_assert_eq!(decision.is_allow(), all.is_allow());
+                        match decision {
+                            Decision::Allow(grant) => {
+                                let taken = oracles.iter_mut().map(|o| o.take(cost)).collect();
+                                held.push((taken, grant));
+                            }
+                            refusal => prop_assert_eq!(refusal.map(drop), all),
+                        }
+                    }
+                    Step::Refund { after, nth } if nth < held.len() => {
+                        now += after;
+                        let (taken, grant) = held.remove(held.len() - 1 - nth);
+                        for (oracle, index) in oracles.iter_mut().zip(taken) {
+                            oracle.see(now);
+                            oracle.refund(index);
+                        }
+                        set.refund(at(now), grant);
+                    }
+                    Step::Refund { .. } | Step::Back { .. } | Step::Reconfigure { .. } => {}
+                }
+                for ((_, standing), oracle) in set.standings(at(now)).zip(&mut oracles) {
+                    oracle.see(now);
+                    prop_assert_eq!(standing.used, oracle.used(oracle.latest));
+                }
+            }
+            Ok(())
+        };
+}
+
+// 3 a second and 4 a minute: the fifth waits for the minute, not for the second.
+#[test]
+fn the_wait_is_the_longest_of_all_limits() {
+    let limits = [sliding(3, 1_000_000_000), sliding(4, 60_000_000_000)];
+    let mut set = MeterSet::new(&limits, Moment::default()).expect("two");
+    assert!(set.take(Nanos::ZERO, Cost::new(3)).is_allow());
+    assert_eq!(
+        set.check(Nanos::ZERO, Cost::ONE),
+        Decision::WaitUntil(Nanos::from_secs(1))
+    );
+    assert!(set.take(Nanos::from_secs(1), Cost::ONE).is_allow());
+    assert_eq!(
+        set.check(Nanos::from_secs(2), Cost::ONE),
+        Decision::WaitUntil(Nanos::from_secs(60))
+    );
+    assert_eq!(set.check(Nanos::ZERO, Cost::new(4)), Decision::Never);
+    let counts = set.counts();
+    assert_eq!(
+        (counts.admitted, counts.refused),
+        (2, 0),
+        "checks are not counted"
+    );
+}
+
+#[test]
+fn more_limits_than_a_grant_can_hold_are_refused() {
+    let limits = [sliding(1, 1); MAX_LIMITS + 1];
+    assert_eq!(
+        MeterSet::new(&limits, Moment::default()).err(),
+        Some(TooManyLimits)
+    );
+    let mut set = MeterSet::new(&limits[1..], Moment::default()).expect("eight");
+    assert_eq!(
+        set.reconfigure(Moment::default(), &limits),
+        Err(TooManyLimits)
+    );
+    assert_eq!(set.standings(Nanos::ZERO).count(), MAX_LIMITS);
+}
+
+#[test]
+fn no_limit_at_all_lets_everything_pass() {
+    let mut set = MeterSet::new(&[], Moment::default()).expect("none");
+    assert!(set.take(Nanos::ZERO, Cost::new(u64::MAX)).is_allow());
+}
+
+// 20 % of 10: told when one is left, silent while it stays low, told again after a recovery.
+#[test]
+fn little_remaining_is_told_once_until_it_recovers() {
+    let limit = sliding(10, 1_000).warning_below(Share::percent(20));
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    assert!(set.take(at(0), Cost::new(8)).is_allow());
+    assert_eq!(set.poll_event(), None, "two of ten are not below a fifth");
+    assert!(set.take(at(1), Cost::ONE).is_allow());
+    assert_eq!(
+        set.poll_event(),
+        Some(MeterEvent::Low {
+            limit: 0,
+            remaining: 1,
+            capacity: 10
+        })
+    );
+    assert!(set.take(at(2), Cost::ONE).is_allow());
+    assert_eq!(set.poll_event(), None, "it is still low");
+    assert!(set.take(at(1_500), Cost::new(10)).is_allow());
+    let again = Some(MeterEvent::Low {
+        limit: 0,
+        remaining: 0,
+        capacity: 10,
+    });
+    assert_eq!(
+        set.poll_event(),
+        again,
+        "it had recovered in between, though nobody asked"
+    );
+}
+
+// 10 a minute with 9 left for 60 s asks for 6.6 s; the cap gives half a second and says so once a
+// minute.
+#[test]
+fn pacing_beyond_its_cap_is_told_at_most_once_a_minute() {
+    let limit = Limit::fixed(rate(10, 60_000_000_000))
+        .counted(Accounting::Send)
+        .paced(Pacing::SOFT);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let take = |set: &mut MeterSet, ms| {
+        set.take(Nanos::from_millis(ms), Cost::ONE)
+            .allowed()
+            .expect("fits")
+    };
+    assert_eq!(
+        take(&mut set, 0).send_at(),
+        Nanos::ZERO,
+        "an untouched window asks for no pause"
+    );
+    assert_eq!(set.poll_event(), None);
+    let second = take(&mut set, 0);
+    assert_eq!(second.send_at(), Nanos::from_millis(500));
+    let told = MeterEvent::PacingCapped {
+        limit: 0,
+        window: Duration::from_mins(1),
+        asked: Duration::from_nanos(60_000_000_000 / 9),
+        cap: Duration::from_millis(500),
+    };
+    assert_eq!(set.poll_event(), Some(told));
+    let _ = take(&mut set, 1_000);
+    assert_eq!(set.poll_event(), None, "told within the last minute");
+}
+
+#[test]
+fn pacing_is_off_unless_asked_for() {
+    let mut set = MeterSet::new(&[sliding(10, 1_000)], Moment::default()).expect("one");
+    let _ = set.take(at(0), Cost::ONE);
+    let grant = set.take(at(1), Cost::ONE).allowed().expect("fits");
+    assert_eq!(grant.send_at(), at(1));
+}
+
+// A limit added while running begins untouched; the others keep their use, and grants from before
+// can still be given back.
+#[test]
+fn a_live_change_keeps_use_and_outstanding_grants() {
+    let mut set = MeterSet::new(&[sliding(5, 1_000)], Moment::default()).expect("one");
+    let grant = set.take(at(10), Cost::new(4)).allowed().expect("fits");
+    let moment = Moment {
+        now: at(20),
+        ..Moment::default()
+    };
+    set.reconfigure(moment, &[sliding(6, 2_000), sliding(2, 1_000)])
+        .expect("two");
+    assert_eq!(set.check(at(20), Cost::new(2)), Decision::Allow(()));
+    assert_eq!(set.check(at(20), Cost::new(3)), Decision::Never);
+    set.refund(at(30), grant);
+    let used: Vec<u128> = set.standings(at(30)).map(|(_, s)| s.used).collect();
+    assert_eq!(used, [0, 0]);
+}

@@ -1,0 +1,216 @@
+//! The bucket against an oracle that refills it from its whole history.
+
+mod support;
+
+use outflow_core::{Accounting, Cost, Decision, Limit, Limiter, Meter, Moment, Nanos, Receipt};
+use proptest::prelude::*;
+use support::bucket::BucketOracle;
+use support::{Step, at, extreme, rate, steps};
+
+fn bucket(quantity: u64, per: u64, burst: u64) -> Limit {
+    let limit = Limit::bucket(rate(quantity, per), burst).expect("positive");
+    limit.counted(Accounting::Send)
+}
+
+fn shapes() -> impl Strategy<Value = (u64, u64, u64)> {
+    (1..9_u64, 1..25_u64, 1..8_u64)
+}
+
+laws! {
+    // Meter and shared limiter at once: they agree with the oracle to the nanosecond, in what they
+    // allow and in what they promise. The limiter keeps no time of questions that took nothing, so
+    // it is compared until the clock steps back.
+    agrees_with_its_whole_history / stress_agrees_with_its_whole_history
+        ((shapes(), steps(false))) = |((quantity, per, burst), history)| {
+            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let mut oracle = BucketOracle::new(quantity, per, burst);
+            let (mut now, mut stepped_back) = (50_u64, false);
+            for step in history {
+                match step {
+                    Step::Take { after, cost } => {
+                        now += after;
+                        let expected = oracle.decide(now, cost);
+                        prop_assert_eq!(meter.take(at(now), Cost::new(cost)).map(drop), expected);
+                        if !stepped_back {
+                            prop_assert_eq!(limiter.take(at(now), Cost::new(cost)).map(drop), expected);
+                            prop_assert_eq!(limiter.remaining(at(now)), meter.standing(at(now)).remaining());
+                        }
+                        if expected.is_allow() {
+                            oracle.take(cost);
+                        }
+                        let left = oracle.level(oracle.latest).expect("never overdrawn") / u128::from(per);
+                        prop_assert_eq!(u128::from(meter.standing(at(now)).remaining()), left);
+                    }
+                    Step::Back { by } => {
+                        now = now.saturating_sub(by);
+                        stepped_back = true;
+                    }
+                    Step::Refund { .. } | Step::Reconfigure { .. } => {}
+                }
+            }
+            Ok(())
+        };
+
+    // Threads read the clock before they take: by the times that a shared bucket stamps, no order of
+    // asking overdraws it.
+    out_of_order_times_mint_nothing / stress_out_of_order_times_mint_nothing
+        ((shapes(), prop::collection::vec((30..80_u64, 1..4_u64), 1..60))) = |((quantity, per, burst), asks)| {
+            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let mut oracle = BucketOracle::new(quantity, per, burst);
+            for (now, cost) in asks {
+                if let Decision::Allow(receipt) = limiter.take(at(now), Cost::new(cost)) {
+                    prop_assert!(receipt.at().as_nanos() >= oracle.latest, "stamps are in order");
+                    oracle.latest = receipt.at().as_nanos();
+                    oracle.take(cost);
+                    prop_assert!(oracle.level(oracle.latest).is_some(), "overdrawn at {}", now);
+                }
+            }
+            Ok(())
+        };
+
+    // Given back in any order and at any time, what is then allowed would have been allowed had the
+    // refunded ones never been taken: the oracle is never overdrawn.
+    refunds_never_mint_a_token / stress_refunds_never_mint_a_token
+        ((shapes(), steps(false), any::<bool>())) = |((quantity, per, burst), history, shared)| {
+            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let mut oracle = BucketOracle::new(quantity, per, burst);
+            let mut held: Vec<(usize, Receipt)> = Vec::new();
+            let mut now = 50_u64;
+            for step in history {
+                match step {
+                    Step::Take { after, cost } => {
+                        now += after;
+                        oracle.latest = oracle.latest.max(now);
+                        let decision = if shared {
+                            limiter.take(at(now), Cost::new(cost))
+                        } else {
+                            meter.take(at(now), Cost::new(cost))
+                        };
+                        if let Decision::Allow(receipt) = decision {
+                            held.push((oracle.take(cost), receipt));
+                            prop_assert!(oracle.level(oracle.latest).is_some(), "overdrawn at {}", now);
+                        }
+                    }
+                    Step::Refund { after, nth } if nth < held.len() => {
+                        now += after;
+                        oracle.latest = oracle.latest.max(now);
+                        let (index, receipt) = held.remove(held.len() - 1 - nth);
+                        let _ = if shared {
+                            limiter.refund(at(now), receipt)
+                        } else {
+                            meter.refund(at(now), receipt)
+                        };
+                        oracle.refund(index);
+                    }
+                    Step::Refund { .. } | Step::Reconfigure { .. } | Step::Back { .. } => {}
+                }
+            }
+            Ok(())
+        };
+
+    // Taken and given back in reverse at the same instant: as if nothing had happened.
+    refunds_in_reverse_restore / stress_refunds_in_reverse_restore
+        ((shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 0..20), prop::collection::vec(1..4_u64, 1..6)))
+        = |((quantity, per, burst), before, costs)| {
+            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let mut now = 0;
+            for (after, cost) in before {
+                now += after;
+                let _ = meter.take(at(now), Cost::new(cost));
+            }
+            let untouched = meter.clone();
+            let taken: Vec<_> =
+                costs.iter().filter_map(|c| meter.take(at(now), Cost::new(*c)).allowed()).collect();
+            for receipt in taken.into_iter().rev() {
+                prop_assert!(meter.refund(at(now), receipt));
+            }
+            for cost in 1..=burst {
+                let (ours, theirs) = (meter.check(at(now), Cost::new(cost)), untouched.clone().check(at(now), Cost::new(cost)));
+                prop_assert_eq!(ours, theirs);
+            }
+            Ok(())
+        };
+
+    // Another rate keeps the tokens that are gone: never more is left than before, a live change
+    // back and forth included.
+    a_live_change_mints_nothing / stress_a_live_change_mints_nothing
+        ((shapes(), shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 1..20)))
+        = |(first, second, history)| {
+            let limit = |(quantity, per, burst)| bucket(quantity, per, burst);
+            let mut meter = Meter::new(&limit(first), Moment::default());
+            let mut now = 50;
+            for (n, (after, cost)) in history.into_iter().enumerate() {
+                now += after;
+                let _ = meter.take(at(now), Cost::new(cost));
+                let gone = meter.standing(at(now)).used;
+                let moment = Moment { now: at(now), ..Moment::default() };
+                meter.reconfigure(moment, &limit(if n % 2 == 0 { second } else { first }));
+                prop_assert_eq!(meter.standing(at(now)).used, gone);
+            }
+            Ok(())
+        };
+
+    no_number_of_64_bits_breaks_it / stress_no_number_of_64_bits_breaks_it
+        ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
+        = |(quantity, per, burst, asks)| {
+            let (quantity, per, burst) = (quantity.max(1), per.max(1), burst.max(1));
+            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let mut latest = 0;
+            for (now, cost) in asks {
+                latest = latest.max(now);
+                match meter.take(at(now), Cost::new(cost)) {
+                    Decision::Allow(_) => prop_assert!(cost <= burst),
+                    Decision::WaitUntil(until) => {
+                        prop_assert!(until > at(latest));
+                        let mut later = meter.clone();
+                        prop_assert!(!meter.clone().check(at(until.as_nanos() - 1), Cost::new(cost)).is_allow());
+                        // At the very end of time the consumption itself may not be tellable.
+                        let then = later.check(until, Cost::new(cost));
+                        prop_assert!(then.is_allow() || then == Decision::Never);
+                    }
+                    Decision::Never => {}
+                }
+                prop_assert!(meter.standing(at(now)).used <= u128::from(burst));
+            }
+            Ok(())
+        };
+}
+
+// Capacity equal to the rate: 35 at once and 35 more within the second, 70 in all; the documented
+// ceiling of 50 needs a window beside the bucket.
+#[test]
+fn a_window_beside_the_bucket_caps_its_burst() {
+    let limits = [
+        bucket(35, 1_000_000_000, 35),
+        support::sliding(50, 1_000_000_000),
+    ];
+    let through = |limits: &[Limit]| {
+        let mut set = outflow_core::MeterSet::new(limits, Moment::default()).expect("two");
+        (0..1_000)
+            .filter(|ms| set.take(Nanos::from_millis(*ms), Cost::ONE).is_allow())
+            .count()
+    };
+    assert_eq!(
+        through(&limits[..1]),
+        69,
+        "35 saved and 34 refilled before the second is over"
+    );
+    assert_eq!(through(&limits), 50);
+}
+
+// 35/s is 28,571,428.57 ns a token: a million tokens must take exactly a million thirty-fifths. A
+// burst of two keeps the fraction that a wait of whole nanoseconds is late by.
+#[test]
+fn an_odd_rate_does_not_drift() {
+    let mut meter = Meter::new(&bucket(35, 1_000_000_000, 2), Moment::default());
+    let mut now = Nanos::ZERO;
+    for _ in 0..1_000_000 {
+        if let Decision::WaitUntil(at) = meter.check(now, Cost::ONE) {
+            now = at;
+        }
+        assert!(meter.take(now, Cost::ONE).is_allow());
+    }
+    assert_eq!(now.as_nanos(), (999_998 * 1_000_000_000_u64).div_ceil(35));
+}

@@ -1,0 +1,81 @@
+//! `bench`: the figures of the project, measured beside its peers in the same run.
+//!
+//! The peers live in a workspace of their own, so that their dependencies never reach ours; this
+//! only starts the program there with the flags it was given.
+
+use anyhow::{Result, bail};
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::command::{Program, root};
+
+/// Which suite, and what to pass on to it.
+#[derive(Debug)]
+pub(crate) struct Options {
+    suite: String,
+    flags: Vec<&'static str>,
+}
+
+impl Options {
+    /// Reads `NAME [--json] [--quick]`.
+    pub(crate) fn parse(mut args: Parser) -> Result<Self> {
+        let mut suite = None;
+        let mut flags = Vec::new();
+        while let Some(arg) = args.next()? {
+            match arg {
+                Long("json") => flags.push("--json"),
+                Long("quick") => flags.push("--quick"),
+                Value(name) if suite.is_none() => suite = Some(name.string()?),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        let suite = suite.unwrap_or_default();
+        if !SUITES.contains(&suite.as_str()) {
+            let known = SUITES.join(", ");
+            return Err(lexopt::Error::from(format!(
+                "no benchmark {suite:?}: use one of {known}, as in `cargo xtask bench core`"
+            ))
+            .into());
+        }
+        Ok(Self { suite, flags })
+    }
+}
+
+/// Builds the suite and runs it.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if !root().join(MANIFEST).exists() {
+        bail!("{MANIFEST} is missing: benchmarks need the whole tree, so clone it again");
+    }
+    Program::cargo("run --quiet --release --manifest-path")
+        .args([MANIFEST, "--", &options.suite])
+        .args(&options.flags)
+        .run()
+}
+
+/// The manifest of the peers' workspace.
+pub(crate) const MANIFEST: &str = "benches/Cargo.toml";
+
+const SUITES: [&str; 1] = ["core"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        for words in [&["cores"][..], &[], &["--json"]] {
+            let error = Options::parse(Parser::from_args(words)).expect_err("not a suite");
+            assert!(error.to_string().contains("use one of core"), "{error}");
+        }
+    }
+
+    #[test]
+    fn flags_are_passed_on() {
+        let options = Options::parse(Parser::from_args(["core", "--json", "--quick"]));
+        let options = options.expect("valid");
+        assert_eq!(
+            (options.suite.as_str(), options.flags),
+            ("core", vec!["--json", "--quick"])
+        );
+    }
+}

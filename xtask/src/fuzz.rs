@@ -1,0 +1,104 @@
+//! `fuzz`: random bytes for every parser, steered by the branches they reach.
+//!
+//! The fuzzer needs a nightly toolchain, which the project does not require. Without one nothing is
+//! lost for good: each target's body is an ordinary function that the property tests of
+//! `cargo xtask test` run too, only with less cunning inputs.
+
+use anyhow::{Context, Result, bail};
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::command::{Program, root};
+use crate::needs::{FUZZ, Met};
+
+/// Which targets, and for how long each.
+pub(crate) struct Options {
+    target: Option<String>,
+    seconds: u32,
+}
+
+impl Options {
+    /// Reads `[TARGET] [--seconds N]`.
+    pub(crate) fn parse(mut args: Parser) -> Result<Self> {
+        let mut options = Self {
+            target: None,
+            seconds: DEFAULT_SECONDS,
+        };
+        while let Some(arg) = args.next()? {
+            match arg {
+                Long("seconds") => options.seconds = args.value()?.parse()?,
+                Value(name) if options.target.is_none() => options.target = Some(name.string()?),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Fuzzes one target, or each in turn.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let targets = chosen(known_targets()?, options.target.as_deref())?;
+    if !Program::new("rustup", ["run", "nightly", "rustc", "--version"]).succeeds() {
+        bail!(
+            "fuzzing needs a nightly toolchain: install one with `rustup toolchain install nightly`; \
+             until then `cargo xtask test` runs the same bodies on random inputs"
+        );
+    }
+    if FUZZ.meet()? == Met::No {
+        bail!("fuzzing needs cargo-fuzz: `cargo xtask test` runs the same bodies meanwhile");
+    }
+    let time = format!("-max_total_time={}", options.seconds);
+    targets.iter().try_for_each(|target| {
+        Program::new("rustup", ["run", "nightly", "cargo", "fuzz", "run"])
+            .args([target, "--", &time])
+            .run()
+    })
+}
+
+fn chosen(known: Vec<String>, wanted: Option<&str>) -> Result<Vec<String>> {
+    match wanted {
+        None => Ok(known),
+        Some(name) if known.iter().any(|target| target == name) => Ok(vec![name.to_owned()]),
+        Some(name) => bail!("no fuzz target {name:?}: use one of {}", known.join(", ")),
+    }
+}
+
+/// The files of the target folder, by name.
+fn known_targets() -> Result<Vec<String>> {
+    let files = std::fs::read_dir(root().join(TARGETS))
+        .with_context(|| format!("cannot list {TARGETS}: fuzzing needs the whole tree"))?;
+    let mut targets = Vec::new();
+    for file in files {
+        let path = file?.path();
+        if path.extension().is_some_and(|end| end == "rs") {
+            targets.extend(
+                path.file_stem()
+                    .map(|stem| stem.to_string_lossy().into_owned()),
+            );
+        }
+    }
+    targets.sort();
+    Ok(targets)
+}
+
+const TARGETS: &str = "fuzz/fuzz_targets";
+
+/// Long enough for a shallow fault to show, short enough to wait for.
+const DEFAULT_SECONDS: u32 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_target_is_answered_with_the_known_ones() {
+        let known = vec!["rate".to_owned(), "retry_after".to_owned()];
+        assert_eq!(
+            chosen(known.clone(), Some("rate")).ok(),
+            Some(vec!["rate".to_owned()])
+        );
+        assert_eq!(chosen(known.clone(), None).ok(), Some(known.clone()));
+        let error = chosen(known, Some("rat")).expect_err("no such target");
+        assert!(error.to_string().contains("rate, retry_after"), "{error}");
+    }
+}

@@ -1,0 +1,125 @@
+//! What a command needs beyond the toolchain, and how to get it.
+//!
+//! A need is a program to probe with, the lines that install it (`cargo install`, `apt-get`, `npm`:
+//! any of them is just a line) and the reason it is wanted. What is missing is installed; what
+//! cannot be had is skipped loudly, and is a failure where `CI=true`, so that a green run never
+//! hides a part that did not run.
+
+use anyhow::{Result, bail};
+
+use crate::command::{Program, is_ci};
+
+/// A program that is not part of the Rust toolchain.
+pub(crate) struct Need {
+    /// What it is called.
+    pub(crate) name: &'static str,
+    /// A line that succeeds where it is installed.
+    pub(crate) probe: &'static str,
+    /// The lines that install it, tried in order, each of which must succeed.
+    pub(crate) install: &'static [&'static str],
+    /// What would be lost without it.
+    pub(crate) reason: &'static str,
+}
+
+/// Runs each test in a process of its own and sums up at the end.
+pub(crate) const NEXTEST: Need = Need {
+    name: "cargo-nextest",
+    probe: "cargo nextest --version",
+    install: &["cargo install --locked cargo-nextest"],
+    reason: "runs each test in its own process, so that one abort or leak cannot touch another",
+};
+
+/// Changes the code in small ways and runs the tests on each change.
+pub(crate) const MUTANTS: Need = Need {
+    name: "cargo-mutants",
+    probe: "cargo mutants --version",
+    install: &["cargo install --locked cargo-mutants"],
+    reason: "finds code that could be wrong without any test noticing",
+};
+
+/// Drives the fuzz targets.
+pub(crate) const FUZZ: Need = Need {
+    name: "cargo-fuzz",
+    probe: "cargo fuzz --version",
+    install: &["cargo install --locked cargo-fuzz"],
+    reason: "searches for inputs by the branches they reach, which random properties cannot",
+};
+
+/// Whether a need could be met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Met {
+    /// It is installed.
+    Yes,
+    /// It is not, and what wanted it has to be left out.
+    No,
+}
+
+impl Need {
+    /// Installs it if it is missing. Where it cannot be had, says so and answers [`Met::No`], or
+    /// fails in CI.
+    pub(crate) fn meet(&self) -> Result<Met> {
+        self.meet_on(is_ci())
+    }
+
+    fn meet_on(&self, ci: bool) -> Result<Met> {
+        if self.is_met() {
+            return Ok(Met::Yes);
+        }
+        eprintln!("{} is missing ({}): installing it", self.name, self.reason);
+        let problem = match self.install() {
+            Ok(()) if self.is_met() => return Ok(Met::Yes),
+            Ok(()) => "it was installed and still does not run".to_owned(),
+            Err(error) => format!("{error:#}"),
+        };
+        let advice = format!("install it by hand with `{}`", self.install.join(" && "));
+        if ci {
+            bail!("{} cannot be had: {problem}; {advice}", self.name);
+        }
+        eprintln!("SKIPPED without {}: {problem}; {advice}", self.name);
+        Ok(Met::No)
+    }
+
+    /// True if it is installed.
+    pub(crate) fn is_met(&self) -> bool {
+        line(self.probe).succeeds()
+    }
+
+    fn install(&self) -> Result<()> {
+        self.install.iter().try_for_each(|words| line(words).run())
+    }
+}
+
+fn line(words: &str) -> Program {
+    let mut words = words.split(' ');
+    let name = words.next().unwrap_or_default();
+    Program::new(name, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOWHERE: Need = Need {
+        name: "nothing",
+        probe: "outflow-no-such-program --version",
+        install: &["cargo --version"],
+        reason: "a need whose installation succeeds and brings nothing",
+    };
+
+    #[test]
+    fn what_cannot_be_had_is_skipped_by_hand_and_fails_in_ci() {
+        assert_eq!(NOWHERE.meet_on(false).ok(), Some(Met::No));
+        let error = NOWHERE.meet_on(true).expect_err("a machine must not skip");
+        assert!(error.to_string().contains("install it by hand"), "{error}");
+    }
+
+    #[test]
+    fn what_is_there_is_not_installed_again() {
+        let cargo = Need {
+            probe: "cargo --version",
+            install: &["outflow-no-such-program"],
+            ..NOWHERE
+        };
+        assert_eq!(cargo.meet_on(true).ok(), Some(Met::Yes));
+    }
+}

@@ -1,0 +1,127 @@
+//! `test`: everything the tests need, then all of them.
+//!
+//! Three runners, because no one of them does it all: nextest for tests, each in a process of its
+//! own; cargo for the examples in the documentation; and the model checker, which needs the core
+//! built against its own atomics and therefore a target folder of its own.
+
+use anyhow::Result;
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+use crate::command::{Program, root};
+use crate::needs::{Met, NEXTEST};
+
+/// What to run.
+#[derive(Default)]
+pub(crate) struct Options {
+    runs: Runs,
+    filters: Vec<String>,
+}
+
+/// How long the laws are run.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Runs {
+    /// The ten thousand cases of every change.
+    #[default]
+    Usual,
+    /// Also the million cases of a `stress_` test.
+    Stress,
+}
+
+impl Options {
+    /// Reads `[--stress] [FILTER...]`.
+    pub(crate) fn parse(mut args: Parser) -> Result<Self> {
+        let mut options = Self::default();
+        while let Some(arg) = args.next()? {
+            match arg {
+                Long("stress") => options.runs = Runs::Stress,
+                Value(filter) => options.filters.push(filter.string()?),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs the tests; those proper come last, so that their summary is what stays in view. A filter
+/// picks among them and leaves the other two runners out.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let runner = NEXTEST.meet()?;
+    if options.filters.is_empty() {
+        Program::cargo("test --doc --workspace").run()?;
+        model_check()?;
+    }
+    match runner {
+        Met::Yes => nextest(options).run(),
+        Met::No => plain(options).run(),
+    }
+}
+
+fn nextest(options: &Options) -> Program {
+    let program = Program::cargo("nextest run --workspace");
+    let program = match options.runs {
+        Runs::Usual => program,
+        Runs::Stress => program.args(["--run-ignored", "all"]),
+    };
+    program.args(&options.filters)
+}
+
+/// The same tests without nextest, for a machine that cannot have it.
+fn plain(options: &Options) -> Program {
+    let program = Program::cargo("test --workspace --lib --bins --tests --");
+    let program = match options.runs {
+        Runs::Usual => program,
+        Runs::Stress => program.args(["--include-ignored"]),
+    };
+    program.args(&options.filters)
+}
+
+fn model_check() -> Result<()> {
+    if !root().join(LOOM_TESTS).exists() {
+        eprintln!("nothing to model-check: {LOOM_TESTS} does not exist");
+        return Ok(());
+    }
+    Program::cargo("test --package outflow-core --release --test loom")
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("LOOM_MAX_PREEMPTIONS", MAX_PREEMPTIONS)
+        .env("CARGO_TARGET_DIR", loom_target()?)
+        .run()
+}
+
+/// Apart from the usual one: other flags for every crate would throw its contents away each time.
+fn loom_target() -> Result<String> {
+    let metadata = Program::cargo("metadata --no-deps --format-version 1").output()?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
+    let target = metadata
+        .get("target_directory")
+        .and_then(|path| path.as_str());
+    Ok(format!("{}/loom", target.unwrap_or("target")))
+}
+
+const LOOM_TESTS: &str = "crates/core/tests/loom.rs";
+
+/// Almost every known race needs two forced switches of thread or fewer; three leaves a margin and
+/// still ends within a minute.
+const MAX_PREEMPTIONS: &str = "3";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &[&str]) -> Options {
+        Options::parse(Parser::from_args(words)).expect("valid")
+    }
+
+    #[test]
+    fn a_long_run_includes_the_ignored_tests() {
+        let usual = nextest(&options(&["meter"])).to_string();
+        assert_eq!(usual, "cargo nextest run --workspace meter");
+        let stress = nextest(&options(&["--stress"])).to_string();
+        assert_eq!(stress, "cargo nextest run --workspace --run-ignored all");
+    }
+
+    #[test]
+    fn an_unknown_flag_is_refused() {
+        assert!(Options::parse(Parser::from_args(["--fast"])).is_err());
+    }
+}
