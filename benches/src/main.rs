@@ -14,8 +14,6 @@ mod contenders;
 mod figure;
 mod figures;
 mod measure;
-#[path = "../../crates/client/src/registry.rs"]
-mod registry;
 mod report;
 
 #[global_allocator]

@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use outflow_core::{Admission, Health, HealthConfig, Nanos, Outcome, Ticket};
+use outflow::SystemClock;
+use outflow_core::{Clock as _, Admission, Health, HealthConfig, Nanos, Outcome, Ticket};
 
-use crate::clock::OsClock;
 
 /// A machine that is well.
 pub(crate) fn well(now: Nanos) -> Health {
@@ -42,13 +42,13 @@ pub(crate) fn cycle(health: &mut Health, sent: Nanos, answered: Nanos) -> bool {
 
 /// What threads share.
 pub(crate) struct SharedHealth {
-    pub(crate) clock: OsClock,
+    pub(crate) clock: SystemClock,
     health: Mutex<Health>,
 }
 
 impl SharedHealth {
     pub(crate) fn new(make: impl Fn(Nanos) -> Health) -> Self {
-        let clock = OsClock::start();
+        let clock = SystemClock::new();
         Self {
             clock,
             health: Mutex::new(make(clock.now())),

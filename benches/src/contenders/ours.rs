@@ -4,14 +4,14 @@ use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use outflow_core::{Accounting, Cost, Limit, Limiter, MeterSet, Moment, Nanos, Rate, Receipt};
-
-use crate::clock::OsClock;
-use crate::registry::{Handle, Registry};
+use outflow::{Handle, Registry, SystemClock};
+use outflow_core::{
+    Accounting, Clock as _, Cost, Limit, Limiter, MeterSet, Moment, Nanos, Rate, Receipt,
+};
 
 /// One shared limit and the clock it is asked with.
 pub(crate) struct Ours {
-    clock: OsClock,
+    clock: SystemClock,
     limiter: Limiter,
 }
 
@@ -28,7 +28,7 @@ impl Ours {
 
     fn of(limiter: Limiter) -> Self {
         Self {
-            clock: OsClock::start(),
+            clock: SystemClock::new(),
             limiter: limiter.waiting_with(std::thread::yield_now),
         }
     }
@@ -62,7 +62,7 @@ impl Ours {
 
 /// Several limits behind the lock that a program would put around them.
 pub(crate) struct OursTogether {
-    clock: OsClock,
+    clock: SystemClock,
     set: Mutex<MeterSet>,
 }
 
@@ -74,7 +74,7 @@ impl OursTogether {
         };
         let limits: Vec<Limit> = rules.iter().map(limit).collect();
         Self {
-            clock: OsClock::start(),
+            clock: SystemClock::new(),
             set: Mutex::new(sure(MeterSet::new(&limits, Moment::default()))),
         }
     }
@@ -101,14 +101,14 @@ fn nth_instant(nth: u32) -> Nanos {
 
 /// A limit per name.
 pub(crate) struct OursByName {
-    clock: OsClock,
+    clock: SystemClock,
     registry: Registry,
 }
 
 impl OursByName {
     pub(crate) fn sliding(limit: u32, window: Duration) -> Self {
         Self {
-            clock: OsClock::start(),
+            clock: SystemClock::new(),
             registry: Registry::new(move |_| sliding(limit, window)),
         }
     }

@@ -5,8 +5,10 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use outflow::SystemClock;
+use outflow_core::Clock as _;
+
 use super::{ALLOWING, GOVERNOR, REFUSING};
-use crate::clock::OsClock;
 use crate::contenders::designs::{Design, FlagRing, LockFreeRing, Ring, ShyRing, Wait};
 use crate::contenders::governor;
 use crate::figure::{Figure, Goal};
@@ -80,7 +82,7 @@ fn prototype(
     design: Box<dyn Design>,
     allows: bool,
 ) -> Contender<'static> {
-    let clock = OsClock::start();
+    let clock = SystemClock::new();
     while !allows && design.take(clock.now().as_nanos()) {}
     Contender::crowd(name, threads, move || {
         design.take(clock.now().as_nanos()) == allows

@@ -8,10 +8,10 @@
 
 use std::hint::black_box;
 
-use outflow_core::{Health, Nanos};
+use outflow::SystemClock;
+use outflow_core::{Clock as _, Health, Nanos};
 use recloser::Recloser;
 
-use crate::clock::OsClock;
 use crate::contenders::health::{SharedHealth, cycle, shut_out, ticket, well};
 use crate::contenders::tower_resilience::Idle;
 use crate::contenders::{breakers, throttle_net, tower_resilience};
@@ -205,7 +205,7 @@ fn asked(
 }
 
 fn bare(question: Question) -> Contender<'static> {
-    let now = OsClock::start().now();
+    let now = SystemClock::new().now();
     let mut health = question.machine(now);
     match question {
         Question::Admit => Contender::alone("ours", move || {

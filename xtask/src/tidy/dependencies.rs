@@ -102,7 +102,7 @@ const ROOMS: [Room; 8] = [
     },
     Room {
         name: "outflow",
-        product: &["outflow-core", "outflow-store", "toml"],
+        product: &["outflow-core", "outflow-store", "foldhash", "hashbrown", "toml"],
         tests: &["proptest", "outflow-testkit", "outflow-upstream"],
     },
     Room {
