@@ -1,23 +1,28 @@
 //! A limiter per name, made on first use.
 //!
-//! Groups and tenants are known by name, and their names are found out as requests come. The names
-//! are spread over shards, each a hash table behind a lock that readers share; a name is hashed once
-//! for both. Whoever asks often [resolves](Registry::resolve) a name once and keeps the
-//! [`Handle`]: it then pays neither the hash nor the lock.
+//! Groups and tenants are known by name, and their names are found out as requests come. Looking a
+//! known name up takes no lock: names are never removed, so the table is made of slots that are
+//! filled once, and a full table is followed by one twice as large. (Measured: a sharded table behind
+//! a lock that readers share spends more on the lock than on the search.) Whoever asks often
+//! [resolves](Registry::resolve) a name once and keeps the [`Handle`]: it then pays not even the hash.
 //!
 //! It never grows past its bound and never forgets: a name beyond the bound is answered with
 //! [`Full`], because to drop a limiter that still counts would let its next request through too
 //! early.
 
+mod table;
+
 use std::fmt;
+use std::hash::BuildHasher;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foldhash::quality::RandomState;
-use hashbrown::HashTable;
 use outflow_core::{Cost, Decision, Limiter, Nanos, Receipt};
-use std::hash::BuildHasher;
+use smol_str::SmolStr;
+
+use table::Table;
 
 /// Limiters by name.
 ///
@@ -36,22 +41,29 @@ use std::hash::BuildHasher;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Registry {
-    shards: Box<[Shard]>,
-    hasher: RandomState,
+    /// Each twice as large as the one before; all names are in the newest.
+    tables: [OnceLock<Table>; TABLES],
+    /// The newest table. Only a hint: who misses a name looks again where no table can be added.
+    newest: AtomicUsize,
     names: AtomicUsize,
+    /// Held by whoever brings a new name.
+    growing: Mutex<()>,
     most: usize,
+    hasher: RandomState,
     make: Box<dyn Fn(&str) -> Limiter + Send + Sync>,
 }
 
 impl Registry {
     /// An empty registry of at most [`DEFAULT_MOST_NAMES`]. `make` is called once for each name, at
-    /// its first use, and must not ask this registry for anything: it would wait for itself.
+    /// its first use, and must not ask this registry for a new name: it would wait for itself.
     pub fn new(make: impl Fn(&str) -> Limiter + Send + Sync + 'static) -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-            hasher: RandomState::default(),
+            tables: [const { OnceLock::new() }; TABLES],
+            newest: AtomicUsize::new(0),
             names: AtomicUsize::new(0),
+            growing: Mutex::new(()),
             most: DEFAULT_MOST_NAMES,
+            hasher: RandomState::default(),
             make: Box::new(make),
         }
     }
@@ -92,54 +104,51 @@ impl Registry {
     }
 
     #[inline]
-    fn with<T>(&self, name: &str, f: impl Fn(&Handle) -> T) -> Result<T, Full> {
+    fn with<T>(&self, name: &str, f: impl FnOnce(&Handle) -> T) -> Result<T, Full> {
         let hash = self.hasher.hash_one(name);
-        let shard = self.shard(hash)?;
-        let table = shard.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = table.find(hash, |entry| *entry.name == *name) {
-            return Ok(f(&entry.handle));
+        match self.find(hash, name) {
+            Some(handle) => Ok(f(handle)),
+            None => self.first_use(hash, name).map(|handle| f(&handle)),
         }
-        drop(table);
-        self.first_use(shard, hash, name).map(|handle| f(&handle))
+    }
+
+    #[inline]
+    fn find(&self, hash: u64, name: &str) -> Option<&Handle> {
+        let newest = self.tables.get(self.newest.load(Ordering::Acquire))?;
+        newest.get()?.find(hash, name)
     }
 
     #[cold]
-    fn first_use(&self, shard: &Shard, hash: u64, name: &str) -> Result<Handle, Full> {
-        let mut table = shard.0.write().unwrap_or_else(PoisonError::into_inner);
+    fn first_use(&self, hash: u64, name: &str) -> Result<Handle, Full> {
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been first while nobody held the lock.
-        if let Some(entry) = table.find(hash, |entry| *entry.name == *name) {
-            return Ok(entry.handle.clone());
+        if let Some(handle) = self.find(hash, name) {
+            return Ok(handle.clone());
         }
+        let full = Full { most: self.most };
         if self.len() >= self.most {
-            return Err(self.full());
+            return Err(full);
         }
-        // Made before it is counted: if making it panics, no place is lost.
-        let handle = Handle(Arc::new((self.make)(name)));
-        self.count_one_more()?;
-        let entry = Entry {
+        let handle = Handle(Arc::new(Named {
             name: name.into(),
-            handle: handle.clone(),
-        };
-        table.insert_unique(hash, entry, |entry| self.hasher.hash_one(&*entry.name));
+            limiter: (self.make)(name),
+        }));
+        let table = self.table_with_room().ok_or(full)?;
+        table.insert(hash, handle.clone());
+        self.names.fetch_add(1, Ordering::Relaxed);
         Ok(handle)
     }
 
-    /// Counts a name unless other shards filled the last place meanwhile.
-    fn count_one_more(&self) -> Result<usize, Full> {
-        let more = |names| (names < self.most).then_some(names + 1);
-        self.names
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .map_err(|_| self.full())
-    }
-
-    fn full(&self) -> Full {
-        Full { most: self.most }
-    }
-
-    /// The table itself uses the lowest and the highest bits; the shard takes some from between.
-    fn shard(&self, hash: u64) -> Result<&Shard, Full> {
-        let place = usize::try_from(hash >> 40).unwrap_or(0) % SHARDS;
-        self.shards.get(place).ok_or_else(|| self.full())
+    /// The newest table, or its successor if it is half full. Called with the lock held.
+    fn table_with_room(&self) -> Option<&Table> {
+        let newest = self.newest.load(Ordering::Acquire);
+        let table = self.tables.get(newest)?.get_or_init(Table::first);
+        if table.has_room_for(self.len() + 1) {
+            return Some(table);
+        }
+        let larger = self.tables.get(newest + 1)?.get_or_init(|| table.doubled());
+        self.newest.store(newest + 1, Ordering::Release);
+        Some(larger)
     }
 }
 
@@ -154,14 +163,28 @@ impl fmt::Debug for Registry {
 
 /// A limiter that was looked up. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Handle(Arc<Limiter>);
+pub struct Handle(Arc<Named>);
+
+impl Handle {
+    /// The name it was looked up by.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+}
 
 impl Deref for Handle {
     type Target = Limiter;
 
     fn deref(&self) -> &Limiter {
-        &self.0
+        &self.0.limiter
     }
+}
+
+/// Name and limiter side by side: one is read right after the other.
+#[derive(Debug)]
+struct Named {
+    name: SmolStr,
+    limiter: Limiter,
 }
 
 /// A new name that finds no room.
@@ -182,18 +205,8 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// Each on its own cache lines, so that readers of one do not disturb the next.
-#[derive(Default)]
-#[repr(align(128))]
-struct Shard(RwLock<HashTable<Entry>>);
-
-struct Entry {
-    name: Box<str>,
-    handle: Handle,
-}
-
-/// Several for each core of a large machine: two threads rarely meet in one.
-const SHARDS: usize = 256;
+/// More doublings than any memory allows.
+const TABLES: usize = 40;
 
 /// About as many tenants as one process serves; a million limits of 10/s weigh 250 MB.
 pub const DEFAULT_MOST_NAMES: usize = 1 << 20;
@@ -268,6 +281,23 @@ mod tests {
                 .sum()
         });
         assert_eq!((known, registry.len()), (100, 100));
+    }
+
+    // A thousand names outgrow the first table four times.
+    #[test]
+    fn growing_keeps_every_limiter() {
+        let registry = Registry::new(|_| ten_per_second());
+        let handles: Vec<_> = (0..1_000)
+            .map(|n| registry.resolve(&format!("tenant {n}")).expect("room"))
+            .collect();
+        for (n, handle) in handles.iter().enumerate() {
+            let name = format!("tenant {n}");
+            assert!(handle.take(Nanos::ZERO, Cost::new(10)).is_allow(), "{name}");
+            let again = registry.take(&name, Nanos::ZERO, Cost::ONE).expect("room");
+            assert!(!again.is_allow(), "{name} got a second limiter");
+            assert_eq!(handle.name(), name);
+        }
+        assert_eq!(registry.len(), 1_000);
     }
 
     #[test]
