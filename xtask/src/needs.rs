@@ -114,6 +114,16 @@ mod tests {
     }
 
     #[test]
+    fn a_failed_installation_is_told_with_its_cause() {
+        let need = Need {
+            install: &["outflow-no-such-installer"],
+            ..NOWHERE
+        };
+        let error = need.meet_on(true).expect_err("nothing installs it");
+        assert!(error.to_string().contains("cannot start"), "{error}");
+    }
+
+    #[test]
     fn what_is_there_is_not_installed_again() {
         let cargo = Need {
             probe: "cargo --version",

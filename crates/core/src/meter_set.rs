@@ -27,6 +27,8 @@ use crate::{Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receip
 #[derive(Debug, Clone)]
 pub struct MeterSet {
     slots: Vec<Slot>,
+    /// The latest time seen: all meters live at the same one, so that one time identifies a grant.
+    latest: Nanos,
     admitted: u64,
     refused: u64,
 }
@@ -54,6 +56,7 @@ impl MeterSet {
             .collect();
         Ok(Self {
             slots,
+            latest: moment.now,
             admitted: 0,
             refused: 0,
         })
@@ -61,6 +64,7 @@ impl MeterSet {
 
     /// Whether `cost` passes all limits now; takes nothing. The wait is the longest of theirs.
     pub fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
+        let now = self.see(now);
         let all = self
             .slots
             .iter_mut()
@@ -82,6 +86,7 @@ impl MeterSet {
 
     /// What each limit says on its own, in their order: the explanation of a wait.
     pub fn explain(&mut self, now: Nanos, cost: Cost) -> impl Iterator<Item = Decision> {
+        let now = self.see(now);
         self.slots
             .iter_mut()
             .map(move |slot| slot.meter.check(now, cost))
@@ -89,6 +94,7 @@ impl MeterSet {
 
     /// Gives a grant back to all limits, for a request that provably never left.
     pub fn refund(&mut self, now: Nanos, grant: Grant) {
+        let now = self.see(now);
         for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
             slot.meter.give_back(now, &receipt);
         }
@@ -96,6 +102,7 @@ impl MeterSet {
 
     /// Tells all limits how the request went. `floor` is the path's lowest round trip, if known.
     pub fn settle(&mut self, now: Nanos, grant: Grant, journey: Journey, floor: Option<Duration>) {
+        let now = self.see(now);
         for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
             let arrived = journey.arrived_by(slot.limit.accounting(), floor);
             slot.meter.land(now, &receipt, arrived);
@@ -104,6 +111,7 @@ impl MeterSet {
 
     /// Counts units that someone else used of the limit at `place`; an unknown place is ignored.
     pub fn charge(&mut self, now: Nanos, place: usize, units: u64) {
+        let now = self.see(now);
         if let Some(slot) = self.slots.get_mut(place) {
             slot.look(place, now);
             slot.meter.charge(now, units);
@@ -120,6 +128,10 @@ impl MeterSet {
         if limits.len() > MAX_LIMITS {
             return Err(TooManyLimits);
         }
+        let moment = Moment {
+            now: self.see(moment.now),
+            ..moment
+        };
         self.slots.truncate(limits.len());
         for (slot, limit) in self.slots.iter_mut().zip(limits) {
             slot.adopt(limit, moment);
@@ -136,6 +148,10 @@ impl MeterSet {
 
     /// Places wall-aligned windows anew after the civil clock was set.
     pub fn realign(&mut self, moment: Moment) {
+        let moment = Moment {
+            now: self.see(moment.now),
+            ..moment
+        };
         for slot in &mut self.slots {
             slot.meter.realign(moment);
         }
@@ -143,6 +159,7 @@ impl MeterSet {
 
     /// The limits in force, each with where it stands.
     pub fn standings(&mut self, now: Nanos) -> impl Iterator<Item = (&Limit, Standing)> {
+        let now = self.see(now);
         self.slots
             .iter_mut()
             .map(move |slot| (&slot.limit, slot.meter.standing(now)))
@@ -163,12 +180,20 @@ impl MeterSet {
 
     /// Gives unused memory back. Housekeeping: no decision depends on it.
     pub fn tidy(&mut self, now: Nanos) {
+        let now = self.see(now);
         for slot in &mut self.slots {
             slot.meter.tidy(now);
         }
     }
 
+    /// The time to decide at: `now`, or the latest seen if the clock stepped back.
+    fn see(&mut self, now: Nanos) -> Nanos {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
     fn commit(&mut self, now: Nanos, cost: Cost) -> Grant {
+        let now = self.see(now);
         let mut grant = Grant::new(now, cost);
         for (place, slot) in self.slots.iter_mut().enumerate() {
             slot.look(place, now);
@@ -256,8 +281,6 @@ impl Grant {
     }
 
     fn hold(&mut self, place: usize, receipt: &Receipt) {
-        // Every limit takes at the same time, except that a meter may have seen a later one.
-        self.at = self.at.max(receipt.at());
         if let Some(mark) = self.marks.get_mut(place) {
             *mark = receipt.mark();
         }

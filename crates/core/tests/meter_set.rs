@@ -14,7 +14,7 @@ use support::{Step, at, rate, sliding, steps};
 
 laws! {
     // Each limit is an oracle of its own; the set passes when all pass and waits for the slowest.
-    passes_when_all_pass_and_otherwise_touches_none / stress_passes_when_all_pass_and_otherwise_touches_none
+    fn passes_when_all_pass_and_otherwise_touches_none / fn stress_passes_when_all_pass_and_otherwise_touches_none
         ((prop::collection::vec((1..8_u64, 1..25_u64), 0..5), steps(false))) = |(shapes, history)| {
             let limits: Vec<Limit> = shapes.iter().map(|(q, w)| sliding(*q, *w)).collect();
             let mut set = MeterSet::new(&limits, Moment::default()).expect("few");
@@ -173,6 +173,20 @@ fn pacing_is_off_unless_asked_for() {
     let _ = set.take(at(0), Cost::ONE);
     let grant = set.take(at(1), Cost::ONE).allowed().expect("fits");
     assert_eq!(grant.send_at(), at(1));
+}
+
+// One meter has seen a later time than the others when the clock steps back: what is then taken can
+// still be given back to all of them.
+#[test]
+fn a_grant_taken_after_a_step_back_is_given_back_everywhere() {
+    let limits = [sliding(5, 1_000), sliding(5, 1_000)];
+    let mut set = MeterSet::new(&limits, Moment::default()).expect("two");
+    set.charge(at(100), 0, 1);
+    let grant = set.take(at(50), Cost::new(2)).allowed().expect("fits");
+    assert_eq!(grant.at(), at(100));
+    set.refund(at(60), grant);
+    let used: Vec<u128> = set.standings(at(60)).map(|(_, s)| s.used).collect();
+    assert_eq!(used, [1, 0]);
 }
 
 // A limit added while running begins untouched; the others keep their use, and grants from before

@@ -104,13 +104,13 @@ fn shapes() -> impl Strategy<Value = (u64, u64)> {
 }
 
 laws! {
-    a_meter_agrees_with_its_whole_history / stress_a_meter_agrees_with_its_whole_history
+    fn a_meter_agrees_with_its_whole_history / fn stress_a_meter_agrees_with_its_whole_history
         ((shapes(), steps(true))) = |((quantity, window), history)| {
             let meter = Meter::new(&sliding(quantity, window), Moment::default());
             agrees(Subject::Meter(meter), SlidingOracle::new(quantity, window), &history)
         };
 
-    a_shared_limiter_agrees_with_its_whole_history / stress_a_shared_limiter_agrees_with_its_whole_history
+    fn a_shared_limiter_agrees_with_its_whole_history / fn stress_a_shared_limiter_agrees_with_its_whole_history
         ((shapes(), steps(false))) = |((quantity, window), mut history)| {
             history.retain(|step| !matches!(step, Step::Back { .. }));
             let limiter = Limiter::sliding(rate(quantity, window)).expect("small");
@@ -121,7 +121,7 @@ laws! {
 
     // Threads read the clock before they take, so a shared limiter sees times out of order all the
     // time. It may then refuse for the few nanoseconds in question, and never lets more through.
-    out_of_order_times_mint_nothing / stress_out_of_order_times_mint_nothing
+    fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
         ((shapes(), steps(false))) = |((quantity, window), history)| {
             let mut limiter = Subject::Limiter(Limiter::sliding(rate(quantity, window)).expect("small"));
             let mut oracle = SlidingOracle::new(quantity, window);
@@ -147,7 +147,7 @@ laws! {
         };
 
     // Extreme limits, windows, times and costs: the oracle adds up in 128 bits.
-    no_number_of_64_bits_breaks_it / stress_no_number_of_64_bits_breaks_it
+    fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, asks)| {
             let (quantity, window) = (quantity.max(1), window.max(1));
@@ -164,7 +164,7 @@ laws! {
             Ok(())
         };
 
-    refused_before_and_allowed_at_the_promised_instant / stress_refused_before_and_allowed_at_the_promised_instant
+    fn refused_before_and_allowed_at_the_promised_instant / fn stress_refused_before_and_allowed_at_the_promised_instant
         ((shapes(), steps(true), 1..8_u64)) = |((quantity, window), history, cost)| {
             let mut meter = Meter::new(&sliding(quantity, window), Moment::default());
             let mut now = 0;

@@ -20,7 +20,7 @@ laws! {
     // Meter and shared limiter at once: they agree with the oracle to the nanosecond, in what they
     // allow and in what they promise. The limiter keeps no time of questions that took nothing, so
     // it is compared until the clock steps back.
-    agrees_with_its_whole_history / stress_agrees_with_its_whole_history
+    fn agrees_with_its_whole_history / fn stress_agrees_with_its_whole_history
         ((shapes(), steps(false))) = |((quantity, per, burst), history)| {
             let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
             let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
@@ -54,7 +54,7 @@ laws! {
 
     // Threads read the clock before they take: by the times that a shared bucket stamps, no order of
     // asking overdraws it.
-    out_of_order_times_mint_nothing / stress_out_of_order_times_mint_nothing
+    fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
         ((shapes(), prop::collection::vec((30..80_u64, 1..4_u64), 1..60))) = |((quantity, per, burst), asks)| {
             let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
             let mut oracle = BucketOracle::new(quantity, per, burst);
@@ -71,7 +71,7 @@ laws! {
 
     // Given back in any order and at any time, what is then allowed would have been allowed had the
     // refunded ones never been taken: the oracle is never overdrawn.
-    refunds_never_mint_a_token / stress_refunds_never_mint_a_token
+    fn refunds_never_mint_a_token / fn stress_refunds_never_mint_a_token
         ((shapes(), steps(false), any::<bool>())) = |((quantity, per, burst), history, shared)| {
             let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
             let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
@@ -111,7 +111,7 @@ laws! {
         };
 
     // Taken and given back in reverse at the same instant: as if nothing had happened.
-    refunds_in_reverse_restore / stress_refunds_in_reverse_restore
+    fn refunds_in_reverse_restore / fn stress_refunds_in_reverse_restore
         ((shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 0..20), prop::collection::vec(1..4_u64, 1..6)))
         = |((quantity, per, burst), before, costs)| {
             let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
@@ -135,7 +135,7 @@ laws! {
 
     // Another rate keeps the tokens that are gone: never more is left than before, a live change
     // back and forth included.
-    a_live_change_mints_nothing / stress_a_live_change_mints_nothing
+    fn a_live_change_mints_nothing / fn stress_a_live_change_mints_nothing
         ((shapes(), shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 1..20)))
         = |(first, second, history)| {
             let limit = |(quantity, per, burst)| bucket(quantity, per, burst);
@@ -152,7 +152,7 @@ laws! {
             Ok(())
         };
 
-    no_number_of_64_bits_breaks_it / stress_no_number_of_64_bits_breaks_it
+    fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, per, burst, asks)| {
             let (quantity, per, burst) = (quantity.max(1), per.max(1), burst.max(1));

@@ -39,15 +39,22 @@ fn read(metadata: &Value) -> Option<Vec<Use>> {
             uses.push(Use {
                 by: by.to_owned(),
                 of: dependency["name"].as_str()?.to_owned(),
-                place: match dependency["kind"].as_str() {
-                    Some("dev") => Place::Tests,
-                    Some("build") => Place::Build,
-                    _ => Place::Product,
-                },
+                place: place(dependency),
             });
         }
     }
     Some(uses)
+}
+
+fn place(dependency: &Value) -> Place {
+    let model_checked = dependency["target"].as_str() == Some("cfg(loom)");
+    match dependency["kind"].as_str() {
+        Some("dev") => Place::Tests,
+        Some("build") => Place::Build,
+        // The model checker takes the place of the atomics, so the crate itself is built with it.
+        _ if model_checked => Place::Tests,
+        _ => Place::Product,
+    }
 }
 
 /// Finds every use that the table does not allow.
@@ -192,6 +199,21 @@ mod tests {
         assert!(found("outflow-core", "proptest", &json!("dev")).is_empty());
     }
 
+    // Redis is allowed in this crate, so that only its place can be what is refused.
+    #[test]
+    fn a_build_script_may_use_nothing() {
+        assert_eq!(found("outflow-store", "redis", &json!("build")).len(), 1);
+    }
+
+    #[test]
+    fn cargo_tells_what_this_workspace_uses() {
+        let uses = load().expect("cargo answers");
+        assert!(
+            uses.iter()
+                .any(|wish| wish.by == "outflow" && wish.of == "outflow-core")
+        );
+    }
+
     #[test]
     fn what_has_an_owner_is_named_with_it() {
         let shown = found("outflow-bulk", "redis", &Value::Null);
@@ -200,6 +222,8 @@ mod tests {
             "{shown:?}"
         );
         assert!(found("outflow-store", "redis", &Value::Null).is_empty());
+        let unowned = found("outflow-bulk", "rand", &Value::Null);
+        assert!(unowned[0].contains("not on its list"), "{unowned:?}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn single_dependency(heading: &str) -> Option<&str> {
 }
 
 fn is_inherited(line: &str) -> bool {
-    line.contains(".workspace = true") || line.contains("workspace = true")
+    line.contains("workspace = true")
 }
 
 #[cfg(test)]
@@ -103,6 +103,18 @@ mod tests {
             1,
             "the comment is of another"
         );
+    }
+
+    #[test]
+    fn the_manifest_of_the_root_is_read_too() {
+        let text = "[workspace.dependencies]\nredis = \"1\"\n";
+        assert_eq!(check(&Tree::of([("Cargo.toml", text)])).len(), 1);
+        assert!(check(&Tree::of([("docs/manifest.md", text)])).is_empty());
+    }
+
+    #[test]
+    fn a_comment_is_no_dependency() {
+        assert_eq!(found("[dependencies]\n# redis = \"1\"\n"), 0);
     }
 
     #[test]

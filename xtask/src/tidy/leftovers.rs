@@ -34,12 +34,17 @@ fn ignored(file: &File) -> Vec<Finding> {
         let Some(name) = function_name(line) else {
             continue;
         };
-        if let Some(at) = waiting.take().filter(|_| !name.starts_with("stress_")) {
+        if let Some(at) = waiting.take().filter(|_| !is_long_run(line, name)) {
             let message = format!("{name} is ignored: only stress_ tests may be");
             findings.push(Finding::fault(&file.path, message).at(at));
         }
     }
     findings
+}
+
+/// By its name, or by that of the macro's argument that will be its name.
+fn is_long_run(line: &str, name: &str) -> bool {
+    name.starts_with("stress_") || line.trim_start().starts_with("fn $stress(")
 }
 
 fn is_ignore(line: &str) -> bool {
@@ -84,6 +89,8 @@ mod tests {
         assert_eq!(found(&test("#[ignore = \"slow\"]", "flaky")), 1);
         assert_eq!(found(&test("#[cfg_attr(miri, ignore)]", "flaky")), 1);
         assert_eq!(found(&test("#[ignore = \"long run\"]", "stress_law")), 0);
+        assert_eq!(found(&test("#[ignore = \"long run\"]", "$stress")), 0);
+        assert_eq!(found(&test("#[ignore]", "$name")), 1);
         assert_eq!(found(&test("", "law")), 0);
     }
 }

@@ -60,6 +60,7 @@ mod tests {
     #[test]
     fn a_file_that_is_too_long_is_found() {
         assert_eq!(found("a.rs", &"x\n".repeat(MOST + 1)), [true]);
+        assert!(found("docs/a.md", &"x\n".repeat(MOST)).is_empty());
         assert_eq!(found("docs/a.md", &"x\n".repeat(MOST + 1)), [true]);
         assert!(found("Cargo.lock", &"x\n".repeat(MOST + 1)).is_empty());
     }

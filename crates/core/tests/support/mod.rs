@@ -45,7 +45,7 @@ pub fn law<S: Strategy>(
 /// Declares a law twice: as an ordinary test, and as a long run of the same body.
 #[macro_export]
 macro_rules! laws {
-    ($($(#[$doc:meta])* $name:ident / $stress:ident ($values:expr) = $body:expr;)+) => {$(
+    ($($(#[$doc:meta])* fn $name:ident / fn $stress:ident ($values:expr) = $body:expr;)+) => {$(
         $(#[$doc])*
         #[test]
         fn $name() {
