@@ -13,10 +13,10 @@ use std::cell::Cell;
 /// Forwards to the system and keeps the balance.
 pub(crate) struct Counting;
 
-/// Bytes allocated by this thread while `build` ran, less those it gave back, and what it built.
-pub(crate) fn weigh<T>(build: impl FnOnce() -> T) -> (T, i64) {
+/// Bytes allocated by this thread while `work` ran, less those it gave back, and what it built.
+pub(crate) fn weigh<T>(work: impl FnOnce() -> T) -> (T, i64) {
     let before = HELD.get();
-    let built = build();
+    let built = work();
     (built, HELD.get() - before)
 }
 

@@ -34,9 +34,9 @@ pub(crate) struct Plan {
 impl Plan {
     /// For figures to be published.
     pub(crate) const FULL: Self = Self {
-        rounds: 25,
-        slice: Duration::from_millis(12),
-        budget: Duration::from_secs(600),
+        rounds: 21,
+        slice: Duration::from_millis(10),
+        budget: Duration::from_mins(10),
     };
     /// For a look within a minute.
     pub(crate) const QUICK: Self = Self {

@@ -20,11 +20,11 @@ pub(crate) fn recloser() -> Recloser {
 }
 
 pub(crate) fn failsafe() -> Failsafe {
-    let window = Duration::from_secs(60);
+    let window = Duration::from_mins(1);
     let policy =
         failure_policy::success_rate_over_time_window(0.5, 10, window, backoff::constant(HOUR));
     StateMachine::new(policy, ())
 }
 
 /// An opened breaker stays open for longer than any run.
-const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR: Duration = Duration::from_hours(1);

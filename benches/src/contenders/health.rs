@@ -15,7 +15,7 @@ pub(crate) fn well(now: Nanos) -> Health {
 /// A machine that was told to stay away for an hour.
 pub(crate) fn shut_out(now: Nanos) -> Health {
     let mut health = well(now);
-    let ban = Outcome::BANNED.asking_to_wait(Duration::from_secs(3_600));
+    let ban = Outcome::BANNED.asking_to_wait(Duration::from_hours(1));
     if let Some(ticket) = ticket(&mut health, now) {
         let _ = health.record(now, ticket, ban, 0);
     }

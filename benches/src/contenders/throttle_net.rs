@@ -57,7 +57,7 @@ pub(crate) fn breaker() -> Breaker {
             ratio: 0.5,
             min_calls: 10,
         })
-        .cooldown(Duration::from_secs(3_600))
+        .cooldown(Duration::from_hours(1))
         .build(Unlimited)
 }
 

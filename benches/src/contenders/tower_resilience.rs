@@ -33,7 +33,7 @@ pub(crate) fn breaker(inner: Idle) -> Option<CircuitBreaker<Idle, DefaultClassif
         .failure_rate_threshold(0.5)
         .sliding_window_size(100)
         .minimum_number_of_calls(10)
-        .wait_duration_in_open(Duration::from_secs(3_600))
+        .wait_duration_in_open(Duration::from_hours(1))
         .build();
     layer.ok().map(|layer| layer.layer_fn(inner))
 }

@@ -82,7 +82,7 @@ fn throttle_log(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
 fn tower_log(n: u32) -> Option<f64> {
     let (log, bytes) = weigh(|| tower_resilience::log(n, DAY));
     let mut log = log?;
-    let (_, more) = weigh(|| {
+    let ((), more) = weigh(|| {
         (0..n).for_each(|_| assert!(tower_resilience::call(&mut log), "there is room"));
     });
     Some(approx(bytes + more) / f64::from(n))
@@ -95,4 +95,4 @@ fn per_request<T>(n: u32, log: impl FnOnce() -> T) -> f64 {
 }
 
 const METER: &str = "ours, meter";
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_hours(24);

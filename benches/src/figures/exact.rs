@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outflow_core::Cost;
 
-use super::{ALLOWING, GOVERNOR, GOVERNOR_TSC, REFUSING, versus};
+use super::{ALLOWING, GOVERNOR, GOVERNOR_TSC, REFUSED, REFUSING, versus};
 use crate::contenders::ours::Ours;
 use crate::contenders::{governor, throttle_net, tower_resilience};
 use crate::figure::{Figure, Goal};
@@ -88,21 +88,27 @@ fn unit(plan: Plan, threads: u64, answer: Answer) -> Vec<Figure> {
             answer.crowd(throttle_net::LOG, threads, move || log.try_acquire()),
         ),
     ];
-    if threads == 1 {
-        peers.extend(tower_log(window, answer));
-    }
+    let tower = tower_log(window, answer);
     let name = format!("exact_unit_{}_{threads}t", answer.name());
+    let mut missing = Vec::new();
+    match tower {
+        // The service is owned by one caller at a time, so it stands only beside single threads.
+        _ if threads > 1 => {}
+        Some(tower) => peers.push((Goal::Shown, tower)),
+        None => missing.push(Figure::missing(&name, tower_resilience::LOG, REFUSED)),
+    }
     let ours = answer.crowd("ours", threads, move || ours.take(Cost::ONE).is_some());
-    versus(plan, &name, ours, peers)
+    let mut figures = versus(plan, &name, ours, peers);
+    figures.append(&mut missing);
+    figures
 }
 
-/// The service is owned by one caller at a time, so it stands only beside single threads.
-fn tower_log(window: Duration, answer: Answer) -> Option<(Goal, Contender<'static>)> {
+fn tower_log(window: Duration, answer: Answer) -> Option<Contender<'static>> {
     let mut service = tower_resilience::log(100, window)?;
     while answer == Answer::Deny && tower_resilience::call(&mut service) {}
     let allows = answer == Answer::Allow;
     let op = move || tower_resilience::call(&mut service) == allows;
-    Some((Goal::Shown, Contender::alone(tower_resilience::LOG, op)))
+    Some(Contender::alone(tower_resilience::LOG, op))
 }
 
 fn refund(plan: Plan) -> Vec<Figure> {

@@ -68,7 +68,7 @@ fn full_log(name: &'static str, limit: u32, reading: Reading) -> Contender<'stat
 
 fn peer_log(name: &'static str, limit: u32) -> Contender<'static> {
     let (log, clock) = throttle_net::log_at(limit, Duration::from_nanos(u64::from(limit)));
-    let mut take = move || {
+    let take = move || {
         clock.advance(Duration::from_nanos(1));
         log.try_acquire()
     };
@@ -133,6 +133,6 @@ fn ratios(large: &Series, small: &Series) -> Vec<f64> {
 
 const SMALL: u32 = 100;
 const LARGE: u32 = 1_000_000;
-const WINDOW: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_mins(1);
 /// An hour after the origin: no window looks back past the beginning of time.
 const START: u64 = 3_600_000_000_000;

@@ -12,6 +12,7 @@ use outflow::SystemClock;
 use outflow_core::{Clock as _, Health, Nanos};
 use recloser::Recloser;
 
+use super::REFUSED;
 use crate::contenders::health::{SharedHealth, cycle, shut_out, ticket, well};
 use crate::contenders::tower_resilience::Idle;
 use crate::contenders::{breakers, throttle_net, tower_resilience};
@@ -40,6 +41,10 @@ fn ask(plan: Plan, question: Question) -> Vec<Figure> {
             .chain(std::iter::repeat(Goal::Shown));
         let rows = peers.iter().zip(goals);
         figures.extend(rows.map(|(peer, goal)| Figure::against(&name, goal, ours, peer)));
+    }
+    if peers.len() < PEERS {
+        let name = format!("health_{}", question.name());
+        figures.push(Figure::missing(&name, tower_resilience::BREAKER, REFUSED));
     }
     figures
 }
@@ -228,3 +233,6 @@ fn call(breaker: &Recloser, answer: Result<(), ()>) -> Option<bool> {
         Err(recloser::Error::Rejected) => Some(false),
     }
 }
+
+/// recloser, failsafe, throttle-net and tower-resilience.
+const PEERS: usize = 4;

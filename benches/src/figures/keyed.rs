@@ -17,9 +17,9 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let many = names(100_000);
     let by_name = |names: &[String]| {
         let ours = OursByName::sliding(LIMIT, WINDOW);
-        names
-            .iter()
-            .for_each(|name| assert!(ours.take(name), "a first use passes"));
+        for name in names {
+            assert!(ours.take(name), "a first use passes");
+        }
         let mut next = Walk::over(names.to_vec());
         Contender::alone("ours", move || ours.take(next.step()))
     };

@@ -61,6 +61,8 @@ fn versus<'a>(
         .collect()
 }
 
+/// Why a peer is missing from a table it belongs to.
+const REFUSED: &str = "missing: it refused the configuration";
 /// governor on the clock that ours is given.
 const GOVERNOR: &str = "governor, OS clock";
 /// governor on the clock it takes if not told otherwise.
@@ -68,4 +70,4 @@ const GOVERNOR_TSC: &str = "governor, its default clock";
 /// 100 in a microsecond is more than a machine asks for: all are allowed.
 const ALLOWING: Duration = Duration::from_micros(1);
 /// 100 in a day, all taken before the race: none is allowed.
-const REFUSING: Duration = Duration::from_secs(86_400);
+const REFUSING: Duration = Duration::from_hours(24);
