@@ -12,24 +12,40 @@ extern crate alloc;
 extern crate std;
 
 mod arrival;
+mod backoff;
 mod decision;
+mod error_window;
 mod gcra;
+mod health;
 mod limit;
 mod limiter;
 mod meter;
 mod meter_set;
+mod outcome;
 mod pace;
+mod policy;
 mod rate;
+mod retry_budget;
 mod time;
 mod watch;
 
 pub use arrival::{Journey, RoundTrips};
+pub use backoff::{Backoff, InvalidBackoff};
 pub use decision::Decision;
+pub use error_window::{ErrorWindow, OutcomeCounts};
+pub use health::{
+    Admission, Change, Circuit, Escalation, Factor, Health, HealthConfig, HealthMistake,
+    HealthSettings, Hold, InvalidHealth, RampStage, Reason, Snapshot, State, Streak, Ticket,
+    Transition,
+};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use limiter::{LimitTooLarge, Limiter, MAX_SHARED_UNITS};
 pub use meter::{FixedWindow, Meter, Receipt, SlidingWindow, Standing, TokenBucket};
 pub use meter_set::{Counts, Grant, MAX_LIMITS, MeterSet, TooManyLimits};
+pub use outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
 pub use pace::WaitTime;
+pub use policy::{Classified, Policy, Retry, Rule, Treatment, Waiting, When};
 pub use rate::{InvalidRate, Rate};
+pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
 pub use time::{Clock, ManualClock, Moment, Nanos, WallTime};
 pub use watch::MeterEvent;

@@ -54,6 +54,14 @@ impl Rate {
         Self::new(quantity, Duration::from_secs(1))
     }
 
+    /// `quantity` per second, for constants; 0 is taken as 1.
+    pub(crate) const fn per_second_const(quantity: u64) -> Self {
+        Self {
+            quantity: if quantity == 0 { 1 } else { quantity },
+            per_nanos: 1_000_000_000,
+        }
+    }
+
     /// How much, at least 1.
     pub const fn quantity(self) -> u64 {
         self.quantity

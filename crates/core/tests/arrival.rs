@@ -179,6 +179,7 @@ fn never_refused(rule: Rule, client: &mut Client, calls: &[Call]) -> Result<(), 
 
 laws! {
     // Ways of 0 to 40 ticks against windows of 10 to 50: whatever the network does.
+    #[test]
     fn counted_safely_nothing_is_refused / fn stress_counted_safely_nothing_is_refused
         ((rules(), calls(0, 40))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Safe)], RoundTrips::default());
@@ -186,6 +187,7 @@ laws! {
         };
 
     // A base of 10 ticks each way that is known, and jitter of up to 30 on top.
+    #[test]
     fn counted_tightly_nothing_is_refused_on_a_known_path / fn stress_counted_tightly_nothing_is_refused_on_a_known_path
         ((rules(), calls(10, 30))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], known_path(10));
@@ -193,6 +195,7 @@ laws! {
         };
 
     // Until the base is known, tight counts as safe does.
+    #[test]
     fn counted_tightly_nothing_is_refused_on_an_unknown_path / fn stress_counted_tightly_nothing_is_refused_on_an_unknown_path
         ((rules(), calls(0, 40).prop_map(|mut calls| { calls.truncate(50); calls }))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], RoundTrips::default());
@@ -200,6 +203,7 @@ laws! {
         };
 
     // Two limits of one server, each counted in its own way.
+    #[test]
     fn several_limits_are_kept_together / fn stress_several_limits_are_kept_together
         ((rules(), rules(), calls(10, 30))) = |(first, second, calls)| {
             let limits = [limits_for(first, Accounting::Safe), limits_for(second, Accounting::Tight)];

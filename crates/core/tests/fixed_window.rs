@@ -55,6 +55,7 @@ fn agrees(
 }
 
 laws! {
+    #[test]
     fn a_window_from_first_use_agrees_with_its_whole_history
         / fn stress_a_window_from_first_use_agrees_with_its_whole_history
         ((1..8_u64, 1..25_u64, steps(false))) = |(quantity, window, history)| {
@@ -63,6 +64,7 @@ laws! {
         };
 
     // Windows that divide a day, placed anywhere by the civil time at which the meter was made.
+    #[test]
     fn an_aligned_window_agrees_with_its_whole_history
         / fn stress_an_aligned_window_agrees_with_its_whole_history
         ((1..8_u64, prop::sample::select(vec![1_u64, 2, 4, 5, 8, 10, 20]), 0..1_000_u64, 0..60_u64, steps(false)))
@@ -76,6 +78,7 @@ laws! {
             agrees(meter, FixedOracle::new(quantity, window, Some(phase)), &history)
         };
 
+    #[test]
     fn refused_before_and_allowed_at_the_promised_instant
         / fn stress_refused_before_and_allowed_at_the_promised_instant
         ((1..6_u64, 1..25_u64, steps(false), 1..6_u64)) = |(quantity, window, history, cost)| {
@@ -97,6 +100,7 @@ laws! {
         };
 
     // Never more than the quantity between two resets, at any size of number.
+    #[test]
     fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, wall, asks)| {

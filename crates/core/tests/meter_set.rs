@@ -14,6 +14,7 @@ use support::{Step, at, rate, sliding, steps};
 
 laws! {
     // Each limit is an oracle of its own; the set passes when all pass and waits for the slowest.
+    #[test]
     fn passes_when_all_pass_and_otherwise_touches_none / fn stress_passes_when_all_pass_and_otherwise_touches_none
         ((prop::collection::vec((1..8_u64, 1..25_u64), 0..5), steps(false))) = |(shapes, history)| {
             let limits: Vec<Limit> = shapes.iter().map(|(q, w)| sliding(*q, *w)).collect();

@@ -104,12 +104,14 @@ fn shapes() -> impl Strategy<Value = (u64, u64)> {
 }
 
 laws! {
+    #[test]
     fn a_meter_agrees_with_its_whole_history / fn stress_a_meter_agrees_with_its_whole_history
         ((shapes(), steps(true))) = |((quantity, window), history)| {
             let meter = Meter::new(&sliding(quantity, window), Moment::default());
             agrees(Subject::Meter(meter), SlidingOracle::new(quantity, window), &history)
         };
 
+    #[test]
     fn a_shared_limiter_agrees_with_its_whole_history / fn stress_a_shared_limiter_agrees_with_its_whole_history
         ((shapes(), steps(false))) = |((quantity, window), mut history)| {
             history.retain(|step| !matches!(step, Step::Back { .. }));
@@ -121,6 +123,7 @@ laws! {
 
     // Threads read the clock before they take, so a shared limiter sees times out of order all the
     // time. It may then refuse for the few nanoseconds in question, and never lets more through.
+    #[test]
     fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
         ((shapes(), steps(false))) = |((quantity, window), history)| {
             let mut limiter = Subject::Limiter(Limiter::sliding(rate(quantity, window)).expect("small"));
@@ -147,6 +150,7 @@ laws! {
         };
 
     // Extreme limits, windows, times and costs: the oracle adds up in 128 bits.
+    #[test]
     fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, asks)| {
@@ -164,6 +168,7 @@ laws! {
             Ok(())
         };
 
+    #[test]
     fn refused_before_and_allowed_at_the_promised_instant / fn stress_refused_before_and_allowed_at_the_promised_instant
         ((shapes(), steps(true), 1..8_u64)) = |((quantity, window), history, cost)| {
             let mut meter = Meter::new(&sliding(quantity, window), Moment::default());

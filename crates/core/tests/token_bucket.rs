@@ -20,6 +20,7 @@ laws! {
     // Meter and shared limiter at once: they agree with the oracle to the nanosecond, in what they
     // allow and in what they promise. The limiter keeps no time of questions that took nothing, so
     // it is compared until the clock steps back.
+    #[test]
     fn agrees_with_its_whole_history / fn stress_agrees_with_its_whole_history
         ((shapes(), steps(false))) = |((quantity, per, burst), history)| {
             let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
@@ -54,6 +55,7 @@ laws! {
 
     // Threads read the clock before they take: by the times that a shared bucket stamps, no order of
     // asking overdraws it.
+    #[test]
     fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
         ((shapes(), prop::collection::vec((30..80_u64, 1..4_u64), 1..60))) = |((quantity, per, burst), asks)| {
             let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
@@ -71,6 +73,7 @@ laws! {
 
     // Given back in any order and at any time, what is then allowed would have been allowed had the
     // refunded ones never been taken: the oracle is never overdrawn.
+    #[test]
     fn refunds_never_mint_a_token / fn stress_refunds_never_mint_a_token
         ((shapes(), steps(false), any::<bool>())) = |((quantity, per, burst), history, shared)| {
             let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
@@ -111,6 +114,7 @@ laws! {
         };
 
     // Taken and given back in reverse at the same instant: as if nothing had happened.
+    #[test]
     fn refunds_in_reverse_restore / fn stress_refunds_in_reverse_restore
         ((shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 0..20), prop::collection::vec(1..4_u64, 1..6)))
         = |((quantity, per, burst), before, costs)| {
@@ -135,6 +139,7 @@ laws! {
 
     // Another rate keeps the tokens that are gone: never more is left than before, a live change
     // back and forth included.
+    #[test]
     fn a_live_change_mints_nothing / fn stress_a_live_change_mints_nothing
         ((shapes(), shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 1..20)))
         = |(first, second, history)| {
@@ -152,6 +157,7 @@ laws! {
             Ok(())
         };
 
+    #[test]
     fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, per, burst, asks)| {

@@ -45,9 +45,8 @@ pub fn law<S: Strategy>(
 /// Declares a law twice: as an ordinary test, and as a long run of the same body.
 #[macro_export]
 macro_rules! laws {
-    ($($(#[$doc:meta])* fn $name:ident / fn $stress:ident ($values:expr) = $body:expr;)+) => {$(
-        $(#[$doc])*
-        #[test]
+    ($($(#[$attribute:meta])* fn $name:ident / fn $stress:ident ($values:expr) = $body:expr;)+) => {$(
+        $(#[$attribute])*
         fn $name() {
             $crate::support::law($crate::support::CASES, $values, $body);
         }

@@ -1,0 +1,342 @@
+//! The recent outcomes of an API, and how many of them were failures.
+//!
+//! An outcome counts while it is at most the window's span old **and** among the last so many. Age
+//! alone would let a busy API drown in its own past second; number alone would let a quiet API be
+//! judged by yesterday. Counts are kept as outcomes come and go, so recording costs one push and
+//! asking costs a comparison of whole numbers. Neutral outcomes are not entered at all: if they took
+//! places among the last three hundred, a flood of 404s would push the failures out.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use crate::outcome::Effect;
+use crate::time::span_nanos;
+use crate::{Nanos, Share};
+
+/// A window over the outcomes that count.
+///
+/// ```
+/// use core::time::Duration;
+/// use outflow_core::{Effect, ErrorWindow, Nanos, Share};
+///
+/// let mut window = ErrorWindow::new(Duration::from_secs(30), 300, Nanos::ZERO);
+/// for second in 1..=4 {
+///     window.record(Nanos::from_secs(second), Effect::Success);
+/// }
+/// window.record(Nanos::from_secs(5), Effect::Throttled);
+/// assert_eq!((window.failures(), window.total()), (1, 5));
+/// assert!(window.at_least(Share::percent(20)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct ErrorWindow {
+    /// Oldest first.
+    entries: VecDeque<Entry>,
+    /// How many entries bear each mark, by its code.
+    tally: [u32; 5],
+    opened: u64,
+    /// The latest time seen, counted from opening.
+    latest: u64,
+    span: u64,
+    length: usize,
+}
+
+impl ErrorWindow {
+    /// An empty window over the last `length` outcomes no older than `span`. All memory it will ever
+    /// need is taken now. A length of 0 is taken as 1.
+    pub fn new(span: Duration, length: u16, now: Nanos) -> Self {
+        let length = usize::from(length.max(1));
+        Self {
+            entries: VecDeque::with_capacity(length),
+            tally: [0; 5],
+            opened: now.as_nanos(),
+            latest: 0,
+            span: span_nanos(span),
+            length,
+        }
+    }
+
+    /// Enters an outcome; a neutral one leaves no trace. Time that runs backwards stands still.
+    #[inline]
+    pub fn record(&mut self, now: Nanos, effect: Effect) {
+        let Some(mark) = Mark::of(effect) else {
+            return;
+        };
+        let age = self.expire(now);
+        if self.entries.len() >= self.length {
+            self.forget_oldest();
+        }
+        let entry = Entry::new(age, mark);
+        if let Some(count) = self.tally.get_mut(entry.code()) {
+            *count += 1;
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// Drops what has grown too old.
+    pub fn refresh(&mut self, now: Nanos) {
+        self.expire(now);
+    }
+
+    /// Begins anew.
+    pub fn clear(&mut self, now: Nanos) {
+        self.entries.clear();
+        self.tally = [0; 5];
+        self.opened = now.as_nanos();
+        self.latest = 0;
+    }
+
+    /// Goes on with another span and length, keeping what still counts.
+    pub fn resize(&mut self, span: Duration, length: u16, now: Nanos) {
+        self.span = span_nanos(span);
+        self.length = usize::from(length.max(1));
+        self.expire(now);
+        while self.entries.len() > self.length {
+            self.forget_oldest();
+        }
+        self.entries
+            .reserve_exact(self.length.saturating_sub(self.entries.len()));
+    }
+
+    /// How many outcomes count.
+    pub fn total(&self) -> u32 {
+        // The length has 16 bits.
+        u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many of them are failures.
+    pub fn failures(&self) -> u32 {
+        let [successes, ..] = self.tally;
+        self.total() - successes
+    }
+
+    /// How many of each sort.
+    pub const fn counts(&self) -> OutcomeCounts {
+        let [success, throttled, server, network, other] = self.tally;
+        OutcomeCounts {
+            success,
+            throttled,
+            server,
+            network,
+            other,
+        }
+    }
+
+    /// True if the failures are at least this share of all; an empty window has no failures.
+    pub fn at_least(&self, share: Share) -> bool {
+        let total = self.total();
+        total > 0 && !share.is_above(self.failures().into(), total.into())
+    }
+
+    /// Drops what is too old, and tells the time since opening; it never runs backwards.
+    #[inline]
+    fn expire(&mut self, now: Nanos) -> u64 {
+        let age = now.as_nanos().saturating_sub(self.opened);
+        self.latest = age.clamp(self.latest, Entry::LAST);
+        while let Some(oldest) = self.entries.front()
+            && self.latest - oldest.age() > self.span
+        {
+            self.forget_oldest();
+        }
+        self.latest
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.entries.pop_front()
+            && let Some(count) = self.tally.get_mut(oldest.code())
+        {
+            *count -= 1;
+        }
+    }
+}
+
+/// How many outcomes of each sort a window holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OutcomeCounts {
+    /// Successes, 2xx and 3xx.
+    pub success: u32,
+    /// Refusals for the server's limits, bans among them.
+    pub throttled: u32,
+    /// Failures of the server, 5xx.
+    pub server: u32,
+    /// Failures on the way to it.
+    pub network: u32,
+    /// Other failures that were configured to count.
+    pub other: u32,
+}
+
+/// When an outcome came, counted from the opening of its window, and what it was; packed, so that
+/// three hundred of them stay within 2.4 KB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry(u64);
+
+impl Entry {
+    /// The latest time that fits beside a mark, 73 years after opening. A window open for longer
+    /// goes by number alone.
+    const LAST: u64 = u64::MAX >> Self::MARK_BITS;
+    const MARK_BITS: u32 = 3;
+
+    const fn new(age: u64, mark: Mark) -> Self {
+        Self(age << Self::MARK_BITS | mark.code())
+    }
+
+    const fn age(self) -> u64 {
+        self.0 >> Self::MARK_BITS
+    }
+
+    /// The code of its mark.
+    fn code(self) -> usize {
+        let [low, ..] = self.0.to_le_bytes();
+        usize::from(low & 0b111)
+    }
+}
+
+/// What an entry counts as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mark {
+    Success,
+    Throttled,
+    Server,
+    Network,
+    Other,
+}
+
+impl Mark {
+    const fn of(effect: Effect) -> Option<Self> {
+        match effect {
+            Effect::Success => Some(Self::Success),
+            Effect::Throttled | Effect::Banned => Some(Self::Throttled),
+            Effect::ServerFailed => Some(Self::Server),
+            Effect::NetworkFailed => Some(Self::Network),
+            Effect::OtherFailed => Some(Self::Other),
+            Effect::Neutral => None,
+        }
+    }
+
+    /// Its place in the tally.
+    const fn code(self) -> u64 {
+        match self {
+            Self::Success => 0,
+            Self::Throttled => 1,
+            Self::Server => 2,
+            Self::Network => 3,
+            Self::Other => 4,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPAN: Duration = Duration::from_secs(30);
+
+    fn window() -> ErrorWindow {
+        ErrorWindow::new(SPAN, 300, Nanos::ZERO)
+    }
+
+    // 35 calls a second for a minute, one every 28 571 428 ns: the number rules, and 300 of them
+    // are the last 8.6 s.
+    #[test]
+    fn a_busy_api_is_judged_by_its_last_outcomes() {
+        let mut window = window();
+        for call in 0..60 * 35 {
+            let effect = if call < 60 * 35 - 300 {
+                Effect::ServerFailed
+            } else {
+                Effect::Success
+            };
+            window.record(Nanos::from_nanos(call * 28_571_428), effect);
+        }
+        assert_eq!((window.failures(), window.total()), (0, 300));
+    }
+
+    // One call a second: the age rules, and both ends of 30 s count, which makes 31.
+    #[test]
+    fn a_quiet_api_is_judged_by_its_last_seconds() {
+        let mut window = window();
+        for second in 0..100 {
+            window.record(Nanos::from_secs(second), Effect::NetworkFailed);
+        }
+        assert_eq!(window.total(), 31);
+        window.refresh(Nanos::from_secs(129));
+        assert_eq!(window.total(), 1, "exactly 30 s old still counts");
+        window.refresh(Nanos::from_nanos(129_000_000_001));
+        assert_eq!(window.total(), 0, "a nanosecond older does not");
+    }
+
+    // A hundred times as many 404s as all else together leave 30 of 100 visible.
+    #[test]
+    fn a_flood_of_neutral_outcomes_hides_no_failure() {
+        let mut window = window();
+        for call in 0..100 {
+            let effect = if call % 10 < 3 {
+                Effect::Throttled
+            } else {
+                Effect::Success
+            };
+            window.record(Nanos::from_millis(call * 10), effect);
+            for _ in 0..100 {
+                window.record(Nanos::from_millis(call * 10), Effect::Neutral);
+            }
+        }
+        assert_eq!((window.failures(), window.total()), (30, 100));
+        assert!(window.at_least(Share::percent(30)));
+        assert!(!window.at_least(Share::parts_per_million(300_001)));
+    }
+
+    #[test]
+    fn nothing_is_no_failure_even_against_a_share_of_none() {
+        assert!(!window().at_least(Share::NONE));
+    }
+
+    #[test]
+    fn recording_takes_no_memory_after_the_start() {
+        let mut window = window();
+        let reserved = window.entries.capacity();
+        for call in 0..10_000 {
+            window.record(Nanos::from_millis(call), Effect::Success);
+        }
+        assert_eq!(window.entries.capacity(), reserved);
+        assert_eq!(size_of::<Entry>(), 8);
+    }
+
+    #[test]
+    fn the_ends_of_time_are_ordinary() {
+        let mut window = window();
+        window.record(Nanos::MAX, Effect::Throttled);
+        window.record(Nanos::ZERO, Effect::Success);
+        window.record(Nanos::MAX, Effect::Success);
+        assert_eq!((window.failures(), window.total()), (1, 3));
+        window.resize(Duration::MAX, u16::MAX, Nanos::MAX);
+        window.resize(Duration::ZERO, 0, Nanos::MAX);
+        assert_eq!(window.total(), 1);
+    }
+
+    #[test]
+    fn every_sort_is_counted_apart_and_forgotten_alike() {
+        let mut window = window();
+        let effects = [
+            (1, Effect::Success),
+            (2, Effect::Throttled),
+            (3, Effect::ServerFailed),
+            (4, Effect::NetworkFailed),
+            (5, Effect::OtherFailed),
+            (6, Effect::Banned),
+        ];
+        for (count, effect) in effects {
+            for _ in 0..count {
+                window.record(Nanos::ZERO, effect);
+            }
+        }
+        let expected = OutcomeCounts {
+            success: 1,
+            throttled: 8,
+            server: 3,
+            network: 4,
+            other: 5,
+        };
+        assert_eq!(window.counts(), expected);
+        window.refresh(Nanos::from_secs(31));
+        assert_eq!(window.counts(), OutcomeCounts::default());
+    }
+}

@@ -1,0 +1,93 @@
+//! The sleeps of our own choosing, which grow while recoveries fail.
+//!
+//! A sleep is the cooldown and up to a share more, drawn at random so that several machines do not
+//! wake together; never below the shortest sleep and never above the longest. What the server asks
+//! for is not shortened or jittered here.
+
+use core::time::Duration;
+
+use super::config::HealthSettings;
+use crate::backoff::uniform;
+use crate::time::span_nanos;
+
+/// How long the next sleep is, before its jitter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Cooldown(u64);
+
+impl Cooldown {
+    /// The shortest sleep.
+    pub(super) fn first(settings: &HealthSettings) -> Self {
+        Self(span_nanos(settings.sleep_min))
+    }
+
+    /// Grown by the factor, up to the longest sleep.
+    pub(super) fn grown(self, settings: &HealthSettings) -> Self {
+        Self(settings.cooldown_factor.times(self.0)).within(settings)
+    }
+
+    /// Brought within other settings.
+    pub(super) fn within(self, settings: &HealthSettings) -> Self {
+        let (least, most) = bounds(settings);
+        Self(self.0.clamp(least, most))
+    }
+
+    pub(super) const fn span(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    /// A sleep of this cooldown. At the longest, the share is taken off below instead of put on top.
+    pub(super) fn draw(self, settings: &HealthSettings, entropy: u64) -> Duration {
+        let (least, most) = bounds(settings);
+        let share = u128::from(settings.sleep_jitter.as_parts_per_million());
+        let whole = 1_000_000 + share;
+        let longest = u128::from(self.0) * whole / 1_000_000;
+        let longest = u64::try_from(longest).unwrap_or(u64::MAX).min(most);
+        let shortest = u128::from(longest) * 1_000_000 / whole;
+        let shortest = u64::try_from(shortest).unwrap_or(longest).max(least);
+        Duration::from_nanos(shortest + uniform(longest.saturating_sub(shortest), entropy))
+    }
+}
+
+/// The shortest and the longest sleep; checked settings have them in this order.
+fn bounds(settings: &HealthSettings) -> (u64, u64) {
+    let least = span_nanos(settings.sleep_min);
+    (least, span_nanos(settings.sleep_max).max(least))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    // With 280 s and 300 s for bounds, a quarter off the longest would be 240 s.
+    #[test]
+    fn no_draw_is_shorter_or_longer_than_allowed() {
+        for (least, most) in [(2, 300), (280, 300), (300, 300)] {
+            let settings = HealthSettings {
+                sleep_min: SECOND * least,
+                sleep_max: SECOND * most,
+                ..HealthSettings::default()
+            };
+            let mut cooldown = Cooldown::first(&settings);
+            for _ in 0..10 {
+                for entropy in [0, u64::MAX / 2, u64::MAX] {
+                    let drawn = cooldown.draw(&settings, entropy);
+                    assert!(
+                        drawn >= SECOND * least && drawn <= SECOND * most,
+                        "{drawn:?}"
+                    );
+                }
+                cooldown = cooldown.grown(&settings);
+            }
+        }
+    }
+
+    #[test]
+    fn a_draw_is_up_to_a_quarter_longer_than_its_cooldown() {
+        let settings = HealthSettings::default();
+        let cooldown = Cooldown::first(&settings).grown(&settings);
+        assert_eq!(cooldown.draw(&settings, 0), SECOND * 4);
+        assert_eq!(cooldown.draw(&settings, u64::MAX), SECOND * 5);
+    }
+}

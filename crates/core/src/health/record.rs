@@ -1,0 +1,236 @@
+//! What an outcome does to the machine.
+//!
+//! First the server is obeyed, always: a time it named binds whatever state the request was sent in.
+//! Then, if the request was sent in this state, the outcome is counted and judged.
+
+use core::time::Duration;
+
+use super::answer::Standing;
+use super::config::{Escalation, Streak};
+use super::{Change, Confirming, Health, Reason, State, Step, Ticket};
+use crate::outcome::{Effect, Outcome};
+use crate::{Nanos, Share};
+
+impl Health {
+    /// Takes the outcome of a request that was let go. Answers at once, whatever it changes.
+    pub fn record(&mut self, now: Nanos, ticket: Ticket, outcome: Outcome, entropy: u64) -> Change {
+        let now = self.clamped(now);
+        let told = self.obey(now, outcome, entropy);
+        if self.take_back(ticket) == Standing::Stale {
+            return told;
+        }
+        match self.judge(now, outcome, entropy) {
+            Some(step) => Change::Moved(self.enter(now, step)),
+            None => told,
+        }
+    }
+
+    /// Takes back a ticket whose request was never sent, or whose end nobody waited for.
+    pub fn abandon(&mut self, now: Nanos, ticket: Ticket) {
+        self.clamped(now);
+        self.take_back(ticket);
+    }
+
+    fn take_back(&mut self, ticket: Ticket) -> Standing {
+        let standing = ticket.redeem(self.generation);
+        if let Standing::Probe(slot) = standing {
+            self.probes.free(slot);
+            self.reschedule();
+        }
+        standing
+    }
+
+    /// Parks every caller for as long as the server wants, merged by maximum.
+    fn obey(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Change {
+        let Some(wait) = self.wait_asked(outcome, entropy) else {
+            return Change::None;
+        };
+        let until = now.saturating_add(wait);
+        if until <= self.cooling_until.max(now) {
+            return Change::None;
+        }
+        self.cooling_until = until;
+        self.reschedule();
+        Change::Cooling { until }
+    }
+
+    fn wait_asked(&self, outcome: Outcome, entropy: u64) -> Option<Duration> {
+        let settings = self.settings();
+        match outcome.retry_after() {
+            Some(span) => Some(span.min(settings.max_retry_after)),
+            None if outcome.effect() == Effect::Banned => {
+                Some(self.cooldown.draw(settings, entropy))
+            }
+            None => None,
+        }
+    }
+
+    fn judge(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<Step> {
+        if outcome.effect() == Effect::Neutral {
+            return None;
+        }
+        self.count(now, outcome.effect());
+        if self.hold.is_some() {
+            return None;
+        }
+        match self.state {
+            State::Normal | State::Throttle => self.judge_call(now, outcome, entropy),
+            State::HalfOpen => self.judge_probe(now, outcome, entropy),
+            State::Sleep | State::CacheOnly => None,
+        }
+    }
+
+    fn count(&mut self, now: Nanos, effect: Effect) {
+        self.window.record(now, effect);
+        let adds = match self.settings().streak {
+            Streak::Throttled => matches!(effect, Effect::Throttled | Effect::Banned),
+            Streak::Failures => effect != Effect::Success,
+        };
+        self.streak = if adds {
+            self.streak.saturating_add(1)
+        } else {
+            0
+        };
+        if effect == Effect::Success {
+            self.successes = self.successes.saturating_add(1);
+        }
+    }
+
+    fn judge_call(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<Step> {
+        if let Some(reason) = self.order_to_stop(outcome) {
+            let until = self.sleep_until(now, outcome, entropy);
+            return Some(Step {
+                to: State::Sleep,
+                reason,
+                until,
+            });
+        }
+        let (to, reason) = self.streak_move().or_else(|| self.evaluate(now))?;
+        let until = match to {
+            State::Sleep => self.sleep_until(now, outcome, entropy),
+            _ => Nanos::MAX,
+        };
+        Some(Step { to, reason, until })
+    }
+
+    fn judge_probe(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<Step> {
+        if outcome.effect() == Effect::Success {
+            let enough = self.probes.succeed() >= self.settings().probe_success;
+            return enough.then_some(Step::to(State::Normal, Reason::ProbesOk));
+        }
+        let reason = self.order_to_stop(outcome).unwrap_or(Reason::ProbeFailed);
+        self.cooldown = self.cooldown.grown(self.config.settings());
+        let until = self.sleep_until(now, outcome, entropy);
+        Some(self.failed_recovery(
+            now,
+            Step {
+                to: State::Sleep,
+                reason,
+                until,
+            },
+        ))
+    }
+
+    /// Counts a failed recovery: another Sleep, or `CacheOnly` if there were too many.
+    pub(super) fn failed_recovery(&mut self, now: Nanos, sleep: Step) -> Step {
+        self.failed_recoveries = self.failed_recoveries.saturating_add(1);
+        match self.settings().cache_only_after {
+            Some(most) if self.failed_recoveries >= most => Step {
+                to: State::CacheOnly,
+                reason: Reason::RecoveriesExhausted,
+                until: self.auto_recover_at(now),
+            },
+            _ => sleep,
+        }
+    }
+
+    /// Whether the server itself said to stop.
+    fn order_to_stop(&self, outcome: Outcome) -> Option<Reason> {
+        let short = self.settings().short_retry_after;
+        if outcome.effect() == Effect::Banned {
+            Some(Reason::Banned)
+        } else if outcome.retry_after().is_some_and(|span| span > short) {
+            Some(Reason::RetryAfter)
+        } else {
+            None
+        }
+    }
+
+    /// The end of a Sleep that this outcome causes: the server's time if it named one, else ours.
+    fn sleep_until(&self, now: Nanos, outcome: Outcome, entropy: u64) -> Nanos {
+        let settings = self.settings();
+        match self.wait_asked(outcome, entropy) {
+            Some(wait) => now.saturating_add(wait.max(settings.sleep_min)),
+            None => now.saturating_add(self.cooldown.draw(settings, entropy)),
+        }
+    }
+
+    fn streak_move(&self) -> Option<(State, Reason)> {
+        let settings = self.settings();
+        let (to, most) = match self.state {
+            State::Normal => (self.escalated(), settings.n_throttle),
+            _ => (State::Sleep, settings.n_cacheonly),
+        };
+        (self.streak >= most).then_some((to, Reason::Streak))
+    }
+
+    /// Looks at the ratio once: a condition is believed when it holds again later, with nothing
+    /// contrary between.
+    pub(super) fn evaluate(&mut self, now: Nanos) -> Option<(State, Reason)> {
+        let Some((to, reason, held)) = self.condition() else {
+            if self.confirming.take().is_some() {
+                self.reschedule();
+            }
+            return None;
+        };
+        match self.confirming {
+            Some(seen) if seen.reason == reason => {
+                (now.since(seen.since) >= held).then_some((to, reason))
+            }
+            _ => {
+                self.confirming = Some(Confirming {
+                    reason,
+                    since: now,
+                    held,
+                });
+                self.reschedule();
+                None
+            }
+        }
+    }
+
+    /// The move that the ratio calls for, and how long it must call.
+    fn condition(&self) -> Option<(State, Reason, Duration)> {
+        let settings = self.settings();
+        let confirm = settings.confirm_after;
+        match self.state {
+            State::Normal if self.fails(settings.p_throttle) => {
+                Some((self.escalated(), Reason::ErrorRatio, confirm))
+            }
+            State::Throttle if self.fails(settings.p_sleep) => {
+                let held = settings.p_sleep_held.max(confirm);
+                Some((State::Sleep, Reason::ErrorRatioHeld, held))
+            }
+            State::Throttle if self.recovers() => {
+                Some((State::HalfOpen, Reason::SuccessWindowOk, confirm))
+            }
+            _ => None,
+        }
+    }
+
+    fn fails(&self, share: Share) -> bool {
+        self.window.at_least(share) && self.window.total() >= self.settings().min_samples.into()
+    }
+
+    fn recovers(&self) -> bool {
+        let settings = self.settings();
+        self.successes >= settings.s_recover && !self.window.at_least(settings.p_recover)
+    }
+
+    fn escalated(&self) -> State {
+        match self.settings().escalation {
+            Escalation::Throttle => State::Throttle,
+            Escalation::Sleep => State::Sleep,
+        }
+    }
+}

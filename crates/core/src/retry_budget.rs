@@ -1,0 +1,352 @@
+//! How many retries an API's calls have earned.
+//!
+//! Retries multiply an outage: with two per call, a server that fails is asked three times as often.
+//! So every call earns a share of a retry, for a while, and a small steady allowance is there for
+//! quiet times. A retry is withdrawn in one step that decides and takes; a sum that is looked at and
+//! then taken from lets two callers spend the same coin. The obvious other way, one sum over the last
+//! ten seconds, would save the allowance up to a burst of a hundred.
+//!
+//! The law: in any span, retries ≤ share × (calls in the span and the `ttl` before it) + per second ×
+//! (seconds of the span + 1). Hedged requests withdraw like retries.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::time::span_nanos;
+use crate::{Nanos, Share};
+
+/// The retries that may still be made.
+///
+/// ```
+/// use outflow_core::{Nanos, RetryBudget};
+///
+/// let now = Nanos::from_secs(1);
+/// let mut budget = RetryBudget::new(Default::default(), now)?;
+/// for _ in 0..10 {
+///     assert!(budget.withdraw(now), "ten in the first second are anyone's");
+/// }
+/// assert!(!budget.withdraw(now));
+/// for _ in 0..5 {
+///     budget.deposit(now);
+/// }
+/// assert!(budget.withdraw(now), "five calls earn one more");
+/// # Ok::<(), outflow_core::InvalidRetryBudget>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RetryBudget {
+    share: u64,
+    allowance: Allowance,
+    earned: Earned,
+    latest: Nanos,
+}
+
+impl RetryBudget {
+    /// A budget with its first second's allowance and nothing earned.
+    ///
+    /// # Errors
+    /// If calls earn nothing and nothing is allowed: say that no call is retried instead; or if what
+    /// is earned expires at once.
+    pub fn new(settings: RetryBudgetSettings, now: Nanos) -> Result<Self, InvalidRetryBudget> {
+        if settings.share == Share::NONE && settings.per_second == 0 {
+            return Err(InvalidRetryBudget::NothingAllowed);
+        }
+        let slot = span_nanos(settings.ttl) / SLOTS;
+        if slot == 0 {
+            return Err(InvalidRetryBudget::TtlTooShort);
+        }
+        Ok(Self {
+            share: settings.share.as_parts_per_million().into(),
+            allowance: Allowance::full(settings.per_second, now),
+            earned: Earned::empty(slot, now),
+            latest: now,
+        })
+    }
+
+    /// Notes a call (a first attempt), which earns its share of a retry.
+    pub fn deposit(&mut self, now: Nanos) {
+        let now = self.clamped(now);
+        self.earned.add(now, self.share);
+    }
+
+    /// Takes one retry, or says that there is none.
+    #[must_use = "a retry without leave is what the budget is there to prevent"]
+    pub fn withdraw(&mut self, now: Nanos) -> bool {
+        let now = self.clamped(now);
+        // The allowance first: what is earned keeps for longer.
+        self.allowance.take(now) || self.earned.take(now)
+    }
+
+    /// Whole retries that could be taken now.
+    pub fn balance(&self, now: Nanos) -> u64 {
+        let now = now.max(self.latest);
+        let earned = self.earned.at(now) / RETRY;
+        self.allowance.at(now).saturating_add(earned)
+    }
+
+    /// Time that runs backwards stands still: it neither earns nor expires anything twice.
+    fn clamped(&mut self, now: Nanos) -> Nanos {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+}
+
+/// What a budget is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetryBudgetSettings {
+    /// The part of a retry that each call earns.
+    pub share: Share,
+    /// The retries that are allowed each second whatever is earned; one second's worth is saved.
+    pub per_second: u32,
+    /// How long what is earned keeps, at most.
+    pub ttl: Duration,
+}
+
+impl Default for RetryBudgetSettings {
+    /// One retry for five calls and ten a second besides: an outage sees a fifth more calls than a
+    /// good day, and a quiet program may still try again.
+    fn default() -> Self {
+        Self {
+            share: Share::percent(20),
+            per_second: 10,
+            ttl: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A steady trickle of which one second's worth is saved, as the time at which it would be full.
+#[derive(Clone, Debug)]
+struct Allowance {
+    /// Nanoseconds per retry, rounded up; 0 if there is no allowance.
+    each: u64,
+    /// One second's worth.
+    whole: u64,
+    full_at: u64,
+}
+
+impl Allowance {
+    fn full(per_second: u32, now: Nanos) -> Self {
+        let count = u64::from(per_second);
+        let each = match count {
+            0 => 0,
+            _ => SECOND.div_ceil(count),
+        };
+        Self {
+            each,
+            whole: each * count,
+            full_at: now.as_nanos(),
+        }
+    }
+
+    fn at(&self, now: Nanos) -> u64 {
+        let missing = self.full_at.saturating_sub(now.as_nanos());
+        self.whole
+            .saturating_sub(missing)
+            .checked_div(self.each)
+            .unwrap_or(0)
+    }
+
+    fn take(&mut self, now: Nanos) -> bool {
+        if self.at(now) == 0 {
+            return false;
+        }
+        self.full_at = self.full_at.max(now.as_nanos()).saturating_add(self.each);
+        // At the end of the timeline nothing more can be noted, so nothing more is given.
+        self.full_at < u64::MAX
+    }
+}
+
+/// What calls have earned, by the tenth of the `ttl` in which they came. A tenth is forgotten as a
+/// whole when its first moment is `ttl` old, so that nothing keeps for longer.
+#[derive(Clone, Debug)]
+struct Earned {
+    slot: u64,
+    opened: u64,
+    /// The number of the newest slot, counted from opening.
+    newest: u64,
+    /// The newest slot first.
+    parts: [u64; 10],
+}
+
+impl Earned {
+    fn empty(slot: u64, now: Nanos) -> Self {
+        Self {
+            slot,
+            opened: now.as_nanos(),
+            newest: 0,
+            parts: [0; 10],
+        }
+    }
+
+    fn at(&self, now: Nanos) -> u64 {
+        let passed = self.passed(now);
+        let kept = self.parts.len().saturating_sub(passed);
+        self.parts
+            .iter()
+            .take(kept)
+            .fold(0, |sum, part| sum.saturating_add(*part))
+    }
+
+    fn add(&mut self, now: Nanos, share: u64) {
+        self.turn(now);
+        let [first, ..] = &mut self.parts;
+        *first = first.saturating_add(share);
+    }
+
+    fn take(&mut self, now: Nanos) -> bool {
+        self.turn(now);
+        if self.at(now) < RETRY {
+            return false;
+        }
+        // From the oldest, which is the next to be forgotten.
+        let mut due = RETRY;
+        for part in self.parts.iter_mut().rev() {
+            let taken = due.min(*part);
+            *part -= taken;
+            due -= taken;
+        }
+        true
+    }
+
+    fn turn(&mut self, now: Nanos) {
+        let passed = self.passed(now);
+        if passed > 0 {
+            let length = self.parts.len();
+            self.parts.rotate_right(passed % length);
+            self.parts
+                .iter_mut()
+                .take(passed)
+                .for_each(|part| *part = 0);
+            self.newest = self.number(now);
+        }
+    }
+
+    /// How many slots began since the newest one that was used, more than all being all.
+    fn passed(&self, now: Nanos) -> usize {
+        let passed = self.number(now).saturating_sub(self.newest);
+        usize::try_from(passed).map_or(self.parts.len(), |passed| passed.min(self.parts.len()))
+    }
+
+    fn number(&self, now: Nanos) -> u64 {
+        now.as_nanos().saturating_sub(self.opened) / self.slot
+    }
+}
+
+/// One retry, in the parts per million that a share is told in.
+const RETRY: u64 = 1_000_000;
+
+const SECOND: u64 = span_nanos(Duration::from_secs(1));
+
+/// A `ttl` is kept to a tenth of itself: finer would cost memory for a difference nobody sees.
+const SLOTS: u64 = 10;
+
+/// Why a budget cannot be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidRetryBudget {
+    /// Neither a share nor an allowance.
+    NothingAllowed,
+    /// Less than ten nanoseconds.
+    TtlTooShort,
+}
+
+impl fmt::Display for InvalidRetryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NothingAllowed => {
+                "a budget of no share and no allowance never retries: set the retry count to 0 instead"
+            }
+            Self::TtlTooShort => "what calls earn would expire at once: use a ttl of some seconds",
+        })
+    }
+}
+
+impl core::error::Error for InvalidRetryBudget {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual() -> RetryBudget {
+        RetryBudget::new(RetryBudgetSettings::default(), Nanos::ZERO).expect("valid")
+    }
+
+    // 200 calls a second, all failing, each ready to try twice more, for ten minutes: 120 000 calls
+    // may cause 24 000 earned retries, 6 000 allowed ones and the first second's 10.
+    #[test]
+    fn a_total_outage_is_not_multiplied() {
+        let mut budget = usual();
+        let (mut calls, mut retries) = (0_u64, 0_u64);
+        for tick in 0..600 * 200 {
+            let now = Nanos::from_millis(tick * 5);
+            budget.deposit(now);
+            calls += 1;
+            for _ in 0..2 {
+                retries += u64::from(budget.withdraw(now));
+            }
+        }
+        assert!(retries <= calls / 5 + 6_000 + 10, "{retries} retries");
+        assert!(
+            retries >= calls / 5 + 5_900,
+            "and none is withheld: {retries}"
+        );
+    }
+
+    #[test]
+    fn the_allowance_saves_one_second_and_no_more() {
+        let mut budget = usual();
+        let hour = Nanos::from_secs(3_600);
+        assert_eq!(budget.balance(hour), 10);
+        assert_eq!((0..100).filter(|_| budget.withdraw(hour)).count(), 10);
+        let tenth = hour.saturating_add(Duration::from_millis(100));
+        assert!(!budget.withdraw(tenth.saturating_sub(Duration::from_nanos(1))));
+        assert!(budget.withdraw(tenth));
+        assert!(!budget.withdraw(tenth));
+    }
+
+    // Fifty calls earn ten retries. The slots are a second long and the calls come at 0.5 s, so
+    // they are forgotten at 10 s, never later than ten seconds after they came.
+    #[test]
+    fn what_is_earned_is_forgotten_in_time() {
+        let mut budget = usual();
+        for _ in 0..50 {
+            budget.deposit(Nanos::from_millis(500));
+        }
+        assert_eq!(budget.balance(Nanos::from_millis(9_999)), 20);
+        assert_eq!(budget.balance(Nanos::from_secs(10)), 10);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_earns_nothing() {
+        let mut budget = usual();
+        let now = Nanos::from_secs(5);
+        while budget.withdraw(now) {}
+        for step in 0..1_000 {
+            let jitter = Duration::from_millis(step % 2);
+            assert!(!budget.withdraw(now.saturating_sub(jitter)));
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time_are_ordinary() {
+        let mut budget = usual();
+        budget.deposit(Nanos::MAX);
+        let granted = (0..1_000).filter(|_| budget.withdraw(Nanos::MAX)).count();
+        assert!(granted <= 10, "{granted}");
+    }
+
+    #[test]
+    fn impossible_budgets_cannot_be_built() {
+        let usual = RetryBudgetSettings::default();
+        let nothing = RetryBudgetSettings {
+            share: Share::NONE,
+            per_second: 0,
+            ..usual
+        };
+        let at_once = RetryBudgetSettings {
+            ttl: Duration::from_nanos(9),
+            ..usual
+        };
+        let mistake = |settings| RetryBudget::new(settings, Nanos::ZERO).err();
+        assert_eq!(mistake(nothing), Some(InvalidRetryBudget::NothingAllowed));
+        assert_eq!(mistake(at_once), Some(InvalidRetryBudget::TtlTooShort));
+    }
+}

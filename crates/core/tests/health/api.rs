@@ -1,0 +1,152 @@
+//! An API on virtual time: a machine, a clock and a stream of entropy, and ways into each state.
+
+use core::time::Duration;
+
+use outflow_core::{
+    Admission, Change, Health, HealthConfig, HealthSettings, Nanos, Outcome, Rate, Reason, State,
+    Ticket, Transition,
+};
+
+pub(crate) struct Api {
+    pub(crate) health: Health,
+    pub(crate) now: Nanos,
+    entropy: u64,
+}
+
+impl Api {
+    /// A machine in Normal, an hour into its timeline.
+    pub(crate) fn new(settings: &HealthSettings) -> Self {
+        let now = Nanos::from_secs(3_600);
+        let config = HealthConfig::new(*settings).expect("valid");
+        Self {
+            health: Health::new(config, now),
+            now,
+            entropy: 7,
+        }
+    }
+
+    pub(crate) fn usual() -> Self {
+        Self::new(&HealthSettings::default())
+    }
+
+    pub(crate) fn entropy(&mut self) -> u64 {
+        self.entropy = self.entropy.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.entropy ^ (self.entropy >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn pass(&mut self, span: Duration) {
+        self.now = self.now.saturating_add(span);
+    }
+
+    pub(crate) fn pass_millis(&mut self, millis: u64) {
+        self.pass(Duration::from_millis(millis));
+    }
+
+    pub(crate) fn wake(&mut self) -> Option<Transition> {
+        let entropy = self.entropy();
+        self.health.wake(self.now, entropy)
+    }
+
+    /// Passes the time to the next timer and serves it.
+    pub(crate) fn wake_when_due(&mut self) -> Option<Transition> {
+        self.now = self.health.next_wakeup().expect("a timer").max(self.now);
+        self.wake()
+    }
+
+    /// Leave to send, which must be given.
+    pub(crate) fn send(&mut self) -> Ticket {
+        match self.health.admission(self.now) {
+            Admission::Go(ticket) => ticket,
+            refused => panic!("{refused:?} at {:?}", self.now),
+        }
+    }
+
+    pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome) -> Change {
+        let entropy = self.entropy();
+        self.health.record(self.now, ticket, outcome, entropy)
+    }
+
+    /// One request and its outcome at the same instant.
+    pub(crate) fn call(&mut self, outcome: Outcome) -> Change {
+        let ticket = self.send();
+        self.answer(ticket, outcome)
+    }
+
+    /// The last change of so many equal calls.
+    pub(crate) fn calls(&mut self, count: u32, outcome: Outcome) -> Change {
+        (0..count).fold(Change::None, |_, _| self.call(outcome))
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.health.state()
+    }
+
+    /// Three refusals in a row.
+    pub(crate) fn throttled() -> Self {
+        let mut api = Self::usual();
+        let change = api.calls(3, Outcome::THROTTLED);
+        assert_eq!(moved(change), Some((State::Throttle, Reason::Streak)));
+        api
+    }
+
+    /// A ban of a minute.
+    pub(crate) fn asleep() -> Self {
+        let mut api = Self::usual();
+        let change = api.call(Outcome::BANNED.asking_to_wait(Duration::from_mins(1)));
+        assert_eq!(moved(change), Some((State::Sleep, Reason::Banned)));
+        api
+    }
+
+    /// The same ban, over.
+    pub(crate) fn half_open() -> Self {
+        let mut api = Self::asleep();
+        let woken = api.wake_when_due().map(|t| (t.to, t.reason));
+        assert_eq!(woken, Some((State::HalfOpen, Reason::SleepOver)));
+        api
+    }
+
+    /// Five recoveries that failed.
+    pub(crate) fn cache_only() -> Self {
+        let mut api = Self::half_open();
+        for _ in 0..4 {
+            api.call(Outcome::SERVER_FAILED);
+            api.wake_when_due();
+        }
+        let change = api.call(Outcome::SERVER_FAILED);
+        assert_eq!(
+            moved(change),
+            Some((State::CacheOnly, Reason::RecoveriesExhausted))
+        );
+        api
+    }
+
+    pub(crate) fn in_state(state: State) -> Self {
+        match state {
+            State::Normal => Self::usual(),
+            State::Throttle => Self::throttled(),
+            State::Sleep => Self::asleep(),
+            State::HalfOpen => Self::half_open(),
+            State::CacheOnly => Self::cache_only(),
+        }
+    }
+}
+
+pub(crate) fn rate(text: &str) -> Rate {
+    text.parse().expect("valid")
+}
+
+/// Where a change led and why.
+pub(crate) fn moved(change: Change) -> Option<(State, Reason)> {
+    change.transition().map(|t| (t.to, t.reason))
+}
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) const STATES: [State; 5] = [
+    State::Normal,
+    State::Throttle,
+    State::Sleep,
+    State::HalfOpen,
+    State::CacheOnly,
+];

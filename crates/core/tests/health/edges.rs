@@ -1,0 +1,500 @@
+//! Every edge of the machine, and beside each the event that falls just short of it.
+
+use core::time::Duration;
+
+use outflow_core::{
+    Admission, Circuit, Effect, HealthSettings, Hold, Outcome, Reason, Share, State,
+};
+
+use super::api::{Api, SECOND, STATES, moved};
+
+type Move = Option<(State, Reason)>;
+
+/// What happens, how, and where it must lead.
+type Row = (&'static str, fn(&mut Api) -> Move, Move);
+
+fn table(from: State, rows: &[Row]) {
+    for (what, event, expected) in rows {
+        let mut api = Api::in_state(from);
+        assert_eq!(api.state(), from);
+        assert_eq!(event(&mut api), *expected, "{from}: {what}");
+        let landed = expected.map_or(from, |(to, _)| to);
+        assert_eq!(api.state(), landed, "{from}: {what}");
+    }
+}
+
+fn refused_for(seconds: u64) -> Outcome {
+    Outcome::THROTTLED.asking_to_wait(Duration::from_secs(seconds))
+}
+
+/// So many calls, each `every` milliseconds, of which the first `failing` in ten fail.
+fn mixed(api: &mut Api, count: u64, failing: u64, every: u64) -> Move {
+    for call in 0..count {
+        api.pass_millis(every);
+        if let Some(woken) = api.wake() {
+            return Some((woken.to, woken.reason));
+        }
+        let outcome = if call % 10 < failing {
+            Outcome::SERVER_FAILED
+        } else {
+            Outcome::SUCCESS
+        };
+        if let Some(change) = moved(api.call(outcome)) {
+            return Some(change);
+        }
+    }
+    None
+}
+
+fn woken(api: &mut Api) -> Move {
+    api.wake().map(|t| (t.to, t.reason))
+}
+
+// Three refusals in a row and a fifth of the calls are the thresholds; each row has its neighbour on
+// the other side of one of them.
+#[test]
+fn normal_leaves_by_a_streak_or_a_ratio() {
+    table(
+        State::Normal,
+        &[
+            (
+                "three refusals",
+                |a| moved(a.calls(3, Outcome::THROTTLED)),
+                Some((State::Throttle, Reason::Streak)),
+            ),
+            (
+                "two refusals",
+                |a| moved(a.calls(2, Outcome::THROTTLED)),
+                None,
+            ),
+            (
+                "a success ends the streak",
+                |a| {
+                    a.calls(2, Outcome::THROTTLED);
+                    a.call(Outcome::SUCCESS);
+                    moved(a.calls(2, Outcome::THROTTLED))
+                },
+                None,
+            ),
+            (
+                "a server failure ends the streak",
+                |a| {
+                    a.calls(2, Outcome::THROTTLED);
+                    a.call(Outcome::SERVER_FAILED);
+                    moved(a.calls(2, Outcome::THROTTLED))
+                },
+                None,
+            ),
+            (
+                "a neutral outcome does not",
+                |a| {
+                    a.calls(2, Outcome::THROTTLED);
+                    a.calls(100, Outcome::NEUTRAL);
+                    moved(a.call(Outcome::THROTTLED))
+                },
+                Some((State::Throttle, Reason::Streak)),
+            ),
+            (
+                "a fifth fails",
+                |a| mixed(a, 100, 2, 50),
+                Some((State::Throttle, Reason::ErrorRatio)),
+            ),
+            ("a tenth fails", |a| mixed(a, 1_000, 1, 50), None),
+            (
+                "all fail, too few to tell",
+                |a| moved(a.calls(19, Outcome::SERVER_FAILED)),
+                None,
+            ),
+            (
+                "all fail, too soon to tell",
+                |a| {
+                    a.calls(20, Outcome::SERVER_FAILED);
+                    a.pass_millis(249);
+                    moved(a.call(Outcome::SERVER_FAILED))
+                },
+                None,
+            ),
+            (
+                "all fail and still do",
+                |a| {
+                    a.calls(20, Outcome::SERVER_FAILED);
+                    a.pass_millis(249);
+                    a.call(Outcome::SERVER_FAILED);
+                    a.pass_millis(1);
+                    woken(a)
+                },
+                Some((State::Throttle, Reason::ErrorRatio)),
+            ),
+        ],
+    );
+}
+
+// Five seconds are waited out in passing, six are not.
+#[test]
+fn normal_leaves_by_the_servers_word() {
+    table(
+        State::Normal,
+        &[
+            (
+                "a ban without a time",
+                |a| moved(a.call(Outcome::BANNED)),
+                Some((State::Sleep, Reason::Banned)),
+            ),
+            (
+                "a ban with a short time",
+                |a| moved(a.call(Outcome::BANNED.asking_to_wait(SECOND))),
+                Some((State::Sleep, Reason::Banned)),
+            ),
+            (
+                "six seconds asked",
+                |a| moved(a.call(refused_for(6))),
+                Some((State::Sleep, Reason::RetryAfter)),
+            ),
+            (
+                "six seconds asked by a failing server",
+                |a| moved(a.call(Outcome::SERVER_FAILED.asking_to_wait(SECOND * 6))),
+                Some((State::Sleep, Reason::RetryAfter)),
+            ),
+            (
+                "five seconds asked",
+                |a| moved(a.call(refused_for(5))),
+                None,
+            ),
+            (
+                "an hour asked of what does not count",
+                |a| moved(a.call(Outcome::NEUTRAL.asking_to_wait(SECOND * 3_600))),
+                None,
+            ),
+            (
+                "successes",
+                |a| moved(a.calls(1_000, Outcome::SUCCESS)),
+                None,
+            ),
+            (
+                "neutral outcomes",
+                |a| moved(a.calls(1_000, Outcome::NEUTRAL)),
+                None,
+            ),
+            ("a wake-up for nothing", woken, None),
+        ],
+    );
+}
+
+#[test]
+fn throttle_leaves_by_its_edges_only() {
+    table(
+        State::Throttle,
+        &[
+            (
+                "ten successes that last",
+                |a| {
+                    a.calls(10, Outcome::SUCCESS);
+                    a.pass_millis(250);
+                    woken(a)
+                },
+                Some((State::HalfOpen, Reason::SuccessWindowOk)),
+            ),
+            (
+                "ten successes at once",
+                |a| moved(a.calls(10, Outcome::SUCCESS)),
+                None,
+            ),
+            (
+                "nine successes",
+                |a| {
+                    a.calls(9, Outcome::SUCCESS);
+                    a.pass(SECOND);
+                    woken(a)
+                },
+                None,
+            ),
+            (
+                "ten successes and two failures",
+                |a| {
+                    a.calls(2, Outcome::SERVER_FAILED);
+                    a.calls(10, Outcome::SUCCESS);
+                    a.pass(SECOND);
+                    woken(a)
+                },
+                None,
+            ),
+            (
+                "failures below a tenth",
+                |a| {
+                    a.call(Outcome::SERVER_FAILED);
+                    a.calls(10, Outcome::SUCCESS);
+                    a.pass_millis(250);
+                    woken(a)
+                },
+                Some((State::HalfOpen, Reason::SuccessWindowOk)),
+            ),
+            (
+                "five refusals",
+                |a| moved(a.calls(5, Outcome::THROTTLED)),
+                Some((State::Sleep, Reason::Streak)),
+            ),
+            (
+                "four refusals",
+                |a| moved(a.calls(4, Outcome::THROTTLED)),
+                None,
+            ),
+            (
+                "six in ten fail for five minutes",
+                |a| mixed(a, 3_200, 6, 100),
+                Some((State::Sleep, Reason::ErrorRatioHeld)),
+            ),
+            (
+                "six in ten fail for less",
+                |a| mixed(a, 2_990, 6, 100),
+                None,
+            ),
+            ("half fail for an hour", |a| mixed(a, 36_000, 5, 100), None),
+            (
+                "a ban",
+                |a| moved(a.call(Outcome::BANNED)),
+                Some((State::Sleep, Reason::Banned)),
+            ),
+            (
+                "six seconds asked",
+                |a| moved(a.call(refused_for(6))),
+                Some((State::Sleep, Reason::RetryAfter)),
+            ),
+            (
+                "five seconds asked",
+                |a| moved(a.call(refused_for(5))),
+                None,
+            ),
+            (
+                "neutral outcomes",
+                |a| moved(a.calls(1_000, Outcome::NEUTRAL)),
+                None,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn sleep_and_cache_only_leave_by_timer_only() {
+    table(
+        State::Sleep,
+        &[
+            (
+                "its time is over",
+                |a| a.wake_when_due().map(|t| (t.to, t.reason)),
+                Some((State::HalfOpen, Reason::SleepOver)),
+            ),
+            (
+                "a nanosecond earlier",
+                |a| {
+                    a.now = a.health.next_wakeup().expect("a timer");
+                    a.now = a.now.saturating_sub(Duration::from_nanos(1));
+                    woken(a)
+                },
+                None,
+            ),
+        ],
+    );
+    table(
+        State::CacheOnly,
+        &[
+            (
+                "its period is over",
+                |a| a.wake_when_due().map(|t| (t.to, t.reason)),
+                Some((State::Sleep, Reason::AutoRecover)),
+            ),
+            (
+                "a second earlier",
+                |a| {
+                    a.pass(SECOND * (15 * 60 - 1));
+                    woken(a)
+                },
+                None,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn half_open_leaves_by_its_edges_only() {
+    let failed = Some((State::Sleep, Reason::ProbeFailed));
+    table(
+        State::HalfOpen,
+        &[
+            (
+                "five successes",
+                |a| moved(a.calls(5, Outcome::SUCCESS)),
+                Some((State::Normal, Reason::ProbesOk)),
+            ),
+            (
+                "four successes",
+                |a| moved(a.calls(4, Outcome::SUCCESS)),
+                None,
+            ),
+            ("a refusal", |a| moved(a.call(Outcome::THROTTLED)), failed),
+            (
+                "a refusal for a second",
+                |a| moved(a.call(refused_for(1))),
+                failed,
+            ),
+            (
+                "a server failure",
+                |a| moved(a.call(Outcome::SERVER_FAILED)),
+                failed,
+            ),
+            (
+                "a network failure",
+                |a| moved(a.call(Outcome::NETWORK_FAILED)),
+                failed,
+            ),
+            (
+                "another failure that counts",
+                |a| moved(a.call(Outcome::of(Effect::OtherFailed))),
+                failed,
+            ),
+            (
+                "a failure after four successes",
+                |a| {
+                    a.calls(4, Outcome::SUCCESS);
+                    moved(a.call(Outcome::SERVER_FAILED))
+                },
+                failed,
+            ),
+            (
+                "a ban",
+                |a| moved(a.call(Outcome::BANNED)),
+                Some((State::Sleep, Reason::Banned)),
+            ),
+            (
+                "a minute asked",
+                |a| moved(a.call(refused_for(60))),
+                Some((State::Sleep, Reason::RetryAfter)),
+            ),
+            (
+                "a neutral outcome",
+                |a| moved(a.calls(100, Outcome::NEUTRAL)),
+                None,
+            ),
+            (
+                "a probe that hangs",
+                |a| {
+                    let _hangs = a.send();
+                    a.wake_when_due().map(|t| (t.to, t.reason))
+                },
+                Some((State::Sleep, Reason::ProbeTimedOut)),
+            ),
+            (
+                "a probe given up",
+                |a| {
+                    let ticket = a.send();
+                    a.health.abandon(a.now, ticket);
+                    a.pass(SECOND * 3_600);
+                    woken(a)
+                },
+                None,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_operator_leads_anywhere_and_back() {
+    for from in STATES {
+        for (hold, after) in [
+            (Hold::Normal, State::Normal),
+            (Hold::Throttle, State::Throttle),
+            (Hold::Sleep, State::HalfOpen),
+            (Hold::CacheOnly, State::HalfOpen),
+        ] {
+            let mut api = Api::in_state(from);
+            let forced = api.health.force(api.now, hold);
+            assert_eq!((forced.from, forced.to), (from, hold.state()));
+            assert_eq!((forced.reason, forced.until), (Reason::Forced, None));
+            // Longer than any wait that a server asked for on the way into `from`.
+            api.pass(SECOND * 3_600);
+            assert_eq!(api.wake(), None, "{hold:?} has no timer");
+            let released = api.health.release(api.now).expect("was held");
+            assert_eq!((released.to, released.reason), (after, Reason::Released));
+            assert_eq!(api.health.release(api.now), None, "only once");
+        }
+    }
+}
+
+// The ban of a minute outlives the hold that an operator laid over it.
+#[test]
+fn a_release_does_not_cut_a_servers_wait_short() {
+    let mut api = Api::asleep();
+    let banned_until = api.health.next_wakeup();
+    api.health.force(api.now, Hold::CacheOnly);
+    api.pass(SECOND);
+    let released = api.health.release(api.now).expect("was held");
+    assert_eq!((released.to, released.until), (State::Sleep, banned_until));
+}
+
+#[test]
+fn the_circuit_is_a_view_of_the_state() {
+    let views = STATES.map(|state| Api::in_state(state).health.circuit());
+    assert_eq!(
+        views,
+        [
+            Circuit::Closed,
+            Circuit::Closed,
+            Circuit::Open,
+            Circuit::HalfOpen,
+            Circuit::Open
+        ]
+    );
+    let names = views.map(Circuit::name);
+    assert_eq!(names, ["CLOSED", "CLOSED", "OPEN", "HALF_OPEN", "OPEN"]);
+}
+
+#[test]
+fn a_stop_admits_nobody_and_tells_until_when() {
+    for state in [State::Sleep, State::CacheOnly] {
+        let mut api = Api::in_state(state);
+        let until = api.health.next_wakeup();
+        assert!(until.is_some_and(|until| until > api.now));
+        assert_eq!(
+            api.health.admission(api.now),
+            Admission::Blocked { state, until }
+        );
+    }
+}
+
+// Five failures in a row, or half of the calls with never two in a row; then three trials.
+#[test]
+fn a_breaker_has_three_states_and_its_own_thresholds() {
+    let breaker = || Api::new(&HealthSettings::BREAKER);
+
+    let mut api = breaker();
+    assert_eq!(moved(api.calls(4, Outcome::SERVER_FAILED)), None);
+    let opened = api.call(Outcome::NETWORK_FAILED).transition();
+    let opened = opened.expect("five in a row");
+    assert_eq!((opened.to, opened.reason), (State::Sleep, Reason::Streak));
+    assert_eq!(opened.until, Some(api.now.saturating_add(SECOND * 30)));
+
+    api.wake_when_due();
+    let trials = [api.send(), api.send(), api.send()];
+    assert!(matches!(
+        api.health.admission(api.now),
+        Admission::Blocked {
+            state: State::HalfOpen,
+            ..
+        }
+    ));
+    let last = trials.map(|ticket| moved(api.answer(ticket, Outcome::SUCCESS)));
+    assert_eq!(last, [None, None, Some((State::Normal, Reason::ProbesOk))]);
+
+    let mut api = breaker();
+    let alternating = (0..100).find_map(|call| {
+        api.pass_millis(50);
+        let outcome = [Outcome::SERVER_FAILED, Outcome::SUCCESS][call % 2];
+        api.wake()
+            .map(|t| (t.to, t.reason))
+            .or_else(|| moved(api.call(outcome)))
+    });
+    assert_eq!(alternating, Some((State::Sleep, Reason::ErrorRatio)));
+    assert_eq!(
+        api.health.config().settings().p_throttle,
+        Share::percent(50)
+    );
+}

@@ -1,0 +1,199 @@
+//! How fast each state is, and the ways back: ramps, growing cooldowns, and rests in `CacheOnly`.
+
+use core::time::Duration;
+
+use outflow_core::{
+    Admission, HealthConfig, HealthSettings, Hold, Outcome, RampStage, Reason, State,
+};
+
+use super::api::{Api, SECOND, moved, rate};
+
+// Half of 35 is 17; at 5/s and below only the concurrency is cut; between, 5/s is the floor.
+#[test]
+fn throttle_halves_rates_down_to_a_floor() {
+    let api = Api::throttled();
+    let cases = [
+        ("35/s", "17/s"),
+        ("10/s", "5/s"),
+        ("8/s", "5/s"),
+        ("5/s", "5/s"),
+        ("2/s", "2/s"),
+        ("100/min", "100/min"),
+        ("400/min", "300/min"),
+        ("6000/min", "3000/min"),
+        ("1/100ms", "1/200ms"),
+    ];
+    for (configured, left) in cases {
+        assert_eq!(
+            api.health.effective(rate(configured)),
+            rate(left),
+            "{configured}"
+        );
+    }
+}
+
+#[test]
+fn each_state_has_its_concurrency_and_its_rate() {
+    let expected = [
+        (State::Normal, 4, "35/s"),
+        (State::Throttle, 2, "17/s"),
+        (State::Sleep, 0, "3/s"),
+        (State::HalfOpen, 1, "3/s"),
+        (State::CacheOnly, 0, "3/s"),
+    ];
+    for (state, concurrency, left) in expected {
+        let api = Api::in_state(state);
+        assert_eq!(api.health.concurrency(), concurrency, "{state}");
+        assert_eq!(api.health.effective(rate("35/s")), rate(left), "{state}");
+        assert_eq!(api.health.effective(rate("2/s")), rate("2/s"), "{state}");
+    }
+}
+
+#[test]
+fn a_concurrency_of_one_is_left_in_throttle() {
+    let mut api = Api::new(&HealthSettings {
+        concurrency: 1,
+        ..HealthSettings::default()
+    });
+    api.calls(3, Outcome::THROTTLED);
+    assert_eq!(
+        (api.state(), api.health.concurrency()),
+        (State::Throttle, 1)
+    );
+}
+
+// 17.5 × 1.1⁷ is 34.1, the first above 95 % of 35; the eighth step reaches 35 after forty minutes.
+#[test]
+fn the_ramp_takes_forty_minutes_to_full_speed() {
+    let mut api = Api::half_open();
+    let recovered = api.now;
+    api.calls(5, Outcome::SUCCESS);
+    let mut speeds = vec![api.health.effective(rate("35/s")).quantity()];
+    while api.health.snapshot(api.now).ramp != RampStage::None {
+        assert_eq!(api.wake_when_due(), None, "a step is no transition");
+        speeds.push(api.health.effective(rate("35/s")).quantity());
+    }
+    assert_eq!(speeds, [17, 19, 21, 23, 25, 28, 31, 34, 35]);
+    assert_eq!(api.now.since(recovered), Duration::from_mins(40));
+    assert_eq!(api.health.next_wakeup(), None);
+}
+
+#[test]
+fn a_ramp_that_nobody_woke_catches_up() {
+    let mut api = Api::half_open();
+    api.calls(5, Outcome::SUCCESS);
+    api.pass(Duration::from_mins(17));
+    assert_eq!(api.health.admission(api.now), Admission::Overdue);
+    assert_eq!(api.wake(), None);
+    assert_eq!(api.health.effective(rate("35/s")), rate("23/s"));
+    assert!(matches!(api.health.admission(api.now), Admission::Go(_)));
+}
+
+#[test]
+fn trouble_during_a_ramp_throttles_and_ends_it() {
+    let mut api = Api::half_open();
+    api.calls(5, Outcome::SUCCESS);
+    let change = api.calls(3, Outcome::THROTTLED);
+    assert_eq!(moved(change), Some((State::Throttle, Reason::Streak)));
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
+}
+
+// 2, 4, 8, … s, each up to a quarter longer, capped at 300 s; without `CacheOnly` in the way.
+#[test]
+fn the_cooldown_doubles_up_to_its_cap_and_starts_anew_after_normal() {
+    let mut api = Api::new(&HealthSettings {
+        cache_only_after: None,
+        ..HealthSettings::default()
+    });
+    api.calls(3, Outcome::THROTTLED);
+    let mut slept = api.calls(5, Outcome::THROTTLED).transition();
+    for expected in [2_u32, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
+        let transition = slept.expect("asleep");
+        let span = transition.until.expect("a timer").since(transition.at);
+        let (low, high) = match expected {
+            256.. => (240, 300),
+            _ => (expected, expected + expected.div_ceil(4)),
+        };
+        assert!(
+            span >= SECOND * low && span <= SECOND * high,
+            "{span:?} for {expected}"
+        );
+        assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * expected);
+        api.wake_when_due();
+        slept = api.call(Outcome::SERVER_FAILED).transition();
+    }
+    api.wake_when_due();
+    api.calls(5, Outcome::SUCCESS);
+    assert_eq!(api.state(), State::Normal);
+    assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * 2);
+}
+
+#[test]
+fn cache_only_tries_on_its_period_and_returns_until_the_next() {
+    let mut api = Api::cache_only();
+    for _ in 0..10 {
+        let entered = api.now;
+        let tried = api.wake_when_due().expect("a try");
+        assert_eq!(
+            (tried.to, tried.reason),
+            (State::Sleep, Reason::AutoRecover)
+        );
+        assert_eq!(tried.at.since(entered), Duration::from_mins(15));
+        let open = api.wake_when_due().expect("a probe");
+        assert_eq!(open.to, State::HalfOpen);
+        assert!(open.at.since(tried.at) <= Duration::from_millis(2_500));
+        assert_eq!(
+            moved(api.call(Outcome::NETWORK_FAILED)),
+            Some((State::CacheOnly, Reason::RecoveriesExhausted))
+        );
+    }
+    api.wake_when_due();
+    api.wake_when_due();
+    api.calls(5, Outcome::SUCCESS);
+    assert_eq!(api.state(), State::Normal);
+    assert_eq!(api.health.snapshot(api.now).failed_recoveries, 0);
+}
+
+#[test]
+fn cache_only_without_auto_recovery_waits_for_an_operator() {
+    let mut api = Api::cache_only();
+    let settings = HealthSettings {
+        auto_recover: None,
+        ..HealthSettings::default()
+    };
+    let config = HealthConfig::new(settings).expect("valid");
+    api.health.configure(api.now, config);
+    api.pass(SECOND * 86_400);
+    assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
+    api.health.force(api.now, Hold::CacheOnly);
+    assert_eq!(
+        api.health.release(api.now).map(|t| t.to),
+        Some(State::HalfOpen)
+    );
+}
+
+#[test]
+fn an_operators_normal_is_full_speed_at_once() {
+    let mut api = Api::half_open();
+    api.health.force(api.now, Hold::Normal);
+    assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
+}
+
+// Four failures make a cooldown of 32 s, which a new longest sleep of 10 s cuts for the next.
+#[test]
+fn a_grown_cooldown_is_brought_within_new_bounds() {
+    let mut api = Api::half_open();
+    for _ in 0..4 {
+        api.call(Outcome::SERVER_FAILED);
+        api.wake_when_due();
+    }
+    assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * 32);
+    let shorter = HealthSettings {
+        sleep_max: SECOND * 10,
+        ..HealthSettings::default()
+    };
+    let config = HealthConfig::new(shorter).expect("valid");
+    api.health.configure(api.now, config);
+    assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * 10);
+}

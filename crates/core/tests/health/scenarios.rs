@@ -1,0 +1,374 @@
+//! Histories with a story: the seeds' test vectors, waves, hanging probes, ramps and long outages.
+
+use core::time::Duration;
+
+use outflow_core::{
+    Admission, Attempt, Change, Fault, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome,
+    Policy, Reason, State,
+};
+
+use super::api::{Api, SECOND, moved, rate};
+
+#[test]
+fn a_short_wait_is_waited_out_in_the_same_state() {
+    let mut api = Api::usual();
+    let until = api.now.saturating_add(SECOND * 2);
+    let refused = Policy::default().classify(&Attempt::status(429).asking_to_wait(SECOND * 2));
+    assert_eq!(api.call(refused.outcome), Change::Cooling { until });
+    assert_eq!(api.state(), State::Normal);
+    api.now = until.saturating_sub(Duration::from_nanos(1));
+    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+    api.now = until;
+    assert_eq!(api.call(Outcome::SUCCESS), Change::None);
+}
+
+// Nine of 48 are 18.75 % and change nothing; eleven of fifty are 22 %.
+#[test]
+fn eleven_failures_of_fifty_throttle() {
+    let mut api = Api::usual();
+    api.calls(39, Outcome::SUCCESS);
+    assert_eq!(api.calls(9, Outcome::SERVER_FAILED), Change::None);
+    assert_eq!(api.health.next_wakeup(), None);
+    api.calls(2, Outcome::SERVER_FAILED);
+    let throttled = api.wake_when_due().map(|t| (t.to, t.reason));
+    assert_eq!(throttled, Some((State::Throttle, Reason::ErrorRatio)));
+}
+
+// A quarter of the calls fail on the network; the same share of 404s does nothing.
+#[test]
+fn network_faults_count_and_missing_pages_do_not() {
+    let landed = |attempt: Attempt| {
+        let mut api = Api::usual();
+        let outcome = Policy::default().classify(&attempt).outcome;
+        for call in 0..100 {
+            api.pass_millis(50);
+            api.wake();
+            api.call(if call % 4 == 0 {
+                outcome
+            } else {
+                Outcome::SUCCESS
+            });
+            if api.state() != State::Normal {
+                break;
+            }
+        }
+        api.state()
+    };
+    assert_eq!(landed(Attempt::fault(Fault::Dns)), State::Throttle);
+    assert_eq!(
+        landed(Attempt::fault(Fault::ConnectTimeout)),
+        State::Throttle
+    );
+    assert_eq!(landed(Attempt::status(404)), State::Normal);
+    assert_eq!(landed(Attempt::status(401)), State::Normal);
+}
+
+#[test]
+fn a_flood_of_missing_pages_hides_no_refusals() {
+    let mut api = Api::usual();
+    for call in 0..40 {
+        api.pass_millis(50);
+        api.wake();
+        if api.state() == State::Throttle {
+            return;
+        }
+        api.calls(100, Outcome::NEUTRAL);
+        api.call(if call % 10 < 3 && call % 2 == 0 || call % 10 == 5 {
+            Outcome::THROTTLED
+        } else {
+            Outcome::SUCCESS
+        });
+    }
+    panic!("still {} with 30 % refused", api.state());
+}
+
+// A hundred were in flight when the limit was hit; all of them are refused.
+#[test]
+fn one_wave_of_refusals_is_one_step() {
+    let mut api = Api::usual();
+    let wave: Vec<_> = (0..100).map(|_| api.send()).collect();
+    let mut moves = Vec::new();
+    for ticket in wave {
+        api.pass_millis(10);
+        moves.extend(moved(api.answer(ticket, Outcome::THROTTLED)));
+    }
+    assert_eq!(moves, [(State::Throttle, Reason::Streak)]);
+}
+
+// A minute is asked of the first and ten minutes of the last: the longer wait holds for all.
+#[test]
+fn a_late_ban_is_obeyed_by_maximum() {
+    let mut api = Api::usual();
+    let (first, late, short) = (api.send(), api.send(), api.send());
+    api.answer(first, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    let until = api.now.saturating_add(SECOND * 600);
+    let change = api.answer(late, Outcome::BANNED.asking_to_wait(SECOND * 600));
+    assert_eq!(change, Change::Cooling { until });
+    assert_eq!(
+        api.answer(short, Outcome::BANNED.asking_to_wait(SECOND)),
+        Change::None
+    );
+    assert_eq!(api.health.next_wakeup(), Some(until));
+    assert_eq!(api.health.snapshot(api.now).until, Some(until));
+}
+
+#[test]
+fn a_late_ban_stops_a_state_that_it_does_not_change() {
+    let mut api = Api::usual();
+    let late = api.send();
+    api.calls(3, Outcome::THROTTLED);
+    let until = api.now.saturating_add(SECOND * 60);
+    let change = api.answer(late, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    assert_eq!(change, Change::Cooling { until });
+    assert_eq!(api.state(), State::Throttle);
+    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+}
+
+// A server may ask for a year; it gets a day.
+#[test]
+fn an_absurd_wait_is_capped_at_a_day() {
+    let mut api = Api::usual();
+    let year = SECOND * 86_400 * 365;
+    let slept = api
+        .call(Outcome::THROTTLED.asking_to_wait(year))
+        .transition();
+    let day = api.now.saturating_add(SECOND * 86_400);
+    assert_eq!(slept.and_then(|t| t.until), Some(day));
+}
+
+#[test]
+fn a_servers_hour_is_not_cut_to_our_longest_sleep() {
+    let mut api = Api::usual();
+    let slept = api
+        .call(Outcome::THROTTLED.asking_to_wait(SECOND * 3_600))
+        .transition();
+    let hour = api.now.saturating_add(SECOND * 3_600);
+    assert_eq!(slept.and_then(|t| t.until), Some(hour));
+}
+
+// A hundred hold no ticket yet when Sleep begins; the check right before sending stops each.
+#[test]
+fn nobody_who_waited_into_a_sleep_sends() {
+    let mut api = Api::usual();
+    let last = api.send();
+    api.answer(last, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    for waiter in 0..100 {
+        api.pass_millis(waiter);
+        assert!(matches!(
+            api.health.admission(api.now),
+            Admission::Blocked {
+                state: State::Sleep,
+                until: Some(_)
+            }
+        ));
+    }
+}
+
+#[test]
+fn offline_makes_no_call_for_an_hour_and_no_timer_ends_it() {
+    let mut api = Api::usual();
+    api.health.force(api.now, Hold::Sleep);
+    for _ in 0..3_600 {
+        api.pass(SECOND);
+        assert_eq!(api.health.next_wakeup(), None);
+        assert_eq!(api.wake(), None);
+        let blocked = Admission::Blocked {
+            state: State::Sleep,
+            until: None,
+        };
+        assert_eq!(api.health.admission(api.now), blocked);
+    }
+}
+
+#[test]
+fn a_held_normal_moves_for_nothing_and_still_obeys_the_server() {
+    let mut api = Api::usual();
+    api.health.force(api.now, Hold::Normal);
+    assert_eq!(api.calls(100, Outcome::THROTTLED), Change::None);
+    api.pass(SECOND);
+    assert_eq!(api.wake(), None);
+    let until = api.now.saturating_add(SECOND * 60);
+    let change = api.call(Outcome::BANNED.asking_to_wait(SECOND * 60));
+    assert_eq!(change, Change::Cooling { until });
+    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+}
+
+// Four of twenty are a fifth; a success makes it less at 200 ms, a failure more again at 240 ms.
+// Without the success it would have been believed at 250 ms.
+#[test]
+fn a_contrary_look_starts_the_confirmation_anew() {
+    let mut api = Api::usual();
+    api.calls(16, Outcome::SUCCESS);
+    api.calls(4, Outcome::SERVER_FAILED);
+    api.pass_millis(200);
+    assert_eq!(api.call(Outcome::SUCCESS), Change::None);
+    api.pass_millis(40);
+    assert_eq!(api.call(Outcome::SERVER_FAILED), Change::None);
+    api.pass_millis(249);
+    assert_eq!(api.wake(), None);
+    assert_eq!(api.call(Outcome::SERVER_FAILED), Change::None);
+    api.pass_millis(1);
+    assert_eq!(api.wake().map(|t| t.to), Some(State::Throttle));
+}
+
+#[test]
+fn a_ratio_that_persists_is_believed_without_another_call() {
+    let mut api = Api::usual();
+    api.calls(20, Outcome::NETWORK_FAILED);
+    let due = api.now.saturating_add(Duration::from_millis(250));
+    assert_eq!(api.health.next_wakeup(), Some(due));
+    assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::Throttle));
+}
+
+// Old failures must not fail fresh probes: the window of each state is its own.
+#[test]
+fn each_state_begins_with_an_empty_window() {
+    let mut api = Api::usual();
+    api.calls(19, Outcome::SERVER_FAILED);
+    api.calls(3, Outcome::THROTTLED);
+    assert_eq!(api.state(), State::Throttle);
+    let fresh = api.health.snapshot(api.now);
+    assert_eq!(
+        (fresh.counts, fresh.streak),
+        (outflow_core::OutcomeCounts::default(), 0)
+    );
+}
+
+#[test]
+fn a_clock_that_steps_back_never_shortens_a_sleep() {
+    let mut api = Api::asleep();
+    let until = api.health.next_wakeup();
+    let now = api.now;
+    for step in 0..1_000 {
+        api.now = now.saturating_sub(SECOND * (step % 2) * 86_400);
+        assert_eq!(api.wake(), None);
+        assert!(matches!(
+            api.health.admission(api.now),
+            Admission::Blocked { .. }
+        ));
+        assert_eq!(api.health.next_wakeup(), until);
+    }
+    api.now = until.expect("a timer");
+    assert_eq!(api.wake().map(|t| t.to), Some(State::HalfOpen));
+}
+
+#[test]
+fn the_ends_of_time_are_ordinary() {
+    let mut health = Health::new(HealthConfig::default(), Nanos::MAX);
+    for entropy in [0, u64::MAX] {
+        for outcome in [
+            Outcome::SUCCESS,
+            Outcome::SERVER_FAILED,
+            Outcome::BANNED.asking_to_wait(Duration::MAX),
+        ] {
+            if let Admission::Go(ticket) = health.admission(Nanos::MAX) {
+                health.record(Nanos::MAX, ticket, outcome, entropy);
+            }
+            health.wake(Nanos::MAX, entropy);
+        }
+    }
+    assert_eq!(health.state(), State::Sleep);
+    assert_ne!(health.admission(Nanos::MAX), Admission::Overdue);
+}
+
+#[test]
+fn variables_change_while_the_state_stays() {
+    let changed = HealthSettings {
+        n_throttle: 10,
+        probe_success: 2,
+        concurrency: 8,
+        probe_rate: rate("1/s"),
+        ..HealthSettings::default()
+    };
+    let config = HealthConfig::new(changed).expect("valid");
+    let mut api = Api::usual();
+    api.calls(2, Outcome::THROTTLED);
+    api.health.configure(api.now, config);
+    assert_eq!(moved(api.calls(7, Outcome::THROTTLED)), None, "nine of ten");
+    assert_eq!(api.health.snapshot(api.now).streak, 9, "the streak goes on");
+    assert_eq!(api.health.concurrency(), 8);
+
+    let mut api = Api::half_open();
+    let probe = api.send();
+    api.health.configure(api.now, config);
+    assert_eq!(api.health.effective(rate("35/s")), rate("1/s"));
+    assert_eq!(moved(api.answer(probe, Outcome::SUCCESS)), None);
+    assert_eq!(
+        moved(api.call(Outcome::SUCCESS)),
+        Some((State::Normal, Reason::ProbesOk))
+    );
+
+    let mut api = Api::asleep();
+    let until = api.health.next_wakeup();
+    api.health.configure(api.now, config);
+    assert_eq!(
+        (api.state(), api.health.next_wakeup()),
+        (State::Sleep, until)
+    );
+}
+
+#[test]
+fn a_release_is_jittered_up_to_a_second() {
+    let api = Api::usual();
+    assert_eq!(api.health.release_jitter(0), Duration::ZERO);
+    assert_eq!(api.health.release_jitter(u64::MAX), SECOND);
+}
+
+// The window of 30 s is empty by the time a confirmation of 40 s is due.
+#[test]
+fn a_ratio_that_has_aged_away_is_not_believed() {
+    let mut api = Api::new(&HealthSettings {
+        confirm_after: SECOND * 40,
+        ..HealthSettings::default()
+    });
+    api.calls(20, Outcome::SERVER_FAILED);
+    assert_eq!(api.wake_when_due(), None);
+    assert_eq!(api.health.next_wakeup(), None);
+}
+
+// 15 of 25 are the 60 % that lead to Sleep; half a minute later the next success stands alone and
+// points the other way, which must be confirmed for itself.
+#[test]
+fn one_ratio_does_not_confirm_another() {
+    let mut api = Api::throttled();
+    api.calls(15, Outcome::SERVER_FAILED);
+    api.calls(10, Outcome::SUCCESS);
+    api.pass(SECOND * 31);
+    assert_eq!(api.call(Outcome::SUCCESS), Change::None);
+    api.pass_millis(250);
+    assert_eq!(api.wake().map(|t| t.to), Some(State::HalfOpen));
+}
+
+#[test]
+fn even_a_hold_of_no_time_is_confirmed() {
+    let mut api = Api::new(&HealthSettings {
+        p_sleep_held: Duration::ZERO,
+        ..HealthSettings::default()
+    });
+    api.calls(3, Outcome::THROTTLED);
+    assert_eq!(moved(api.calls(30, Outcome::SERVER_FAILED)), None);
+    api.pass_millis(250);
+    assert_eq!(api.wake().map(|t| t.reason), Some(Reason::ErrorRatioHeld));
+}
+
+#[test]
+fn successes_before_throttle_do_not_lead_out_of_it() {
+    let mut api = Api::usual();
+    api.calls(100, Outcome::SUCCESS);
+    api.calls(3, Outcome::THROTTLED);
+    assert_eq!(api.state(), State::Throttle);
+    api.calls(9, Outcome::SUCCESS);
+    assert_eq!(api.health.next_wakeup(), None);
+}
+
+// The machine has seen 1:00 when a ban of a minute is told at 0:00.
+#[test]
+fn a_wait_told_by_a_clock_that_stepped_back_is_not_shorter() {
+    let mut api = Api::usual();
+    let ticket = api.send();
+    let latest = api.now;
+    api.now = Nanos::ZERO;
+    api.answer(ticket, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    let until = latest.saturating_add(SECOND * 60);
+    assert_eq!(api.health.next_wakeup(), Some(until));
+}

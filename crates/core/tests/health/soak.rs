@@ -1,0 +1,75 @@
+//! Thirty days of an upstream that fails now and then, in a second or two.
+
+use core::time::Duration;
+
+use outflow_core::{Admission, HealthSettings, Nanos, Outcome, State};
+
+use super::api::Api;
+
+const THIRTY_DAYS: Duration = Duration::from_hours(720);
+
+/// Longer than the longest rest: a quarter of an hour of `CacheOnly`, the Sleeps on either side of
+/// it, a minute asked by the server, and a probe that hangs.
+const LONGEST_SILENCE: Duration = Duration::from_mins(25);
+
+/// What the upstream is doing, by the hour: mostly well, sometimes slow, refusing or down.
+fn outcome(weather: u64, entropy: u64) -> Outcome {
+    let percent = entropy % 100;
+    match weather % 8 {
+        0 if percent < 30 => Outcome::THROTTLED,
+        1 if percent < 90 => Outcome::SERVER_FAILED,
+        2 => Outcome::NETWORK_FAILED,
+        3 if percent < 2 => Outcome::THROTTLED.asking_to_wait(Duration::from_mins(1)),
+        4 if percent < 50 => Outcome::NEUTRAL,
+        _ => Outcome::SUCCESS,
+    }
+}
+
+// A call about every 300 ms: nine million of them.
+#[test]
+fn thirty_days_leave_nothing_stuck_and_nothing_grown() {
+    let mut api = Api::new(&HealthSettings::default());
+    let end = api.now.saturating_add(THIRTY_DAYS);
+    let mut last_sent = api.now;
+    let mut visited = [0_u64; 5];
+    while api.now < end {
+        let entropy = api.entropy();
+        api.pass(Duration::from_nanos(entropy % 600_000_000));
+        match api.health.admission(api.now) {
+            Admission::Go(ticket) => {
+                last_sent = api.now;
+                visited[index(api.state())] += 1;
+                let weather = hour_of(api.now).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+                api.answer(ticket, outcome(weather, entropy >> 32));
+            }
+            Admission::Overdue => {
+                api.wake();
+            }
+            Admission::Cooling { until } => api.now = until,
+            Admission::Blocked { until, state } => {
+                visited[index(state)] += 1;
+                api.now = until.expect("no operator holds it");
+            }
+        }
+        assert!(api.now.since(last_sent) <= LONGEST_SILENCE, "{:?}", api.now);
+    }
+    assert!(visited.iter().all(|visits| *visits > 0), "{visited:?}");
+    let at_the_end = api.health.snapshot(api.now);
+    let counts = at_the_end.counts;
+    assert!(counts.success + counts.throttled + counts.server + counts.network <= 300);
+    assert!(at_the_end.generation > 1_000);
+}
+
+fn hour_of(now: Nanos) -> u64 {
+    now.as_nanos() / 3_600_000_000_000
+}
+
+fn index(state: State) -> usize {
+    match state {
+        State::Normal => 0,
+        State::Throttle => 1,
+        State::Sleep => 2,
+        State::HalfOpen => 3,
+        State::CacheOnly => 4,
+    }
+}
