@@ -4,8 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::SystemClock;
-use outflow_core::{Clock as _, Admission, Health, HealthConfig, Nanos, Outcome, Ticket};
-
+use outflow_core::{Admission, Clock as _, Health, HealthConfig, Nanos, Outcome, Ticket};
 
 /// A machine that is well.
 pub(crate) fn well(now: Nanos) -> Health {

@@ -10,6 +10,7 @@ mod bytes;
 mod designs;
 mod exact;
 mod growth;
+mod health;
 mod keyed;
 mod multi;
 mod tail;
@@ -21,11 +22,7 @@ pub(crate) fn core(plan: Plan) -> Vec<Figure> {
     let mut figures = exact::figures(plan);
     figures.extend(multi::figures(plan));
     figures.extend(keyed::figures(plan));
-    figures.push(Figure::missing(
-        "health_*",
-        "",
-        "the health machine is not in the core yet",
-    ));
+    figures.extend(health::figures(plan));
     figures.extend(tail::figures(plan));
     figures.extend(growth::figures(plan));
     figures.extend(bytes::figures());
