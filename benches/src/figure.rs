@@ -35,7 +35,7 @@ pub(crate) struct Figure {
     pub(crate) goal: Option<f64>,
     pub(crate) better: Better,
     pub(crate) ok: bool,
-    /// For people: why a figure is void, or what exactly was compared.
+    /// For people: why a figure is void or missing.
     #[serde(skip)]
     pub(crate) note: String,
 }
@@ -119,15 +119,6 @@ impl Figure {
         }
     }
 
-    /// The same figure with a remark for people.
-    pub(crate) fn noted(mut self, note: &str) -> Self {
-        if !self.note.is_empty() {
-            self.note.push_str("; ");
-        }
-        self.note.push_str(note);
-        self
-    }
-
     fn reaches(&self, goal: Goal) -> bool {
         match goal {
             Goal::Ratio(most) => self.ratio.is_some_and(|ratio| ratio <= most),
@@ -150,22 +141,24 @@ impl Figure {
 
 /// The table for people.
 pub(crate) fn table(figures: &[Figure]) -> String {
+    let longest = figures.iter().map(|figure| figure.name.len()).max();
+    let width = longest.unwrap_or(0);
     let mut lines = vec![format!(
-        "{:<24} {:>10}  {:<34} {:>10} {:>7} {:>7} {:>6}  {}",
-        "figure", "ours", "peer", "peer's", "ratio", "spread", "goal", "reached"
+        "{:<width$} {:>9}  {:<34} {:>9} {:>6} {:>6} {:>5}  reached",
+        "figure", "ours", "peer", "peer's", "ratio", "spread", "goal"
     )];
-    lines.extend(figures.iter().map(line));
+    lines.extend(figures.iter().map(|figure| line(figure, width)));
     lines.join("\n")
 }
 
-fn line(figure: &Figure) -> String {
+fn line(figure: &Figure, width: usize) -> String {
     let reached = match (figure.goal, figure.ok) {
         (None, true) => "-",
         (_, true) => "yes",
         (_, false) => "NO",
     };
-    format!(
-        "{:<24} {:>10}  {:<34} {:>10} {:>7} {:>7} {:>6}  {}{}{}",
+    let line = format!(
+        "{:<width$} {:>9}  {:<34} {:>9} {:>6} {:>6} {:>5}  {:<3}  {}",
         figure.name,
         number(figure.ours),
         figure.peer_name.as_deref().unwrap_or("-"),
@@ -174,11 +167,9 @@ fn line(figure: &Figure) -> String {
         number(figure.spread),
         number(figure.goal),
         reached,
-        if figure.note.is_empty() { "" } else { "  " },
         figure.note
-    )
-    .trim_end()
-    .to_owned()
+    );
+    line.trim_end().to_owned()
 }
 
 fn number(value: Option<f64>) -> String {

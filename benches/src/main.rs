@@ -11,6 +11,7 @@ use measure::Plan;
 mod alloc;
 mod clock;
 mod contenders;
+mod crowd;
 mod figure;
 mod figures;
 mod measure;

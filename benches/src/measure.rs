@@ -14,11 +14,10 @@
 //! expected; a share of them above [`MAX_STRAYS`] makes the figure void.
 
 use std::hint::black_box;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::clock;
+use crate::crowd::crowd;
 
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
@@ -219,102 +218,5 @@ fn alone(ops: u64, op: &mut impl FnMut() -> bool) -> Slice {
     Slice { ops, time, strays }
 }
 
-fn crowd(threads: u64, ops: u64, op: &(impl Fn() -> bool + Sync)) -> Slice {
-    let share = (ops / threads).max(1);
-    let start = Start::of(threads);
-    let runs: Vec<Run> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|seat| {
-                scope.spawn({
-                    let start = &start;
-                    move || one_of_many(share, seat, start, op)
-                })
-            })
-            .collect();
-        workers.into_iter().filter_map(|w| w.join().ok()).collect()
-    });
-    let first = runs.iter().map(|run| run.start).min();
-    let last = runs.iter().map(|run| run.end).max();
-    Slice {
-        ops: share * threads,
-        time: last
-            .zip(first)
-            .map_or(Duration::ZERO, |(last, first)| last.duration_since(first)),
-        strays: runs.iter().map(|run| run.strays).sum(),
-    }
-}
-
-struct Run {
-    start: Instant,
-    end: Instant,
-    strays: u64,
-}
-
-fn one_of_many(ops: u64, seat: u64, start: &Start, op: &impl Fn() -> bool) -> Run {
-    start.together(seat);
-    let mut strays = 0;
-    let start = clock::read();
-    for _ in 0..ops {
-        strays += u64::from(!black_box(op()));
-    }
-    Run {
-        start,
-        end: clock::read(),
-        strays,
-    }
-}
-
-/// A starting line that holds the runners until all of them are truly running.
-///
-/// Threads that were just woken often share a core for a while, and two threads on one core do not
-/// contend. Where there are cores enough, the line is drawn again until everybody crosses it within
-/// [`TOGETHER`], which takes a core each.
-struct Start {
-    threads: u64,
-    crossed: AtomicU64,
-    last: AtomicU64,
-    parked: Barrier,
-}
-
-impl Start {
-    fn of(threads: u64) -> Self {
-        Self {
-            threads,
-            crossed: AtomicU64::new(0),
-            last: AtomicU64::new(0),
-            parked: Barrier::new(usize::try_from(threads).unwrap_or(1)),
-        }
-    }
-
-    fn together(&self, seat: u64) {
-        self.parked.wait();
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        if self.threads > u64::try_from(cores).unwrap_or(1) {
-            return;
-        }
-        let asked = clock::read();
-        for round in 1.. {
-            let arrived = clock::read();
-            self.crossed.fetch_add(1, Ordering::AcqRel);
-            while self.crossed.load(Ordering::Acquire) < round * self.threads {
-                std::hint::spin_loop();
-            }
-            if round == self.last.load(Ordering::Acquire) {
-                return;
-            }
-            let now = clock::read();
-            let quick = now.duration_since(arrived) < TOGETHER;
-            // Everybody sees this before crossing once more, and stops there.
-            if seat == 0 && (quick || now.duration_since(asked) > PATIENCE) {
-                self.last.store(round + 1, Ordering::Release);
-            }
-        }
-    }
-}
-
-/// Far less than a turn of the scheduler, far more than a message between two cores.
-const TOGETHER: Duration = Duration::from_micros(10);
-/// About two turns of the scheduler. A machine that is busier than that is measured as it is.
-const PATIENCE: Duration = Duration::from_millis(6);
 /// More than one stray in a hundred, and the figure measures something else.
 pub(crate) const MAX_STRAYS: f64 = 0.01;
