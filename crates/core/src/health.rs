@@ -175,6 +175,16 @@ impl Health {
         Duration::from_nanos(uniform(most, entropy))
     }
 
+    /// Begins a new wave without a move: a limit was just lowered because of a refusal, so the
+    /// refusals of all that is still in flight say nothing new and push the state no further.
+    /// While probes are out nothing changes: each of them decides by itself.
+    pub fn begin_wave(&mut self, now: Nanos) {
+        self.clamped(now);
+        if matches!(self.state, State::Normal | State::Throttle) {
+            self.generation = self.generation.wrapping_add(1);
+        }
+    }
+
     /// When [`Health::wake`] has something to do, if nothing else happens before.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         (self.due < Nanos::MAX).then_some(self.due)

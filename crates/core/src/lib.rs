@@ -13,10 +13,13 @@ extern crate std;
 
 mod arrival;
 mod backoff;
+mod civil;
 mod decision;
 mod error_window;
 mod gcra;
 mod health;
+mod http_date;
+mod learned;
 mod limit;
 mod limiter;
 mod meter;
@@ -25,7 +28,11 @@ mod outcome;
 mod pace;
 mod policy;
 mod rate;
+mod reconcile;
+mod retry_after;
 mod retry_budget;
+mod scan;
+mod server_hints;
 mod time;
 mod watch;
 
@@ -38,6 +45,8 @@ pub use health::{
     HealthSettings, Hold, InvalidHealth, RampStage, Reason, Snapshot, State, Streak, Ticket,
     Transition,
 };
+pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
+pub use learned::{Adaptive, Drift, Evidence, Learned, LearnedSnapshot, Reaction};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use limiter::{LimitTooLarge, Limiter, MAX_SHARED_UNITS};
 pub use meter::{FixedWindow, Meter, Receipt, SlidingWindow, Standing, TokenBucket};
@@ -46,6 +55,9 @@ pub use outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
 pub use pace::WaitTime;
 pub use policy::{Classified, Policy, Retry, Rule, Treatment, Waiting, When};
 pub use rate::{InvalidRate, Rate};
+pub use reconcile::{Correction, Ours};
+pub use retry_after::{Garbage, InvalidWaitBounds, RetryAfter, WaitBounds};
 pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
+pub use server_hints::{Dialect, Dialects, Hint, Hints, Label, Unit};
 pub use time::{Clock, ManualClock, Moment, Nanos, WallTime};
 pub use watch::MeterEvent;

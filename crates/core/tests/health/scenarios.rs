@@ -95,6 +95,39 @@ fn one_wave_of_refusals_is_one_step() {
     assert_eq!(moves, [(State::Throttle, Reason::Streak)]);
 }
 
+// The first refusal lowers a limit; the other ninety-nine were sent before that and are the same
+// news. What is sent afterwards counts again, and three more in a row throttle.
+#[test]
+fn a_wave_that_lowered_a_limit_pushes_no_further() {
+    let mut api = Api::usual();
+    let wave: Vec<_> = (0..100).map(|_| api.send()).collect();
+    for (n, ticket) in wave.into_iter().enumerate() {
+        assert_eq!(moved(api.answer(ticket, Outcome::THROTTLED)), None);
+        if n == 0 {
+            api.health.begin_wave(api.now);
+        }
+    }
+    let mut moves = Vec::new();
+    for _ in 0..3 {
+        let ticket = api.send();
+        moves.extend(moved(api.answer(ticket, Outcome::THROTTLED)));
+    }
+    assert_eq!(moves, [(State::Throttle, Reason::Streak)]);
+}
+
+// A probe decides by itself, so a new wave leaves its ticket good and its slot taken.
+#[test]
+fn a_new_wave_does_not_lose_a_probe() {
+    let mut api = Api::half_open();
+    let probe = api.send();
+    assert!(probe.is_probe());
+    api.health.begin_wave(api.now);
+    assert_eq!(
+        moved(api.answer(probe, Outcome::THROTTLED)),
+        Some((State::Sleep, Reason::ProbeFailed))
+    );
+}
+
 // A minute is asked of the first and ten minutes of the last: the longer wait holds for all.
 #[test]
 fn a_late_ban_is_obeyed_by_maximum() {

@@ -1,0 +1,337 @@
+//! A date as HTTP writes it, in any of its three forms.
+//!
+//! The rule of reading: what tells the instant must be right, what only repeats it is not looked
+//! at. So digits stand where the form wants them and the day must exist, while a weekday that does
+//! not match, lower case, and the zones `UTC` and `+0000` for `GMT` are read as they are meant: a
+//! server that sends them wants us to wait, and treating them as noise would send the call early. A
+//! second of 60 is the first of the next minute. Years have two or four digits, as the form says;
+//! local zones and ISO 8601 are refused, for here they are no date at all.
+
+use core::fmt;
+
+use crate::WallTime;
+use crate::civil::{Civil, LAST_SECOND, Unreal, wall, weekday};
+use crate::scan::{Scan, trimmed};
+
+/// A point in civil time, to the second, that HTTP can write.
+///
+/// ```
+/// use outflow_core::{HttpDate, WallTime};
+///
+/// let now = WallTime::from_unix_secs(1_700_000_000);
+/// let date = HttpDate::read(b"Sun, 06 Nov 1994 08:49:37 GMT", now)?;
+/// assert_eq!(date.at(), WallTime::from_unix_secs(784_111_777));
+/// assert_eq!(HttpDate::read(b"Sunday, 06-Nov-94 08:49:37 GMT", now)?, date);
+/// assert_eq!(HttpDate::read(b"Sun Nov  6 08:49:37 1994", now)?, date);
+/// assert_eq!(date.to_string(), "Sun, 06 Nov 1994 08:49:37 GMT");
+/// # Ok::<(), outflow_core::InvalidHttpDate>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HttpDate(WallTime);
+
+impl HttpDate {
+    /// Reads a header value, blanks around it allowed. `now` only decides the century of a year of
+    /// two digits: it is the latest that is at most 50 years ahead.
+    ///
+    /// # Errors
+    /// If it is in none of the three forms, there is no such time, or it is before 1970.
+    pub fn read(value: &[u8], now: WallTime) -> Result<Self, InvalidHttpDate> {
+        let value = trimmed(value);
+        let fields = imf_fixdate(Scan::new(value))
+            .or_else(|| rfc_850(Scan::new(value), Civil::of(now).year))
+            .or_else(|| asctime(Scan::new(value)))
+            .ok_or(InvalidHttpDate::UnknownForm)?;
+        match fields.unix_secs() {
+            Ok(secs) => Ok(Self(wall(secs, 0))),
+            Err(Unreal::NoSuchTime) => Err(InvalidHttpDate::NoSuchTime),
+            Err(Unreal::BeforeEpoch) => Err(InvalidHttpDate::BeforeEpoch),
+        }
+    }
+
+    /// The last whole second up to `at`, or the last one of the year 9999.
+    pub fn of(at: WallTime) -> Self {
+        let secs = at.as_duration().as_secs();
+        Self(WallTime::from_unix_secs(secs.min(LAST_SECOND)))
+    }
+
+    /// The point in civil time.
+    pub const fn at(self) -> WallTime {
+        self.0
+    }
+}
+
+/// Written in the one form that senders should use.
+impl fmt::Display for HttpDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let date = Civil::of(self.0);
+        write!(
+            f,
+            "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+            named(&DAYS, weekday(self.0)),
+            date.day,
+            named(&MONTHS, date.month - 1),
+            date.year,
+            date.hour,
+            date.minute,
+            date.second,
+        )
+    }
+}
+
+/// When a response was made, by the only two clocks that can tell.
+///
+/// The server's own `Date` is preferred: dates in the same response were read off the same clock,
+/// so their difference is right however wrong our clock is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResponseTime<'a> {
+    /// The value of the response's `Date` header, if it had one.
+    pub date: Option<&'a [u8]>,
+    /// Our own civil time when the response came.
+    pub wall: WallTime,
+}
+
+impl ResponseTime<'_> {
+    /// The time by the server's clock, or by ours if it does not tell its own.
+    pub fn at_server(self) -> WallTime {
+        self.date
+            .and_then(|value| HttpDate::read(value, self.wall).ok())
+            .map_or(self.wall, HttpDate::at)
+    }
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`
+fn imf_fixdate(mut scan: Scan<'_>) -> Option<Civil> {
+    scan.name(&DAYS)?;
+    scan.text(b", ")?;
+    let day = scan.digits(2)?;
+    scan.text(b" ")?;
+    let month = scan.name(&MONTHS)? + 1;
+    scan.text(b" ")?;
+    let year = scan.digits(4)?;
+    scan.text(b" ")?;
+    let time = time_of_day(&mut scan)?;
+    zone(scan)?;
+    Some(time.on(year, month, day))
+}
+
+/// `Sunday, 06-Nov-94 08:49:37 GMT`
+fn rfc_850(mut scan: Scan<'_>, this_year: u32) -> Option<Civil> {
+    scan.name(&LONG_DAYS)?;
+    scan.text(b", ")?;
+    let day = scan.digits(2)?;
+    scan.text(b"-")?;
+    let month = scan.name(&MONTHS)? + 1;
+    scan.text(b"-")?;
+    let year = full_year(scan.digits(2)?, this_year);
+    scan.text(b" ")?;
+    let time = time_of_day(&mut scan)?;
+    zone(scan)?;
+    Some(time.on(year, month, day))
+}
+
+/// `Sun Nov  6 08:49:37 1994`
+fn asctime(mut scan: Scan<'_>) -> Option<Civil> {
+    scan.name(&DAYS)?;
+    scan.text(b" ")?;
+    let month = scan.name(&MONTHS)? + 1;
+    scan.text(b" ")?;
+    let day = match scan.text(b" ") {
+        Some(()) => scan.digits(1)?,
+        None => scan.digits(2)?,
+    };
+    scan.text(b" ")?;
+    let time = time_of_day(&mut scan)?;
+    scan.text(b" ")?;
+    let year = scan.digits(4)?;
+    scan.is_done().then(|| time.on(year, month, day))
+}
+
+/// The latest year with these last two digits that is at most 50 years ahead.
+fn full_year(two_digits: u32, this_year: u32) -> u32 {
+    let latest = this_year + 50;
+    latest - (latest % 100 + 100 - two_digits) % 100
+}
+
+struct TimeOfDay {
+    hour: u32,
+    minute: u32,
+    second: u32,
+}
+
+impl TimeOfDay {
+    const fn on(self, year: u32, month: u32, day: u32) -> Civil {
+        Civil {
+            year,
+            month,
+            day,
+            hour: self.hour,
+            minute: self.minute,
+            second: self.second,
+        }
+    }
+}
+
+fn time_of_day(scan: &mut Scan<'_>) -> Option<TimeOfDay> {
+    let hour = scan.digits(2)?;
+    scan.text(b":")?;
+    let minute = scan.digits(2)?;
+    scan.text(b":")?;
+    let second = scan.digits(2)?;
+    Some(TimeOfDay {
+        hour,
+        minute,
+        second,
+    })
+}
+
+fn zone(mut scan: Scan<'_>) -> Option<()> {
+    scan.text(b" ")?;
+    scan.name(&["GMT", "UTC", "+0000"])?;
+    scan.is_done().then_some(())
+}
+
+fn named(names: &[&'static str], place: u32) -> &'static str {
+    let place = usize::try_from(place).unwrap_or(usize::MAX);
+    names.get(place).copied().unwrap_or_default()
+}
+
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const LONG_DAYS: [&str; 7] = [
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// Why a value is no date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidHttpDate {
+    /// It has none of the three forms.
+    UnknownForm,
+    /// It has a form, but there is no such day or time of day.
+    NoSuchTime,
+    /// It is before 1970, which is long past whatever it was meant for.
+    BeforeEpoch,
+}
+
+impl fmt::Display for InvalidHttpDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownForm => {
+                "not a date of HTTP: write it like \"Sun, 06 Nov 1994 08:49:37 GMT\""
+            }
+            Self::NoSuchTime => "there is no such day or time of day: check the calendar",
+            Self::BeforeEpoch => "dates before 1970 cannot be told: use a later one",
+        })
+    }
+}
+
+impl core::error::Error for InvalidHttpDate {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: WallTime = WallTime::from_unix_secs(1_700_000_000);
+
+    fn secs(text: &str) -> Result<u64, InvalidHttpDate> {
+        HttpDate::read(text.as_bytes(), NOW).map(|date| date.at().as_duration().as_secs())
+    }
+
+    // All are 784111777, the instant of the example in RFC 9110.
+    #[test]
+    fn what_only_repeats_the_instant_is_not_looked_at() {
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            " Sun, 06 Nov 1994 08:49:37 GMT\t",
+            "sun, 06 nov 1994 08:49:37 gmt",
+            "SUN, 06 NOV 1994 08:49:37 GMT",
+            "Wed, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Sun, 06 Nov 1994 08:49:37 +0000",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Monday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+            "Sun Nov 06 08:49:37 1994",
+        ] {
+            assert_eq!(secs(text), Ok(784_111_777), "{text}");
+        }
+        assert_eq!(secs("Sun, 06 Nov 1994 08:49:60 GMT"), Ok(784_111_800));
+    }
+
+    #[test]
+    fn what_tells_the_instant_must_be_right() {
+        use InvalidHttpDate::{BeforeEpoch, NoSuchTime, UnknownForm};
+        for (text, mistake) in [
+            ("", UnknownForm),
+            ("Sun, 6 Nov 1994 08:49:37 GMT", UnknownForm),
+            ("Sun, 06 Nov 10000 08:49:37 GMT", UnknownForm),
+            ("Sun, 06 Nov 94 08:49:37 GMT", UnknownForm),
+            ("Sun, 06 Nov +994 08:49:37 GMT", UnknownForm),
+            ("Sun, 06 Nov 1994 8:49:37 GMT", UnknownForm),
+            ("Sun, 06 Nov 1994 08:49:37", UnknownForm),
+            ("Sun, 06 Nov 1994 08:49:37 PST", UnknownForm),
+            ("Sun, 06 Nov 1994 08:49:37 +0100", UnknownForm),
+            ("Sun, 06 Nov 1994 08:49:37 GMT+1", UnknownForm),
+            ("06 Nov 1994 08:49:37 GMT", UnknownForm),
+            ("Sun,  06 Nov 1994 08:49:37 GMT", UnknownForm),
+            ("Sun, 06 Bad 1994 08:49:37 GMT", UnknownForm),
+            ("Sun Nov  6 08:49:37 1994 GMT", UnknownForm),
+            ("1994-11-06T08:49:37Z", UnknownForm),
+            ("Sun, 31 Nov 1994 08:49:37 GMT", NoSuchTime),
+            ("Tue, 29 Feb 2022 08:49:37 GMT", NoSuchTime),
+            ("Sun, 06 Nov 1994 24:00:00 GMT", NoSuchTime),
+            ("Sun, 06 Nov 1994 08:60:00 GMT", NoSuchTime),
+            ("Sun, 06 Nov 1994 08:49:61 GMT", NoSuchTime),
+            ("Fri, 31 Dec 9999 23:59:60 GMT", NoSuchTime),
+            ("Wed, 31 Dec 1969 23:59:59 GMT", BeforeEpoch),
+            ("Sat, 01 Jan 0000 00:00:00 GMT", BeforeEpoch),
+        ] {
+            assert_eq!(secs(text), Err(mistake), "{text:?}");
+        }
+        assert_eq!(secs("Fri, 31 Dec 9999 23:59:59 GMT"), Ok(253_402_300_799));
+    }
+
+    // In 2023, 73 is 50 years ahead and still the future, 74 is 51 ahead and so 1974.
+    #[test]
+    fn two_digits_are_at_most_fifty_years_ahead() {
+        for (digits, now, year) in [
+            (73, 2023, 2073),
+            (74, 2023, 1974),
+            (23, 2023, 2023),
+            (0, 2023, 2000),
+            (99, 2023, 1999),
+            (1, 2099, 2101),
+            (49, 2099, 2149),
+            (50, 2099, 2050),
+        ] {
+            assert_eq!(full_year(digits, now), year, "{digits} in {now}");
+        }
+    }
+
+    #[test]
+    fn every_point_in_time_can_be_written() {
+        let shown = |span| alloc::format!("{}", HttpDate::of(WallTime::since_epoch(span)));
+        let late = core::time::Duration::from_millis(999);
+        assert_eq!(shown(late), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(
+            shown(core::time::Duration::MAX),
+            "Fri, 31 Dec 9999 23:59:59 GMT"
+        );
+    }
+
+    #[test]
+    fn the_servers_own_clock_is_preferred() {
+        let stamp = |date| ResponseTime { date, wall: NOW }.at_server();
+        let date: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+        assert_eq!(stamp(Some(date)), WallTime::from_unix_secs(784_111_777));
+        assert_eq!(stamp(Some(b"yesterday")), NOW);
+        assert_eq!(stamp(None), NOW);
+    }
+}

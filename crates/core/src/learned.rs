@@ -1,0 +1,377 @@
+//! The limit that a server really has, as far as its answers tell.
+//!
+//! Configuration can be wrong: providers lower a limit without notice, and share a key among
+//! programs. Sending at the configured rate and retrying would then be refused for ever; asking
+//! health to sort it out would stop everything for what a slightly lower rate cures. So evidence
+//! shrinks the limit in effect at once, to what the server let through, and time without evidence
+//! lets it grow back slowly, slowest near the point where it was last refused. It never goes above
+//! what was configured, and it does not park anyone: waiting for a ban or a quota to end is the
+//! cooldown's part, here they only say that nothing was learned meanwhile.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::{Nanos, Rate};
+use level::Level;
+
+mod level;
+
+/// How far evidence may move a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Adaptive {
+    /// The configured limit holds whatever happens.
+    Off,
+    /// Evidence lowers the limit for a while, never raises it.
+    #[default]
+    Guard,
+    /// No limit is known: what was configured is where the search begins.
+    Learn,
+}
+
+/// Something that a server did or said about its limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Evidence {
+    /// It refused a call: slow down.
+    Throttled {
+        /// When the refused call was sent.
+        sent: Nanos,
+        /// What it let through in the window before, in units.
+        admitted: u64,
+    },
+    /// It told its limit.
+    Limit(Rate),
+    /// A quota is used up until then; the rate itself was right.
+    QuotaUntil(Nanos),
+    /// It banned us until then: we were far too fast.
+    Ban {
+        /// When the call that was answered with the ban was sent.
+        sent: Nanos,
+        /// When the ban ends.
+        until: Nanos,
+    },
+}
+
+/// What a piece of evidence changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reaction {
+    /// The limit shrank: a new generation begins.
+    Shrunk,
+    /// It was about a call sent before the last shrink, and so is answered already.
+    SameWave,
+    /// It is remembered, or not to be learned from; the limit stays.
+    Unmoved,
+}
+
+/// A limit in effect, moved by evidence.
+///
+/// ```
+/// use outflow_core::{Adaptive, Evidence, Learned, Nanos, Rate};
+///
+/// let mut learned = Learned::new(Adaptive::Guard, "50/s".parse()?, Nanos::ZERO);
+/// let now = Nanos::from_secs(10);
+/// learned.evidence(now, Evidence::Throttled { sent: Nanos::from_secs(9), admitted: 30 });
+/// assert_eq!(learned.effective().to_string(), "30/s");
+/// let drift = learned.drift(now).expect("it differs");
+/// assert_eq!(drift.to_string(), "configured 50/s, evidence says 30/s");
+/// # Ok::<(), outflow_core::InvalidRate>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Learned {
+    mode: Adaptive,
+    configured: Rate,
+    level: Level,
+    /// Where the last refusal came.
+    ceiling: Option<Level>,
+    told: Option<Rate>,
+    shrunk: Option<Nanos>,
+    /// When the last refusal lowered the rate, while its wave may still be coming in.
+    wave: Option<Nanos>,
+    clean_since: Nanos,
+    held_until: Nanos,
+    drifting: Option<Drifting>,
+    last: Nanos,
+}
+
+/// Since when in this process, and how long in those before.
+#[derive(Clone, Copy, Debug)]
+struct Drifting {
+    since: Nanos,
+    before: Duration,
+}
+
+impl Learned {
+    /// Begins at the configured rate. With [`Adaptive::Learn`] that is only the first guess: choose
+    /// one that is surely low enough.
+    pub const fn new(mode: Adaptive, configured: Rate, now: Nanos) -> Self {
+        Self {
+            mode,
+            configured,
+            level: Level::of(configured),
+            ceiling: None,
+            told: None,
+            shrunk: None,
+            wave: None,
+            clean_since: now,
+            held_until: Nanos::ZERO,
+            drifting: None,
+            last: now,
+        }
+    }
+
+    /// The rate to keep to.
+    pub fn effective(&self) -> Rate {
+        if self.level == Level::of(self.configured) {
+            return self.configured;
+        }
+        self.level.rate(self.configured)
+    }
+
+    /// Takes a piece of evidence. It never raises the rate.
+    pub fn evidence(&mut self, now: Nanos, evidence: Evidence) -> Reaction {
+        let now = self.advance(now);
+        if self.mode == Adaptive::Off {
+            return Reaction::Unmoved;
+        }
+        match evidence {
+            Evidence::Throttled { sent, admitted } => {
+                self.clean_since = now;
+                let shrunk = self.level.shrunk_to(admitted, self.floor());
+                let reaction = self.step_down(now, sent, shrunk);
+                if reaction == Reaction::Shrunk {
+                    self.wave = Some(now);
+                }
+                reaction
+            }
+            Evidence::Limit(told) => self.hear(now, told),
+            Evidence::QuotaUntil(until) => {
+                self.hold(until);
+                Reaction::Unmoved
+            }
+            Evidence::Ban { sent, until } => {
+                self.clean_since = now;
+                self.hold(until);
+                self.wave = None;
+                let shrunk = self.level.halved(self.floor());
+                self.step_down(now, sent, shrunk)
+            }
+        }
+    }
+
+    /// Takes a success, with what the server let through in the window before it. Once a whole
+    /// window was clean the rate grows one step, but not beyond twice what was let through: a rate
+    /// that nobody used was not tried. A success of the wave that was just refused is no growth but
+    /// a better count of what got through, and corrects the shrink at once.
+    pub fn clean(&mut self, now: Nanos, admitted: u64) {
+        let now = self.advance(now);
+        if self.mode == Adaptive::Off || now < self.held_until {
+            return;
+        }
+        let span = self.configured.per().max(SHORTEST_WINDOW);
+        if self.wave.is_some_and(|shrunk| now.since(shrunk) < span) {
+            self.level = self.level.max(self.recounted(admitted));
+        }
+        if now.since(self.clean_since) < span {
+            return;
+        }
+        self.clean_since = now;
+        let tried = Level::units(admitted).doubled();
+        let grown = self.grown().min(tried).min(self.top());
+        self.level = self.level.max(grown);
+        if self.level >= Level::of(self.configured) {
+            self.drifting = None;
+        }
+    }
+
+    /// How far the rate in effect is from the configured one, if it is; there is nothing to differ
+    /// from while learning.
+    pub fn drift(&self, now: Nanos) -> Option<Drift> {
+        let drifting = self.drifting.filter(|_| self.mode == Adaptive::Guard)?;
+        let here = now.max(self.last).since(drifting.since);
+        Some(Drift {
+            configured: self.configured,
+            evidence: self.effective(),
+            lasting: drifting.before.saturating_add(here),
+        })
+    }
+
+    /// All that is worth keeping over a restart, as plain data.
+    pub fn snapshot(&self, now: Nanos) -> LearnedSnapshot {
+        let now = now.max(self.last);
+        LearnedSnapshot {
+            configured: self.configured,
+            level: self.level.millionths(),
+            ceiling: self.ceiling.map(Level::millionths),
+            told: self.told,
+            held_for: self.held_until.since(now),
+            drifting_for: self
+                .drifting
+                .map(|d| d.before.saturating_add(now.since(d.since))),
+        }
+    }
+
+    /// Goes on from a snapshot, perhaps with another configuration: what was learned is a speed and
+    /// is kept as one.
+    pub fn restore(
+        mode: Adaptive,
+        configured: Rate,
+        snapshot: &LearnedSnapshot,
+        now: Nanos,
+    ) -> Self {
+        let mut learned = Self::new(mode, configured, now);
+        if mode == Adaptive::Off {
+            return learned;
+        }
+        let moved = |level| Level::from_millionths(level).over(snapshot.configured, configured);
+        let drifted = snapshot.drifting_for.is_some() || mode == Adaptive::Learn;
+        learned.told = snapshot.told;
+        learned.ceiling = snapshot.ceiling.map(moved);
+        learned.held_until = now.saturating_add(snapshot.held_for);
+        learned.shrunk = Some(now);
+        if drifted {
+            learned.level = moved(snapshot.level);
+        }
+        learned.level = learned.level.min(learned.top());
+        if learned.level < Level::of(configured) {
+            learned.drifting = Some(Drifting {
+                since: now,
+                before: snapshot.drifting_for.unwrap_or_default(),
+            });
+        }
+        learned
+    }
+
+    fn advance(&mut self, now: Nanos) -> Nanos {
+        self.last = self.last.max(now);
+        self.last
+    }
+
+    /// Calls sent before the last shrink are the rest of the wave that caused it.
+    fn step_down(&mut self, now: Nanos, sent: Nanos, to: Level) -> Reaction {
+        if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
+            return Reaction::SameWave;
+        }
+        self.ceiling = Some(self.level);
+        self.shrunk = Some(now);
+        self.lower(now, to);
+        Reaction::Shrunk
+    }
+
+    fn hear(&mut self, now: Nanos, told: Rate) -> Reaction {
+        self.told = Some(told);
+        let told = Level::of(told).over(told, self.configured);
+        if told >= self.level {
+            return Reaction::Unmoved;
+        }
+        self.clean_since = now;
+        self.wave = None;
+        self.shrunk = Some(now);
+        self.lower(now, told);
+        Reaction::Shrunk
+    }
+
+    fn lower(&mut self, now: Nanos, to: Level) {
+        self.level = to;
+        if self.level < Level::of(self.configured) && self.drifting.is_none() {
+            self.drifting = Some(Drifting {
+                since: now,
+                before: Duration::ZERO,
+            });
+        }
+    }
+
+    fn hold(&mut self, until: Nanos) {
+        self.held_until = self.held_until.max(until);
+    }
+
+    /// What got through of a wave that was refused, and still a step below where it was.
+    fn recounted(&self, admitted: u64) -> Level {
+        let refused_at = self.ceiling.unwrap_or(self.level);
+        Level::units(admitted)
+            .min(refused_at.eased())
+            .min(self.top())
+    }
+
+    fn grown(&self) -> Level {
+        match self.ceiling {
+            None if self.mode == Adaptive::Learn => self.level.doubled(),
+            Some(ceiling) if self.level.is_near(ceiling) => self.level.plus(CAREFUL_STEP),
+            _ => self.level.plus(STEP),
+        }
+    }
+
+    /// The highest that growth may reach.
+    fn top(&self) -> Level {
+        let configured = match self.mode {
+            Adaptive::Learn => Level::MAX,
+            Adaptive::Off | Adaptive::Guard => Level::of(self.configured),
+        };
+        let told = |told| Level::of(told).over(told, self.configured);
+        self.told
+            .map_or(configured, |rate| configured.min(told(rate)))
+    }
+
+    /// Refusals alone never lower the rate below this: slower, there would be too few calls to
+    /// learn from that the server has healed.
+    const fn floor(&self) -> Level {
+        Level::of(self.configured).share(FLOOR)
+    }
+}
+
+/// The limit in effect is not the one that was configured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Drift {
+    /// What was configured.
+    pub configured: Rate,
+    /// What the evidence allows.
+    pub evidence: Rate,
+    /// For how long they have differed, restarts included.
+    pub lasting: Duration,
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "configured {}, evidence says {}",
+            self.configured, self.evidence
+        )
+    }
+}
+
+/// What was learned, as plain data for whoever keeps it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LearnedSnapshot {
+    /// The configuration under which it was learned.
+    pub configured: Rate,
+    /// The rate in effect, in millionths of a unit per configured span.
+    pub level: u128,
+    /// Where the last refusal came, likewise.
+    pub ceiling: Option<u128>,
+    /// What the server last told as its limit.
+    pub told: Option<Rate>,
+    /// How much longer a ban or a spent quota lasts.
+    pub held_for: Duration,
+    /// How long the rate has differed from the configured one.
+    pub drifting_for: Option<Duration>,
+}
+
+impl LearnedSnapshot {
+    /// The same after lying on disk for so long.
+    #[must_use]
+    pub fn aged(mut self, by: Duration) -> Self {
+        self.held_for = self.held_for.saturating_sub(by);
+        self.drifting_for = self.drifting_for.map(|span| span.saturating_add(by));
+        self
+    }
+}
+
+/// Shorter windows tell nothing that the network does not blur.
+const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
+/// Growth per clean window, in parts per million. At 3 % a halved rate is back after 24 windows,
+/// and a limit that is found anew is overstepped by little.
+const STEP: u32 = 30_000;
+/// Growth near the last refusal, the likeliest place of the next: six times as many windows pass
+/// between one overstepping and another.
+const CAREFUL_STEP: u32 = 5_000;
+/// One per cent of the configured rate, in parts per million.
+const FLOOR: u32 = 10_000;

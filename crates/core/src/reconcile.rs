@@ -1,0 +1,251 @@
+//! A server's hint against what we know ourselves.
+//!
+//! A header is old when it is read: the server wrote it when our request arrived, and since then
+//! others of ours have gone out. Taking it at its word would count those as someone else's, or
+//! forget them. So everything of ours that the server can possibly have counted is subtracted
+//! first, and only what is still left over was used by others of the same key: a lower bound, never
+//! an accusation. It moves no meter and parks nobody; it says what the caller should do.
+
+use core::time::Duration;
+
+use crate::{Hint, Kind, Limit, Nanos, Rate};
+
+/// Our side of the comparison, for the limit that the hint is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ours {
+    /// The limit as we know it.
+    pub limit: Limit,
+    /// What counted against it when the request that brought the hint was sent, this request and
+    /// everything in flight included.
+    pub counted_at_send: u64,
+    /// What was taken since then, up to the response.
+    pub taken_since: u64,
+}
+
+impl Ours {
+    /// The most of ours that the server can have counted: it counted at some moment between our
+    /// send and its response, and whatever it counted then was either counted here at the send or
+    /// taken since.
+    const fn at_most(&self) -> u64 {
+        self.counted_at_send.saturating_add(self.taken_since)
+    }
+
+    const fn window(&self) -> Duration {
+        self.limit.rate().per()
+    }
+}
+
+/// What follows from a hint.
+///
+/// ```
+/// use outflow_core::{Correction, Dialects, Hints, Limit, Nanos, Ours, ResponseTime, WallTime};
+///
+/// let headers: [(&str, &[u8]); 2] = [
+///     ("X-RateLimit-Limit", b"60"),
+///     ("X-RateLimit-Remaining", b"20"),
+/// ];
+/// let came = ResponseTime { date: None, wall: WallTime::EPOCH };
+/// let hints = Hints::read(headers, Dialects::ALL, came);
+/// let hint = hints.iter().next().expect("one hint");
+/// let ours = Ours {
+///     limit: Limit::sliding("60/min".parse()?),
+///     counted_at_send: 25,
+///     taken_since: 5,
+/// };
+/// let correction = Correction::of(hint, &ours, Nanos::ZERO);
+/// assert_eq!(correction.foreign, 10, "the server counted 40, at most 30 of them ours");
+/// # Ok::<(), outflow_core::InvalidRate>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Correction {
+    /// What others of the same key have used, at least.
+    pub foreign: u64,
+    /// The server's limit, where it is another than ours.
+    pub limit_differs: Option<Rate>,
+    /// Nothing is left: do not send before this instant, which is in the future.
+    pub until: Option<Nanos>,
+    /// When the server's window ends, for a meter that follows it.
+    pub realign: Option<Nanos>,
+}
+
+impl Correction {
+    /// Compares a hint, read at `now`, with the limit of ours that it is about.
+    pub fn of(hint: &Hint, ours: &Ours, now: Nanos) -> Self {
+        Self {
+            foreign: foreign(hint, ours),
+            limit_differs: limit_differs(hint, ours),
+            until: until(hint, ours, now),
+            realign: hint.resets_in.and_then(|span| now.checked_add(span)),
+        }
+    }
+}
+
+fn foreign(hint: &Hint, ours: &Ours) -> u64 {
+    if is_longer(hint, ours) {
+        return 0;
+    }
+    let by_rest = || Some(ours.limit.capacity().saturating_sub(hint.remaining?));
+    let used = hint.server_used().or_else(by_rest).unwrap_or(0);
+    used.saturating_sub(ours.at_most())
+}
+
+/// True if the server looks back further than our meter does, so that it counts what we have
+/// forgotten: then the difference says nothing about others.
+fn is_longer(hint: &Hint, ours: &Ours) -> bool {
+    let looks_back = hint.window.max(hint.resets_in);
+    looks_back.is_some_and(|span| span > ours.window())
+}
+
+fn limit_differs(hint: &Hint, ours: &Ours) -> Option<Rate> {
+    let told = match (hint.window, ours.limit.kind()) {
+        (Some(window), _) => Rate::new(hint.limit?, window).ok()?,
+        // How much a bucket holds says nothing about how fast it fills.
+        (None, Kind::Bucket { .. }) => return None,
+        (None, _) if is_longer(hint, ours) => return None,
+        (None, _) => Rate::new(hint.limit?, ours.window()).ok()?,
+    };
+    told.cmp_speed(ours.limit.rate()).is_ne().then_some(told)
+}
+
+fn until(hint: &Hint, ours: &Ours, now: Nanos) -> Option<Nanos> {
+    let by_use = || Some(hint.used? >= hint.limit?);
+    let exhausted = hint.remaining.map(|left| left == 0).or_else(by_use)?;
+    let rest = hint.resets_in.or(hint.window).unwrap_or(ours.window());
+    let at = now.saturating_add(rest.min(LONGEST_PARK));
+    (exhausted && at > now).then_some(at)
+}
+
+/// The longest that one header is believed; whatever it then says is asked for again with one call.
+const LONGEST_PARK: Duration = Duration::from_hours(24);
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+    use crate::{Dialects, Hints, ResponseTime, WallTime};
+
+    fn hint(headers: &[(&str, &str)]) -> Hint {
+        let came = ResponseTime {
+            date: None,
+            wall: WallTime::from_unix_secs(1_700_000_000),
+        };
+        let pairs = headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_bytes()));
+        let hints = Hints::read(pairs, Dialects::ALL, came);
+        *hints.iter().next().expect("one hint")
+    }
+
+    fn ours(rate: &str, counted_at_send: u64, taken_since: u64) -> Ours {
+        Ours {
+            limit: Limit::sliding(rate.parse().expect("valid")),
+            counted_at_send,
+            taken_since,
+        }
+    }
+
+    const NOW: Nanos = Nanos::from_secs(100);
+
+    // Upbit says only what is left; the limit it is left of is ours.
+    #[test]
+    fn what_is_left_is_left_of_our_limit_if_the_server_tells_none() {
+        let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
+        assert_eq!(Correction::of(&hint, &ours("12/s", 3, 1), NOW).foreign, 6);
+        assert_eq!(Correction::of(&hint, &ours("12/s", 9, 2), NOW).foreign, 0);
+    }
+
+    // GitHub's hour against our minute: what we did 59 minutes ago is no stranger.
+    #[test]
+    fn a_longer_window_than_ours_accuses_nobody() {
+        let by_window = hint(&[
+            ("X-RateLimit-Limit-Hour", "100"),
+            ("X-RateLimit-Remaining-Hour", "9"),
+        ]);
+        let by_reset = hint(&[
+            ("X-RateLimit-Limit", "100"),
+            ("X-RateLimit-Remaining", "9"),
+            ("X-RateLimit-Reset", "61"),
+        ]);
+        for hint in [by_window, by_reset] {
+            assert_eq!(
+                Correction::of(&hint, &ours("100/min", 1, 0), NOW).foreign,
+                0
+            );
+        }
+        let shorter = hint(&[("X-RateLimit-Limit", "100"), ("X-RateLimit-Remaining", "9")]);
+        assert_eq!(
+            Correction::of(&shorter, &ours("100/min", 1, 0), NOW).foreign,
+            90
+        );
+    }
+
+    #[test]
+    fn another_limit_is_told_with_its_window() {
+        let differs = |headers: &[(&str, &str)], rate: &str| {
+            let correction = Correction::of(&hint(headers), &ours(rate, 0, 0), NOW);
+            correction
+                .limit_differs
+                .map(|rate| alloc::format!("{rate}"))
+        };
+        let ietf = [("RateLimit-Policy", "\"a\";q=42;w=1")];
+        assert_eq!(differs(&ietf, "50/s").as_deref(), Some("42/s"));
+        assert_eq!(differs(&ietf, "2520/min"), None, "the same speed");
+        let plain = [("X-RateLimit-Limit", "42")];
+        assert_eq!(differs(&plain, "50/s").as_deref(), Some("42/s"));
+        assert_eq!(differs(&[("X-RateLimit-Limit", "0")], "50/s"), None);
+        assert_eq!(differs(&[("X-RateLimit-Remaining", "0")], "50/s"), None);
+    }
+
+    #[test]
+    fn the_size_of_a_bucket_is_not_its_rate() {
+        let shopify = hint(&[("X-Shopify-Shop-Api-Call-Limit", "32/80")]);
+        let bucket = Limit::bucket("2/s".parse().expect("valid"), 40).expect("valid");
+        let ours = Ours {
+            limit: bucket,
+            counted_at_send: 30,
+            taken_since: 0,
+        };
+        let correction = Correction::of(&shopify, &ours, NOW);
+        assert_eq!((correction.limit_differs, correction.foreign), (None, 2));
+    }
+
+    // With a reset, with only a window, with neither, and with a reset that nobody would believe.
+    #[test]
+    fn nothing_left_parks_until_something_returns() {
+        let until = |headers: &[(&str, &str)]| {
+            let correction = Correction::of(&hint(headers), &ours("60/min", 0, 0), NOW);
+            correction.until.map(|at| at.since(NOW).as_secs())
+        };
+        let left = ("X-RateLimit-Remaining", "0");
+        assert_eq!(until(&[left, ("X-RateLimit-Reset", "7")]), Some(7));
+        assert_eq!(
+            until(&[left, ("X-RateLimit-Reset", "0")]),
+            None,
+            "it is there again"
+        );
+        assert_eq!(until(&[left]), Some(60));
+        assert_eq!(until(&[("Remaining-Req", "group=a; sec=0")]), Some(1));
+        assert_eq!(
+            until(&[left, ("X-RateLimit-Reset", "999999999")]),
+            Some(86_400)
+        );
+        assert_eq!(
+            until(&[("X-RateLimit-Limit", "5"), ("X-RateLimit-Used", "5")]),
+            Some(60)
+        );
+        assert_eq!(until(&[("X-RateLimit-Remaining", "1")]), None);
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let all = u64::MAX.to_string();
+        let hint = hint(&[
+            ("X-RateLimit-Used", &all),
+            ("X-RateLimit-Reset", "999999999"),
+        ]);
+        let ours = ours("18446744073709551615/d", u64::MAX, u64::MAX);
+        let correction = Correction::of(&hint, &ours, Nanos::MAX);
+        assert_eq!((correction.foreign, correction.realign), (0, None));
+    }
+}

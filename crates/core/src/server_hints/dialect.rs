@@ -1,0 +1,65 @@
+//! The families of headers, and which of them to listen to.
+
+/// Which family of headers a hint was read from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// `RateLimit`, `RateLimit-Policy` and the older `RateLimit-Limit`, `-Remaining`, `-Reset`.
+    Ietf,
+    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`, GitHub's `-Used` and `-Resource`, and Kong's
+    /// limits per second, minute, hour and day.
+    XRateLimit,
+    /// `X-RateLimit-Limit-Requests`, `-Tokens` and the like.
+    OpenAi,
+    /// `Anthropic-RateLimit-Requests-Limit`, `-Tokens-…`, `-Input-Tokens-…`, `-Output-Tokens-…`.
+    Anthropic,
+    /// `Remaining-Req`.
+    Upbit,
+    /// `X-MBX-USED-WEIGHT-1M`, `X-MBX-ORDER-COUNT-10S` and the like.
+    Binance,
+    /// `X-Shopify-Shop-Api-Call-Limit`.
+    Shopify,
+}
+
+/// A set of dialects to listen to.
+///
+/// ```
+/// use outflow_core::{Dialect, Dialects};
+///
+/// let dialects = Dialects::NONE.with(Dialect::Ietf).with(Dialect::XRateLimit);
+/// assert!(dialects.contains(Dialect::Ietf));
+/// assert!(!dialects.contains(Dialect::Shopify));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dialects(u8);
+
+impl Dialects {
+    /// Listens to nothing.
+    pub const NONE: Self = Self(0);
+    /// Listens to all. No two dialects claim the same header, so this is safe when the provider is
+    /// unknown.
+    pub const ALL: Self = Self(0b0111_1111);
+
+    /// The set with one more.
+    #[must_use]
+    pub const fn with(self, dialect: Dialect) -> Self {
+        Self(self.0 | bit(dialect))
+    }
+
+    /// True if the dialect is listened to.
+    pub const fn contains(self, dialect: Dialect) -> bool {
+        self.0 & bit(dialect) != 0
+    }
+}
+
+const fn bit(dialect: Dialect) -> u8 {
+    match dialect {
+        Dialect::Ietf => 1,
+        Dialect::XRateLimit => 1 << 1,
+        Dialect::OpenAi => 1 << 2,
+        Dialect::Anthropic => 1 << 3,
+        Dialect::Upbit => 1 << 4,
+        Dialect::Binance => 1 << 5,
+        Dialect::Shopify => 1 << 6,
+    }
+}

@@ -1,0 +1,65 @@
+//! A short name that a server gave one of its limits.
+//!
+//! It ends up in logs, metrics and tables, and comes from a stranger: so it is short, printable and
+//! kept in place, without an allocation. A name that does not fit is refused rather than cut, since
+//! two cut names might be the same.
+
+use core::fmt;
+
+/// Up to 32 printable ASCII characters without quotes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    bytes: [u8; MOST_BYTES],
+    length: u8,
+}
+
+impl Label {
+    /// A name, or `None` if it is empty, too long or could break out of a line of log.
+    pub fn new(name: &[u8]) -> Option<Self> {
+        let printable = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\');
+        if name.is_empty() || !name.iter().all(printable) {
+            return None;
+        }
+        let mut bytes = [0; MOST_BYTES];
+        bytes.get_mut(..name.len())?.copy_from_slice(name);
+        let length = u8::try_from(name.len()).ok()?;
+        Some(Self { bytes, length })
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        let name = self.bytes.get(..usize::from(self.length));
+        name.and_then(|name| core::str::from_utf8(name).ok())
+            .unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// The longest name met at a provider has 21.
+const MOST_BYTES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_short_and_printable_or_none() {
+        let name = |text: &str| Label::new(text.as_bytes()).map(|label| label.as_str().len());
+        assert_eq!(name("default"), Some(7));
+        assert_eq!(name(&"x".repeat(32)), Some(32));
+        for bad in ["", "a b", "a\nb", "a\"b", "é", &"x".repeat(33)] {
+            assert_eq!(name(bad), None, "{bad:?}");
+        }
+    }
+}

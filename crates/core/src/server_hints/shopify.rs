@@ -1,0 +1,26 @@
+//! Shopify's `X-Shopify-Shop-Api-Call-Limit: 32/40`: what is in the leaky bucket and what it holds.
+//! It has no window; how fast the bucket leaks is known from its plan alone.
+
+use super::{Dialect, Hint, Malformed, Noted, Reading, Unit};
+use crate::scan::{trimmed, whole};
+
+pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+    if !name.eq_ignore_ascii_case("x-shopify-shop-api-call-limit") {
+        return None;
+    }
+    reading.listens_to(Dialect::Shopify)?;
+    let hint = used_of_limit(value).ok_or(Malformed);
+    Some(hint.map(|hint| reading.note(hint)))
+}
+
+fn used_of_limit(value: &[u8]) -> Option<Hint> {
+    let mut halves = value.splitn(2, |b| *b == b'/').map(trimmed);
+    let used = whole(halves.next()?)?;
+    let limit = whole(halves.next()?)?;
+    Some(Hint {
+        used: Some(used),
+        limit: Some(limit),
+        remaining: Some(limit.saturating_sub(used)),
+        ..Hint::about(Dialect::Shopify, Unit::Requests)
+    })
+}

@@ -1,0 +1,39 @@
+//! Upbit's `Remaining-Req: group=default; min=1800; sec=29`.
+//!
+//! What is left of this second, by group. The provider's documentation calls `min` a fixed number
+//! without meaning, so it is passed over, though it must still be a number.
+
+use core::time::Duration;
+
+use super::{Dialect, Hint, Label, Malformed, Noted, Reading, Unit};
+use crate::scan::{trimmed, whole};
+
+pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+    if !name.eq_ignore_ascii_case("remaining-req") {
+        return None;
+    }
+    reading.listens_to(Dialect::Upbit)?;
+    Some(hint(value).map(|hint| reading.note(hint)))
+}
+
+fn hint(value: &[u8]) -> Result<Hint, Malformed> {
+    let mut hint = Hint {
+        window: Some(Duration::from_secs(1)),
+        ..Hint::about(Dialect::Upbit, Unit::Requests)
+    };
+    for pair in value.split(|b| *b == b';') {
+        let mut halves = pair.splitn(2, |b| *b == b'=').map(trimmed);
+        let key = halves.next().ok_or(Malformed)?;
+        let value = halves.next().ok_or(Malformed)?;
+        match key {
+            b"group" => hint.group = Some(Label::new(value).ok_or(Malformed)?),
+            b"sec" => hint.remaining = Some(whole(value).ok_or(Malformed)?),
+            b"min" => drop(whole(value).ok_or(Malformed)?),
+            _ => {}
+        }
+    }
+    match (hint.group, hint.remaining) {
+        (Some(_), Some(_)) => Ok(hint),
+        _ => Err(Malformed),
+    }
+}

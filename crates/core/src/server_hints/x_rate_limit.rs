@@ -1,0 +1,65 @@
+//! `X-RateLimit-…`, which every provider writes a little differently.
+//!
+//! The name is `X-RateLimit-`, what it tells, and perhaps what it is about: `-Requests` and
+//! `-Tokens` of `OpenAI`, Kong's `-Second` to `-Day`. Names with more dashes (`X-Rate-Limit-Limit`)
+//! are the same. So a name is taken apart by three tables instead of being listed.
+
+use core::time::Duration;
+
+use super::{Dialect, Hint, Noted, Part, Reading, Unit, after, ietf, named};
+
+pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+    let rest = PREFIXES.iter().find_map(|prefix| after(name, prefix))?;
+    let (part, about) = PARTS
+        .iter()
+        .find_map(|(known, part)| Some((*part, named(&ABOUT, after(rest, known)?)?)))?;
+    let hint = about.hint();
+    reading.listens_to(hint.dialect)?;
+    // Some providers list all their limits where others have one number.
+    if matches!((part, about), (Part::Limit, About::Calls)) {
+        return Some(ietf::quotas(reading, value, hint.dialect));
+    }
+    let read = part.of(hint, value, reading.now);
+    Some(read.map(|hint| reading.note(hint)))
+}
+
+const PREFIXES: [&str; 2] = ["x-ratelimit-", "x-rate-limit-"];
+
+const PARTS: [(&str, Part); 5] = [
+    ("limit", Part::Limit),
+    ("remaining", Part::Remaining),
+    ("reset", Part::Reset),
+    ("used", Part::Used),
+    ("resource", Part::Group),
+];
+
+const ABOUT: [(&str, About); 7] = [
+    ("", About::Calls),
+    ("-requests", About::Model(Unit::Requests)),
+    ("-tokens", About::Model(Unit::Tokens)),
+    ("-second", About::Window(Duration::from_secs(1))),
+    ("-minute", About::Window(Duration::from_mins(1))),
+    ("-hour", About::Window(Duration::from_hours(1))),
+    ("-day", About::Window(Duration::from_hours(24))),
+];
+
+#[derive(Clone, Copy)]
+enum About {
+    Calls,
+    Model(Unit),
+    Window(Duration),
+}
+
+impl About {
+    const fn hint(self) -> Hint {
+        let calls = Hint::about(Dialect::XRateLimit, Unit::Requests);
+        match self {
+            Self::Calls => calls,
+            Self::Model(unit) => Hint::about(Dialect::OpenAi, unit),
+            Self::Window(window) => Hint {
+                window: Some(window),
+                ..calls
+            },
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What each kind of evidence teaches.
+
+use std::time::Duration;
+
+use outflow_core::{Adaptive, Evidence, Learned, Nanos, Rate, Reaction};
+
+use crate::{per_second, throttled};
+
+// Ten calls in flight are refused together; the eleventh was sent after the shrink.
+#[test]
+fn one_wave_shrinks_once() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    let at = |millis| Nanos::from_millis(millis);
+    assert_eq!(
+        learned.evidence(at(1_000), throttled(900, 70)),
+        Reaction::Shrunk
+    );
+    for millis in 1_001..1_010 {
+        let late = throttled(millis - 50, 10);
+        assert_eq!(learned.evidence(at(millis), late), Reaction::SameWave);
+    }
+    assert_eq!(learned.effective(), per_second(70));
+    assert_eq!(
+        learned.evidence(at(1_100), throttled(1_050, 69)),
+        Reaction::Shrunk
+    );
+    assert_eq!(learned.effective(), per_second(66), "a twentieth of 70");
+}
+
+#[test]
+fn each_kind_of_refusal_teaches_its_own_lesson() {
+    let now = Nanos::from_secs(10);
+    let until = Nanos::from_secs(3_610);
+    let new = || Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    let mut quota = new();
+    assert_eq!(
+        quota.evidence(now, Evidence::QuotaUntil(until)),
+        Reaction::Unmoved
+    );
+    assert_eq!(quota.effective(), per_second(100), "the rate was right");
+    let mut banned = new();
+    let ban = Evidence::Ban { sent: now, until };
+    assert_eq!(banned.evidence(now, ban), Reaction::Shrunk);
+    assert_eq!(banned.effective(), per_second(50), "we were far too fast");
+    banned.clean(until.saturating_sub(Duration::from_nanos(1)), 1_000);
+    assert_eq!(
+        banned.effective(),
+        per_second(50),
+        "nothing is learned while banned"
+    );
+    banned.clean(until, 1_000);
+    assert_eq!(banned.effective(), per_second(51));
+}
+
+// The header comes with every response: being told the same again must not stop the growth.
+#[test]
+fn a_told_limit_holds_until_another_is_told() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    let tell = |learned: &mut Learned, secs, rate| {
+        learned.evidence(Nanos::from_secs(secs), Evidence::Limit(per_second(rate)));
+        learned.clean(Nanos::from_secs(secs), 1_000);
+        learned.effective().quantity()
+    };
+    assert_eq!(tell(&mut learned, 1, 42), 42);
+    assert_eq!(
+        tell(&mut learned, 2, 42),
+        42,
+        "growth ends at what was told"
+    );
+    assert_eq!(
+        tell(&mut learned, 3, 90),
+        43,
+        "and goes on when more is told"
+    );
+    for secs in 4..20 {
+        tell(&mut learned, secs, 90);
+    }
+    assert_eq!(
+        learned.effective(),
+        per_second(50),
+        "but never above the configured"
+    );
+}
+
+#[test]
+fn a_rate_that_nobody_used_does_not_grow() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(900, 60));
+    for secs in 2..100 {
+        learned.clean(Nanos::from_secs(secs), 30);
+    }
+    assert_eq!(
+        learned.effective(),
+        per_second(60),
+        "30 a window never tried 60"
+    );
+    learned.clean(Nanos::from_secs(100), 31);
+    assert_eq!(learned.effective(), per_second(61));
+}
+
+// Refused a hundred times over, each time with nothing let through.
+#[test]
+fn refusals_alone_never_stop_everything() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    for secs in 1..100 {
+        learned.evidence(Nanos::from_secs(secs), throttled(secs * 1_000, 0));
+    }
+    assert_eq!(learned.effective(), per_second(2), "one per cent is left");
+}
+
+// Two hours of drift, a snapshot, an hour on disk, and a lower limit in the configuration.
+#[test]
+fn what_was_learned_is_a_speed_and_outlives_a_restart() {
+    let hours = |hours| Nanos::ZERO.saturating_add(Duration::from_hours(hours));
+    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    learned.evidence(
+        hours(1),
+        Evidence::Throttled {
+            sent: hours(1),
+            admitted: 39,
+        },
+    );
+    learned.evidence(hours(1), Evidence::QuotaUntil(hours(5)));
+    let kept = learned.snapshot(hours(3)).aged(Duration::from_hours(1));
+    assert_eq!(kept.held_for, Duration::from_hours(1));
+    let per_minute: Rate = "3600/min".parse().expect("valid");
+    let restored = Learned::restore(Adaptive::Guard, per_minute, &kept, Nanos::from_secs(5));
+    let drift = restored.drift(Nanos::from_secs(5)).expect("still there");
+    assert_eq!(
+        drift.to_string(),
+        "configured 3600/min, evidence says 2340/min"
+    );
+    assert_eq!(drift.lasting, Duration::from_hours(3));
+    let lower = Learned::restore(Adaptive::Guard, per_second(30), &kept, Nanos::ZERO);
+    assert_eq!(lower.effective(), per_second(30));
+    assert_eq!(lower.drift(Nanos::ZERO), None);
+    let off = Learned::restore(Adaptive::Off, per_second(50), &kept, Nanos::ZERO);
+    assert_eq!(off.effective(), per_second(50));
+}
+
+// One misleading answer, with nothing let through before it, as after an idle hour.
+#[test]
+fn one_refusal_takes_three_quarters_at_most() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(900, 0));
+    assert_eq!(learned.effective(), per_second(50));
+}
+
+// From 95 it is one step to the neighbourhood of 100, and then 11 careful ones to 103; in strides
+// of 3 % the second window would be refused again.
+#[test]
+fn growth_is_careful_where_the_last_refusal_came() {
+    let mut learned = Learned::new(Adaptive::Learn, per_second(100), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(900, 100));
+    assert_eq!(learned.effective(), per_second(95));
+    let mut windows = 0;
+    while learned.effective().quantity() < 103 {
+        windows += 1;
+        learned.clean(Nanos::from_secs(1 + windows), 1_000);
+    }
+    assert_eq!(windows, 12);
+}
+
+// Ten windows of 100 ms make one step, for they fit into one round trip to a far server.
+#[test]
+fn windows_shorter_than_a_second_grow_by_the_second() {
+    let configured: Rate = "1000/100ms".parse().expect("valid");
+    let mut learned = Learned::new(Adaptive::Guard, configured, Nanos::ZERO);
+    learned.evidence(Nanos::ZERO, throttled(0, 500));
+    for tenth in 1..10 {
+        learned.clean(Nanos::from_millis(tenth * 100), 500);
+    }
+    assert_eq!(learned.effective().quantity(), 500);
+    learned.clean(Nanos::from_secs(1), 500);
+    assert_eq!(learned.effective().quantity(), 515);
+}
+
+// The clock steps back eight seconds around a refusal: half a second later no window has passed.
+#[test]
+fn a_backward_clock_does_not_make_a_window_pass() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    learned.clean(Nanos::from_secs(10), 100);
+    learned.evidence(Nanos::from_secs(2), throttled(9_900, 50));
+    learned.clean(Nanos::from_millis(10_500), 50);
+    assert_eq!(learned.effective(), per_second(50));
+    learned.clean(Nanos::from_secs(11), 50);
+    assert_eq!(learned.effective(), per_second(51));
+}
