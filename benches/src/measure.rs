@@ -7,7 +7,8 @@
 //!
 //! One thread is timed by the processor time that it got: what other programs took from it is not its
 //! cost. Several threads are timed by the clock on the wall, because waiting for each other is, and
-//! their turns are longer, so that a thread put aside weighs less.
+//! their turns are longer, so that a thread put aside weighs less, and are repeated while other
+//! programs have the cores.
 //!
 //! A slice counts the answers that its figure does not mean to measure (a refusal among allows). A
 //! thread that is put to sleep between reading the clock and asking brings stale time, so a few are
@@ -41,8 +42,14 @@ impl Plan {
     pub(crate) const QUICK: Self = Self {
         rounds: 9,
         slice: Duration::from_millis(5),
-        budget: Duration::from_secs(35),
+        budget: Duration::from_secs(20),
     };
+
+    /// The rounds, for as long as there is time.
+    pub(crate) fn turns(self) -> impl Iterator<Item = usize> {
+        let in_time = move |round: &usize| *round < FEWEST || clock::since_begin() <= self.budget;
+        (0..self.rounds).take_while(in_time)
+    }
 
     /// Whether there is time for what is only shown.
     pub(crate) fn is_thorough(self) -> bool {
@@ -116,10 +123,7 @@ pub(crate) fn contest(plan: Plan, mut contenders: Vec<Contender<'_>>) -> Vec<Ser
         .map(|contender| calibrate(plan, contender))
         .collect();
     let mut slices: Vec<Vec<Slice>> = contenders.iter().map(|_| Vec::new()).collect();
-    for round in 0..plan.rounds {
-        if round >= FEWEST && clock::since_begin() > plan.budget {
-            break;
-        }
+    for round in plan.turns() {
         for turn in 0..contenders.len() {
             let seat = (round + turn) % contenders.len();
             if let (Some(contender), Some(ops), Some(series)) = (
@@ -192,13 +196,13 @@ fn series(name: &'static str, slices: &[Slice]) -> Series {
 }
 
 /// Adds work until it lasts, which also warms caches and branch predictors. A turn that lasted
-/// only because the machine was busy elsewhere does not count: of three, the shortest decides.
+/// only because the machine was busy elsewhere does not count: of two, the shorter decides.
 fn calibrate(plan: Plan, contender: &mut Contender<'_>) -> u64 {
     let slice = plan.slice * contender.stretch;
     let mut ops = 1_024;
     loop {
         let shortest = |best: Duration, _| best.min((contender.turn)(ops).time);
-        let time = (0..3).fold(Duration::MAX, shortest);
+        let time = (0..2).fold(Duration::MAX, shortest);
         if time >= slice / 8 {
             let scale = slice.as_secs_f64() / time.as_secs_f64();
             let fitted = u64::try_from(whole(approx(ops) * scale)).unwrap_or(ops);

@@ -83,7 +83,7 @@ fn peer_log(name: &'static str, limit: u32) -> Contender<'static> {
 
 fn after_idle(plan: Plan) -> Vec<Figure> {
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..plan.rounds {
+    for _ in plan.turns() {
         mine.push(idle_ours());
         theirs.push(idle_peer());
     }

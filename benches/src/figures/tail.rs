@@ -18,7 +18,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let governor = governor::on_os_clock(governor::quota(100, ALLOWING));
     let log = throttle_net::log(100, ALLOWING);
     let (mut mine, mut governors, mut logs) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..plan.rounds {
+    for _ in plan.turns() {
         mine.push(p999_us(&|| ours.take(Cost::ONE).is_some()));
         governors.push(p999_us(&|| governor.check().is_ok()));
         logs.push(p999_us(&|| log.try_acquire()));
