@@ -11,11 +11,14 @@ extern crate alloc;
 #[cfg(any(test, loom))]
 extern crate std;
 
+mod alert;
 mod arrival;
 mod backoff;
 mod civil;
+mod congestion;
 mod decision;
 mod error_window;
+mod fair;
 mod gcra;
 mod health;
 mod http_date;
@@ -34,12 +37,22 @@ mod retry_budget;
 mod scan;
 mod server_hints;
 mod time;
+mod trend;
+mod usage;
 mod watch;
 
+pub use alert::{
+    Alert, AlertChange, CongestionAlert, CongestionWatch, InvalidAlert, Severity, Sight, UsageAlert,
+};
 pub use arrival::{Journey, RoundTrips};
 pub use backoff::{Backoff, InvalidBackoff};
+pub use congestion::{
+    Congestion, CongestionLevel, CongestionRule, CongestionSnapshot, CongestionStats,
+    InvalidCongestion, StatsWindow, StillWaiting, Throttles, estimate_completion, rate_limit_speed,
+};
 pub use decision::Decision;
 pub use error_window::{ErrorWindow, OutcomeCounts};
+pub use fair::{Awaits, FairOrder, InvalidWeight, Priority, Tag, Tenant, Weight};
 pub use health::{
     Admission, Change, Circuit, Escalation, Factor, Health, HealthConfig, HealthMistake,
     HealthSettings, Hold, InvalidHealth, RampStage, Reason, Snapshot, State, Streak, Ticket,
@@ -60,4 +73,6 @@ pub use retry_after::{Garbage, InvalidWaitBounds, RetryAfter, WaitBounds};
 pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
 pub use server_hints::{Dialect, Dialects, Hint, Hints, Label, Unit};
 pub use time::{Clock, ManualClock, Moment, Nanos, WallTime};
+pub use trend::{Pattern, Trend};
+pub use usage::Usage;
 pub use watch::MeterEvent;

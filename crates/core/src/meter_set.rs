@@ -10,7 +10,9 @@ use core::time::Duration;
 
 use crate::meter::Counting;
 use crate::watch::{MeterEvent, Watch};
-use crate::{Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing};
+use crate::{
+    Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing, Usage,
+};
 
 /// The meters of all limits that one request has to pass.
 ///
@@ -165,6 +167,18 @@ impl MeterSet {
             .map(move |slot| (&slot.limit, slot.meter.standing(now)))
     }
 
+    /// The facts of each limit for people and metrics, in their order. Who waits is known to the
+    /// caller alone.
+    pub fn usage(&mut self, now: Nanos, waiting: u64) -> impl Iterator<Item = Usage> {
+        let (now, counts) = (self.see(now), self.counts());
+        self.slots.iter_mut().map(move |slot| Usage {
+            waiting,
+            admitted: counts.admitted,
+            refused: counts.refused,
+            ..slot.usage(now)
+        })
+    }
+
     /// How many requests were let through and turned away so far.
     pub const fn counts(&self) -> Counts {
         Counts {
@@ -229,6 +243,32 @@ impl Slot {
         }
         let asked = self.meter.even_pause(now, cost);
         self.watch.cap(place, &self.limit, now, asked)
+    }
+
+    fn usage(&mut self, now: Nanos) -> Usage {
+        let standing = self.meter.standing(now);
+        let whole = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+        let predicted_delay = match self.meter.check(now, Cost::ONE) {
+            Decision::Allow(()) => Some(Duration::ZERO),
+            Decision::WaitUntil(at) => Some(at.since(now)),
+            Decision::Never => None,
+        };
+        Usage {
+            count: u64::try_from(standing.entries).unwrap_or(u64::MAX),
+            weight: whole(standing.used),
+            limit: standing.capacity,
+            peak: whole(standing.peak),
+            oldest: standing.oldest,
+            newest: standing.newest,
+            window_start: standing.window_start,
+            window_end: standing
+                .window_start
+                .saturating_add(self.limit.rate().per()),
+            memory_bytes: u64::try_from(standing.memory).unwrap_or(u64::MAX),
+            expired: standing.expired,
+            predicted_delay,
+            ..Usage::default()
+        }
     }
 
     fn adopt(&mut self, limit: &Limit, moment: Moment) {

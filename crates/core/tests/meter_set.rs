@@ -190,6 +190,51 @@ fn a_grant_taken_after_a_step_back_is_given_back_everywhere() {
     assert_eq!(used, [1, 0]);
 }
 
+// Three calls weighing 8 of 10 a minute, a fourth refused: what an operator is shown of them.
+#[test]
+fn usage_tells_the_facts_of_each_limit() {
+    let mut set = MeterSet::new(&[sliding(10, 60_000_000_000)], Moment::default()).expect("one");
+    for (second, cost) in [(10, 2), (20, 5), (30, 1), (40, 9)] {
+        let _ = set.take(Nanos::from_secs(second), Cost::new(cost));
+    }
+    let usage = set
+        .usage(Nanos::from_secs(65), 4)
+        .next()
+        .expect("one limit");
+    assert_eq!(
+        (usage.count, usage.weight, usage.limit, usage.peak),
+        (3, 8, 10, 8)
+    );
+    assert_eq!(usage.oldest, Some(Nanos::from_secs(10)));
+    assert_eq!(usage.newest, Some(Nanos::from_secs(30)));
+    assert_eq!(
+        (usage.window_start, usage.window_end),
+        (Nanos::from_secs(5), Nanos::from_secs(65))
+    );
+    assert_eq!((usage.waiting, usage.admitted, usage.refused), (4, 3, 1));
+    assert_eq!(usage.predicted_delay, Some(Duration::ZERO));
+    assert!(usage.memory_bytes >= 3 * 8);
+
+    let later = set
+        .usage(Nanos::from_secs(85), 0)
+        .next()
+        .expect("one limit");
+    assert_eq!(
+        (later.count, later.weight, later.peak, later.expired),
+        (1, 1, 8, 2)
+    );
+    set.charge(Nanos::from_secs(85), 0, 9);
+    let full = set
+        .usage(Nanos::from_secs(85), 0)
+        .next()
+        .expect("one limit");
+    assert_eq!(
+        full.predicted_delay,
+        Some(Duration::from_secs(5)),
+        "the entry of 30 s goes at 90 s"
+    );
+}
+
 // A limit added while running begins untouched; the others keep their use, and grants from before
 // can still be given back.
 #[test]

@@ -134,6 +134,7 @@ const ROOMS: [Room; 8] = [
             "anyhow",
             "axum",
             "clap",
+            "serde_json",
         ],
         tests: &["proptest", "outflow-testkit"],
     },

@@ -1,0 +1,179 @@
+//! The outcomes as tables for people or as JSON for programs.
+//!
+//! No colour is used, so there is none to switch off.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::ideal::Ideal;
+use super::network::Network;
+use super::outcome::Outcome;
+use super::scenario::Scenario;
+
+/// Everything that was played.
+#[derive(Debug)]
+pub(super) struct Report {
+    seed: u64,
+    network: Network,
+    scenarios: Vec<(Scenario, Ideal, Vec<Outcome>)>,
+}
+
+impl Report {
+    pub(super) const fn new(seed: u64, network: Network) -> Self {
+        Self {
+            seed,
+            network,
+            scenarios: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, scenario: Scenario, outcomes: Vec<Outcome>) {
+        let ideal = Ideal::of(&scenario);
+        self.scenarios.push((scenario, ideal, outcomes));
+    }
+
+    /// One table per scenario.
+    pub(super) fn to_tables(&self) -> String {
+        let mut text = format!(
+            "Strict API, counted by arrival; {:?} each way and up to {:?} more; seed {}.\n{LEGEND}\n",
+            self.network.latency(),
+            self.network.jitter(),
+            self.seed
+        );
+        for (scenario, ideal, outcomes) in &self.scenarios {
+            let (name, summary) = (scenario.name, scenario.summary);
+            let makespan = ideal.makespan();
+            push(
+                &mut text,
+                format_args!(
+                    "\n{name}: {summary} (ideal {makespan:.0} s)\n{}\n",
+                    header()
+                ),
+            );
+            for outcome in outcomes {
+                push(&mut text, format_args!("{}\n", row(outcome)));
+            }
+            if (2..=MOST_LISTED).contains(&scenario.tenants.len()) {
+                for outcome in outcomes {
+                    push(&mut text, format_args!("{}\n", tenants_row(ideal, outcome)));
+                }
+            }
+        }
+        text
+    }
+
+    /// One document.
+    pub(super) fn to_json(&self) -> String {
+        let scenarios: Vec<_> = self
+            .scenarios
+            .iter()
+            .map(|(scenario, ideal, outcomes)| scenario_json(scenario, ideal, outcomes))
+            .collect();
+        let document = json!({
+            "seed": self.seed,
+            "latency_ms": millis(self.network.latency()),
+            "jitter_ms": millis(self.network.jitter()),
+            "scenarios": scenarios,
+        });
+        format!("{document:#}\n")
+    }
+}
+
+fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = text.write_fmt(what);
+}
+
+fn header() -> String {
+    columns([
+        "scheduler",
+        "makespan",
+        "over ideal",
+        "throttles/job",
+        "refused",
+        "peak",
+        "Jain",
+        "off share",
+    ])
+}
+
+fn row(outcome: &Outcome) -> String {
+    columns([
+        outcome.scheduler.to_string().as_str(),
+        &format!("{:.1} s", outcome.makespan),
+        &format!("{:+.1} %", outcome.over_ideal),
+        &format!("{:.2}", outcome.throttles_per_job),
+        &outcome.refused.to_string(),
+        &format!("{:.2}", outcome.peak),
+        &format!("{:.4}", outcome.jain),
+        &format!("{:.1}", outcome.off_share),
+    ])
+}
+
+/// The first to the left, the others to the right.
+fn columns(cells: [&str; 8]) -> String {
+    let [
+        name,
+        makespan,
+        over,
+        throttles,
+        refused,
+        peak,
+        jain,
+        off_share,
+    ] = cells;
+    format!(
+        "  {name:<18} {makespan:>9} {over:>10} {throttles:>13} {refused:>7} {peak:>5} {jain:>6} {off_share:>9}"
+    )
+}
+
+fn tenants_row(ideal: &Ideal, outcome: &Outcome) -> String {
+    let mut text = format!("  {:<18} done:", outcome.scheduler.to_string());
+    for (name, (done, ideal)) in ('A'..).zip(outcome.done.iter().zip(&ideal.done)) {
+        push(
+            &mut text,
+            format_args!(" {name} {done:.1} s (ideal {ideal:.0})"),
+        );
+    }
+    text
+}
+
+fn scenario_json(scenario: &Scenario, ideal: &Ideal, outcomes: &[Outcome]) -> Value {
+    json!({
+        "name": scenario.name.to_string(),
+        "summary": scenario.summary,
+        "jobs": scenario.jobs(),
+        "tenants": scenario.tenants.len(),
+        "ideal_s": ideal.makespan(),
+        "runs": outcomes.iter().map(|outcome| run_json(ideal, outcome)).collect::<Vec<_>>(),
+    })
+}
+
+fn run_json(ideal: &Ideal, outcome: &Outcome) -> Value {
+    let tenants = outcome.done.iter().zip(&ideal.done).take(MOST_LISTED);
+    json!({
+        "scheduler": outcome.scheduler.to_string(),
+        "makespan_s": outcome.makespan,
+        "over_ideal_percent": outcome.over_ideal,
+        "throttles_per_job": outcome.throttles_per_job,
+        "refused": outcome.refused,
+        "peak_window": outcome.peak,
+        "jain": outcome.jain,
+        "off_share_jobs": outcome.off_share,
+        "first_tenants": tenants
+            .map(|(done, ideal)| json!({ "done_s": done, "ideal_s": ideal }))
+            .collect::<Vec<_>>(),
+    })
+}
+
+fn millis(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+const LEGEND: &str = "\
+refused: by the API. peak: the fullest window over its limit. Jain: at half time, against the ideal.
+off share: the furthest that a tenant was from its weight's part while all had work, in jobs.";
+
+/// More tenants than this are not listed one by one.
+const MOST_LISTED: usize = 5;

@@ -1,0 +1,179 @@
+//! What is played: who brings how many jobs, when, and what the API enforces.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use outflow_core::Nanos;
+
+/// The scenarios by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(super) enum ScenarioName {
+    /// 3 tenants of 5,000 jobs, 10/s each.
+    Headline,
+    /// 1,000 jobs of one tenant at 100/s.
+    Thousand,
+    /// Two tenants join a busy one for a while, shared 30/s.
+    ComeAndGo,
+    /// 10,000, 1,000 and 100 jobs, shared 30/s.
+    Asymmetric,
+    /// Weights 3 : 2 : 1, shared 30/s.
+    Weights,
+    /// The same with the third capped at 2/s.
+    Capped,
+    /// Shared 30/s, of which half for 100 s.
+    Halved,
+    /// 1,000 tenants of 15 jobs, shared 300/s.
+    Many,
+}
+
+impl fmt::Display for ScenarioName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+/// Everything that a run needs to know.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) name: ScenarioName,
+    pub(super) summary: &'static str,
+    pub(super) tenants: Vec<Plan>,
+    pub(super) enforced: Enforced,
+    /// Later rates per second, in order of time.
+    pub(super) changes: Vec<Change>,
+}
+
+/// One tenant's work.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) jobs: u64,
+    pub(super) at: Nanos,
+    pub(super) weight: u32,
+    /// The tenant's own limit per second, which only the client knows.
+    pub(super) cap: Option<u64>,
+}
+
+/// What the API allows per second, and to whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Enforced {
+    /// So much to each tenant.
+    PerTenant(u64),
+    /// So much to all of them together.
+    Shared(u64),
+}
+
+/// From an instant on, the API allows another rate per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) at: Nanos,
+    pub(super) rate: u64,
+}
+
+impl Scenario {
+    /// The numbers behind a name.
+    pub(super) fn named(name: ScenarioName) -> Self {
+        let scenario = |summary, tenants: Vec<Plan>, enforced| Self {
+            name,
+            summary,
+            tenants,
+            enforced,
+            changes: Vec::new(),
+        };
+        match name {
+            ScenarioName::Headline => scenario(
+                "15,000 jobs: 3 tenants x 5,000 at 10/s each",
+                vec![Plan::of(5_000); 3],
+                Enforced::PerTenant(10),
+            ),
+            ScenarioName::Thousand => scenario(
+                "1,000 jobs of one tenant at 100/s",
+                vec![Plan::of(1_000)],
+                Enforced::Shared(100),
+            ),
+            ScenarioName::ComeAndGo => scenario(
+                "shared 30/s: A 6,000 at 0 s, B 300 at 60 s, C 300 at 90 s",
+                vec![Plan::of(6_000), Plan::of(300).at(60), Plan::of(300).at(90)],
+                Enforced::Shared(30),
+            ),
+            ScenarioName::Asymmetric => scenario(
+                "shared 30/s: A 10,000, B 1,000, C 100",
+                vec![Plan::of(10_000), Plan::of(1_000), Plan::of(100)],
+                Enforced::Shared(30),
+            ),
+            ScenarioName::Weights => scenario(
+                "shared 30/s: weights 3 : 2 : 1, 1,800 jobs each",
+                weighted(),
+                Enforced::Shared(30),
+            ),
+            ScenarioName::Capped => scenario(
+                "shared 30/s: weights 3 : 2 : 1, the third capped at 2/s",
+                capped(),
+                Enforced::Shared(30),
+            ),
+            ScenarioName::Halved => Self {
+                changes: vec![Change::new(50, 15), Change::new(150, 30)],
+                ..scenario(
+                    "shared 30/s, 15/s from 50 s to 150 s: 3 tenants x 2,000",
+                    vec![Plan::of(2_000); 3],
+                    Enforced::Shared(30),
+                )
+            },
+            ScenarioName::Many => scenario(
+                "shared 300/s: 1,000 tenants x 15",
+                vec![Plan::of(15); 1_000],
+                Enforced::Shared(300),
+            ),
+        }
+    }
+
+    /// How many jobs there are in all.
+    pub(super) fn jobs(&self) -> u64 {
+        self.tenants.iter().map(|plan| plan.jobs).sum()
+    }
+}
+
+impl Plan {
+    const fn of(jobs: u64) -> Self {
+        Self {
+            jobs,
+            at: Nanos::ZERO,
+            weight: 1,
+            cap: None,
+        }
+    }
+
+    const fn at(mut self, second: u64) -> Self {
+        self.at = Nanos::from_secs(second);
+        self
+    }
+
+    const fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+}
+
+impl Change {
+    const fn new(second: u64, rate: u64) -> Self {
+        Self {
+            at: Nanos::from_secs(second),
+            rate,
+        }
+    }
+}
+
+fn weighted() -> Vec<Plan> {
+    let plan = |weight| Plan::of(1_800).weight(weight);
+    vec![plan(3), plan(2), plan(1)]
+}
+
+fn capped() -> Vec<Plan> {
+    let mut plans = weighted();
+    if let Some(third) = plans.last_mut() {
+        third.cap = Some(2);
+        third.jobs = 200;
+    }
+    plans
+}

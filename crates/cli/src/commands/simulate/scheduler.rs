@@ -1,0 +1,85 @@
+//! Who decides which job goes when.
+
+mod permit_first;
+mod put_back;
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use outflow_core::{CongestionRule, Moment, Nanos, WallTime};
+
+use super::scenario::Scenario;
+use super::server::Answer;
+use permit_first::PermitFirst;
+use put_back::{PutBack, Wait};
+
+/// A job by its number.
+pub(super) type Job = usize;
+
+/// What a scheduler does with a job.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Move {
+    /// It goes to the API.
+    Send(Job),
+    /// It was its turn, and there was no room.
+    PutBack(Job),
+}
+
+/// One side of the comparison. The world tells it what happens and asks it what to do.
+pub(super) trait Scheduler {
+    /// Jobs of a tenant came in.
+    fn submit(&mut self, tenant: usize, jobs: Range<Job>);
+    /// The API's rate per second is another one from now on.
+    fn learn(&mut self, now: Nanos, rate: u64);
+    /// A job that was sent came back.
+    fn answered(&mut self, now: Nanos, job: Job, answer: Answer);
+    /// Everything that is to be done now.
+    fn act(&mut self, now: Nanos, moves: &mut Vec<Move>);
+    /// When to be asked again if nothing happens.
+    fn wakeup(&self) -> Option<Nanos>;
+}
+
+/// The schedulers by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "kebab-case")]
+pub(super) enum SchedulerName {
+    /// Who finds no room waits one second and tries again.
+    Fixed,
+    /// Who finds no room waits by the congestion formula, two minutes at most.
+    Backoff,
+    /// The same without the maximum.
+    BackoffUnclamped,
+    /// A permit first, then the job whose turn it is.
+    PermitFirst,
+}
+
+impl SchedulerName {
+    /// Builds it for a scenario.
+    pub(super) fn build(self, scenario: &Scenario) -> anyhow::Result<Box<dyn Scheduler>> {
+        let base = CongestionRule::default().base();
+        let wait = match self {
+            Self::Fixed => Wait::Fixed(CongestionRule::default()),
+            Self::Backoff => Wait::Formula(CongestionRule::default()),
+            Self::BackoffUnclamped => Wait::Formula(CongestionRule::new(base, Duration::MAX)?),
+            Self::PermitFirst => return Ok(Box::new(PermitFirst::new(scenario)?)),
+        };
+        Ok(Box::new(PutBack::new(scenario, wait)?))
+    }
+}
+
+impl fmt::Display for SchedulerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+/// Virtual time begins at a full second of civil time.
+fn moment(now: Nanos) -> Moment {
+    Moment {
+        now,
+        wall: WallTime::since_epoch(Duration::from_nanos(now.as_nanos())),
+    }
+}

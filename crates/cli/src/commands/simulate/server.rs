@@ -1,0 +1,156 @@
+//! The strictest API there is: it counts by arrival, over every window, and forgets nothing.
+//!
+//! Written without any of the core's meters, as they are what is on trial here. Every arrival is
+//! kept, and a window is counted by looking it up.
+
+use std::time::Duration;
+
+use outflow_core::Nanos;
+
+use super::scenario::{Change, Enforced, Scenario};
+
+/// The API's side of a run.
+#[derive(Debug)]
+pub(super) struct Server {
+    rate: u64,
+    changes: Vec<Change>,
+    books: Vec<Book>,
+    shares_one_book: bool,
+    refused: u64,
+    peak: Peak,
+}
+
+/// What the API says to one request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// Served.
+    Accepted,
+    /// Too many requests; there is room at this instant if nobody else takes it.
+    Refused(Nanos),
+}
+
+/// The fullest window: how many arrived in it where so many were allowed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peak {
+    pub(super) arrived: u64,
+    pub(super) allowed: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Book {
+    arrived: Vec<Nanos>,
+    accepted: Vec<Nanos>,
+}
+
+impl Server {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let (rate, shares_one_book, books) = match scenario.enforced {
+            Enforced::PerTenant(rate) => (rate, false, scenario.tenants.len()),
+            Enforced::Shared(rate) => (rate, true, 1),
+        };
+        Self {
+            rate,
+            changes: scenario.changes.clone(),
+            books: vec![Book::default(); books],
+            shares_one_book,
+            refused: 0,
+            peak: Peak {
+                arrived: 0,
+                allowed: rate,
+            },
+        }
+    }
+
+    /// A request of `tenant` arrives. Arrivals come in the order of time.
+    pub(super) fn arrive(&mut self, now: Nanos, tenant: usize) -> Answer {
+        let allowed = self.rate_at(now);
+        let book = if self.shares_one_book { 0 } else { tenant };
+        let Some(book) = self.books.get_mut(book) else {
+            return Answer::Refused(now.saturating_add(WINDOW));
+        };
+        book.arrived.push(now);
+        self.peak.raise(within_window(&book.arrived, now), allowed);
+        if within_window(&book.accepted, now) < allowed {
+            book.accepted.push(now);
+            return Answer::Accepted;
+        }
+        self.refused += 1;
+        Answer::Refused(room_after(&book.accepted, allowed))
+    }
+
+    /// How many requests were turned away.
+    pub(super) const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The fullest window of all, refused requests included.
+    pub(super) const fn peak(&self) -> Peak {
+        self.peak
+    }
+
+    fn rate_at(&self, now: Nanos) -> u64 {
+        let mut past = self.changes.iter().rev().filter(|change| change.at <= now);
+        past.next().map_or(self.rate, |change| change.rate)
+    }
+}
+
+impl Peak {
+    fn raise(&mut self, arrived: u64, allowed: u64) {
+        let higher = u128::from(arrived) * u128::from(self.allowed)
+            > u128::from(self.arrived) * u128::from(allowed);
+        if higher {
+            *self = Self { arrived, allowed };
+        }
+    }
+}
+
+/// How many of `times`, which are in order, are less than a window old.
+fn within_window(times: &[Nanos], now: Nanos) -> u64 {
+    let gone = times.partition_point(|time| time.saturating_add(WINDOW) <= now);
+    u64::try_from(times.len() - gone).unwrap_or(u64::MAX)
+}
+
+/// When one fewer than `allowed` will be less than a window old.
+fn room_after(times: &[Nanos], allowed: u64) -> Nanos {
+    let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
+    let leaving = times.len().saturating_sub(allowed);
+    let last = times.get(leaving).copied().unwrap_or(Nanos::MAX);
+    last.saturating_add(WINDOW)
+}
+
+/// Rates are per second.
+pub(super) const WINDOW: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::ScenarioName;
+    use super::*;
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_millis(millis)
+    }
+
+    // 10/s per tenant: an arrival counts for its second and not at the end of it.
+    #[test]
+    fn the_eleventh_of_a_window_is_refused_until_the_first_has_left() {
+        let mut server = Server::new(&Scenario::named(ScenarioName::Headline));
+        for i in 0..10 {
+            assert_eq!(server.arrive(at(100 + i), 0), Answer::Accepted, "the {i}th");
+        }
+        assert_eq!(server.arrive(at(1_099), 0), Answer::Refused(at(1_100)));
+        assert_eq!(server.arrive(at(1_099), 1), Answer::Accepted);
+        assert_eq!(server.arrive(at(1_100), 0), Answer::Accepted);
+        assert_eq!((server.refused(), server.peak().arrived), (1, 11));
+    }
+
+    // 30/s until 50 s and 15/s from then on: the sixteenth of the last second must leave first.
+    #[test]
+    fn a_lower_rate_holds_from_its_instant() {
+        let mut server = Server::new(&Scenario::named(ScenarioName::Halved));
+        for i in 0..30 {
+            assert_eq!(server.arrive(at(49_500 + i), 0), Answer::Accepted);
+        }
+        assert_eq!(server.arrive(at(50_000), 1), Answer::Refused(at(50_515)));
+        assert_eq!(server.arrive(at(50_515), 1), Answer::Accepted);
+    }
+}

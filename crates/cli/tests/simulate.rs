@@ -1,0 +1,64 @@
+//! The `simulate` command as a user runs it.
+
+use std::process::{Command, Output};
+
+fn outflow(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_outflow"))
+        .arg("simulate")
+        .args(arguments)
+        .output()
+        .expect("the program starts")
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = outflow(arguments);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stderr.is_empty(), "no terminal, no progress");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn json_is_one_document_with_the_goals_in_it() {
+    let text = stdout(&["--json", "--scenario", "thousand"]);
+    let document: serde_json::Value = serde_json::from_str(&text).expect("one document");
+    let runs = document
+        .pointer("/scenarios/0/runs")
+        .and_then(|runs| runs.as_array())
+        .expect("a list of runs");
+    let names: Vec<_> = runs
+        .iter()
+        .filter_map(|run| run.get("scheduler")?.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        ["fixed", "backoff", "backoff-unclamped", "permit-first"]
+    );
+    let last = runs.last().expect("four runs");
+    assert_eq!(last.get("refused"), Some(&serde_json::json!(0)));
+    assert_eq!(last.get("peak_window"), Some(&serde_json::json!(1.0)));
+}
+
+#[test]
+fn the_same_seed_prints_the_same() {
+    let run = || stdout(&["--scenario", "thousand", "--seed", "9", "--jitter", "5"]);
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn a_table_has_a_row_for_each_scheduler_that_was_named() {
+    let text = stdout(&["--scenario", "thousand", "--scheduler", "permit-first"]);
+    assert!(text.contains("thousand: 1,000 jobs"), "{text}");
+    assert!(
+        text.contains("permit-first") && !text.contains("backoff"),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}'), "no colour: {text}");
+}
+
+#[test]
+fn an_unknown_scenario_is_a_usage_error() {
+    let output = outflow(&["--scenario", "nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("come_and_go"), "lists what there is: {text}");
+}

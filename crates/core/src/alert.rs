@@ -1,0 +1,221 @@
+//! When to call someone: once, after trouble has lasted, and again only after it was over.
+//!
+//! A threshold alone calls at every crossing, and a value that trembles around it calls all night.
+//! So trouble must hold for a while before it is told, and it counts as over only when it has gone
+//! clearly below where it began. Nothing here sends anything: it says what changed.
+
+mod congestion;
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::{Nanos, Share, Usage};
+pub use congestion::{CongestionAlert, CongestionWatch, Severity};
+
+/// Holds back until a condition has lasted, and remembers that it has told.
+///
+/// ```
+/// use core::time::Duration;
+/// use outflow_core::{Alert, AlertChange, Nanos, Sight};
+///
+/// let mut alert = Alert::new(Duration::from_secs(10));
+/// assert_eq!(alert.observe(Nanos::from_secs(0), Sight::Over), None);
+/// assert_eq!(alert.observe(Nanos::from_secs(10), Sight::Over), Some(AlertChange::Raised));
+/// assert_eq!(alert.observe(Nanos::from_secs(11), Sight::Between), None);
+/// assert_eq!(alert.observe(Nanos::from_secs(12), Sight::Under), Some(AlertChange::Cleared));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Alert {
+    hold: Duration,
+    over_since: Option<Nanos>,
+    raised: bool,
+}
+
+impl Alert {
+    /// An alert for what has lasted `hold`; zero tells at once.
+    pub const fn new(hold: Duration) -> Self {
+        Self {
+            hold,
+            over_since: None,
+            raised: false,
+        }
+    }
+
+    /// Takes in how things look now, and answers what is to be told, if anything.
+    pub fn observe(&mut self, now: Nanos, sight: Sight) -> Option<AlertChange> {
+        self.over_since = match sight {
+            Sight::Over => Some(self.over_since.unwrap_or(now)),
+            Sight::Between | Sight::Under => None,
+        };
+        if self.raised && sight == Sight::Under {
+            self.raised = false;
+            return Some(AlertChange::Cleared);
+        }
+        let held = self
+            .over_since
+            .is_some_and(|since| now.since(since) >= self.hold);
+        if held && !self.raised {
+            self.raised = true;
+            return Some(AlertChange::Raised);
+        }
+        None
+    }
+
+    /// True from the moment it was raised until it is cleared.
+    pub const fn is_raised(&self) -> bool {
+        self.raised
+    }
+}
+
+/// How things look, against a threshold and the lower point at which they count as recovered.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Sight {
+    /// At the threshold or beyond.
+    Over,
+    /// Neither in trouble nor recovered.
+    Between,
+    /// Recovered.
+    Under,
+}
+
+/// What is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AlertChange {
+    /// Trouble has lasted.
+    Raised,
+    /// It is over.
+    Cleared,
+}
+
+/// Watches how much of a limit is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UsageAlert {
+    threshold: Share,
+    recovery: Share,
+    alert: Alert,
+}
+
+impl UsageAlert {
+    /// Tells when `threshold` of a limit has been used for as long as `hold`, and again only after
+    /// use was below `recovery`. Choose the two a few times further apart than use trembles.
+    ///
+    /// # Errors
+    /// If recovery is not below the threshold: the alert would never rest or never end.
+    pub fn new(threshold: Share, recovery: Share, hold: Duration) -> Result<Self, InvalidAlert> {
+        if recovery >= threshold {
+            return Err(InvalidAlert);
+        }
+        Ok(Self {
+            threshold,
+            recovery,
+            alert: Alert::new(hold),
+        })
+    }
+
+    /// Takes in a meter's use, and answers what is to be told, if anything.
+    pub fn observe(&mut self, now: Nanos, usage: &Usage) -> Option<AlertChange> {
+        let sight = if usage.reaches(self.threshold) {
+            Sight::Over
+        } else if usage.reaches(self.recovery) {
+            Sight::Between
+        } else {
+            Sight::Under
+        };
+        self.alert.observe(now, sight)
+    }
+
+    /// True from the moment it was raised until it is cleared.
+    pub const fn is_raised(&self) -> bool {
+        self.alert.is_raised()
+    }
+}
+
+impl Default for UsageAlert {
+    /// At 80 %, held for 10 s, over below 70 %.
+    fn default() -> Self {
+        Self {
+            threshold: Share::percent(80),
+            recovery: Share::percent(70),
+            alert: Alert::new(Duration::from_secs(10)),
+        }
+    }
+}
+
+/// Recovery is not below the threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidAlert;
+
+impl fmt::Display for InvalidAlert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an alert must end below where it begins: lower recovery or raise threshold")
+    }
+}
+
+impl core::error::Error for InvalidAlert {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(weight: u64) -> Usage {
+        Usage {
+            weight,
+            limit: 100,
+            ..Usage::default()
+        }
+    }
+
+    fn told(series: &[(u64, u64)]) -> alloc::vec::Vec<(u64, AlertChange)> {
+        let mut alert = UsageAlert::default();
+        series
+            .iter()
+            .filter_map(|(second, weight)| {
+                let change = alert.observe(Nanos::from_secs(*second), &used(*weight))?;
+                Some((*second, change))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn tells_once_when_four_fifths_have_been_used_for_ten_seconds() {
+        let series = [(0, 80), (5, 95), (9, 80), (10, 80), (11, 99), (60, 80)];
+        assert_eq!(told(&series), [(10, AlertChange::Raised)]);
+    }
+
+    #[test]
+    fn is_silent_when_use_dips_before_the_hold_ends() {
+        assert_eq!(told(&[(0, 90), (9, 79), (10, 90), (19, 90)]), []);
+    }
+
+    // 75 % is neither trouble nor recovery; 69 % is recovery.
+    #[test]
+    fn tells_again_only_after_recovery() {
+        let trembling = [(0, 90), (10, 90), (11, 75), (12, 90), (30, 90), (31, 75)];
+        assert_eq!(told(&trembling), [(10, AlertChange::Raised)]);
+        let recovered = [(0, 90), (10, 90), (11, 69), (12, 90), (21, 90), (22, 90)];
+        assert_eq!(
+            told(&recovered),
+            [
+                (10, AlertChange::Raised),
+                (11, AlertChange::Cleared),
+                (22, AlertChange::Raised)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_recovery_at_the_threshold_cannot_be_built() {
+        let share = Share::percent(80);
+        let alert = UsageAlert::new(share, share, Duration::ZERO);
+        assert_eq!(alert, Err(InvalidAlert));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_does_not_shorten_the_hold() {
+        let mut alert = Alert::new(Duration::from_secs(10));
+        for (second, change) in [(100, None), (50, None), (109, None), (110, Some(()))] {
+            let told = alert.observe(Nanos::from_secs(second), Sight::Over);
+            assert_eq!(told.map(|_| ()), change, "at {second} s");
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The four things about bulk work that are worth calling someone for.
+//!
+//! Each is a number of what happened and not of what is configured: a level that lasts, jobs that
+//! are put back again and again, a backlog that only grows, waits that hit their cap. They look at
+//! whole minutes, as the shipped Prometheus rules do, so that both tell the same story.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use super::{Alert, AlertChange, Sight};
+use crate::{
+    Congestion, CongestionLevel, CongestionRule, CongestionStats, Nanos, Share, Throttles,
+};
+
+/// What can be wrong with a tenant's bulk work.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CongestionAlert {
+    /// The level has been critical for five minutes.
+    Critical,
+    /// Completed jobs were put back more than five times on average.
+    Throttled,
+    /// More jobs wait than a minute before, five minutes in a row, and a fifth more in all.
+    Growing,
+    /// A fifth or more of the waits of ten minutes were cut off at the maximum.
+    Capped,
+}
+
+impl CongestionAlert {
+    /// All four.
+    pub const ALL: [Self; 4] = [Self::Critical, Self::Throttled, Self::Growing, Self::Capped];
+
+    /// How bad it is.
+    pub const fn severity(self) -> Severity {
+        match self {
+            Self::Critical => Severity::Critical,
+            Self::Throttled | Self::Growing | Self::Capped => Severity::Warning,
+        }
+    }
+
+    /// What to call it in rules and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Critical => "congestion_critical",
+            Self::Throttled => "congestion_throttled",
+            Self::Growing => "congestion_growing",
+            Self::Capped => "congestion_capped",
+        }
+    }
+
+    /// What the operator should look at.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Critical => {
+                "jobs wait 30 times the base backoff or longer: compare the global rate with what \
+                 the API really grants, and see whether the workers are alive"
+            }
+            Self::Throttled => {
+                "jobs are refused again and again before they pass: review the configured rate \
+                 limits, or let the scheduler take permits first"
+            }
+            Self::Growing => {
+                "work comes in faster than it is done: add workers, ask for a higher rate, or \
+                 submit less"
+            }
+            Self::Capped => {
+                "the longest backoff is too short for this backlog, so jobs come back in herds: \
+                 raise max_backoff, or remove what holds them up"
+            }
+        }
+    }
+
+    const fn hold(self) -> Duration {
+        match self {
+            Self::Critical => Duration::from_mins(5),
+            // These look back over minutes by themselves.
+            Self::Throttled | Self::Growing | Self::Capped => Duration::ZERO,
+        }
+    }
+}
+
+/// How bad an alert is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// Look at it today.
+    Warning,
+    /// Look at it now.
+    Critical,
+}
+
+/// Watches one tenant for the four.
+#[derive(Clone, Debug)]
+pub struct CongestionWatch {
+    alerts: [Alert; 4],
+    backlog: Backlog,
+    waits: Waits,
+}
+
+impl CongestionWatch {
+    /// Nothing has been seen yet.
+    pub fn new() -> Self {
+        Self {
+            alerts: CongestionAlert::ALL.map(|alert| Alert::new(alert.hold())),
+            backlog: Backlog::default(),
+            waits: Waits::default(),
+        }
+    }
+
+    /// A job was told to wait.
+    pub fn waited(&mut self, now: Nanos, congestion: &Congestion, rule: &CongestionRule) {
+        self.waits
+            .count(minute(now), congestion.backoff >= rule.max());
+    }
+
+    /// Takes in how the tenant stands, and answers what is to be told. Ask at least once a minute:
+    /// a minute that nobody looked at ends a rise.
+    pub fn observe(
+        &mut self,
+        now: Nanos,
+        level: CongestionLevel,
+        stats: &CongestionStats,
+    ) -> impl Iterator<Item = (CongestionAlert, AlertChange)> {
+        self.backlog.sample(minute(now), stats.non_ready());
+        let sights = [
+            level_sight(level),
+            throttle_sight(stats.throttles()),
+            self.backlog.sight(),
+            self.waits.sight(minute(now)),
+        ];
+        let mut changes = [None; 4];
+        let alerts = self.alerts.iter_mut().zip(CongestionAlert::ALL);
+        for ((change, (alert, what)), sight) in changes.iter_mut().zip(alerts).zip(sights) {
+            *change = alert.observe(now, sight).map(|told| (what, told));
+        }
+        changes.into_iter().flatten()
+    }
+
+    /// Those that were raised and have not been cleared.
+    pub fn raised(&self) -> impl Iterator<Item = CongestionAlert> {
+        let alerts = self.alerts.iter().zip(CongestionAlert::ALL);
+        alerts
+            .filter(|(alert, _)| alert.is_raised())
+            .map(|(_, what)| what)
+    }
+}
+
+impl Default for CongestionWatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn level_sight(level: CongestionLevel) -> Sight {
+    match level {
+        CongestionLevel::Critical => Sight::Over,
+        CongestionLevel::High => Sight::Between,
+        CongestionLevel::None | CongestionLevel::Low | CongestionLevel::Moderate => Sight::Under,
+    }
+}
+
+fn throttle_sight(throttles: Throttles) -> Sight {
+    if throttles.is_above(MOST_THROTTLES) {
+        Sight::Over
+    } else if throttles.is_above(MOST_THROTTLES - 1) {
+        Sight::Between
+    } else {
+        Sight::Under
+    }
+}
+
+/// How many jobs waited at the beginning of each recent minute.
+#[derive(Clone, Debug, Default)]
+struct Backlog {
+    samples: VecDeque<u64>,
+    minute: u64,
+}
+
+impl Backlog {
+    fn sample(&mut self, minute: u64, non_ready: u64) {
+        if !self.samples.is_empty() && minute <= self.minute {
+            return;
+        }
+        if minute != self.minute.saturating_add(1) {
+            self.samples.clear();
+        }
+        if self.samples.len() > RISING_MINUTES {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(non_ready);
+        self.minute = minute;
+    }
+
+    fn sight(&self) -> Sight {
+        let steps = self.samples.iter().zip(self.samples.iter().skip(1));
+        let rising = steps.rev().take_while(|(before, after)| after > before);
+        match rising.count() {
+            0 => Sight::Under,
+            RISING_MINUTES if self.has_grown() => Sight::Over,
+            _ => Sight::Between,
+        }
+    }
+
+    fn has_grown(&self) -> bool {
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
+            return false;
+        };
+        u128::from(*last) * 100 >= u128::from(*first) * (100 + GROWTH_PERCENT)
+    }
+}
+
+/// How many waits each recent minute gave, and how many of them were cut off.
+#[derive(Clone, Debug, Default)]
+struct Waits {
+    minutes: VecDeque<WaitMinute>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct WaitMinute {
+    minute: u64,
+    all: u64,
+    capped: u64,
+}
+
+impl Waits {
+    fn count(&mut self, minute: u64, is_capped: bool) {
+        self.forget(minute);
+        if self.minutes.back().is_none_or(|last| last.minute < minute) {
+            self.minutes.push_back(WaitMinute {
+                minute,
+                all: 0,
+                capped: 0,
+            });
+        }
+        if let Some(last) = self.minutes.back_mut() {
+            last.all = last.all.saturating_add(1);
+            last.capped = last.capped.saturating_add(u64::from(is_capped));
+        }
+    }
+
+    fn forget(&mut self, minute: u64) {
+        while let Some(oldest) = self.minutes.front()
+            && oldest.minute.saturating_add(CAPPED_MINUTES) <= minute
+        {
+            self.minutes.pop_front();
+        }
+    }
+
+    fn sight(&mut self, minute: u64) -> Sight {
+        self.forget(minute);
+        let sum = |of: fn(&WaitMinute) -> u64| {
+            let each = self.minutes.iter().map(of);
+            each.fold(0, u64::saturating_add)
+        };
+        let (capped, all) = (sum(|m| m.capped), sum(|m| m.all));
+        if CAPPED_RECOVERY.is_above(capped, all) {
+            Sight::Under
+        } else if CAPPED.is_above(capped, all) {
+            Sight::Between
+        } else {
+            Sight::Over
+        }
+    }
+}
+
+const fn minute(now: Nanos) -> u64 {
+    now.as_nanos() / 60_000_000_000
+}
+
+/// More than five refusals per job cost more than the job.
+const MOST_THROTTLES: u64 = 5;
+
+/// One minute of growth is a burst; five in a row are a trend.
+const RISING_MINUTES: usize = 5;
+
+/// Growth that is not noise.
+const GROWTH_PERCENT: u128 = 20;
+
+/// Long enough for waits at the usual cap of two minutes to come round a few times.
+const CAPPED_MINUTES: u64 = 10;
+
+/// One wait in five cut off makes a herd.
+const CAPPED: Share = Share::percent(20);
+
+/// Half of that is over.
+const CAPPED_RECOVERY: Share = Share::percent(10);
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::StatsWindow;
+
+    /// Watches a tenant whose state each second is what `at` says.
+    fn told(
+        seconds: u64,
+        mut at: impl FnMut(u64, &mut CongestionStats, &mut CongestionWatch) -> CongestionLevel,
+    ) -> Vec<(u64, CongestionAlert, AlertChange)> {
+        let mut watch = CongestionWatch::new();
+        let mut stats = CongestionStats::new(StatsWindow::default());
+        let mut told = Vec::new();
+        for second in 0..=seconds {
+            let level = at(second, &mut stats, &mut watch);
+            let changes = watch.observe(Nanos::from_secs(second), level, &stats);
+            told.extend(changes.map(|(alert, change)| (second, alert, change)));
+        }
+        told
+    }
+
+    fn waiting(stats: &mut CongestionStats, second: u64, jobs: u64) {
+        let congestion = CongestionRule::default().reading(jobs, u64::MAX);
+        stats.entered(Nanos::from_secs(second), &congestion);
+    }
+
+    #[test]
+    fn critical_for_five_minutes_fires() {
+        let told = told(400, |_, _, _| CongestionLevel::Critical);
+        assert_eq!(
+            told,
+            [(300, CongestionAlert::Critical, AlertChange::Raised)]
+        );
+    }
+
+    // One second of less than critical in each five minutes.
+    #[test]
+    fn critical_with_a_break_is_silent() {
+        let told = told(1_200, |second, _, _| match second % 300 {
+            299 => CongestionLevel::High,
+            _ => CongestionLevel::Critical,
+        });
+        assert_eq!(told, []);
+    }
+
+    #[test]
+    fn more_than_five_throttles_per_job_fire_and_end_at_four() {
+        let told = told(30, |second, stats, _| {
+            stats.completed(if second < 10 { 6 } else { 0 });
+            CongestionLevel::None
+        });
+        // 60 throttles are 5 per job at the 12th, which is not yet over, and 4 at the 15th.
+        assert_eq!(
+            told,
+            [
+                (0, CongestionAlert::Throttled, AlertChange::Raised),
+                (14, CongestionAlert::Throttled, AlertChange::Cleared)
+            ]
+        );
+    }
+
+    #[test]
+    fn five_throttles_per_job_are_silent() {
+        let told = told(30, |_, stats, _| {
+            stats.completed(5);
+            CongestionLevel::None
+        });
+        assert_eq!(told, []);
+    }
+
+    // From 100 by 4 a minute: 120 after five minutes, a fifth more.
+    #[test]
+    fn a_backlog_that_grows_for_five_minutes_fires() {
+        let told = told(400, |second, stats, _| {
+            waiting(stats, second, 100 + second / 60 * 4);
+            CongestionLevel::None
+        });
+        assert_eq!(told, [(300, CongestionAlert::Growing, AlertChange::Raised)]);
+    }
+
+    // Slower than a fifth in five minutes; and fast, but with one minute that stands still.
+    #[test]
+    fn a_backlog_that_grows_little_or_not_always_is_silent() {
+        let slow = told(1_200, |second, stats, _| {
+            waiting(stats, second, 1_000 + second / 60);
+            CongestionLevel::None
+        });
+        let halting = told(1_200, |second, stats, _| {
+            waiting(stats, second, 100 + (second / 60 - second / 300) * 50);
+            CongestionLevel::None
+        });
+        assert_eq!((slow, halting), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn a_minute_that_nobody_looked_at_ends_a_rise() {
+        let mut watch = CongestionWatch::new();
+        let mut stats = CongestionStats::new(StatsWindow::default());
+        for minute in [0, 1, 2, 4, 5, 6, 7, 8] {
+            let second = minute * 60;
+            waiting(&mut stats, second, 100 + minute * 50);
+            let now = Nanos::from_secs(second);
+            let told = watch.observe(now, CongestionLevel::None, &stats).count();
+            assert_eq!(told, 0, "in minute {minute}");
+        }
+    }
+
+    // One wait a second; every fifth at the cap.
+    #[test]
+    fn a_fifth_of_waits_at_the_cap_fires() {
+        let rule = CongestionRule::default();
+        let told = told(1_300, |second, _, watch| {
+            let jobs = if second % 5 == 0 && second < 600 {
+                1_000
+            } else {
+                0
+            };
+            watch.waited(Nanos::from_secs(second), &rule.reading(jobs, 1), &rule);
+            CongestionLevel::None
+        });
+        // From 10:00 on none is; at 15:00 four of the ten minutes had 12 each: 48 of 541.
+        assert_eq!(
+            told,
+            [
+                (0, CongestionAlert::Capped, AlertChange::Raised),
+                (900, CongestionAlert::Capped, AlertChange::Cleared)
+            ]
+        );
+    }
+
+    #[test]
+    fn waits_at_the_cap_are_forgotten_after_ten_minutes() {
+        let rule = CongestionRule::default();
+        let told = told(700, |second, _, watch| {
+            if second == 0 {
+                watch.waited(Nanos::ZERO, &rule.reading(1_000, 1), &rule);
+            }
+            CongestionLevel::None
+        });
+        assert_eq!(
+            told.last(),
+            Some(&(600, CongestionAlert::Capped, AlertChange::Cleared))
+        );
+    }
+
+    #[test]
+    fn fewer_waits_at_the_cap_are_silent() {
+        let rule = CongestionRule::default();
+        let told = told(1_300, |second, _, watch| {
+            let jobs = if second % 6 == 5 { 1_000 } else { 0 };
+            watch.waited(Nanos::from_secs(second), &rule.reading(jobs, 1), &rule);
+            CongestionLevel::None
+        });
+        assert_eq!(told, []);
+    }
+
+    #[test]
+    fn what_was_raised_is_listed_until_it_is_cleared() {
+        let mut watch = CongestionWatch::default();
+        let mut stats = CongestionStats::new(StatsWindow::default());
+        stats.completed(9);
+        assert_eq!(
+            watch
+                .observe(Nanos::MAX, CongestionLevel::None, &stats)
+                .count(),
+            1
+        );
+        assert!(watch.raised().eq([CongestionAlert::Throttled]));
+    }
+
+    #[test]
+    fn each_alert_has_a_name_a_severity_and_advice() {
+        let names: alloc::collections::BTreeSet<_> = CongestionAlert::ALL
+            .iter()
+            .map(|alert| alert.name())
+            .collect();
+        assert_eq!(names.len(), 4);
+        for alert in CongestionAlert::ALL {
+            let critical = alert == CongestionAlert::Critical;
+            assert_eq!(alert.severity() == Severity::Critical, critical);
+            assert!(alert.advice().contains(':'), "says what, then what to do");
+        }
+    }
+}

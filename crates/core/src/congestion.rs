@@ -1,0 +1,332 @@
+//! How congested a tenant is, and how long a job that found no room should wait.
+//!
+//! The answer is a guess from a count: one base wait, and one second more for every second's worth
+//! of jobs that already wait. Guessing is what this formula is for: it estimates, it reserves
+//! nothing, and a job that comes back when told to may be refused again. Whoever can take a permit
+//! first should, and use this for what it is good at: levels, estimates and alerts.
+
+mod stats;
+
+use core::fmt;
+use core::time::Duration;
+
+pub use stats::{CongestionSnapshot, CongestionStats, StatsWindow, StillWaiting, Throttles};
+
+/// The shortest and the longest wait.
+///
+/// ```
+/// use core::time::Duration;
+/// use outflow_core::{CongestionLevel, CongestionRule};
+///
+/// let rule = CongestionRule::default();
+/// let congestion = rule.reading(20, 10);
+/// assert_eq!(congestion.backoff, Duration::from_secs(3));
+/// assert_eq!(congestion.level, CongestionLevel::Moderate);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CongestionRule {
+    base: Duration,
+    max: Duration,
+}
+
+impl CongestionRule {
+    /// Waits from `base` to `max`. Choose the window of the rate limit for the base: nothing returns
+    /// sooner. The maximum is how late a job may be; a low one makes all that wait longer come back
+    /// at the same instant.
+    ///
+    /// # Errors
+    /// If the maximum is below the base.
+    pub const fn new(base: Duration, max: Duration) -> Result<Self, InvalidCongestion> {
+        if max.as_nanos() < base.as_nanos() {
+            return Err(InvalidCongestion::MaxBelowBase);
+        }
+        Ok(Self { base, max })
+    }
+
+    /// What a job meets that enters as the `non_ready`th of its tenant (itself included), where the
+    /// tenant is served `speed` jobs a second. A speed of 0 counts as 1.
+    pub fn reading(&self, non_ready: u64, speed: u64) -> Congestion {
+        let speed = speed.max(1);
+        let queued = Duration::from_secs(non_ready / speed);
+        let backoff = self.base.saturating_add(queued).min(self.max);
+        Congestion {
+            backoff,
+            non_ready,
+            speed,
+            level: CongestionLevel::of(backoff, self.base),
+        }
+    }
+
+    /// What every job meets while congestion control is off: the base wait, and nothing counted.
+    pub const fn off(&self) -> Congestion {
+        Congestion {
+            backoff: self.base,
+            non_ready: 0,
+            speed: 0,
+            level: CongestionLevel::None,
+        }
+    }
+
+    /// The shortest wait.
+    pub const fn base(&self) -> Duration {
+        self.base
+    }
+
+    /// The longest wait.
+    pub const fn max(&self) -> Duration {
+        self.max
+    }
+}
+
+impl Default for CongestionRule {
+    fn default() -> Self {
+        Self {
+            base: DEFAULT_BASE,
+            max: DEFAULT_MAX,
+        }
+    }
+}
+
+/// What one job met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Congestion {
+    /// How long it should wait.
+    pub backoff: Duration,
+    /// How many of its tenant wait, itself included.
+    pub non_ready: u64,
+    /// The speed that was reckoned with, in jobs per second.
+    pub speed: u64,
+    /// How bad that is.
+    pub level: CongestionLevel,
+}
+
+/// How many times the base a wait has become.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum CongestionLevel {
+    /// No longer than the base.
+    #[default]
+    None,
+    /// Below 3 times the base.
+    Low,
+    /// Below 10 times.
+    Moderate,
+    /// Below 30 times.
+    High,
+    /// 30 times and more.
+    Critical,
+}
+
+impl CongestionLevel {
+    /// Every level, the mildest first.
+    pub const ALL: [Self; 5] = [
+        Self::None,
+        Self::Low,
+        Self::Moderate,
+        Self::High,
+        Self::Critical,
+    ];
+
+    /// The level of a wait of `backoff` where the shortest is `base`. Without a base there is
+    /// nothing to compare with, and no congestion.
+    pub const fn of(backoff: Duration, base: Duration) -> Self {
+        let (backoff, base) = (backoff.as_nanos(), base.as_nanos());
+        if base == 0 || backoff <= base {
+            Self::None
+        } else if backoff < base * 3 {
+            Self::Low
+        } else if backoff < base * 10 {
+            Self::Moderate
+        } else if backoff < base * 30 {
+            Self::High
+        } else {
+            Self::Critical
+        }
+    }
+
+    /// The level as metrics and answers spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "NONE",
+            Self::Low => "LOW",
+            Self::Moderate => "MODERATE",
+            Self::High => "HIGH",
+            Self::Critical => "CRITICAL",
+        }
+    }
+}
+
+impl fmt::Display for CongestionLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The speed that is reported for each of `active` tenants of a rate of `global` per second: an even
+/// part, rounded down, at least 1. Scheduling does not use it, since the parts do not add up.
+pub const fn rate_limit_speed(global: u64, active: u64) -> u64 {
+    let tenants = if active == 0 { 1 } else { active };
+    match global / tenants {
+        0 => 1,
+        speed => speed,
+    }
+}
+
+/// When the last of `non_ready` jobs will have been served at `speed` a second, in whole seconds
+/// from now. A speed of 0 counts as 1.
+pub const fn estimate_completion(non_ready: u64, speed: u64) -> Duration {
+    let speed = if speed == 0 { 1 } else { speed };
+    Duration::from_secs(non_ready.div_ceil(speed))
+}
+
+/// The window of the usual rate limit.
+const DEFAULT_BASE: Duration = Duration::from_secs(1);
+
+/// As late as a job of the usual bulk action may be.
+const DEFAULT_MAX: Duration = Duration::from_mins(2);
+
+/// Why congestion cannot be reckoned like that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidCongestion {
+    /// The longest wait is shorter than the shortest.
+    MaxBelowBase,
+    /// Snapshots at no distance.
+    NoInterval,
+}
+
+impl fmt::Display for InvalidCongestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MaxBelowBase => {
+                "the longest backoff is below the base: raise max_backoff or lower base_backoff"
+            }
+            Self::NoInterval => "snapshots need a distance: use an interval of at least 1ns",
+        })
+    }
+}
+
+impl core::error::Error for InvalidCongestion {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    // The worked examples of the design: count, speed, wait, and the speed that is reported.
+    #[test]
+    fn the_wait_grows_by_a_second_per_second_of_backlog() {
+        let rule = CongestionRule::default();
+        for (count, speed, wait, reported) in [
+            (1, 10, 1_000, 10),
+            (9, 10, 1_000, 10),
+            (10, 10, 2_000, 10),
+            (11, 10, 2_000, 10),
+            (20, 10, 3_000, 10),
+            (50, 100, 1_000, 100),
+            (500, 100, 6_000, 100),
+            (10_000, 100, 101_000, 100),
+            (5, 0, 6_000, 1),
+            (10_000, 1, 120_000, 1),
+            (u64::MAX, 0, 120_000, 1),
+            (0, u64::MAX, 1_000, u64::MAX),
+        ] {
+            let congestion = rule.reading(count, speed);
+            let seen = (congestion.backoff, congestion.speed, congestion.non_ready);
+            assert_eq!(seen, (ms(wait), reported, count), "{count}/{speed}");
+        }
+    }
+
+    #[test]
+    fn two_tenants_halve_the_speed() {
+        let rule = CongestionRule::default();
+        let sixth = rule.reading(6, rate_limit_speed(10, 2));
+        assert_eq!((sixth.backoff, sixth.speed), (ms(2_000), 5));
+    }
+
+    #[test]
+    fn levels_follow_the_multiple_of_the_base() {
+        for (wait, level) in [
+            (0, CongestionLevel::None),
+            (1_000, CongestionLevel::None),
+            (1_001, CongestionLevel::Low),
+            (2_000, CongestionLevel::Low),
+            (2_999, CongestionLevel::Low),
+            (3_000, CongestionLevel::Moderate),
+            (9_999, CongestionLevel::Moderate),
+            (10_000, CongestionLevel::High),
+            (29_999, CongestionLevel::High),
+            (30_000, CongestionLevel::Critical),
+            (120_000, CongestionLevel::Critical),
+        ] {
+            assert_eq!(CongestionLevel::of(ms(wait), ms(1_000)), level, "{wait} ms");
+        }
+        assert_eq!(
+            CongestionLevel::of(ms(5_000), Duration::ZERO),
+            CongestionLevel::None
+        );
+        assert_eq!(
+            CongestionLevel::of(Duration::MAX, Duration::MAX),
+            CongestionLevel::None
+        );
+    }
+
+    #[test]
+    fn the_first_job_meets_no_congestion() {
+        let first = CongestionRule::default().reading(1, 10);
+        assert_eq!(first.level, CongestionLevel::None);
+    }
+
+    #[test]
+    fn completion_is_rounded_up_to_whole_seconds() {
+        for (count, speed, millis) in [(100, 10, 10_000), (15, 10, 2_000), (5, 0, 5_000), (0, 9, 0)]
+        {
+            assert_eq!(
+                estimate_completion(count, speed),
+                ms(millis),
+                "{count}/{speed}"
+            );
+        }
+        assert_eq!(estimate_completion(u64::MAX, 1).as_secs(), u64::MAX);
+    }
+
+    // 100 tenants that join 2 at 10,000/s leave each of them 98.
+    #[test]
+    fn the_reported_speed_is_an_even_part_and_never_zero() {
+        for (global, active, speed) in [
+            (10_000, 5, 2_000),
+            (10_000, 102, 98),
+            (10, 3, 3),
+            (10, 11, 1),
+            (0, 4, 1),
+            (7, 0, 7),
+        ] {
+            assert_eq!(rate_limit_speed(global, active), speed, "{global}/{active}");
+        }
+    }
+
+    #[test]
+    fn switched_off_every_job_waits_the_base() {
+        let off = CongestionRule::default().off();
+        assert_eq!(
+            (off.backoff, off.non_ready, off.speed, off.level),
+            (ms(1_000), 0, 0, CongestionLevel::None)
+        );
+    }
+
+    #[test]
+    fn a_maximum_below_the_base_cannot_be_built() {
+        assert_eq!(
+            CongestionRule::new(ms(1_000), ms(999)),
+            Err(InvalidCongestion::MaxBelowBase)
+        );
+        assert!(CongestionRule::new(ms(1_000), ms(1_000)).is_ok());
+    }
+
+    #[test]
+    fn the_longest_base_saturates() {
+        let rule = CongestionRule::new(Duration::MAX, Duration::MAX).expect("valid");
+        assert_eq!(rule.reading(u64::MAX, 1).backoff, Duration::MAX);
+    }
+}

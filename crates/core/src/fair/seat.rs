@@ -1,0 +1,131 @@
+//! Where tenants sit: what the order knows of each, and whose seat it is.
+//!
+//! Seats are used again, so a handle carries the generation of its seat, and one that is out of
+//! date finds nothing.
+
+use alloc::vec::Vec;
+
+use super::claim::{Claim, Point};
+use super::heap::index;
+use super::tenant::Tenant;
+use super::turn::Turn;
+use crate::Nanos;
+
+/// All seats, taken and free.
+#[derive(Clone, Debug)]
+pub(super) struct Seats {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Slot {
+    generation: u32,
+    seat: Option<Seat>,
+}
+
+/// What is known of one tenant.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) claim: Claim,
+    /// Where its next service begins.
+    pub(super) place: Point,
+    /// How far it was behind the clock when it left the order, which only a refund can bring about.
+    /// It is kept for its return: the service was charged and not given.
+    pub(super) owed: u128,
+    /// By how much it may go ahead of its place.
+    pub(super) lead: u128,
+    /// When it came to its place: of two tenants at one place, the earlier is next. Zero if never.
+    pub(super) entry: u64,
+    pub(super) has_work: bool,
+    pub(super) paused: bool,
+    pub(super) parked: Option<Nanos>,
+}
+
+impl Seats {
+    pub(super) const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Seats someone with this claim.
+    pub(super) fn give(&mut self, claim: Claim) -> Tenant {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        let mut generation = 0;
+        if let Some(free) = self.slots.get_mut(index(slot)) {
+            free.seat = Some(Seat::new(claim));
+            generation = free.generation;
+        }
+        Tenant { slot, generation }
+    }
+
+    /// Frees the tenant's seat, if it is still its own.
+    pub(super) fn vacate(&mut self, tenant: Tenant) {
+        if self.of(tenant).is_none() {
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(index(tenant.slot)) {
+            slot.seat = None;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(tenant.slot);
+        }
+    }
+
+    pub(super) fn of(&self, tenant: Tenant) -> Option<&Seat> {
+        let slot = self.slots.get(index(tenant.slot))?;
+        let seat = slot.seat.as_ref();
+        seat.filter(|_| slot.generation == tenant.generation)
+    }
+
+    pub(super) fn of_mut(&mut self, tenant: Tenant) -> Option<&mut Seat> {
+        let slot = self.slots.get_mut(index(tenant.slot))?;
+        let seat = slot.seat.as_mut();
+        seat.filter(|_| slot.generation == tenant.generation)
+    }
+
+    /// Who sits there now.
+    pub(super) fn holder(&self, slot: u32) -> Option<Tenant> {
+        let generation = self.slots.get(index(slot))?.generation;
+        Some(Tenant { slot, generation })
+    }
+}
+
+impl Seat {
+    const fn new(claim: Claim) -> Self {
+        Self {
+            claim,
+            place: Point::ORIGIN,
+            owed: 0,
+            lead: 0,
+            entry: 0,
+            has_work: false,
+            paused: false,
+            parked: None,
+        }
+    }
+
+    /// Notes what it is owed, on leaving the order at this time of the clock.
+    pub(super) const fn bank(&mut self, clock: u128) {
+        self.owed = clock.saturating_sub(self.place.whole);
+    }
+
+    /// Brings its place up to the clock, but for what it is owed. True if that moved it.
+    pub(super) fn catch_up(&mut self, clock: u128) -> bool {
+        let floor = clock.saturating_sub(self.owed);
+        let behind = self.place.whole < floor;
+        if behind {
+            self.place = Point::at(floor);
+        }
+        behind
+    }
+
+    /// What it is sorted by.
+    pub(super) fn turn(&self) -> Turn {
+        Turn::new(self.place.whole.saturating_sub(self.lead), self.entry)
+    }
+}

@@ -1,0 +1,268 @@
+//! Where use is heading: the last windows, what the next may bring, and what the series looks like.
+//!
+//! A mean that forgets answers quickly to a new level but lags behind a slope; a straight line
+//! through the points follows a slope but is thrown off by one burst. So the line is believed only
+//! where the points lie near it. All of this is information for people: floating point is fine
+//! here, and no decision may depend on it.
+
+use alloc::collections::VecDeque;
+
+/// The use of recent windows.
+///
+/// ```
+/// use outflow_core::{Pattern, Trend};
+///
+/// let mut trend = Trend::new(Trend::DEFAULT_WINDOWS);
+/// for used in [10, 20, 30, 40, 50] {
+///     trend.record(used);
+/// }
+/// assert_eq!(trend.pattern(), Pattern::Rising);
+/// assert_eq!(trend.prediction(), Some(60));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Trend {
+    windows: VecDeque<u64>,
+    kept: usize,
+    smoothed: f64,
+    peak: u64,
+}
+
+impl Trend {
+    /// Enough to tell a slope from noise, few enough to forget yesterday.
+    pub const DEFAULT_WINDOWS: usize = 60;
+
+    /// Remembers the last `windows`, at least 2: one point has no direction.
+    pub const fn new(windows: usize) -> Self {
+        Self {
+            windows: VecDeque::new(),
+            kept: if windows < 2 { 2 } else { windows },
+            smoothed: 0.0,
+            peak: 0,
+        }
+    }
+
+    /// A window ended in which so much was used.
+    pub fn record(&mut self, used: u64) {
+        self.smoothed = if self.windows.is_empty() {
+            real(used)
+        } else {
+            self.smoothed + SMOOTHING * (real(used) - self.smoothed)
+        };
+        if self.windows.len() >= self.kept {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(used);
+        self.peak = self.peak.max(used);
+    }
+
+    /// The highest use of any window so far, remembered or not.
+    pub const fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// The windows that are remembered, the oldest first.
+    pub fn windows(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.windows.iter().copied()
+    }
+
+    /// The mean in which recent windows count most; none before the first window.
+    pub fn smoothed(&self) -> Option<f64> {
+        (!self.windows.is_empty()).then_some(self.smoothed)
+    }
+
+    /// By how much use changes from window to window, along the line that fits best.
+    pub fn slope(&self) -> f64 {
+        self.line().slope
+    }
+
+    /// What the next window will use if things go on as they do; none before the first window.
+    pub fn prediction(&self) -> Option<u64> {
+        let level = self.smoothed()?;
+        Some(whole(match self.pattern() {
+            Pattern::Rising | Pattern::Falling => self.line().at(real_len(self.windows.len())),
+            Pattern::Steady | Pattern::Bursty => level,
+        }))
+    }
+
+    /// What the series looks like. Nothing looks steady.
+    pub fn pattern(&self) -> Pattern {
+        let line = self.line();
+        if line.mean <= 0.0 {
+            return Pattern::Steady;
+        }
+        // Compared as squares, which spares a root.
+        if line.scatter > line.mean * line.mean * BURSTY * BURSTY {
+            return Pattern::Bursty;
+        }
+        let change = line.slope * real_len(self.windows.len().saturating_sub(1));
+        if change > line.mean * MOVING {
+            Pattern::Rising
+        } else if change < -line.mean * MOVING {
+            Pattern::Falling
+        } else {
+            Pattern::Steady
+        }
+    }
+
+    /// The straight line with the least squares.
+    fn line(&self) -> Line {
+        let count = real_len(self.windows.len().max(1));
+        let middle = (count - 1.0) / 2.0;
+        let mean = self.windows().map(real).sum::<f64>() / count;
+        let offsets = || (0..self.windows.len()).map(|i| real_len(i) - middle);
+        let spread: f64 = offsets().map(|x| x * x).sum();
+        let moved: f64 = offsets()
+            .zip(self.windows())
+            .map(|(x, y)| x * (real(y) - mean))
+            .sum();
+        let slope = if spread > 0.0 { moved / spread } else { 0.0 };
+        let scatter: f64 = offsets()
+            .zip(self.windows())
+            .map(|(x, y)| real(y) - mean - slope * x)
+            .map(|off| off * off)
+            .sum();
+        Line {
+            mean,
+            middle,
+            slope,
+            scatter: scatter / count,
+        }
+    }
+}
+
+impl Default for Trend {
+    fn default() -> Self {
+        Self::new(Self::DEFAULT_WINDOWS)
+    }
+}
+
+/// What a series looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Pattern {
+    /// About the same in every window.
+    #[default]
+    Steady,
+    /// More and more.
+    Rising,
+    /// Less and less.
+    Falling,
+    /// Much in some windows, little in others.
+    Bursty,
+}
+
+struct Line {
+    mean: f64,
+    middle: f64,
+    slope: f64,
+    /// The mean square of the distances from the line.
+    scatter: f64,
+}
+
+impl Line {
+    fn at(&self, window: f64) -> f64 {
+        self.mean + self.slope * (window - self.middle)
+    }
+}
+
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "shown, never compared: 52 bits are plenty"
+)]
+fn real(value: u64) -> f64 {
+    value as f64
+}
+
+fn real_len(value: usize) -> f64 {
+    real(u64::try_from(value).unwrap_or(u64::MAX))
+}
+
+/// The nearest whole number, from zero up.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and a prediction below zero is zero"
+)]
+fn whole(value: f64) -> u64 {
+    (value + 0.5) as u64
+}
+
+/// The weight of the newest window: half of the mean is made of the last two to three.
+const SMOOTHING: f64 = 0.25;
+
+/// A series moves if the line through it changes by a fifth of the mean.
+const MOVING: f64 = 0.2;
+
+/// A series is bursty if its points lie half of the mean away from the line.
+const BURSTY: f64 = 0.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trend(series: impl IntoIterator<Item = u64>) -> Trend {
+        let mut trend = Trend::new(10);
+        for used in series {
+            trend.record(used);
+        }
+        trend
+    }
+
+    #[test]
+    fn known_series_are_recognised() {
+        let cases: [(&[u64], Pattern, u64); 8] = [
+            (&[7, 7, 7, 7], Pattern::Steady, 7),
+            (&[100, 101, 99, 100, 100], Pattern::Steady, 100),
+            (&[10, 20, 30, 40, 50], Pattern::Rising, 60),
+            (&[50, 40, 30, 20, 10], Pattern::Falling, 0),
+            (&[5, 4, 3, 2, 1, 0, 0, 0], Pattern::Falling, 0),
+            (&[0, 100, 0, 0, 100, 0, 0, 100], Pattern::Bursty, 40),
+            (&[0, 0, 0], Pattern::Steady, 0),
+            (&[42], Pattern::Steady, 42),
+        ];
+        for (series, pattern, next) in cases {
+            let trend = trend(series.iter().copied());
+            assert_eq!(trend.pattern(), pattern, "{series:?}");
+            assert_eq!(trend.prediction(), Some(next), "{series:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_predicts_nothing() {
+        let trend = Trend::default();
+        assert_eq!((trend.prediction(), trend.smoothed()), (None, None));
+        assert_eq!(trend.pattern(), Pattern::Steady);
+    }
+
+    // y = 3x + 5 exactly.
+    #[test]
+    fn the_slope_of_a_line_is_found() {
+        let trend = trend((0..8).map(|x| 3 * x + 5));
+        assert!((trend.slope() - 3.0).abs() < 1e-9, "{}", trend.slope());
+        assert_eq!(trend.prediction(), Some(29));
+    }
+
+    // From 0 to 100: a quarter of the way each time.
+    #[test]
+    fn the_smoothed_mean_follows_by_a_quarter() {
+        let trend = trend([0, 100, 100]);
+        let smoothed = trend.smoothed().expect("three windows");
+        assert!((smoothed - 43.75).abs() < 1e-9, "{smoothed}");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_peak_outlives_it() {
+        let trend = trend((0..1_000).rev());
+        assert_eq!(trend.windows().len(), 10);
+        assert_eq!(trend.windows().next(), Some(9));
+        assert_eq!(trend.peak(), 999);
+    }
+
+    #[test]
+    fn the_largest_values_stay_finite() {
+        let trend = trend([u64::MAX; 20]);
+        assert_eq!(trend.prediction(), Some(u64::MAX));
+        assert!(trend.slope().is_finite());
+    }
+}
