@@ -40,8 +40,8 @@ impl Plan {
     };
     /// For a look within a minute.
     pub(crate) const QUICK: Self = Self {
-        rounds: 9,
-        slice: Duration::from_millis(5),
+        rounds: 7,
+        slice: Duration::from_millis(4),
         budget: Duration::from_secs(20),
     };
 

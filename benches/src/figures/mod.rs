@@ -9,6 +9,7 @@ use crate::measure::{Contender, Plan, contest};
 mod bytes;
 mod designs;
 mod exact;
+mod fair;
 mod growth;
 mod health;
 mod keyed;
@@ -26,11 +27,7 @@ pub(crate) fn core(plan: Plan) -> Vec<Figure> {
     figures.extend(tail::figures(plan));
     figures.extend(growth::figures(plan));
     figures.extend(bytes::figures());
-    figures.push(Figure::missing(
-        "fair_pick",
-        "",
-        "the fair order is not in the core yet",
-    ));
+    figures.extend(fair::figures(plan));
     // Promises nothing, so it is not worth a part of the quick minute.
     if plan.is_thorough() {
         figures.extend(designs::figures(plan));

@@ -62,4 +62,4 @@ fn waits(op: &impl Fn() -> bool) -> Vec<f64> {
 
 const THREADS: usize = 8;
 /// Some milliseconds per thread: longer than the scheduler's turn, so that turns end under the lock.
-const OPS: usize = 100_000;
+const OPS: usize = 50_000;
