@@ -76,6 +76,13 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
         .collect()
 }
 
+fn governors<'a>(threads: u64, op: impl Fn() -> bool + Sync + 'a) -> Contender<'a> {
+    if threads == 1 {
+        return Contender::alone(GOVERNOR, op);
+    }
+    Contender::crowd(GOVERNOR, threads, op)
+}
+
 fn prototype(
     name: &'static str,
     threads: u64,
@@ -84,7 +91,9 @@ fn prototype(
 ) -> Contender<'static> {
     let clock = SystemClock::new();
     while !allows && design.take(clock.now().as_nanos()) {}
-    Contender::crowd(name, threads, move || {
-        design.take(clock.now().as_nanos()) == allows
-    })
+    let op = move || design.take(clock.now().as_nanos()) == allows;
+    if threads == 1 {
+        return Contender::alone(name, op);
+    }
+    Contender::crowd(name, threads, op)
 }
