@@ -33,7 +33,7 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
     let series = contest(
         plan,
         vec![
-            Contender::crowd(GOVERNOR, threads, || governor.check().is_ok() == allows),
+            governors(threads, || governor.check().is_ok() == allows),
             crowd("std mutex", Box::new(Mutex::new(Ring::new(100, nanos)))),
             crowd(
                 "parking_lot mutex",
