@@ -20,7 +20,8 @@ pub(crate) fn recloser() -> Recloser {
 }
 
 pub(crate) fn failsafe() -> Failsafe {
-    let window = Duration::from_mins(1);
+    // It weighs by time, so failing it open lasts about as long as its window.
+    let window = Duration::from_secs(1);
     let policy =
         failure_policy::success_rate_over_time_window(0.5, 10, window, backoff::constant(HOUR));
     StateMachine::new(policy, ())
