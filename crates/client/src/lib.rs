@@ -1,15 +1,17 @@
 //! Turns decisions into behaviour in one process: waits, sends, classifies, retries, caches,
 //! reports. The library that programs embed.
 //!
-//! Today it holds the clock that the decisions are handed, and the decisions themselves as
-//! [`core`]. It will hold the one door, `admit` and `settle`, and what stands behind it: waiters,
+//! Today it holds the clock that the decisions are handed, limiters by name, and the decisions
+//! themselves as [`core`]. It will hold the one door, `admit` and `settle`, and what stands behind it: waiters,
 //! the HTTP client, the cache, presets and events.
 
 pub use outflow_core as core;
 
 mod clock;
+mod registry;
 
 pub use clock::SystemClock;
+pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
 
 /// The README's example, compiled and run with the documentation's own.
 #[cfg(doctest)]

@@ -109,7 +109,13 @@ const ROOMS: [Room; 8] = [
     },
     Room {
         name: "outflow",
-        product: &["outflow-core", "outflow-store", "toml"],
+        product: &[
+            "outflow-core",
+            "outflow-store",
+            "foldhash",
+            "smol_str",
+            "toml",
+        ],
         tests: &["proptest", "outflow-testkit", "outflow-upstream"],
     },
     Room {

@@ -1,0 +1,60 @@
+//! An allocator that counts what is held, to weigh a log by what it asks of the system.
+//!
+//! It counts per thread: other threads of the harness come and go while one weighs.
+
+#![expect(
+    unsafe_code,
+    reason = "a global allocator is an unsafe trait; this one only forwards and counts"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// Forwards to the system and keeps the balance.
+pub(crate) struct Counting;
+
+/// Bytes allocated by this thread while `work` ran, less those it gave back, and what it built.
+pub(crate) fn weigh<T>(work: impl FnOnce() -> T) -> (T, i64) {
+    let before = HELD.get();
+    let built = work();
+    (built, HELD.get() - before)
+}
+
+thread_local! {
+    static HELD: Cell<i64> = const { Cell::new(0) };
+}
+
+fn count(bytes: usize, sign: i64) {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    // A thread that is going away has no balance left to keep.
+    let _ = HELD.try_with(|held| held.set(held.get() + sign * bytes));
+}
+
+// SAFETY: every call is forwarded unchanged to the system allocator; counting neither allocates nor
+// unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 1);
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 1);
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        count(layout.size(), -1);
+        // SAFETY: `ptr` came from `System` with this very layout.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(layout.size(), -1);
+        count(new_size, 1);
+        // SAFETY: `ptr` came from `System` with this very layout.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+}

@@ -1,0 +1,79 @@
+//! Ours: the health machine behind the lock that a program would put around it, and bare.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use outflow::SystemClock;
+use outflow_core::{Admission, Clock as _, Health, HealthConfig, Nanos, Outcome, Ticket};
+
+/// A machine that is well.
+pub(crate) fn well(now: Nanos) -> Health {
+    Health::new(HealthConfig::default(), now)
+}
+
+/// A machine that was told to stay away for an hour.
+pub(crate) fn shut_out(now: Nanos) -> Health {
+    let mut health = well(now);
+    let ban = Outcome::BANNED.asking_to_wait(Duration::from_hours(1));
+    if let Some(ticket) = ticket(&mut health, now) {
+        let _ = health.record(now, ticket, ban, 0);
+    }
+    health
+}
+
+/// Leave to go, if there is.
+#[inline]
+pub(crate) fn ticket(health: &mut Health, now: Nanos) -> Option<Ticket> {
+    match health.admission(now) {
+        Admission::Go(ticket) => Some(ticket),
+        Admission::Cooling { .. } | Admission::Blocked { .. } | Admission::Overdue => None,
+    }
+}
+
+/// Admits and records a success, if it may go.
+#[inline]
+pub(crate) fn cycle(health: &mut Health, sent: Nanos, answered: Nanos) -> bool {
+    ticket(health, sent).is_some_and(|ticket| {
+        let _ = health.record(answered, ticket, Outcome::SUCCESS, 0);
+        true
+    })
+}
+
+/// What threads share.
+pub(crate) struct SharedHealth {
+    pub(crate) clock: SystemClock,
+    health: Mutex<Health>,
+}
+
+impl SharedHealth {
+    pub(crate) fn new(make: impl Fn(Nanos) -> Health) -> Self {
+        let clock = SystemClock::new();
+        Self {
+            clock,
+            health: Mutex::new(make(clock.now())),
+        }
+    }
+
+    /// Locks and asks.
+    #[inline]
+    pub(crate) fn admits(&self, now: Nanos) -> bool {
+        self.ticket(now).is_some()
+    }
+
+    /// Locks, asks, and locks again to record a success: a request is on its way in between.
+    #[inline]
+    pub(crate) fn cycles(&self, clock: impl Fn() -> Nanos) -> bool {
+        self.ticket(clock()).is_some_and(|ticket| {
+            let now = clock();
+            let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = health.record(now, ticket, Outcome::SUCCESS, 0);
+            true
+        })
+    }
+
+    #[inline]
+    fn ticket(&self, now: Nanos) -> Option<Ticket> {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        ticket(&mut health, now)
+    }
+}

@@ -1,0 +1,147 @@
+//! Ours, handed the OS clock's time as a program would.
+
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use outflow::{Handle, Registry, SystemClock};
+use outflow_core::{
+    Accounting, Clock as _, Cost, Limit, Limiter, MeterSet, Moment, Nanos, Rate, Receipt,
+};
+
+/// One shared limit and the clock it is asked with.
+pub(crate) struct Ours {
+    clock: SystemClock,
+    limiter: Limiter,
+}
+
+impl Ours {
+    /// An exact sliding limit, on a system whose threads can yield.
+    pub(crate) fn sliding(limit: u32, window: Duration) -> Self {
+        Self::of(sliding(limit, window))
+    }
+
+    /// A token bucket that saves all of it.
+    pub(crate) fn bucket(limit: u32, window: Duration) -> Self {
+        Self::of(sure(Limiter::bucket(rate(limit, window), u64::from(limit))))
+    }
+
+    fn of(limiter: Limiter) -> Self {
+        Self {
+            clock: SystemClock::new(),
+            limiter: limiter.waiting_with(std::thread::yield_now),
+        }
+    }
+
+    /// Reads the clock and takes.
+    #[inline]
+    pub(crate) fn take(&self, cost: Cost) -> Option<Receipt> {
+        self.take_at(self.clock.now(), cost)
+    }
+
+    /// Takes at an instant of one's own choosing.
+    #[inline]
+    pub(crate) fn take_at(&self, now: Nanos, cost: Cost) -> Option<Receipt> {
+        self.limiter.take(now, cost).allowed()
+    }
+
+    /// Logs a request of that cost as the `nth`, and tells whether it passed.
+    pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
+        self.take_at(nth_instant(nth), Cost::new(u64::from(cost)))
+            .is_some()
+    }
+
+    /// Reads the clock once, takes, and gives back exactly what was taken.
+    #[inline]
+    pub(crate) fn take_and_refund(&self) -> bool {
+        let now = self.clock.now();
+        let receipt = self.limiter.take(now, Cost::ONE).allowed();
+        receipt.is_some_and(|receipt| self.limiter.refund(now, receipt))
+    }
+}
+
+/// Several limits behind the lock that a program would put around them.
+pub(crate) struct OursTogether {
+    clock: SystemClock,
+    set: Mutex<MeterSet>,
+}
+
+impl OursTogether {
+    /// Exact sliding limits that count at the moment of sending, as all the peers do.
+    pub(crate) fn sliding(rules: &[(u32, Duration)]) -> Self {
+        let limit = |(limit, window): &(u32, Duration)| {
+            Limit::sliding(rate(*limit, *window)).counted(Accounting::Send)
+        };
+        let limits: Vec<Limit> = rules.iter().map(limit).collect();
+        Self {
+            clock: SystemClock::new(),
+            set: Mutex::new(sure(MeterSet::new(&limits, Moment::default()))),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        let now = self.clock.now();
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.take(now, Cost::ONE).is_allow()
+    }
+
+    /// Logs a request of that cost as the `nth`, and tells whether it passed.
+    pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.take(nth_instant(nth), Cost::new(u64::from(cost)))
+            .is_allow()
+    }
+}
+
+/// Requests a hundred nanoseconds apart: as fast as a program can ask, and no two at once.
+fn nth_instant(nth: u32) -> Nanos {
+    Nanos::from_nanos(u64::from(nth) * 100)
+}
+
+/// A limit per name.
+pub(crate) struct OursByName {
+    clock: SystemClock,
+    registry: Registry,
+}
+
+impl OursByName {
+    pub(crate) fn sliding(limit: u32, window: Duration) -> Self {
+        Self {
+            clock: SystemClock::new(),
+            registry: Registry::new(move |_| sliding(limit, window)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take(&self, name: &str) -> bool {
+        let taken = self.registry.take(name, self.clock.now(), Cost::ONE);
+        taken.is_ok_and(|decision| decision.is_allow())
+    }
+
+    #[inline]
+    pub(crate) fn take_by(&self, handle: &Handle) -> bool {
+        handle.take(self.clock.now(), Cost::ONE).is_allow()
+    }
+
+    pub(crate) fn resolve(&self, name: &str) -> Handle {
+        sure(self.registry.resolve(name))
+    }
+}
+
+fn sliding(limit: u32, window: Duration) -> Limiter {
+    sure(Limiter::sliding(rate(limit, window)))
+}
+
+fn rate(limit: u32, window: Duration) -> Rate {
+    sure(Rate::new(u64::from(limit), window))
+}
+
+/// What a benchmark builds is made of constants that are known to be valid.
+#[expect(
+    clippy::panic,
+    reason = "a benchmark with a wrong constant must not run"
+)]
+fn sure<T, E: Debug>(built: Result<T, E>) -> T {
+    built.unwrap_or_else(|error| panic!("a benchmark's constant is wrong: {error:?}"))
+}

@@ -1,0 +1,83 @@
+//! throttle-net: an exact log behind a mutex, composites, keyed buckets and a breaker. It reads the
+//! same OS clock by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use throttle_net::{
+    CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog, Throttle,
+    Trip,
+};
+
+/// What the tables call it.
+pub(crate) const LOG: &str = "throttle-net SlidingWindowLog";
+
+/// Its breaker around a limiter that limits nothing.
+pub(crate) type Breaker = CircuitBreaker<Unlimited>;
+
+pub(crate) fn log(limit: u32, window: Duration) -> SlidingWindowLog {
+    SlidingWindowLog::new(limit, window)
+}
+
+/// The exact log on a clock that only moves when told.
+pub(crate) fn log_at(
+    limit: u32,
+    window: Duration,
+) -> (SlidingWindowLog<Arc<ManualClock>>, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new());
+    let log = SlidingWindowLog::new(limit, window).with_clock(Arc::clone(&clock));
+    (log, clock)
+}
+
+/// Its token bucket.
+pub(crate) fn bucket(limit: u32, window: Duration) -> Throttle {
+    Throttle::per_duration(limit, window)
+}
+
+/// Three exact logs, all or nothing.
+pub(crate) fn hybrid(rules: &[(u32, Duration)]) -> Hybrid {
+    rules
+        .iter()
+        .fold(Hybrid::builder(), |hybrid, (limit, window)| {
+            hybrid.limiter(log(*limit, *window))
+        })
+        .build()
+}
+
+/// A bucket per name; it has no keyed log.
+pub(crate) fn keyed(limit: u32, window: Duration) -> PerKey<String> {
+    PerKey::per_duration(limit, window)
+}
+
+/// A breaker over the last 100 calls that opens at half of them.
+pub(crate) fn breaker() -> Breaker {
+    CircuitBreaker::builder()
+        .trip(Trip::Ratio {
+            window: 100,
+            ratio: 0.5,
+            min_calls: 10,
+        })
+        .cooldown(Duration::from_hours(1))
+        .build(Unlimited)
+}
+
+/// Lets everything pass, so that a breaker is measured alone.
+pub(crate) struct Unlimited;
+
+impl Limiter for Unlimited {
+    fn peek(&self, _cost: u32) -> Decision {
+        Decision::Acquired
+    }
+
+    fn acquire_cost(&self, _cost: u32) -> Decision {
+        Decision::Acquired
+    }
+
+    fn available(&self) -> u32 {
+        u32::MAX
+    }
+
+    fn capacity(&self) -> u32 {
+        u32::MAX
+    }
+}

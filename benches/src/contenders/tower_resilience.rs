@@ -1,0 +1,74 @@
+//! tower-resilience: its cores are private, so it is measured as its users meet it, as a service
+//! around an inner service that does nothing, polled once. Each call boxes a future; that is part of
+//! its price.
+
+use std::future::{Future, Ready, ready};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tower::{Layer, Service};
+use tower_resilience::circuitbreaker::{CircuitBreaker, CircuitBreakerLayer, DefaultClassifier};
+use tower_resilience::ratelimiter::{RateLimiter, RateLimiterLayer, WindowType};
+
+/// What the tables call its exact log.
+pub(crate) const LOG: &str = "tower-resilience log (service)";
+/// What the tables call its breaker.
+pub(crate) const BREAKER: &str = "tower-resilience (service)";
+
+/// Its exact log around nothing; `None` if it refuses the configuration.
+pub(crate) fn log(limit: u32, window: Duration) -> Option<RateLimiter<Idle>> {
+    let layer = RateLimiterLayer::builder()
+        .limit_for_period(usize::try_from(limit).unwrap_or(usize::MAX))
+        .refresh_period(window)
+        .timeout_duration(Duration::ZERO)
+        .window_type(WindowType::SlidingLog)
+        .build();
+    layer.ok().map(|layer| layer.layer(Idle { fails: false }))
+}
+
+/// Its breaker over the last 100 calls around a service that always or never fails.
+pub(crate) fn breaker(inner: Idle) -> Option<CircuitBreaker<Idle, DefaultClassifier>> {
+    let layer = CircuitBreakerLayer::builder()
+        .failure_rate_threshold(0.5)
+        .sliding_window_size(100)
+        .minimum_number_of_calls(10)
+        .wait_duration_in_open(Duration::from_hours(1))
+        .build();
+    layer.ok().map(|layer| layer.layer_fn(inner))
+}
+
+/// One call, polled once: true if it passed. Nothing here ever has to wait.
+pub(crate) fn call<S: Service<()>>(service: &mut S) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    if !matches!(service.poll_ready(&mut context), Poll::Ready(Ok(()))) {
+        return false;
+    }
+    let answer = pin!(service.call(()));
+    matches!(answer.poll(&mut context), Poll::Ready(Ok(_)))
+}
+
+/// A service that answers at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Idle {
+    /// Answers with a failure, to open a breaker.
+    pub(crate) fails: bool,
+}
+
+impl Service<()> for Idle {
+    type Response = ();
+    type Error = Failed;
+    type Future = Ready<Result<(), Failed>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        ready(if self.fails { Err(Failed) } else { Ok(()) })
+    }
+}
+
+/// What a failing service answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed;

@@ -1,0 +1,181 @@
+//! A figure: what was measured, against whom, and whether it reached its goal.
+
+use serde::Serialize;
+
+use crate::measure::{MAX_STRAYS, Series, median, quantile};
+
+/// Which way is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Better {
+    Lower,
+}
+
+/// What ours has to reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Goal {
+    /// Ours divided by the peer's, at most this.
+    Ratio(f64),
+    /// Ours itself, at most this.
+    Own(f64),
+    /// Nothing is promised: shown for the reader.
+    Shown,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) ours: Option<f64>,
+    pub(crate) peer_name: Option<String>,
+    pub(crate) peer: Option<f64>,
+    pub(crate) ratio: Option<f64>,
+    /// Distance between the quartiles of the ratio (of ours where there is no peer).
+    pub(crate) spread: Option<f64>,
+    pub(crate) goal: Option<f64>,
+    pub(crate) better: Better,
+    pub(crate) ok: bool,
+    /// For people: why a figure is void or missing.
+    #[serde(skip)]
+    pub(crate) note: String,
+}
+
+impl Figure {
+    /// Ours beside one peer, both measured in the same rounds.
+    pub(crate) fn against(name: &str, goal: Goal, ours: &Series, peer: &Series) -> Self {
+        let ratios: Vec<f64> = ours
+            .nanos
+            .iter()
+            .zip(&peer.nanos)
+            .map(|(a, b)| a / b)
+            .collect();
+        let ratio = median(&ratios);
+        let mut figure = Self {
+            peer_name: Some(peer.name.to_owned()),
+            peer: Some(median(&peer.nanos)),
+            ratio: Some(ratio),
+            spread: Some(quartiles_apart(&ratios)),
+            ..Self::alone(name, goal, &ours.nanos)
+        };
+        figure.ok = figure.reaches(goal);
+        for series in [ours, peer] {
+            figure.void_if_astray(series);
+        }
+        figure
+    }
+
+    /// Ours alone, against a number.
+    pub(crate) fn alone(name: &str, goal: Goal, ours: &[f64]) -> Self {
+        let mut figure = Self {
+            name: name.to_owned(),
+            ours: Some(median(ours)),
+            peer_name: None,
+            peer: None,
+            ratio: None,
+            spread: Some(quartiles_apart(ours)),
+            goal: match goal {
+                Goal::Ratio(most) | Goal::Own(most) => Some(most),
+                Goal::Shown => None,
+            },
+            better: Better::Lower,
+            ok: false,
+            note: String::new(),
+        };
+        figure.ok = figure.reaches(goal);
+        figure
+    }
+
+    /// Ours against a number, and beside it, promising nothing, what peers do in the same measurement.
+    pub(crate) fn beside(
+        name: &str,
+        goal: Goal,
+        ours: &[f64],
+        peers: &[(&str, &[f64])],
+    ) -> Vec<Self> {
+        let shown = peers.iter().map(|(peer_name, theirs)| {
+            let ratios: Vec<f64> = ours.iter().zip(*theirs).map(|(a, b)| a / b).collect();
+            Self {
+                peer_name: Some((*peer_name).to_owned()),
+                peer: Some(median(theirs)),
+                ratio: Some(median(&ratios)),
+                spread: Some(quartiles_apart(&ratios)),
+                ..Self::alone(name, Goal::Shown, ours)
+            }
+        });
+        std::iter::once(Self::alone(name, goal, ours))
+            .chain(shown)
+            .collect()
+    }
+
+    /// Says plainly that something could not be measured.
+    pub(crate) fn missing(name: &str, peer: &str, why: &str) -> Self {
+        Self {
+            peer_name: (!peer.is_empty()).then(|| peer.to_owned()),
+            ours: None,
+            spread: None,
+            ok: false,
+            note: why.to_owned(),
+            ..Self::alone(name, Goal::Shown, &[])
+        }
+    }
+
+    fn reaches(&self, goal: Goal) -> bool {
+        match goal {
+            Goal::Ratio(most) => self.ratio.is_some_and(|ratio| ratio <= most),
+            Goal::Own(most) => self.ours.is_some_and(|ours| ours <= most),
+            Goal::Shown => true,
+        }
+    }
+
+    fn void_if_astray(&mut self, series: &Series) {
+        if series.strays > MAX_STRAYS {
+            self.ok = false;
+            self.note = format!(
+                "void: {:.1} % of the answers of {} were not what is measured",
+                series.strays * 100.0,
+                series.name
+            );
+        }
+    }
+}
+
+/// The table for people.
+pub(crate) fn table(figures: &[Figure]) -> String {
+    let longest = figures.iter().map(|figure| figure.name.len()).max();
+    let width = longest.unwrap_or(0);
+    let mut lines = vec![format!(
+        "{:<width$} {:>9}  {:<34} {:>9} {:>6} {:>6} {:>5}  reached",
+        "figure", "ours", "peer", "peer's", "ratio", "spread", "goal"
+    )];
+    lines.extend(figures.iter().map(|figure| line(figure, width)));
+    lines.join("\n")
+}
+
+fn line(figure: &Figure, width: usize) -> String {
+    let reached = match (figure.goal, figure.ok) {
+        (None, true) => "-",
+        (_, true) => "yes",
+        (_, false) => "NO",
+    };
+    let line = format!(
+        "{:<width$} {:>9}  {:<34} {:>9} {:>6} {:>6} {:>5}  {:<3}  {}",
+        figure.name,
+        number(figure.ours),
+        figure.peer_name.as_deref().unwrap_or("-"),
+        number(figure.peer),
+        number(figure.ratio),
+        number(figure.spread),
+        number(figure.goal),
+        reached,
+        figure.note
+    );
+    line.trim_end().to_owned()
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+fn quartiles_apart(values: &[f64]) -> f64 {
+    quantile(values, 0.75) - quantile(values, 0.25)
+}

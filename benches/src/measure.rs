@@ -1,0 +1,226 @@
+//! Runs contenders against each other on a machine that is never quiet.
+//!
+//! Measuring one contender for a second and then the next compares two moments of the machine, not
+//! two programs. Here every contender runs a slice of a few milliseconds in each round, the order
+//! rotates from round to round, and a ratio is taken within a round; the median over the rounds is
+//! the figure. Nothing is pinned and no outlier is thrown away: the spread shows them.
+//!
+//! One thread is timed by the processor time that it got: what other programs took from it is not its
+//! cost. Several threads are timed by the clock on the wall, because waiting for each other is, and
+//! their turns are longer, so that a thread put aside weighs less, and are repeated while other
+//! programs have the cores.
+//!
+//! A slice counts the answers that its figure does not mean to measure (a refusal among allows). A
+//! thread that is put to sleep between reading the clock and asking brings stale time, so a few are
+//! expected; a share of them above [`MAX_STRAYS`] makes the figure void.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use crate::clock;
+use crate::crowd::crowd;
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Rounds in which each contender runs once.
+    pub(crate) rounds: usize,
+    /// The length of one contender's turn.
+    pub(crate) slice: Duration,
+    /// After this much of everything, three rounds have to do: a busy machine shares its time.
+    pub(crate) budget: Duration,
+}
+
+impl Plan {
+    /// For figures to be published.
+    pub(crate) const FULL: Self = Self {
+        rounds: 21,
+        slice: Duration::from_millis(10),
+        budget: Duration::from_mins(10),
+    };
+    /// For a look within a minute.
+    pub(crate) const QUICK: Self = Self {
+        rounds: 7,
+        slice: Duration::from_millis(4),
+        budget: Duration::from_secs(20),
+    };
+
+    /// The rounds, for as long as there is time.
+    pub(crate) fn turns(self) -> impl Iterator<Item = usize> {
+        let in_time = move |round: &usize| *round < FEWEST || clock::since_begin() <= self.budget;
+        (0..self.rounds).take_while(in_time)
+    }
+
+    /// Whether there is time for what is only shown.
+    pub(crate) fn is_thorough(self) -> bool {
+        self.rounds >= Self::FULL.rounds
+    }
+}
+
+/// One turn of one contender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slice {
+    pub(crate) ops: u64,
+    pub(crate) time: Duration,
+    /// Answers that this figure does not mean to measure.
+    pub(crate) strays: u64,
+}
+
+impl Slice {
+    fn nanos_per_op(&self) -> f64 {
+        self.time.as_secs_f64() * 1e9 / approx(self.ops)
+    }
+}
+
+/// The turns of several threads are so many times longer.
+const CROWD: u32 = 3;
+
+/// Something that can do a number of operations and tell how long they took.
+pub(crate) struct Contender<'a> {
+    pub(crate) name: &'static str,
+    turn: Box<dyn FnMut(u64) -> Slice + 'a>,
+    stretch: u32,
+}
+
+impl<'a> Contender<'a> {
+    /// One thread; `op` answers whether it did what the figure means to measure.
+    pub(crate) fn alone(name: &'static str, mut op: impl FnMut() -> bool + 'a) -> Self {
+        Self {
+            name,
+            turn: Box::new(move |ops| alone(ops, &mut op)),
+            stretch: 1,
+        }
+    }
+
+    /// `threads` threads at once on the same `op`.
+    pub(crate) fn crowd(
+        name: &'static str,
+        threads: u64,
+        op: impl Fn() -> bool + Sync + 'a,
+    ) -> Self {
+        Self {
+            name,
+            turn: Box::new(move |ops| crowd(threads, ops, &op)),
+            stretch: if threads > 1 { CROWD } else { 1 },
+        }
+    }
+}
+
+/// What one contender did, round by round.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) name: &'static str,
+    /// Nanoseconds per operation of each round.
+    pub(crate) nanos: Vec<f64>,
+    /// Share of answers that were not meant.
+    pub(crate) strays: f64,
+}
+
+/// Runs all contenders in rounds, the first of them ours.
+pub(crate) fn contest(plan: Plan, mut contenders: Vec<Contender<'_>>) -> Vec<Series> {
+    let ops: Vec<u64> = contenders
+        .iter_mut()
+        .map(|contender| calibrate(plan, contender))
+        .collect();
+    let mut slices: Vec<Vec<Slice>> = contenders.iter().map(|_| Vec::new()).collect();
+    for round in plan.turns() {
+        for turn in 0..contenders.len() {
+            let seat = (round + turn) % contenders.len();
+            if let (Some(contender), Some(ops), Some(series)) = (
+                contenders.get_mut(seat),
+                ops.get(seat),
+                slices.get_mut(seat),
+            ) {
+                series.push((contender.turn)(*ops));
+            }
+        }
+    }
+    contenders
+        .iter()
+        .zip(slices)
+        .map(|(contender, slices)| series(contender.name, &slices))
+        .collect()
+}
+
+/// A median needs three.
+const FEWEST: usize = 3;
+
+/// The value below which `share` of the values lie, between neighbours if need be.
+pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = share * approx(sorted.len().saturating_sub(1));
+    let below = sorted.get(whole(place.floor())).copied();
+    let above = sorted.get(whole(place.ceil())).copied();
+    match (below, above) {
+        (Some(below), Some(above)) => below + (above - below) * place.fract(),
+        _ => f64::NAN,
+    }
+}
+
+/// The middle value.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// A count as a float, for ratios shown to people.
+pub(crate) fn approx(count: impl TryInto<u64>) -> f64 {
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_precision_loss,
+        reason = "a measured figure needs no more than 53 bits"
+    )]
+    let value = count.try_into().unwrap_or(u64::MAX) as f64;
+    value
+}
+
+fn whole(place: f64) -> usize {
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a place in a list: whole, positive and small"
+    )]
+    let place = place as usize;
+    place
+}
+
+fn series(name: &'static str, slices: &[Slice]) -> Series {
+    let ops: u64 = slices.iter().map(|slice| slice.ops).sum();
+    let strays: u64 = slices.iter().map(|slice| slice.strays).sum();
+    Series {
+        name,
+        nanos: slices.iter().map(Slice::nanos_per_op).collect(),
+        strays: approx(strays) / approx(ops.max(1)),
+    }
+}
+
+/// Adds work until it lasts, which also warms caches and branch predictors. A turn that lasted
+/// only because the machine was busy elsewhere does not count: of two, the shorter decides.
+fn calibrate(plan: Plan, contender: &mut Contender<'_>) -> u64 {
+    let slice = plan.slice * contender.stretch;
+    let mut ops = 1_024;
+    loop {
+        let shortest = |best: Duration, _| best.min((contender.turn)(ops).time);
+        let time = (0..2).fold(Duration::MAX, shortest);
+        if time >= slice / 8 {
+            let scale = slice.as_secs_f64() / time.as_secs_f64();
+            let fitted = u64::try_from(whole(approx(ops) * scale)).unwrap_or(ops);
+            return fitted.max(1_024);
+        }
+        ops *= 4;
+    }
+}
+
+fn alone(ops: u64, op: &mut impl FnMut() -> bool) -> Slice {
+    let mut strays = 0;
+    let start = clock::processor_time();
+    for _ in 0..ops {
+        strays += u64::from(!black_box(op()));
+    }
+    let time = clock::processor_time().saturating_sub(start);
+    Slice { ops, time, strays }
+}
+
+/// More than one stray in a hundred, and the figure measures something else.
+pub(crate) const MAX_STRAYS: f64 = 0.01;

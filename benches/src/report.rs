@@ -1,0 +1,52 @@
+//! All figures of one run, with how busy the machine was.
+
+use serde::Serialize;
+
+use crate::figure::{self, Figure};
+
+/// What a run hands to its reader.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    bench: &'static str,
+    /// Load average over the last minute; a busy machine widens the spread.
+    load: Option<f64>,
+    figures: Vec<Figure>,
+}
+
+impl Report {
+    pub(crate) fn new(bench: &'static str, figures: Vec<Figure>) -> Self {
+        Self {
+            bench,
+            load: load_average(),
+            figures,
+        }
+    }
+
+    /// For people.
+    pub(crate) fn table(&self) -> String {
+        let load = self
+            .load
+            .map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
+        let judged = self.figures.iter().filter(|figure| figure.goal.is_some());
+        let reached = judged.clone().filter(|figure| figure.ok).count();
+        format!(
+            "{}: ns per operation unless the name says otherwise; ratio is ours/peer, the median over \
+             the rounds; spread is the distance between its quartiles; load average {load}\n\n{}\n\n\
+             {reached} of {} goals reached",
+            self.bench,
+            figure::table(&self.figures),
+            judged.count()
+        )
+    }
+
+    /// For machines: one line.
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+    }
+}
+
+/// `None` where the system does not tell.
+fn load_average() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
