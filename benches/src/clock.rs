@@ -25,6 +25,10 @@ pub(crate) fn since_begin() -> Duration {
 }
 
 /// The processor time that this thread has had.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the processor time of a thread is what is measured"
+)]
 pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);

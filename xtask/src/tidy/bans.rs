@@ -56,7 +56,8 @@ const BANS: &str = "clippy.toml";
 /// In two halves, so that this file does not find itself.
 const LINT: &str = concat!("disallowed", "_methods");
 
-const BANNED: [&str; 6] = [
+const BANNED: [&str; 7] = [
+    "rustix::time::clock_gettime",
     "std::time::Instant::now",
     "std::time::SystemTime::now",
     "std::thread::spawn",

@@ -113,6 +113,7 @@ const ROOMS: [Room; 8] = [
             "outflow-core",
             "outflow-store",
             "foldhash",
+            "rustix",
             "smol_str",
             "toml",
         ],

@@ -49,16 +49,18 @@ impl Flag {
         self.held.compare_exchange(false, true, taken, seen).is_ok()
     }
 
+    /// Looks again ever later: whoever holds the flag then takes several times while the line is
+    /// its own, instead of fighting over it at each.
     #[cold]
     fn wait(&self) {
-        let mut spins = 0_u32;
+        let mut spins = 1_u32;
         loop {
-            if spins < SPINS {
-                spin()
+            if spins <= MOST_SPINS {
+                (0..spins).for_each(|_| spin());
+                spins *= 2;
             } else {
-                (self.pause)()
+                (self.pause)();
             }
-            spins = spins.saturating_add(1);
             // Reading before writing leaves the cache line to its holder.
             if !self.seems_held() && self.raise() {
                 return;
@@ -98,5 +100,5 @@ fn spin_unexplored() {
     loom::thread::yield_now();
 }
 
-/// A few microseconds: many times longer than the flag is ever held by a running thread.
-const SPINS: u32 = if cfg!(loom) { 4 } else { 200 };
+/// Together about a microsecond: many times longer than a running thread ever holds the flag.
+const MOST_SPINS: u32 = if cfg!(loom) { 2 } else { 128 };
