@@ -14,13 +14,14 @@
 mod bucket;
 mod flag;
 mod ring;
+mod rings;
 
-use alloc::boxed::Box;
 use core::fmt;
 
 use bucket::SharedBucket;
 use flag::Flag;
 use ring::SharedRing;
+use rings::SharedRings;
 
 use crate::meter::Counting;
 use crate::{Cost, Decision, InvalidLimit, Nanos, Rate, Receipt};
@@ -50,8 +51,8 @@ pub struct Limiter {
 #[derive(Debug)]
 enum State {
     Ring(SharedRing),
-    /// Apart, so that the size of a limiter is that of a ring.
-    Bucket(Box<SharedBucket>),
+    Rings(SharedRings),
+    Bucket(SharedBucket),
 }
 
 impl Limiter {
@@ -60,16 +61,28 @@ impl Limiter {
     /// # Errors
     /// If the quantity is above [`MAX_SHARED_UNITS`].
     pub fn sliding(rate: Rate) -> Result<Self, LimitTooLarge> {
-        match u32::try_from(rate.quantity()) {
-            Ok(units) if units <= MAX_SHARED_UNITS => {
-                let ring = SharedRing::new(units, rate.per_nanos());
-                Ok(Self {
-                    flag: Flag::default(),
-                    state: State::Ring(ring),
-                })
-            }
-            _ => Err(LimitTooLarge),
-        }
+        Ok(Self::of(State::Ring(ring(rate)?)))
+    }
+
+    /// Several exact sliding windows that a request must pass all at once; if one refuses, none was
+    /// touched, and the wait is the longest of theirs.
+    ///
+    /// ```
+    /// use outflow_core::{Cost, Decision, Limiter, Nanos};
+    ///
+    /// let limiter = Limiter::all_of(&["2/s".parse()?, "3/min".parse()?])?;
+    /// assert!(limiter.take(Nanos::ZERO, Cost::new(2)).is_allow());
+    /// assert!(limiter.take(Nanos::from_secs(1), Cost::ONE).is_allow());
+    /// let fourth = limiter.take(Nanos::from_secs(2), Cost::ONE);
+    /// assert_eq!(fourth, Decision::WaitUntil(Nanos::from_secs(60)));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a quantity is above [`MAX_SHARED_UNITS`].
+    pub fn all_of(rates: &[Rate]) -> Result<Self, LimitTooLarge> {
+        let rings: Result<_, _> = rates.iter().map(|rate| ring(*rate)).collect();
+        Ok(Self::of(State::Rings(SharedRings::new(rings?))))
     }
 
     /// A token bucket that refills at `rate` and saves up to `burst`.
@@ -80,11 +93,7 @@ impl Limiter {
         if burst == 0 {
             return Err(InvalidLimit::NoBurst);
         }
-        let bucket = Box::new(SharedBucket::new(rate, burst));
-        Ok(Self {
-            flag: Flag::default(),
-            state: State::Bucket(bucket),
-        })
+        Ok(Self::of(State::Bucket(SharedBucket::new(rate, burst))))
     }
 
     /// The same limiter, with what a thread does when another one holds the flag for long: its
@@ -102,6 +111,7 @@ impl Limiter {
         let taken = match &self.state {
             _ if units == 0 => Decision::Allow((at, 0)),
             State::Ring(ring) => ring.take(&self.flag, at, units).map(|at| (at, 0)),
+            State::Rings(rings) => rings.take(&self.flag, at, units).map(|at| (at, 0)),
             State::Bucket(bucket) => bucket.take(&self.flag, at, units),
         };
         taken.map(|(at, mark)| {
@@ -114,6 +124,7 @@ impl Limiter {
         match &self.state {
             _ if receipt.cost() == Cost::ZERO => false,
             State::Ring(ring) => ring.refund(&self.flag, now.as_nanos(), &receipt),
+            State::Rings(rings) => rings.refund(&self.flag, now.as_nanos(), &receipt),
             State::Bucket(bucket) => bucket.refund(&self.flag, now.as_nanos(), &receipt),
         }
     }
@@ -122,8 +133,23 @@ impl Limiter {
     pub fn remaining(&self, now: Nanos) -> u64 {
         match &self.state {
             State::Ring(ring) => ring.remaining(&self.flag, now.as_nanos()),
+            State::Rings(rings) => rings.remaining(&self.flag, now.as_nanos()),
             State::Bucket(bucket) => bucket.remaining(&self.flag, now.as_nanos()),
         }
+    }
+
+    fn of(state: State) -> Self {
+        Self {
+            flag: Flag::default(),
+            state,
+        }
+    }
+}
+
+fn ring(rate: Rate) -> Result<SharedRing, LimitTooLarge> {
+    match u32::try_from(rate.quantity()) {
+        Ok(units) if units <= MAX_SHARED_UNITS => Ok(SharedRing::new(units, rate.per_nanos())),
+        _ => Err(LimitTooLarge),
     }
 }
 

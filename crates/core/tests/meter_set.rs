@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, Grant, Limit, MAX_LIMITS, MeterEvent, MeterSet, Moment, Nanos,
-    Pacing, Share, TooManyLimits,
+    Accounting, Cost, Decision, Grant, Limit, Limiter, MAX_LIMITS, MeterEvent, MeterSet, Moment,
+    Nanos, Pacing, Share, TooManyLimits,
 };
 use proptest::prelude::*;
 use support::sliding::SlidingOracle;
@@ -55,6 +55,51 @@ laws! {
                     oracle.see(now);
                     prop_assert_eq!(standing.used, oracle.used(oracle.latest));
                 }
+            }
+            Ok(())
+        };
+}
+
+laws! {
+    // The shared form of the same law: rings under one flag against one oracle each. Times run
+    // forward, because a limiter remembers only what it has logged.
+    #[test]
+    fn a_shared_set_passes_when_all_pass / fn stress_a_shared_set_passes_when_all_pass
+        ((prop::collection::vec((1..8_u64, 1..25_u64), 0..4), steps(false))) = |(shapes, history)| {
+            let rates: Vec<_> = shapes.iter().map(|(q, w)| rate(*q, *w)).collect();
+            let limiter = Limiter::all_of(&rates).expect("small");
+            let mut oracles: Vec<_> = shapes.iter().map(|(q, w)| SlidingOracle::new(*q, *w)).collect();
+            let mut held = Vec::new();
+            let mut now = 50_u64;
+            for step in history {
+                match step {
+                    Step::Take { after, cost } => {
+                        now += after;
+                        let each = oracles.iter_mut().map(|o| o.decide(now, cost));
+                        let all = each.fold(Decision::Allow(()), |sum, one| sum.and(one).map(drop));
+                        match limiter.take(at(now), Cost::new(cost)) {
+                            Decision::Allow(receipt) => {
+                                prop_assert!(all.is_allow(), "at {}", now);
+                                let taken: Vec<usize> = oracles.iter_mut().map(|o| o.take(cost)).collect();
+                                held.push((taken, receipt));
+                            }
+                            refusal => prop_assert_eq!(refusal.map(drop), all, "at {}", now),
+                        }
+                    }
+                    Step::Refund { after, nth } if nth < held.len() => {
+                        now += after;
+                        let (taken, receipt) = held.remove(held.len() - 1 - nth);
+                        for (oracle, index) in oracles.iter_mut().zip(taken) {
+                            oracle.see(now);
+                            oracle.refund(index);
+                        }
+                        limiter.refund(at(now), receipt);
+                    }
+                    Step::Refund { .. } | Step::Back { .. } | Step::Reconfigure { .. } => {}
+                }
+                let least = |o: &SlidingOracle| u128::from(o.quantity).saturating_sub(o.used(now));
+                let left = oracles.iter().map(least).min().unwrap_or(u128::from(u64::MAX));
+                prop_assert_eq!(u128::from(limiter.remaining(at(now))), left, "remaining at {}", now);
             }
             Ok(())
         };

@@ -1,4 +1,9 @@
-//! A token bucket in two atomics, changed under a flag.
+//! A token bucket in a few atomics, changed under a flag.
+//!
+//! It keeps no time but that at which it is full: asked with an earlier time than before, it finds
+//! more missing and refuses, and what it takes is taken from the same backlog.
+
+use alloc::boxed::Box;
 
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,11 +16,10 @@ use crate::{Decision, Nanos, Rate, Receipt};
 
 #[derive(Debug)]
 pub(crate) struct SharedBucket {
-    rule: Gcra,
+    /// Apart: it never changes, and the rest then fits the line of the flag.
+    rule: Box<Gcra>,
     /// Until when not even one token is there. Read without the flag, as in the ring.
     closed_until: AtomicU64,
-    /// The latest time seen: a step back must not refill a token twice.
-    latest: AtomicU64,
     full_at: [AtomicU64; 2],
     taken: AtomicU64,
 }
@@ -23,9 +27,8 @@ pub(crate) struct SharedBucket {
 impl SharedBucket {
     pub(crate) fn new(rate: Rate, burst: u64) -> Self {
         Self {
-            rule: Gcra::new(rate, burst),
+            rule: Box::new(Gcra::new(rate, burst)),
             closed_until: AtomicU64::new(0),
-            latest: AtomicU64::new(0),
             full_at: [AtomicU64::new(0), AtomicU64::new(0)],
             taken: AtomicU64::new(0),
         }
@@ -60,9 +63,7 @@ impl SharedBucket {
 
     pub(crate) fn remaining(&self, flag: &Flag, now: u64) -> u64 {
         flag.with(|| {
-            let backlog = self
-                .full_at()
-                .saturating_sub(self.rule.scale(self.clamp(now)));
+            let backlog = self.full_at().saturating_sub(self.rule.scale(now));
             let missing = backlog.div_ceil(u128::from(self.rule.per));
             self.rule
                 .burst
@@ -71,7 +72,6 @@ impl SharedBucket {
     }
 
     fn take_held(&self, now: u64, cost: u64) -> Decision<(u64, u64)> {
-        let now = self.clamp(now);
         match self.rule.level(self.full_at(), now, cost) {
             Level::Enough { full_at } => {
                 self.fill(full_at);
@@ -90,14 +90,7 @@ impl SharedBucket {
     }
 
     fn backlog(&self, now: u64) -> u128 {
-        self.full_at()
-            .saturating_sub(self.rule.scale(self.clamp(now)))
-    }
-
-    fn clamp(&self, now: u64) -> u64 {
-        let now = now.max(self.latest.load(Relaxed));
-        self.latest.store(now, Relaxed);
-        now
+        self.full_at().saturating_sub(self.rule.scale(now))
     }
 
     fn full_at(&self) -> u128 {

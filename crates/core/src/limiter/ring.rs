@@ -21,8 +21,6 @@ pub(crate) struct SharedRing {
     /// Until when not even one unit passes, as the last refusal found it. Read without the flag: a
     /// stale value was true a moment ago, which is all that a refusal claims.
     closed_until: AtomicU64,
-    /// The latest time that was logged; an earlier one is logged as this one.
-    latest: AtomicU64,
     /// The oldest slot, which is the next to be overwritten. Slots are ordered by time from here.
     next: AtomicU32,
     /// How many slots are empty. They are the oldest ones.
@@ -35,7 +33,6 @@ impl SharedRing {
         Self {
             window,
             closed_until: AtomicU64::new(0),
-            latest: AtomicU64::new(0),
             next: AtomicU32::new(0),
             empty: AtomicU32::new(units),
             slots: (0..units).map(|_| AtomicU64::new(0)).collect(),
@@ -53,40 +50,40 @@ impl SharedRing {
             return flag.with(|| self.take_one(now));
         }
         match u32::try_from(cost) {
-            Ok(cost) if cost <= self.len() => flag.with(|| self.take_many(now, cost)),
-            _ => Decision::Never,
+            Ok(cost) => flag.with(|| self.take_many(now, cost)),
+            Err(_) => Decision::Never,
         }
     }
 
     pub(crate) fn refund(&self, flag: &Flag, now: u64, receipt: &Receipt) -> bool {
-        let at = receipt.at().as_nanos();
-        let cost = u32::try_from(receipt.cost().units()).unwrap_or(u32::MAX);
-        let counts = now.saturating_sub(at) < self.window;
-        counts && flag.with(|| self.remove(at, cost))
+        flag.with(|| self.remove(now, receipt))
     }
 
     pub(crate) fn remaining(&self, flag: &Flag, now: u64) -> u64 {
-        flag.with(|| {
-            let now = now.max(self.latest.load(Relaxed));
-            let (mut left, mut taken) = (self.empty.load(Relaxed), self.len());
-            // Slots are ordered by time: bisect for the oldest that still counts.
-            while left < taken {
-                let middle = left.midpoint(taken);
-                let counts = now - self.oldest(middle) < self.window;
-                if counts {
-                    taken = middle
-                } else {
-                    left = middle + 1
-                }
+        flag.with(|| self.left(now))
+    }
+
+    /// Under the flag: how many units have returned.
+    pub(super) fn left(&self, now: u64) -> u64 {
+        let now = self.clamp(now);
+        let (mut left, mut taken) = (self.empty.load(Relaxed), self.len());
+        // Slots are ordered by time: bisect for the oldest that still counts.
+        while left < taken {
+            let middle = left.midpoint(taken);
+            let counts = now - self.oldest(middle) < self.window;
+            if counts {
+                taken = middle
+            } else {
+                left = middle + 1
             }
-            u64::from(left)
-        })
+        }
+        u64::from(left)
     }
 
     /// The way of nearly every request.
     #[inline]
     fn take_one(&self, now: u64) -> Decision<u64> {
-        let now = now.max(self.latest.load(Relaxed));
+        let now = self.clamp(now);
         let (next, empty) = (self.next.load(Relaxed), self.empty.load(Relaxed));
         let slot = self.slot(next);
         if empty > 0 {
@@ -99,27 +96,46 @@ impl SharedRing {
         }
         slot.store(now, Relaxed);
         self.next.store(self.wrap(next + 1), Relaxed);
-        self.latest.store(now, Relaxed);
         Decision::Allow(now)
     }
 
     fn take_many(&self, now: u64, cost: u32) -> Decision<u64> {
-        let now = now.max(self.latest.load(Relaxed));
-        let empty = self.empty.load(Relaxed);
-        if cost > empty {
-            let last = self.oldest(cost - 1);
-            if now - last < self.window {
-                return self.returns(last);
-            }
+        let now = self.clamp(now);
+        self.check(now, cost).map(|()| {
+            self.commit(now, cost);
+            now
+        })
+    }
+
+    /// Under the flag: the time to decide at, never before the newest sending.
+    #[inline]
+    pub(super) fn clamp(&self, now: u64) -> u64 {
+        now.max(self.newest())
+    }
+
+    /// Under the flag: whether the oldest slots have left the window at a clamped time.
+    pub(super) fn check(&self, now: u64, cost: u32) -> Decision {
+        if cost > self.len() {
+            return Decision::Never;
         }
-        let next = self.next.load(Relaxed);
+        if cost <= self.empty.load(Relaxed) {
+            return Decision::Allow(());
+        }
+        let last = self.oldest(cost - 1);
+        if now - last >= self.window {
+            return Decision::Allow(());
+        }
+        self.returns(last)
+    }
+
+    /// Under the flag: takes what [`check`](Self::check) has just allowed.
+    pub(super) fn commit(&self, now: u64, cost: u32) {
+        let (next, empty) = (self.next.load(Relaxed), self.empty.load(Relaxed));
         for offset in 0..cost {
             self.slot(self.wrap(next + offset)).store(now, Relaxed);
         }
         self.next.store(self.wrap(next + cost), Relaxed);
         self.empty.store(empty.saturating_sub(cost), Relaxed);
-        self.latest.store(now, Relaxed);
-        Decision::Allow(now)
     }
 
     fn close(&self, oldest: u64) -> Decision<u64> {
@@ -130,15 +146,21 @@ impl SharedRing {
         answer
     }
 
-    fn returns(&self, last: u64) -> Decision<u64> {
+    fn returns<T>(&self, last: u64) -> Decision<T> {
         match last.checked_add(self.window) {
             Some(at) => Decision::WaitUntil(Nanos::from_nanos(at)),
             None => Decision::Never,
         }
     }
 
-    /// Removes `cost` slots that hold `at`, moving the newer ones up.
-    fn remove(&self, at: u64, cost: u32) -> bool {
+    /// Under the flag: removes what the receipt stands for if it still counts, moving the newer
+    /// slots up.
+    pub(super) fn remove(&self, now: u64, receipt: &Receipt) -> bool {
+        let at = receipt.at().as_nanos();
+        let cost = u32::try_from(receipt.cost().units()).unwrap_or(u32::MAX);
+        if now.saturating_sub(at) >= self.window {
+            return false;
+        }
         let (len, empty) = (self.len(), self.empty.load(Relaxed));
         let mut end = len;
         while end > empty && self.oldest(end - 1) > at {
@@ -160,6 +182,15 @@ impl SharedRing {
         self.empty.store(empty + cost, Relaxed);
         self.closed_until.store(0, Relaxed);
         true
+    }
+
+    #[inline]
+    fn newest(&self) -> u64 {
+        if self.empty.load(Relaxed) == self.len() {
+            0
+        } else {
+            self.oldest(self.len() - 1)
+        }
     }
 
     /// The time in the `index`-th oldest slot.

@@ -19,7 +19,7 @@ pub struct SlidingOracle {
     pub entries: Vec<Entry>,
     pub latest: u64,
     /// Whether a clock that steps back is held at the latest time asked about, or only at that of
-    /// the newest entry ever logged, which is all that a shared limiter remembers.
+    /// the newest entry, which is all that a shared limiter remembers.
     pub remembers_asking: bool,
 }
 
