@@ -66,17 +66,22 @@ impl Journey {
 /// ```
 #[derive(Debug, Clone)]
 pub struct RoundTrips {
-    lowest: [u64; SLOTS],
-    slot: u64,
+    slots: [Slot; SLOTS],
+    newest: u64,
+}
+
+/// Thirty seconds of responses.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    lowest: u64,
     seen: u32,
 }
 
 impl Default for RoundTrips {
     fn default() -> Self {
         Self {
-            lowest: [NONE_SEEN; SLOTS],
-            slot: 0,
-            seen: 0,
+            slots: [EMPTY; SLOTS],
+            newest: 0,
         }
     }
 }
@@ -86,10 +91,10 @@ impl RoundTrips {
     /// of them were seen.
     pub fn observe(&mut self, now: Nanos, round_trip: Duration) -> Option<Duration> {
         self.turn_to(now);
-        self.seen = self.seen.saturating_add(1);
-        let index = Self::index(self.slot);
-        if let Some(lowest) = self.lowest.get_mut(index) {
-            *lowest = (*lowest).min(span_nanos(round_trip));
+        let index = Self::index(self.newest);
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.lowest = slot.lowest.min(span_nanos(round_trip));
+            slot.seen = slot.seen.saturating_add(1);
         }
         self.floor(now)
     }
@@ -97,34 +102,33 @@ impl RoundTrips {
     /// The lowest round trip, if enough were seen of late.
     pub fn floor(&mut self, now: Nanos) -> Option<Duration> {
         self.turn_to(now);
-        if self.seen <= WARM_UP {
+        let seen = self
+            .slots
+            .iter()
+            .fold(0_u32, |sum, slot| sum.saturating_add(slot.seen));
+        if seen <= WARM_UP {
             return None;
         }
-        let lowest = self
-            .lowest
+        self.slots
             .iter()
-            .copied()
+            .map(|slot| slot.lowest)
             .min()
-            .filter(|lowest| *lowest != NONE_SEEN);
-        lowest.map(Duration::from_nanos)
+            .map(Duration::from_nanos)
     }
 
-    /// Forgets slots that are too old. After a spell with no response at all nothing is left, and
-    /// the path has to show itself again.
+    /// Forgets slots that are too old. After a spell of few responses the path has to show itself
+    /// again: one slow answer a minute says nothing about its base.
     fn turn_to(&mut self, now: Nanos) {
-        let slot = now.as_nanos() / SLOT_NANOS;
-        if slot <= self.slot {
+        let newest = now.as_nanos() / SLOT_NANOS;
+        if newest <= self.newest {
             return;
         }
-        for passed in (self.slot + 1..=slot).rev().take(SLOTS) {
-            if let Some(lowest) = self.lowest.get_mut(Self::index(passed)) {
-                *lowest = NONE_SEEN;
+        for passed in (self.newest + 1..=newest).rev().take(SLOTS) {
+            if let Some(slot) = self.slots.get_mut(Self::index(passed)) {
+                *slot = EMPTY;
             }
         }
-        self.slot = slot;
-        if self.lowest.iter().all(|lowest| *lowest == NONE_SEEN) {
-            self.seen = 0;
-        }
+        self.newest = newest;
     }
 
     fn index(slot: u64) -> usize {
@@ -136,7 +140,10 @@ impl RoundTrips {
 const SLOTS: usize = 11;
 const SLOTS_U64: u64 = 11;
 const SLOT_NANOS: u64 = span_nanos(Duration::from_secs(30));
-const NONE_SEEN: u64 = u64::MAX;
+const EMPTY: Slot = Slot {
+    lowest: u64::MAX,
+    seen: 0,
+};
 
 /// With so many samples the lowest is close to the path's base; all refusals in simulations of this
 /// rule fell before that.
@@ -161,7 +168,7 @@ mod tests {
     fn a_floor_is_remembered_for_five_minutes() {
         let mut trips = warm();
         let busy = |trips: &mut RoundTrips, secs| trips.observe(Nanos::from_secs(secs), 80 * MS);
-        for secs in (10..=300).step_by(10) {
+        for secs in 1..=329 {
             assert_eq!(busy(&mut trips, secs), Some(30 * MS), "at {secs} s");
         }
         assert_eq!(busy(&mut trips, 330), Some(80 * MS));
@@ -172,6 +179,18 @@ mod tests {
         let mut trips = warm();
         assert_eq!(trips.observe(Nanos::from_secs(1), 40 * MS), Some(30 * MS));
         assert_eq!(trips.observe(Nanos::from_secs(3_600), 40 * MS), None);
+    }
+
+    // One slow answer every 200 s: the base is no longer known, whatever the few of them say.
+    #[test]
+    fn thin_traffic_is_not_relied_on() {
+        let mut trips = warm();
+        for secs in [200, 400, 600] {
+            assert_eq!(
+                trips.observe(Nanos::from_secs(secs), 520 * MS).is_some(),
+                secs == 200
+            );
+        }
     }
 
     #[test]

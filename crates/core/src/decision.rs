@@ -13,9 +13,10 @@ use crate::Nanos;
 pub enum Decision<T = ()> {
     /// It may go.
     Allow(T),
-    /// It may not go before this instant, which is always in the future. If nothing else is taken
-    /// and nothing is in flight, it is allowed at exactly this instant; what is still in flight by
-    /// then can only move the instant further away.
+    /// It may not go now; ask again at this instant, which is always in the future. If nothing in
+    /// flight stands in the way it is the very first instant that passes. Nobody knows when what is
+    /// in flight comes back: where that is waited for the instant is an estimate, and whoever waits
+    /// asks again when something settles or is given back.
     WaitUntil(Nanos),
     /// It can never go: it costs more than the whole limit, or time would end first.
     Never,

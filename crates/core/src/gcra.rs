@@ -4,7 +4,7 @@
 //! span in nanoseconds) and nothing is ever rounded. Products of two 64-bit numbers fit 128 bits;
 //! everything here compares backlogs instead of sums, because a sum of two such products would not.
 
-use crate::{Limit, Rate, Receipt};
+use crate::{Limit, Rate};
 
 /// A bucket's rule: `quantity` tokens per `per` nanoseconds, up to `burst` saved.
 #[derive(Debug, Clone, Copy)]
@@ -86,42 +86,5 @@ impl Gcra {
         tokens
             .saturating_mul(theirs)
             .saturating_add((rest * theirs).div_ceil(ours))
-    }
-}
-
-/// The tokens that were ever taken, in order: they refill in this order.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RefillQueue {
-    taken: u64,
-}
-
-impl RefillQueue {
-    pub(crate) const fn of(taken: u64) -> Self {
-        Self { taken }
-    }
-
-    /// Where the next tokens will stand: the mark of their receipt.
-    pub(crate) const fn end(self) -> u64 {
-        self.taken
-    }
-
-    pub(crate) const fn join(&mut self, cost: u64) {
-        self.taken = self.taken.saturating_add(cost);
-    }
-
-    /// How many tokens stand behind those of a receipt that is given back. `None` once the count
-    /// is full, after 2⁶⁴ tokens: then nobody's place is known, and nothing can be given back.
-    pub(crate) const fn leave(&mut self, receipt: &Receipt) -> Option<u64> {
-        let cost = receipt.cost().units();
-        if self.taken == u64::MAX {
-            return None;
-        }
-        let behind = self
-            .taken
-            .saturating_sub(receipt.mark().saturating_add(cost));
-        if behind == 0 {
-            self.taken = self.taken.saturating_sub(cost);
-        }
-        Some(behind)
     }
 }

@@ -62,7 +62,7 @@ pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 pub use learned::{Adaptive, Drift, Evidence, Learned, LearnedSnapshot, Reaction};
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use limiter::{LimitTooLarge, Limiter, MAX_SHARED_UNITS};
-pub use meter::{FixedWindow, Meter, Receipt, SlidingWindow, Standing, TokenBucket};
+pub use meter::{Meter, Receipt, Standing};
 pub use meter_set::{Counts, Grant, MAX_LIMITS, MeterSet, TooManyLimits};
 pub use outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
 pub use pace::WaitTime;

@@ -209,11 +209,18 @@ impl Limit {
     }
 
     /// The same rule at another rate, as health or evidence demand. A bucket's burst shrinks with
-    /// its rate and never below 1.
+    /// its rate and never below 1; an aligned window keeps its edges and may span several of them.
     #[must_use]
     pub fn at(mut self, rate: Rate) -> Self {
-        if let Kind::Bucket { burst } = &mut self.kind {
-            *burst = burst_at(*burst, self.rate, rate);
+        match &mut self.kind {
+            Kind::Bucket { burst } => *burst = burst_at(*burst, self.rate, rate),
+            Kind::Aligned => {
+                return Self {
+                    rate: rate.in_whole_spans_of(self.rate),
+                    ..self
+                };
+            }
+            Kind::Sliding | Kind::Fixed => {}
         }
         self.rate = rate;
         self
@@ -275,10 +282,10 @@ fn burst_at(burst: u64, from: Rate, to: Rate) -> u64 {
     }
     let slower = u128::from(to.quantity()) * u128::from(from.per_nanos());
     let faster = u128::from(from.quantity()) * u128::from(to.per_nanos());
-    // `slower / faster` is the ratio below one; dividing first by what overflows keeps 128 bits enough.
     let scaled = match u128::from(burst).checked_mul(slower) {
         Some(product) => product / faster,
-        None => u128::from(burst) / (faster / slower.max(1)).max(1),
+        // Too large to multiply: half of the bits tell the ratio well enough, rounded down.
+        None => u128::from(burst) * (slower >> 64) / ((faster >> 64) + 1),
     };
     u64::try_from(scaled).unwrap_or(u64::MAX).clamp(1, burst)
 }
@@ -336,6 +343,20 @@ mod tests {
         assert_eq!(bucket.at(rate("20/s")).capacity(), 20);
         assert_eq!(bucket.at(rate("1/h")).capacity(), 1);
         assert_eq!(bucket.at(rate("80/s")).capacity(), 40);
+        let most = Rate::new(u64::MAX, Duration::from_nanos(u64::MAX)).expect("positive");
+        let vast = Limit::bucket(most, u64::MAX).expect("valid");
+        let half = vast.at(most.scaled(510_000)).capacity();
+        assert!(half > u64::MAX / 2 && half < u64::MAX / 100 * 52, "{half}");
+    }
+
+    // 0.97 of one a second is one in two seconds where the server's seconds have edges; of ten it is
+    // nine within the same edges.
+    #[test]
+    fn an_aligned_window_keeps_its_edges_when_it_slows_down() {
+        let aligned = |text: &str| Limit::aligned(rate(text)).expect("even");
+        let slowed = |text: &str| aligned(text).at(rate(text).scaled(970_000)).rate();
+        assert_eq!(slowed("1/s"), rate("1/2s"));
+        assert_eq!(slowed("10/s"), rate("9/s"));
     }
 
     #[test]

@@ -11,17 +11,16 @@
 mod fixed_window;
 mod in_flight;
 mod log;
+mod refill_queue;
 mod sliding_window;
 mod token_bucket;
 
 use core::mem;
 use core::time::Duration;
 
-pub use fixed_window::FixedWindow;
-pub use sliding_window::SlidingWindow;
-pub use token_bucket::TokenBucket;
-
-use in_flight::InFlight;
+use fixed_window::FixedWindow;
+use sliding_window::SlidingWindow;
+use token_bucket::TokenBucket;
 
 use crate::{Accounting, Cost, Decision, Kind, Limit, Moment, Nanos};
 
@@ -42,13 +41,29 @@ use crate::{Accounting, Cost, Decision, Kind, Limit, Moment, Nanos};
 /// # Ok::<(), outflow_core::InvalidRate>(())
 /// ```
 #[derive(Debug, Clone)]
-pub enum Meter {
-    /// Each unit returns one window after it was taken.
+pub struct Meter {
+    live: Live,
+    /// When it became another kind of meter. What was taken from the kind before is part of what
+    /// was taken over, and can no longer be told apart to be given back.
+    changed_at: Option<Nanos>,
+}
+
+#[derive(Debug, Clone)]
+enum Live {
     Sliding(SlidingWindow),
-    /// All units return together.
     Fixed(FixedWindow),
-    /// Units return one by one.
     Bucket(TokenBucket),
+}
+
+/// Calls the same method of whichever meter it is.
+macro_rules! each {
+    ($live:expr, $meter:ident => $call:expr) => {
+        match $live {
+            Live::Sliding($meter) => $call,
+            Live::Fixed($meter) => $call,
+            Live::Bucket($meter) => $call,
+        }
+    };
 }
 
 impl Meter {
@@ -58,60 +73,62 @@ impl Meter {
     /// server's window begins at an arrival that we cannot know, and only a sliding window stays
     /// within every place it can have.
     pub fn new(limit: &Limit, moment: Moment) -> Self {
-        match (limit.kind(), Counting::of(limit)) {
-            (Kind::Bucket { .. }, _) => Self::Bucket(TokenBucket::new(limit)),
+        let live = match (limit.kind(), Counting::of(limit)) {
+            (Kind::Bucket { .. }, _) => Live::Bucket(TokenBucket::new(limit)),
             (Kind::Sliding, _) | (Kind::Fixed, Counting::FromArrival) => {
-                Self::Sliding(SlidingWindow::new(limit))
+                Live::Sliding(SlidingWindow::new(limit))
             }
-            (Kind::Fixed | Kind::Aligned, _) => Self::Fixed(FixedWindow::new(limit, moment)),
+            (Kind::Fixed | Kind::Aligned, _) => Live::Fixed(FixedWindow::new(limit, moment)),
+        };
+        Self {
+            live,
+            changed_at: None,
         }
     }
 
     /// Whether `cost` fits now; takes nothing.
+    #[inline]
     pub fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
-        match self {
-            Self::Sliding(meter) => meter.check(now, cost),
-            Self::Fixed(meter) => meter.check(now, cost),
-            Self::Bucket(meter) => meter.check(now, cost),
-        }
+        each!(&mut self.live, meter => meter.check(now, cost))
     }
 
     /// Takes `cost` if all of it fits now, or takes nothing.
     pub fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Receipt> {
-        self.check(now, cost).map(|()| self.commit(cost))
+        self.check(now, cost).map(|()| self.commit(cost, now))
     }
 
-    /// Takes what [`check`](Self::check) has just allowed.
-    pub(crate) fn commit(&mut self, cost: Cost) -> Receipt {
-        match self {
-            Self::Sliding(meter) => meter.commit(cost),
-            Self::Fixed(meter) => meter.commit(cost),
-            Self::Bucket(meter) => meter.commit(cost),
-        }
+    /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
+    #[inline]
+    pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
+        each!(&mut self.live, meter => meter.commit(cost, send_at))
     }
 
-    /// Removes that consumption if it still counts; tells whether it did. Give back only what
-    /// provably never left: what may have reached the server is to be settled instead.
+    /// Removes that consumption if it still counts; tells whether it did. Give a receipt back to the
+    /// meter that gave it, and only for what provably never left: what may have reached the server
+    /// is to be settled instead.
+    ///
+    /// Tokens of a bucket refill in the order in which they were taken: of one given back, what has
+    /// refilled meanwhile is not returned twice.
     pub fn refund(&mut self, now: Nanos, receipt: Receipt) -> bool {
         self.give_back(now, &receipt)
     }
 
     pub(crate) fn give_back(&mut self, now: Nanos, receipt: &Receipt) -> bool {
-        match self {
-            Self::Sliding(meter) => meter.refund(now, receipt),
-            Self::Fixed(meter) => meter.refund(now, receipt),
-            Self::Bucket(meter) => meter.refund(now, receipt),
+        let taken_over = self.changed_at.is_some_and(|at| receipt.at() <= at);
+        if taken_over && receipt.counting() == Counting::FromSend {
+            return false;
         }
+        each!(&mut self.live, meter => meter.refund(now, receipt))
     }
 
     /// Removes a consumption known by its time (within a millisecond) and cost alone, for callers
     /// that kept no receipt. A sliding window removes the latest match; the other kinds ignore the
     /// time. Only limits counted from sending know their entries by time.
     pub fn refund_at(&mut self, at: Nanos, cost: Cost) -> bool {
-        match self {
-            Self::Sliding(meter) => meter.refund_at(at, cost),
-            Self::Fixed(meter) => meter.refund_at(cost),
-            Self::Bucket(meter) => meter.refund_at(cost),
+        match &mut self.live {
+            Live::Sliding(meter) => meter.refund_at(at, cost),
+            Live::Fixed(meter) => meter.refund_at(cost),
+            Live::Bucket(meter) => meter.refund_at(cost),
         }
     }
 
@@ -123,83 +140,66 @@ impl Meter {
     }
 
     pub(crate) fn land(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
-        match self {
-            Self::Sliding(meter) => meter.settle(now, receipt, arrived),
-            Self::Fixed(meter) => meter.settle(now, receipt, arrived),
-            Self::Bucket(meter) => meter.settle(now, receipt, arrived),
+        let taken_over = self.changed_at.is_some_and(|at| receipt.at() <= at);
+        if !taken_over || receipt.counting() == Counting::FromArrival {
+            each!(&mut self.live, meter => meter.settle(now, receipt, arrived));
         }
     }
 
     /// Counts units that were used whether we like it or not: by someone else with the same key,
     /// say. The meter may stand above its limit afterwards.
     pub fn charge(&mut self, now: Nanos, units: u64) {
-        match self {
-            Self::Sliding(meter) => meter.charge(now, units),
-            Self::Fixed(meter) => meter.charge(now, units),
-            Self::Bucket(meter) => meter.charge(now, units),
-        }
+        each!(&mut self.live, meter => meter.charge(now, units));
     }
 
     /// Adopts another limit and keeps what was used. A limit of another kind takes over all that
     /// still counts as if it had been used just now.
     pub fn reconfigure(&mut self, moment: Moment, limit: &Limit) {
+        let now = Nanos::from_nanos(each!(&self.live, meter => meter.latest())).max(moment.now);
+        let moment = Moment {
+            now,
+            wall: moment.wall.saturating_add(now.since(moment.now)),
+        };
         let mut next = Self::new(limit, moment);
-        match (&mut *self, &next) {
-            (Self::Sliding(meter), Self::Sliding(_)) => meter.reconfigure(moment.now, limit),
-            (Self::Fixed(meter), Self::Fixed(_)) => meter.reconfigure(moment, limit),
-            (Self::Bucket(meter), Self::Bucket(_)) => meter.reconfigure(moment.now, limit),
+        match (&mut self.live, &next.live) {
+            (Live::Sliding(meter), Live::Sliding(_)) => meter.reconfigure(now, limit),
+            (Live::Fixed(meter), Live::Fixed(_)) => meter.reconfigure(moment, limit),
+            (Live::Bucket(meter), Live::Bucket(_)) => meter.reconfigure(now, limit),
             _ => {
-                let Standing {
-                    used, in_flight, ..
-                } = self.standing(moment.now);
-                next.charge(
-                    moment.now,
-                    u64::try_from(used - in_flight).unwrap_or(u64::MAX),
-                );
-                *next.in_flight_mut() = mem::take(self.in_flight_mut());
+                let standing = self.standing(now);
+                let landed = standing.used - standing.in_flight;
+                next.charge(now, u64::try_from(landed).unwrap_or(u64::MAX));
+                let held = each!(&mut self.live, meter => mem::take(meter.in_flight_mut()));
+                each!(&mut next.live, meter => {
+                    *meter.in_flight_mut() = held;
+                    meter.inherit(&standing);
+                });
+                next.changed_at = Some(now);
                 *self = next;
             }
         }
     }
 
-    const fn in_flight_mut(&mut self) -> &mut InFlight {
-        match self {
-            Self::Sliding(meter) => meter.in_flight_mut(),
-            Self::Fixed(meter) => meter.in_flight_mut(),
-            Self::Bucket(meter) => meter.in_flight_mut(),
-        }
-    }
-
     /// Places wall-aligned windows anew after the civil clock was set; others do not care.
     pub fn realign(&mut self, moment: Moment) {
-        if let Self::Fixed(meter) = self {
+        if let Live::Fixed(meter) = &mut self.live {
             meter.realign(moment);
         }
     }
 
     /// When something returns next; `None` if nothing was used or time ends first.
     pub fn recovery(&mut self, now: Nanos) -> Option<Nanos> {
-        match self {
-            Self::Sliding(meter) => meter.recovery(now),
-            Self::Fixed(meter) => meter.recovery(now),
-            Self::Bucket(meter) => meter.recovery(now),
-        }
+        each!(&mut self.live, meter => meter.recovery(now))
     }
 
     /// Where the meter stands.
     pub fn standing(&mut self, now: Nanos) -> Standing {
-        match self {
-            Self::Sliding(meter) => meter.standing(now),
-            Self::Fixed(meter) => meter.standing(now),
-            Self::Bucket(meter) => meter.standing(now),
-        }
+        each!(&mut self.live, meter => meter.standing(now))
     }
 
     /// Gives unused memory back. Housekeeping: no decision depends on it.
     pub fn tidy(&mut self, now: Nanos) {
-        if let Self::Sliding(meter) = self {
-            meter.tidy(now);
-        }
+        each!(&mut self.live, meter => meter.tidy(now));
     }
 }
 
@@ -275,22 +275,27 @@ impl Counting {
 /// Where a meter stands at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
+    /// The instant: the one asked about, or the latest seen if the clock stepped back.
+    pub at: Nanos,
     /// The most that can be used.
     pub capacity: u64,
     /// What counts now, in flight included. Above the capacity after a limit shrank.
     pub used: u128,
     /// What was sent and has not come back, when arrivals are counted.
     pub in_flight: u128,
-    /// Entries in the log; zero for meters that keep none.
-    pub entries: usize,
+    /// How many requests that is, as far as the meter keeps them apart: those in its log and those
+    /// in flight. Fixed windows and buckets keep none of what has landed.
+    pub requests: usize,
     /// The most that ever counted at once.
     pub peak: u128,
-    /// The oldest entry that counts.
+    /// The oldest entry that counts, of those that have landed.
     pub oldest: Option<Nanos>,
-    /// The newest entry that counts.
+    /// The newest entry that counts, of those that have landed.
     pub newest: Option<Nanos>,
     /// Since when entries count.
     pub window_start: Nanos,
+    /// Until when: the instant itself, or the next reset of a fixed window.
+    pub window_end: Nanos,
     /// How many entries (or windows) have expired so far.
     pub expired: u64,
     /// Bytes on the heap.

@@ -31,12 +31,15 @@ pub struct MeterSet {
     slots: Vec<Slot>,
     /// The latest time seen: all meters live at the same one, so that one time identifies a grant.
     latest: Nanos,
+    /// How many slots were ever made: a slot's number is never given again.
+    made: u32,
     admitted: u64,
     refused: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Slot {
+    number: u32,
     limit: Limit,
     meter: Meter,
     watch: Watch,
@@ -52,16 +55,15 @@ impl MeterSet {
         if limits.len() > MAX_LIMITS {
             return Err(TooManyLimits);
         }
-        let slots = limits
-            .iter()
-            .map(|limit| Slot::new(limit, moment))
-            .collect();
-        Ok(Self {
-            slots,
+        let mut set = Self {
+            slots: Vec::new(),
             latest: moment.now,
+            made: 0,
             admitted: 0,
             refused: 0,
-        })
+        };
+        set.extend(limits, moment);
+        Ok(set)
     }
 
     /// Whether `cost` passes all limits now; takes nothing. The wait is the longest of theirs.
@@ -98,16 +100,21 @@ impl MeterSet {
     pub fn refund(&mut self, now: Nanos, grant: Grant) {
         let now = self.see(now);
         for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
-            slot.meter.give_back(now, &receipt);
+            if let Some(receipt) = receipt.of(slot.number) {
+                slot.meter.give_back(now, &receipt);
+            }
         }
     }
 
     /// Tells all limits how the request went. `floor` is the path's lowest round trip, if known.
     pub fn settle(&mut self, now: Nanos, grant: Grant, journey: Journey, floor: Option<Duration>) {
         let now = self.see(now);
-        for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
-            let arrived = journey.arrived_by(slot.limit.accounting(), floor);
-            slot.meter.land(now, &receipt, arrived);
+        for (place, (slot, receipt)) in self.slots.iter_mut().zip(grant.receipts()).enumerate() {
+            if let Some(receipt) = receipt.of(slot.number) {
+                let arrived = journey.arrived_by(slot.limit.accounting(), floor);
+                slot.meter.land(now, &receipt, arrived);
+                slot.look(place, now);
+            }
         }
     }
 
@@ -135,16 +142,12 @@ impl MeterSet {
             ..moment
         };
         self.slots.truncate(limits.len());
-        for (slot, limit) in self.slots.iter_mut().zip(limits) {
+        for (place, (slot, limit)) in self.slots.iter_mut().zip(limits).enumerate() {
             slot.adopt(limit, moment);
+            slot.look(place, moment.now);
         }
         let known = self.slots.len();
-        self.slots.extend(
-            limits
-                .iter()
-                .skip(known)
-                .map(|limit| Slot::new(limit, moment)),
-        );
+        self.extend(limits.get(known..).unwrap_or_default(), moment);
         Ok(())
     }
 
@@ -212,16 +215,27 @@ impl MeterSet {
         for (place, slot) in self.slots.iter_mut().enumerate() {
             slot.look(place, now);
             grant.postpone(slot.pause(place, now, cost));
-            grant.hold(place, &slot.meter.commit(cost));
+        }
+        for (place, slot) in self.slots.iter_mut().enumerate() {
+            let receipt = slot.meter.commit(cost, grant.send_at);
+            grant.hold(place, slot.number, &receipt);
             slot.look(place, now);
         }
         grant
     }
+
+    fn extend(&mut self, limits: &[Limit], moment: Moment) {
+        for limit in limits {
+            self.made = self.made.wrapping_add(1).max(1);
+            self.slots.push(Slot::new(self.made, limit, moment));
+        }
+    }
 }
 
 impl Slot {
-    fn new(limit: &Limit, moment: Moment) -> Self {
+    fn new(number: u32, limit: &Limit, moment: Moment) -> Self {
         Self {
+            number,
             limit: *limit,
             meter: Meter::new(limit, moment),
             watch: Watch::default(),
@@ -254,16 +268,14 @@ impl Slot {
             Decision::Never => None,
         };
         Usage {
-            count: u64::try_from(standing.entries).unwrap_or(u64::MAX),
+            count: u64::try_from(standing.requests).unwrap_or(u64::MAX),
             weight: whole(standing.used),
             limit: standing.capacity,
             peak: whole(standing.peak),
             oldest: standing.oldest,
             newest: standing.newest,
             window_start: standing.window_start,
-            window_end: standing
-                .window_start
-                .saturating_add(self.limit.rate().per()),
+            window_end: standing.window_end,
             memory_bytes: u64::try_from(standing.memory).unwrap_or(u64::MAX),
             expired: standing.expired,
             predicted_delay,
@@ -286,6 +298,7 @@ pub struct Grant {
     at: Nanos,
     send_at: Nanos,
     cost: Cost,
+    slots: [u32; MAX_LIMITS],
     marks: [u64; MAX_LIMITS],
     held: [bool; MAX_LIMITS],
 }
@@ -296,6 +309,7 @@ impl Grant {
             at: now,
             send_at: now,
             cost,
+            slots: [0; MAX_LIMITS],
             marks: [0; MAX_LIMITS],
             held: [false; MAX_LIMITS],
         }
@@ -306,7 +320,7 @@ impl Grant {
         self.at
     }
 
-    /// When to send: at once, or a little later where a limit is paced.
+    /// When to send: at once, or a little later where a limit is paced. It counts from then on.
     pub const fn send_at(&self) -> Nanos {
         self.send_at
     }
@@ -320,7 +334,11 @@ impl Grant {
         self.send_at = self.send_at.max(self.at.saturating_add(pause));
     }
 
-    fn hold(&mut self, place: usize, receipt: &Receipt) {
+    #[inline]
+    fn hold(&mut self, place: usize, slot: u32, receipt: &Receipt) {
+        if let Some(number) = self.slots.get_mut(place) {
+            *number = slot;
+        }
         if let Some(mark) = self.marks.get_mut(place) {
             *mark = receipt.mark();
         }
@@ -329,18 +347,29 @@ impl Grant {
         }
     }
 
-    fn receipts(self) -> impl Iterator<Item = Receipt> {
-        self.marks
-            .into_iter()
-            .zip(self.held)
-            .map(move |(mark, held)| {
-                let counting = if held {
-                    Counting::FromArrival
-                } else {
-                    Counting::FromSend
-                };
-                Receipt::new(self.at, self.cost, counting).marked(mark)
-            })
+    fn receipts(self) -> impl Iterator<Item = SlotReceipt> {
+        let places = self.slots.into_iter().zip(self.marks).zip(self.held);
+        places.map(move |((slot, mark), held)| {
+            let counting = if held {
+                Counting::FromArrival
+            } else {
+                Counting::FromSend
+            };
+            let receipt = Receipt::new(self.send_at, self.cost, counting).marked(mark);
+            SlotReceipt { slot, receipt }
+        })
+    }
+}
+
+/// A receipt and the slot it is for: the limit at its place may be another one by now.
+struct SlotReceipt {
+    slot: u32,
+    receipt: Receipt,
+}
+
+impl SlotReceipt {
+    fn of(self, slot: u32) -> Option<Receipt> {
+        (self.slot == slot).then_some(self.receipt)
     }
 }
 

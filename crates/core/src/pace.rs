@@ -67,8 +67,9 @@ impl Meter {
         let Some(recovery) = self.recovery(now) else {
             return Duration::ZERO;
         };
-        let remaining = u128::from(self.standing(now).remaining().max(1));
-        let nanos = recovery.since(now).as_nanos() * u128::from(cost.units()) / remaining;
+        let standing = self.standing(now);
+        let (left, remaining) = (recovery.since(standing.at), standing.remaining().max(1));
+        let nanos = left.as_nanos() * u128::from(cost.units()) / u128::from(remaining);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

@@ -120,6 +120,15 @@ impl Rate {
         }
     }
 
+    /// This rate over a span that is a whole number of the other's, rounded up.
+    pub(crate) const fn in_whole_spans_of(self, other: Self) -> Self {
+        let spans = self.per_nanos.div_ceil(other.per_nanos);
+        Self {
+            per_nanos: other.per_nanos.saturating_mul(spans),
+            ..self
+        }
+    }
+
     /// Compares by speed: `60/min` is as fast as `1/s`, though it is another rate. Rates have no
     /// `Ord` for that reason.
     pub fn cmp_speed(self, other: Self) -> Ordering {

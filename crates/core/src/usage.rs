@@ -10,7 +10,7 @@ use crate::{Nanos, Share};
 /// The facts of one meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Requests that count now.
+    /// Requests that count now, as far as the meter keeps them apart.
     pub count: u64,
     /// Their cost.
     pub weight: u64,

@@ -25,20 +25,21 @@ struct Call {
     cost: u64,
     there: u64,
     back: u64,
-    /// The response is lost; the request still arrives.
-    lost: bool,
+    /// The caller gives up so long after sending, if before the answer; the request still arrives.
+    patience: u64,
 }
 
 /// Ways of up to `jitter` beyond a base, which may be nothing.
 fn calls(base: u64, jitter: u64) -> impl Strategy<Value = Vec<Call>> {
     let way = move || base..=base + jitter;
-    let call = (0..6_u64, 1..3_u64, way(), way(), prop::bool::weighted(0.1)).prop_map(
-        |(after, cost, there, back, lost)| Call {
+    let patience = prop_oneof![1 => 0..40_u64, 6 => Just(u64::MAX)];
+    let call = (0..6_u64, 1..3_u64, way(), way(), patience).prop_map(
+        |(after, cost, there, back, patience)| Call {
             after,
             cost,
             there,
             back,
-            lost,
+            patience,
         },
     );
     prop::collection::vec(call, 1..80)
@@ -48,7 +49,7 @@ struct Client {
     set: MeterSet,
     trips: RoundTrips,
     in_flight: BinaryHeap<Reverse<(u64, usize)>>,
-    grants: Vec<Option<(Grant, u64, bool)>>,
+    grants: Vec<Option<(Grant, u64, u64)>>,
     arrivals: Vec<(u64, u64)>,
 }
 
@@ -77,25 +78,24 @@ impl Client {
         let Decision::Allow(grant) = self.set.take(at(now), Cost::new(call.cost)) else {
             return false;
         };
+        let answered = now + call.there + call.back;
+        let ends = answered.min(now.saturating_add(call.patience));
         self.arrivals.push((now + call.there, call.cost));
-        self.in_flight
-            .push(Reverse((now + call.there + call.back, self.grants.len())));
-        self.grants.push(Some((grant, now, call.lost)));
+        self.in_flight.push(Reverse((ends, self.grants.len())));
+        self.grants.push(Some((grant, now, answered)));
         true
     }
 
     fn settle_until(&mut self, now: u64) {
-        while let Some(Reverse((answered, index))) = self.in_flight.peek().copied() {
-            if answered > now {
+        while let Some(Reverse((ends, index))) = self.in_flight.peek().copied() {
+            if ends > now {
                 return;
             }
             self.in_flight.pop();
-            let (grant, sent, lost) = self
-                .grants
-                .get_mut(index)
-                .and_then(Option::take)
-                .expect("settled once");
-            let (journey, floor) = if lost {
+            let settled = self.grants.get_mut(index).and_then(Option::take);
+            let (grant, sent, answered) = settled.expect("settled once");
+            let (journey, floor) = if ends < answered {
+                // Given up: it may arrive until its answer would have come.
                 (
                     Journey::Lost {
                         until: at(answered),
@@ -105,16 +105,16 @@ impl Client {
             } else {
                 let floor = self
                     .trips
-                    .observe(at(answered), Duration::from_nanos(answered - sent));
+                    .observe(at(ends), Duration::from_nanos(ends - sent));
                 (
                     Journey::Answered {
                         sent: at(sent),
-                        answered: at(answered),
+                        answered: at(ends),
                     },
                     floor,
                 )
             };
-            self.set.settle(at(answered), grant, journey, floor);
+            self.set.settle(at(ends), grant, journey, floor);
         }
     }
 
@@ -141,7 +141,7 @@ fn limits_for(rule: Rule, accounting: Accounting) -> Limit {
             burst,
         } => Limit::bucket(rate(quantity, per), burst).expect("positive"),
     };
-    limit.counted(accounting).guarded(Duration::ZERO)
+    limit.counted(accounting).guarded(Duration::from_nanos(1))
 }
 
 fn rules() -> impl Strategy<Value = Rule> {
@@ -224,7 +224,7 @@ fn jittered(count: usize, after: u64) -> Vec<Call> {
             cost: 1,
             there: 20 + jitter(n, 7),
             back: 20 + jitter(n, 11),
-            lost: false,
+            patience: u64::MAX,
         })
         .collect()
 }
@@ -347,6 +347,161 @@ fn a_bucket_whose_tokens_are_all_in_flight_waits_for_one_token() {
     let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
     assert!(set.take(at(10), Cost::new(2)).is_allow());
     assert_eq!(set.check(at(500), Cost::ONE), Decision::WaitUntil(at(534)));
+}
+
+// What was given up can still arrive until a known moment: the promise is exact again once nobody
+// else is in the way, and not one try for each token or window until then.
+#[test]
+fn the_promise_knows_the_last_moment_of_what_was_given_up() {
+    for (rule, first_try, then) in [
+        (
+            Rule::Sliding {
+                quantity: 1,
+                window: 100,
+            },
+            3_100,
+            3_100,
+        ),
+        (
+            Rule::Aligned {
+                quantity: 1,
+                window: 100,
+            },
+            3_100,
+            3_100,
+        ),
+        (
+            Rule::Bucket {
+                quantity: 1,
+                per: 100,
+                burst: 1,
+            },
+            3_100,
+            3_100,
+        ),
+    ] {
+        let mut set =
+            MeterSet::new(&[limits_for(rule, Accounting::Safe)], Moment::default()).expect("one");
+        let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
+        set.settle(at(2), grant, Journey::Lost { until: at(3_000) }, None);
+        assert_eq!(
+            set.check(at(3), Cost::ONE),
+            Decision::WaitUntil(at(first_try)),
+            "{rule:?}"
+        );
+        assert!(!set.check(at(then - 1), Cost::ONE).is_allow(), "{rule:?}");
+        assert!(set.check(at(then), Cost::ONE).is_allow(), "{rule:?}");
+    }
+}
+
+// One is lost until far away, the other will be back any moment: nobody has to wait for the first.
+#[test]
+fn a_lost_request_does_not_hide_one_that_is_in_flight() {
+    let limit = Limit::sliding(rate(2, 1_000)).counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let lost = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    let held = set.take(at(0), Cost::ONE).allowed().expect("fits");
+    set.settle(at(10), lost, Journey::Lost { until: at(900_000) }, None);
+    assert_eq!(set.check(at(10), Cost::ONE), Decision::WaitUntil(at(1_010)));
+    set.settle(
+        at(100),
+        held,
+        Journey::Answered {
+            sent: at(0),
+            answered: at(100),
+        },
+        None,
+    );
+    assert_eq!(
+        set.check(at(100), Cost::ONE),
+        Decision::WaitUntil(at(1_100))
+    );
+}
+
+// The second was answered before the first was settled: each counts from its own arrival.
+#[test]
+fn a_late_settlement_counts_from_its_own_arrival() {
+    let limit = Limit::sliding(rate(2, 1_000)).counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let [first, second] = [0, 0].map(|now| set.take(at(now), Cost::ONE).allowed().expect("fits"));
+    set.settle(
+        at(900),
+        second,
+        Journey::Answered {
+            sent: at(0),
+            answered: at(900),
+        },
+        None,
+    );
+    set.settle(
+        at(950),
+        first,
+        Journey::Answered {
+            sent: at(0),
+            answered: at(50),
+        },
+        None,
+    );
+    assert_eq!(
+        set.check(at(960), Cost::ONE),
+        Decision::WaitUntil(at(1_050))
+    );
+}
+
+// Taken while sendings were counted, answered after arrivals are: the answer is what counts.
+#[test]
+fn a_change_to_arrivals_reaches_what_is_in_flight() {
+    for rule in [
+        Rule::Sliding {
+            quantity: 1,
+            window: 100,
+        },
+        Rule::Bucket {
+            quantity: 1,
+            per: 100,
+            burst: 1,
+        },
+    ] {
+        let moment = Moment {
+            now: at(10),
+            ..Moment::default()
+        };
+        let mut set =
+            MeterSet::new(&[limits_for(rule, Accounting::Send)], Moment::default()).expect("one");
+        let grant = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+        set.reconfigure(moment, &[limits_for(rule, Accounting::Safe)])
+            .expect("one");
+        set.settle(
+            at(90),
+            grant,
+            Journey::Answered {
+                sent: at(0),
+                answered: at(90),
+            },
+            None,
+        );
+        assert_eq!(
+            set.check(at(95), Cost::ONE),
+            Decision::WaitUntil(at(190)),
+            "{rule:?}"
+        );
+    }
+}
+
+// A token of a tight bucket starts to refill a guard after its arrival.
+#[test]
+fn the_guard_delays_a_tight_token() {
+    let limit = Limit::bucket(rate(1, 100), 1)
+        .expect("positive")
+        .guarded(Duration::from_nanos(7));
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let grant = set.take(at(10), Cost::ONE).allowed().expect("untouched");
+    let journey = Journey::Answered {
+        sent: at(10),
+        answered: at(50),
+    };
+    set.settle(at(50), grant, journey, Some(Duration::from_nanos(30)));
+    assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(127)));
 }
 
 // The guard is a margin on the window of a tight limit only.

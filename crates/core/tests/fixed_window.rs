@@ -1,5 +1,11 @@
 //! The fixed window against an oracle that works it out from its whole history.
 
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "a test picks from a short list"
+)]
+
 mod support;
 
 use std::time::Duration;
@@ -95,6 +101,39 @@ laws! {
                     prop_assert!(!meter.clone().check(at(instant), Cost::new(cost)).is_allow());
                 }
                 prop_assert!(meter.check(promised, Cost::new(cost)).is_allow());
+            }
+            Ok(())
+        };
+
+    // Whatever becomes of a window (longer, shorter, aligned or not), what was used in it is used
+    // afterwards as well, until an edge that lies ahead.
+    #[test]
+    fn a_live_change_forgets_nothing / fn stress_a_live_change_forgets_nothing
+        ((steps(true), any::<u8>())) = |(history, aligned)| {
+            let limit = |quantity, window, nth: u32| {
+                let even = Limit::aligned(rate(quantity, [1, 2, 5, 10, 20][window as usize % 5]));
+                let limit = if aligned >> (nth % 8) & 1 == 1 { even.expect("even") } else { fixed(quantity, window) };
+                limit.counted(Accounting::Send)
+            };
+            let mut meter = Meter::new(&limit(5, 20, 0), Moment::default());
+            let (mut now, mut nth) = (50_u64, 0);
+            for step in history {
+                match step {
+                    Step::Take { after, cost } => {
+                        now += after;
+                        let _ = meter.take(at(now), Cost::new(cost));
+                    }
+                    Step::Reconfigure { after, quantity, window } => {
+                        (now, nth) = (now + after, nth + 1);
+                        let used = meter.standing(at(now)).used;
+                        let wall = WallTime::since_epoch(Duration::from_nanos(now));
+                        meter.reconfigure(Moment { now: at(now), wall }, &limit(quantity, window, nth));
+                        let standing = meter.standing(at(now));
+                        prop_assert_eq!(standing.used, used, "at {}", now);
+                        prop_assert!(standing.window_end > at(now));
+                    }
+                    Step::Refund { .. } | Step::Back { .. } => {}
+                }
             }
             Ok(())
         };
@@ -201,6 +240,40 @@ fn a_refund_by_time_never_exceeds_the_limit() {
     assert!(meter.refund_at(at(99), Cost::new(9)));
     assert_eq!(meter.standing(at(1)).remaining(), 10);
     assert!(!meter.refund_at(at(1), Cost::ONE));
+}
+
+// Ten a minute, nine of them just now, becomes ten in 20 s: the nine are not forgotten because the
+// first was longer ago.
+#[test]
+fn a_shorter_window_begins_anew_with_what_was_used() {
+    let mut meter = Meter::new(&fixed(10, 60), Moment::default());
+    assert!(meter.take(at(0), Cost::ONE).is_allow());
+    assert!(meter.take(at(30), Cost::new(9)).is_allow());
+    meter.reconfigure(
+        Moment {
+            now: at(30),
+            ..Moment::default()
+        },
+        &fixed(10, 20),
+    );
+    assert_eq!(meter.check(at(30), Cost::ONE), Decision::WaitUntil(at(50)));
+    assert_eq!(meter.standing(at(30)).requests, 2);
+}
+
+// Leaving the full minute behind: what was used at 50 s is back a window after the change.
+#[test]
+fn leaving_alignment_begins_the_window_at_the_change() {
+    let aligned = Limit::aligned(rate(10, 60))
+        .expect("even")
+        .counted(Accounting::Send);
+    let moment = |now| Moment {
+        now: at(now),
+        wall: WallTime::since_epoch(Duration::from_nanos(now)),
+    };
+    let mut meter = Meter::new(&aligned, moment(0));
+    assert!(meter.take(at(50), Cost::new(10)).is_allow());
+    meter.reconfigure(moment(50), &fixed(10, 60));
+    assert_eq!(meter.check(at(50), Cost::ONE), Decision::WaitUntil(at(110)));
 }
 
 // A longer window keeps its beginning, a smaller quantity keeps what was spent.

@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, Grant, Limit, Limiter, MAX_LIMITS, MeterEvent, MeterSet, Moment,
-    Nanos, Pacing, Share, TooManyLimits,
+    Accounting, Cost, Decision, Grant, Journey, Limit, Limiter, MAX_LIMITS, MeterEvent, MeterSet,
+    Moment, Nanos, Pacing, Share, TooManyLimits,
 };
 use proptest::prelude::*;
 use support::sliding::SlidingOracle;
@@ -100,6 +100,105 @@ laws! {
                 let least = |o: &SlidingOracle| u128::from(o.quantity).saturating_sub(o.used(now));
                 let left = oracles.iter().map(least).min().unwrap_or(u128::from(u64::MAX));
                 prop_assert_eq!(u128::from(limiter.remaining(at(now))), left, "remaining at {}", now);
+            }
+            Ok(())
+        };
+}
+
+/// What may happen to a set whose limits change under its requests.
+#[derive(Debug, Clone)]
+enum Turn {
+    Take {
+        after: u64,
+        cost: u64,
+    },
+    Settle {
+        after: u64,
+        nth: usize,
+        gone_for: u64,
+    },
+    Refund {
+        after: u64,
+        nth: usize,
+    },
+    Change {
+        after: u64,
+        limits: Vec<u8>,
+    },
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        6 => (0..8_u64, 0..4_u64).prop_map(|(after, cost)| Turn::Take { after, cost }),
+        3 => (0..8_u64, 0..4_usize, 0..30_u64)
+            .prop_map(|(after, nth, gone_for)| Turn::Settle { after, nth, gone_for }),
+        1 => (0..8_u64, 0..4_usize).prop_map(|(after, nth)| Turn::Refund { after, nth }),
+        1 => (0..8_u64, prop::collection::vec(0..4_u8, 1..4))
+            .prop_map(|(after, limits)| Turn::Change { after, limits }),
+    ];
+    prop::collection::vec(turn, 1..60)
+}
+
+/// A limit of each kind, all of them wide enough to let most pass.
+fn of_kind(kind: u8) -> Limit {
+    match kind {
+        0 => Limit::sliding(rate(9, 20)).counted(Accounting::Safe),
+        1 => Limit::aligned(rate(9, 20))
+            .expect("even")
+            .counted(Accounting::Safe),
+        2 => Limit::bucket(rate(9, 20), 9)
+            .expect("positive")
+            .counted(Accounting::Safe),
+        _ => Limit::sliding(rate(5, 10)).counted(Accounting::Tight),
+    }
+}
+
+laws! {
+    // Limits come, go and become others while requests are in flight, some of which are given up:
+    // the first limit, which is always there in some form, has exactly the outstanding ones in
+    // flight, and the last one none that was taken before it was made.
+    #[test]
+    fn what_is_in_flight_survives_every_change / fn stress_what_is_in_flight_survives_every_change
+        (turns()) = |turns| {
+            let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+            let (mut now, mut made) = (50_u64, vec![0_u64]);
+            let mut held: Vec<(Grant, u64)> = Vec::new();
+            let mut lost: Vec<(u64, u64, u64)> = Vec::new();
+            for turn in turns {
+                match turn {
+                    Turn::Take { after, cost } => {
+                        now += after;
+                        if let Decision::Allow(grant) = set.take(at(now), Cost::new(cost)) {
+                            held.push((grant, now));
+                        }
+                    }
+                    Turn::Settle { after, nth, gone_for } if nth < held.len() => {
+                        now += after;
+                        let (grant, left) = held.remove(nth);
+                        lost.push((now + gone_for, grant.cost().units(), left));
+                        set.settle(at(now), grant, Journey::Lost { until: at(now + gone_for) }, None);
+                    }
+                    Turn::Refund { after, nth } if nth < held.len() => {
+                        now += after;
+                        set.refund(at(now), held.remove(nth).0);
+                    }
+                    Turn::Change { after, limits } => {
+                        now += after;
+                        let next: Vec<Limit> = limits.iter().map(|kind| of_kind(*kind)).collect();
+                        let moment = Moment { now: at(now), ..Moment::default() };
+                        set.reconfigure(moment, &next).expect("few");
+                        made.resize(next.len(), now);
+                    }
+                    Turn::Settle { .. } | Turn::Refund { .. } => {}
+                }
+                for ((_, standing), since) in set.standings(at(now)).zip(&made) {
+                    // Taken at the instant of the change: before or after it, both are right.
+                    let clear = held.iter().all(|(_, sent)| sent != since) && lost.iter().all(|l| l.2 != *since);
+                    let ours = held.iter().filter(|(_, sent)| sent > since).map(|(g, _)| g.cost().units());
+                    let gone = lost.iter().filter(|(by, _, sent)| *by > now && sent > since).map(|l| l.1);
+                    let outstanding: u64 = ours.chain(gone).sum();
+                    prop_assert!(!clear || standing.in_flight == u128::from(outstanding), "at {}", now);
+                }
             }
             Ok(())
         };
@@ -279,6 +378,104 @@ fn usage_tells_the_facts_of_each_limit() {
         Some(Duration::from_secs(5)),
         "the entry of 30 s goes at 90 s"
     );
+}
+
+// The grant was taken before the second limit was there, or before it was another one: it gives back
+// nothing of what others took from it since.
+#[test]
+fn a_grant_gives_back_only_to_limits_that_gave_it() {
+    let first = sliding(100, 1_000);
+    let bucket = Limit::bucket(rate(1, 1_000), 1)
+        .expect("positive")
+        .counted(Accounting::Send);
+    let moment = |now| Moment {
+        now: at(now),
+        ..Moment::default()
+    };
+    let mut set = MeterSet::new(&[first], Moment::default()).expect("one");
+    let before = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    set.reconfigure(moment(10), &[first, bucket]).expect("two");
+    assert!(set.take(at(20), Cost::ONE).is_allow());
+    set.refund(at(30), before);
+    assert!(
+        !set.check(at(30), Cost::ONE).is_allow(),
+        "the token is gone"
+    );
+
+    let strict = Limit::sliding(rate(1, 1_000)).counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[first, strict], Moment::default()).expect("two");
+    let before = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    set.reconfigure(moment(10), &[first]).expect("one");
+    set.reconfigure(moment(10), &[first, strict]).expect("two");
+    assert!(set.take(at(20), Cost::ONE).is_allow());
+    set.refund(at(30), before);
+    assert!(
+        !set.check(at(30), Cost::ONE).is_allow(),
+        "another one is in flight"
+    );
+}
+
+// Ten a second, spread out: what is sent later counts from then, so that no window of sendings has
+// more than ten.
+#[test]
+fn a_paced_request_counts_from_when_it_is_sent() {
+    let limit = sliding(10, 1_000_000_000).paced(Pacing::SOFT);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut times: Vec<u64> = Vec::new();
+    for ms in (0..4_000).step_by(3) {
+        if let Decision::Allow(grant) = set.take(Nanos::from_millis(ms), Cost::ONE) {
+            times.push(grant.send_at().as_nanos());
+        }
+    }
+    let most = times.iter().map(|t| {
+        times
+            .iter()
+            .filter(|other| **other >= *t && **other - t < 1_000_000_000)
+            .count()
+    });
+    assert_eq!(most.max(), Some(10));
+    assert!(times.len() > 30, "{}", times.len());
+}
+
+// Four of ten are used when the limit becomes four: nothing remains, and that is told.
+#[test]
+fn a_limit_that_shrinks_below_its_threshold_tells_so() {
+    let limit = |quantity| sliding(quantity, 1_000).warning_below(Share::percent(50));
+    let mut set = MeterSet::new(&[limit(10)], Moment::default()).expect("one");
+    assert!(set.take(at(0), Cost::new(4)).is_allow());
+    assert_eq!(set.poll_event(), None);
+    set.reconfigure(
+        Moment {
+            now: at(1),
+            ..Moment::default()
+        },
+        &[limit(4)],
+    )
+    .expect("one");
+    assert_eq!(
+        set.poll_event(),
+        Some(MeterEvent::Low {
+            limit: 0,
+            remaining: 0,
+            capacity: 4
+        })
+    );
+}
+
+// In flight they count as well, each as one request.
+#[test]
+fn usage_counts_what_is_in_flight() {
+    let limits = [
+        Limit::sliding(rate(10, 1_000)),
+        Limit::bucket(rate(10, 1_000), 10).expect("positive"),
+    ];
+    let mut set = MeterSet::new(&limits, Moment::default()).expect("two");
+    for _ in 0..3 {
+        let _ = set.take(at(5), Cost::new(2));
+    }
+    for usage in set.usage(at(6), 0) {
+        assert_eq!((usage.count, usage.weight), (3, 6));
+    }
 }
 
 // A limit added while running begins untouched; the others keep their use, and grants from before

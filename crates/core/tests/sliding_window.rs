@@ -14,7 +14,7 @@ use support::{Step, at, extreme, rate, sliding, steps};
 
 /// A meter or a shared limiter.
 enum Subject {
-    Meter(Meter),
+    Meter(Box<Meter>),
     Limiter(Limiter),
 }
 
@@ -108,7 +108,7 @@ laws! {
     fn a_meter_agrees_with_its_whole_history / fn stress_a_meter_agrees_with_its_whole_history
         ((shapes(), steps(true))) = |((quantity, window), history)| {
             let meter = Meter::new(&sliding(quantity, window), Moment::default());
-            agrees(Subject::Meter(meter), SlidingOracle::new(quantity, window), &history)
+            agrees(Subject::Meter(Box::new(meter)), SlidingOracle::new(quantity, window), &history)
         };
 
     #[test]
@@ -221,7 +221,7 @@ fn weights_add_up_against_the_limit() {
     assert!(meter.check(now, Cost::new(4)).is_allow());
     let standing = meter.standing(now);
     assert_eq!(
-        (standing.used, standing.entries, standing.remaining()),
+        (standing.used, standing.requests, standing.remaining()),
         (96, 48, 4)
     );
     assert_eq!(standing.oldest, Some(Nanos::ZERO));
@@ -293,13 +293,44 @@ fn an_idle_log_costs_nothing_once_tidied() {
         8_000,
         "8 bytes for a unit entry"
     );
-    assert_eq!(meter.standing(at(1_999)).entries, 0);
+    assert_eq!(meter.standing(at(1_999)).requests, 0);
     meter.tidy(at(2_000));
     let standing = meter.standing(at(2_000));
     assert_eq!(
         (standing.memory, standing.expired, standing.peak),
         (0, 1_000, 1_000)
     );
+}
+
+// A million charges of strangers at ten a day: the log holds no more entries than its limit needs,
+// and forgets none of the use.
+#[test]
+fn foreign_use_is_counted_in_bounded_memory() {
+    let mut meter = Meter::new(&sliding(10, 1_000_000_000), Moment::default());
+    for n in 0..1_000_000 {
+        meter.charge(at(n), 2);
+    }
+    let standing = meter.standing(at(1_000_000));
+    assert_eq!((standing.used, standing.requests), (2_000_000, 10));
+    assert!(standing.memory < 1_000, "{}", standing.memory);
+}
+
+// A thousand unit entries, then one of another width: 8 bytes for the time and few for the cost.
+#[test]
+fn costs_that_widen_late_stay_small() {
+    let mut meter = Meter::new(&sliding(1_000_000, 1_000_000), Moment::default());
+    for n in 0..10_000 {
+        assert!(meter.take(at(n), Cost::ONE).is_allow());
+    }
+    for (cost, most) in [(5, 11), (70_000, 14), (900_000, 14)] {
+        let _ = meter.take(at(10_000), Cost::new(cost));
+        let standing = meter.standing(at(10_000));
+        assert!(
+            standing.memory <= standing.requests * most,
+            "{} bytes",
+            standing.memory
+        );
+    }
 }
 
 // What others used of the same key may stand above the limit; it leaves with its window.

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::flag::Flag;
-use crate::gcra::{Gcra, Level, RefillQueue};
+use crate::gcra::{Gcra, Level};
 use crate::{Decision, Nanos, Rate, Receipt};
 
 #[derive(Debug)]
@@ -44,17 +44,20 @@ impl SharedBucket {
         flag.with(|| self.take_held(now, cost))
     }
 
-    /// Gives back what has not refilled of it yet.
+    /// Gives back what has not refilled of it yet. In the order of taking or in reverse nothing is
+    /// lost; in a mixed order it may keep some until that has refilled, and never returns too much.
     pub(crate) fn refund(&self, flag: &Flag, now: u64, receipt: &Receipt) -> bool {
         flag.with(|| {
-            let mut queue = RefillQueue::of(self.taken.load(Relaxed));
-            let Some(behind) = queue.leave(receipt) else {
+            let (cost, taken) = (receipt.cost().units(), self.taken.load(Relaxed));
+            let end = receipt.mark().saturating_add(cost);
+            // After 2^64 tokens nobody's place is known any more.
+            let Some(behind) = taken.checked_sub(end).filter(|_| taken < u64::MAX) else {
                 return false;
             };
-            self.taken.store(queue.end(), Relaxed);
-            let rest = self
-                .rule
-                .unfilled(self.backlog(now), behind, receipt.cost().units());
+            if behind == 0 {
+                self.taken.store(receipt.mark(), Relaxed);
+            }
+            let rest = self.rule.unfilled(self.backlog(now), behind, cost);
             self.fill(self.full_at() - rest);
             self.closed_until.store(0, Relaxed);
             rest > 0

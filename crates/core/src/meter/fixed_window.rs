@@ -13,7 +13,7 @@ use crate::{Cost, Decision, Kind, Limit, Moment, Nanos};
 /// Counted by arrival, a cost is charged to the window of sending, to every window it is in flight
 /// in, and to that of its response.
 #[derive(Debug, Clone)]
-pub struct FixedWindow {
+pub(crate) struct FixedWindow {
     quantity: u64,
     window: u64,
     counting: Counting,
@@ -22,6 +22,7 @@ pub struct FixedWindow {
     /// When the current window began and how long it is; `None` while untouched.
     current: Option<Window>,
     spent: u128,
+    requests: usize,
     in_flight: InFlight,
     latest: u64,
     peak: u128,
@@ -38,7 +39,7 @@ struct Window {
 
 impl FixedWindow {
     /// A window of which nothing was used. `moment` places aligned windows on the timeline.
-    pub fn new(limit: &Limit, moment: Moment) -> Self {
+    pub(crate) fn new(limit: &Limit, moment: Moment) -> Self {
         let mut fixed = Self {
             quantity: limit.rate().quantity(),
             window: limit.rate().per_nanos(),
@@ -46,6 +47,7 @@ impl FixedWindow {
             phase: None,
             current: None,
             spent: 0,
+            requests: 0,
             in_flight: InFlight::default(),
             latest: 0,
             peak: 0,
@@ -67,17 +69,23 @@ impl FixedWindow {
         if self.used() + u128::from(cost) <= u128::from(self.quantity) {
             return Decision::Allow(());
         }
-        self.reset_at().map_or(Decision::Never, |at| {
-            Decision::WaitUntil(Nanos::from_nanos(at))
-        })
+        self.returns(u128::from(cost))
+            .map_or(Decision::Never, |at| {
+                Decision::WaitUntil(Nanos::from_nanos(at))
+            })
     }
 
-    /// Takes what [`check`](Self::check) has just allowed.
-    pub(crate) fn commit(&mut self, cost: Cost) -> Receipt {
+    /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
+    pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
+        let (units, send_at) = (cost.units(), send_at.as_nanos());
         match self.counting {
-            _ if cost == Cost::ZERO => {}
-            Counting::FromArrival => self.in_flight.hold(cost.units()),
-            Counting::FromSend => self.spend(cost.units()),
+            _ if units == 0 => {}
+            Counting::FromArrival => self.in_flight.hold(units),
+            // Sent after the edge it counts on both sides, and can no longer be given back.
+            Counting::FromSend if self.reset_at().is_some_and(|edge| send_at >= edge) => {
+                self.in_flight.lose(send_at, units);
+            }
+            Counting::FromSend => self.spend(units),
         }
         self.peak = self.peak.max(self.used());
         Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting)
@@ -103,6 +111,7 @@ impl FixedWindow {
             .is_some_and(|w| receipt.at().as_nanos() >= w.opened);
         if this_window {
             self.spent = self.spent.saturating_sub(u128::from(cost));
+            self.requests = self.requests.saturating_sub(1);
         }
         this_window
     }
@@ -116,13 +125,17 @@ impl FixedWindow {
 
     pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
         self.advance(now);
-        let cost = receipt.cost().units();
-        if receipt.counting() == Counting::FromSend || cost == 0 {
+        let (cost, arrived) = (receipt.cost().units(), arrived.as_nanos());
+        let counted = receipt.counting() == Counting::FromArrival;
+        let lands = counted || self.counting == Counting::FromArrival;
+        if cost == 0 || !lands {
             return;
         }
-        self.in_flight.release(cost);
-        if arrived.as_nanos() > self.latest {
-            self.in_flight.lose(arrived.as_nanos(), cost);
+        // Sent while sendings were counted and the limit was changed since: it may have arrived in
+        // this window though it was sent in the one before.
+        self.refund(now, receipt);
+        if arrived > self.latest {
+            self.in_flight.lose(arrived, cost);
         } else {
             self.spend(cost);
         }
@@ -130,11 +143,15 @@ impl FixedWindow {
 
     pub(crate) fn reconfigure(&mut self, moment: Moment, limit: &Limit) {
         self.advance(moment.now);
+        let was_aligned = self.phase.is_some();
         self.quantity = limit.rate().quantity();
         self.window = limit.rate().per_nanos();
         self.counting = Counting::of(limit);
         self.phase = self.phase_for(limit, moment);
         self.relocate();
+        if was_aligned && self.phase.is_none() {
+            self.restart();
+        }
     }
 
     /// Places aligned windows anew after the civil clock was set. What was spent stays spent until
@@ -151,6 +168,20 @@ impl FixedWindow {
         &mut self.in_flight
     }
 
+    /// Goes on counting where another kind of meter left off.
+    pub(crate) fn inherit(&mut self, standing: &Standing) {
+        (self.peak, self.expired) = (standing.peak, standing.expired);
+    }
+
+    pub(crate) const fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    pub(crate) fn tidy(&mut self, now: Nanos) {
+        self.advance(now);
+        self.in_flight.shrink();
+    }
+
     pub(crate) fn recovery(&mut self, now: Nanos) -> Option<Nanos> {
         self.advance(now);
         if self.used() == 0 {
@@ -161,16 +192,18 @@ impl FixedWindow {
 
     pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
         self.advance(now);
-        let start = self.current.map_or(self.latest, |w| w.start);
+        let window = self.current.unwrap_or_else(|| self.window_at(self.latest));
         Standing {
+            at: Nanos::from_nanos(self.latest),
             capacity: self.quantity,
             used: self.used(),
             in_flight: self.in_flight.weight(),
-            entries: 0,
+            requests: self.requests + self.in_flight.requests(),
             peak: self.peak,
             oldest: None,
             newest: None,
-            window_start: Nanos::from_nanos(start),
+            window_start: Nanos::from_nanos(window.start),
+            window_end: Nanos::from_nanos(window.start.saturating_add(window.length)),
             expired: self.expired,
             memory: self.in_flight.memory(),
         }
@@ -180,6 +213,7 @@ impl FixedWindow {
         if cost > 0 {
             self.open();
             self.spent += u128::from(cost);
+            self.requests += 1;
             self.peak = self.peak.max(self.used());
         }
     }
@@ -206,26 +240,38 @@ impl FixedWindow {
             .is_some_and(|w| self.latest - w.start >= w.length)
         {
             self.expired = self.expired.saturating_add(u64::from(self.spent > 0));
-            self.spent = 0;
+            (self.spent, self.requests) = (0, 0);
             self.current = None;
         }
     }
 
     /// Moves the edges of a window in use, keeping what was spent in it.
     fn relocate(&mut self) {
-        if let Some(old) = self.current {
-            let opened = old.opened;
-            self.current = Some(match self.phase {
-                Some(_) => Window {
-                    opened,
-                    ..self.window_at(self.latest)
-                },
-                None => Window {
-                    length: self.window,
-                    ..old
-                },
+        let Some(old) = self.current else { return };
+        if self.phase.is_some() {
+            self.current = Some(Window {
+                opened: old.opened,
+                ..self.window_at(self.latest)
             });
-            self.move_to(self.latest);
+        } else if self.latest - old.start < self.window {
+            self.current = Some(Window {
+                length: self.window,
+                ..old
+            });
+        } else {
+            // The shorter window is over already, and what was spent just now must not be forgotten.
+            self.restart();
+        }
+    }
+
+    /// Begins the window now, as if all that was spent in it had been spent now.
+    fn restart(&mut self) {
+        if let Some(old) = self.current {
+            self.current = Some(Window {
+                start: self.latest,
+                length: self.window,
+                ..old
+            });
         }
     }
 
@@ -246,6 +292,19 @@ impl FixedWindow {
             start,
             length: self.window - (into - (time - start)),
             opened: time,
+        }
+    }
+
+    /// When `cost` fits: at the next edge, or at that of the window into which the last of those in
+    /// its way can still fall.
+    fn returns(&self, cost: u128) -> Option<u64> {
+        let over = (self.in_flight.weight() + cost).saturating_sub(u128::from(self.quantity));
+        match self.in_flight.landed_by(over) {
+            Some(by) => {
+                let window = self.window_at(by);
+                window.start.checked_add(window.length)
+            }
+            None => self.reset_at(),
         }
     }
 

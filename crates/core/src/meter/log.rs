@@ -34,16 +34,36 @@ impl Log {
         self.times.back().copied()
     }
 
-    /// Appends an entry, not before the newest one. `most` is how many entries the log can ever
-    /// need, so that it never reserves more.
-    pub(crate) fn push(&mut self, time: u64, cost: u64, most: u64) {
-        if self.times.len() == self.times.capacity() {
+    /// Adds an entry. `most` is how many entries the log can ever need, so that it never reserves
+    /// more. Responses come back in almost any order, so an entry may belong before the newest few.
+    #[inline]
+    pub(crate) fn add(&mut self, time: u64, cost: u64, most: u64) {
+        let len = self.times.len();
+        if len == self.times.capacity() {
             self.grow(most);
         }
-        self.costs.push(cost, self.times.len());
-        self.times
-            .push_back(self.newest().map_or(time, |newest| newest.max(time)));
+        self.costs.fit(cost, len);
+        if self.newest().is_none_or(|newest| newest <= time) {
+            self.times.push_back(time);
+            self.costs.insert(len, cost);
+        } else {
+            let place = self.times.partition_point(|other| *other <= time);
+            self.times.insert(place, time);
+            self.costs.insert(place, cost);
+        }
         self.weight += u128::from(cost);
+    }
+
+    /// Adds to the newest entry and moves it to `time`: for use that must count although the log
+    /// holds as many entries as its limit needs.
+    pub(crate) fn merge(&mut self, time: u64, cost: u64) {
+        let Some(newest) = self.newest() else {
+            return self.add(time, cost, u64::MAX);
+        };
+        let index = self.times.len() - 1;
+        let last = self.costs.at(index);
+        self.remove_at(Some(index));
+        self.add(newest.max(time), last.saturating_add(cost), u64::MAX);
     }
 
     /// Drops the entries for which `expired` holds, which must be the oldest ones; tells how many.
@@ -160,19 +180,28 @@ enum Costs {
 }
 
 impl Costs {
-    /// Appends to a log that has `len` entries, widening all of them first if need be.
-    fn push(&mut self, cost: u64, len: usize) {
-        loop {
-            let fits = match self {
-                Self::Unit => cost == 1,
-                Self::Byte(costs) => push_narrow(costs, cost),
-                Self::Word(costs) => push_narrow(costs, cost),
-                Self::Wide(costs) => push_narrow(costs, cost),
-            };
-            if fits {
-                return;
-            }
+    /// Widens the costs of a log that has `len` entries until `cost` fits beside them.
+    #[inline]
+    fn fit(&mut self, cost: u64, len: usize) {
+        let fits = match self {
+            Self::Unit => cost == 1,
+            Self::Byte(_) => u8::try_from(cost).is_ok(),
+            Self::Word(_) => u32::try_from(cost).is_ok(),
+            Self::Wide(_) => true,
+        };
+        if !fits {
             self.widen(cost, len);
+        }
+    }
+
+    /// Inserts a cost that fits.
+    #[inline]
+    fn insert(&mut self, index: usize, cost: u64) {
+        match self {
+            Self::Unit => {}
+            Self::Byte(costs) => insert(costs, index, cost),
+            Self::Word(costs) => insert(costs, index, cost),
+            Self::Wide(costs) => insert(costs, index, cost),
         }
     }
 
@@ -188,12 +217,14 @@ impl Costs {
     fn widen(&mut self, cost: u64, len: usize) {
         let all = (0..len).map(|i| self.at(i));
         *self = if u8::try_from(cost).is_ok() && matches!(self, Self::Unit) {
-            Self::Byte(all.filter_map(|c| u8::try_from(c).ok()).collect())
+            Self::Byte(all.map(narrow).collect())
         } else if u32::try_from(cost).is_ok() {
-            Self::Word(all.filter_map(|c| u32::try_from(c).ok()).collect())
+            Self::Word(all.map(narrow).collect())
         } else {
             Self::Wide(all.collect())
         };
+        // As much room as an entry has time: growing by itself it would double.
+        self.reserve(len / 8 + 1);
     }
 
     #[inline]
@@ -278,8 +309,18 @@ impl Costs {
     }
 }
 
-fn push_narrow<T: TryFrom<u64>>(costs: &mut VecDeque<T>, cost: u64) -> bool {
-    T::try_from(cost).map(|cost| costs.push_back(cost)).is_ok()
+#[inline]
+fn insert<T: TryFrom<u64> + Default>(costs: &mut VecDeque<T>, index: usize, cost: u64) {
+    if index == costs.len() {
+        costs.push_back(narrow(cost));
+    } else {
+        costs.insert(index, narrow(cost));
+    }
+}
+
+/// A cost in a type that it was made sure to fit.
+fn narrow<T: TryFrom<u64> + Default>(cost: u64) -> T {
+    T::try_from(cost).unwrap_or_default()
 }
 
 fn walk<T: Copy + Into<u64>>(costs: &VecDeque<T>, weight: u128) -> Option<usize> {
@@ -301,7 +342,7 @@ mod tests {
     fn filled(costs: &[u64]) -> Log {
         let mut log = Log::default();
         for (time, &cost) in (0..).zip(costs) {
-            log.push(time, cost, u64::MAX);
+            log.add(time, cost, u64::MAX);
         }
         log
     }
@@ -320,11 +361,37 @@ mod tests {
         assert_eq!((log.len(), log.weight()), (0, 0));
     }
 
+    // Responses out of order: entries stay sorted, each with its own cost.
+    #[test]
+    fn a_late_entry_takes_its_place_in_time() {
+        let mut log = filled(&[1, 2, 3]);
+        log.add(1, 300, u64::MAX);
+        log.add(0, 7, u64::MAX);
+        assert_eq!((log.len(), log.weight()), (5, 313));
+        assert_eq!(log.expire(|time| time < 1), 2);
+        assert_eq!(log.weight(), 305);
+        assert_eq!(log.time_of_weight(302), Some(1));
+        assert_eq!(log.time_of_weight(303), Some(2));
+    }
+
+    #[test]
+    fn what_is_merged_counts_with_the_newest() {
+        let mut log = filled(&[1, 2]);
+        log.merge(9, 5);
+        assert_eq!((log.len(), log.weight(), log.newest()), (2, 8, Some(9)));
+        let mut empty = Log::default();
+        empty.merge(4, 2);
+        assert_eq!(
+            (empty.len(), empty.weight(), empty.newest()),
+            (1, 2, Some(4))
+        );
+    }
+
     #[test]
     fn only_the_matching_entry_is_removed() {
         let mut log = Log::default();
         for cost in [2, 3, 2] {
-            log.push(7, cost, u64::MAX);
+            log.add(7, cost, u64::MAX);
         }
         assert!(log.remove(7, 3));
         assert!(!log.remove(7, 3), "it was there once");
@@ -337,7 +404,7 @@ mod tests {
     fn never_reserves_more_than_its_limit_needs() {
         let mut log = Log::default();
         for time in 0..20 {
-            log.push(time, 1, 20);
+            log.add(time, 1, 20);
         }
         assert_eq!(log.memory(), 20 * 8);
         log.expire(|_| true);

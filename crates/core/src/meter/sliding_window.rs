@@ -15,7 +15,7 @@ use crate::{Cost, Decision, Limit, Nanos};
 ///
 /// An entry taken at *t* counts while `now < t + window`; at `now = t + window` it is gone.
 #[derive(Debug, Clone)]
-pub struct SlidingWindow {
+pub(crate) struct SlidingWindow {
     quantity: u64,
     window: u64,
     counting: Counting,
@@ -28,7 +28,7 @@ pub struct SlidingWindow {
 
 impl SlidingWindow {
     /// A window of which nothing was used.
-    pub fn new(limit: &Limit) -> Self {
+    pub(crate) fn new(limit: &Limit) -> Self {
         let (quantity, window, counting) = Self::rule(limit);
         Self {
             quantity,
@@ -57,23 +57,28 @@ impl SlidingWindow {
         })
     }
 
-    /// Takes what [`check`](Self::check) has just allowed.
-    pub(crate) fn commit(&mut self, cost: Cost) -> Receipt {
+    /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
+    #[inline]
+    pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
+        let at = self.latest.max(send_at.as_nanos());
         match self.counting {
             _ if cost == Cost::ZERO => {}
             Counting::FromArrival => self.in_flight.hold(cost.units()),
-            Counting::FromSend => self.log.push(self.latest, cost.units(), self.quantity),
+            Counting::FromSend => self.log.add(at, cost.units(), self.quantity),
         }
         self.peak = self.peak.max(self.used());
-        Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting)
+        Receipt::new(Nanos::from_nanos(at), cost, self.counting)
     }
 
     pub(crate) fn charge(&mut self, now: Nanos, units: u64) {
         self.advance(now);
-        if units > 0 {
-            self.log.push(self.latest, units, u64::MAX);
-            self.peak = self.peak.max(self.used());
+        let full = u64::try_from(self.log.len()).is_ok_and(|len| len >= self.quantity);
+        match units {
+            0 => return,
+            _ if full => self.log.merge(self.latest, units),
+            _ => self.log.add(self.latest, units, self.quantity),
         }
+        self.peak = self.peak.max(self.used());
     }
 
     pub(crate) fn refund(&mut self, now: Nanos, receipt: &Receipt) -> bool {
@@ -96,17 +101,23 @@ impl SlidingWindow {
 
     pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
         self.advance(now);
-        let cost = receipt.cost().units();
-        if receipt.counting() == Counting::FromSend || cost == 0 {
+        let (cost, arrived) = (receipt.cost().units(), arrived.as_nanos());
+        if cost == 0 || !self.lands(now, receipt) {
             return;
         }
-        self.in_flight.release(cost);
-        if arrived.as_nanos() > self.latest {
-            self.in_flight.lose(arrived.as_nanos(), cost);
+        if arrived > self.latest {
+            self.in_flight.lose(arrived, cost);
         } else {
-            self.log.push(arrived.as_nanos(), cost, self.quantity);
+            self.log.add(arrived, cost, self.quantity);
             self.advance(now);
         }
+    }
+
+    /// Whether the receipt's arrival is to be counted now; its time in flight, or its entry at the
+    /// moment of sending if the limit was changed to count arrivals since, ends here.
+    fn lands(&mut self, now: Nanos, receipt: &Receipt) -> bool {
+        let counted = receipt.counting() == Counting::FromArrival;
+        (counted || self.counting == Counting::FromArrival) && self.refund(now, receipt)
     }
 
     pub(crate) fn reconfigure(&mut self, now: Nanos, limit: &Limit) {
@@ -120,6 +131,15 @@ impl SlidingWindow {
         &mut self.in_flight
     }
 
+    /// Goes on counting where another kind of meter left off.
+    pub(crate) fn inherit(&mut self, standing: &Standing) {
+        (self.peak, self.expired) = (standing.peak, standing.expired);
+    }
+
+    pub(crate) const fn latest(&self) -> u64 {
+        self.latest
+    }
+
     pub(crate) fn recovery(&mut self, now: Nanos) -> Option<Nanos> {
         self.advance(now);
         (self.used() > 0)
@@ -130,14 +150,16 @@ impl SlidingWindow {
     pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
         self.advance(now);
         Standing {
+            at: Nanos::from_nanos(self.latest),
             capacity: self.quantity,
             used: self.used(),
             in_flight: self.in_flight.weight(),
-            entries: self.log.len(),
+            requests: self.log.len() + self.in_flight.requests(),
             peak: self.peak,
             oldest: self.log.oldest().map(Nanos::from_nanos),
             newest: self.log.newest().map(Nanos::from_nanos),
             window_start: Nanos::from_nanos(self.latest.saturating_sub(self.window)),
+            window_end: Nanos::from_nanos(self.latest),
             expired: self.expired,
             memory: self.log.memory() + self.in_flight.memory(),
         }
@@ -146,6 +168,7 @@ impl SlidingWindow {
     pub(crate) fn tidy(&mut self, now: Nanos) {
         self.advance(now);
         self.log.shrink();
+        self.in_flight.shrink();
     }
 
     fn rule(limit: &Limit) -> (u64, u64, Counting) {
@@ -159,7 +182,7 @@ impl SlidingWindow {
     fn advance(&mut self, now: Nanos) {
         self.latest = self.latest.max(now.as_nanos());
         while let Some((by, cost)) = self.in_flight.overdue(self.latest) {
-            self.log.push(by, cost, u64::MAX);
+            self.log.add(by, cost, self.quantity);
         }
         let (latest, window) = (self.latest, self.window);
         let dropped = self
@@ -175,13 +198,12 @@ impl SlidingWindow {
     }
 
     /// When `weight` more will have returned, `None` if time ends first. What is in flight has yet
-    /// to start its window.
+    /// to start its window: at the earliest now, as far as anyone knows.
     fn returns(&self, weight: u128) -> Option<u64> {
-        let beyond = weight.saturating_sub(self.log.weight());
-        let last = match self.log.time_of_weight(weight) {
-            Some(time) => time,
-            None => self.in_flight.lost_by(beyond).unwrap_or(self.latest),
-        };
+        let last = self.log.time_of_weight(weight).unwrap_or_else(|| {
+            let beyond = weight.saturating_sub(self.log.weight());
+            self.in_flight.landed_by(beyond).unwrap_or(self.latest)
+        });
         last.checked_add(self.window)
     }
 }

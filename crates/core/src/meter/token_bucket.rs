@@ -4,8 +4,9 @@
 //! is the very first that passes. A counter with a refill timestamp would need two fields and lose
 //! the remainder at every refill.
 
-use crate::gcra::{Gcra, Level, RefillQueue};
+use crate::gcra::{Gcra, Level};
 use crate::meter::in_flight::InFlight;
+use crate::meter::refill_queue::RefillQueue;
 use crate::meter::{Counting, Receipt, Standing};
 use crate::time::span_nanos;
 use crate::{Cost, Decision, Limit, Nanos};
@@ -15,7 +16,7 @@ use crate::{Cost, Decision, Limit, Nanos};
 /// Counted by arrival, a token is gone while its request is in flight and starts to refill at the
 /// latest moment at which the request can have arrived.
 #[derive(Debug, Clone)]
-pub struct TokenBucket {
+pub(crate) struct TokenBucket {
     rule: Gcra,
     counting: Counting,
     margin: u64,
@@ -30,7 +31,7 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// A full bucket.
-    pub fn new(limit: &Limit) -> Self {
+    pub(crate) fn new(limit: &Limit) -> Self {
         Self {
             rule: Gcra::of(limit),
             counting: Counting::of(limit),
@@ -53,9 +54,13 @@ impl TokenBucket {
             return Decision::Never;
         }
         let wanted = u64::try_from(self.in_flight.weight() + u128::from(cost)).unwrap_or(u64::MAX);
-        if wanted > self.rule.burst {
+        if let Some(over) = wanted.checked_sub(self.rule.burst).filter(|over| *over > 0) {
             // Only what is in flight stands in the way: a token of it is back no sooner than this.
-            let at = self.latest.checked_add(self.rule.token_nanos());
+            let landed = self
+                .in_flight
+                .landed_by(u128::from(over))
+                .unwrap_or(self.latest);
+            let at = landed.checked_add(self.rule.token_nanos());
             return at.map_or(Decision::Never, |at| {
                 Decision::WaitUntil(Nanos::from_nanos(at))
             });
@@ -67,13 +72,14 @@ impl TokenBucket {
         }
     }
 
-    /// Takes what [`check`](Self::check) has just allowed.
-    pub(crate) fn commit(&mut self, cost: Cost) -> Receipt {
+    /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
+    pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
         let receipt = Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting);
         let receipt = receipt.marked(self.queue.end());
         match self.counting {
+            _ if cost == Cost::ZERO => {}
             Counting::FromArrival => self.in_flight.hold(cost.units()),
-            Counting::FromSend => self.consume(self.latest, cost.units()),
+            Counting::FromSend => self.consume(self.latest.max(send_at.as_nanos()), cost.units()),
         }
         self.peak = self.peak.max(self.used());
         receipt
@@ -85,9 +91,7 @@ impl TokenBucket {
         self.peak = self.peak.max(self.used());
     }
 
-    /// Gives back what has not refilled of it yet. Given back in the order of taking or in reverse,
-    /// nothing is lost; in a mixed order a bucket may keep some of it until it has refilled, and
-    /// never returns too much.
+    /// Gives back what has not refilled of it yet.
     pub(crate) fn refund(&mut self, now: Nanos, receipt: &Receipt) -> bool {
         self.advance(now);
         let cost = receipt.cost().units();
@@ -111,15 +115,16 @@ impl TokenBucket {
 
     pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
         self.advance(now);
-        let cost = receipt.cost().units();
-        if receipt.counting() == Counting::FromSend || cost == 0 {
+        let (cost, arrived) = (receipt.cost().units(), arrived.as_nanos());
+        let counted = receipt.counting() == Counting::FromArrival;
+        let lands = counted || self.counting == Counting::FromArrival;
+        if cost == 0 || !lands || !self.refund(now, receipt) {
             return;
         }
-        self.in_flight.release(cost);
-        if arrived.as_nanos() > self.latest {
-            self.in_flight.lose(arrived.as_nanos(), cost);
+        if arrived > self.latest {
+            self.in_flight.lose(arrived, cost);
         } else {
-            self.consume(arrived.as_nanos(), cost);
+            self.consume(arrived, cost);
         }
     }
 
@@ -135,6 +140,19 @@ impl TokenBucket {
 
     pub(crate) const fn in_flight_mut(&mut self) -> &mut InFlight {
         &mut self.in_flight
+    }
+
+    pub(crate) fn inherit(&mut self, standing: &Standing) {
+        self.peak = standing.peak;
+    }
+
+    pub(crate) const fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    pub(crate) fn tidy(&mut self, now: Nanos) {
+        self.advance(now);
+        self.in_flight.shrink();
     }
 
     pub(crate) fn recovery(&mut self, now: Nanos) -> Option<Nanos> {
@@ -158,16 +176,18 @@ impl TokenBucket {
     pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
         self.advance(now);
         Standing {
+            at: Nanos::from_nanos(self.latest),
             capacity: self.rule.burst,
             used: self.used(),
             in_flight: self.in_flight.weight(),
-            entries: 0,
+            requests: self.in_flight.requests(),
             peak: self.peak,
             oldest: None,
             newest: None,
             window_start: Nanos::from_nanos(self.latest.saturating_sub(self.rule.per)),
+            window_end: Nanos::from_nanos(self.latest),
             expired: 0,
-            memory: self.in_flight.memory(),
+            memory: self.in_flight.memory() + self.queue.memory(),
         }
     }
 
@@ -181,6 +201,9 @@ impl TokenBucket {
     fn consume(&mut self, at: u64, cost: u64) {
         if cost == 0 {
             return;
+        }
+        if self.backlog() == 0 {
+            self.queue.forget();
         }
         self.queue.join(cost);
         let at = self.rule.scale(at.saturating_add(self.margin));
