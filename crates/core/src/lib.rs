@@ -20,6 +20,7 @@ mod decision;
 mod error_window;
 mod fair;
 mod gcra;
+mod grant;
 mod health;
 mod http_date;
 mod learned;
@@ -53,6 +54,7 @@ pub use congestion::{
 pub use decision::Decision;
 pub use error_window::{ErrorWindow, OutcomeCounts};
 pub use fair::{Awaits, FairOrder, InvalidWeight, Priority, Tag, Tenant, Weight};
+pub use grant::{Grant, MAX_LIMITS};
 pub use health::{
     Admission, Change, Circuit, Escalation, Factor, Health, HealthConfig, HealthMistake,
     HealthSettings, Hold, InvalidHealth, RampStage, Reason, Snapshot, State, Streak, Ticket,
@@ -63,7 +65,7 @@ pub use learned::{Adaptive, Drift, Evidence, Learned, LearnedSnapshot, Reaction}
 pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use limiter::{LimitTooLarge, Limiter, MAX_SHARED_UNITS};
 pub use meter::{Meter, Receipt, Standing};
-pub use meter_set::{Counts, Grant, MAX_LIMITS, MeterSet, TooManyLimits};
+pub use meter_set::{Counts, MeterSet, TooManyLimits};
 pub use outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
 pub use pace::WaitTime;
 pub use policy::{Classified, Policy, Retry, Rule, Treatment, Waiting, When};

@@ -8,11 +8,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::meter::Counting;
+use crate::grant::{Grant, MAX_LIMITS};
 use crate::watch::{MeterEvent, Watch};
-use crate::{
-    Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing, Usage,
-};
+use crate::{Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Standing, Usage};
 
 /// The meters of all limits that one request has to pass.
 ///
@@ -291,88 +289,6 @@ impl Slot {
     }
 }
 
-/// Leave to send once, taken from every limit of a set. It is used up by settling or refunding.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a grant is settled or refunded; dropped, its cost is never seen to arrive"]
-pub struct Grant {
-    at: Nanos,
-    send_at: Nanos,
-    cost: Cost,
-    slots: [u32; MAX_LIMITS],
-    marks: [u64; MAX_LIMITS],
-    held: [bool; MAX_LIMITS],
-}
-
-impl Grant {
-    const fn new(now: Nanos, cost: Cost) -> Self {
-        Self {
-            at: now,
-            send_at: now,
-            cost,
-            slots: [0; MAX_LIMITS],
-            marks: [0; MAX_LIMITS],
-            held: [false; MAX_LIMITS],
-        }
-    }
-
-    /// When it was taken.
-    pub const fn at(&self) -> Nanos {
-        self.at
-    }
-
-    /// When to send: at once, or a little later where a limit is paced. It counts from then on.
-    pub const fn send_at(&self) -> Nanos {
-        self.send_at
-    }
-
-    /// What was taken from each limit.
-    pub const fn cost(&self) -> Cost {
-        self.cost
-    }
-
-    fn postpone(&mut self, pause: Duration) {
-        self.send_at = self.send_at.max(self.at.saturating_add(pause));
-    }
-
-    #[inline]
-    fn hold(&mut self, place: usize, slot: u32, receipt: &Receipt) {
-        if let Some(number) = self.slots.get_mut(place) {
-            *number = slot;
-        }
-        if let Some(mark) = self.marks.get_mut(place) {
-            *mark = receipt.mark();
-        }
-        if let Some(held) = self.held.get_mut(place) {
-            *held = receipt.counting() == Counting::FromArrival;
-        }
-    }
-
-    fn receipts(self) -> impl Iterator<Item = SlotReceipt> {
-        let places = self.slots.into_iter().zip(self.marks).zip(self.held);
-        places.map(move |((slot, mark), held)| {
-            let counting = if held {
-                Counting::FromArrival
-            } else {
-                Counting::FromSend
-            };
-            let receipt = Receipt::new(self.send_at, self.cost, counting).marked(mark);
-            SlotReceipt { slot, receipt }
-        })
-    }
-}
-
-/// A receipt and the slot it is for: the limit at its place may be another one by now.
-struct SlotReceipt {
-    slot: u32,
-    receipt: Receipt,
-}
-
-impl SlotReceipt {
-    fn of(self, slot: u32) -> Option<Receipt> {
-        (self.slot == slot).then_some(self.receipt)
-    }
-}
-
 /// How many requests a set has decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -381,10 +297,6 @@ pub struct Counts {
     /// Turned away, to wait or for good.
     pub refused: u64,
 }
-
-/// The most limits that one request may have to pass. Real providers publish up to five at once;
-/// a grant stays small enough to live on the stack.
-pub const MAX_LIMITS: usize = 8;
 
 /// More limits in one set than [`MAX_LIMITS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
