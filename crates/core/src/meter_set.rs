@@ -215,7 +215,7 @@ impl MeterSet {
             grant.postpone(slot.pause(place, now, cost));
         }
         for (place, slot) in self.slots.iter_mut().enumerate() {
-            let receipt = slot.meter.commit(cost, grant.send_at);
+            let receipt = slot.meter.commit(cost, grant.send_at());
             grant.hold(place, slot.number, &receipt);
             slot.look(place, now);
         }
