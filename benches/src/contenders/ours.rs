@@ -26,6 +26,15 @@ impl Ours {
         Self::of(sure(Limiter::bucket(rate(limit, window), u64::from(limit))))
     }
 
+    /// Several exact sliding limits under one flag.
+    pub(crate) fn all_of(rules: &[(u32, Duration)]) -> Self {
+        let rates: Vec<Rate> = rules
+            .iter()
+            .map(|(limit, window)| rate(*limit, *window))
+            .collect();
+        Self::of(sure(Limiter::all_of(&rates)))
+    }
+
     fn of(limiter: Limiter) -> Self {
         Self {
             clock: SystemClock::new(),

@@ -2,7 +2,9 @@
 //!
 //! Three of ours stand beside each peer. The plain name reads the OS clock and takes the lock. `pure`
 //! takes the lock and is handed the time, as in a program that reads the clock once for its limits
-//! and its health. `pure_bare` has no lock either. The peers read no clock while all is well.
+//! and its health. `pure_bare` has no lock either, as inside the lock that its limits are under
+//! anyway; the goals were set for a machine that is handed the time, and are shown for all three. The
+//! peers read no clock while all is well.
 //!
 //! recloser and tower-resilience can only be asked by calling: their admit is a whole cycle.
 
@@ -36,7 +38,7 @@ fn ask(plan: Plan, question: Question) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (way, ours) in Way::ALL.into_iter().zip(ours) {
         let name = format!("health_{}{}", question.name(), way.name());
-        let goals = [way.goal(question.goal())]
+        let goals = [Goal::Ratio(question.goal())]
             .into_iter()
             .chain(std::iter::repeat(Goal::Shown));
         let rows = peers.iter().zip(goals);
@@ -170,13 +172,6 @@ impl Way {
             Self::Clock => "",
             Self::Pure => "_pure",
             Self::PureBare => "_pure_bare",
-        }
-    }
-
-    fn goal(self, most: f64) -> Goal {
-        match self {
-            Self::Clock | Self::Pure => Goal::Ratio(most),
-            Self::PureBare => Goal::Shown,
         }
     }
 

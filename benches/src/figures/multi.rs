@@ -1,42 +1,58 @@
 //! `multi3_1t`: three limits at once, all or nothing.
 //!
-//! Ours decides under one lock and the peers cannot be called from two threads at a disadvantage:
-//! all three can be shared. governor has no all-or-nothing: three checks in a row lose what the first
+//! Ours is the shared limiter, which decides under one flag; `multi3_set_1t` is the meter set, which
+//! also counts arrivals, behind the lock that a program would put around it. All can be shared by
+//! threads. governor has no all-or-nothing: three checks in a row lose what the first
 //! took when the last refuses, and are shown as the price to beat.
 
 use std::time::Duration;
 
+use outflow_core::Cost;
+
 use super::versus;
-use crate::contenders::ours::OursTogether;
+use crate::contenders::ours::{Ours, OursTogether};
 use crate::contenders::{governor, throttle_net};
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan};
 
 /// Three exact limits against three governors and a composite of three exact logs.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
-    let ours = OursTogether::sliding(&RULES);
+    let shared = Ours::all_of(&RULES);
+    let set = OursTogether::sliding(&RULES);
+    let take = move || shared.take(Cost::ONE).is_some();
+    let mut figures = versus(
+        plan,
+        "multi3_1t",
+        Contender::alone("ours", take),
+        peers(Goal::Ratio(0.7)),
+    );
+    figures.extend(versus(
+        plan,
+        "multi3_set_1t",
+        Contender::alone("ours", move || set.take()),
+        peers(Goal::Shown),
+    ));
+    figures
+}
+
+fn peers(goal: Goal) -> Vec<(Goal, Contender<'static>)> {
     let [a, b, c] =
         RULES.map(|(limit, window)| governor::on_os_clock(governor::quota(limit, window)));
     let hybrid = throttle_net::hybrid(&RULES);
-    versus(
-        plan,
-        "multi3_1t",
-        Contender::alone("ours", move || ours.take()),
-        vec![
-            (
-                Goal::Ratio(0.7),
-                Contender::alone("governor, three checks, OS clock", move || {
-                    a.check().is_ok() && b.check().is_ok() && c.check().is_ok()
-                }),
-            ),
-            (
-                Goal::Ratio(0.7),
-                Contender::alone("throttle-net Hybrid of three logs", move || {
-                    hybrid.try_acquire()
-                }),
-            ),
-        ],
-    )
+    vec![
+        (
+            goal,
+            Contender::alone("governor, three checks, OS clock", move || {
+                a.check().is_ok() && b.check().is_ok() && c.check().is_ok()
+            }),
+        ),
+        (
+            goal,
+            Contender::alone("throttle-net Hybrid of three logs", move || {
+                hybrid.try_acquire()
+            }),
+        ),
+    ]
 }
 
 /// The same pace over three windows, faster than a machine asks: all are allowed.
