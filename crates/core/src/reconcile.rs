@@ -5,29 +5,39 @@
 //! forget them. So everything of ours that the server can possibly have counted is subtracted
 //! first, and only what is still left over was used by others of the same key: a lower bound, never
 //! an accusation. It moves no meter and parks nobody; it says what the caller should do.
+//!
+//! Several responses in flight tell of the same strangers. So what was charged for strangers is
+//! from then on as good as ours: it is subtracted like the rest, and a [`Ledger`] sees to it that
+//! nobody has to remember that.
+
+mod ledger;
 
 use core::time::Duration;
 
+pub use ledger::{Ledger, Mark};
+
 use crate::{Hint, Kind, Limit, Nanos, Rate};
 
-/// Our side of the comparison, for the limit that the hint is about.
+/// Our side of the comparison, for the limit that the hint is about: all that needs no stranger to
+/// explain it. A [`Ledger`] adds it up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ours {
     /// The limit as we know it.
     pub limit: Limit,
-    /// What counted against it when the request that brought the hint was sent, this request and
-    /// everything in flight included.
+    /// What counted against it when the request that brought the hint was sent: this request,
+    /// everything in flight, and whatever was charged for strangers and still counts.
     pub counted_at_send: u64,
-    /// What was taken since then, up to the response.
-    pub taken_since: u64,
+    /// What was added since then, up to the response: taken by us or charged for strangers. Without
+    /// the charges, each response in flight would accuse the same strangers again.
+    pub added_since: u64,
 }
 
 impl Ours {
-    /// The most of ours that the server can have counted: it counted at some moment between our
-    /// send and its response, and whatever it counted then was either counted here at the send or
-    /// taken since.
+    /// The most that the server can have counted without a stranger we do not know of: it counted
+    /// at some moment between our send and its response, and whatever it counted then was either
+    /// counted here at the send or added since.
     const fn at_most(&self) -> u64 {
-        self.counted_at_send.saturating_add(self.taken_since)
+        self.counted_at_send.saturating_add(self.added_since)
     }
 
     const fn window(&self) -> Duration {
@@ -50,7 +60,7 @@ impl Ours {
 /// let ours = Ours {
 ///     limit: Limit::sliding("60/min".parse()?),
 ///     counted_at_send: 25,
-///     taken_since: 5,
+///     added_since: 5,
 /// };
 /// let correction = Correction::of(hint, &ours, Nanos::ZERO);
 /// assert_eq!(correction.foreign, 10, "the server counted 40, at most 30 of them ours");
@@ -58,7 +68,7 @@ impl Ours {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Correction {
-    /// What others of the same key have used, at least.
+    /// What others of the same key have used, at least, beyond what was charged for them already.
     pub foreign: u64,
     /// The server's limit, where it is another than ours.
     pub limit_differs: Option<Rate>,
@@ -137,11 +147,11 @@ mod tests {
         *hints.iter().next().expect("one hint")
     }
 
-    fn ours(rate: &str, counted_at_send: u64, taken_since: u64) -> Ours {
+    fn ours(rate: &str, counted_at_send: u64, added_since: u64) -> Ours {
         Ours {
             limit: Limit::sliding(rate.parse().expect("valid")),
             counted_at_send,
-            taken_since,
+            added_since,
         }
     }
 
@@ -204,7 +214,7 @@ mod tests {
         let ours = Ours {
             limit: bucket,
             counted_at_send: 30,
-            taken_since: 0,
+            added_since: 0,
         };
         let correction = Correction::of(&shopify, &ours, NOW);
         assert_eq!((correction.limit_differs, correction.foreign), (None, 2));
