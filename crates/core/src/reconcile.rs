@@ -16,7 +16,7 @@ use core::time::Duration;
 
 pub use ledger::{Ledger, Mark};
 
-use crate::{Hint, Limit, Nanos, Rate};
+use crate::{Accounting, Hint, Limit, Nanos, Rate};
 
 /// Our side of the comparison, for the limit that the hint is about: all that needs no stranger to
 /// explain it. A [`Ledger`] adds it up.
@@ -103,13 +103,15 @@ fn foreign(hint: &Hint, ours: &Ours) -> u64 {
 }
 
 /// True if the server looks back no further than our meter does. If it did, it would count what we
-/// have forgotten, and the difference would say nothing about others. A server that does not tell
+/// have forgotten, and the difference would say nothing about others. A limit counted from sending
+/// forgets a call before the server does, by its way there. A server that does not tell
 /// its window is taken to have ours only if it has our limit too: the time to its reset is no help,
 /// for that is short at the end of any window.
 fn counts_alike(hint: &Hint, ours: &Ours) -> bool {
     let fits = |span: Option<Duration>| span.is_none_or(|span| span <= ours.window());
     let told = hint.window.is_some() || hint.limit == Some(ours.limit.capacity());
-    told && fits(hint.window) && fits(hint.resets_in)
+    let by_arrival = ours.limit.accounting() != Accounting::Send;
+    by_arrival && told && fits(hint.window) && fits(hint.resets_in)
 }
 
 /// Without its window a number is no rate.
@@ -207,6 +209,19 @@ mod tests {
             let concluded = (correction.foreign, correction.limit_differs);
             assert_eq!(concluded, (0, None), "{headers:?}");
         }
+    }
+
+    // Sent at 0, arrived at 100 ms, asked at 1 s: the server still counts what we do not.
+    #[test]
+    fn a_limit_counted_from_sending_accuses_nobody() {
+        let hint = hint(&[("X-RateLimit-Limit", "10"), ("X-RateLimit-Remaining", "8")]);
+        let by_arrival = ours("10/s", 1, 0);
+        assert_eq!(Correction::of(&hint, &by_arrival, NOW).foreign, 1);
+        let by_sending = Ours {
+            limit: by_arrival.limit.counted(Accounting::Send),
+            ..by_arrival
+        };
+        assert_eq!(Correction::of(&hint, &by_sending, NOW).foreign, 0);
     }
 
     // What is left of a second is not left of our minute.
