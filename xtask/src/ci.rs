@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::bench::MANIFEST as BENCHES;
 use crate::command::{Program, root};
 use crate::stopwatch::Stopwatch;
-use crate::{test, tidy};
+use crate::{fuzz, test, tidy};
 
 /// Runs every step and stops at the first that fails. None can be left out: a check that can be
 /// switched off is switched off.
@@ -29,7 +29,7 @@ struct Step {
     run: fn() -> Result<()>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step {
         name: "fmt",
         run: || Program::cargo("fmt --all --check").run(),
@@ -61,6 +61,10 @@ const STEPS: [Step; 7] = [
     Step {
         name: "clippy of the benchmarks",
         run: benches,
+    },
+    Step {
+        name: "clippy of the fuzz targets",
+        run: fuzz::lint,
     },
 ];
 
