@@ -69,7 +69,9 @@ const STEPS: [Step; 8] = [
 ];
 
 /// Advisories are left out: they need a database from the network, and a change would fail for what
-/// was published since, not for what it does.
+/// was published since, not for what it does. The tool itself is used where it is installed and not
+/// installed for the purpose, not even in CI: building it takes longer than all other steps, and
+/// dependencies change seldom.
 fn deny() -> Result<()> {
     if !Program::cargo("deny --version").succeeds() {
         eprintln!(
