@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::bench::MANIFEST as BENCHES;
 use crate::command::{Program, root};
 use crate::stopwatch::Stopwatch;
-use crate::{test, tidy};
+use crate::{fuzz, test, tidy};
 
 /// Runs every step and stops at the first that fails. None can be left out: a check that can be
 /// switched off is switched off.
@@ -29,7 +29,7 @@ struct Step {
     run: fn() -> Result<()>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step {
         name: "fmt",
         run: || Program::cargo("fmt --all --check").run(),
@@ -62,10 +62,16 @@ const STEPS: [Step; 7] = [
         name: "clippy of the benchmarks",
         run: benches,
     },
+    Step {
+        name: "clippy of the fuzz targets",
+        run: fuzz::lint,
+    },
 ];
 
 /// Advisories are left out: they need a database from the network, and a change would fail for what
-/// was published since, not for what it does.
+/// was published since, not for what it does. The tool itself is used where it is installed and not
+/// installed for the purpose, not even in CI: building it takes longer than all other steps, and
+/// dependencies change seldom.
 fn deny() -> Result<()> {
     if !Program::cargo("deny --version").succeeds() {
         eprintln!(

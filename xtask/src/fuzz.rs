@@ -47,12 +47,27 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if FUZZ.meet()? == Met::No {
         bail!("fuzzing needs cargo-fuzz: `cargo xtask test` runs the same bodies meanwhile");
     }
-    let time = format!("-max_total_time={}", options.seconds);
     targets.iter().try_for_each(|target| {
-        Program::new("rustup", ["run", "nightly", "cargo", "fuzz", "run"])
-            .args([target, "--", &time])
-            .run()
+        std::fs::create_dir_all(root().join(format!("{CORPUS}/{target}")))
+            .with_context(|| format!("cannot make a folder below {CORPUS}"))?;
+        search(target, options.seconds).run()
     })
+}
+
+/// What is found goes to the first folder; the seeds are the project's own and only read.
+fn search(target: &str, seconds: u32) -> Program {
+    Program::new("rustup", ["run", "nightly", "cargo", "fuzz", "run", target])
+        .args([format!("{CORPUS}/{target}"), format!("{SEEDS}/{target}")])
+        .args(["--".to_owned(), format!("-max_total_time={seconds}")])
+}
+
+/// Sees that every target compiles, on the toolchain of the project: the fuzzer's runtime, which
+/// needs a C++ compiler to build, is not linked and so not built.
+pub(crate) fn lint() -> Result<()> {
+    Program::cargo("clippy --locked --all-targets --manifest-path")
+        .args([MANIFEST, "--", "-D", "warnings"])
+        .env("CUSTOM_LIBFUZZER_PATH", "unlinked/libfuzzer.a")
+        .run()
 }
 
 fn chosen(known: Vec<String>, wanted: Option<&str>) -> Result<Vec<String>> {
@@ -81,7 +96,10 @@ fn known_targets() -> Result<Vec<String>> {
     Ok(targets)
 }
 
+const MANIFEST: &str = "fuzz/Cargo.toml";
 const TARGETS: &str = "fuzz/fuzz_targets";
+const CORPUS: &str = "fuzz/corpus";
+const SEEDS: &str = "fuzz/seeds";
 
 /// Long enough for a shallow fault to show, short enough to wait for.
 const DEFAULT_SECONDS: u32 = 60;
@@ -89,6 +107,20 @@ const DEFAULT_SECONDS: u32 = 60;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_begins_with_the_seeds_of_its_target() {
+        assert_eq!(
+            search("rate", 5).to_string(),
+            "rustup run nightly cargo fuzz run rate fuzz/corpus/rate fuzz/seeds/rate -- \
+             -max_total_time=5"
+        );
+        for target in known_targets().expect("the tree is whole") {
+            let seeds = std::fs::read_dir(root().join(format!("{SEEDS}/{target}")));
+            let some = seeds.is_ok_and(|mut seeds| seeds.next().is_some());
+            assert!(some, "{target} has no seeds");
+        }
+    }
 
     #[test]
     fn an_unknown_target_is_answered_with_the_known_ones() {

@@ -48,6 +48,10 @@ fn run(mut args: Parser) -> anyhow::Result<()> {
         };
     };
     match name.to_str() {
+        Some(name) if COMMANDS.contains(&name) && asks_for_help(&mut args) => {
+            print!("{HELP}");
+            Ok(())
+        }
         Some("test") => test::run(&test::Options::parse(args)?),
         Some("bench") => bench::run(&bench::Options::parse(args)?),
         Some("ci") => nothing_more(args).and_then(|()| ci::run()),
@@ -55,11 +59,21 @@ fn run(mut args: Parser) -> anyhow::Result<()> {
         Some("mutants") => mutants::run(&mutants::Options::parse(args)?),
         Some("fuzz") => fuzz::run(&fuzz::Options::parse(args)?),
         _ => Err(lexopt::Error::from(format!(
-            "no command {}: use one of test, bench, ci, tidy, mutants, fuzz",
-            name.display()
+            "no command {}: use one of {}",
+            name.display(),
+            COMMANDS.join(", ")
         ))
         .into()),
     }
+}
+
+/// Anywhere among the arguments, for whoever asks wants to read before anything runs. Behind `--`
+/// they belong to another program.
+fn asks_for_help(args: &mut Parser) -> bool {
+    args.try_raw_args().is_some_and(|raw| {
+        let mut own = raw.as_slice().iter().take_while(|arg| *arg != "--");
+        own.any(|arg| arg == "--help" || arg == "-h")
+    })
 }
 
 /// For a command without options: refuses an argument rather than ignoring it.
@@ -73,6 +87,8 @@ fn nothing_more(mut args: Parser) -> anyhow::Result<()> {
 /// What shells and scripts expect of a command line that is wrong.
 const USAGE_ERROR: u8 = 2;
 
+const COMMANDS: [&str; 6] = ["test", "bench", "ci", "tidy", "mutants", "fuzz"];
+
 const HELP: &str = "\
 cargo xtask COMMAND
 
@@ -82,11 +98,27 @@ cargo xtask COMMAND
   tidy                            the rules of the house that no compiler checks
   mutants [ARG...]                break the code on purpose and see that a test notices
   fuzz [TARGET] [--seconds N]     throw random bytes at the parsers (needs a nightly toolchain)
+
+--help or -h after any command prints this and runs nothing.
 ";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Also behind another argument: nobody who asks wants the command run.
+    #[test]
+    fn every_command_answers_a_call_for_help() {
+        for name in COMMANDS {
+            assert!(HELP.contains(&format!("\n  {name} ")), "{name}");
+            for words in [&[name, "--help"][..], &[name, "-h"], &[name, "x", "--help"]] {
+                assert!(run(Parser::from_args(words)).is_ok(), "{words:?}");
+            }
+        }
+        let mut passed_on = Parser::from_args(["--", "--help"]);
+        assert!(!asks_for_help(&mut passed_on));
+        assert!(run(Parser::from_args(["tst", "--help"])).is_err());
+    }
 
     // A flag that is ignored is a check that somebody believes was made.
     #[test]

@@ -18,6 +18,10 @@ impl Stopwatch {
     }
 
     /// The span since the start.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a duration for people to read; no decision hangs on it"
+    )]
     pub(crate) fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }

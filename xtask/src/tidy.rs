@@ -11,6 +11,7 @@ mod dependency_reasons;
 mod leftovers;
 mod length;
 mod paths;
+mod running;
 mod spec_map;
 mod tree;
 

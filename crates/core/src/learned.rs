@@ -13,8 +13,10 @@ use core::time::Duration;
 
 use crate::{Nanos, Rate};
 use level::Level;
+use told::Told;
 
 mod level;
+mod told;
 
 /// How far evidence may move a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,7 +40,8 @@ pub enum Evidence {
         /// What it let through in the window before, in units.
         admitted: u64,
     },
-    /// It told its limit.
+    /// It told its limit, which is believed for ten windows and at least ten minutes unless it is
+    /// told again.
     Limit(Rate),
     /// A quota is used up until then; the rate itself was right.
     QuotaUntil(Nanos),
@@ -82,7 +85,7 @@ pub struct Learned {
     level: Level,
     /// Where the last refusal came.
     ceiling: Option<Level>,
-    told: Option<Rate>,
+    told: Option<Told>,
     shrunk: Option<Nanos>,
     /// When the last refusal lowered the rate, while its wave may still be coming in.
     wave: Option<Nanos>,
@@ -196,14 +199,18 @@ impl Learned {
 
     /// All that is worth keeping over a restart, as plain data.
     pub fn snapshot(&self, now: Nanos) -> LearnedSnapshot {
-        let now = now.max(self.last);
+        let mut kept = self.clone();
+        let now = kept.advance(now);
         LearnedSnapshot {
-            configured: self.configured,
-            level: self.level.millionths(),
-            ceiling: self.ceiling.map(Level::millionths),
-            told: self.told,
-            held_for: self.held_until.since(now),
-            drifting_for: self
+            configured: kept.configured,
+            level: kept.level.millionths(),
+            ceiling: kept.ceiling.map(Level::millionths),
+            told: kept.told.map(|told| told.rate),
+            told_for: kept
+                .told
+                .map_or(Duration::ZERO, |told| told.until.since(now)),
+            held_for: kept.held_until.since(now),
+            drifting_for: kept
                 .drifting
                 .map(|d| d.before.saturating_add(now.since(d.since))),
         }
@@ -223,8 +230,12 @@ impl Learned {
         }
         let moved = |level| Level::from_millionths(level).over(snapshot.configured, configured);
         let drifted = snapshot.drifting_for.is_some() || mode == Adaptive::Learn;
-        learned.told = snapshot.told;
+        learned.told = snapshot.told.map(|rate| Told {
+            rate,
+            until: now.saturating_add(snapshot.told_for),
+        });
         learned.ceiling = snapshot.ceiling.map(moved);
+        learned.advance(now);
         learned.held_until = now.saturating_add(snapshot.held_for);
         learned.shrunk = Some(now);
         if drifted {
@@ -240,8 +251,13 @@ impl Learned {
         learned
     }
 
+    /// Brings it to `now`, or leaves it at the latest time seen. What was told and not repeated is
+    /// no longer a bound then, only the likeliest place of the next refusal.
     fn advance(&mut self, now: Nanos) -> Nanos {
         self.last = self.last.max(now);
+        if let Some(lapsed) = self.told.take_if(|told| told.until <= self.last) {
+            self.ceiling = self.ceiling.or(Some(lapsed.over(self.configured)));
+        }
         self.last
     }
 
@@ -257,8 +273,9 @@ impl Learned {
     }
 
     fn hear(&mut self, now: Nanos, told: Rate) -> Reaction {
-        self.told = Some(told);
-        let told = Level::of(told).over(told, self.configured);
+        let heard = Told::at(now, told, self.configured);
+        self.told = Some(heard);
+        let told = heard.over(self.configured);
         if told >= self.level {
             return Reaction::Unmoved;
         }
@@ -305,9 +322,9 @@ impl Learned {
             Adaptive::Learn => Level::MAX,
             Adaptive::Off | Adaptive::Guard => Level::of(self.configured),
         };
-        let told = |told| Level::of(told).over(told, self.configured);
-        self.told
-            .map_or(configured, |rate| configured.min(told(rate)))
+        self.told.map_or(configured, |told| {
+            configured.min(told.over(self.configured))
+        })
     }
 
     /// Refusals alone never lower the rate below this: slower, there would be too few calls to
@@ -349,6 +366,8 @@ pub struct LearnedSnapshot {
     pub ceiling: Option<u128>,
     /// What the server last told as its limit.
     pub told: Option<Rate>,
+    /// How much longer that is believed.
+    pub told_for: Duration,
     /// How much longer a ban or a spent quota lasts.
     pub held_for: Duration,
     /// How long the rate has differed from the configured one.
@@ -359,6 +378,7 @@ impl LearnedSnapshot {
     /// The same after lying on disk for so long.
     #[must_use]
     pub fn aged(mut self, by: Duration) -> Self {
+        self.told_for = self.told_for.saturating_sub(by);
         self.held_for = self.held_for.saturating_sub(by);
         self.drifting_for = self.drifting_for.map(|span| span.saturating_add(by));
         self

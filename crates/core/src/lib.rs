@@ -70,7 +70,7 @@ pub use outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
 pub use pace::WaitTime;
 pub use policy::{Classified, Policy, Retry, Rule, Treatment, Waiting, When};
 pub use rate::{InvalidRate, Rate};
-pub use reconcile::{Correction, Ours};
+pub use reconcile::{Correction, Ledger, Mark, Ours};
 pub use retry_after::{Garbage, InvalidWaitBounds, RetryAfter, WaitBounds};
 pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
 pub use server_hints::{Dialect, Dialects, Hint, Hints, Label, Unit};

@@ -5,29 +5,39 @@
 //! forget them. So everything of ours that the server can possibly have counted is subtracted
 //! first, and only what is still left over was used by others of the same key: a lower bound, never
 //! an accusation. It moves no meter and parks nobody; it says what the caller should do.
+//!
+//! Several responses in flight tell of the same strangers. So what was charged for strangers is
+//! from then on as good as ours: it is subtracted like the rest, and a [`Ledger`] sees to it that
+//! nobody has to remember that.
+
+mod ledger;
 
 use core::time::Duration;
 
-use crate::{Hint, Kind, Limit, Nanos, Rate};
+pub use ledger::{Ledger, Mark};
 
-/// Our side of the comparison, for the limit that the hint is about.
+use crate::{Accounting, Hint, Limit, Nanos, Rate};
+
+/// Our side of the comparison, for the limit that the hint is about: all that needs no stranger to
+/// explain it. A [`Ledger`] adds it up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ours {
     /// The limit as we know it.
     pub limit: Limit,
-    /// What counted against it when the request that brought the hint was sent, this request and
-    /// everything in flight included.
+    /// What counted against it when the request that brought the hint was sent: this request,
+    /// everything in flight, and whatever was charged for strangers and still counts.
     pub counted_at_send: u64,
-    /// What was taken since then, up to the response.
-    pub taken_since: u64,
+    /// What was added since then, up to the response: taken by us or charged for strangers. Without
+    /// the charges, each response in flight would accuse the same strangers again.
+    pub added_since: u64,
 }
 
 impl Ours {
-    /// The most of ours that the server can have counted: it counted at some moment between our
-    /// send and its response, and whatever it counted then was either counted here at the send or
-    /// taken since.
+    /// The most that the server can have counted without a stranger we do not know of: it counted
+    /// at some moment between our send and its response, and whatever it counted then was either
+    /// counted here at the send or added since.
     const fn at_most(&self) -> u64 {
-        self.counted_at_send.saturating_add(self.taken_since)
+        self.counted_at_send.saturating_add(self.added_since)
     }
 
     const fn window(&self) -> Duration {
@@ -50,7 +60,7 @@ impl Ours {
 /// let ours = Ours {
 ///     limit: Limit::sliding("60/min".parse()?),
 ///     counted_at_send: 25,
-///     taken_since: 5,
+///     added_since: 5,
 /// };
 /// let correction = Correction::of(hint, &ours, Nanos::ZERO);
 /// assert_eq!(correction.foreign, 10, "the server counted 40, at most 30 of them ours");
@@ -58,9 +68,9 @@ impl Ours {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Correction {
-    /// What others of the same key have used, at least.
+    /// What others of the same key have used, at least, beyond what was charged for them already.
     pub foreign: u64,
-    /// The server's limit, where it is another than ours.
+    /// The server's limit, where it tells one with its window and it is another than ours.
     pub limit_differs: Option<Rate>,
     /// Nothing is left: do not send before this instant, which is in the future.
     pub until: Option<Nanos>,
@@ -81,29 +91,32 @@ impl Correction {
 }
 
 fn foreign(hint: &Hint, ours: &Ours) -> u64 {
-    if is_longer(hint, ours) {
+    if !counts_alike(hint, ours) {
         return 0;
     }
     let by_rest = || Some(ours.limit.capacity().saturating_sub(hint.remaining?));
-    let used = hint.server_used().or_else(by_rest).unwrap_or(0);
-    used.saturating_sub(ours.at_most())
+    let same_span = hint.window == Some(ours.window());
+    let used = hint
+        .server_used()
+        .or_else(|| same_span.then(by_rest).flatten());
+    used.unwrap_or(0).saturating_sub(ours.at_most())
 }
 
-/// True if the server looks back further than our meter does, so that it counts what we have
-/// forgotten: then the difference says nothing about others.
-fn is_longer(hint: &Hint, ours: &Ours) -> bool {
-    let looks_back = hint.window.max(hint.resets_in);
-    looks_back.is_some_and(|span| span > ours.window())
+/// True if the server looks back no further than our meter does. If it did, it would count what we
+/// have forgotten, and the difference would say nothing about others. A limit counted from sending
+/// forgets a call before the server does, by its way there. A server that does not tell
+/// its window is taken to have ours only if it has our limit too: the time to its reset is no help,
+/// for that is short at the end of any window.
+fn counts_alike(hint: &Hint, ours: &Ours) -> bool {
+    let fits = |span: Option<Duration>| span.is_none_or(|span| span <= ours.window());
+    let told = hint.window.is_some() || hint.limit == Some(ours.limit.capacity());
+    let by_arrival = ours.limit.accounting() != Accounting::Send;
+    by_arrival && told && fits(hint.window) && fits(hint.resets_in)
 }
 
+/// Without its window a number is no rate.
 fn limit_differs(hint: &Hint, ours: &Ours) -> Option<Rate> {
-    let told = match (hint.window, ours.limit.kind()) {
-        (Some(window), _) => Rate::new(hint.limit?, window).ok()?,
-        // How much a bucket holds says nothing about how fast it fills.
-        (None, Kind::Bucket { .. }) => return None,
-        (None, _) if is_longer(hint, ours) => return None,
-        (None, _) => Rate::new(hint.limit?, ours.window()).ok()?,
-    };
+    let told = Rate::new(hint.limit?, hint.window?).ok()?;
     told.cmp_speed(ours.limit.rate()).is_ne().then_some(told)
 }
 
@@ -137,11 +150,11 @@ mod tests {
         *hints.iter().next().expect("one hint")
     }
 
-    fn ours(rate: &str, counted_at_send: u64, taken_since: u64) -> Ours {
+    fn ours(rate: &str, counted_at_send: u64, added_since: u64) -> Ours {
         Ours {
             limit: Limit::sliding(rate.parse().expect("valid")),
             counted_at_send,
-            taken_since,
+            added_since,
         }
     }
 
@@ -180,6 +193,44 @@ mod tests {
         );
     }
 
+    // 600 a minute, one second before its end, against our 10 a second: the 599 that were used are
+    // our own of the last minute. A single number left, or used, tells even less.
+    #[test]
+    fn a_server_that_does_not_tell_its_window_accuses_nobody() {
+        let (limit, reset) = (("X-RateLimit-Limit", "600"), ("X-RateLimit-Reset", "1"));
+        let left = ("X-RateLimit-Remaining", "1");
+        for headers in [
+            &[limit, left, reset][..],
+            &[limit, left],
+            &[left, reset],
+            &[left],
+        ] {
+            let correction = Correction::of(&hint(headers), &ours("10/s", 2, 0), NOW);
+            let concluded = (correction.foreign, correction.limit_differs);
+            assert_eq!(concluded, (0, None), "{headers:?}");
+        }
+    }
+
+    // Sent at 0, arrived at 100 ms, asked at 1 s: the server still counts what we do not.
+    #[test]
+    fn a_limit_counted_from_sending_accuses_nobody() {
+        let hint = hint(&[("X-RateLimit-Limit", "10"), ("X-RateLimit-Remaining", "8")]);
+        let by_arrival = ours("10/s", 1, 0);
+        assert_eq!(Correction::of(&hint, &by_arrival, NOW).foreign, 1);
+        let by_sending = Ours {
+            limit: by_arrival.limit.counted(Accounting::Send),
+            ..by_arrival
+        };
+        assert_eq!(Correction::of(&hint, &by_sending, NOW).foreign, 0);
+    }
+
+    // What is left of a second is not left of our minute.
+    #[test]
+    fn what_is_left_of_a_shorter_window_is_not_left_of_ours() {
+        let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
+        assert_eq!(Correction::of(&hint, &ours("12/min", 3, 1), NOW).foreign, 0);
+    }
+
     #[test]
     fn another_limit_is_told_with_its_window() {
         let differs = |headers: &[(&str, &str)], rate: &str| {
@@ -191,23 +242,27 @@ mod tests {
         let ietf = [("RateLimit-Policy", "\"a\";q=42;w=1")];
         assert_eq!(differs(&ietf, "50/s").as_deref(), Some("42/s"));
         assert_eq!(differs(&ietf, "2520/min"), None, "the same speed");
+        let none_at_all = [("RateLimit-Policy", "\"a\";q=0;w=1")];
+        assert_eq!(differs(&none_at_all, "50/s"), None);
         let plain = [("X-RateLimit-Limit", "42")];
-        assert_eq!(differs(&plain, "50/s").as_deref(), Some("42/s"));
-        assert_eq!(differs(&[("X-RateLimit-Limit", "0")], "50/s"), None);
+        assert_eq!(differs(&plain, "50/s"), None, "42 of what");
         assert_eq!(differs(&[("X-RateLimit-Remaining", "0")], "50/s"), None);
     }
 
     #[test]
     fn the_size_of_a_bucket_is_not_its_rate() {
         let shopify = hint(&[("X-Shopify-Shop-Api-Call-Limit", "32/80")]);
-        let bucket = Limit::bucket("2/s".parse().expect("valid"), 40).expect("valid");
-        let ours = Ours {
-            limit: bucket,
-            counted_at_send: 30,
-            taken_since: 0,
-        };
-        let correction = Correction::of(&shopify, &ours, NOW);
-        assert_eq!((correction.limit_differs, correction.foreign), (None, 2));
+        for (burst, foreign) in [(80, 2), (40, 0)] {
+            let bucket = Limit::bucket("2/s".parse().expect("valid"), burst).expect("valid");
+            let ours = Ours {
+                limit: bucket,
+                counted_at_send: 30,
+                added_since: 0,
+            };
+            let correction = Correction::of(&shopify, &ours, NOW);
+            let concluded = (correction.limit_differs, correction.foreign);
+            assert_eq!(concluded, (None, foreign), "a bucket of {burst}");
+        }
     }
 
     // With a reset, with only a window, with neither, and with a reset that nobody would believe.
@@ -247,5 +302,7 @@ mod tests {
         let ours = ours("18446744073709551615/d", u64::MAX, u64::MAX);
         let correction = Correction::of(&hint, &ours, Nanos::MAX);
         assert_eq!((correction.foreign, correction.realign), (0, None));
+        let whole = self::hint(&[("X-RateLimit-Used", &all), ("X-RateLimit-Limit", &all)]);
+        assert_eq!(Correction::of(&whole, &ours, Nanos::MAX).foreign, 0);
     }
 }

@@ -5,10 +5,12 @@
 
 mod support;
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use outflow_core::{
-    Correction, Dialects, Hint, Hints, Limit, Nanos, Ours, Rate, ResponseTime, WallTime,
+    Accounting, Correction, Cost, Dialects, Grant, Hint, Hints, Journey, Ledger, Limit, Mark,
+    MeterSet, Moment, Nanos, Ours, Rate, ResponseTime, WallTime,
 };
 use proptest::prelude::*;
 
@@ -30,6 +32,11 @@ fn sent() -> impl Strategy<Value = Sent> {
         arrives: at + there,
         returns: at + there + back,
     })
+}
+
+fn limit() -> Limit {
+    let rate = Rate::new(LIMIT, Duration::from_millis(WINDOW)).expect("valid");
+    Limit::sliding(rate).counted(Accounting::Safe)
 }
 
 /// How many of `arrivals` a sliding window holds at `at`.
@@ -61,9 +68,9 @@ fn known(all: &[Sent], of: Sent) -> Ours {
     let since = |sent: &&Sent| sent.at > of.at && sent.at <= of.returns;
     let count = |number: usize| u64::try_from(number).expect("few");
     Ours {
-        limit: Limit::sliding(Rate::new(LIMIT, Duration::from_millis(WINDOW)).expect("valid")),
+        limit: limit(),
         counted_at_send: count(all.iter().filter(at_send).count()),
-        taken_since: count(all.iter().filter(since).count()),
+        added_since: count(all.iter().filter(since).count()),
     }
 }
 
@@ -100,6 +107,88 @@ fn found_exactly_when_quiet(ours: &[Sent], theirs: &[u64]) -> Result<(), TestCas
     Ok(())
 }
 
+/// A request on its way, with what is needed when it comes back.
+struct Waiting {
+    sent: Sent,
+    grant: Grant,
+    mark: Mark,
+}
+
+/// One client with a real meter that charges whatever it concludes.
+struct Client {
+    set: MeterSet,
+    ledger: Ledger,
+    charged: u64,
+}
+
+impl Client {
+    fn new() -> Self {
+        Self {
+            set: MeterSet::new(&[limit()], Moment::default()).expect("one limit"),
+            ledger: Ledger::default(),
+            charged: 0,
+        }
+    }
+
+    /// `None` if the meter, with the strangers charged to it, has no room.
+    fn send(&mut self, sent: Sent) -> Option<Waiting> {
+        let now = Nanos::from_millis(sent.at);
+        let grant = self.set.take(now, Cost::ONE).allowed()?;
+        self.ledger.taken(Cost::ONE);
+        let (_, standing) = self.set.standings(now).next().expect("one limit");
+        let mark = self.ledger.mark(&standing);
+        Some(Waiting { sent, grant, mark })
+    }
+
+    fn receive(&mut self, waiting: Waiting, hint: &Hint) {
+        let Waiting { sent, grant, mark } = waiting;
+        let now = Nanos::from_millis(sent.returns);
+        let foreign = self.ledger.correct(hint, &limit(), mark, now).foreign;
+        self.set.charge(now, 0, foreign);
+        self.charged += foreign;
+        let journey = Journey::Answered {
+            sent: grant.at(),
+            answered: now,
+        };
+        self.set.settle(now, grant, journey, None);
+    }
+}
+
+/// All of ours in the order of time, so that many are in flight when a response comes.
+fn charged_by_then(ours: &[Sent], theirs: &[u64]) -> Result<u64, TestCaseError> {
+    let mut client = Client::new();
+    let mut to_send = ours.to_vec();
+    to_send.sort_by_key(|sent| Reverse(sent.at));
+    let (mut waiting, mut went): (Vec<Waiting>, Vec<Sent>) = Default::default();
+    let mut seen = 0;
+    loop {
+        waiting.sort_by_key(|waiting| Reverse(waiting.sent.returns));
+        let next = to_send.last().map(|sent| sent.at);
+        match waiting.pop_if(|waiting| next.is_none_or(|at| waiting.sent.returns <= at)) {
+            Some(back) => {
+                let at = back.sent.arrives;
+                client.receive(back, &header(&went, theirs, at));
+                seen = seen.max(at);
+                let truth = theirs.iter().filter(|used| **used <= seen).count();
+                let truth = u64::try_from(truth).expect("few");
+                prop_assert!(client.charged <= truth, "{} of {truth}", client.charged);
+            }
+            None => match to_send.pop().map(|sent| (sent, client.send(sent))) {
+                Some((sent, Some(sending))) => {
+                    went.push(sent);
+                    waiting.push(sending);
+                }
+                Some((_, None)) => {}
+                None => return Ok(client.charged),
+            },
+        }
+    }
+}
+
+fn strangers_are_charged_once(ours: &[Sent], theirs: &[u64]) -> Result<(), TestCaseError> {
+    charged_by_then(ours, theirs).map(drop)
+}
+
 fn histories() -> impl Strategy<Value = (Vec<Sent>, Vec<u64>)> {
     let ours = prop::collection::vec(sent(), 1..40);
     let theirs = prop::collection::vec(0..6_000_u64, 0..40);
@@ -114,6 +203,21 @@ laws! {
     #[test]
     fn others_are_found_exactly_once_we_are_quiet / fn stress_others_are_found_exactly_once_we_are_quiet
         (histories()) = |(ours, theirs)| found_exactly_when_quiet(&ours, &theirs);
+
+    #[test]
+    fn strangers_are_never_charged_beyond_what_they_used / fn stress_strangers_are_never_charged_beyond_what_they_used
+        (histories()) = |(ours, theirs)| strangers_are_charged_once(&ours, &theirs);
+}
+
+// Four of ours in flight at once, and ten strangers that all four responses tell of.
+#[test]
+fn several_responses_in_flight_charge_a_stranger_once() {
+    let ours = [(); 4].map(|()| Sent {
+        at: 0,
+        arrives: 100,
+        returns: 200,
+    });
+    assert_eq!(charged_by_then(&ours, &[10; 10]).ok(), Some(10));
 }
 
 // Ten of theirs, and our own burst of five in flight with the one that brings the header. Without

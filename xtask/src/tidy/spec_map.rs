@@ -2,12 +2,13 @@
 //!
 //! The map is checked against itself and the tree, nothing else, so that the check works in a plain
 //! clone: its `Ids:` line lists the requirements there are, its tables have one row for each, and a
-//! test named in a row must be a test of the tree.
+//! test named in a row must be one that runs with every change.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use super::Finding;
-use super::tree::{File, Tree, function_name};
+use super::running::RunningTests;
+use super::tree::{File, Tree};
 
 /// Finds rows that are missing, doubled or not kept.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -21,7 +22,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         Ok(rows) => rows,
         Err(findings) => return findings,
     };
-    let tests: HashSet<&str> = tree.ending(".rs").flat_map(tests_in).collect();
+    let tests = RunningTests::of(tree);
     let mut findings = completeness(map, &rows);
     for row in &rows {
         let problems = row.problems(tree, &tests).into_iter();
@@ -40,7 +41,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn problems(&self, tree: &Tree, tests: &HashSet<&str>) -> Vec<String> {
+    fn problems(&self, tree: &Tree, tests: &RunningTests<'_>) -> Vec<String> {
         let id = self.id;
         let mut problems = Vec::new();
         if self.requirement.is_empty() {
@@ -55,8 +56,11 @@ impl Row<'_> {
             Some(Status::Kept) => problems.extend(self.unkept(tree)),
             Some(Status::Planned) => {}
         }
-        let absent = self.tests.iter().filter(|name| !tests.contains(*name));
-        problems.extend(absent.map(|name| format!("{id} names {name}, and no such test exists")));
+        let absent = self
+            .tests
+            .iter()
+            .filter(|name| !tests.speak_for(&self.modules, name));
+        problems.extend(absent.map(|name| format!("{id} names {name}, and no such test runs")));
         problems
     }
 
@@ -192,21 +196,6 @@ fn range(text: &str) -> Option<Vec<String>> {
     let number = |id: &str| id.strip_prefix(letter)?.parse::<u32>().ok();
     let ids = (number(first)?..=number(last)?).map(|n| format!("{letter}{n}"));
     Some(ids.collect())
-}
-
-/// The functions that a runner would call: the first one after each mark of a test.
-fn tests_in(file: &File) -> Vec<&str> {
-    let mut names = Vec::new();
-    let mut marked = false;
-    for line in file.text.lines() {
-        let attribute = line.trim();
-        marked |= attribute == "#[test]" || attribute.starts_with("#[tokio::test");
-        if let Some(name) = function_name(line).filter(|_| marked) {
-            names.push(name);
-            marked = false;
-        }
-    }
-    names
 }
 
 const MAP: &str = "docs/spec-map.md";

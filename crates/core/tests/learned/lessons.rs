@@ -82,6 +82,61 @@ fn a_told_limit_holds_until_another_is_told() {
     );
 }
 
+// Ten windows of a second are less than ten minutes, ten of a minute are exactly that, and ten of an
+// hour are more. One nanosecond before, the rate stands; then it grows window by window.
+#[test]
+fn a_told_limit_that_is_not_repeated_lapses() {
+    for (configured, told, believed) in [
+        ("50/s", "1/s", 600),
+        ("3000/min", "60/min", 600),
+        ("50/s", "3600/h", 36_000),
+        ("180000/h", "1/s", 36_000),
+    ] {
+        let [configured, told] =
+            [configured, told].map(|rate| rate.parse::<Rate>().expect("valid"));
+        let mut learned = Learned::new(Adaptive::Guard, configured, Nanos::ZERO);
+        learned.evidence(Nanos::ZERO, Evidence::Limit(told));
+        let lapses = Nanos::from_secs(believed);
+        learned.clean(lapses.saturating_sub(Duration::from_nanos(1)), u64::MAX);
+        assert!(learned.effective().cmp_speed(told).is_eq(), "{told}");
+        let mut now = lapses;
+        while learned.drift(now).is_some() {
+            now = now.saturating_add(configured.per());
+            assert!(now < Nanos::from_secs(believed * 60), "{told} for ever");
+            learned.clean(now, u64::MAX);
+        }
+        assert_eq!(learned.effective(), configured);
+    }
+}
+
+// Told at 0 for ten minutes; six minutes here, three on disk, and one is left.
+#[test]
+fn a_told_limit_lapses_over_a_restart_too() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    learned.evidence(Nanos::ZERO, Evidence::Limit(per_second(10)));
+    let kept = learned.snapshot(Nanos::from_secs(360));
+    assert_eq!(kept.told_for, Duration::from_mins(4));
+    let start = Nanos::from_secs(5);
+    let after = |on_disk, later| {
+        let aged = kept.aged(Duration::from_secs(on_disk));
+        let mut restored = Learned::restore(Adaptive::Guard, per_second(50), &aged, start);
+        restored.clean(start.saturating_add(Duration::from_secs(later)), 1_000);
+        restored.snapshot(start).level
+    };
+    assert_eq!(after(180, 59), 10_000_000, "still believed");
+    assert!(after(180, 60) > 10_000_000, "a minute was left of it");
+    assert!(after(240, 1) > 10_000_000, "it lapsed on disk");
+}
+
+// Without the memory of what was told, a search without a ceiling would double from there.
+#[test]
+fn a_lapsed_limit_is_passed_with_care() {
+    let mut learned = Learned::new(Adaptive::Learn, per_second(100), Nanos::ZERO);
+    learned.evidence(Nanos::ZERO, Evidence::Limit(per_second(80)));
+    learned.clean(Nanos::from_secs(600), 1_000);
+    assert_eq!(learned.snapshot(Nanos::from_secs(600)).level, 80_400_000);
+}
+
 #[test]
 fn a_rate_that_nobody_used_does_not_grow() {
     let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);

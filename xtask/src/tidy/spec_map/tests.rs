@@ -2,13 +2,21 @@ use super::*;
 
 const METER: (&str, &str) = (
     "crates/core/src/meter.rs",
-    "#[test]\nfn takes_all_or_nothing() {}\n\nfn not_a_test() {}\n",
+    "#[test]\nfn takes_all_or_nothing() {}\n\nfn not_a_test() {}\n\n#[test]\n#[ignore]\nfn stress_takes() {}\n",
 );
+const LIB: (&str, &str) = ("crates/core/src/lib.rs", "mod meter;\n");
 
 fn found(ids: &str, rows: &[&str]) -> Vec<String> {
     let head = "| id | requirement | status | module | tests |\n|---|---|---|---|---|\n";
     let map = format!("Ids: {ids}.\n\n{head}{}\n", rows.join("\n"));
-    let tree = Tree::of([METER, ("xtask/src/ci.rs", ""), (MAP, &map)]);
+    let tree = Tree::of([
+        LIB,
+        METER,
+        ("crates/core/src/lost.rs", "#[test]\nfn lost() {}\n"),
+        ("xtask/src/main.rs", "#[test]\nfn helps() {}\n"),
+        ("xtask/src/ci.rs", ""),
+        (MAP, &map),
+    ]);
     check(&tree).iter().map(ToString::to_string).collect()
 }
 
@@ -18,7 +26,7 @@ const KEPT: &str = "| W1 | takes | done | `core/meter` | `takes_all_or_nothing` 
 fn a_kept_and_a_planned_requirement_pass() {
     let planned = "| W2 | waits | later: client | – | – |";
     let begun = "| W3 | sends | begun: client | core/meter | takes_all_or_nothing |";
-    let ours = "| W4 | checks | done | xtask/ci | takes_all_or_nothing |";
+    let ours = "| W4 | checks | done | xtask/ci | helps, takes_all_or_nothing |";
     let found = found("W1–W4", &[KEPT, planned, begun, ours]);
     assert!(found.is_empty(), "{found:?}");
 }
@@ -35,6 +43,12 @@ fn a_row_that_is_not_kept_is_found() {
             "| W1 | takes | done | core/meter | not_a_test |",
             "no such test",
         ),
+        (
+            "| W1 | takes | done | core/meter | stress_takes |",
+            "no such test",
+        ),
+        ("| W1 | takes | done | core/meter | lost |", "no such test"),
+        ("| W1 | takes | done | core/meter | helps |", "no such test"),
         (
             "| W1 | takes | later: client | – | no_such |",
             "no such test",

@@ -1,0 +1,85 @@
+//! Everything that was added to one meter, by whomever, so that a late hint can be compared.
+//!
+//! A meter knows what counts now; a hint needs what was added between two instants, and a meter
+//! has forgotten part of that by then. Adding it up beside the meter takes one number, where
+//! remembering each request in flight would take a list. It decides nothing and moves no meter.
+
+use super::{Correction, Ours};
+use crate::{Cost, Hint, Limit, Nanos, Standing};
+
+/// The running total of one limit, and what follows from hints about it.
+///
+/// ```
+/// use outflow_core::{
+///     Cost, Dialects, Hints, Ledger, Limit, Meter, Moment, Nanos, ResponseTime, WallTime,
+/// };
+///
+/// let limit = Limit::sliding("60/min".parse()?);
+/// let (mut meter, mut ledger) = (Meter::new(&limit, Moment::default()), Ledger::default());
+/// let now = Nanos::ZERO;
+/// let marks = [(); 4].map(|()| {
+///     let _receipt = meter.take(now, Cost::ONE).allowed().expect("room");
+///     ledger.taken(Cost::ONE);
+///     ledger.mark(&meter.standing(now))
+/// });
+///
+/// // Four responses tell of the same ten strangers.
+/// let headers: [(&str, &[u8]); 2] = [("X-RateLimit-Limit", b"60"), ("X-RateLimit-Remaining", b"46")];
+/// let came = ResponseTime { date: None, wall: WallTime::EPOCH };
+/// let hints = Hints::read(headers, Dialects::ALL, came);
+/// let hint = hints.iter().next().expect("one hint");
+/// for mark in marks {
+///     let foreign = ledger.correct(hint, &limit, mark, now).foreign;
+///     meter.charge(now, foreign);
+/// }
+/// assert_eq!(meter.standing(now).used, 4 + 10);
+/// # Ok::<(), outflow_core::InvalidRate>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    added: u64,
+}
+
+/// Where a ledger and its meter stood when a request was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    counted: u64,
+    added: u64,
+}
+
+impl Ledger {
+    /// Notes what was taken from the meter. What is given back later stays noted: an excess only
+    /// makes the next comparison more careful.
+    pub const fn taken(&mut self, cost: Cost) {
+        self.add(cost.units());
+    }
+
+    /// Where things stand as a request is sent, right after its cost was taken and noted. It goes
+    /// with the request until its response.
+    pub fn mark(&self, standing: &Standing) -> Mark {
+        Mark {
+            counted: u64::try_from(standing.used).unwrap_or(u64::MAX),
+            added: self.added,
+        }
+    }
+
+    /// Compares a hint, read at `now`, that came with the response of the marked request. Its
+    /// [`foreign`](Correction::foreign) units are noted as charged, so charge the meter with them at
+    /// once: before any other request is marked.
+    #[must_use = "the foreign units are to be charged to the meter"]
+    pub fn correct(&mut self, hint: &Hint, limit: &Limit, mark: Mark, now: Nanos) -> Correction {
+        let ours = Ours {
+            limit: *limit,
+            counted_at_send: mark.counted,
+            added_since: self.added.wrapping_sub(mark.added),
+        };
+        let correction = Correction::of(hint, &ours, now);
+        self.add(correction.foreign);
+        correction
+    }
+
+    /// Only differences are ever looked at, and they are right across the wrap.
+    const fn add(&mut self, units: u64) {
+        self.added = self.added.wrapping_add(units);
+    }
+}
