@@ -40,9 +40,12 @@ pub struct HealthSettings {
     pub confirm_after: Duration,
     /// The longest `Retry-After` that is waited out without leaving the state.
     pub short_retry_after: Duration,
-    /// The longest `Retry-After` that is obeyed.
+    /// The longest `Retry-After` that is obeyed, whoever read it. A header is brought within its
+    /// floor and its cap by [`WaitBounds`](crate::WaitBounds), where it is read; this is the last
+    /// defence, for outcomes that came another way. Choose it no shorter than that cap, or the
+    /// server is told one time and kept to another.
     pub max_retry_after: Duration,
-    /// The shortest Sleep.
+    /// The shortest Sleep of our own choosing; the server's own word may be shorter.
     pub sleep_min: Duration,
     /// The longest Sleep of our own choosing; the server's own word may be longer.
     pub sleep_max: Duration,

@@ -156,13 +156,13 @@ impl Health {
         }
     }
 
-    /// The end of a Sleep that this outcome causes: the server's time if it named one, else ours.
+    /// The end of a Sleep that this outcome causes: the server's time if it named one, neither
+    /// earlier nor later; else ours.
     fn sleep_until(&self, now: Nanos, outcome: Outcome, entropy: u64) -> Nanos {
-        let settings = self.settings();
-        match self.wait_asked(outcome, entropy) {
-            Some(wait) => now.saturating_add(wait.max(settings.sleep_min)),
-            None => now.saturating_add(self.cooldown.draw(settings, entropy)),
-        }
+        let wait = self
+            .wait_asked(outcome, entropy)
+            .unwrap_or_else(|| self.cooldown.draw(self.settings(), entropy));
+        now.saturating_add(wait)
     }
 
     fn streak_move(&self) -> Option<(State, Reason)> {

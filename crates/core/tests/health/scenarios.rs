@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use outflow_core::{
     Admission, Attempt, Change, Fault, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome,
-    Policy, Reason, State,
+    Policy, Reason, State, WaitBounds,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -177,6 +177,35 @@ fn a_servers_hour_is_not_cut_to_our_longest_sleep() {
         .transition();
     let hour = api.now.saturating_add(SECOND * 3_600);
     assert_eq!(slept.and_then(|t| t.until), Some(hour));
+}
+
+// Ten seconds are less than a breaker's shortest sleep of thirty, and one is less than the usual two:
+// both are the server's to name.
+#[test]
+fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
+    let cases = [
+        (HealthSettings::BREAKER, Outcome::THROTTLED, 10),
+        (HealthSettings::BREAKER, Outcome::BANNED, 1),
+        (HealthSettings::ADAPTIVE, Outcome::BANNED, 1),
+    ];
+    for (settings, outcome, seconds) in cases {
+        let mut api = Api::new(&settings);
+        let asked = SECOND * seconds;
+        let slept = api.call(outcome.asking_to_wait(asked)).transition();
+        let until = Some(api.now.saturating_add(asked));
+        assert_eq!(slept.map(|t| (t.to, t.until)), Some((State::Sleep, until)));
+        assert_eq!(api.health.next_wakeup(), until);
+        assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::HalfOpen));
+    }
+}
+
+// One cap: what the reader of the header lets through, the machine does not cut again.
+#[test]
+fn the_last_defence_is_no_shorter_than_the_readers_cap() {
+    let read = WaitBounds::default().max_honour();
+    for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
+        assert_eq!(profile.max_retry_after, read);
+    }
 }
 
 // A hundred hold no ticket yet when Sleep begins; the check right before sending stops each.
