@@ -282,7 +282,7 @@ impl Health {
         self.failed_recoveries = 0;
         self.cooldown = Cooldown::first(settings);
         // An operator who says Normal means full speed.
-        if reason == Reason::ProbesOk {
+        if matches!(reason, Reason::ProbesOk | Reason::ProbesAnswered) {
             self.ramp = Ramp::start(now, settings);
         }
     }

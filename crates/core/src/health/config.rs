@@ -62,6 +62,10 @@ pub struct HealthSettings {
     pub concurrency: u32,
     /// How many probes must succeed.
     pub probe_success: u32,
+    /// How many neutral answers weigh as much as one success of a probe: so many times
+    /// `probe_success` of them, and no failure, end in Normal. An API that answers every probe with
+    /// 404 neither throttles nor fails, and waiting for a success would probe it for ever.
+    pub neutral_per_success: u32,
     /// How many probes may be out together, at most 8.
     pub probe_concurrency: u32,
     /// The fastest that probes are sent.
@@ -125,6 +129,8 @@ impl HealthSettings {
         throttle_floor: FIVE_A_SECOND,
         concurrency: 4,
         probe_success: 5,
+        // Twenty answers at three a second take 7 s, which is less than one probe may hang.
+        neutral_per_success: 4,
         probe_concurrency: 1,
         probe_rate: THREE_A_SECOND,
         // An attempt may take ten seconds; half as much again covers its cancellation.

@@ -70,7 +70,7 @@ pub enum HealthMistake {
     ThrottlesToNothing,
     /// No request may be in flight.
     NoConcurrency,
-    /// No probe could ever decide.
+    /// Normal would return after no success, or after no answer at all.
     NoProbes,
     /// The number of probes out together is not 1 to 8.
     ProbeConcurrencyOutOfRange,
@@ -122,7 +122,7 @@ impl HealthMistake {
             Self::CooldownShrinks => s.cooldown_factor < Factor::ONE,
             Self::ThrottlesToNothing => s.throttle_share == Share::NONE,
             Self::NoConcurrency => s.concurrency == 0,
-            Self::NoProbes => s.probe_success == 0,
+            Self::NoProbes => s.probe_success == 0 || s.neutral_per_success == 0,
             Self::ProbeConcurrencyOutOfRange => !(1..=MOST_PROBES).contains(&s.probe_concurrency),
             Self::NoProbeTime => s.probe_timeout.is_zero(),
             Self::NoRamp => s.ramp_factor < SLOWEST_RAMP || s.ramp_every.is_zero(),
@@ -148,7 +148,7 @@ impl fmt::Display for HealthMistake {
             Self::CooldownShrinks => "cooldown_factor must be at least 1",
             Self::ThrottlesToNothing => "throttle_share must be above 0",
             Self::NoConcurrency => "concurrency must be at least 1",
-            Self::NoProbes => "probe_success must be at least 1",
+            Self::NoProbes => "probe_success and neutral_per_success must be at least 1",
             Self::ProbeConcurrencyOutOfRange => "probe_concurrency must be 1 to 8",
             Self::NoProbeTime => "probe_timeout must be above 0",
             Self::NoRamp => "ramp_factor must be at least 1.01 and ramp_every above 0",
@@ -222,6 +222,7 @@ mod tests {
             ),
             (mistakes(|s| s.concurrency = 0), M::NoConcurrency),
             (mistakes(|s| s.probe_success = 0), M::NoProbes),
+            (mistakes(|s| s.neutral_per_success = 0), M::NoProbes),
             (
                 mistakes(|s| s.probe_concurrency = 0),
                 M::ProbeConcurrencyOutOfRange,

@@ -66,8 +66,10 @@ impl Health {
     }
 
     fn judge(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<Step> {
-        if outcome.effect() == Effect::Neutral {
-            return None;
+        match outcome.effect() {
+            Effect::Cancelled => return None,
+            Effect::Neutral => return self.judge_neutral(),
+            _ => {}
         }
         self.count(now, outcome.effect());
         if self.hold.is_some() {
@@ -129,6 +131,19 @@ impl Health {
                 until,
             },
         ))
+    }
+
+    /// A neutral answer moves nothing but a state that waits for answers.
+    fn judge_neutral(&mut self) -> Option<Step> {
+        if self.state != State::HalfOpen {
+            return None;
+        }
+        let settings = self.config.settings();
+        let most = settings
+            .probe_success
+            .saturating_mul(settings.neutral_per_success);
+        let enough = self.probes.answer_neutrally() >= most;
+        enough.then_some(Step::to(State::Normal, Reason::ProbesAnswered))
     }
 
     /// Counts a failed recovery: another Sleep, or `CacheOnly` if there were too many.

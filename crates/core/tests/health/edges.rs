@@ -175,6 +175,11 @@ fn normal_leaves_by_the_servers_word() {
                 |a| moved(a.calls(1_000, Outcome::NEUTRAL)),
                 None,
             ),
+            (
+                "cancelled calls",
+                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
+                None,
+            ),
             ("a wake-up for nothing", woken, None),
         ],
     );
@@ -267,6 +272,11 @@ fn throttle_leaves_by_its_edges_only() {
             (
                 "neutral outcomes",
                 |a| moved(a.calls(1_000, Outcome::NEUTRAL)),
+                None,
+            ),
+            (
+                "cancelled calls",
+                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
                 None,
             ),
         ],
@@ -370,8 +380,42 @@ fn half_open_leaves_by_its_edges_only() {
                 Some((State::Sleep, Reason::RetryAfter)),
             ),
             (
-                "a neutral outcome",
-                |a| moved(a.calls(100, Outcome::NEUTRAL)),
+                "twenty neutral answers",
+                |a| moved(a.calls(20, Outcome::NEUTRAL)),
+                Some((State::Normal, Reason::ProbesAnswered)),
+            ),
+            (
+                "nineteen neutral answers",
+                |a| moved(a.calls(19, Outcome::NEUTRAL)),
+                None,
+            ),
+            (
+                "cancelled probes",
+                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
+                None,
+            ),
+            (
+                "cancelled probes among neutral answers",
+                |a| {
+                    a.calls(19, Outcome::NEUTRAL);
+                    moved(a.calls(1_000, Outcome::CANCELLED))
+                },
+                None,
+            ),
+            (
+                "a failure after nineteen neutral answers",
+                |a| {
+                    a.calls(19, Outcome::NEUTRAL);
+                    moved(a.call(Outcome::SERVER_FAILED))
+                },
+                failed,
+            ),
+            (
+                "four successes among neutral answers",
+                |a| {
+                    a.calls(4, Outcome::SUCCESS);
+                    moved(a.calls(19, Outcome::NEUTRAL))
+                },
                 None,
             ),
             (
