@@ -215,7 +215,7 @@ impl Health {
     }
 
     /// The move that the ratio calls for, and how long it must call.
-    fn condition(&self) -> Option<(State, Reason, Duration)> {
+    pub(super) fn condition(&self) -> Option<(State, Reason, Duration)> {
         let settings = self.settings();
         let confirm = settings.confirm_after;
         match self.state {

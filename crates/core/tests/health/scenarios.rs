@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use outflow_core::{
     Admission, Attempt, Change, Fault, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome,
-    Policy, Reason, State, WaitBounds,
+    Policy, Reason, Share, State, WaitBounds,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -367,6 +367,78 @@ fn variables_change_while_the_state_stays() {
         (api.state(), api.health.next_wakeup()),
         (State::Sleep, until)
     );
+}
+
+fn config(settings: HealthSettings) -> HealthConfig {
+    HealthConfig::new(settings).expect("valid")
+}
+
+// Everything fails once a second and the same variables are read again every four minutes: the five
+// minutes that it must last go by all the same. The first twenty calls are the sample.
+#[test]
+fn a_reload_does_not_put_off_what_is_being_confirmed() {
+    let mut api = Api::throttled();
+    let began = api.now;
+    let left = (0..3_600).find_map(|second| {
+        api.pass(SECOND);
+        if second % 240 == 0 {
+            api.health.configure(api.now, HealthConfig::default());
+        }
+        api.wake().or_else(|| {
+            api.call(Outcome::SERVER_FAILED);
+            None
+        })
+    });
+    let left = left.expect("an hour of failures");
+    assert_eq!(left.reason, Reason::ErrorRatioHeld);
+    assert_eq!(left.at.since(began), SECOND * (20 + 300));
+}
+
+// All of twenty fail. Held for 1 s instead of 250 ms, then for 300 ms, it counts from when it was
+// first seen; a threshold that is no longer met ends it.
+#[test]
+fn what_is_being_confirmed_goes_by_the_new_variables() {
+    let mut api = Api::usual();
+    api.calls(20, Outcome::SERVER_FAILED);
+    let seen = api.now;
+    api.pass_millis(200);
+    for millis in [1_000, 300] {
+        let confirm_after = Duration::from_millis(millis);
+        let settings = HealthSettings {
+            confirm_after,
+            ..HealthSettings::default()
+        };
+        api.health.configure(api.now, config(settings));
+        let due = Some(seen.saturating_add(confirm_after));
+        assert_eq!(api.health.next_wakeup(), due);
+    }
+    let mut fewer = api.health.clone();
+    let settings = HealthSettings {
+        min_samples: 21,
+        ..HealthSettings::default()
+    };
+    fewer.configure(api.now, config(settings));
+    assert_eq!(fewer.next_wakeup(), None);
+    assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::Throttle));
+}
+
+// Ten successes after one failure are a ratio of 9 %, on the way up; where one sample is enough and
+// 5 % is too much, the same window points down, which must be confirmed for itself.
+#[test]
+fn a_reload_does_not_confirm_one_ratio_by_another() {
+    let mut api = Api::throttled();
+    api.call(Outcome::SERVER_FAILED);
+    api.calls(10, Outcome::SUCCESS);
+    assert!(api.health.next_wakeup().is_some(), "on the way up");
+    let strict = HealthSettings {
+        min_samples: 1,
+        p_recover: Share::percent(5),
+        p_throttle: Share::percent(5),
+        p_sleep: Share::percent(5),
+        ..HealthSettings::default()
+    };
+    api.health.configure(api.now, config(strict));
+    assert_eq!(api.health.next_wakeup(), None);
 }
 
 #[test]
