@@ -138,8 +138,8 @@ impl Health {
         &self.config
     }
 
-    /// What is left of a configured rate in this state. Ask again after every transition and every
-    /// wake-up.
+    /// What is left of a configured rate in this state. Ask again after every transition, every
+    /// wake-up and every change of the variables.
     #[must_use]
     pub fn effective(&self, rate: Rate) -> Rate {
         match (self.state, self.ramp) {

@@ -31,11 +31,17 @@ impl Health {
 
     /// Goes on with other variables. The state, its timer, the outcomes that still count and the
     /// tickets that are out stay as they are; a Sleep that has begun is not shortened. A ratio that
-    /// is being confirmed goes on if it still holds, and must hold for as long as is now asked.
+    /// is being confirmed goes on if it still holds, and must hold for as long as is now asked. A
+    /// ramp goes on from where it is, in the new steps. Ask for [`effective`](Health::effective)
+    /// again.
     pub fn configure(&mut self, now: Nanos, config: HealthConfig) {
         let now = self.clamped(now);
-        self.config = config;
+        let old = core::mem::replace(&mut self.config, config);
         let settings = config.settings();
+        self.ramp = self
+            .ramp
+            .and_then(|ramp| ramp.at(now, old.settings()))
+            .and_then(|ramp| ramp.under(now, settings));
         self.window
             .resize(settings.window, settings.window_length, now);
         self.cooldown = self.cooldown.within(settings);
