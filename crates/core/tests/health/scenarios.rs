@@ -115,6 +115,23 @@ fn a_wave_that_lowered_a_limit_pushes_no_further() {
     assert_eq!(moves, [(State::Throttle, Reason::Streak)]);
 }
 
+// One wave is begun by hand, one by the move to Throttle; while probes are out none begins.
+#[test]
+fn the_generation_counts_waves() {
+    let mut api = Api::usual();
+    let generation = |api: &mut Api| api.health.snapshot(api.now).generation;
+    api.health.begin_wave(api.now);
+    assert_eq!((generation(&mut api), api.state()), (1, State::Normal));
+    api.calls(3, Outcome::THROTTLED);
+    assert_eq!((generation(&mut api), api.state()), (2, State::Throttle));
+    api.health.begin_wave(api.now);
+    assert_eq!(generation(&mut api), 3);
+    let mut api = Api::half_open();
+    let before = generation(&mut api);
+    api.health.begin_wave(api.now);
+    assert_eq!(generation(&mut api), before);
+}
+
 // A probe decides by itself, so a new wave leaves its ticket good and its slot taken.
 #[test]
 fn a_new_wave_does_not_lose_a_probe() {
