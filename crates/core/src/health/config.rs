@@ -79,7 +79,10 @@ pub struct HealthSettings {
     pub ramp_every: Duration,
     /// How many recoveries in a row must fail for `CacheOnly`; `None` never goes there by itself.
     pub cache_only_after: Option<u32>,
-    /// How often `CacheOnly` tries to recover by itself; `None` waits for an operator.
+    /// How often a `CacheOnly` that was entered by itself tries to recover by itself. What no person
+    /// began must not need a person to end, so there is a period unless it is taken away: `None`
+    /// leaves the way out to an operator, for an API that must not be called again unseen. A
+    /// `CacheOnly` that an operator holds has no period.
     pub auto_recover: Option<Duration>,
     /// The longest random delay added to a release after a wait the server asked for.
     pub release_jitter: Duration,
@@ -138,6 +141,8 @@ impl HealthSettings {
         ramp_factor: Factor::percent(110),
         ramp_every: Duration::from_mins(5),
         cache_only_after: Some(5),
+        // Five failed recoveries take a minute or more, so one try in a quarter of an hour is rare
+        // enough for an API that is down and soon enough for the people who wait for it.
         auto_recover: Some(Duration::from_mins(15)),
         release_jitter: Duration::from_secs(1),
     };
