@@ -234,6 +234,26 @@ fn throttle_leaves_by_its_edges_only() {
                 Some((State::HalfOpen, Reason::SuccessWindowOk)),
             ),
             (
+                "failures of a tenth exactly",
+                |a| {
+                    a.calls(2, Outcome::SERVER_FAILED);
+                    a.calls(18, Outcome::SUCCESS);
+                    a.pass_millis(250);
+                    woken(a)
+                },
+                None,
+            ),
+            (
+                "one success more than a tenth",
+                |a| {
+                    a.calls(2, Outcome::SERVER_FAILED);
+                    a.calls(19, Outcome::SUCCESS);
+                    a.pass_millis(250);
+                    woken(a)
+                },
+                Some((State::HalfOpen, Reason::SuccessWindowOk)),
+            ),
+            (
                 "five refusals",
                 |a| moved(a.calls(5, Outcome::THROTTLED)),
                 Some((State::Sleep, Reason::Streak)),
@@ -254,6 +274,16 @@ fn throttle_leaves_by_its_edges_only() {
                 None,
             ),
             ("half fail for an hour", |a| mixed(a, 36_000, 5, 100), None),
+            (
+                "all fail, nineteen in any window of thirty seconds",
+                |a| mixed(a, 2_000, 10, 1_650),
+                None,
+            ),
+            (
+                "all fail, twenty in any window of thirty seconds",
+                |a| mixed(a, 2_000, 10, 1_500),
+                Some((State::Sleep, Reason::ErrorRatioHeld)),
+            ),
             (
                 "a ban",
                 |a| moved(a.call(Outcome::BANNED)),

@@ -269,6 +269,18 @@ fn an_operators_normal_is_full_speed_at_once() {
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
 }
 
+// The operator's Normal was at full speed, so there is nothing to climb when it ends.
+#[test]
+fn a_normal_that_is_let_go_stays_at_full_speed() {
+    let mut api = Api::half_open();
+    api.health.force(api.now, Hold::Normal);
+    let released = api.health.release(api.now).map(|t| (t.to, t.reason));
+    assert_eq!(released, Some((State::Normal, Reason::Released)));
+    assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
+    assert_eq!(api.health.next_wakeup(), None);
+}
+
 // Four failures make a cooldown of 32 s, which a new longest sleep of 10 s cuts for the next.
 #[test]
 fn a_grown_cooldown_is_brought_within_new_bounds() {
