@@ -185,8 +185,9 @@ fn normal_leaves_by_the_servers_word() {
     );
 }
 
+// Ten successes and a tenth of failures are the thresholds.
 #[test]
-fn throttle_leaves_by_its_edges_only() {
+fn throttle_leaves_for_the_better_by_its_edges_only() {
     table(
         State::Throttle,
         &[
@@ -253,6 +254,16 @@ fn throttle_leaves_by_its_edges_only() {
                 },
                 Some((State::HalfOpen, Reason::SuccessWindowOk)),
             ),
+        ],
+    );
+}
+
+// Nineteen and twenty in thirty seconds are either side of the fewest that tell anything.
+#[test]
+fn throttle_leaves_for_the_worse_by_its_edges_only() {
+    table(
+        State::Throttle,
+        &[
             (
                 "five refusals",
                 |a| moved(a.calls(5, Outcome::THROTTLED)),
@@ -410,6 +421,35 @@ fn half_open_leaves_by_its_edges_only() {
                 Some((State::Sleep, Reason::RetryAfter)),
             ),
             (
+                "a probe that hangs",
+                |a| {
+                    let _hangs = a.send();
+                    a.wake_when_due().map(|t| (t.to, t.reason))
+                },
+                Some((State::Sleep, Reason::ProbeTimedOut)),
+            ),
+            (
+                "a probe given up",
+                |a| {
+                    let ticket = a.send();
+                    a.health.abandon(a.now, ticket);
+                    a.pass(SECOND * 3_600);
+                    woken(a)
+                },
+                None,
+            ),
+        ],
+    );
+}
+
+// Twenty neutral answers weigh as much as five successes; what is not answered weighs nothing.
+#[test]
+fn half_open_leaves_by_answers_that_are_neither_good_nor_bad() {
+    let failed = Some((State::Sleep, Reason::ProbeFailed));
+    table(
+        State::HalfOpen,
+        &[
+            (
                 "twenty neutral answers",
                 |a| moved(a.calls(20, Outcome::NEUTRAL)),
                 Some((State::Normal, Reason::ProbesAnswered)),
@@ -445,24 +485,6 @@ fn half_open_leaves_by_its_edges_only() {
                 |a| {
                     a.calls(4, Outcome::SUCCESS);
                     moved(a.calls(19, Outcome::NEUTRAL))
-                },
-                None,
-            ),
-            (
-                "a probe that hangs",
-                |a| {
-                    let _hangs = a.send();
-                    a.wake_when_due().map(|t| (t.to, t.reason))
-                },
-                Some((State::Sleep, Reason::ProbeTimedOut)),
-            ),
-            (
-                "a probe given up",
-                |a| {
-                    let ticket = a.send();
-                    a.health.abandon(a.now, ticket);
-                    a.pass(SECOND * 3_600);
-                    woken(a)
                 },
                 None,
             ),

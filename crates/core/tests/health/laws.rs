@@ -248,7 +248,7 @@ fn alphabet() -> Vec<Event> {
 }
 
 /// A profile with thresholds so low that a few events cross each.
-fn tiny(profile: HealthSettings) -> HealthSettings {
+fn tiny(profile: &HealthSettings) -> HealthSettings {
     HealthSettings {
         window_length: 4,
         min_samples: 2,
@@ -260,14 +260,14 @@ fn tiny(profile: HealthSettings) -> HealthSettings {
         probe_success: 1,
         neutral_per_success: 2,
         cache_only_after: profile.cache_only_after.map(|_| 2),
-        ..profile
+        ..*profile
     }
 }
 
 /// Both profiles, as they are and with low thresholds.
 fn profiles() -> [HealthSettings; 4] {
     let [adaptive, breaker] = [HealthSettings::ADAPTIVE, HealthSettings::BREAKER];
-    [adaptive, tiny(adaptive), breaker, tiny(breaker)]
+    [adaptive, tiny(&adaptive), breaker, tiny(&breaker)]
 }
 
 fn configs(first: &HealthSettings) -> [HealthConfig; 2] {
@@ -282,7 +282,7 @@ fn configs(first: &HealthSettings) -> [HealthConfig; 2] {
     [*first, other].map(|settings| HealthConfig::new(settings).expect("valid"))
 }
 
-fn every_history_moves_legally_and_heals(profile: HealthSettings, length: u32) {
+fn every_history_moves_legally_and_heals(profile: &HealthSettings, length: u32) {
     let alphabet = alphabet();
     let count = alphabet.len();
     let configs = configs(&tiny(profile));
@@ -300,19 +300,19 @@ fn every_history_moves_legally_and_heals(profile: HealthSettings, length: u32) {
 // All 234 256 histories of four events, on thresholds of one or two.
 #[test]
 fn every_short_history_moves_by_legal_edges_and_can_be_healed() {
-    every_history_moves_legally_and_heals(HealthSettings::ADAPTIVE, 4);
+    every_history_moves_legally_and_heals(&HealthSettings::ADAPTIVE, 4);
 }
 
 #[test]
 fn every_short_history_of_a_breaker_moves_by_legal_edges_and_can_be_healed() {
-    every_history_moves_legally_and_heals(HealthSettings::BREAKER, 4);
+    every_history_moves_legally_and_heals(&HealthSettings::BREAKER, 4);
 }
 
 #[test]
 #[ignore = "long run: cargo xtask test --stress"]
 fn stress_every_short_history_moves_by_legal_edges_and_can_be_healed() {
     for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
-        every_history_moves_legally_and_heals(profile, 5);
+        every_history_moves_legally_and_heals(&profile, 5);
     }
 }
 

@@ -98,8 +98,8 @@ fn ramping() -> Api {
     api
 }
 
-fn reload(api: &mut Api, settings: HealthSettings) {
-    let config = HealthConfig::new(settings).expect("valid");
+fn reload(api: &mut Api, settings: &HealthSettings) {
+    let config = HealthConfig::new(*settings).expect("valid");
     api.health.configure(api.now, config);
 }
 
@@ -114,7 +114,7 @@ fn a_ramp_goes_on_in_new_steps() {
         ramp_factor: Factor::percent(150),
         ..HealthSettings::default()
     };
-    reload(&mut api, settings);
+    reload(&mut api, &settings);
     let next = stepped.saturating_add(SECOND * 120);
     assert_eq!(
         api.health.snapshot(api.now).ramp,
@@ -137,7 +137,7 @@ fn shorter_steps_are_climbed_one_by_one() {
         ramp_every: SECOND,
         ..HealthSettings::default()
     };
-    reload(&mut api, settings);
+    reload(&mut api, &settings);
     assert_eq!(api.health.next_wakeup(), Some(api.now));
     api.wake();
     assert_eq!(api.health.effective(rate("100/s")), rate("60/s"));
@@ -154,7 +154,7 @@ fn a_reload_first_makes_the_steps_that_were_due() {
         ramp_factor: Factor::percent(300),
         ..HealthSettings::default()
     };
-    reload(&mut api, settings);
+    reload(&mut api, &settings);
     assert_eq!(api.health.effective(rate("100/s")), rate("66/s"));
     let next = api.now.saturating_add(SECOND * 299);
     assert_eq!(api.health.next_wakeup(), Some(next));
@@ -170,7 +170,7 @@ fn a_larger_share_may_end_a_ramp_and_a_smaller_one_lowers_it() {
             throttle_share: Share::percent(percent),
             ..HealthSettings::default()
         };
-        reload(&mut api, settings);
+        reload(&mut api, &settings);
         assert_eq!(api.health.effective(rate("100/s")), rate(left));
         let over = api.health.snapshot(api.now).ramp == RampStage::None;
         assert_eq!(over, percent == 91, "{percent} %");

@@ -386,8 +386,8 @@ fn variables_change_while_the_state_stays() {
     );
 }
 
-fn config(settings: HealthSettings) -> HealthConfig {
-    HealthConfig::new(settings).expect("valid")
+fn config(settings: &HealthSettings) -> HealthConfig {
+    HealthConfig::new(*settings).expect("valid")
 }
 
 // Everything fails once a second and the same variables are read again every four minutes: the five
@@ -425,7 +425,7 @@ fn what_is_being_confirmed_goes_by_the_new_variables() {
             confirm_after,
             ..HealthSettings::default()
         };
-        api.health.configure(api.now, config(settings));
+        api.health.configure(api.now, config(&settings));
         let due = Some(seen.saturating_add(confirm_after));
         assert_eq!(api.health.next_wakeup(), due);
     }
@@ -434,7 +434,7 @@ fn what_is_being_confirmed_goes_by_the_new_variables() {
         min_samples: 21,
         ..HealthSettings::default()
     };
-    fewer.configure(api.now, config(settings));
+    fewer.configure(api.now, config(&settings));
     assert_eq!(fewer.next_wakeup(), None);
     assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::Throttle));
 }
@@ -454,7 +454,7 @@ fn a_reload_does_not_confirm_one_ratio_by_another() {
         p_sleep: Share::percent(5),
         ..HealthSettings::default()
     };
-    api.health.configure(api.now, config(strict));
+    api.health.configure(api.now, config(&strict));
     assert_eq!(api.health.next_wakeup(), None);
 }
 
