@@ -248,6 +248,41 @@ mod tests {
         }
     }
 
+    // A window of no length holds no sample, and a ratio of nothing is below that of recovery.
+    #[test]
+    fn a_mistake_that_entails_another_is_told_with_it() {
+        use HealthMistake as M;
+        assert_eq!(
+            mistakes(|s| s.window_length = 0),
+            [M::NoWindow, M::SamplesOutsideWindow]
+        );
+        assert_eq!(
+            mistakes(|s| s.p_throttle = Share::NONE),
+            [M::TripsOnNothing, M::RecoversAboveThrottle]
+        );
+    }
+
+    // Each setting at the last value that makes sense beside its neighbour.
+    #[test]
+    fn what_is_just_enough_is_no_mistake() {
+        let enough = [
+            mistakes(|s| s.min_samples = s.window_length),
+            mistakes(|s| s.p_recover = s.p_throttle),
+            mistakes(|s| s.p_throttle = s.p_sleep),
+            mistakes(|s| s.short_retry_after = s.max_retry_after),
+            mistakes(|s| s.sleep_min = s.sleep_max),
+            mistakes(|s| s.cooldown_factor = Factor::ONE),
+            mistakes(|s| s.probe_concurrency = 8),
+            mistakes(|s| s.ramp_factor = Factor::percent(101)),
+            mistakes(|s| s.cache_only_after = Some(1)),
+            mistakes(|s| s.cache_only_after = None),
+            mistakes(|s| s.auto_recover = None),
+        ];
+        for found in enough {
+            assert_eq!(found, []);
+        }
+    }
+
     #[test]
     fn all_mistakes_are_told_in_one_message() {
         let settings = HealthSettings {

@@ -526,6 +526,17 @@ fn a_release_does_not_cut_a_servers_wait_short() {
     assert_eq!((released.to, released.until), (State::Sleep, banned_until));
 }
 
+// At the very instant at which a ban ends there is nothing left of it to sleep through.
+#[test]
+fn a_release_when_the_servers_wait_ends_leads_to_probes() {
+    let mut api = Api::asleep();
+    let banned_until = api.health.next_wakeup().expect("a timer");
+    api.health.force(api.now, Hold::Sleep);
+    api.now = banned_until;
+    let released = api.health.release(api.now).expect("was held");
+    assert_eq!((released.to, released.until), (State::HalfOpen, None));
+}
+
 #[test]
 fn the_circuit_is_a_view_of_the_state() {
     let views = STATES.map(|state| Api::in_state(state).health.circuit());

@@ -160,6 +160,21 @@ fn a_reload_first_makes_the_steps_that_were_due() {
     assert_eq!(api.health.next_wakeup(), Some(next));
 }
 
+// Doubling a half is all there is, not a step short of it.
+#[test]
+fn a_ramp_ends_where_it_reaches_the_whole_exactly() {
+    let mut api = Api::new(&HealthSettings {
+        ramp_factor: Factor::percent(200),
+        ..HealthSettings::default()
+    });
+    api.call(Outcome::BANNED);
+    api.wake_when_due();
+    api.calls(5, Outcome::SUCCESS);
+    assert_eq!(api.wake_when_due(), None);
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
+    assert_eq!(api.health.next_wakeup(), None);
+}
+
 // 110 % of 91 % is all there is; of 90 % it is not.
 #[test]
 fn a_larger_share_may_end_a_ramp_and_a_smaller_one_lowers_it() {
@@ -259,6 +274,31 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
         api.health.release(api.now).map(|t| t.to),
         Some(State::HalfOpen)
     );
+}
+
+#[test]
+fn a_held_cache_only_gets_no_timer_from_a_reload() {
+    let mut api = Api::cache_only();
+    api.health.force(api.now, Hold::CacheOnly);
+    api.health.configure(api.now, HealthConfig::default());
+    api.pass(SECOND * 86_400);
+    assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
+    assert_eq!(api.state(), State::CacheOnly);
+}
+
+// A minute of the quarter of an hour is over when it is cut to five minutes.
+#[test]
+fn a_new_period_of_cache_only_counts_from_its_start() {
+    let mut api = Api::cache_only();
+    let entered = api.now;
+    api.pass(SECOND * 60);
+    let settings = HealthSettings {
+        auto_recover: Some(SECOND * 300),
+        ..HealthSettings::default()
+    };
+    reload(&mut api, &settings);
+    let due = entered.saturating_add(SECOND * 300);
+    assert_eq!(api.health.next_wakeup(), Some(due));
 }
 
 #[test]

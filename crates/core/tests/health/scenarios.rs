@@ -162,6 +162,21 @@ fn a_late_ban_is_obeyed_by_maximum() {
     assert_eq!(api.health.snapshot(api.now).until, Some(until));
 }
 
+// Two refusals of the same instant ask for the same three seconds, and a third for none.
+#[test]
+fn a_wait_that_is_known_is_no_news() {
+    let mut api = Api::usual();
+    let (first, second, third) = (api.send(), api.send(), api.send());
+    let refused = Outcome::THROTTLED.asking_to_wait(SECOND * 3);
+    let until = api.now.saturating_add(SECOND * 3);
+    assert_eq!(api.answer(first, refused), Change::Cooling { until });
+    assert_eq!(api.answer(second, refused), Change::None);
+    let at_once = Outcome::SERVER_FAILED.asking_to_wait(Duration::ZERO);
+    assert_eq!(api.answer(third, at_once), Change::None);
+    let mut fresh = Api::usual();
+    assert_eq!(fresh.call(at_once), Change::None);
+}
+
 #[test]
 fn a_late_ban_stops_a_state_that_it_does_not_change() {
     let mut api = Api::usual();
