@@ -189,6 +189,22 @@ fn a_late_ban_stops_a_state_that_it_does_not_change() {
     assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
 }
 
+// It came for a request sent in Normal and is told in Throttle: nobody goes for our own cooldown of
+// 2 s and up to a quarter more.
+#[test]
+fn a_late_ban_that_names_no_time_lasts_our_cooldown() {
+    let mut api = Api::usual();
+    let late = api.send();
+    api.calls(3, Outcome::THROTTLED);
+    let Change::Cooling { until } = api.answer(late, Outcome::BANNED) else {
+        panic!("nobody waits");
+    };
+    let wait = until.since(api.now);
+    assert!(wait >= SECOND * 2 && wait <= SECOND * 5 / 2, "{wait:?}");
+    assert_eq!(api.state(), State::Throttle);
+    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+}
+
 // A server may ask for a year; it gets a day.
 #[test]
 fn an_absurd_wait_is_capped_at_a_day() {
