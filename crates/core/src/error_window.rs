@@ -208,7 +208,7 @@ impl Mark {
             Effect::ServerFailed => Some(Self::Server),
             Effect::NetworkFailed => Some(Self::Network),
             Effect::OtherFailed => Some(Self::Other),
-            Effect::Neutral => None,
+            Effect::Neutral | Effect::Cancelled => None,
         }
     }
 

@@ -138,8 +138,8 @@ impl Health {
         &self.config
     }
 
-    /// What is left of a configured rate in this state. Ask again after every transition and every
-    /// wake-up.
+    /// What is left of a configured rate in this state. Ask again after every transition, every
+    /// wake-up and every change of the variables.
     #[must_use]
     pub fn effective(&self, rate: Rate) -> Rate {
         match (self.state, self.ramp) {
@@ -282,7 +282,7 @@ impl Health {
         self.failed_recoveries = 0;
         self.cooldown = Cooldown::first(settings);
         // An operator who says Normal means full speed.
-        if reason == Reason::ProbesOk {
+        if matches!(reason, Reason::ProbesOk | Reason::ProbesAnswered) {
             self.ramp = Ramp::start(now, settings);
         }
     }

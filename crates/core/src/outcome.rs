@@ -129,8 +129,10 @@ pub struct Outcome {
 impl Outcome {
     /// All is well.
     pub const SUCCESS: Self = Self::of(Effect::Success);
-    /// Says nothing about the API.
+    /// An answer that says neither good nor bad of the API.
     pub const NEUTRAL: Self = Self::of(Effect::Neutral);
+    /// No answer that anybody waited for.
+    pub const CANCELLED: Self = Self::of(Effect::Cancelled);
     /// The server refused for its limits and gave no time.
     pub const THROTTLED: Self = Self::of(Effect::Throttled);
     /// The server shut us out and gave no time.
@@ -181,6 +183,9 @@ pub enum Effect {
     OtherFailed,
     /// Shut out: nothing may be sent until the server's time, or for a cooldown if it gave none.
     Banned,
-    /// Counts as nothing: neither a success nor a failure, and ends no streak.
+    /// An answer that counts as neither a success nor a failure and ends no streak. It does show
+    /// that the API is there: probes that get nothing else end in recovery all the same.
     Neutral,
+    /// Given up before it was answered: counts as nothing at all.
+    Cancelled,
 }

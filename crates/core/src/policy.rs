@@ -125,8 +125,10 @@ pub struct Treatment {
 impl Treatment {
     /// A success.
     pub const SUCCESS: Self = Self::without_retry(Effect::Success);
-    /// Counts as nothing.
+    /// Counts as neither good nor bad.
     pub const NEUTRAL: Self = Self::without_retry(Effect::Neutral);
+    /// Counts as nothing, not even as an answer.
+    pub const CANCELLED: Self = Self::without_retry(Effect::Cancelled);
     /// Shut out until the server's time. Knocking again only lengthens most bans.
     pub const BAN: Self = Self::without_retry(Effect::Banned).obeying();
     /// Refused for the server's limits.
@@ -187,7 +189,7 @@ const fn row(when: When, then: Treatment) -> Rule {
 
 /// The usual table; the first row that matches wins. What no row names (1xx, other 4xx, codes
 /// beyond 599) is neutral.
-const USUAL: [Rule; 13] = [
+const USUAL: [Rule; 14] = [
     row(When::Statuses(200, 399), Treatment::SUCCESS),
     row(When::Status(429), Treatment::THROTTLED),
     row(When::Status(418), Treatment::BAN),
@@ -211,6 +213,7 @@ const USUAL: [Rule; 13] = [
         When::Fault(Fault::TlsCertificate),
         Treatment::failing(Effect::NetworkFailed).never_again(),
     ),
+    row(When::Cancelled, Treatment::CANCELLED),
 ];
 
 const fn network(fault: Fault) -> Rule {
@@ -232,7 +235,7 @@ mod tests {
     // Retry-After of 7 s is obeyed. 226, 399, 501, 505 and 599 are the ends and gaps of the ranges.
     #[test]
     fn every_cell_of_the_usual_table_holds() {
-        use Effect::{Banned, NetworkFailed, Neutral, ServerFailed, Success, Throttled};
+        use Effect::{Banned, Cancelled, NetworkFailed, Neutral, ServerFailed, Success, Throttled};
         use Retry::{Pointless, Worthwhile};
         use Waiting::{Ignore, Obey};
         let signed = Attempt::status(403).with_rate_limit_signs();
@@ -307,7 +310,7 @@ mod tests {
                 Worthwhile,
                 Ignore,
             ),
-            (Attempt::cancelled(), Neutral, Pointless, Ignore),
+            (Attempt::cancelled(), Cancelled, Pointless, Ignore),
         ];
         for (attempt, effect, retry, waiting) in cells {
             let judged = Policy::default().classify(&attempt.asking_to_wait(WAIT));

@@ -42,14 +42,14 @@ impl Oracle {
                 Effect::ServerFailed => counts.server += 1,
                 Effect::NetworkFailed => counts.network += 1,
                 Effect::OtherFailed => counts.other += 1,
-                Effect::Neutral => unreachable!("never kept"),
+                Effect::Neutral | Effect::Cancelled => unreachable!("never kept"),
             }
         }
         counts
     }
 
     fn record(&mut self, now: u64, effect: Effect) {
-        if effect != Effect::Neutral {
+        if !matches!(effect, Effect::Neutral | Effect::Cancelled) {
             self.latest = self.latest.max(now);
             self.all.push((self.latest, effect));
         }
@@ -75,6 +75,7 @@ fn effects() -> impl Strategy<Value = Effect> {
         1 => Just(Effect::NetworkFailed),
         1 => Just(Effect::OtherFailed),
         2 => Just(Effect::Neutral),
+        1 => Just(Effect::Cancelled),
     ]
 }
 

@@ -40,9 +40,12 @@ pub struct HealthSettings {
     pub confirm_after: Duration,
     /// The longest `Retry-After` that is waited out without leaving the state.
     pub short_retry_after: Duration,
-    /// The longest `Retry-After` that is obeyed.
+    /// The longest `Retry-After` that is obeyed, whoever read it. A header is brought within its
+    /// floor and its cap by [`WaitBounds`](crate::WaitBounds), where it is read; this is the last
+    /// defence, for outcomes that came another way. Choose it no shorter than that cap, or the
+    /// server is told one time and kept to another.
     pub max_retry_after: Duration,
-    /// The shortest Sleep.
+    /// The shortest Sleep of our own choosing; the server's own word may be shorter.
     pub sleep_min: Duration,
     /// The longest Sleep of our own choosing; the server's own word may be longer.
     pub sleep_max: Duration,
@@ -59,6 +62,10 @@ pub struct HealthSettings {
     pub concurrency: u32,
     /// How many probes must succeed.
     pub probe_success: u32,
+    /// How many neutral answers weigh as much as one success of a probe: so many times
+    /// `probe_success` of them, and no failure, end in Normal. An API that answers every probe with
+    /// 404 neither throttles nor fails, and waiting for a success would probe it for ever.
+    pub neutral_per_success: u32,
     /// How many probes may be out together, at most 8.
     pub probe_concurrency: u32,
     /// The fastest that probes are sent.
@@ -72,7 +79,10 @@ pub struct HealthSettings {
     pub ramp_every: Duration,
     /// How many recoveries in a row must fail for `CacheOnly`; `None` never goes there by itself.
     pub cache_only_after: Option<u32>,
-    /// How often `CacheOnly` tries to recover by itself; `None` waits for an operator.
+    /// How often a `CacheOnly` that was entered by itself tries to recover by itself. What no person
+    /// began must not need a person to end, so there is a period unless it is taken away: `None`
+    /// leaves the way out to an operator, for an API that must not be called again unseen. A
+    /// `CacheOnly` that an operator holds has no period.
     pub auto_recover: Option<Duration>,
     /// The longest random delay added to a release after a wait the server asked for.
     pub release_jitter: Duration,
@@ -122,6 +132,8 @@ impl HealthSettings {
         throttle_floor: FIVE_A_SECOND,
         concurrency: 4,
         probe_success: 5,
+        // Twenty answers at three a second take 7 s, which is less than one probe may hang.
+        neutral_per_success: 4,
         probe_concurrency: 1,
         probe_rate: THREE_A_SECOND,
         // An attempt may take ten seconds; half as much again covers its cancellation.
@@ -129,6 +141,8 @@ impl HealthSettings {
         ramp_factor: Factor::percent(110),
         ramp_every: Duration::from_mins(5),
         cache_only_after: Some(5),
+        // Five failed recoveries take a minute or more, so one try in a quarter of an hour is rare
+        // enough for an API that is down and soon enough for the people who wait for it.
         auto_recover: Some(Duration::from_mins(15)),
         release_jitter: Duration::from_secs(1),
     };

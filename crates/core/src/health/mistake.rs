@@ -70,7 +70,7 @@ pub enum HealthMistake {
     ThrottlesToNothing,
     /// No request may be in flight.
     NoConcurrency,
-    /// No probe could ever decide.
+    /// Normal would return after no success, or after no answer at all.
     NoProbes,
     /// The number of probes out together is not 1 to 8.
     ProbeConcurrencyOutOfRange,
@@ -122,7 +122,7 @@ impl HealthMistake {
             Self::CooldownShrinks => s.cooldown_factor < Factor::ONE,
             Self::ThrottlesToNothing => s.throttle_share == Share::NONE,
             Self::NoConcurrency => s.concurrency == 0,
-            Self::NoProbes => s.probe_success == 0,
+            Self::NoProbes => s.probe_success == 0 || s.neutral_per_success == 0,
             Self::ProbeConcurrencyOutOfRange => !(1..=MOST_PROBES).contains(&s.probe_concurrency),
             Self::NoProbeTime => s.probe_timeout.is_zero(),
             Self::NoRamp => s.ramp_factor < SLOWEST_RAMP || s.ramp_every.is_zero(),
@@ -148,7 +148,7 @@ impl fmt::Display for HealthMistake {
             Self::CooldownShrinks => "cooldown_factor must be at least 1",
             Self::ThrottlesToNothing => "throttle_share must be above 0",
             Self::NoConcurrency => "concurrency must be at least 1",
-            Self::NoProbes => "probe_success must be at least 1",
+            Self::NoProbes => "probe_success and neutral_per_success must be at least 1",
             Self::ProbeConcurrencyOutOfRange => "probe_concurrency must be 1 to 8",
             Self::NoProbeTime => "probe_timeout must be above 0",
             Self::NoRamp => "ramp_factor must be at least 1.01 and ramp_every above 0",
@@ -222,6 +222,7 @@ mod tests {
             ),
             (mistakes(|s| s.concurrency = 0), M::NoConcurrency),
             (mistakes(|s| s.probe_success = 0), M::NoProbes),
+            (mistakes(|s| s.neutral_per_success = 0), M::NoProbes),
             (
                 mistakes(|s| s.probe_concurrency = 0),
                 M::ProbeConcurrencyOutOfRange,
@@ -244,6 +245,41 @@ mod tests {
         ];
         for (all, expected) in found {
             assert_eq!(all, [expected], "{expected}");
+        }
+    }
+
+    // A window of no length holds no sample, and a ratio of nothing is below that of recovery.
+    #[test]
+    fn a_mistake_that_entails_another_is_told_with_it() {
+        use HealthMistake as M;
+        assert_eq!(
+            mistakes(|s| s.window_length = 0),
+            [M::NoWindow, M::SamplesOutsideWindow]
+        );
+        assert_eq!(
+            mistakes(|s| s.p_throttle = Share::NONE),
+            [M::TripsOnNothing, M::RecoversAboveThrottle]
+        );
+    }
+
+    // Each setting at the last value that makes sense beside its neighbour.
+    #[test]
+    fn what_is_just_enough_is_no_mistake() {
+        let enough = [
+            mistakes(|s| s.min_samples = s.window_length),
+            mistakes(|s| s.p_recover = s.p_throttle),
+            mistakes(|s| s.p_throttle = s.p_sleep),
+            mistakes(|s| s.short_retry_after = s.max_retry_after),
+            mistakes(|s| s.sleep_min = s.sleep_max),
+            mistakes(|s| s.cooldown_factor = Factor::ONE),
+            mistakes(|s| s.probe_concurrency = 8),
+            mistakes(|s| s.ramp_factor = Factor::percent(101)),
+            mistakes(|s| s.cache_only_after = Some(1)),
+            mistakes(|s| s.cache_only_after = None),
+            mistakes(|s| s.auto_recover = None),
+        ];
+        for found in enough {
+            assert_eq!(found, []);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What people do to the machine: hold it, let it go, change its variables.
 
-use super::{Health, HealthConfig, Hold, Reason, State, Step, Transition};
+use super::{Confirming, Health, HealthConfig, Hold, Reason, State, Step, Transition};
 use crate::Nanos;
 
 impl Health {
@@ -30,19 +30,33 @@ impl Health {
     }
 
     /// Goes on with other variables. The state, its timer, the outcomes that still count and the
-    /// tickets that are out stay as they are; a Sleep that has begun is not shortened.
+    /// tickets that are out stay as they are; a Sleep that has begun is not shortened. A ratio that
+    /// is being confirmed goes on if it still holds, and must hold for as long as is now asked. A
+    /// ramp goes on from where it is, in the new steps. Ask for [`effective`](Health::effective)
+    /// again.
     pub fn configure(&mut self, now: Nanos, config: HealthConfig) {
         let now = self.clamped(now);
-        self.config = config;
+        let old = core::mem::replace(&mut self.config, config);
         let settings = config.settings();
+        self.ramp = self
+            .ramp
+            .and_then(|ramp| ramp.at(now, old.settings()))
+            .and_then(|ramp| ramp.under(now, settings));
         self.window
             .resize(settings.window, settings.window_length, now);
         self.cooldown = self.cooldown.within(settings);
         if self.state == State::CacheOnly && self.hold.is_none() {
             self.until = self.auto_recover_at(self.since);
         }
-        // What was being confirmed under the old variables is looked at afresh under the new ones.
-        self.confirming = None;
+        self.confirming = self.confirming.and_then(|seen| self.still_confirming(seen));
         self.reschedule();
+    }
+
+    /// What was seen under the old variables, if the new ones see it too. It goes on from when it
+    /// was first seen: a reload every few minutes would otherwise put off for ever what must be
+    /// held for five.
+    fn still_confirming(&self, seen: Confirming) -> Option<Confirming> {
+        let (_, reason, held) = self.condition()?;
+        (seen.reason == reason).then_some(Confirming { held, ..seen })
     }
 }

@@ -11,12 +11,13 @@ use crate::Nanos;
 /// As many as can be told apart by the slots kept; more than a few are load, not probes.
 pub(super) const MOST_PROBES: u32 = 8;
 
-/// The slots and the successes so far.
+/// The slots and the good and neutral answers so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probes {
     /// When the probe in this slot is given up; a free slot has none.
     deadlines: [Option<Nanos>; 8],
     succeeded: u32,
+    neutral: u32,
 }
 
 /// Which slot a probe has, counted from 1: a ticket with no slot then fits two registers, which is
@@ -28,6 +29,7 @@ impl Probes {
     pub(super) const NONE: Self = Self {
         deadlines: [None; 8],
         succeeded: 0,
+        neutral: 0,
     };
 
     /// A slot for a probe sent now, if fewer than `most` are out.
@@ -54,6 +56,12 @@ impl Probes {
     pub(super) fn succeed(&mut self) -> u32 {
         self.succeeded = self.succeeded.saturating_add(1);
         self.succeeded
+    }
+
+    /// Notes a neutral answer and tells how many there are.
+    pub(super) fn answer_neutrally(&mut self) -> u32 {
+        self.neutral = self.neutral.saturating_add(1);
+        self.neutral
     }
 
     /// How many are out.

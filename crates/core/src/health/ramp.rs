@@ -14,6 +14,8 @@ use crate::{Nanos, Share};
 pub(super) struct Ramp {
     /// How many times Throttle's rate it is at, in millionths.
     multiple: u64,
+    /// When the step it is on began.
+    stepped: Nanos,
     next: Nanos,
 }
 
@@ -22,6 +24,7 @@ impl Ramp {
     pub(super) fn start(now: Nanos, settings: &HealthSettings) -> Option<Self> {
         Self {
             multiple: WHOLE,
+            stepped: now,
             next: now.saturating_add(settings.ramp_every),
         }
         .unless_done(settings.throttle_share)
@@ -40,6 +43,17 @@ impl Ramp {
         Some(self)
     }
 
+    /// The same ramp under other settings, or nothing if it has reached the top by them. It keeps
+    /// what it has climbed, and the step it is on lasts as long as steps do now. Time that is past
+    /// makes one step due, not many: the climb of an hour is not made up for at a stroke.
+    pub(super) fn under(self, now: Nanos, settings: &HealthSettings) -> Option<Self> {
+        Self {
+            next: self.stepped.saturating_add(settings.ramp_every).max(now),
+            ..self
+        }
+        .unless_done(settings.throttle_share)
+    }
+
     /// How many times Throttle's rate it is at, in millionths.
     pub(super) const fn multiple(self) -> u64 {
         self.multiple
@@ -53,6 +67,7 @@ impl Ramp {
     fn step(self, factor: Factor, every: Duration) -> Self {
         Self {
             multiple: factor.times(self.multiple),
+            stepped: self.next,
             next: self.next.saturating_add(every),
         }
     }

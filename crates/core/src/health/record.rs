@@ -66,8 +66,10 @@ impl Health {
     }
 
     fn judge(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<Step> {
-        if outcome.effect() == Effect::Neutral {
-            return None;
+        match outcome.effect() {
+            Effect::Cancelled => return None,
+            Effect::Neutral => return self.judge_neutral(),
+            _ => {}
         }
         self.count(now, outcome.effect());
         if self.hold.is_some() {
@@ -131,6 +133,19 @@ impl Health {
         ))
     }
 
+    /// A neutral answer moves nothing but a state that waits for answers.
+    fn judge_neutral(&mut self) -> Option<Step> {
+        if self.state != State::HalfOpen {
+            return None;
+        }
+        let settings = self.config.settings();
+        let most = settings
+            .probe_success
+            .saturating_mul(settings.neutral_per_success);
+        let enough = self.probes.answer_neutrally() >= most;
+        enough.then_some(Step::to(State::Normal, Reason::ProbesAnswered))
+    }
+
     /// Counts a failed recovery: another Sleep, or `CacheOnly` if there were too many.
     pub(super) fn failed_recovery(&mut self, now: Nanos, sleep: Step) -> Step {
         self.failed_recoveries = self.failed_recoveries.saturating_add(1);
@@ -156,13 +171,13 @@ impl Health {
         }
     }
 
-    /// The end of a Sleep that this outcome causes: the server's time if it named one, else ours.
+    /// The end of a Sleep that this outcome causes: the server's time if it named one, neither
+    /// earlier nor later; else ours.
     fn sleep_until(&self, now: Nanos, outcome: Outcome, entropy: u64) -> Nanos {
-        let settings = self.settings();
-        match self.wait_asked(outcome, entropy) {
-            Some(wait) => now.saturating_add(wait.max(settings.sleep_min)),
-            None => now.saturating_add(self.cooldown.draw(settings, entropy)),
-        }
+        let wait = self
+            .wait_asked(outcome, entropy)
+            .unwrap_or_else(|| self.cooldown.draw(self.settings(), entropy));
+        now.saturating_add(wait)
     }
 
     fn streak_move(&self) -> Option<(State, Reason)> {
@@ -200,7 +215,7 @@ impl Health {
     }
 
     /// The move that the ratio calls for, and how long it must call.
-    fn condition(&self) -> Option<(State, Reason, Duration)> {
+    pub(super) fn condition(&self) -> Option<(State, Reason, Duration)> {
         let settings = self.settings();
         let confirm = settings.confirm_after;
         match self.state {

@@ -30,7 +30,8 @@ pub struct Snapshot {
     pub cooldown: Duration,
     /// Recoveries that failed in a row.
     pub failed_recoveries: u32,
-    /// How many states were entered so far.
+    /// How many waves began so far. Each state entered begins one, and so does a limit that was
+    /// lowered without a move; outcomes of requests sent in an earlier wave change nothing.
     pub generation: u64,
     /// How far a ramp to full speed has come.
     pub ramp: RampStage,

@@ -130,6 +130,8 @@ pub enum Reason {
     SleepOver,
     /// All probes succeeded.
     ProbesOk,
+    /// No probe failed, and so many were answered that the API must be there.
+    ProbesAnswered,
     /// A probe failed.
     ProbeFailed,
     /// A probe stayed out for too long.
@@ -156,6 +158,7 @@ impl Reason {
             Self::SuccessWindowOk => "success_window_ok",
             Self::SleepOver => "sleep_over",
             Self::ProbesOk => "probes_ok",
+            Self::ProbesAnswered => "probes_answered",
             Self::ProbeFailed => "probe_failed",
             Self::ProbeTimedOut => "probe_timed_out",
             Self::RecoveriesExhausted => "recoveries_exhausted",

@@ -175,13 +175,19 @@ fn normal_leaves_by_the_servers_word() {
                 |a| moved(a.calls(1_000, Outcome::NEUTRAL)),
                 None,
             ),
+            (
+                "cancelled calls",
+                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
+                None,
+            ),
             ("a wake-up for nothing", woken, None),
         ],
     );
 }
 
+// Ten successes and a tenth of failures are the thresholds.
 #[test]
-fn throttle_leaves_by_its_edges_only() {
+fn throttle_leaves_for_the_better_by_its_edges_only() {
     table(
         State::Throttle,
         &[
@@ -229,6 +235,36 @@ fn throttle_leaves_by_its_edges_only() {
                 Some((State::HalfOpen, Reason::SuccessWindowOk)),
             ),
             (
+                "failures of a tenth exactly",
+                |a| {
+                    a.calls(2, Outcome::SERVER_FAILED);
+                    a.calls(18, Outcome::SUCCESS);
+                    a.pass_millis(250);
+                    woken(a)
+                },
+                None,
+            ),
+            (
+                "one success more than a tenth",
+                |a| {
+                    a.calls(2, Outcome::SERVER_FAILED);
+                    a.calls(19, Outcome::SUCCESS);
+                    a.pass_millis(250);
+                    woken(a)
+                },
+                Some((State::HalfOpen, Reason::SuccessWindowOk)),
+            ),
+        ],
+    );
+}
+
+// Nineteen and twenty in thirty seconds are either side of the fewest that tell anything.
+#[test]
+fn throttle_leaves_for_the_worse_by_its_edges_only() {
+    table(
+        State::Throttle,
+        &[
+            (
                 "five refusals",
                 |a| moved(a.calls(5, Outcome::THROTTLED)),
                 Some((State::Sleep, Reason::Streak)),
@@ -250,6 +286,16 @@ fn throttle_leaves_by_its_edges_only() {
             ),
             ("half fail for an hour", |a| mixed(a, 36_000, 5, 100), None),
             (
+                "all fail, nineteen in any window of thirty seconds",
+                |a| mixed(a, 2_000, 10, 1_650),
+                None,
+            ),
+            (
+                "all fail, twenty in any window of thirty seconds",
+                |a| mixed(a, 2_000, 10, 1_500),
+                Some((State::Sleep, Reason::ErrorRatioHeld)),
+            ),
+            (
                 "a ban",
                 |a| moved(a.call(Outcome::BANNED)),
                 Some((State::Sleep, Reason::Banned)),
@@ -267,6 +313,11 @@ fn throttle_leaves_by_its_edges_only() {
             (
                 "neutral outcomes",
                 |a| moved(a.calls(1_000, Outcome::NEUTRAL)),
+                None,
+            ),
+            (
+                "cancelled calls",
+                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
                 None,
             ),
         ],
@@ -370,11 +421,6 @@ fn half_open_leaves_by_its_edges_only() {
                 Some((State::Sleep, Reason::RetryAfter)),
             ),
             (
-                "a neutral outcome",
-                |a| moved(a.calls(100, Outcome::NEUTRAL)),
-                None,
-            ),
-            (
                 "a probe that hangs",
                 |a| {
                     let _hangs = a.send();
@@ -389,6 +435,56 @@ fn half_open_leaves_by_its_edges_only() {
                     a.health.abandon(a.now, ticket);
                     a.pass(SECOND * 3_600);
                     woken(a)
+                },
+                None,
+            ),
+        ],
+    );
+}
+
+// Twenty neutral answers weigh as much as five successes; what is not answered weighs nothing.
+#[test]
+fn half_open_leaves_by_answers_that_are_neither_good_nor_bad() {
+    let failed = Some((State::Sleep, Reason::ProbeFailed));
+    table(
+        State::HalfOpen,
+        &[
+            (
+                "twenty neutral answers",
+                |a| moved(a.calls(20, Outcome::NEUTRAL)),
+                Some((State::Normal, Reason::ProbesAnswered)),
+            ),
+            (
+                "nineteen neutral answers",
+                |a| moved(a.calls(19, Outcome::NEUTRAL)),
+                None,
+            ),
+            (
+                "cancelled probes",
+                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
+                None,
+            ),
+            (
+                "cancelled probes among neutral answers",
+                |a| {
+                    a.calls(19, Outcome::NEUTRAL);
+                    moved(a.calls(1_000, Outcome::CANCELLED))
+                },
+                None,
+            ),
+            (
+                "a failure after nineteen neutral answers",
+                |a| {
+                    a.calls(19, Outcome::NEUTRAL);
+                    moved(a.call(Outcome::SERVER_FAILED))
+                },
+                failed,
+            ),
+            (
+                "four successes among neutral answers",
+                |a| {
+                    a.calls(4, Outcome::SUCCESS);
+                    moved(a.calls(19, Outcome::NEUTRAL))
                 },
                 None,
             ),
@@ -428,6 +524,17 @@ fn a_release_does_not_cut_a_servers_wait_short() {
     api.pass(SECOND);
     let released = api.health.release(api.now).expect("was held");
     assert_eq!((released.to, released.until), (State::Sleep, banned_until));
+}
+
+// At the very instant at which a ban ends there is nothing left of it to sleep through.
+#[test]
+fn a_release_when_the_servers_wait_ends_leads_to_probes() {
+    let mut api = Api::asleep();
+    let banned_until = api.health.next_wakeup().expect("a timer");
+    api.health.force(api.now, Hold::Sleep);
+    api.now = banned_until;
+    let released = api.health.release(api.now).expect("was held");
+    assert_eq!((released.to, released.until), (State::HalfOpen, None));
 }
 
 #[test]

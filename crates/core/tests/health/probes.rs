@@ -1,8 +1,10 @@
 //! Probes that succeed, fail, hang, come late or never come back.
 
-use outflow_core::{Admission, Change, HealthSettings, Outcome, Reason, State};
+use outflow_core::{Admission, Change, HealthSettings, Outcome, RampStage, Reason, State};
+use proptest::prelude::*;
 
-use super::api::{Api, SECOND, moved};
+use super::api::{Api, SECOND, moved, rate};
+use super::support;
 
 #[test]
 fn five_good_probes_of_five_return_to_normal() {
@@ -96,6 +98,63 @@ fn a_probe_that_hangs_fails_at_its_timeout() {
     assert_eq!(cooldown, SECOND * 4, "a failure like any other");
 }
 
+// Four of five successes and nineteen of twenty neutral answers decide nothing, and one more of
+// either does: 24 probes at three a second are 8 s, within one probe timeout of 15 s.
+fn answered_probes_lead_on(cases: u32) {
+    let neutral = prop::collection::vec(any::<bool>(), 24);
+    support::law(cases, neutral, |neutral| {
+        let mut api = Api::half_open();
+        let opened = api.now;
+        let left = neutral.into_iter().find_map(|neutral| {
+            api.pass_millis(334);
+            moved(api.call(if neutral {
+                Outcome::NEUTRAL
+            } else {
+                Outcome::SUCCESS
+            }))
+        });
+        prop_assert_eq!(left.map(|(to, _)| to), Some(State::Normal));
+        prop_assert!(api.now.since(opened) <= SECOND * 15);
+        Ok(())
+    });
+}
+
+#[test]
+fn answered_probes_never_keep_the_machine_half_open() {
+    answered_probes_lead_on(support::CASES);
+}
+
+#[test]
+#[ignore = "long run: cargo xtask test --stress"]
+fn stress_answered_probes_never_keep_the_machine_half_open() {
+    answered_probes_lead_on(support::STRESS_CASES);
+}
+
+// An answer is no success: full speed is climbed to, from where Throttle is.
+#[test]
+fn a_recovery_by_neutral_answers_ramps_and_forgets_its_failures() {
+    let mut api = Api::half_open();
+    api.call(Outcome::SERVER_FAILED);
+    api.wake_when_due();
+    api.calls(20, Outcome::NEUTRAL);
+    let normal = api.health.snapshot(api.now);
+    assert!(matches!(normal.ramp, RampStage::Ramping { .. }));
+    assert_eq!(api.health.effective(rate("35/s")), rate("17/s"));
+    assert_eq!((normal.failed_recoveries, normal.cooldown), (0, SECOND * 2));
+}
+
+// Neutral answers of an earlier try say nothing of this one.
+#[test]
+fn neutral_answers_count_from_when_probing_began() {
+    let mut api = Api::half_open();
+    api.calls(19, Outcome::NEUTRAL);
+    api.call(Outcome::SERVER_FAILED);
+    api.wake_when_due();
+    assert_eq!(moved(api.calls(19, Outcome::NEUTRAL)), None);
+    let left = moved(api.call(Outcome::NEUTRAL));
+    assert_eq!(left, Some((State::Normal, Reason::ProbesAnswered)));
+}
+
 // Two may be out; the second is sent five seconds after the first and answered.
 #[test]
 fn the_first_of_several_probes_times_out_first() {
@@ -115,7 +174,8 @@ fn the_first_of_several_probes_times_out_first() {
     assert_eq!(api.health.next_wakeup(), due);
 }
 
-// A probe that is refused "for 1 s" still rests the shortest sleep of 2 s, and not the 4 s of ours.
+// A probe that is refused "for 1 s" rests so long, and neither our shortest sleep of 2 s nor the 4 s
+// of a cooldown that has grown.
 #[test]
 fn a_servers_time_replaces_our_cooldown() {
     let mut api = Api::half_open();
@@ -124,6 +184,6 @@ fn a_servers_time_replaces_our_cooldown() {
         .transition();
     assert_eq!(
         slept.and_then(|t| t.until),
-        Some(api.now.saturating_add(SECOND * 2))
+        Some(api.now.saturating_add(SECOND))
     );
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use outflow_core::{
-    Admission, HealthConfig, HealthSettings, Hold, Outcome, RampStage, Reason, State,
+    Admission, Factor, HealthConfig, HealthSettings, Hold, Outcome, RampStage, Reason, Share, State,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -87,6 +87,110 @@ fn a_ramp_that_nobody_woke_catches_up() {
     assert_eq!(api.wake(), None);
     assert_eq!(api.health.effective(rate("35/s")), rate("23/s"));
     assert!(matches!(api.health.admission(api.now), Admission::Go(_)));
+}
+
+/// Recovered, and one step of 10 % up the ramp.
+fn ramping() -> Api {
+    let mut api = Api::half_open();
+    api.calls(5, Outcome::SUCCESS);
+    api.wake_when_due();
+    assert_eq!(api.health.effective(rate("100/s")), rate("55/s"));
+    api
+}
+
+fn reload(api: &mut Api, settings: &HealthSettings) {
+    let config = HealthConfig::new(*settings).expect("valid");
+    api.health.configure(api.now, config);
+}
+
+// A minute into its second step the ramp is told to take two minutes a step, and to grow by half.
+#[test]
+fn a_ramp_goes_on_in_new_steps() {
+    let mut api = ramping();
+    let stepped = api.now;
+    api.pass(SECOND * 60);
+    let settings = HealthSettings {
+        ramp_every: SECOND * 120,
+        ramp_factor: Factor::percent(150),
+        ..HealthSettings::default()
+    };
+    reload(&mut api, &settings);
+    let next = stepped.saturating_add(SECOND * 120);
+    assert_eq!(
+        api.health.snapshot(api.now).ramp,
+        RampStage::Ramping { next }
+    );
+    assert_eq!(api.health.effective(rate("100/s")), rate("55/s"));
+    assert_eq!(api.wake_when_due(), None);
+    assert_eq!(api.now, next);
+    assert_eq!(api.health.effective(rate("100/s")), rate("82/s"));
+    let next = next.saturating_add(SECOND * 120);
+    assert_eq!(api.health.next_wakeup(), Some(next));
+}
+
+// Four minutes into a step of five, steps of one second make one step due and not two hundred.
+#[test]
+fn shorter_steps_are_climbed_one_by_one() {
+    let mut api = ramping();
+    api.pass(SECOND * 240);
+    let settings = HealthSettings {
+        ramp_every: SECOND,
+        ..HealthSettings::default()
+    };
+    reload(&mut api, &settings);
+    assert_eq!(api.health.next_wakeup(), Some(api.now));
+    api.wake();
+    assert_eq!(api.health.effective(rate("100/s")), rate("60/s"));
+    let next = api.now.saturating_add(SECOND);
+    assert_eq!(api.health.next_wakeup(), Some(next));
+}
+
+// Two steps were due under the old variables when nobody was awake; they are made by those.
+#[test]
+fn a_reload_first_makes_the_steps_that_were_due() {
+    let mut api = ramping();
+    api.pass(SECOND * 601);
+    let settings = HealthSettings {
+        ramp_factor: Factor::percent(300),
+        ..HealthSettings::default()
+    };
+    reload(&mut api, &settings);
+    assert_eq!(api.health.effective(rate("100/s")), rate("66/s"));
+    let next = api.now.saturating_add(SECOND * 299);
+    assert_eq!(api.health.next_wakeup(), Some(next));
+}
+
+// Doubling a half is all there is, not a step short of it.
+#[test]
+fn a_ramp_ends_where_it_reaches_the_whole_exactly() {
+    let mut api = Api::new(&HealthSettings {
+        ramp_factor: Factor::percent(200),
+        ..HealthSettings::default()
+    });
+    api.call(Outcome::BANNED);
+    api.wake_when_due();
+    api.calls(5, Outcome::SUCCESS);
+    assert_eq!(api.wake_when_due(), None);
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
+    assert_eq!(api.health.next_wakeup(), None);
+}
+
+// 110 % of 91 % is all there is; of 90 % it is not.
+#[test]
+fn a_larger_share_may_end_a_ramp_and_a_smaller_one_lowers_it() {
+    let cases = [(91, "100/s"), (90, "99/s"), (40, "44/s")];
+    for (percent, left) in cases {
+        let mut api = ramping();
+        let settings = HealthSettings {
+            throttle_share: Share::percent(percent),
+            ..HealthSettings::default()
+        };
+        reload(&mut api, &settings);
+        assert_eq!(api.health.effective(rate("100/s")), rate(left));
+        let over = api.health.snapshot(api.now).ramp == RampStage::None;
+        assert_eq!(over, percent == 91, "{percent} %");
+        assert_eq!(over, api.health.next_wakeup().is_none(), "{percent} %");
+    }
 }
 
 #[test]
@@ -173,11 +277,48 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
 }
 
 #[test]
+fn a_held_cache_only_gets_no_timer_from_a_reload() {
+    let mut api = Api::cache_only();
+    api.health.force(api.now, Hold::CacheOnly);
+    api.health.configure(api.now, HealthConfig::default());
+    api.pass(SECOND * 86_400);
+    assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
+    assert_eq!(api.state(), State::CacheOnly);
+}
+
+// A minute of the quarter of an hour is over when it is cut to five minutes.
+#[test]
+fn a_new_period_of_cache_only_counts_from_its_start() {
+    let mut api = Api::cache_only();
+    let entered = api.now;
+    api.pass(SECOND * 60);
+    let settings = HealthSettings {
+        auto_recover: Some(SECOND * 300),
+        ..HealthSettings::default()
+    };
+    reload(&mut api, &settings);
+    let due = entered.saturating_add(SECOND * 300);
+    assert_eq!(api.health.next_wakeup(), Some(due));
+}
+
+#[test]
 fn an_operators_normal_is_full_speed_at_once() {
     let mut api = Api::half_open();
     api.health.force(api.now, Hold::Normal);
     assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
+}
+
+// The operator's Normal was at full speed, so there is nothing to climb when it ends.
+#[test]
+fn a_normal_that_is_let_go_stays_at_full_speed() {
+    let mut api = Api::half_open();
+    api.health.force(api.now, Hold::Normal);
+    let released = api.health.release(api.now).map(|t| (t.to, t.reason));
+    assert_eq!(released, Some((State::Normal, Reason::Released)));
+    assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
+    assert_eq!(api.health.next_wakeup(), None);
 }
 
 // Four failures make a cooldown of 32 s, which a new longest sleep of 10 s cuts for the next.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use outflow_core::{
     Admission, Attempt, Change, Fault, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome,
-    Policy, Reason, State,
+    Policy, Reason, Share, State, WaitBounds,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -115,6 +115,23 @@ fn a_wave_that_lowered_a_limit_pushes_no_further() {
     assert_eq!(moves, [(State::Throttle, Reason::Streak)]);
 }
 
+// One wave is begun by hand, one by the move to Throttle; while probes are out none begins.
+#[test]
+fn the_generation_counts_waves() {
+    let mut api = Api::usual();
+    let generation = |api: &mut Api| api.health.snapshot(api.now).generation;
+    api.health.begin_wave(api.now);
+    assert_eq!((generation(&mut api), api.state()), (1, State::Normal));
+    api.calls(3, Outcome::THROTTLED);
+    assert_eq!((generation(&mut api), api.state()), (2, State::Throttle));
+    api.health.begin_wave(api.now);
+    assert_eq!(generation(&mut api), 3);
+    let mut api = Api::half_open();
+    let before = generation(&mut api);
+    api.health.begin_wave(api.now);
+    assert_eq!(generation(&mut api), before);
+}
+
 // A probe decides by itself, so a new wave leaves its ticket good and its slot taken.
 #[test]
 fn a_new_wave_does_not_lose_a_probe() {
@@ -145,6 +162,21 @@ fn a_late_ban_is_obeyed_by_maximum() {
     assert_eq!(api.health.snapshot(api.now).until, Some(until));
 }
 
+// Two refusals of the same instant ask for the same three seconds, and a third for none.
+#[test]
+fn a_wait_that_is_known_is_no_news() {
+    let mut api = Api::usual();
+    let (first, second, third) = (api.send(), api.send(), api.send());
+    let refused = Outcome::THROTTLED.asking_to_wait(SECOND * 3);
+    let until = api.now.saturating_add(SECOND * 3);
+    assert_eq!(api.answer(first, refused), Change::Cooling { until });
+    assert_eq!(api.answer(second, refused), Change::None);
+    let at_once = Outcome::SERVER_FAILED.asking_to_wait(Duration::ZERO);
+    assert_eq!(api.answer(third, at_once), Change::None);
+    let mut fresh = Api::usual();
+    assert_eq!(fresh.call(at_once), Change::None);
+}
+
 #[test]
 fn a_late_ban_stops_a_state_that_it_does_not_change() {
     let mut api = Api::usual();
@@ -153,6 +185,22 @@ fn a_late_ban_stops_a_state_that_it_does_not_change() {
     let until = api.now.saturating_add(SECOND * 60);
     let change = api.answer(late, Outcome::BANNED.asking_to_wait(SECOND * 60));
     assert_eq!(change, Change::Cooling { until });
+    assert_eq!(api.state(), State::Throttle);
+    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+}
+
+// It came for a request sent in Normal and is told in Throttle: nobody goes for our own cooldown of
+// 2 s and up to a quarter more.
+#[test]
+fn a_late_ban_that_names_no_time_lasts_our_cooldown() {
+    let mut api = Api::usual();
+    let late = api.send();
+    api.calls(3, Outcome::THROTTLED);
+    let Change::Cooling { until } = api.answer(late, Outcome::BANNED) else {
+        panic!("nobody waits");
+    };
+    let wait = until.since(api.now);
+    assert!(wait >= SECOND * 2 && wait <= SECOND * 5 / 2, "{wait:?}");
     assert_eq!(api.state(), State::Throttle);
     assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
 }
@@ -177,6 +225,35 @@ fn a_servers_hour_is_not_cut_to_our_longest_sleep() {
         .transition();
     let hour = api.now.saturating_add(SECOND * 3_600);
     assert_eq!(slept.and_then(|t| t.until), Some(hour));
+}
+
+// Ten seconds are less than a breaker's shortest sleep of thirty, and one is less than the usual two:
+// both are the server's to name.
+#[test]
+fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
+    let cases = [
+        (HealthSettings::BREAKER, Outcome::THROTTLED, 10),
+        (HealthSettings::BREAKER, Outcome::BANNED, 1),
+        (HealthSettings::ADAPTIVE, Outcome::BANNED, 1),
+    ];
+    for (settings, outcome, seconds) in cases {
+        let mut api = Api::new(&settings);
+        let asked = SECOND * seconds;
+        let slept = api.call(outcome.asking_to_wait(asked)).transition();
+        let until = Some(api.now.saturating_add(asked));
+        assert_eq!(slept.map(|t| (t.to, t.until)), Some((State::Sleep, until)));
+        assert_eq!(api.health.next_wakeup(), until);
+        assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::HalfOpen));
+    }
+}
+
+// One cap: what the reader of the header lets through, the machine does not cut again.
+#[test]
+fn the_last_defence_is_no_shorter_than_the_readers_cap() {
+    let read = WaitBounds::default().max_honour();
+    for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
+        assert_eq!(profile.max_retry_after, read);
+    }
 }
 
 // A hundred hold no ticket yet when Sleep begins; the check right before sending stops each.
@@ -338,6 +415,78 @@ fn variables_change_while_the_state_stays() {
         (api.state(), api.health.next_wakeup()),
         (State::Sleep, until)
     );
+}
+
+fn config(settings: &HealthSettings) -> HealthConfig {
+    HealthConfig::new(*settings).expect("valid")
+}
+
+// Everything fails once a second and the same variables are read again every four minutes: the five
+// minutes that it must last go by all the same. The first twenty calls are the sample.
+#[test]
+fn a_reload_does_not_put_off_what_is_being_confirmed() {
+    let mut api = Api::throttled();
+    let began = api.now;
+    let left = (0..3_600).find_map(|second| {
+        api.pass(SECOND);
+        if second % 240 == 0 {
+            api.health.configure(api.now, HealthConfig::default());
+        }
+        api.wake().or_else(|| {
+            api.call(Outcome::SERVER_FAILED);
+            None
+        })
+    });
+    let left = left.expect("an hour of failures");
+    assert_eq!(left.reason, Reason::ErrorRatioHeld);
+    assert_eq!(left.at.since(began), SECOND * (20 + 300));
+}
+
+// All of twenty fail. Held for 1 s instead of 250 ms, then for 300 ms, it counts from when it was
+// first seen; a threshold that is no longer met ends it.
+#[test]
+fn what_is_being_confirmed_goes_by_the_new_variables() {
+    let mut api = Api::usual();
+    api.calls(20, Outcome::SERVER_FAILED);
+    let seen = api.now;
+    api.pass_millis(200);
+    for millis in [1_000, 300] {
+        let confirm_after = Duration::from_millis(millis);
+        let settings = HealthSettings {
+            confirm_after,
+            ..HealthSettings::default()
+        };
+        api.health.configure(api.now, config(&settings));
+        let due = Some(seen.saturating_add(confirm_after));
+        assert_eq!(api.health.next_wakeup(), due);
+    }
+    let mut fewer = api.health.clone();
+    let settings = HealthSettings {
+        min_samples: 21,
+        ..HealthSettings::default()
+    };
+    fewer.configure(api.now, config(&settings));
+    assert_eq!(fewer.next_wakeup(), None);
+    assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::Throttle));
+}
+
+// Ten successes after one failure are a ratio of 9 %, on the way up; where one sample is enough and
+// 5 % is too much, the same window points down, which must be confirmed for itself.
+#[test]
+fn a_reload_does_not_confirm_one_ratio_by_another() {
+    let mut api = Api::throttled();
+    api.call(Outcome::SERVER_FAILED);
+    api.calls(10, Outcome::SUCCESS);
+    assert!(api.health.next_wakeup().is_some(), "on the way up");
+    let strict = HealthSettings {
+        min_samples: 1,
+        p_recover: Share::percent(5),
+        p_throttle: Share::percent(5),
+        p_sleep: Share::percent(5),
+        ..HealthSettings::default()
+    };
+    api.health.configure(api.now, config(&strict));
+    assert_eq!(api.health.next_wakeup(), None);
 }
 
 #[test]
