@@ -33,6 +33,9 @@ pub(super) struct Seat {
     /// How far it was behind the clock when it left the order, which only a refund can bring about.
     /// It is kept for its return: the service was charged and not given.
     pub(super) owed: u128,
+    /// How much service it must be charged before refunds are given in full again: twice what was
+    /// given, so that half of every charge stays whatever is taken back.
+    pub(super) unearned: u64,
     /// By how much it may go ahead of its place.
     pub(super) lead: u128,
     /// When it came to its place: of two tenants at one place, the earlier is next. Zero if never.
@@ -101,12 +104,28 @@ impl Seat {
             claim,
             place: Point::ORIGIN,
             owed: 0,
+            unearned: 0,
             lead: 0,
             entry: 0,
             has_work: false,
             paused: false,
             parked: None,
         }
+    }
+
+    /// Moves it by a service of `cost`.
+    pub(super) fn serve(&mut self, cost: u64) {
+        self.place.advance(self.claim.stretch(cost));
+        self.unearned = self.unearned.saturating_sub(cost);
+    }
+
+    /// Moves it back for a service of `cost` that it did not have, by no more than leaves this one
+    /// unearned. Answers how much of the cost was given back.
+    pub(super) fn give_back(&mut self, cost: u64) -> u64 {
+        let given = cost.saturating_sub(self.unearned.div_ceil(2));
+        self.unearned = self.unearned.saturating_add(given.saturating_mul(2));
+        self.place.retreat(self.claim.stretch(given));
+        given
     }
 
     /// Notes what it is owed, on leaving the order at this time of the clock.
