@@ -223,18 +223,12 @@ impl FairOrder {
         }
     }
 
-    /// Changes a tenant's claim. What it is ahead of the clock is measured anew, so that the next
-    /// turn already follows the new share.
+    /// Changes a tenant's claim. Its distance from the clock, ahead or behind, stays the same in
+    /// service and is measured anew in time, so that the next turn already follows the new share.
     pub fn reweight(&mut self, tenant: Tenant, weight: Weight, priority: Priority) {
         let claim = Claim::new(weight, priority);
         self.shift(tenant, |seat, clock| {
-            let ahead = seat.place.whole.saturating_sub(clock);
-            if ahead > 0 {
-                let ahead = claim.rescale(ahead, seat.claim);
-                seat.place = Point::at(clock.saturating_add(ahead));
-            }
-            seat.lead = claim.rescale(seat.lead, seat.claim);
-            seat.claim = claim;
+            seat.reclaim(claim, clock);
         });
     }
 
@@ -574,6 +568,43 @@ mod tests {
         let turns = serve(&mut order, 40);
         assert!(count(&turns, grown).abs_diff(30) <= 1, "{turns:?}");
         assert!(count(&turns, other).abs_diff(10) <= 1, "{turns:?}");
+    }
+
+    // One service is due; a thousand times the weight must not make a thousand of it.
+    #[test]
+    fn a_new_weight_does_not_multiply_what_is_owed() {
+        for parked in [false, true] {
+            let mut order = FairOrder::new();
+            let other = joined(&mut order, 1, Priority::Normal);
+            let refused = joined(&mut order, 1, Priority::Normal);
+            let tags = charged(&mut order, 21, refused);
+            if parked {
+                order.park(refused, Nanos::from_secs(1));
+            }
+            tags.into_iter().for_each(|tag| order.refund(tag));
+            order.reweight(
+                refused,
+                Weight::new(1_000).expect("positive"),
+                Priority::Normal,
+            );
+            order.unpark(refused);
+            let turns = serve(&mut order, 1_002);
+            assert_eq!(count(&turns, other), 1, "parked: {parked}");
+        }
+    }
+
+    // A favour of 8 at a weight of 1 is 8 services at a weight of 4 too.
+    #[test]
+    fn a_new_weight_does_not_multiply_a_favour() {
+        let mut order = FairOrder::favouring(Cost::new(8));
+        let almost_done = joined(&mut order, 1, Priority::Normal);
+        joined(&mut order, 4, Priority::Normal);
+        order.favour(almost_done, u64::MAX, 0);
+        let four = Weight::new(4).expect("positive");
+        order.reweight(almost_done, four, Priority::Normal);
+        let turns = serve(&mut order, 101);
+        let ahead = turns.iter().take_while(|turn| **turn == almost_done);
+        assert_eq!(ahead.count(), 8, "{turns:?}");
     }
 
     // Of 101 turns of two equals, the first in the order has one more by itself.

@@ -10,8 +10,9 @@ mod support;
 use outflow_core::{Cost, FairOrder, Nanos, Priority, Tag, Tenant, Weight};
 use proptest::prelude::*;
 
-/// Divisible by every weight up to 16 in every priority: service over claim is a whole number.
-const UNIT: u128 = 720_720 << 8;
+/// Divisible by every weight up to 16 in every priority: service over claim is a whole number. The
+/// same as the order's own, so that what a change of weight rounds is the same too.
+const UNIT: u128 = 720_720 << 17;
 /// So far from zero that no refund reaches it.
 const ORIGIN: u128 = 1 << 100;
 const MAX_COST: u64 = 50;
@@ -117,6 +118,17 @@ impl Known {
         if !self.was_ready {
             self.place = self.place.max(clock.saturating_sub(self.owed));
         }
+    }
+
+    /// Keeps the distance from the clock in service, not in virtual time.
+    fn reweight(&mut self, clock: u128, claim: u128) {
+        self.catch_up(clock);
+        let anew = |distance: u128| distance * self.claim / claim;
+        let ahead = anew(self.place.saturating_sub(clock));
+        let behind = anew(clock.saturating_sub(self.place));
+        self.place = clock + ahead - behind;
+        self.claim = claim;
+        self.bank(clock);
     }
 
     fn bank(&mut self, clock: u128) {
@@ -250,7 +262,15 @@ impl Pair {
             Step::Pass(span) => {
                 self.naive.now += span;
             }
-            Step::Join(..) | Step::Reweight(..) | Step::Refund(_) => {}
+            Step::Reweight(i, w, p) => {
+                let clock = self.naive.clock;
+                self.change(
+                    i,
+                    |order, tenant| order.reweight(tenant, weight(w), p),
+                    |k| k.reweight(clock, claim(w, p)),
+                );
+            }
+            Step::Join(..) | Step::Refund(_) => {}
         }
         self.naive.settle();
         self.order.next(Nanos::from_nanos(self.naive.now));
@@ -450,6 +470,13 @@ impl Audited {
                 self.auditor.begin(i);
             }
             Step::Serve(cost) => self.serve(cost),
+            Step::Refund(i) if i < self.tags.len() => {
+                let (tag, cost) = self.tags.swap_remove(i);
+                let account = self.account(tag.tenant());
+                account.refunded += account.measure(cost);
+                account.was_refunded = true;
+                self.order.refund(tag);
+            }
             Step::Pass(span) => self.now += span,
             _ => {}
         }

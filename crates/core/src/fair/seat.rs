@@ -128,6 +128,16 @@ impl Seat {
         given
     }
 
+    /// Changes its claim, and measures all that was measured by the old one anew.
+    pub(super) fn reclaim(&mut self, claim: Claim, clock: u128) {
+        let anew = |distance| claim.rescale(distance, self.claim);
+        let ahead = anew(self.place.whole.saturating_sub(clock));
+        let behind = anew(clock.saturating_sub(self.place.whole));
+        self.lead = anew(self.lead);
+        self.place = Point::at(clock.saturating_add(ahead).saturating_sub(behind));
+        self.claim = claim;
+    }
+
     /// Notes what it is owed, on leaving the order at this time of the clock.
     pub(super) const fn bank(&mut self, clock: u128) {
         self.owed = clock.saturating_sub(self.place.whole);
