@@ -116,17 +116,20 @@ impl FairOrder {
         }
     }
 
-    /// The tenant has no work left. What it had no use for is not saved up for it.
+    /// The tenant has no work left. What it had no use for is not saved up for it, nor what it was
+    /// owed; what it owes is remembered as long as anybody works.
     pub fn rest(&mut self, tenant: Tenant) {
         if let Some(seat) = self.seats.of_mut(tenant)
             && seat.has_work
         {
             seat.has_work = false;
+            seat.owed = 0;
             self.working -= 1;
             self.arrange(tenant);
         }
         if self.working == 0 {
-            // With nobody left to be fair to, old debts end: all begin together again.
+            // With nobody left to be fair to, old debts end: all begin together again, for those
+            // that rest are owed nothing.
             self.clock = self.clock.max(self.furthest);
         }
     }
@@ -292,7 +295,8 @@ impl FairOrder {
         self.entries += 1;
         let (clock, entry) = (self.clock, self.entries);
         if let Some(seat) = self.seats.of_mut(tenant) {
-            if seat.catch_up(clock) || seat.entry == 0 {
+            seat.catch_up(clock);
+            if seat.entry == 0 {
                 seat.entry = entry;
             }
             let turn = seat.turn();
@@ -568,6 +572,31 @@ mod tests {
         let turns = serve(&mut order, 40);
         assert!(count(&turns, grown).abs_diff(30) <= 1, "{turns:?}");
         assert!(count(&turns, other).abs_diff(10) <= 1, "{turns:?}");
+    }
+
+    // What was due to one before it rested would be a turn before the other, who entered first. It
+    // rests from the order or from a wait, and is given a charge back before or after.
+    #[test]
+    fn all_begin_together_when_nobody_worked() {
+        for (parked, late) in [(false, 0), (true, 0), (false, 1), (true, 10)] {
+            let mut order = FairOrder::new();
+            let other = joined(&mut order, 1, Priority::Normal);
+            let refused = joined(&mut order, 1, Priority::Normal);
+            let mut tags = charged(&mut order, 21, refused);
+            let after = tags.split_off(10 - late);
+            tags.into_iter().for_each(|tag| order.refund(tag));
+            if parked {
+                order.park(refused, Nanos::from_secs(1));
+            }
+            order.rest(refused);
+            order.rest(other);
+            after.into_iter().for_each(|tag| order.refund(tag));
+            order.unpark(refused);
+            order.enter(other);
+            order.enter(refused);
+            let turns = serve(&mut order, 4);
+            assert_eq!(turns, [other, refused, other, refused], "{parked}, {late}");
+        }
     }
 
     // One service is due; a thousand times the weight must not make a thousand of it.

@@ -115,8 +115,10 @@ impl Known {
 
     /// Who is in the order moves by itself.
     fn catch_up(&mut self, clock: u128) {
-        if !self.was_ready {
-            self.place = self.place.max(clock.saturating_sub(self.owed));
+        let floor = clock.saturating_sub(self.owed);
+        if !self.was_ready && self.place < floor {
+            self.place = floor;
+            self.entry = 0;
         }
     }
 
@@ -132,7 +134,8 @@ impl Known {
     }
 
     fn bank(&mut self, clock: u128) {
-        self.owed = clock.saturating_sub(self.place);
+        let behind = clock.saturating_sub(self.place);
+        self.owed = if self.working { behind } else { 0 };
     }
 }
 
@@ -167,9 +170,8 @@ impl Naive {
             known.parked = known.parked.filter(|until| *until > now);
             if known.is_ready() && !known.was_ready {
                 self.entries += 1;
-                let floor = self.clock.saturating_sub(known.owed);
-                if known.place < floor || known.entry == 0 {
-                    known.place = known.place.max(floor);
+                known.catch_up(self.clock);
+                if known.entry == 0 {
                     known.entry = self.entries;
                 }
             } else if known.was_ready && !known.is_ready() {
@@ -238,7 +240,10 @@ impl Pair {
             Step::Leave(i) => self.leave(i),
             Step::Enter(i) => self.change(i, FairOrder::enter, |k| k.working = true),
             Step::Rest(i) => {
-                self.change(i, FairOrder::rest, |k| k.working = false);
+                self.change(i, FairOrder::rest, |k| {
+                    k.working = false;
+                    k.owed = 0;
+                });
                 self.naive.settle();
                 self.naive.rested();
             }

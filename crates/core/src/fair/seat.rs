@@ -30,7 +30,7 @@ pub(super) struct Seat {
     pub(super) claim: Claim,
     /// Where its next service begins.
     pub(super) place: Point,
-    /// How far it was behind the clock when it left the order, which only a refund can bring about.
+    /// How far it was behind the clock when it was put aside, which only a refund can bring about.
     /// It is kept for its return: the service was charged and not given.
     pub(super) owed: u128,
     /// How much service it must be charged before refunds are given in full again: twice what was
@@ -38,7 +38,8 @@ pub(super) struct Seat {
     pub(super) unearned: u64,
     /// By how much it may go ahead of its place.
     pub(super) lead: u128,
-    /// When it came to its place: of two tenants at one place, the earlier is next. Zero if never.
+    /// When it came to its place: of two tenants at one place, the earlier is next. Zero if not
+    /// yet.
     pub(super) entry: u64,
     pub(super) has_work: bool,
     pub(super) paused: bool,
@@ -138,19 +139,23 @@ impl Seat {
         self.claim = claim;
     }
 
-    /// Notes what it is owed, on leaving the order at this time of the clock.
+    /// Notes what it is owed while it is out of the order, at this time of the clock. Who has no
+    /// work is owed nothing.
     pub(super) const fn bank(&mut self, clock: u128) {
-        self.owed = clock.saturating_sub(self.place.whole);
+        self.owed = match self.has_work {
+            true => clock.saturating_sub(self.place.whole),
+            false => 0,
+        };
     }
 
-    /// Brings its place up to the clock, but for what it is owed. True if that moved it.
-    pub(super) fn catch_up(&mut self, clock: u128) -> bool {
+    /// Brings its place up to the clock, but for what it is owed. If that moves it, it has yet to
+    /// come to its new place.
+    pub(super) fn catch_up(&mut self, clock: u128) {
         let floor = clock.saturating_sub(self.owed);
-        let behind = self.place.whole < floor;
-        if behind {
+        if self.place.whole < floor {
             self.place = Point::at(floor);
+            self.entry = 0;
         }
-        behind
     }
 
     /// What it is sorted by.
