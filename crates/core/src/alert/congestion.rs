@@ -396,6 +396,19 @@ mod tests {
         assert_eq!((slow, halting), (Vec::new(), Vec::new()));
     }
 
+    // Slowly from 1,000 for ten minutes, then by 100 a minute: from 1,007 to 1,210 in the five up to
+    // the twelfth.
+    #[test]
+    fn only_the_last_five_minutes_of_a_rise_count() {
+        let told = told(900, |second, stats, _| {
+            let minute = second / 60;
+            let jobs = 1_000 + minute.min(10) + minute.saturating_sub(10) * 100;
+            waiting(stats, second, jobs);
+            CongestionLevel::None
+        });
+        assert_eq!(told, [(720, CongestionAlert::Growing, AlertChange::Raised)]);
+    }
+
     #[test]
     fn a_minute_that_nobody_looked_at_ends_a_rise() {
         let mut watch = CongestionWatch::new();
