@@ -142,9 +142,10 @@ impl Seat {
     /// Notes what it is owed while it is out of the order, at this time of the clock. Who has no
     /// work is owed nothing.
     pub(super) const fn bank(&mut self, clock: u128) {
-        self.owed = match self.has_work {
-            true => clock.saturating_sub(self.place.whole),
-            false => 0,
+        self.owed = if self.has_work {
+            clock.saturating_sub(self.place.whole)
+        } else {
+            0
         };
     }
 
