@@ -534,13 +534,17 @@ fn shares_within_one_service_each(steps: Vec<Step>) -> Result<(), TestCaseError>
 
 /// Tenants with the cost of their jobs; the last is the newcomer. A million jobs are not needed for
 /// the law: how many there are is nowhere in the order.
-fn newcomers() -> impl Strategy<Value = Vec<(u32, Priority, u64)>> {
+type Newcomers = Vec<(u32, Priority, u64)>;
+
+fn newcomers() -> impl Strategy<Value = Newcomers> {
     proptest::collection::vec((1_u32..=1_000_000, priority(), 1_u64..1_000_000), 2..20)
 }
 
 /// What happens before the newcomer comes, and while it waits: `None` is a service, a number is the
 /// charge that is taken back, counted from the last.
-fn dealings(most: usize) -> impl Strategy<Value = Vec<Option<usize>>> {
+type Dealings = Vec<Option<usize>>;
+
+fn dealings(most: usize) -> impl Strategy<Value = Dealings> {
     let refund = proptest::option::weighted(0.4, 0_usize..30);
     prop_oneof![
         proptest::collection::vec(Just(None), 0..most),
@@ -573,11 +577,7 @@ impl Crowd {
 }
 
 fn newcomers_wait_few_services_of_each(
-    (tenants, before, meanwhile): (
-        Vec<(u32, Priority, u64)>,
-        Vec<Option<usize>>,
-        Vec<Option<usize>>,
-    ),
+    (tenants, (before, meanwhile)): (Newcomers, (Dealings, Dealings)),
 ) -> Result<(), TestCaseError> {
     let mut order = FairOrder::new();
     let costs: Vec<_> = tenants
@@ -689,7 +689,7 @@ laws! {
 
     #[test]
     fn a_newcomer_waits_for_at_most_one_service_of_each / fn stress_a_newcomer_waits
-        ((newcomers(), dealings(200), dealings(60))) = newcomers_wait_few_services_of_each;
+        ((newcomers(), (dealings(200), dealings(60)))) = newcomers_wait_few_services_of_each;
 
     // Between two services of one tenant, each other tenant can begin as many as its claim is
     // larger, and one that begins together with it.
