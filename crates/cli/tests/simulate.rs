@@ -48,11 +48,27 @@ fn the_same_seed_prints_the_same() {
 fn a_table_has_a_row_for_each_scheduler_that_was_named() {
     let text = stdout(&["--scenario", "thousand", "--scheduler", "permit-first"]);
     assert!(text.contains("thousand: 1,000 jobs"), "{text}");
-    assert!(
-        text.contains("permit-first") && !text.contains("backoff"),
-        "{text}"
-    );
+    let rows = |name: &str| text.matches(&format!("\n  {name} ")).count();
+    assert_eq!((rows("permit-first"), rows("backoff")), (1, 0), "{text}");
     assert!(!text.contains('\u{1b}'), "no colour: {text}");
+}
+
+// A reader of the tables and one of the help meet the same words.
+#[test]
+fn every_column_that_needs_it_is_explained() {
+    let tables = stdout(&["--scenario", "thousand", "--scheduler", "permit-first"]);
+    let help = stdout(&["--help"]);
+    for text in [tables, help] {
+        for column in [
+            "ideal:",
+            "makespan:",
+            "throttles/job:",
+            "refused:",
+            "backoff:",
+        ] {
+            assert!(text.contains(column), "{column} in {text}");
+        }
+    }
 }
 
 #[test]

@@ -187,10 +187,10 @@ mod tests {
         assert_eq!(told(&[(0, 90), (9, 79), (10, 90), (19, 90)]), []);
     }
 
-    // 75 % is neither trouble nor recovery; 69 % is recovery.
+    // 70 % is neither trouble nor recovery; 69 % is recovery.
     #[test]
     fn tells_again_only_after_recovery() {
-        let trembling = [(0, 90), (10, 90), (11, 75), (12, 90), (30, 90), (31, 75)];
+        let trembling = [(0, 90), (10, 90), (11, 70), (12, 90), (30, 90), (31, 70)];
         assert_eq!(told(&trembling), [(10, AlertChange::Raised)]);
         let recovered = [(0, 90), (10, 90), (11, 69), (12, 90), (21, 90), (22, 90)];
         assert_eq!(

@@ -46,13 +46,11 @@ impl CongestionRule {
     /// What a job meets that enters as the `non_ready`th of its tenant (itself included), where the
     /// tenant is served `speed` jobs a second. A speed of 0 counts as 1.
     pub fn reading(&self, non_ready: u64, speed: u64) -> Congestion {
-        let speed = speed.max(1);
-        let queued = Duration::from_secs(non_ready / speed);
-        let backoff = self.base.saturating_add(queued).min(self.max);
+        let backoff = self.uncut(non_ready, speed).min(self.max);
         Congestion {
             backoff,
             non_ready,
-            speed,
+            speed: speed.max(1),
             level: CongestionLevel::of(backoff, self.base),
         }
     }
@@ -67,6 +65,12 @@ impl CongestionRule {
         }
     }
 
+    /// True if the wait would be longer without the maximum. A rule whose bounds are the same waits
+    /// as it was told to, and cuts nothing off.
+    pub fn cuts_off(&self, congestion: &Congestion) -> bool {
+        self.base < self.max && self.uncut(congestion.non_ready, congestion.speed) > self.max
+    }
+
     /// The shortest wait.
     pub const fn base(&self) -> Duration {
         self.base
@@ -75,6 +79,11 @@ impl CongestionRule {
     /// The longest wait.
     pub const fn max(&self) -> Duration {
         self.max
+    }
+
+    fn uncut(&self, non_ready: u64, speed: u64) -> Duration {
+        let queued = Duration::from_secs(non_ready / speed.max(1));
+        self.base.saturating_add(queued)
     }
 }
 

@@ -10,6 +10,12 @@
 //! next as long as anybody may be served, and a newcomer waits for at most one service of each
 //! tenant that was there before it, whatever their backlogs.
 //!
+//! Charges that are taken back put a tenant behind the clock, but never by more than one of its
+//! services, and however many are, at least half of what it is charged stays. So with refunds, in
+//! any history, the difference is at most two largest services of each, plus what was refunded
+//! meanwhile or half of what was served, if that is less; and a newcomer waits for at most three
+//! services of each.
+//!
 //! Jobs are not here. The caller keeps them, first in first out per tenant, and says who has work,
 //! who must pause and what was served.
 
@@ -18,6 +24,8 @@ mod heap;
 mod seat;
 mod tenant;
 mod turn;
+
+use core::mem;
 
 use crate::{Cost, Nanos};
 use claim::{Claim, Point};
@@ -108,17 +116,20 @@ impl FairOrder {
         }
     }
 
-    /// The tenant has no work left. What it had no use for is not saved up for it.
+    /// The tenant has no work left. What it had no use for is not saved up for it, nor what it was
+    /// owed; what it owes is remembered as long as anybody works.
     pub fn rest(&mut self, tenant: Tenant) {
         if let Some(seat) = self.seats.of_mut(tenant)
             && seat.has_work
         {
             seat.has_work = false;
+            seat.owed = 0;
             self.working -= 1;
             self.arrange(tenant);
         }
         if self.working == 0 {
-            // With nobody left to be fair to, old debts end: all begin together again.
+            // With nobody left to be fair to, old debts end: all begin together again, for those
+            // that rest are owed nothing.
             self.clock = self.clock.max(self.furthest);
         }
     }
@@ -150,38 +161,36 @@ impl FairOrder {
             self.clock = self.clock.max(first.point());
         }
         self.entries += 1;
-        let entry = self.entries;
-        let seat = self.seats.of_mut(tenant)?;
-        let tag = Tag {
-            tenant,
-            cost: cost.units().max(1),
-            entry: seat.entry,
-        };
-        seat.place.advance(seat.claim.stretch(tag.cost));
-        seat.entry = entry;
-        let reached = seat.place.whole;
+        let (entry, cost) = (self.entries, cost.units().max(1));
+        let (before, reached) = self.shift(tenant, |seat, _| {
+            seat.serve(cost);
+            (mem::replace(&mut seat.entry, entry), seat.place.whole)
+        })?;
         self.furthest = self.furthest.max(reached);
-        self.reorder(tenant);
-        Some(tag)
+        Some(Tag {
+            tenant,
+            cost,
+            entry: before,
+        })
     }
 
     /// Takes a charge back because the job was not served after all: the tenant stands where it
-    /// would stand without it. If it has to wait before it can try again, that is kept for it.
+    /// would stand without it. If it has to wait before it can try again, that is kept for it; if
+    /// it has no work, it is not, so let it [`enter`](Self::enter) first.
+    ///
+    /// Of several charges that are taken back only a part is given: as much as leaves the tenant
+    /// one service behind its turn, and until it has been charged twice as much again, less. Or one
+    /// whose every job is refused would be next for ever.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "the tag is used up: a charge is given back once"
     )]
     pub fn refund(&mut self, tag: Tag) {
-        let (clock, in_order) = (self.clock, self.ready.contains(tag.tenant.slot));
-        if let Some(seat) = self.seats.of_mut(tag.tenant) {
-            if !in_order {
-                seat.catch_up(clock);
+        self.shift(tag.tenant, |seat, _| {
+            if seat.give_back(tag.cost) == tag.cost {
+                seat.entry = seat.entry.min(tag.entry);
             }
-            seat.place.retreat(seat.claim.stretch(tag.cost));
-            seat.entry = seat.entry.min(tag.entry);
-            seat.bank(clock);
-            self.reorder(tag.tenant);
-        }
+        });
     }
 
     /// Puts a tenant aside until an instant: its own limit, a cap or the server says so. Of several
@@ -217,21 +226,13 @@ impl FairOrder {
         }
     }
 
-    /// Changes a tenant's claim. What it is ahead of the clock is measured anew, so that the next
-    /// turn already follows the new share.
+    /// Changes a tenant's claim. Its distance from the clock, ahead or behind, stays the same in
+    /// service and is measured anew in time, so that the next turn already follows the new share.
     pub fn reweight(&mut self, tenant: Tenant, weight: Weight, priority: Priority) {
-        let clock = self.clock;
-        if let Some(seat) = self.seats.of_mut(tenant) {
-            let claim = Claim::new(weight, priority);
-            let ahead = seat.place.whole.saturating_sub(clock);
-            if ahead > 0 {
-                let ahead = claim.rescale(ahead, seat.claim);
-                seat.place = Point::at(clock.saturating_add(ahead));
-            }
-            seat.lead = claim.rescale(seat.lead, seat.claim);
-            seat.claim = claim;
-            self.reorder(tenant);
-        }
+        let claim = Claim::new(weight, priority);
+        self.shift(tenant, |seat, clock| {
+            seat.reclaim(claim, clock);
+        });
     }
 
     /// Lets a tenant go ahead of its turn by the done part of its work, within the bound that the
@@ -240,10 +241,9 @@ impl FairOrder {
         let most = u128::from(self.most_favour.units());
         let all = (u128::from(done) + u128::from(remaining)).max(1);
         let favour = u64::try_from(most * u128::from(done) / all).unwrap_or(u64::MAX);
-        if let Some(seat) = self.seats.of_mut(tenant) {
+        self.shift(tenant, |seat, _| {
             seat.lead = seat.claim.stretch(favour).whole;
-            self.reorder(tenant);
-        }
+        });
     }
 
     /// What the tenant waits for, none if it has left.
@@ -295,7 +295,8 @@ impl FairOrder {
         self.entries += 1;
         let (clock, entry) = (self.clock, self.entries);
         if let Some(seat) = self.seats.of_mut(tenant) {
-            if seat.catch_up(clock) || seat.entry == 0 {
+            seat.catch_up(clock);
+            if seat.entry == 0 {
                 seat.entry = entry;
             }
             let turn = seat.turn();
@@ -314,14 +315,22 @@ impl FairOrder {
         }
     }
 
-    /// Follows a change of a tenant's place, wherever it waits.
-    fn reorder(&mut self, tenant: Tenant) {
-        if !self.ready.contains(tenant.slot) {
-            return self.arrange(tenant);
+    /// Lets `change` move a tenant, told the clock, and follows it wherever it waits.
+    fn shift<T>(&mut self, tenant: Tenant, change: impl FnOnce(&mut Seat, u128) -> T) -> Option<T> {
+        let (clock, in_order) = (self.clock, self.ready.contains(tenant.slot));
+        let seat = self.seats.of_mut(tenant)?;
+        if !in_order {
+            seat.catch_up(clock);
         }
-        if let Some(turn) = self.seats.of(tenant).map(Seat::turn) {
+        let answer = change(seat, clock);
+        if in_order {
+            let turn = seat.turn();
             self.ready.set(tenant.slot, turn);
+        } else {
+            seat.bank(clock);
+            self.arrange(tenant);
         }
+        Some(answer)
     }
 }
 
@@ -469,29 +478,72 @@ mod tests {
         assert_eq!((order.next(NOW), order.ready()), (Some(tenant), 1));
     }
 
-    // Three services charged and not given, then a wait in which the other is served 100 times: the
-    // three are still due, and nothing for the time of waiting.
-    #[test]
-    fn what_was_given_back_survives_a_wait() {
-        let mut order = FairOrder::new();
-        let refused = joined(&mut order, 1, Priority::Normal);
-        let other = joined(&mut order, 1, Priority::Normal);
-        let mut tags: Vec<_> = (0..20)
+    /// Serves, and keeps what undoes the charges of one tenant.
+    fn charged(order: &mut FairOrder, turns: usize, whose: Tenant) -> Vec<Tag> {
+        (0..turns)
             .map_while(|_| {
                 let next = order.next(NOW)?;
                 order.charge(next, Cost::ONE)
             })
-            .filter(|tag| tag.tenant() == refused)
-            .collect();
-        for tag in tags.drain(..2) {
-            order.refund(tag);
-        }
+            .filter(|tag| tag.tenant() == whose)
+            .collect()
+    }
+
+    // Ten services charged and not given while the other had eleven, then a wait in which it has
+    // 100: one of the ten is still due, and nothing for the time of waiting.
+    #[test]
+    fn what_was_given_back_survives_a_wait() {
+        let mut order = FairOrder::new();
+        let other = joined(&mut order, 1, Priority::Normal);
+        let refused = joined(&mut order, 1, Priority::Normal);
+        let mut tags = charged(&mut order, 21, refused);
+        tags.drain(..5).for_each(|tag| order.refund(tag));
         order.park(refused, Nanos::from_secs(1));
-        tags.drain(..1).for_each(|tag| order.refund(tag));
+        tags.drain(..).for_each(|tag| order.refund(tag));
         assert_eq!(count(&serve(&mut order, 100), other), 100);
         order.unpark(refused);
-        let turns = serve(&mut order, 23);
-        assert_eq!((count(&turns, refused), count(&turns, other)), (13, 10));
+        let turns = serve(&mut order, 21);
+        assert_eq!((count(&turns, refused), count(&turns, other)), (11, 10));
+    }
+
+    // Every job of one tenant is refused ten services after it was sent, and it goes on: it has two
+    // turns where it would have one, and the other keeps a third.
+    #[test]
+    fn one_whose_every_job_is_refused_does_not_starve_the_other() {
+        let mut order = FairOrder::new();
+        let [_, other] = [(); 2].map(|()| joined(&mut order, 1, Priority::Normal));
+        let mut flight = alloc::collections::VecDeque::new();
+        let mut served = 0;
+        for turn in 0..3_000 {
+            if flight.front().is_some_and(|(sent, _)| sent + 10 <= turn) {
+                flight.pop_front().map(|(_, tag)| order.refund(tag));
+            }
+            let next = order.next(NOW).expect("both have work");
+            let tag = order.charge(next, Cost::ONE).expect("present");
+            if next == other {
+                served += 1;
+            } else {
+                flight.push_back((turn, tag));
+            }
+        }
+        assert!((990..=1_010).contains(&served), "{served} of 3,000");
+    }
+
+    // Refused and tried again at once, for ever: the other's turn comes after every second try.
+    #[test]
+    fn a_turn_is_restored_once() {
+        let mut order = FairOrder::new();
+        let [refused, _] = [(); 2].map(|()| joined(&mut order, 1, Priority::Normal));
+        let mut turns = Vec::new();
+        for _ in 0..6 {
+            let next = order.next(NOW).expect("both have work");
+            turns.push(next == refused);
+            let tag = order.charge(next, Cost::ONE).expect("present");
+            if next == refused {
+                order.refund(tag);
+            }
+        }
+        assert_eq!(turns, [true, true, false, true, true, false]);
     }
 
     #[test]
@@ -520,6 +572,68 @@ mod tests {
         let turns = serve(&mut order, 40);
         assert!(count(&turns, grown).abs_diff(30) <= 1, "{turns:?}");
         assert!(count(&turns, other).abs_diff(10) <= 1, "{turns:?}");
+    }
+
+    // What was due to one before it rested would be a turn before the other, who entered first. It
+    // rests from the order or from a wait, and is given a charge back before or after.
+    #[test]
+    fn all_begin_together_when_nobody_worked() {
+        for (parked, late) in [(false, 0), (true, 0), (false, 1), (true, 10)] {
+            let mut order = FairOrder::new();
+            let other = joined(&mut order, 1, Priority::Normal);
+            let refused = joined(&mut order, 1, Priority::Normal);
+            let mut tags = charged(&mut order, 21, refused);
+            let after = tags.split_off(10 - late);
+            tags.into_iter().for_each(|tag| order.refund(tag));
+            if parked {
+                order.park(refused, Nanos::from_secs(1));
+            }
+            order.rest(refused);
+            order.rest(other);
+            after.into_iter().for_each(|tag| order.refund(tag));
+            order.unpark(refused);
+            order.enter(other);
+            order.enter(refused);
+            let turns = serve(&mut order, 4);
+            assert_eq!(turns, [other, refused, other, refused], "{parked}, {late}");
+        }
+    }
+
+    // One service is due; a thousand times the weight must not make a thousand of it.
+    #[test]
+    fn a_new_weight_does_not_multiply_what_is_owed() {
+        for parked in [false, true] {
+            let mut order = FairOrder::new();
+            let other = joined(&mut order, 1, Priority::Normal);
+            let refused = joined(&mut order, 1, Priority::Normal);
+            let tags = charged(&mut order, 21, refused);
+            if parked {
+                order.park(refused, Nanos::from_secs(1));
+            }
+            tags.into_iter().for_each(|tag| order.refund(tag));
+            order.reweight(
+                refused,
+                Weight::new(1_000).expect("positive"),
+                Priority::Normal,
+            );
+            order.unpark(refused);
+            let turns = serve(&mut order, 1_002);
+            assert_eq!(count(&turns, other), 1, "parked: {parked}");
+        }
+    }
+
+    // A favour of 8 at a weight of 1 is 8 services at a weight of 4 too.
+    #[test]
+    fn a_new_weight_does_not_multiply_a_favour() {
+        let mut order = FairOrder::favouring(Cost::new(8));
+        let almost_done = joined(&mut order, 1, Priority::Normal);
+        joined(&mut order, 4, Priority::Normal);
+        order.favour(almost_done, u64::MAX, 0);
+        let four = Weight::new(4).expect("positive");
+        order.reweight(almost_done, four, Priority::Normal);
+        let turns = serve(&mut order, 101);
+        let ahead = turns.iter().take_while(|turn| **turn == almost_done);
+        assert_eq!(ahead.count(), 8, "{turns:?}");
     }
 
     // Of 101 turns of two equals, the first in the order has one more by itself.

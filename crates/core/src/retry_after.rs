@@ -11,7 +11,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
-use crate::scan::{Scan, fraction_nanos, trimmed, whole_saturating};
+use crate::scan::{Scan, fraction_nanos, is_blank, trimmed, whole_saturating};
 
 /// How long a server asked us to wait, and what we make of it.
 ///
@@ -56,8 +56,9 @@ pub enum Garbage {
 }
 
 impl RetryAfter {
-    /// Reads one header value. Several numbers in it, separated by commas as some proxies join
-    /// repeated headers, count as the largest that makes sense.
+    /// Reads one header value. If it is a list, as some proxies join repeated headers, its longest
+    /// wait counts, and a list with a member that makes no sense is ignored. So is `1,000`, which is
+    /// a thousand to one reader and a list to the other; `120,120` is a list to both.
     pub fn read(value: &[u8], came: ResponseTime<'_>, bounds: WaitBounds) -> Self {
         let value = trimmed(value);
         if value.is_empty() {
@@ -66,7 +67,8 @@ impl RetryAfter {
         match asked(value, came) {
             Ok(asked) => bounds.apply(asked),
             Err(garbage) => {
-                largest_of_list(value).map_or(Self::Ignored(garbage), |asked| bounds.apply(asked))
+                let asked = longest_of_list(value, came);
+                asked.map_or(Self::Ignored(garbage), |asked| bounds.apply(asked))
             }
         }
     }
@@ -207,9 +209,41 @@ fn seconds(value: &[u8]) -> Option<Duration> {
     Some(Duration::from_secs(whole).saturating_add(fraction))
 }
 
-fn largest_of_list(value: &[u8]) -> Option<Duration> {
-    value
-        .split(|b| *b == b',')
-        .filter_map(|member| seconds(trimmed(member)))
-        .max()
+/// What the members of a list ask for at most; `None` if one of them makes no sense.
+fn longest_of_list(value: &[u8], came: ResponseTime<'_>) -> Option<Duration> {
+    if is_grouped(value) {
+        return None;
+    }
+    let (mut longest, mut rest) = (None, value);
+    // Members that are empty are no members.
+    while let Some(start) = rest.iter().position(|b| !is_blank(*b) && *b != b',') {
+        let (asked, after) = first_member(rest.get(start..)?, came)?;
+        longest = longest.max(Some(asked));
+        rest = after;
+    }
+    longest
+}
+
+/// What the first member asks for, and what follows it. Two of the forms of a date have one comma
+/// in them, so a member ends at the first comma or at the second.
+fn first_member<'a>(list: &'a [u8], came: ResponseTime<'_>) -> Option<(Duration, &'a [u8])> {
+    let commas = list.iter().enumerate().filter(|(_, b)| **b == b',');
+    let mut ends = commas.map(|(end, _)| end).chain([list.len()]).take(2);
+    ends.find_map(|end| {
+        let (member, rest) = list.split_at_checked(end)?;
+        let asked = asked(trimmed(member), came).ok()?;
+        Some((asked, rest.get(1..).unwrap_or_default()))
+    })
+}
+
+/// True for digits with commas where thousands have them, unless they repeat one number.
+fn is_grouped(value: &[u8]) -> bool {
+    let whole = value.split(|b| *b == b'.').next().unwrap_or_default();
+    let mut groups = whole.split(|b| *b == b',');
+    let first = groups.next().unwrap_or_default();
+    let is_group = |group: &[u8]| group.len() == 3 && group.iter().all(u8::is_ascii_digit);
+    (1..=3).contains(&first.len())
+        && first.iter().all(u8::is_ascii_digit)
+        && groups.clone().all(is_group)
+        && groups.any(|group| group != first)
 }

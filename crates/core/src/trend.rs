@@ -228,6 +228,24 @@ mod tests {
         }
     }
 
+    // All around a mean of 100: lines that change by 24 and by 16, and points that lie 70, 55 and 45
+    // away from their line.
+    #[test]
+    fn a_fifth_is_a_move_and_a_half_is_a_burst() {
+        let cases: [(&[u64], Pattern); 6] = [
+            (&[88, 94, 100, 106, 112], Pattern::Rising),
+            (&[112, 106, 100, 94, 88], Pattern::Falling),
+            (&[92, 96, 100, 104, 108], Pattern::Steady),
+            (&[30, 170, 170, 30], Pattern::Bursty),
+            (&[45, 155, 155, 45], Pattern::Bursty),
+            (&[55, 145, 145, 55], Pattern::Steady),
+        ];
+        for (series, pattern) in cases {
+            let trend = trend(series.iter().copied());
+            assert_eq!(trend.pattern(), pattern, "{series:?}");
+        }
+    }
+
     #[test]
     fn nothing_predicts_nothing() {
         let trend = Trend::default();

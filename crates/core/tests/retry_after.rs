@@ -27,7 +27,7 @@ use Is::{Capped, Floored, Ignored, Millis};
 const NEITHER: Is = Ignored(Garbage::NeitherSecondsNorDate);
 
 /// Name, value and answer. Dates are relative to a server whose clock shows `NOW`.
-const ROWS: [(&str, &[u8], Is); 48] = [
+const ROWS: [(&str, &[u8], Is); 64] = [
     ("zero", b"0", Floored),
     ("two seconds", b"2", Millis(2_000)),
     ("blanks around", b" 3 ", Millis(3_000)),
@@ -50,7 +50,47 @@ const ROWS: [(&str, &[u8], Is); 48] = [
     ("leading zeros", b"000000120", Millis(120_000)),
     ("list of equals", b"120, 120", Millis(120_000)),
     ("list of differents", b"5,120 , 7", Millis(120_000)),
-    ("list with garbage", b"soon, 7", Millis(7_000)),
+    ("list with an end", b"120,", Millis(120_000)),
+    ("list with holes", b", ,5,, 7 ,", Millis(7_000)),
+    ("list with garbage", b"soon, 7", NEITHER),
+    ("list with garbage at the end", b"7, soon", NEITHER),
+    ("list of fractions", b"1.5,1.25", Millis(1_500)),
+    ("thousands", b"1,000", NEITHER),
+    ("millions", b"1,000,000", NEITHER),
+    ("thousands and a fraction", b"3,600.5", NEITHER),
+    ("too long for thousands", b"1000,200", Millis(1_000_000)),
+    ("a number twice", b"120,120", Millis(120_000)),
+    (
+        "date, then seconds",
+        b"Tue, 14 Nov 2023 22:13:50 GMT, 5",
+        Millis(30_000),
+    ),
+    (
+        "seconds, then date",
+        b"45,Tuesday, 14-Nov-23 22:13:50 GMT",
+        Millis(45_000),
+    ),
+    (
+        "two dates",
+        b"Tue, 14 Nov 2023 22:13:50 GMT, Tue, 14 Nov 2023 23:13:20 GMT",
+        Millis(3_600_000),
+    ),
+    (
+        "dates of two forms",
+        b"Tue Nov 14 22:15:20 2023, Tue, 14 Nov 2023 22:13:50 GMT",
+        Millis(120_000),
+    ),
+    (
+        "date and half a date",
+        b"Tue, 14 Nov 2023 22:13:50 GMT, Tue",
+        NEITHER,
+    ),
+    (
+        "date in a list that does not exist",
+        b"5, Thu, 31 Nov 2023 22:15:20 GMT",
+        NEITHER,
+    ),
+    ("three parts of no date", b"Wed, 21, Oct", NEITHER),
     ("list of garbage", b"soon, later,,", NEITHER),
     ("exactly the cap", b"86400", Millis(86_400_000)),
     ("one over the cap", b"86401", Capped),
@@ -229,10 +269,49 @@ fn bounds_that_would_spin_or_cross_cannot_be_built() {
 
 laws! {
     #[test]
+    fn a_list_is_as_long_as_its_longest_member / fn stress_a_list_is_as_long_as_its_longest_member
+        ((members(), proptest::sample::select(&JOINTS))) = waits_for_the_longest;
+
+    #[test]
     fn a_future_date_is_waited_for_whatever_the_clocks_say
         / fn stress_a_future_date_is_waited_for_whatever_the_clocks_say
         ((0..=253_402_214_399_u64, 1..=DAY, any::<u64>()))
         = |(server, ahead, wall)| waits_exactly(server, ahead, wall);
+}
+
+/// How a list may be joined. Without any blank, two numbers could be one of thousands.
+const JOINTS: [&str; 3] = [", ", " ,", " , , "];
+
+/// A wait in seconds and how it is written: as a number or in one of the forms of a date.
+fn members() -> impl Strategy<Value = Vec<(u64, usize)>> {
+    proptest::collection::vec((1..=DAY, 0_usize..3), 1..6)
+}
+
+fn waits_for_the_longest((members, joint): (Vec<(u64, usize)>, &str)) -> Result<(), TestCaseError> {
+    let written = members.iter().map(|(wait, form)| {
+        let date = civil_oracle(NOW + wait);
+        match form {
+            0 => wait.to_string(),
+            1 => date,
+            // `Tue, 14 Nov 2023 22:13:50 GMT` as `Tue Nov 14 22:13:50 2023`.
+            _ => format!(
+                "{} {} {} {} {}",
+                &date[..3],
+                &date[8..11],
+                &date[5..7],
+                &date[17..25],
+                &date[12..16]
+            ),
+        }
+    });
+    let value = written.collect::<Vec<_>>().join(joint);
+    let longest = members.iter().map(|(wait, _)| *wait).max();
+    let read = RetryAfter::read(value.as_bytes(), LOCAL, WaitBounds::default());
+    prop_assert_eq!(read.wait(), longest.map(Duration::from_secs), "{}", value);
+    let spoilt = format!("{value}, soon");
+    let read = RetryAfter::read(spoilt.as_bytes(), LOCAL, WaitBounds::default());
+    prop_assert_eq!(read.wait(), None, "{}", spoilt);
+    Ok(())
 }
 
 fn waits_exactly(server: u64, ahead: u64, wall: u64) -> Result<(), TestCaseError> {

@@ -28,6 +28,7 @@ use world::World;
 
 /// Plays bulk traffic against a strict API in virtual time and compares schedulers.
 #[derive(Args)]
+#[command(after_help = report::LEGEND)]
 pub(crate) struct Simulate {
     /// Play only this scenario (may be given several times).
     #[arg(long, value_name = "NAME")]

@@ -2,7 +2,8 @@
 //!
 //! Each is a number of what happened and not of what is configured: a level that lasts, jobs that
 //! are put back again and again, a backlog that only grows, waits that hit their cap. They look at
-//! whole minutes, as the shipped Prometheus rules do, so that both tell the same story.
+//! whole minutes, as the shipped Prometheus rules do, so that both tell the same story. A share or a
+//! mean of a handful is chance and calls nobody: it takes twenty to count.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -17,11 +18,11 @@ use crate::{
 pub enum CongestionAlert {
     /// The level has been critical for five minutes.
     Critical,
-    /// Completed jobs were put back more than five times on average.
+    /// Completed jobs, twenty or more, were put back more than five times on average.
     Throttled,
     /// More jobs wait than a minute before, five minutes in a row, and a fifth more in all.
     Growing,
-    /// A fifth or more of the waits of ten minutes were cut off at the maximum.
+    /// A fifth or more of the waits of ten minutes, twenty or more, were cut off at the maximum.
     Capped,
 }
 
@@ -107,8 +108,7 @@ impl CongestionWatch {
 
     /// A job was told to wait.
     pub fn waited(&mut self, now: Nanos, congestion: &Congestion, rule: &CongestionRule) {
-        self.waits
-            .count(minute(now), congestion.backoff >= rule.max());
+        self.waits.count(minute(now), rule.cuts_off(congestion));
     }
 
     /// Takes in how the tenant stands, and answers what is to be told. Ask at least once a minute:
@@ -158,7 +158,7 @@ fn level_sight(level: CongestionLevel) -> Sight {
 }
 
 fn throttle_sight(throttles: Throttles) -> Sight {
-    if throttles.is_above(MOST_THROTTLES) {
+    if throttles.jobs() >= FEWEST && throttles.is_above(MOST_THROTTLES) {
         Sight::Over
     } else if throttles.is_above(MOST_THROTTLES - 1) {
         Sight::Between
@@ -253,7 +253,7 @@ impl Waits {
         let (capped, all) = (sum(|m| m.capped), sum(|m| m.all));
         if CAPPED_RECOVERY.is_above(capped, all) {
             Sight::Under
-        } else if CAPPED.is_above(capped, all) {
+        } else if all < FEWEST || CAPPED.is_above(capped, all) {
             Sight::Between
         } else {
             Sight::Over
@@ -264,6 +264,9 @@ impl Waits {
 const fn minute(now: Nanos) -> u64 {
     now.as_nanos() / 60_000_000_000
 }
+
+/// Of fewer than twenty, a fifth is three or less, which can be one burst.
+const FEWEST: u64 = 20;
 
 /// More than five refusals per job cost more than the job.
 const MOST_THROTTLES: u64 = 5;
@@ -332,16 +335,16 @@ mod tests {
 
     #[test]
     fn more_than_five_throttles_per_job_fire_and_end_at_four() {
-        let told = told(30, |second, stats, _| {
-            stats.completed(if second < 10 { 6 } else { 0 });
+        let told = told(60, |second, stats, _| {
+            stats.completed(if second < 30 { 6 } else { 0 });
             CongestionLevel::None
         });
-        // 60 throttles are 5 per job at the 12th, which is not yet over, and 4 at the 15th.
+        // The 20th is enough to tell; 180 throttles are 4 per job at the 45th.
         assert_eq!(
             told,
             [
-                (0, CongestionAlert::Throttled, AlertChange::Raised),
-                (14, CongestionAlert::Throttled, AlertChange::Cleared)
+                (19, CongestionAlert::Throttled, AlertChange::Raised),
+                (44, CongestionAlert::Throttled, AlertChange::Cleared)
             ]
         );
     }
@@ -350,6 +353,20 @@ mod tests {
     fn five_throttles_per_job_are_silent() {
         let told = told(30, |_, stats, _| {
             stats.completed(5);
+            CongestionLevel::None
+        });
+        assert_eq!(told, []);
+    }
+
+    // Nineteen jobs, each put back a thousand times; nineteen waits, all of them cut off.
+    #[test]
+    fn a_handful_is_silent() {
+        let rule = CongestionRule::default();
+        let told = told(700, |second, stats, watch| {
+            if second < 19 {
+                stats.completed(1_000);
+                watch.waited(Nanos::from_secs(second), &rule.reading(1_000, 1), &rule);
+            }
             CongestionLevel::None
         });
         assert_eq!(told, []);
@@ -379,6 +396,19 @@ mod tests {
         assert_eq!((slow, halting), (Vec::new(), Vec::new()));
     }
 
+    // Slowly from 1,000 for ten minutes, then by 100 a minute: from 1,007 to 1,210 in the five up to
+    // the twelfth.
+    #[test]
+    fn only_the_last_five_minutes_of_a_rise_count() {
+        let told = told(900, |second, stats, _| {
+            let minute = second / 60;
+            let jobs = 1_000 + minute.min(10) + minute.saturating_sub(10) * 100;
+            waiting(stats, second, jobs);
+            CongestionLevel::None
+        });
+        assert_eq!(told, [(720, CongestionAlert::Growing, AlertChange::Raised)]);
+    }
+
     #[test]
     fn a_minute_that_nobody_looked_at_ends_a_rise() {
         let mut watch = CongestionWatch::new();
@@ -405,11 +435,11 @@ mod tests {
             watch.waited(Nanos::from_secs(second), &rule.reading(jobs, 1), &rule);
             CongestionLevel::None
         });
-        // From 10:00 on none is; at 15:00 four of the ten minutes had 12 each: 48 of 541.
+        // The 20th is enough to tell, and the 4th at the cap. From 10:00 on none is; at 15:00 four of the ten minutes had 12 each: 48 of 541.
         assert_eq!(
             told,
             [
-                (0, CongestionAlert::Capped, AlertChange::Raised),
+                (19, CongestionAlert::Capped, AlertChange::Raised),
                 (900, CongestionAlert::Capped, AlertChange::Cleared)
             ]
         );
@@ -419,15 +449,39 @@ mod tests {
     fn waits_at_the_cap_are_forgotten_after_ten_minutes() {
         let rule = CongestionRule::default();
         let told = told(700, |second, _, watch| {
-            if second == 0 {
-                watch.waited(Nanos::ZERO, &rule.reading(1_000, 1), &rule);
+            if second < 20 {
+                watch.waited(Nanos::from_secs(second), &rule.reading(1_000, 1), &rule);
             }
             CongestionLevel::None
         });
         assert_eq!(
-            told.last(),
-            Some(&(600, CongestionAlert::Capped, AlertChange::Cleared))
+            told,
+            [
+                (19, CongestionAlert::Capped, AlertChange::Raised),
+                (600, CongestionAlert::Capped, AlertChange::Cleared)
+            ]
         );
+    }
+
+    // At 119 jobs and one a second the wait is exactly the maximum; a rule without room between its
+    // bounds, and one that is switched off, cut nothing off.
+    #[test]
+    fn a_wait_that_only_reaches_the_cap_is_silent() {
+        let (usual, second) = (CongestionRule::default(), Duration::from_secs(1));
+        let fixed = CongestionRule::new(second, second).expect("in order");
+        for (rule, wait) in [
+            (usual, usual.reading(119, 1)),
+            (usual, usual.off()),
+            (fixed, fixed.reading(1_000, 1)),
+            (fixed, fixed.off()),
+        ] {
+            let told = told(60, |second, _, watch| {
+                watch.waited(Nanos::from_secs(second), &wait, &rule);
+                CongestionLevel::None
+            });
+            assert_eq!(told, [], "{wait:?}");
+        }
+        assert!(usual.cuts_off(&usual.reading(120, 1)));
     }
 
     #[test]
@@ -445,7 +499,7 @@ mod tests {
     fn what_was_raised_is_listed_until_it_is_cleared() {
         let mut watch = CongestionWatch::default();
         let mut stats = CongestionStats::new(StatsWindow::default());
-        stats.completed(9);
+        (0..20).for_each(|_| stats.completed(9));
         assert_eq!(
             watch
                 .observe(Nanos::MAX, CongestionLevel::None, &stats)

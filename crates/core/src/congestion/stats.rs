@@ -295,6 +295,18 @@ mod tests {
     }
 
     #[test]
+    fn the_last_update_is_the_last_coming_or_going() {
+        let mut stats = stats(3_600, 1);
+        assert_eq!(stats.last_update(), None);
+        let [came, went] = [7, 9].map(Nanos::from_secs);
+        stats.entered(came, &CongestionRule::default().reading(5, 1));
+        assert_eq!(stats.last_update(), Some(came));
+        stats.released(went, 1);
+        stats.snapshot(Nanos::from_secs(11));
+        assert_eq!(stats.last_update(), Some(went));
+    }
+
+    #[test]
     fn release_never_goes_below_zero_and_reset_waits_for_it() {
         let mut stats = stats(3_600, 1);
         let now = Nanos::from_secs(7);

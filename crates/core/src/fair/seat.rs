@@ -30,12 +30,16 @@ pub(super) struct Seat {
     pub(super) claim: Claim,
     /// Where its next service begins.
     pub(super) place: Point,
-    /// How far it was behind the clock when it left the order, which only a refund can bring about.
+    /// How far it was behind the clock when it was put aside, which only a refund can bring about.
     /// It is kept for its return: the service was charged and not given.
     pub(super) owed: u128,
+    /// How much service it must be charged before refunds are given in full again: twice what was
+    /// given, so that half of every charge stays whatever is taken back.
+    pub(super) unearned: u64,
     /// By how much it may go ahead of its place.
     pub(super) lead: u128,
-    /// When it came to its place: of two tenants at one place, the earlier is next. Zero if never.
+    /// When it came to its place: of two tenants at one place, the earlier is next. Zero if not
+    /// yet.
     pub(super) entry: u64,
     pub(super) has_work: bool,
     pub(super) paused: bool,
@@ -101,6 +105,7 @@ impl Seat {
             claim,
             place: Point::ORIGIN,
             owed: 0,
+            unearned: 0,
             lead: 0,
             entry: 0,
             has_work: false,
@@ -109,19 +114,49 @@ impl Seat {
         }
     }
 
-    /// Notes what it is owed, on leaving the order at this time of the clock.
-    pub(super) const fn bank(&mut self, clock: u128) {
-        self.owed = clock.saturating_sub(self.place.whole);
+    /// Moves it by a service of `cost`.
+    pub(super) fn serve(&mut self, cost: u64) {
+        self.place.advance(self.claim.stretch(cost));
+        self.unearned = self.unearned.saturating_sub(cost);
     }
 
-    /// Brings its place up to the clock, but for what it is owed. True if that moved it.
-    pub(super) fn catch_up(&mut self, clock: u128) -> bool {
+    /// Moves it back for a service of `cost` that it did not have, by no more than leaves this one
+    /// unearned. Answers how much of the cost was given back.
+    pub(super) fn give_back(&mut self, cost: u64) -> u64 {
+        let given = cost.saturating_sub(self.unearned.div_ceil(2));
+        self.unearned = self.unearned.saturating_add(given.saturating_mul(2));
+        self.place.retreat(self.claim.stretch(given));
+        given
+    }
+
+    /// Changes its claim, and measures all that was measured by the old one anew.
+    pub(super) fn reclaim(&mut self, claim: Claim, clock: u128) {
+        let anew = |distance| claim.rescale(distance, self.claim);
+        let ahead = anew(self.place.whole.saturating_sub(clock));
+        let behind = anew(clock.saturating_sub(self.place.whole));
+        self.lead = anew(self.lead);
+        self.place = Point::at(clock.saturating_add(ahead).saturating_sub(behind));
+        self.claim = claim;
+    }
+
+    /// Notes what it is owed while it is out of the order, at this time of the clock. Who has no
+    /// work is owed nothing.
+    pub(super) const fn bank(&mut self, clock: u128) {
+        self.owed = if self.has_work {
+            clock.saturating_sub(self.place.whole)
+        } else {
+            0
+        };
+    }
+
+    /// Brings its place up to the clock, but for what it is owed. If that moves it, it has yet to
+    /// come to its new place.
+    pub(super) fn catch_up(&mut self, clock: u128) {
         let floor = clock.saturating_sub(self.owed);
-        let behind = self.place.whole < floor;
-        if behind {
+        if self.place.whole < floor {
             self.place = Point::at(floor);
+            self.entry = 0;
         }
-        behind
     }
 
     /// What it is sorted by.

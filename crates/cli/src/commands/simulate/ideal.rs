@@ -1,7 +1,8 @@
 //! What a perfect scheduler would do, as a fluid: every tenant that has work flows at its fair part
 //! of the rate, and what one cannot use goes to the others.
 //!
-//! Information to compare with, in floating point; it knows nothing of windows or of single jobs.
+//! Information to compare with, in floating point; it knows nothing of windows or of single jobs. So
+//! it is no lower bound: a window that is filled at once ends up to one window earlier.
 
 use super::outcome::{real, seconds};
 use super::scenario::{Enforced, Plan, Scenario};

@@ -171,9 +171,15 @@ fn millis(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-const LEGEND: &str = "\
+/// What the columns mean.
+pub(super) const LEGEND: &str = "\
+ideal: jobs over rate, as a fluid; no lower bound, since a full first window may go at once.
+makespan: from the first job's submission until the last one is done.
+throttles/job: how often a job was taken up and put back, for want of room or refused, until done.
 refused: by the API. peak: the fullest window over its limit. Jain: at half time, against the ideal.
-off share: the furthest that a tenant was from its weight's part while all had work, in jobs.";
+off share: the furthest that a tenant was from its weight's part while all had work, in jobs.
+backoff: all jobs come at once here, so most would wait longer than its maximum of two minutes and
+return in one herd each time it ends; where jobs trickle in, few reach it and it does better.";
 
 /// More tenants than this are not listed one by one.
 const MOST_LISTED: usize = 5;
