@@ -88,11 +88,24 @@ fn a_refusal_names_an_instant_at_which_one_passes() {
     });
 }
 
+// All at the same instant: a bucket keeps no time but its own, and may refuse whoever read the clock
+// before the others.
 #[test]
 fn a_bucket_of_two_passes_two_of_three_threads() {
     loom::model(|| {
         let rate = Rate::new(1, Duration::from_nanos(100)).expect("positive");
         let limiter = Arc::new(Limiter::bucket(rate, 2).expect("positive"));
-        assert_eq!(passed(&limiter, &[(5, 1), (6, 1), (7, 1)]), 2);
+        assert_eq!(passed(&limiter, &[(5, 1), (5, 1), (5, 1)]), 2);
+    });
+}
+
+// Two limits under one flag: what passes has taken from both, what does not from neither.
+#[test]
+fn several_limits_are_taken_whole_by_each_thread() {
+    loom::model(|| {
+        let rate = |quantity| Rate::new(quantity, Duration::from_nanos(100)).expect("positive");
+        let limiter = Arc::new(Limiter::all_of(&[rate(3), rate(2)]).expect("small"));
+        assert_eq!(passed(&limiter, &[(5, 2), (6, 1)]), 1);
+        assert!(limiter.remaining(at(50)) <= 1);
     });
 }
