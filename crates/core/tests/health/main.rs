@@ -15,3 +15,4 @@ mod scenarios;
 mod soak;
 #[path = "../support/mod.rs"]
 mod support;
+mod views;
