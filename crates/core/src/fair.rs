@@ -10,11 +10,11 @@
 //! next as long as anybody may be served, and a newcomer waits for at most one service of each
 //! tenant that was there before it, whatever their backlogs.
 //!
-//! Charges that are taken back put a tenant behind the clock, but never by more than one of its
-//! services, and however many are, at least half of what it is charged stays. So with refunds, in
-//! any history, the difference is at most two largest services of each, plus what was refunded
-//! meanwhile or half of what was served, if that is less; and a newcomer waits for at most three
-//! services of each.
+//! A charge that is taken back can put a tenant behind the clock, but never by more than one of its
+//! services, and at least half of what it is charged stays, however much is taken back. So with
+//! refunds, in any history, the difference is at most two largest services of each and what the one
+//! ahead was given back meanwhile, or half of its service and one more if that is less; and a
+//! newcomer waits for at most three services of each.
 //!
 //! Jobs are not here. The caller keeps them, first in first out per tenant, and says who has work,
 //! who must pause and what was served.
