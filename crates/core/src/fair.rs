@@ -10,11 +10,11 @@
 //! next as long as anybody may be served, and a newcomer waits for at most one service of each
 //! tenant that was there before it, whatever their backlogs.
 //!
-//! Charges that are taken back put a tenant behind the clock, but never by more than one of its
-//! services, and however many are, at least half of what it is charged stays. So with refunds, in
-//! any history, the difference is at most two largest services of each, plus what was refunded
-//! meanwhile or half of what was served, if that is less; and a newcomer waits for at most three
-//! services of each.
+//! A charge that is taken back can put a tenant behind the clock, but never by more than one of its
+//! services, and at least half of what it is charged stays, however much is taken back. So with
+//! refunds, in any history, the difference is at most two largest services of each and what the one
+//! ahead was given back meanwhile, or half of its service and one more if that is less; and a
+//! newcomer waits for at most three services of each.
 //!
 //! Jobs are not here. The caller keeps them, first in first out per tenant, and says who has work,
 //! who must pause and what was served.
@@ -489,6 +489,12 @@ mod tests {
             .collect()
     }
 
+    fn take_back(order: &mut FairOrder, tags: impl IntoIterator<Item = Tag>) {
+        for tag in tags {
+            order.refund(tag);
+        }
+    }
+
     // Ten services charged and not given while the other had eleven, then a wait in which it has
     // 100: one of the ten is still due, and nothing for the time of waiting.
     #[test]
@@ -497,9 +503,9 @@ mod tests {
         let other = joined(&mut order, 1, Priority::Normal);
         let refused = joined(&mut order, 1, Priority::Normal);
         let mut tags = charged(&mut order, 21, refused);
-        tags.drain(..5).for_each(|tag| order.refund(tag));
+        take_back(&mut order, tags.drain(..5));
         order.park(refused, Nanos::from_secs(1));
-        tags.drain(..).for_each(|tag| order.refund(tag));
+        take_back(&mut order, tags);
         assert_eq!(count(&serve(&mut order, 100), other), 100);
         order.unpark(refused);
         let turns = serve(&mut order, 21);
@@ -515,8 +521,8 @@ mod tests {
         let mut flight = alloc::collections::VecDeque::new();
         let mut served = 0;
         for turn in 0..3_000 {
-            if flight.front().is_some_and(|(sent, _)| sent + 10 <= turn) {
-                flight.pop_front().map(|(_, tag)| order.refund(tag));
+            if let Some((_, tag)) = flight.pop_front_if(|(sent, _)| *sent + 10 <= turn) {
+                order.refund(tag);
             }
             let next = order.next(NOW).expect("both have work");
             let tag = order.charge(next, Cost::ONE).expect("present");
@@ -584,13 +590,13 @@ mod tests {
             let refused = joined(&mut order, 1, Priority::Normal);
             let mut tags = charged(&mut order, 21, refused);
             let after = tags.split_off(10 - late);
-            tags.into_iter().for_each(|tag| order.refund(tag));
+            take_back(&mut order, tags);
             if parked {
                 order.park(refused, Nanos::from_secs(1));
             }
             order.rest(refused);
             order.rest(other);
-            after.into_iter().for_each(|tag| order.refund(tag));
+            take_back(&mut order, after);
             order.unpark(refused);
             order.enter(other);
             order.enter(refused);
@@ -610,7 +616,7 @@ mod tests {
             if parked {
                 order.park(refused, Nanos::from_secs(1));
             }
-            tags.into_iter().for_each(|tag| order.refund(tag));
+            take_back(&mut order, tags);
             order.reweight(
                 refused,
                 Weight::new(1_000).expect("positive"),

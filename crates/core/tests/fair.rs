@@ -687,6 +687,7 @@ laws! {
     fn service_over_claim_differs_by_at_most_one_service_each / fn stress_service_over_claim
         (steps(300)) = shares_within_one_service_each;
 
+    // And for at most three if charges are taken back, before it comes or while it waits.
     #[test]
     fn a_newcomer_waits_for_at_most_one_service_of_each / fn stress_a_newcomer_waits
         ((newcomers(), (dealings(200), dealings(60)))) = newcomers_wait_few_services_of_each;
