@@ -437,6 +437,37 @@ fn a_paced_request_counts_from_when_it_is_sent() {
     assert!(times.len() > 30, "{}", times.len());
 }
 
+// The second limit is spread out, so its requests are sent beyond the edge of the first: they count
+// on both sides of it, and giving one back takes nothing from the others.
+#[test]
+fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
+    let narrow = Limit::fixed(rate(3, 100)).counted(Accounting::Send);
+    let spread = sliding(10, 10_000).paced(Pacing::Soft {
+        max_delay: Duration::from_nanos(150),
+    });
+    let mut set = MeterSet::new(&[narrow, spread], Moment::default()).expect("two");
+    let used = |set: &mut MeterSet, now| set.standings(at(now)).next().map(|(_, s)| s.used);
+    assert!(
+        set.take(at(0), Cost::ONE).is_allow(),
+        "an untouched limit asks for no pause"
+    );
+    let late = set.take(at(10), Cost::ONE).allowed().expect("fits");
+    assert_eq!((late.send_at(), used(&mut set, 10)), (at(160), Some(2)));
+    set.refund(at(20), late);
+    assert_eq!(
+        used(&mut set, 20),
+        Some(2),
+        "it stays, and so does the first"
+    );
+    assert_eq!(
+        used(&mut set, 120),
+        Some(1),
+        "the first is over, the other to be sent"
+    );
+    assert_eq!(used(&mut set, 170), Some(1), "sent");
+    assert_eq!(used(&mut set, 260), Some(0));
+}
+
 // Four of ten are used when the limit becomes four: nothing remains, and that is told.
 #[test]
 fn a_limit_that_shrinks_below_its_threshold_tells_so() {

@@ -78,17 +78,17 @@ impl FixedWindow {
     /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
     pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
         let (units, send_at) = (cost.units(), send_at.as_nanos());
+        let beyond = self.reset_at().is_some_and(|edge| send_at >= edge);
         match self.counting {
             _ if units == 0 => {}
             Counting::FromArrival => self.in_flight.hold(units),
-            // Sent after the edge it counts on both sides, and can no longer be given back.
-            Counting::FromSend if self.reset_at().is_some_and(|edge| send_at >= edge) => {
-                self.in_flight.lose(send_at, units);
-            }
+            // Sent after the edge it counts on both sides of it.
+            Counting::FromSend if beyond => self.in_flight.lose(send_at, units),
             Counting::FromSend => self.spend(units),
         }
         self.peak = self.peak.max(self.used());
-        Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting)
+        let receipt = Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting);
+        receipt.marked(if beyond { KEPT } else { 0 })
     }
 
     pub(crate) fn charge(&mut self, now: Nanos, units: u64) {
@@ -106,9 +106,9 @@ impl FixedWindow {
             self.in_flight.release(cost);
             return true;
         }
-        let this_window = self
-            .current
-            .is_some_and(|w| receipt.at().as_nanos() >= w.opened);
+        let opened = self.current.map(|window| window.opened);
+        let this_window = receipt.mark() != KEPT
+            && opened.is_some_and(|opened| receipt.at().as_nanos() >= opened);
         if this_window {
             self.spent = self.spent.saturating_sub(u128::from(cost));
             self.requests = self.requests.saturating_sub(1);
@@ -116,7 +116,7 @@ impl FixedWindow {
         this_window
     }
 
-    /// The seed-compatible refund: the time is ignored, and never more than the limit remains.
+    /// Gives back without a receipt, whenever it was taken; never more than the limit remains.
     pub(crate) fn refund_at(&mut self, cost: Cost) -> bool {
         let before = self.spent;
         self.spent = self.spent.saturating_sub(u128::from(cost.units()));
@@ -321,6 +321,9 @@ impl FixedWindow {
         matches!(limit.kind(), Kind::Aligned).then(|| phase_of(self.window, moment))
     }
 }
+
+/// The mark of a receipt for what is sent beyond the edge: it cannot be given back.
+const KEPT: u64 = 1;
 
 /// The remainder, by the window, of every instant at which the civil clock shows a whole multiple
 /// of the window.
