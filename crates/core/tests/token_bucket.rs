@@ -186,6 +186,89 @@ laws! {
         };
 }
 
+// The shared bucket remembers until when it refused; at that very instant it no longer does.
+#[test]
+fn a_shared_bucket_allows_at_the_instant_it_promised() {
+    let limiter = Limiter::bucket(rate(1, 100), 1).expect("positive");
+    assert!(limiter.take(at(0), Cost::ONE).is_allow());
+    for now in [1, 50, 99] {
+        assert_eq!(
+            limiter.take(at(now), Cost::ONE),
+            Decision::WaitUntil(at(100))
+        );
+    }
+    assert!(limiter.take(at(100), Cost::ONE).is_allow());
+}
+
+// Two of three tokens given back, half a token's time later: the rest of what they were is there,
+// and nothing is left to give once all has refilled.
+#[test]
+fn a_shared_bucket_gives_back_what_has_not_refilled() {
+    let limiter = Limiter::bucket(rate(1, 100), 3).expect("positive");
+    let mut take = |now| limiter.take(at(now), Cost::ONE).allowed().expect("there");
+    let (first, second, third) = (take(0), take(0), take(0));
+    assert!(limiter.refund(at(50), third));
+    assert_eq!(limiter.remaining(at(50)), 1);
+    assert!(limiter.refund(at(50), first));
+    assert_eq!(
+        limiter.remaining(at(99)),
+        2,
+        "half of the first had refilled, and now the second does"
+    );
+    assert_eq!(limiter.remaining(at(150)), 3);
+    assert!(!limiter.refund(at(200), second), "all of it has refilled");
+}
+
+// After 2^64 tokens places are no longer known: nothing is given back, and nothing minted.
+#[test]
+fn a_bucket_that_has_counted_to_the_end_gives_nothing_back() {
+    let limit = bucket(u64::MAX, 1, u64::MAX);
+    let mut meter = Meter::new(&limit, Moment::default());
+    let limiter = Limiter::bucket(rate(u64::MAX, 1), u64::MAX).expect("positive");
+    for now in [10, 20] {
+        assert!(meter.take(at(now), Cost::new(u64::MAX)).is_allow());
+        assert!(limiter.take(at(now), Cost::new(u64::MAX)).is_allow());
+    }
+    let ours = meter.take(at(30), Cost::ONE).allowed().expect("refilled");
+    let shared = limiter.take(at(30), Cost::ONE).allowed().expect("refilled");
+    assert!(!meter.refund(at(30), ours));
+    assert!(!limiter.refund(at(30), shared));
+}
+
+// Sent while sendings were counted by another kind of meter: what took over has it already, and its
+// answer adds nothing.
+#[test]
+fn what_was_taken_over_is_not_settled_again() {
+    let safe = Limit::bucket(rate(1, 100), 2)
+        .expect("positive")
+        .counted(Accounting::Safe);
+    let mut meter = Meter::new(&support::sliding(2, 100), Moment::default());
+    let sent = meter.take(at(0), Cost::ONE).allowed().expect("untouched");
+    meter.reconfigure(
+        Moment {
+            now: at(10),
+            ..Moment::default()
+        },
+        &safe,
+    );
+    meter.settle(at(50), sent, at(50));
+    assert_eq!(meter.standing(at(50)).used, 1);
+    assert_eq!(
+        meter.standing(at(110)).used,
+        0,
+        "a token from the change on"
+    );
+
+    let flown = meter.take(at(200), Cost::ONE).allowed().expect("full");
+    meter.settle(at(250), flown, at(240));
+    assert_eq!(meter.standing(at(339)).used, 1);
+    assert_eq!(
+        meter.standing(at(340)).used,
+        0,
+        "a token from its arrival on"
+    );
+}
+
 // Receipts of another kind know no place in the bucket that took over: they give nothing back, nor
 // does one that has expired.
 #[test]
