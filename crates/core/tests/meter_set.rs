@@ -468,6 +468,40 @@ fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
     assert_eq!(used(&mut set, 260), Some(0));
 }
 
+// One has landed and two are in flight when the limit becomes another kind, and another: three count
+// all along, and two of them are in flight.
+#[test]
+fn a_change_of_kind_takes_over_what_landed_and_what_did_not() {
+    let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+    let landed = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    assert!(set.take(at(0), Cost::new(2)).is_allow());
+    set.settle(
+        at(5),
+        landed,
+        Journey::Answered {
+            sent: at(0),
+            answered: at(5),
+        },
+        None,
+    );
+    for kind in [2, 1, 0] {
+        set.reconfigure(
+            Moment {
+                now: at(6),
+                ..Moment::default()
+            },
+            &[of_kind(kind)],
+        )
+        .expect("one");
+        let (_, standing) = set.standings(at(6)).next().expect("one");
+        assert_eq!(
+            (standing.used, standing.in_flight, standing.peak),
+            (3, 2, 3),
+            "kind {kind}"
+        );
+    }
+}
+
 // Four of ten are used when the limit becomes four: nothing remains, and that is told.
 #[test]
 fn a_limit_that_shrinks_below_its_threshold_tells_so() {

@@ -205,7 +205,7 @@ fn a_shared_bucket_allows_at_the_instant_it_promised() {
 #[test]
 fn a_shared_bucket_gives_back_what_has_not_refilled() {
     let limiter = Limiter::bucket(rate(1, 100), 3).expect("positive");
-    let mut take = |now| limiter.take(at(now), Cost::ONE).allowed().expect("there");
+    let take = |now| limiter.take(at(now), Cost::ONE).allowed().expect("there");
     let (first, second, third) = (take(0), take(0), take(0));
     assert!(limiter.refund(at(50), third));
     assert_eq!(limiter.remaining(at(50)), 1);
