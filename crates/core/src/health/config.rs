@@ -254,3 +254,14 @@ const FIVE_A_SECOND: Rate = Rate::per_second_const(5);
 
 /// Enough to find out within two seconds, too little to hurt.
 const THREE_A_SECOND: Rate = Rate::per_second_const(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_is_told_in_millionths() {
+        assert_eq!(Factor::percent(150).as_parts_per_million(), 1_500_000);
+        assert_eq!(Factor::parts_per_million(7).as_parts_per_million(), 7);
+    }
+}

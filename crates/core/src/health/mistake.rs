@@ -173,7 +173,7 @@ mod tests {
     fn mistakes(change: impl FnOnce(&mut HealthSettings)) -> Vec<HealthMistake> {
         let mut settings = HealthSettings::default();
         change(&mut settings);
-        HealthConfig::new(settings).map_or_else(|invalid| invalid.0, |_| Vec::new())
+        HealthConfig::new(settings).map_or_else(|invalid| invalid.all().to_vec(), |_| Vec::new())
     }
 
     #[test]
