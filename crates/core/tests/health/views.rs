@@ -79,6 +79,18 @@ fn a_stop_admits_nobody_and_tells_until_when() {
     }
 }
 
+// Twenty failed recoveries are four times as many as lead the usual machine to `CacheOnly`.
+#[test]
+fn a_breaker_never_gives_up() {
+    let mut api = Api::new(&HealthSettings::BREAKER);
+    api.calls(5, Outcome::SERVER_FAILED);
+    for _ in 0..20 {
+        api.wake_when_due();
+        let failed = moved(api.call(Outcome::SERVER_FAILED));
+        assert_eq!(failed, Some((State::Sleep, Reason::ProbeFailed)));
+    }
+}
+
 // Five failures in a row, or half of the calls with never two in a row; then three trials.
 #[test]
 fn a_breaker_has_three_states_and_its_own_thresholds() {
