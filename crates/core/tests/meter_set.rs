@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, Grant, Journey, Limit, Limiter, MAX_LIMITS, MeterEvent, MeterSet,
-    Moment, Nanos, Pacing, Share, TooManyLimits,
+    Accounting, Cost, Decision, Grant, Journey, Limit, Limiter, MAX_LIMITS, Meter, MeterEvent,
+    MeterSet, Moment, Nanos, Pacing, Share, TooManyLimits,
 };
 use proptest::prelude::*;
 use support::sliding::SlidingOracle;
@@ -466,6 +466,41 @@ fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
     );
     assert_eq!(used(&mut set, 170), Some(1), "sent");
     assert_eq!(used(&mut set, 260), Some(0));
+}
+
+// Nothing taken, charged, settled or given back leaves no trace in any kind of meter.
+#[test]
+fn nothing_leaves_no_trace() {
+    let send = |limit: Limit| limit.counted(Accounting::Send);
+    let bucket = Limit::bucket(rate(9, 20), 9).expect("positive");
+    let fixed = Limit::fixed(rate(9, 20));
+    for limit in [
+        of_kind(0),
+        of_kind(1),
+        of_kind(2),
+        send(of_kind(0)),
+        send(fixed),
+        send(bucket),
+    ] {
+        let mut meter = Meter::new(&limit, Moment::default());
+        let mut nothing = || meter.take(at(5), Cost::ZERO).allowed().expect("always");
+        let (first, second) = (nothing(), nothing());
+        assert!(!meter.refund(at(6), first));
+        meter.settle(at(6), second, at(6));
+        meter.charge(at(6), 0);
+        assert!(!meter.refund_at(at(6), Cost::ZERO));
+        let standing = meter.standing(at(6));
+        assert_eq!(
+            (standing.used, standing.requests, standing.peak),
+            (0, 0, 0),
+            "{limit:?}"
+        );
+        assert_eq!(
+            (standing.memory, meter.recovery(at(6))),
+            (0, None),
+            "{limit:?}"
+        );
+    }
 }
 
 // One has landed and two are in flight when the limit becomes another kind, and another: three count

@@ -200,6 +200,19 @@ fn a_shared_bucket_allows_at_the_instant_it_promised() {
     assert!(limiter.take(at(100), Cost::ONE).is_allow());
 }
 
+// A million a second after a day: scaled time has more than 64 bits, and both halves of it count.
+#[test]
+fn a_shared_bucket_keeps_time_beyond_64_bits() {
+    let day = Nanos::from_secs(86_400).as_nanos();
+    let limiter = Limiter::bucket(rate(1_000_000, 1_000_000_000), 1).expect("positive");
+    assert!(limiter.take(at(day), Cost::ONE).is_allow());
+    assert_eq!(
+        limiter.take(at(day), Cost::ONE),
+        Decision::WaitUntil(at(day + 1_000))
+    );
+    assert!(limiter.take(at(day + 1_000), Cost::ONE).is_allow());
+}
+
 // Two of three tokens given back, half a token's time later: the rest of what they were is there,
 // and nothing is left to give once all has refilled.
 #[test]
