@@ -276,6 +276,36 @@ fn leaving_alignment_begins_the_window_at_the_change() {
     assert_eq!(meter.check(at(50), Cost::ONE), Decision::WaitUntil(at(110)));
 }
 
+// What strangers used of the window is gone until its end.
+#[test]
+fn foreign_use_is_spent_until_the_window_ends() {
+    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    meter.charge(at(5), 8);
+    assert_eq!(meter.standing(at(5)).remaining(), 2);
+    assert_eq!(
+        meter.check(at(5), Cost::new(3)),
+        Decision::WaitUntil(at(105))
+    );
+}
+
+// Sent while sendings were counted, in the window before: once arrivals count, its answer is charged
+// to the window in which it came. Where sendings count on, it is not.
+#[test]
+fn an_answer_is_charged_to_its_window_once_arrivals_count() {
+    let aligned = Limit::aligned(rate(10, 100)).expect("even");
+    for (accounting, used) in [(Accounting::Safe, 1), (Accounting::Send, 0)] {
+        let mut meter = Meter::new(&aligned.counted(Accounting::Send), Moment::default());
+        let sent = meter.take(at(90), Cost::ONE).allowed().expect("untouched");
+        let moment = Moment {
+            now: at(95),
+            wall: WallTime::since_epoch(Duration::from_nanos(95)),
+        };
+        meter.reconfigure(moment, &aligned.counted(accounting));
+        meter.settle(at(110), sent, at(110));
+        assert_eq!(meter.standing(at(110)).used, used, "{accounting:?}");
+    }
+}
+
 // A longer window keeps its beginning, a smaller quantity keeps what was spent.
 #[test]
 fn a_live_change_keeps_what_was_used() {

@@ -468,6 +468,39 @@ fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
     assert_eq!(used(&mut set, 260), Some(0));
 }
 
+// A refusal of one unit is remembered for the next to read, and ends at the promised instant; giving
+// back what one of the limits still counts opens it again.
+#[test]
+fn a_shared_set_opens_when_it_promised_and_when_something_is_given_back() {
+    let limiter = Limiter::all_of(&[rate(2, 10), rate(3, 100)]).expect("small");
+    let first = limiter
+        .take(at(0), Cost::new(2))
+        .allowed()
+        .expect("untouched");
+    assert_eq!(limiter.take(at(1), Cost::ONE), Decision::WaitUntil(at(10)));
+    assert!(limiter.take(at(10), Cost::ONE).is_allow());
+    for now in [20, 50, 99] {
+        assert_eq!(
+            limiter.take(at(now), Cost::ONE),
+            Decision::WaitUntil(at(100)),
+            "at {now}"
+        );
+    }
+    assert!(
+        limiter.refund(at(50), first),
+        "the second limit still counts it"
+    );
+    assert_eq!(limiter.remaining(at(50)), 2);
+    let last = limiter
+        .take(at(60), Cost::ONE)
+        .allowed()
+        .expect("given back");
+    assert!(
+        !limiter.refund(at(500), last),
+        "none of them counts it any more"
+    );
+}
+
 // Nothing taken, charged, settled or given back leaves no trace in any kind of meter.
 #[test]
 fn nothing_leaves_no_trace() {

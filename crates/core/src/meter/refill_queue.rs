@@ -81,3 +81,88 @@ impl RefillQueue {
 
 /// More refunds than this out of order within one refill are rare; memory stays bounded.
 const MOST_HOLES: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::meter::Counting;
+    use crate::{Cost, Nanos};
+
+    fn take(queue: &mut RefillQueue, cost: u64) -> Receipt {
+        let receipt = Receipt::new(Nanos::ZERO, Cost::new(cost), Counting::FromSend);
+        let receipt = receipt.marked(queue.end());
+        queue.join(cost);
+        receipt
+    }
+
+    // Five of costs 1 to 5: the third and the first leave, so that only what is still there stands
+    // behind the others; when the last two have left, the end is that of the second.
+    #[test]
+    fn those_that_left_stand_behind_nobody() {
+        let mut queue = RefillQueue::default();
+        let [first, second, third, fourth, fifth] =
+            [1, 2, 3, 4, 5].map(|cost| take(&mut queue, cost));
+        assert_eq!(queue.leave(&third), Some(9));
+        assert_eq!(queue.leave(&first), Some(11), "2 + 4 + 5");
+        assert_eq!(queue.memory(), queue.holes.capacity() * 16);
+        assert!(queue.memory() >= 32);
+        assert_eq!(queue.leave(&fourth), Some(5));
+        assert_eq!(queue.leave(&fifth), Some(0));
+        assert_eq!(
+            (queue.end(), queue.holes.len()),
+            (3, 1),
+            "the second is the last that is there"
+        );
+        assert_eq!(queue.leave(&second), Some(0));
+        assert_eq!((queue.end(), queue.holes.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_place_beyond_the_end_is_nobodys() {
+        let mut queue = RefillQueue::default();
+        let receipt = take(&mut queue, 4);
+        assert_eq!(RefillQueue::default().leave(&receipt), None);
+        queue.join(u64::MAX);
+        assert_eq!(queue.leave(&receipt), None, "the count is full");
+    }
+
+    #[test]
+    fn what_has_refilled_is_forgotten() {
+        let mut queue = RefillQueue::default();
+        let [first, _second] = [1, 1].map(|cost| take(&mut queue, cost));
+        queue.leave(&first);
+        queue.forget();
+        assert_eq!((queue.end(), queue.holes.len()), (2, 0));
+    }
+
+    // One more hole than are kept: the oldest is forgotten, and only those before it are told more
+    // than stands behind them.
+    #[test]
+    fn memory_is_bounded_and_the_oldest_hole_goes_first() {
+        let mut queue = RefillQueue::default();
+        let before = take(&mut queue, 1);
+        let many: Vec<Receipt> = (0..=MOST_HOLES).map(|_| take(&mut queue, 1)).collect();
+        let _last = take(&mut queue, 1);
+        for receipt in &many {
+            assert!(queue.leave(receipt).is_some());
+        }
+        assert_eq!(queue.holes.len(), MOST_HOLES);
+        assert_eq!(
+            queue.holes.front(),
+            Some(&(2, 1)),
+            "the hole at 1 is forgotten"
+        );
+        assert_eq!(
+            queue.leave(&before),
+            Some(2),
+            "one that is there, and one that is not"
+        );
+        assert_eq!(
+            queue.holes.len(),
+            MOST_HOLES,
+            "what would be the oldest is not kept"
+        );
+    }
+}

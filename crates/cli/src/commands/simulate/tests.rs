@@ -68,13 +68,14 @@ fn permit_first_keeps_weights_within_one_job() {
     assert!(outcome.over_ideal <= 1.0, "{outcome:?}");
 }
 
-// The third has 200 jobs at 2/s: a hundred seconds, less the window that it begins with.
+// The third has 200 jobs at 2/s: a hundred seconds, less the window that it begins with, plus half a
+// turn of the others for each pair of its jobs, because a tenant that waits for its cap saves no turn.
 #[test]
 fn permit_first_gives_what_a_capped_tenant_leaves_to_the_others() {
     let outcome = permit_first(ScenarioName::Capped);
     assert!(outcome.off_share <= 1.0, "{outcome:?}");
     let third = outcome.done.last().copied().unwrap_or(0.0);
-    assert!((98.0..=101.0).contains(&third), "{outcome:?}");
+    assert!((98.0..=102.0).contains(&third), "{outcome:?}");
     assert!(outcome.over_ideal <= 1.0, "{outcome:?}");
 }
 
