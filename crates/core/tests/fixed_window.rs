@@ -276,6 +276,53 @@ fn leaving_alignment_begins_the_window_at_the_change() {
     assert_eq!(meter.check(at(50), Cost::ONE), Decision::WaitUntil(at(110)));
 }
 
+// The window began long after the origin: it is its own age that decides whether a change ends it.
+#[test]
+fn a_window_is_as_old_as_its_first_use() {
+    let mut meter = Meter::new(&fixed(10, 60), Moment::default());
+    assert!(meter.take(at(1_000), Cost::new(4)).is_allow());
+    meter.reconfigure(
+        Moment {
+            now: at(1_030),
+            ..Moment::default()
+        },
+        &fixed(10, 100),
+    );
+    assert_eq!(
+        meter.check(at(1_030), Cost::new(7)),
+        Decision::WaitUntil(at(1_100))
+    );
+}
+
+// Only windows in which something was spent are counted when they end.
+#[test]
+fn used_windows_are_counted_when_they_end() {
+    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    let nothing = meter.take(at(0), Cost::ONE).allowed().expect("untouched");
+    assert!(meter.refund(at(1), nothing));
+    assert_eq!(meter.standing(at(150)).expired, 0);
+    assert!(meter.take(at(200), Cost::ONE).is_allow());
+    assert_eq!(meter.standing(at(299)).expired, 0);
+    assert_eq!(meter.standing(at(300)).expired, 1);
+}
+
+// The civil clock was set between a take and its refund: it is still the same window.
+#[test]
+fn a_refund_outlives_a_new_alignment() {
+    let limit = Limit::aligned(rate(10, 100))
+        .expect("even")
+        .counted(Accounting::Send);
+    let mut meter = Meter::new(&limit, Moment::default());
+    let taken = meter
+        .take(at(10), Cost::new(4))
+        .allowed()
+        .expect("untouched");
+    let wall = WallTime::since_epoch(Duration::from_nanos(35));
+    meter.realign(Moment { now: at(40), wall });
+    assert!(meter.refund(at(41), taken));
+    assert_eq!(meter.standing(at(41)).remaining(), 10);
+}
+
 // What strangers used of the window is gone until its end.
 #[test]
 fn foreign_use_is_spent_until_the_window_ends() {

@@ -186,6 +186,45 @@ laws! {
         };
 }
 
+// Known by its cost alone, up to what is missing comes back, and the time does not matter.
+#[test]
+fn a_refund_without_a_receipt_fills_up_to_the_brim() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    assert!(meter.take(at(0), Cost::new(3)).is_allow());
+    assert!(meter.refund_at(at(0), Cost::new(2)));
+    assert_eq!(meter.standing(at(0)).remaining(), 4);
+    assert!(meter.refund_at(at(77), Cost::new(9)));
+    assert_eq!(meter.standing(at(0)).remaining(), 5);
+    assert!(!meter.refund_at(at(0), Cost::ONE), "it is full");
+}
+
+// Half a token has refilled: the next is whole at 100. In flight, a token has yet to start.
+#[test]
+fn the_next_recovery_is_that_of_the_token_that_refills() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    assert_eq!(meter.recovery(at(0)), None);
+    assert!(meter.take(at(0), Cost::new(2)).is_allow());
+    assert_eq!(meter.recovery(at(50)), Some(at(100)));
+    assert_eq!(meter.recovery(at(100)), Some(at(200)));
+    let mut flying = Meter::new(
+        &bucket(1, 100, 5).counted(Accounting::Safe),
+        Moment::default(),
+    );
+    assert!(flying.take(at(0), Cost::new(2)).is_allow());
+    assert_eq!(flying.recovery(at(50)), Some(at(150)));
+}
+
+// A refund from the middle is remembered, in memory that is accounted for, until all has refilled.
+#[test]
+fn the_memory_of_refunds_is_told() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    let mut take = || meter.take(at(0), Cost::ONE).allowed().expect("five");
+    let (first, _second) = (take(), take());
+    assert_eq!(meter.standing(at(0)).memory, 0);
+    assert!(meter.refund(at(0), first));
+    assert!(meter.standing(at(0)).memory >= 16);
+}
+
 // The shared bucket remembers until when it refused; at that very instant it no longer does.
 #[test]
 fn a_shared_bucket_allows_at_the_instant_it_promised() {
