@@ -135,14 +135,11 @@ impl MeterSet {
         if limits.len() > MAX_LIMITS {
             return Err(TooManyLimits);
         }
-        let moment = Moment {
-            now: self.see(moment.now),
-            ..moment
-        };
+        let now = self.see(moment.now);
         self.slots.truncate(limits.len());
         for (place, (slot, limit)) in self.slots.iter_mut().zip(limits).enumerate() {
             slot.adopt(limit, moment);
-            slot.look(place, moment.now);
+            slot.look(place, now);
         }
         let known = self.slots.len();
         self.extend(limits.get(known..).unwrap_or_default(), moment);
@@ -151,10 +148,7 @@ impl MeterSet {
 
     /// Places wall-aligned windows anew after the civil clock was set.
     pub fn realign(&mut self, moment: Moment) {
-        let moment = Moment {
-            now: self.see(moment.now),
-            ..moment
-        };
+        self.see(moment.now);
         for slot in &mut self.slots {
             slot.meter.realign(moment);
         }

@@ -2,7 +2,11 @@
 
 mod support;
 
-use outflow_core::{Accounting, Cost, Decision, Grant, Journey, Limit, Meter, MeterSet, Moment};
+use std::time::Duration;
+
+use outflow_core::{
+    Accounting, Cost, Decision, Grant, Journey, Limit, Meter, MeterSet, Moment, WallTime,
+};
 use proptest::prelude::*;
 use support::{at, rate, sliding};
 
@@ -224,6 +228,41 @@ fn no_change_of_kind_happens_in_the_past() {
             "from kind {from} to {to}"
         );
     }
+}
+
+// The civil clock is set back while ten are used: the set's aligned limit waits for the new edge.
+#[test]
+fn a_set_places_its_windows_anew() {
+    let limit = Limit::aligned(rate(9, 100))
+        .expect("even")
+        .counted(Accounting::Send);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    assert!(set.take(at(50), Cost::new(9)).is_allow());
+    assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(100)));
+    let wall = WallTime::since_epoch(Duration::from_nanos(30));
+    set.realign(Moment { now: at(60), wall });
+    assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(130)));
+}
+
+// A moment ties the two clocks together, however old it is: windows of a limit that is added with
+// one lie where they lie.
+#[test]
+fn a_limit_added_with_an_old_moment_has_its_edges_in_place() {
+    let aligned = Limit::aligned(rate(1, 100))
+        .expect("even")
+        .counted(Accounting::Send);
+    let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+    assert!(set.check(at(500), Cost::ONE).is_allow());
+    let wall = WallTime::since_epoch(Duration::from_nanos(20));
+    set.reconfigure(Moment { now: at(450), wall }, &[of_kind(0), aligned])
+        .expect("two");
+    assert!(set.take(at(510), Cost::ONE).is_allow());
+    let next = set.explain(at(510), Cost::ONE).last();
+    assert_eq!(
+        next,
+        Some(Decision::WaitUntil(at(530))),
+        "100 on the civil clock"
+    );
 }
 
 // Where sendings count there is nothing to settle: the answer neither gives back nor adds.
