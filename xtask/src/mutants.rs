@@ -38,11 +38,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .run()
 }
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 9] = [
     "crates/core/src/meter.rs",
     "crates/core/src/meter/**",
     "crates/core/src/meter_set.rs",
-    "crates/core/src/limiter*",
+    "crates/core/src/grant.rs",
+    "crates/core/src/gcra.rs",
+    "crates/core/src/limiter/**",
     "crates/core/src/health.rs",
     "crates/core/src/health/**",
+    "crates/core/src/error_window.rs",
 ];

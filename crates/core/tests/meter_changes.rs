@@ -281,7 +281,16 @@ fn an_answer_changes_nothing_where_sendings_count() {
     }
 }
 
-// A hundred lost requests have all arrived: nothing of them is kept.
+#[test]
+fn a_set_gives_back_what_its_meters_no_longer_need() {
+    let mut set =
+        MeterSet::new(&[sliding(9, 10), sliding(99, 10)], Moment::default()).expect("two");
+    assert!(set.take(at(0), Cost::new(9)).is_allow());
+    set.tidy(at(50));
+    assert!(set.usage(at(50), 0).all(|usage| usage.memory_bytes == 0));
+}
+
+// Nine lost requests have all arrived: nothing of them is kept.
 #[test]
 fn what_was_lost_leaves_no_memory_behind() {
     for kind in 0..3 {
