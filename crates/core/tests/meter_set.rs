@@ -136,6 +136,7 @@ fn more_limits_than_a_grant_can_hold_are_refused() {
         MeterSet::new(&limits, Moment::default()).err(),
         Some(TooManyLimits)
     );
+    assert!(TooManyLimits.to_string().contains("8 limits at most"));
     let mut set = MeterSet::new(&limits[1..], Moment::default()).expect("eight");
     assert_eq!(
         set.reconfigure(Moment::default(), &limits),

@@ -198,6 +198,20 @@ fn a_refund_without_a_receipt_fills_up_to_the_brim() {
     assert!(!meter.refund_at(at(0), Cost::ONE), "it is full");
 }
 
+// The second is given back, a fourth taken, and then the first given back: what left in between is
+// still remembered. Once all has refilled there is nothing to give back.
+#[test]
+fn a_take_between_two_refunds_forgets_neither() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    let mut take = |now| meter.take(at(now), Cost::ONE).allowed().expect("there");
+    let (first, second, _third) = (take(0), take(0), take(0));
+    assert!(meter.refund(at(0), second));
+    let fourth = meter.take(at(0), Cost::ONE).allowed().expect("there");
+    assert!(meter.refund(at(0), first));
+    assert_eq!(meter.standing(at(0)).used, 2);
+    assert!(!meter.refund(at(500), fourth), "it has refilled");
+}
+
 // Half a token has refilled: the next is whole at 100. In flight, a token has yet to start.
 #[test]
 fn the_next_recovery_is_that_of_the_token_that_refills() {
