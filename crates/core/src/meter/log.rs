@@ -405,8 +405,9 @@ mod tests {
         let mut log = Log::default();
         for time in 0..20 {
             log.add(time, 1, 20);
+            let step = if time < 16 { 16 } else { 20 };
+            assert_eq!(log.memory(), step * 8, "after {time}");
         }
-        assert_eq!(log.memory(), 20 * 8);
         log.expire(|_| true);
         log.shrink();
         assert_eq!(log.memory(), 0, "an idle log costs nothing");
