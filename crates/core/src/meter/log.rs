@@ -353,6 +353,10 @@ mod tests {
         let costs = [1, 1, 200, 1, 70_000, 3, u64::MAX, 1];
         let mut log = filled(&costs);
         assert_eq!(log.weight(), costs.iter().map(|c| u128::from(*c)).sum());
+        assert!(
+            log.memory() >= costs.len() * 16,
+            "8 bytes for the time and 8 for the cost"
+        );
         assert_eq!(log.time_of_weight(203), Some(3));
         assert_eq!(log.time_of_weight(204), Some(4));
         assert_eq!(log.expire(|time| time < 6), 6);
