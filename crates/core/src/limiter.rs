@@ -3,9 +3,9 @@
 //! A ring of the last N sendings answers in one comparison: a request passes if the sending that
 //! is N back has left the window. A refusal costs one atomic load and takes no lock. What changes
 //! the ring does so under a one-byte flag held for a few instructions; the ring is made of atomics,
-//! so this needs no `unsafe`. Measured beside it with eight
-//! threads (`docs/benchmarks.md`): a mutex around a queue, and a ring that is claimed slot by slot
-//! without a lock, take four to five times as long.
+//! so this needs no `unsafe`. In prototypes with eight
+//! threads on free cores (`docs/benchmarks.md`) a mutex around a queue, and a ring that is claimed
+//! slot by slot without a lock, took four to five times as long as a flag that waits between looks.
 //!
 //! It counts sendings only. Where arrivals count, where limits of several kinds must pass together,
 //! or where a limit is so large that a slot for each unit would waste memory, use a

@@ -68,8 +68,8 @@ fn permit_first_keeps_weights_within_one_job() {
     assert!(outcome.over_ideal <= 1.0, "{outcome:?}");
 }
 
-// The third has 200 jobs at 2/s: a hundred seconds, less the window that it begins with, plus half a
-// turn of the others for each pair of its jobs, because a tenant that waits for its cap saves no turn.
+// The third has 200 jobs at 2/s: a hundred seconds, less the window that it begins with, plus what
+// waiting for its turn costs after each wait for its cap: it ends at 101.5 s.
 #[test]
 fn permit_first_gives_what_a_capped_tenant_leaves_to_the_others() {
     let outcome = permit_first(ScenarioName::Capped);
