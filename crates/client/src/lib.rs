@@ -8,10 +8,18 @@
 pub use outflow_core as core;
 
 mod clock;
+pub mod event;
+mod pattern;
+mod refusal;
 mod registry;
+mod rules;
 
 pub use clock::SystemClock;
+pub use event::{Event, Events, Observer};
+pub use pattern::{InvalidPattern, Pattern};
+pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
+pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, WhenAsleep};
 
 /// The README's example, compiled and run with the documentation's own.
 #[cfg(doctest)]

@@ -74,7 +74,7 @@ pub use reconcile::{Correction, Ledger, Mark, Ours};
 pub use retry_after::{Garbage, InvalidWaitBounds, RetryAfter, WaitBounds};
 pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
 pub use server_hints::{Dialect, Dialects, Hint, Hints, Label, Unit};
-pub use time::{Clock, ManualClock, Moment, Nanos, WallTime};
+pub use time::{Alarm, Clock, ManualClock, Moment, Nanos, Timer, WallTime};
 pub use trend::{Pattern, Trend};
 pub use usage::Usage;
 pub use watch::MeterEvent;

@@ -6,6 +6,7 @@
 //! only where a server speaks of dates. Spans are [`Duration`]s. Arithmetic saturates or says that
 //! it cannot: no time of 64 bits makes it overflow.
 
+use alloc::sync::Weak;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -133,6 +134,20 @@ pub trait Clock {
             wall: self.wall(),
         }
     }
+}
+
+/// A clock that can also be waited for. Programs hand it in beside their decisions; nothing in this
+/// crate calls it.
+pub trait Timer: Clock {
+    /// Has the alarm rung at this instant or soon after, unless it is gone by then. It may ring too
+    /// early, too late or more often than asked: whoever is rung looks at the clock.
+    fn ring_at(&self, at: Nanos, alarm: Weak<dyn Alarm>);
+}
+
+/// Something that is told when its time has come.
+pub trait Alarm: Send + Sync {
+    /// The time may have come. Called from wherever the timer lives, so it neither blocks nor waits.
+    fn ring(&self);
 }
 
 /// One instant on both timelines: what ties a server's dates to our own clock.

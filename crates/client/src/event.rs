@@ -1,0 +1,419 @@
+//! What happens at the door, told to whoever listens.
+//!
+//! Events are values with names from closed sets: no path, header or body is ever in one, except the
+//! path of a finished call, without its query. Nobody listening costs one load: an event is built
+//! only for an ear. Observers are called where things happen and must not block; a slow one drops or
+//! hands over. This is the one stream that logs, metrics, the live page and the user's own code read.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use outflow_core::{Attempt, Cost, Drift, Effect, MeterEvent, Nanos, State, Transition, WallTime};
+use smol_str::SmolStr;
+
+use crate::refusal::{Explanation, Refusal};
+
+/// Something that happened, at an API.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The API.
+    pub api: SmolStr,
+    /// When, in monotonic time.
+    pub at: Nanos,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum What {
+    /// A call began to wait for its permit.
+    Waiting {
+        /// Its group.
+        group: SmolStr,
+        /// What it costs.
+        cost: Cost,
+        /// What it waits for.
+        explanation: Explanation,
+    },
+    /// A call may go.
+    Admitted {
+        /// Its group.
+        group: SmolStr,
+        /// The permit's number.
+        permit: u64,
+        /// What it costs.
+        cost: Cost,
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// A call may not go.
+    Refused {
+        /// Its group.
+        group: SmolStr,
+        /// Why.
+        refusal: Refusal,
+        /// How long it had waited.
+        waited: Duration,
+    },
+    /// An attempt ended.
+    Settled {
+        /// Its group.
+        group: SmolStr,
+        /// The permit's number.
+        permit: u64,
+        /// How it ended.
+        attempt: Attempt,
+        /// What that counts as.
+        effect: Effect,
+        /// From sending to the first byte of the answer, if one came.
+        round_trip: Option<Duration>,
+    },
+    /// A permit was given back unused.
+    Refunded {
+        /// Its group.
+        group: SmolStr,
+        /// The permit's number.
+        permit: u64,
+    },
+    /// The state changed; `group` is named where each group has its own.
+    Moved {
+        /// The group, if it has a state of its own.
+        group: Option<SmolStr>,
+        /// The move.
+        transition: Transition,
+        /// What the log line tells with it.
+        vitals: Vitals,
+    },
+    /// The server asked everybody to wait.
+    Cooling {
+        /// The group, if it has a state of its own.
+        group: Option<SmolStr>,
+        /// Until when.
+        until: Nanos,
+        /// How long that is.
+        wait: Duration,
+        /// What the log line tells with it.
+        vitals: Vitals,
+    },
+    /// A meter tells something; `group` is `None` for the limits of the whole API.
+    Meter {
+        /// The group.
+        group: Option<SmolStr>,
+        /// What it tells.
+        event: MeterEvent,
+    },
+    /// The limit in effect is not the configured one, or is again.
+    Drifting {
+        /// The group.
+        group: Option<SmolStr>,
+        /// By how much; `None` when it is over.
+        drift: Option<Drift>,
+    },
+    /// A threshold of use was reached and held, or left.
+    Usage {
+        /// The group.
+        group: Option<SmolStr>,
+        /// Whether it was reached.
+        raised: bool,
+        /// The share of the limit in use, of a million.
+        used_ppm: u32,
+    },
+    /// Headers about limits could not be understood.
+    Malformed {
+        /// How many.
+        headers: u32,
+    },
+    /// Someone else used the same key.
+    Foreign {
+        /// The group.
+        group: Option<SmolStr>,
+        /// How much, at least.
+        units: u64,
+    },
+    /// A failed attempt will be repeated.
+    Retrying {
+        /// Which attempt failed, from 1.
+        attempt: u32,
+        /// How long until the next.
+        delay: Duration,
+        /// Why it failed.
+        reason: Reason,
+    },
+    /// The cache was asked.
+    Cache {
+        /// What it had.
+        lookup: Lookup,
+    },
+    /// A call is over, whatever came of it.
+    Finished(Box<Finished>),
+    /// Background work began, ended or was restarted.
+    Task {
+        /// Its name.
+        name: &'static str,
+        /// What became of it.
+        state: TaskState,
+    },
+}
+
+/// The numbers beside a change of state.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Vitals {
+    /// Refusals in a row.
+    pub streak: u32,
+    /// The share of failures in the window, of a million.
+    pub error_ppm: u32,
+    /// The slowest rate in effect, in calls a second; 0 if nothing is limited.
+    pub rate: f64,
+    /// How many calls may be in flight.
+    pub concurrency: u32,
+    /// How long nothing goes, if nothing does.
+    pub sleep: Option<Duration>,
+    /// What the server asked for.
+    pub retry_after: Option<Duration>,
+}
+
+/// A finished call, with all that its log line says.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// When it ended, in civil time.
+    pub ts: WallTime,
+    /// Its group.
+    pub group: SmolStr,
+    /// Its method, from the methods that are known; `OTHER` for the rest.
+    pub method: &'static str,
+    /// Its path, without query, cut to 256 bytes.
+    pub path: SmolStr,
+    /// How it ended.
+    pub status: Status,
+    /// The code, if an answer came.
+    pub code: Option<u16>,
+    /// Why it failed, if it did.
+    pub reason: Option<Reason>,
+    /// From the call to its end.
+    pub latency: Duration,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// The state at its end.
+    pub state: State,
+    /// How long it waited for permits.
+    pub waited: Duration,
+    /// A number for this call.
+    pub request_id: SmolStr,
+    /// The trace it belongs to.
+    pub trace_id: Option<SmolStr>,
+}
+
+/// How a call ended, as metrics tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Status {
+    /// 1xx or 2xx.
+    Success,
+    /// 3xx.
+    Redirect,
+    /// 4xx but 429.
+    ClientError,
+    /// 429.
+    TooMany,
+    /// 5xx.
+    ServerError,
+    /// No answer in time.
+    Timeout,
+    /// No answer for another reason.
+    Network,
+    /// Never sent.
+    Blocked,
+}
+
+impl Status {
+    /// All of them, for series that exist before they are counted.
+    pub const ALL: [Self; 8] = [
+        Self::Success,
+        Self::Redirect,
+        Self::ClientError,
+        Self::TooMany,
+        Self::ServerError,
+        Self::Timeout,
+        Self::Network,
+        Self::Blocked,
+    ];
+
+    /// The class of a code.
+    pub const fn of(code: u16) -> Self {
+        match code {
+            429 => Self::TooMany,
+            300..=399 => Self::Redirect,
+            400..=499 => Self::ClientError,
+            500..=599 => Self::ServerError,
+            _ => Self::Success,
+        }
+    }
+
+    /// The label's value.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "2xx",
+            Self::Redirect => "3xx",
+            Self::ClientError => "4xx",
+            Self::TooMany => "429",
+            Self::ServerError => "5xx",
+            Self::Timeout => "timeout",
+            Self::Network => "network",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+/// Why an attempt failed, as metrics tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// No answer in time.
+    Timeout,
+    /// The connection failed.
+    Network,
+    /// The name could not be resolved.
+    Dns,
+    /// TLS failed.
+    Tls,
+    /// The server refused for its limits.
+    TooMany,
+    /// The server failed.
+    ServerError,
+    /// The body did not end as it should.
+    Body,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Timeout,
+        Self::Network,
+        Self::Dns,
+        Self::Tls,
+        Self::TooMany,
+        Self::ServerError,
+        Self::Body,
+    ];
+
+    /// The label's value.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Network => "network",
+            Self::Dns => "dns",
+            Self::Tls => "tls",
+            Self::TooMany => "429",
+            Self::ServerError => "5xx",
+            Self::Body => "body",
+        }
+    }
+}
+
+/// What the cache had.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Lookup {
+    /// A fresh answer.
+    Hit,
+    /// A stale answer, given because nothing better was to be had.
+    Stale,
+    /// A stale answer that the server confirmed.
+    Revalidated,
+    /// Nothing.
+    Miss,
+    /// The answer of an equal call that was already under way.
+    Coalesced,
+}
+
+/// What became of background work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskState {
+    /// It runs.
+    Running,
+    /// It panicked and will be started again.
+    Restarting {
+        /// How often it was started again so far.
+        restarts: u32,
+        /// How long until it is.
+        delay: Duration,
+    },
+    /// It ended.
+    Ended,
+}
+
+/// Somebody who listens.
+pub trait Observer: Send + Sync {
+    /// Is told of an event. It must not block: it is called on the way of a request.
+    fn observe(&self, event: &Event);
+}
+
+/// Where events are told. Clones tell the same observers.
+#[derive(Clone, Default)]
+pub struct Events {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    heard: AtomicBool,
+    observers: ArcSwap<Vec<Arc<dyn Observer>>>,
+}
+
+impl Events {
+    /// Nobody listens yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells an observer of everything from now on.
+    pub fn subscribe(&self, observer: Arc<dyn Observer>) {
+        self.inner.observers.rcu(|known| {
+            let mut all = Vec::clone(known);
+            all.push(Arc::clone(&observer));
+            all
+        });
+        self.inner.heard.store(true, Ordering::Release);
+    }
+
+    /// Tells an observer nothing any more.
+    pub fn unsubscribe(&self, observer: &Arc<dyn Observer>) {
+        self.inner.observers.rcu(|known| {
+            let mut all = Vec::clone(known);
+            all.retain(|one| !Arc::ptr_eq(one, observer));
+            all
+        });
+    }
+
+    /// Whether anybody listens.
+    #[inline]
+    pub fn are_heard(&self) -> bool {
+        self.inner.heard.load(Ordering::Acquire)
+    }
+
+    /// Tells what happened, if anybody listens.
+    #[inline]
+    pub fn emit(&self, event: impl FnOnce() -> Event) {
+        if self.are_heard() {
+            self.tell(&event());
+        }
+    }
+
+    /// Tells what happened.
+    pub fn tell(&self, event: &Event) {
+        for observer in self.inner.observers.load().iter() {
+            observer.observe(event);
+        }
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let observers = self.inner.observers.load().len();
+        f.debug_struct("Events")
+            .field("observers", &observers)
+            .finish()
+    }
+}
