@@ -7,6 +7,8 @@
 
 pub use outflow_core as core;
 
+mod api;
+mod base_url;
 mod clock;
 pub mod event;
 mod pattern;
@@ -14,6 +16,8 @@ mod refusal;
 mod registry;
 mod rules;
 
+pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
+pub use base_url::{BaseUrl, InvalidBaseUrl};
 pub use clock::SystemClock;
 pub use event::{Event, Events, Observer};
 pub use pattern::{InvalidPattern, Pattern};

@@ -72,6 +72,11 @@ impl Rules {
         }
     }
 
+    /// What holds where nothing is configured: five calls a second.
+    pub fn usual() -> Self {
+        Rate::per_second(5).map_or_else(|_| Self::unlimited(), Self::limited_to)
+    }
+
     /// One exact limit, counted as calls arrive at the server.
     pub fn limited_to(rate: Rate) -> Self {
         Self {

@@ -1,0 +1,138 @@
+//! Where an API is: a scheme, a host, a port and a path that every call begins with.
+//!
+//! Nothing else belongs into it. A user name would be a secret in a place where it is printed, a query
+//! would be lost when a path is joined, and another scheme could not be governed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::Uri;
+use http::uri::{Authority, Scheme};
+
+/// A checked base URL.
+///
+/// ```
+/// use outflow::{BaseUrl, InvalidBaseUrl};
+///
+/// let url: BaseUrl = "https://api.example.com/v1/".parse()?;
+/// assert_eq!(url.to_string(), "https://api.example.com/v1");
+/// assert_eq!("ftp://example.com".parse::<BaseUrl>(), Err(InvalidBaseUrl::Scheme));
+/// # Ok::<(), InvalidBaseUrl>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BaseUrl {
+    scheme: Scheme,
+    authority: Authority,
+    /// Without a slash at its end; empty for the root.
+    path: Box<str>,
+}
+
+impl BaseUrl {
+    /// `http` or `https`.
+    pub const fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    /// The host and, if it is not the usual one, the port.
+    pub const fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The host alone.
+    pub fn host(&self) -> &str {
+        self.authority.host()
+    }
+
+    /// What every path is put behind: empty, or a path without a slash at its end.
+    pub fn prefix(&self) -> &str {
+        &self.path
+    }
+}
+
+impl FromStr for BaseUrl {
+    type Err = InvalidBaseUrl;
+
+    fn from_str(written: &str) -> Result<Self, InvalidBaseUrl> {
+        let uri: Uri = written.parse().map_err(|_| InvalidBaseUrl::Unreadable)?;
+        let parts = uri.into_parts();
+        let scheme = parts.scheme.ok_or(InvalidBaseUrl::Scheme)?;
+        if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
+            return Err(InvalidBaseUrl::Scheme);
+        }
+        let authority = parts.authority.ok_or(InvalidBaseUrl::Host)?;
+        if authority.as_str().contains('@') {
+            return Err(InvalidBaseUrl::UserInfo);
+        }
+        if authority.host().is_empty() {
+            return Err(InvalidBaseUrl::Host);
+        }
+        let path = parts.path_and_query;
+        if written.contains(['?', '#']) {
+            return Err(InvalidBaseUrl::Query);
+        }
+        let path = path.as_ref().map_or("", |path| path.path());
+        Ok(Self {
+            scheme,
+            authority,
+            path: path.trim_end_matches('/').into(),
+        })
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.authority, self.path)
+    }
+}
+
+/// Why a text is no base URL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvalidBaseUrl {
+    /// It is not a URL.
+    Unreadable,
+    /// It does not begin with `http://` or `https://`.
+    Scheme,
+    /// It names no host.
+    Host,
+    /// It holds a user name or password.
+    UserInfo,
+    /// It holds a query or a fragment.
+    Query,
+}
+
+impl fmt::Display for InvalidBaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreadable => "this is not a URL: write it as `https://api.example.com`",
+            Self::Scheme => "a base URL begins with `http://` or `https://`",
+            Self::Host => "a base URL names a host",
+            Self::UserInfo => {
+                "a base URL holds no user or password: put the key into a variable and name it in \
+                 `api_key_env`"
+            }
+            Self::Query => "a base URL ends before `?` and `#`: put parameters into the calls",
+        })
+    }
+}
+
+impl std::error::Error for InvalidBaseUrl {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_origin_and_path_is_a_base_url() {
+        for (written, why) in [
+            ("", InvalidBaseUrl::Unreadable),
+            ("api.example.com", InvalidBaseUrl::Scheme),
+            ("/v1", InvalidBaseUrl::Scheme),
+            ("ws://example.com", InvalidBaseUrl::Scheme),
+            ("https://user:pw@example.com", InvalidBaseUrl::UserInfo),
+            ("https://example.com?key=1", InvalidBaseUrl::Query),
+            ("https://example.com/#top", InvalidBaseUrl::Query),
+        ] {
+            assert_eq!(written.parse::<BaseUrl>(), Err(why), "{written}");
+        }
+    }
+}
