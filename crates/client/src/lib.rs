@@ -15,6 +15,7 @@ mod pattern;
 mod refusal;
 mod registry;
 mod rules;
+mod tasks;
 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl};
@@ -24,6 +25,7 @@ pub use pattern::{InvalidPattern, Pattern};
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
 pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, WhenAsleep};
+pub use tasks::{CannotStart, Drained, Stop, TaskReport, Tasks};
 
 /// The README's example, compiled and run with the documentation's own.
 #[cfg(doctest)]
