@@ -16,6 +16,7 @@ mod pattern;
 mod refusal;
 mod registry;
 mod rules;
+mod tasks;
 mod upstream;
 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
@@ -26,6 +27,7 @@ pub use pattern::{InvalidPattern, Pattern};
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
 pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, WhenAsleep};
+pub use tasks::{CannotStart, Drained, Stop, TaskReport, Tasks};
 pub use upstream::{
     Admit, Alerted, Answer, Ask, GroupReport, HealthReport, History, InvalidRules, LimitReport,
     Permit, SharedTimer, Tail, Target, Upstream, UpstreamReport, Verdict,
