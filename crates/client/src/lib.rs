@@ -10,6 +10,7 @@ pub use outflow_core as core;
 mod api;
 mod base_url;
 mod bell;
+mod cache;
 mod clock;
 pub mod event;
 mod pattern;
@@ -21,6 +22,11 @@ mod upstream;
 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl};
+pub use cache::{
+    Answer, Bypass, Cache, CacheError, CacheReport, CacheSettings, CacheStatus, DiskState, Flight,
+    FlightBounds, FlightKey, Flights, FollowFuture, Followed, Forward, Found, Freshness, Kept,
+    LeadGuard, Query, Stored, Unkept,
+};
 pub use clock::SystemClock;
 pub use event::{Event, Events, Observer};
 pub use pattern::{InvalidPattern, Pattern};
