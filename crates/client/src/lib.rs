@@ -11,6 +11,7 @@ mod api;
 mod base_url;
 mod clock;
 pub mod event;
+pub mod metrics;
 mod pattern;
 mod refusal;
 mod registry;
