@@ -13,9 +13,11 @@ mod clock;
 pub mod event;
 pub mod metrics;
 mod pattern;
+pub mod redact;
 mod refusal;
 mod registry;
 mod rules;
+pub mod trace;
 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl};
