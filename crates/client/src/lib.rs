@@ -13,12 +13,15 @@ mod bell;
 mod cache;
 mod clock;
 pub mod event;
+pub mod metrics;
 mod pattern;
+pub mod redact;
 mod refusal;
 mod registry;
 mod rules;
 mod tasks;
 mod upstream;
+pub mod trace;
 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl};
