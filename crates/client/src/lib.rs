@@ -10,7 +10,7 @@ pub use outflow_core as core;
 mod api;
 mod base_url;
 mod bell;
-mod cache;
+pub mod cache;
 mod clock;
 pub mod event;
 pub mod metrics;
@@ -20,16 +20,12 @@ mod refusal;
 mod registry;
 mod rules;
 mod tasks;
-mod upstream;
 pub mod trace;
+mod upstream;
 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl};
-pub use cache::{
-    Answer, Bypass, Cache, CacheError, CacheReport, CacheSettings, CacheStatus, DiskState, Flight,
-    FlightBounds, FlightKey, Flights, FollowFuture, Followed, Forward, Found, Freshness, Kept,
-    LeadGuard, Query, Stored, Unkept,
-};
+pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use clock::SystemClock;
 pub use event::{Event, Events, Observer};
 pub use pattern::{InvalidPattern, Pattern};
