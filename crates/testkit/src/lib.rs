@@ -9,7 +9,11 @@
 //! depends on it outside its tests.
 
 mod background;
+mod poll_points;
+mod virtual_net;
 mod virtual_time;
 
 pub use background::Background;
+pub use poll_points::{PollPoint, PollPoints, Run, WakeCount};
+pub use virtual_net::{Direction, Jitter, Link, Path, Traffic, VirtualNet, VirtualStream, Weather};
 pub use virtual_time::VirtualTime;
