@@ -9,11 +9,17 @@
 //! depends on it outside its tests.
 
 mod background;
+mod fault_proxy;
+mod link;
 mod poll_points;
 mod virtual_net;
 mod virtual_time;
+mod weather;
 
 pub use background::Background;
+pub use fault_proxy::{Cut, FaultProxy};
+pub use link::{Direction, Jitter, Link, Path};
 pub use poll_points::{PollPoint, PollPoints, Run, WakeCount};
-pub use virtual_net::{Direction, Jitter, Link, Path, Traffic, VirtualNet, VirtualStream, Weather};
+pub use virtual_net::{VirtualNet, VirtualStream};
 pub use virtual_time::VirtualTime;
+pub use weather::{Traffic, Weather};

@@ -7,7 +7,6 @@
 //! way. It is a byte stream and not a model of TCP: nothing is lost, reordered or sent again, and
 //! flow control is one fixed window.
 
-mod link;
 mod pipe;
 mod stream;
 
@@ -20,9 +19,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
-pub use self::link::{Jitter, Link, Path};
 use self::pipe::Pipe;
 pub use self::stream::VirtualStream;
+use crate::link::{Direction, Link};
+use crate::weather::{Traffic, Weather};
 
 /// The network between clients that connect and one server that accepts; clones are the same one.
 ///
@@ -155,64 +155,6 @@ impl fmt::Debug for VirtualNet {
             .field("traffic", &self.traffic())
             .finish_non_exhaustive()
     }
-}
-
-/// What happens to connections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Weather {
-    /// All goes well.
-    Clear,
-    /// New connections are refused; old ones go on.
-    Refusing,
-    /// Nothing arrives at either end, nor is a connection made, until the weather changes; then
-    /// what was held up arrives.
-    Blackhole,
-    /// Nothing arrives at one end.
-    OneWay {
-        /// The direction in which nothing arrives.
-        lost: Direction,
-    },
-}
-
-impl Weather {
-    fn stalls(self, direction: Direction) -> Stall {
-        match self {
-            Self::Blackhole => Stall::Held,
-            Self::OneWay { lost } if lost == direction => Stall::Held,
-            _ => Stall::Flowing,
-        }
-    }
-
-    fn stalls_any(self) -> bool {
-        matches!(self, Self::Blackhole | Self::OneWay { .. })
-    }
-}
-
-/// Whether bytes arrive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stall {
-    Flowing,
-    Held,
-}
-
-/// One of the two directions of every connection.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Direction {
-    /// From the client to the server.
-    There,
-    /// From the server to the client.
-    Back,
-}
-
-/// What went over a network.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
-    /// How often a client tried to connect.
-    pub connects: u64,
-    /// Bytes that clients wrote.
-    pub there: u64,
-    /// Bytes that the server wrote.
-    pub back: u64,
 }
 
 struct Shared {

@@ -1,7 +1,7 @@
 //! Laws of the network in memory: late, in order, complete, the same for the same seed.
 
 use std::io::ErrorKind;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use outflow_testkit::{Direction, Jitter, Link, Path, Traffic, VirtualNet, VirtualStream, Weather};
@@ -153,6 +153,18 @@ async fn a_narrow_way_takes_its_time() {
     let ((), count) = tokio::join!(writer, server.read_to_end(&mut all));
     assert_eq!(count.unwrap(), 100_000);
     assert_eq!(begun.elapsed(), Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_arrive_in_pieces_no_larger_than_the_segment() {
+    let mut link = Link::of(DELAY);
+    link.there.segment = NonZeroUsize::new(3);
+    let net = VirtualNet::new(1, link);
+    let (mut client, mut server) = connected(&net).await;
+    client.write_all(b"abcdefgh").await.unwrap();
+    for piece in [&b"abc"[..], b"def", b"gh"] {
+        assert_eq!(read(&mut server).await, piece);
+    }
 }
 
 // Ten megabytes and a reader that does not read: the window is all that is taken.

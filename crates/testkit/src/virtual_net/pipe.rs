@@ -8,7 +8,9 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::ReadBuf;
 use tokio::time::Instant;
 
-use super::{Direction, Shared, Stall};
+use super::Shared;
+use crate::link::Direction;
+use crate::weather::Stall;
 
 /// Bytes between a writer and a reader. News travels with the delay too: a writer learns that its
 /// reader is gone no sooner than it could.
@@ -47,7 +49,9 @@ struct Flow {
 
 struct Parcel {
     due: Instant,
-    bytes: VecDeque<u8>,
+    bytes: Vec<u8>,
+    /// How many of them were read.
+    read: usize,
 }
 
 impl Pipe {
@@ -74,18 +78,20 @@ impl Pipe {
         };
         let mut flow = self.flow();
         flow.writable(now)?;
-        let room = WINDOW.saturating_sub(flow.unread).min(bytes.len());
+        let room = WINDOW
+            .saturating_sub(flow.unread)
+            .min(path.piece(bytes.len()));
         if room == 0 && !bytes.is_empty() {
             flow.writer = Some(context.waker().clone());
             return Poll::Pending;
         }
-        let taken: VecDeque<u8> = bytes.iter().take(room).copied().collect();
+        let taken = bytes.get(..room).unwrap_or_default().to_vec();
         flow.idle = flow.idle.max(now) + path.occupied(room);
         let due = flow.idle + delay;
         flow.push(due, taken);
         wake(&mut flow.reader);
         drop(flow);
-        self.count(room);
+        self.net.world().traffic.count(self.direction, room);
         Poll::Ready(Ok(room))
     }
 
@@ -152,15 +158,6 @@ impl Pipe {
         Instant::now() + self.net.delay(self.direction)
     }
 
-    fn count(&self, bytes: usize) {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let traffic = &mut self.net.world().traffic;
-        match self.direction {
-            Direction::There => traffic.there += bytes,
-            Direction::Back => traffic.back += bytes,
-        }
-    }
-
     fn flow(&self) -> MutexGuard<'_, Flow> {
         self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,29 +191,32 @@ impl Flow {
     }
 
     /// What nobody will read is gone as soon as it is written.
-    fn push(&mut self, due: Instant, bytes: VecDeque<u8>) {
+    fn push(&mut self, due: Instant, bytes: Vec<u8>) {
         if self.deaf.is_some() || bytes.is_empty() {
             return;
         }
         self.last = self.last.max(due);
         self.unread += bytes.len();
         let due = self.last;
-        self.parcels.push_back(Parcel { due, bytes });
+        self.parcels.push_back(Parcel {
+            due,
+            bytes,
+            read: 0,
+        });
     }
 
+    /// From one piece at a time, as it was written.
     fn take(&mut self, now: Instant, into: &mut ReadBuf<'_>) {
-        while let Some(parcel) = self.parcels.front_mut() {
-            if parcel.due > now || into.remaining() == 0 {
-                return;
-            }
-            let (piece, _) = parcel.bytes.as_slices();
-            let taken = piece.len().min(into.remaining());
-            into.put_slice(piece.get(..taken).unwrap_or_default());
-            parcel.bytes.drain(..taken);
-            self.unread -= taken;
-            if parcel.bytes.is_empty() {
-                self.parcels.pop_front();
-            }
+        let Some(parcel) = self.parcels.front_mut().filter(|parcel| parcel.due <= now) else {
+            return;
+        };
+        let rest = parcel.bytes.get(parcel.read..).unwrap_or_default();
+        let (taken, left) = rest.split_at(rest.len().min(into.remaining()));
+        into.put_slice(taken);
+        self.unread -= taken.len();
+        parcel.read += taken.len();
+        if left.is_empty() {
+            self.parcels.pop_front();
         }
     }
 

@@ -1,9 +1,16 @@
 //! How long bytes take.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use super::Direction;
+/// One of the two directions of every connection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Direction {
+    /// From the client to the server.
+    There,
+    /// From the server to the client.
+    Back,
+}
 
 /// The two ways between a client and a server, which need not be alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,7 +41,7 @@ impl Link {
         self
     }
 
-    pub(super) fn path(&self, direction: Direction) -> &Path {
+    pub(crate) fn path(&self, direction: Direction) -> &Path {
         match direction {
             Direction::There => &self.there,
             Direction::Back => &self.back,
@@ -52,15 +59,22 @@ pub struct Path {
     pub jitter: Jitter,
     /// How many bytes a second go through; as many as want to if it is not said.
     pub bandwidth: Option<NonZeroU64>,
+    /// The most bytes that arrive in one piece; as many as were written if it is not said.
+    pub segment: Option<NonZeroUsize>,
 }
 
 impl Path {
-    pub(super) fn delay(&self, chance: &mut fastrand::Rng) -> Duration {
+    pub(crate) fn delay(&self, chance: &mut fastrand::Rng) -> Duration {
         self.delay + self.jitter.draw(chance)
     }
 
+    /// How many of so many bytes make one piece.
+    pub(crate) fn piece(&self, bytes: usize) -> usize {
+        self.segment.map_or(bytes, |most| most.get().min(bytes))
+    }
+
     /// How long the line is busy with so many bytes.
-    pub(super) fn occupied(&self, bytes: usize) -> Duration {
+    pub(crate) fn occupied(&self, bytes: usize) -> Duration {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.bandwidth.map_or(Duration::ZERO, |per_second| {
             Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / per_second)
