@@ -223,7 +223,7 @@ impl fmt::Debug for Process {
 /// its own, so that what is sent to the test's group does not end it first.
 fn watch_over(group: u32) -> io::Result<Child> {
     Command::new("sh")
-        .args(["-c", "read -r _; kill -9 -- \"-$1\"", "watchdog"])
+        .args(["-c", "read -r _; kill -s KILL -- \"-$1\"", "watchdog"])
         .arg(group.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
