@@ -10,8 +10,10 @@ pub use outflow_core as core;
 mod api;
 mod base_url;
 mod clock;
+pub mod config;
 pub mod event;
 mod pattern;
+mod preset;
 mod refusal;
 mod registry;
 mod rules;
@@ -19,11 +21,13 @@ mod rules;
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl};
 pub use clock::SystemClock;
+pub use config::Config;
 pub use event::{Event, Events, Observer};
 pub use pattern::{InvalidPattern, Pattern};
+pub use preset::Preset;
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
-pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, WhenAsleep};
+pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Thresholds, WhenAsleep};
 
 /// The README's example, compiled and run with the documentation's own.
 #[cfg(doctest)]
