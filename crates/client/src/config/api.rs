@@ -12,10 +12,10 @@ use super::values::{choice, method, path, share, size, span, text, url, whole};
 use super::{credential, reach, rules};
 use crate::api::{Addresses, Api, CacheMode, Proxy, RetryRules, Timeouts, Trust};
 use crate::base_url::BaseUrl;
+use crate::preset::Preset;
 
 /// Reads `[apis.NAME]`; `None` if it says not even where the API is.
 pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment) -> Option<Api> {
-    fields.item("preset");
     let base_url = base_url(fields);
     let timeouts = timeouts(fields);
     let rules = rules::read(fields, timeouts.attempt);
@@ -53,7 +53,10 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
 
 fn base_url(fields: &Fields<'_>) -> Option<BaseUrl> {
     let base_url = fields.read("base_url", url);
-    if !fields.has("base_url") {
+    let preset = fields.item("preset").and_then(|item| text(&item).ok());
+    // An unknown preset has been told already, and it may have been the one to say where.
+    let unknown = preset.is_some_and(|name| Preset::named(name).is_none());
+    if !fields.has("base_url") && !unknown {
         let wrong = Wrong::new("this API has no `base_url`");
         let help = "say where it is: `base_url = \"https://api.example.com\"`";
         fields.tell("base_url", wrong.help(help));

@@ -25,7 +25,7 @@ pub(super) fn read(fields: &Fields<'_>, environment: &Environment) -> Option<Cre
         fields.tell("api_key_file", wrong.help("keep one of them"));
     }
     let keyless = !fields.has("api_key_env") && !fields.has("api_key_file");
-    if let Some(key) = fields.item("key").filter(|_| keyless)
+    if let Some(key) = fields.item("key").filter(|_| keyless && place.is_some())
         && fields.book().is_own(key.node.at)
     {
         let wrong = Wrong::warning("this says how a key is sent, and there is no key");

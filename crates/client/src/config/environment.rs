@@ -5,6 +5,7 @@
 //! `apis.stock.timeout`: two underscores are one level down, capitals and `-` make no difference. A
 //! value is read as TOML if it is a number, a boolean, a list or a table, and as text otherwise.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -76,7 +77,7 @@ impl Environment {
                 }
                 match levels_of(short) {
                     Some(levels) => found.extend(for_apis(&apis, (name, value), &levels, book)),
-                    None => warn_if_near(name, short, book),
+                    None => warn_if_near((name, value), short, book),
                 }
             }
         }
@@ -166,8 +167,8 @@ fn levels_of(short: &str) -> Option<(Vec<&'static str>, Measure)> {
     let health = VARIABLES.iter().find(|(name, _)| *name == short);
     match short.as_str() {
         "rate_base" => Some((vec!["rate_base"], Measure::Other)),
-        "bucket_cap" | "bucket_capacity" => Some((vec!["bucket_capacity"], Measure::Other)),
-        "concurrency" => Some((vec!["concurrency"], Measure::Other)),
+        "bucket_cap" | "bucket_capacity" => Some((vec!["bucket_capacity"], Measure::Count)),
+        "concurrency" => Some((vec!["concurrency"], Measure::Count)),
         _ => health.map(|(name, measure)| (vec!["health", *name], *measure)),
     }
 }
@@ -178,11 +179,8 @@ fn for_apis(
     (levels, measure): &(Vec<&'static str>, Measure),
     book: &Book,
 ) -> Vec<Variable> {
-    let value = match measure {
-        Measure::Time if decimal_millionths(value.trim()).is_some() => format!("{}s", value.trim()),
-        Measure::Time | Measure::Other => value.trim().to_owned(),
-    };
-    let value = value.strip_suffix(".0").unwrap_or(&value);
+    let value = with_unit(value.trim(), *measure);
+    let value = value.as_ref();
     if apis.is_empty() && name.starts_with(PREFIX) {
         let lone = Variable::new(name, value, Vec::new(), book);
         let wrong = Wrong::new("it is not clear which API this is about");
@@ -201,12 +199,21 @@ fn for_apis(
         .collect()
 }
 
+/// These variables were told in plain numbers before, so a number alone is still one of seconds.
+fn with_unit(value: &str, measure: Measure) -> Cow<'_, str> {
+    match measure {
+        Measure::Time if decimal_millionths(value).is_some() => Cow::Owned(format!("{value}s")),
+        Measure::Count => Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value)),
+        Measure::Time | Measure::Other => Cow::Borrowed(value),
+    }
+}
+
 /// A variable that is nearly one of ours was hardly meant for somebody else.
-fn warn_if_near(name: &str, short: &str, book: &Book) {
+fn warn_if_near((name, value): (&str, &str), short: &str, book: &Book) {
     let own = ["rate_base", "bucket_capacity", "concurrency"];
     let known = VARIABLES.iter().map(|(name, _)| *name).chain(own);
     if let Some(near) = nearest(short, known) {
-        let lone = Variable::new(name, "", Vec::new(), book);
+        let lone = Variable::new(name, value, Vec::new(), book);
         let prefix = name.strip_suffix(short).unwrap_or(PREFIX);
         let wrong = Wrong::warning(format!("the variable `{name}` sets nothing"));
         let help = format!("did you mean `{prefix}{}`?", near.to_uppercase());

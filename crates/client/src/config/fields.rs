@@ -185,10 +185,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn key_of(&self, name: &str) -> String {
-        match self.key.as_str() {
-            "" => name.to_owned(),
-            key => format!("{key}.{name}"),
-        }
+        joined(&self.key, name)
     }
 
     pub(super) const fn book(&self) -> &'a Book {
@@ -225,9 +222,22 @@ pub(super) fn unknown<'n>(
     match nearest(name, known.clone()) {
         Some(near) => wrong.help(format!("did you mean `{near}`?")),
         None => match listed(known) {
-            Some(all) => wrong.help(format!("known are {all}")),
+            Some(all) => wrong.help(all),
             None => wrong,
         },
+    }
+}
+
+/// A key one level down, in quotes if its name needs them.
+pub(super) fn joined(key: &str, name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name = match !name.is_empty() && name.chars().all(bare) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", printable(name)),
+    };
+    match key {
+        "" => name,
+        key => format!("{key}.{name}"),
     }
 }
 
@@ -239,9 +249,12 @@ pub(super) fn printable(name: &str) -> String {
 
 fn listed<'n>(known: impl Iterator<Item = &'n str>) -> Option<String> {
     let known: Vec<_> = known.collect();
-    (1..=MOST_LISTED)
-        .contains(&known.len())
-        .then(|| known.join(", "))
+    match known.as_slice() {
+        [] => None,
+        [only] => Some(format!("only `{only}` is known")),
+        [..] if known.len() > MOST_LISTED => None,
+        [first @ .., last] => Some(format!("known are {} and {last}", first.join(", "))),
+    }
 }
 
 /// A list of more names says less than none.

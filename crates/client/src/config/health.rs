@@ -83,6 +83,8 @@ pub(super) const VARIABLES: [(&str, Measure); 31] = [
 pub(super) enum Measure {
     /// Time, which may be told in seconds where it has no unit.
     Time,
+    /// A whole number, which may end in `.0`.
+    Count,
     /// Anything else.
     Other,
 }
@@ -177,7 +179,12 @@ fn or_never<T>(
 
 /// Puts a mistake at the key that was written, or at the first of those it is about.
 fn tell(api: &Fields<'_>, fields: &Fields<'_>, mistake: HealthMistake) {
-    let wrong = Wrong::new(mistake.to_string());
+    let wrong = match mistake {
+        HealthMistake::CacheOnlyAtOnce | HealthMistake::AutoRecoverAtOnce => {
+            Wrong::new("this must be above 0").help("say \"never\" to do without")
+        }
+        _ => Wrong::new(mistake.to_string()),
+    };
     if mistake == HealthMistake::NoConcurrency {
         api.tell("concurrency", wrong);
         return;

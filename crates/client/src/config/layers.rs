@@ -8,7 +8,7 @@ use toml::de::DeTable;
 
 use super::book::Book;
 use super::environment::{Environment, Variable};
-use super::fields::{Wrong, unknown};
+use super::fields::{Wrong, joined, unknown};
 use super::source::Source;
 use super::syntax;
 use super::tree::{At, Entry, Node, Table, Value, table_of};
@@ -59,7 +59,7 @@ fn parsed(source: &Source, book: &Book) -> Table {
 /// The same table with each key under its one name.
 fn canonical(mut root: Table, book: &Book) -> Table {
     root.each_table("apis", |name, api| {
-        let prefix = format!("apis.{name}");
+        let prefix = joined("apis", name);
         rename(
             api,
             &["health_scope"],
@@ -150,7 +150,7 @@ fn lay_presets_under(root: &mut Table, book: &Book) {
         let Some(entry) = api.entry("preset") else {
             return;
         };
-        let key = format!("apis.{name}.preset");
+        let key = joined(&joined("apis", name), "preset");
         match preset(&entry.node) {
             Ok(preset) => {
                 book.note(&key, Some(entry.node.at));

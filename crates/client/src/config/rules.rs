@@ -92,7 +92,10 @@ fn patience(fields: &Fields<'_>, rules: &mut Rules) {
     if let Some(max_wait) = fields.read("max_wait", duration) {
         rules.max_wait = max_wait;
     }
-    let queue = fields.read("queue", |item| whole(item, 1..=MOST_WAITERS));
+    let queue = fields.read("queue", |item| match whole(item, 0..=MOST_WAITERS)? {
+        0 => Err(Wrong::new("nobody could wait").help("say `rate_limit_mode = \"reject\"`")),
+        queue => Ok(queue),
+    });
     if let Some(queue) = queue.and_then(|queue| usize::try_from(queue).ok()) {
         rules.queue = queue;
     }

@@ -14,12 +14,12 @@ pub(super) fn mistake(text: &str, span: Range<usize>, message: &str) -> Wrong {
         let wrong = Wrong::new(format!("`{}` is written twice", printable(written)));
         return wrong.help("keep one of them");
     }
-    let line = line_at(text, span.start);
-    let wrong = Wrong::new(message);
-    match line.split_once('=').map(|(_, value)| value.trim()) {
-        Some(value) if looks_bare(value) => wrong.help("texts, times and rates stand in quotes"),
-        _ => wrong,
+    if message.starts_with("string values must be quoted") {
+        // What was written is not repeated: it may be a key.
+        let wrong = Wrong::new("this needs quotes");
+        return wrong.help("texts, times and rates stand in quotes, as in \"10s\" and \"10/s\"");
     }
+    Wrong::new(message)
 }
 
 /// The lines of which nothing is known for sure: the broken one, and after a broken heading all up to the
@@ -31,11 +31,6 @@ pub(super) fn doubtful_lines(text: &str, offset: usize) -> RangeInclusive<usize>
     }
     let under = text.lines().skip(first);
     first..=first + under.take_while(|line| !is_heading(line)).count()
-}
-
-fn looks_bare(value: &str) -> bool {
-    let quoted = value.starts_with(['"', '\'', '[', '{']);
-    !quoted && value.contains(|c: char| c.is_alphabetic() || c == '/')
 }
 
 fn is_heading(line: &str) -> bool {

@@ -40,7 +40,8 @@ impl Value {
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
-            Self::Whole(_) | Self::Decimal(_) => "a number",
+            Self::Whole(_) => "a number",
+            Self::Decimal(_) => "a number with a point",
             Self::Truth(_) => "a boolean",
             Self::Date => "a date",
             Self::List(_) => "a list",

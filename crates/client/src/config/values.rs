@@ -114,7 +114,7 @@ pub(super) fn per_second(item: &Item<'_>) -> Read<Rate> {
 fn sensible(rate: Rate) -> Read<Rate> {
     match rate.quantity() {
         0..=MOST_UNITS => Ok(rate),
-        _ => Err(Wrong::new("no API allows so much").help("leave the limit out to have none")),
+        _ => Err(Wrong::new("no API allows so much").help("say `limits = []` to have none")),
     }
 }
 
@@ -126,13 +126,17 @@ pub(super) fn cost(item: &Item<'_>) -> Read<Cost> {
 /// A whole number within bounds.
 pub(super) fn whole(item: &Item<'_>, within: std::ops::RangeInclusive<u64>) -> Read<u64> {
     let number = match &item.node.value {
-        Value::Whole(number) => number.and_then(|number| u64::try_from(number).ok()),
+        Value::Whole(number) => *number,
         other => return Err(expected("a whole number", other)),
     };
-    number.filter(|n| within.contains(n)).ok_or_else(|| {
-        let (least, most) = (within.start(), within.end());
-        Wrong::new(format!("this must be {least} to {most}"))
-    })
+    let (least, most) = within.into_inner();
+    match number.map(u64::try_from) {
+        Some(Ok(number)) if number > most => Err(at_most(most)),
+        Some(Ok(number)) if number >= least => Ok(number),
+        None => Err(at_most(most)),
+        Some(Err(_)) if number > Some(0) => Err(at_most(most)),
+        Some(_) => Err(Wrong::new(format!("this must be at least {least}"))),
+    }
 }
 
 /// A whole number of 32 bits, zero included.
@@ -207,6 +211,10 @@ pub(super) fn expected(what: &str, found: &Value) -> Wrong {
         "{what} is expected here, and this is {}",
         found.kind()
     ))
+}
+
+fn at_most(most: u64) -> Wrong {
+    Wrong::new(format!("this must be at most {most}"))
 }
 
 fn bare(number: &str) -> Wrong {
