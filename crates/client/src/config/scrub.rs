@@ -14,7 +14,9 @@ pub(super) fn scrubbed(text: &str) -> String {
     for line in text.split_inclusive('\n') {
         let secret = match open {
             Some(quotes) => within_quotes(line, quotes, &mut open),
-            None => assigned(line, &mut open).or_else(|| user_info(line)),
+            None => assigned(line, &mut open)
+                .or_else(|| after_a_lone_word(line))
+                .or_else(|| user_info(line)),
         };
         match secret {
             Some(span) => push_hiding(&mut out, line, span),
@@ -55,6 +57,18 @@ fn assigned(line: &str, open: &mut Option<&'static str>) -> Option<Range<usize>>
     Some(from..line.len())
 }
 
+/// What follows a name that speaks of a secret where the sign between the two is missing or another.
+fn after_a_lone_word(line: &str) -> Option<Range<usize>> {
+    let named = line.trim_start().trim_start_matches(['"', '\'']);
+    let start = line.len() - named.len();
+    let end = named.find(|c: char| !is_part_of_a_name(c))?;
+    let (name, rest) = named.split_at(end);
+    let bare = rest.trim_matches([' ', '\t', ':', '"', '\'', '\r', '\n']);
+    let misplaced = name.eq_ignore_ascii_case("api_key_env") && !is_variable_name(bare);
+    let secret = names_a_secret(name) || misplaced;
+    (secret && !line.contains('=')).then_some(start + end..line.len())
+}
+
 fn within_quotes(
     line: &str,
     quotes: &'static str,
@@ -80,22 +94,25 @@ fn user_info(line: &str) -> Option<Range<usize>> {
 fn speaks_of_a_secret(line: &str, equals: usize) -> bool {
     let (before, after) = line.split_at(equals);
     let value = after.trim_start_matches('=').trim();
-    let name = before.trim_end().trim_end_matches(['"', '\'']);
-    let start = name
-        .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
-        .map_or(0, |at| at + 1);
-    let name = name
-        .get(start..)
-        .unwrap_or(name)
-        .to_lowercase()
-        .replace('-', "_");
     let bare = value.trim_matches(['"', '\'']);
-    match name.as_str() {
+    let name = before.trim_end().trim_end_matches(['"', '\'']);
+    let start = name.rfind(|c: char| !is_part_of_a_name(c));
+    let start = start.map_or(0, |at| name.ceil_char_boundary(at + 1));
+    match name.get(start..).unwrap_or(name).to_lowercase().as_str() {
         "key" => !(value.starts_with('{') || bare == "bearer"),
-        "api_key_env" => !is_variable_name(bare),
-        other if other.ends_with("_env") || other.ends_with("_file") => false,
-        other => WORDS.iter().any(|word| other.contains(word)),
+        "api_key_env" | "api-key-env" => !is_variable_name(bare),
+        name => names_a_secret(name),
     }
+}
+
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let elsewhere = name.ends_with("env") || name.ends_with("file");
+    !elsewhere && WORDS.iter().any(|word| name.contains(word))
+}
+
+fn is_part_of_a_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '-'
 }
 
 fn push_hiding(out: &mut String, line: &str, secret: Range<usize>) {
@@ -132,6 +149,10 @@ mod tests {
             "api_key_env = \"CANARY-1\"",
             "api_key_env = \"canary CANARY\"",
             "base_url = \"https://me:CANARY@example.com\"",
+            "apikey \"CANARY\"",
+            "api_key: CANARY",
+            "api_key_env: canary-CANARY",
+            "\"key\": \"CANARY\"",
             "api_key = \"\"\"\nCANARY\n\"\"\"",
             "api_key = '''x\nCANARY'''\ntimeout = 5",
         ] {
