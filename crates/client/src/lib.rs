@@ -12,10 +12,12 @@ mod base_url;
 mod bell;
 pub mod cache;
 mod clock;
+pub mod config;
 pub mod event;
 pub mod metrics;
 mod pattern;
 pub mod redact;
+mod preset;
 mod refusal;
 mod registry;
 mod rules;
@@ -27,8 +29,10 @@ pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, T
 pub use base_url::{BaseUrl, InvalidBaseUrl};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use clock::SystemClock;
+pub use config::Config;
 pub use event::{Event, Events, Observer};
 pub use pattern::{InvalidPattern, Pattern};
+pub use preset::Preset;
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
 pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, WhenAsleep};
@@ -37,6 +41,7 @@ pub use upstream::{
     Admit, Alerted, Answer, Ask, GroupReport, HealthReport, History, InvalidRules, LimitReport,
     Permit, SharedTimer, Tail, Target, Upstream, UpstreamReport, Verdict,
 };
+pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Thresholds, WhenAsleep};
 
 /// The README's example, compiled and run with the documentation's own.
 #[cfg(doctest)]
