@@ -281,9 +281,9 @@ const SAID: [HeaderName; 4] = [
     header::PRAGMA,
 ];
 
-/// The end of the year 9998, in Unix time: a year before the last date that can be written.
-const LAST_DATE: Duration = Duration::from_secs(253_370_764_800);
+/// About the year 9993: hours after the epoch, and safely before the last date that can be written.
+const LAST_DATE: Duration = Duration::from_hours(8024 * 8766);
 
 /// A guess is good for a day: a tenth of the years for which a list of currencies had not changed
 /// would keep it for months.
-const LONGEST_GUESS: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST_GUESS: Duration = Duration::from_hours(24);
