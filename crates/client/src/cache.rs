@@ -152,7 +152,7 @@ impl Cache {
             return Found::Missing;
         };
         let judgement = Judgement::of(query, &entry);
-        let stored = Stored::of(query, &entry, now);
+        let stored = Stored::judged(&entry, &judgement, now);
         if judgement.is_fresh(now) {
             return Found::Fresh(stored);
         }

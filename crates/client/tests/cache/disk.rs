@@ -347,3 +347,54 @@ async fn the_writer_is_woken_when_there_is_something_to_write() {
     let (written, _) = tokio::join!(write, come);
     assert_eq!((written, answers(dir.path()).len()), (1, 1));
 }
+
+// One thread keeps and withdraws, one writes, one reads: 2000 rounds in which each step can fall
+// between any two of another's. What was withdrawn is found by nobody afterwards, nor by a restart.
+#[test]
+fn nothing_withdrawn_comes_back_while_others_read_and_write() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Small enough that most answers are only on disk, or on the way there.
+    let open = || {
+        Cache::open(CacheSettings {
+            dir: Some(dir.path().to_owned()),
+            memory: 64 << 10,
+            ..CacheSettings::default()
+        })
+        .expect("a cache")
+    };
+    let cache = open();
+    let page = |n: u32| Ask::get(&format!("https://api.example.com/{n}"));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let running = || !done.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while running() {
+                cache.flush();
+            }
+        });
+        scope.spawn(|| {
+            while running() {
+                (0..8).for_each(|n| {
+                    word(&cache, &page(n), 1);
+                })
+            }
+        });
+        for round in 0..2000 {
+            let ask = page(round % 8);
+            offer(&cache, &ask, FRESH, "body");
+            offer(&cache, &page(100 + round), FRESH, "others");
+            let delete = ask.clone().method(Method::DELETE);
+            cache.invalidate(&delete.query(), StatusCode::NO_CONTENT, &said(""));
+            assert_eq!(word(&cache, &ask, 1), "missing", "round {round}");
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    cache.flush();
+    drop(cache);
+    let cache = open();
+    assert!(cache.report().disk > 0, "the others were written");
+    for n in 0..8 {
+        assert_eq!(word(&cache, &page(n), 1), "missing", "{n} after a restart");
+    }
+    assert_eq!(cache.report().failed_writes, 0);
+}

@@ -21,10 +21,11 @@ fn keys() -> [FlightKey; 2] {
 }
 
 fn lead<T>(flight: Flight<T>) -> LeadGuard<T> {
-    match flight {
-        Flight::Lead(guard) => guard,
-        other => panic!("{other:?} instead of the lead"),
-    }
+    let guard = match flight {
+        Flight::Lead(guard) => Some(guard),
+        _ => None,
+    };
+    guard.expect("the lead")
 }
 
 /// Whether its task was woken since it was last polled.
@@ -45,11 +46,14 @@ struct Task {
 
 impl Task {
     fn follow(flight: Flight<u32>) -> Self {
-        let Flight::Follow(future) = flight else {
-            panic!("{flight:?} instead of following");
+        let future = match flight {
+            Flight::Follow(future) => Some(future),
+            _ => None,
         };
-        let woken = Arc::new(Woken(AtomicBool::new(true)));
-        Self { future, woken }
+        Self {
+            future: future.expect("a follower's seat"),
+            woken: Arc::new(Woken(AtomicBool::new(true))),
+        }
     }
 
     fn run(&mut self) -> Option<Followed<u32>> {
@@ -212,8 +216,7 @@ impl World {
                 assert!(self.leader.is_none(), "two lead");
                 self.leader = Some(guard);
             }
-            follow @ Flight::Follow(_) => self.tasks.push(Task::follow(follow)),
-            Flight::Alone => panic!("there are seats"),
+            follow => self.tasks.push(Task::follow(follow)),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use outflow::{CacheMode, Kept, Unkept};
 
@@ -56,7 +57,7 @@ fn a_canary_in_a_request_is_in_no_file() {
     let cache = on_disk(dir.path());
     let lines = "vary: authorization, cookie, x-api-key, x-plain, accept, user-agent\netag: \"1\"";
     for ask in bearers() {
-        let ask = ask.mode(CacheMode::Force(std::time::Duration::from_secs(60)));
+        let ask = ask.mode(CacheMode::Force(Duration::from_mins(1)));
         assert_eq!(offer(&cache, &ask, lines, "body"), Kept::Stored);
         let shown = format!(
             "{:?} {cache:?} {:?}",

@@ -244,7 +244,7 @@ fn what_was_found_says_what_the_cache_did() {
 fn a_forced_answer_serves_errors_whatever_it_says() {
     let (cache, ask) = (
         lenient(),
-        Ask::page().mode(CacheMode::Force(Duration::from_secs(60))),
+        Ask::page().mode(CacheMode::Force(Duration::from_mins(1))),
     );
     offer(
         &cache,
