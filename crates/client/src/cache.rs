@@ -26,8 +26,8 @@ pub use self::found::{Answer, Found, Kept, Stored, Unkept};
 pub use self::judgement::Freshness;
 pub use self::key::FlightKey;
 pub use self::query::{Bypass, Query};
+pub use self::report::{CacheReport, DiskState};
 pub use self::status::{CacheStatus, Forward};
-pub use self::store::{CacheReport, DiskState};
 
 use self::entry::Entry;
 use self::judgement::Judgement;
@@ -47,6 +47,7 @@ mod judgement;
 mod key;
 mod query;
 mod related;
+mod report;
 mod secrets;
 mod shelf;
 mod status;
@@ -151,7 +152,7 @@ impl Cache {
             return Found::Missing;
         };
         let judgement = Judgement::of(query, &entry);
-        let stored = Stored::of(query, &entry, now);
+        let stored = Stored::judged(&entry, &judgement, now);
         if judgement.is_fresh(now) {
             return Found::Fresh(stored);
         }

@@ -204,7 +204,8 @@ mod guard {
     /// Shuts others out of a directory that is ours or empty; one that holds other things is not
     /// changed behind its owner's back.
     pub(super) fn close_to_others(path: &Path, metadata: &Metadata) -> Result<(), CacheError> {
-        if metadata.mode() & 0o077 == 0 {
+        let others = metadata.mode() & 0o077;
+        if others == 0 {
             return Ok(());
         }
         let ours = path.join(SECRET).exists();

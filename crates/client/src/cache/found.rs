@@ -67,7 +67,13 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// The answer to this request, as of now.
     pub(super) fn of(query: &Query<'_>, entry: &Arc<Entry>, now: WallTime) -> Self {
+        Self::judged(entry, &Judgement::of(query, entry), now)
+    }
+
+    /// An answer that was judged already.
+    pub(super) fn judged(entry: &Arc<Entry>, judgement: &Judgement<'_>, now: WallTime) -> Self {
         let age = entry.age(now).unwrap_or(entry.initial_age);
         let mut headers = entry.headers.clone();
         headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
@@ -76,7 +82,7 @@ impl Stored {
             headers,
             body: entry.body.clone(),
             age,
-            freshness: Judgement::of(query, entry).freshness(now),
+            freshness: judgement.freshness(now),
             entry: Arc::clone(entry),
         }
     }

@@ -35,7 +35,7 @@ impl<'a> Judgement<'a> {
         let control = Control::of(&entry.headers).unwrap_or_default();
         let terms = Terms::of(query, entry, &control);
         let asked = Asked::of(query);
-        let born = born(entry);
+        let born = terms.born(entry);
         let options = CacheOptions {
             shared: !query.is_personal(),
             ..CacheOptions::default()
@@ -68,14 +68,16 @@ impl<'a> Judgement<'a> {
             self.policy.before_request(&self.asked, system(now)),
             BeforeRequest::Fresh(_)
         );
-        let aged = self.entry.age(now).is_none_or(|age| age >= self.lifetime);
-        let guess_is_over = matches!(self.terms, Terms::Guessed) && aged;
-        satisfied && !guess_is_over && self.entry.age(now).is_some()
+        let Some(age) = self.age(now) else {
+            return false;
+        };
+        let guess_is_over = matches!(self.terms, Terms::Guessed) && age >= self.lifetime;
+        satisfied && !guess_is_over
     }
 
     /// How long it stays fresh, or how long it has not been.
     pub(super) fn freshness(&self, now: WallTime) -> Freshness {
-        let age = self.entry.age(now).unwrap_or(self.lifetime);
+        let age = self.age(now).unwrap_or(self.lifetime);
         match self.lifetime.checked_sub(age) {
             Some(left) if left > Duration::ZERO => Freshness::For(left),
             _ => Freshness::GoneFor(age.saturating_sub(self.lifetime)),
@@ -95,6 +97,16 @@ impl<'a> Judgement<'a> {
             .filter_map(|control| control.seconds("stale-if-error"));
         let window = said.map(Duration::from_secs).fold(usual, Duration::max);
         window > Duration::ZERO && gone <= window && !self.forbids_stale() && !asked.has("no-cache")
+    }
+
+    /// How much of its lifetime has passed; `None` if the clock says that it has not come yet. What we
+    /// force is forced from when it came.
+    fn age(&self, now: WallTime) -> Option<Duration> {
+        let age = self.entry.age(now)?;
+        Some(match self.terms {
+            Terms::Forced(_) => age.saturating_sub(self.entry.initial_age),
+            _ => age,
+        })
     }
 
     fn forbids_stale(&self) -> bool {
@@ -149,6 +161,15 @@ impl Terms {
             _ if said.iter().any(|name| control.has(name)) => Self::Said,
             _ if entry.headers.contains_key(header::EXPIRES) => Self::Said,
             _ => Self::Guessed,
+        }
+    }
+
+    /// When its lifetime began.
+    fn born(self, entry: &Entry) -> SystemTime {
+        let received = system(entry.received);
+        match self {
+            Self::Forced(_) => received,
+            _ => received.checked_sub(entry.initial_age).unwrap_or(received),
         }
     }
 
@@ -261,12 +282,6 @@ fn in_one_form(value: &HeaderValue, now: WallTime) -> HeaderValue {
         .unwrap_or_else(|| value.clone())
 }
 
-/// When the answer was new.
-fn born(entry: &Entry) -> SystemTime {
-    let received = system(entry.received);
-    received.checked_sub(entry.initial_age).unwrap_or(received)
-}
-
 /// The library writes a date with every answer and panics in the year 10000.
 fn system(at: WallTime) -> SystemTime {
     let span = at.as_duration().min(LAST_DATE);
@@ -281,9 +296,9 @@ const SAID: [HeaderName; 4] = [
     header::PRAGMA,
 ];
 
-/// The end of the year 9998, in Unix time: a year before the last date that can be written.
-const LAST_DATE: Duration = Duration::from_secs(253_370_764_800);
+/// About the year 9993: hours after the epoch, and safely before the last date that can be written.
+const LAST_DATE: Duration = Duration::from_hours(8024 * 8766);
 
 /// A guess is good for a day: a tenth of the years for which a list of currencies had not changed
 /// would keep it for months.
-const LONGEST_GUESS: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST_GUESS: Duration = Duration::from_hours(24);

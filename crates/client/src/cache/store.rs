@@ -5,7 +5,6 @@
 //! written without it, and what changed meanwhile is noticed when it is taken again. Files that must go
 //! are removed while it is held, so that nothing forgotten can come back.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderName, Uri};
@@ -17,8 +16,12 @@ use super::folder::{Folder, Opened, Secret, random_secret};
 use super::index::Index;
 use super::key::{Digest, FlightKey, Key, Seal};
 use super::query::Query;
+use super::report::{CacheReport, DiskState, Faults};
 use super::shelf::{Keys, Shelf};
 use super::{CacheError, CacheSettings, codec};
+use writing::Rest;
+
+mod writing;
 
 /// Memory and disk.
 pub(super) struct Store {
@@ -38,59 +41,10 @@ struct Disk {
     writer: Mutex<Rest>,
 }
 
-/// After a write that failed, how many are skipped before the next is tried.
-#[derive(Default)]
-struct Rest {
-    writes: u64,
-}
-
 struct Ledger {
     keys: Keys,
     index: Index,
     backlog: Backlog,
-}
-
-#[derive(Default)]
-struct Faults {
-    dropped: AtomicU64,
-    failed: AtomicU64,
-    skipped: AtomicU64,
-    /// Whether the last write failed.
-    failing: std::sync::atomic::AtomicBool,
-}
-
-/// What a cache holds, and what went wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CacheReport {
-    /// Requests whose answers are in memory.
-    pub entries: usize,
-    /// The bytes that they take there.
-    pub memory: u64,
-    /// The bytes that files take.
-    pub disk: u64,
-    /// Whether the directory is used.
-    pub state: DiskState,
-    /// Files that were dropped because they were damaged, foreign or of another version.
-    pub dropped_files: u64,
-    /// Writes and removals that failed.
-    pub failed_writes: u64,
-    /// Answers that were not written because the disk was too slow or had failed just before.
-    pub skipped_writes: u64,
-}
-
-/// Whether the directory is used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DiskState {
-    /// None was named.
-    None,
-    /// It is.
-    Used,
-    /// It is, and the last write failed: the disk may be full.
-    Failing,
-    /// Another process uses it; this one works from memory.
-    Elsewhere,
-    /// It cannot be written; this process works from memory.
-    Unusable,
 }
 
 impl Store {
@@ -181,7 +135,7 @@ impl Store {
             return self.shelf.slot(key);
         }
         let Some(slot) = read.map(Arc::new) else {
-            self.faults.dropped.fetch_add(1, Ordering::Relaxed);
+            self.faults.dropped_file();
             self.unlink(&mut ledger, key);
             return None;
         };
@@ -244,7 +198,7 @@ impl Store {
         match ledger.backlog.push(key, slot) {
             Queued::Yes => self.written.notify_one(),
             Queued::Full => {
-                self.faults.skipped.fetch_add(1, Ordering::Relaxed);
+                self.faults.skipped_write();
                 self.unlink(ledger, &key);
             }
         }
@@ -256,120 +210,27 @@ impl Store {
         if ledger.index.holds(key) && disk.folder.remove(key).is_err() {
             // It stays outdated, and is not given; the next start may find it again.
             ledger.index.outdate(key);
-            self.faults.failed.fetch_add(1, Ordering::Relaxed);
+            self.faults.failed_removal();
             return;
         }
         ledger.index.forget(key);
     }
 
-    /// Waits until something is to be written.
-    pub(super) async fn pending(&self) {
-        loop {
-            let written = self.written.notified();
-            if !self.ledger().backlog.is_empty() {
-                return;
-            }
-            written.await;
-        }
-    }
-
-    /// Writes the next slot, and says whether there was one.
-    pub(super) fn write_next(&self) -> bool {
-        let Ok(disk) = &self.disk else { return false };
-        let mut rest = disk.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((key, slot)) = self.ledger().backlog.pop() else {
-            return false;
-        };
-        let file = codec::encode(&self.seal, &key, &slot);
-        let room = u64::try_from(file.len())
-            .unwrap_or(u64::MAX)
-            .saturating_add(FILE_OVERHEAD);
-        self.shrink(disk.most.saturating_sub(room));
-        let result = rest.spared_or(|| disk.folder.write(&key, &file));
-        self.settle(key, &file, result);
-        true
-    }
-
-    /// Enters a write into the books.
-    fn settle(&self, key: Key, file: &[u8], result: Wrote) {
-        let mut ledger = self.ledger();
-        let counts = ledger.backlog.still_counts(&key);
-        match result {
-            Wrote::Yes => {
-                self.faults.failing.store(false, Ordering::Relaxed);
-                let length = u64::try_from(file.len()).unwrap_or(u64::MAX);
-                ledger.index.note(key, length);
-                if !counts {
-                    self.unlink(&mut ledger, &key);
-                }
-            }
-            Wrote::Failed => {
-                self.faults.failing.store(true, Ordering::Relaxed);
-                self.faults.failed.fetch_add(1, Ordering::Relaxed);
-                self.unlink(&mut ledger, &key);
-            }
-            Wrote::Spared => {
-                self.faults.skipped.fetch_add(1, Ordering::Relaxed);
-                self.unlink(&mut ledger, &key);
-            }
-        }
-    }
-
-    /// Removes files until the rest fits.
-    fn shrink(&self, most: u64) {
-        let Ok(disk) = &self.disk else { return };
-        let mut ledger = self.ledger();
-        for key in ledger.index.shrink_to(most) {
-            if disk.folder.remove(&key).is_err() {
-                self.faults.failed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
     pub(super) fn report(&self) -> CacheReport {
         let ledger = self.ledger();
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let failing = self.faults.failing.load(Ordering::Relaxed);
-        CacheReport {
+        self.faults.told_in(CacheReport {
             entries: ledger.keys.len(),
             memory: self.shelf.bytes(),
             disk: ledger.index.bytes(),
-            state: match self.disk {
-                Ok(_) if failing => DiskState::Failing,
-                Ok(_) => DiskState::Used,
-                Err(state) => state,
-            },
-            dropped_files: count(&self.faults.dropped),
-            failed_writes: count(&self.faults.failed),
-            skipped_writes: count(&self.faults.skipped),
-        }
+            state: self.disk.as_ref().err().copied().unwrap_or(DiskState::Used),
+            dropped_files: 0,
+            failed_writes: 0,
+            skipped_writes: 0,
+        })
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-enum Wrote {
-    Yes,
-    Failed,
-    Spared,
-}
-
-impl Rest {
-    /// Writes, unless it failed a moment ago: a full disk is not asked again for every answer.
-    fn spared_or(&mut self, write: impl FnOnce() -> std::io::Result<()>) -> Wrote {
-        if self.writes > 0 {
-            self.writes -= 1;
-            return Wrote::Spared;
-        }
-        match write() {
-            Ok(()) => Wrote::Yes,
-            Err(_) => {
-                self.writes = RESTED_WRITES;
-                Wrote::Failed
-            }
-        }
     }
 }
 
@@ -398,7 +259,7 @@ fn open_disk(
         let hopeless = found == Secret::New || file.size == 0;
         if hopeless {
             let _ = folder.remove(&file.key);
-            faults.dropped.fetch_add(1, Ordering::Relaxed);
+            faults.dropped_file();
         }
         !hopeless
     });
@@ -418,6 +279,3 @@ const LARGEST: u64 = 8 << 20;
 
 /// What a file holds beside what its slot weighs, at most.
 const FILE_OVERHEAD: u64 = 4096;
-
-/// About as many answers as a busy client keeps in a second.
-const RESTED_WRITES: u64 = 64;
