@@ -12,11 +12,14 @@ mod exposition;
 mod histogram;
 mod recorder;
 mod source;
+mod summary;
 mod tasks;
 
 pub use exposition::CONTENT_TYPE;
+pub(crate) use histogram::Filled;
 pub use recorder::{Known, Metrics};
 pub use source::{Reading, Source};
+pub(crate) use summary::Summary;
 
 /// A metric: its name, what it is and what tells its series apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -271,6 +274,7 @@ pub(crate) mod key {
     pub(crate) const SEM: Key = "sem";
     pub(crate) const RETRY_AFTER: Key = "retry_after";
     pub(crate) const API: Key = "api";
+    pub(crate) const GROUP: Key = "group";
     pub(crate) const METHOD: Key = "method";
     pub(crate) const PATH: Key = "path";
     pub(crate) const STATUS: Key = "status";
@@ -280,7 +284,6 @@ pub(crate) mod key {
     pub(crate) const WAITED: Key = "rl_wait_ms";
     pub(crate) const REQUEST_ID: Key = "req_id";
     pub(crate) const TRACE_ID: Key = "trace_id";
-    pub(crate) const GROUP: Key = "group";
     pub(crate) const PERMIT: Key = "permit";
     pub(crate) const COST: Key = "cost";
     pub(crate) const POSITION: Key = "position";
@@ -292,7 +295,6 @@ pub(crate) mod key {
     pub(crate) const COUNT: Key = "count";
     pub(crate) const TASK: Key = "task";
     pub(crate) const MESSAGE: Key = "msg";
-    pub(crate) const TARGET: Key = "target";
     pub(crate) const SEQ: Key = "seq";
 }
 

@@ -17,10 +17,10 @@ pub(super) struct Histogram {
 }
 
 /// What a histogram holds: upper bounds, and how many values lie between each and the one before.
-pub(super) struct Filled {
-    pub(super) sum: f64,
-    pub(super) count: u64,
-    pub(super) buckets: Vec<(f64, u64)>,
+pub(crate) struct Filled {
+    pub(crate) sum: f64,
+    pub(crate) count: u64,
+    pub(crate) buckets: Vec<(f64, u64)>,
 }
 
 /// In what a histogram is told.

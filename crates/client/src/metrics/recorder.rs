@@ -18,6 +18,7 @@ use smol_str::SmolStr;
 use super::OTHER;
 use super::cells::{ApiCells, GroupCells, WARNINGS};
 use super::source::{Reading, Source};
+use super::summary::Summary;
 use super::tasks::TaskCells;
 use crate::api::Api;
 use crate::event::{Event, Finished, Observer, Reason, Status, What};
@@ -103,8 +104,11 @@ impl Metrics {
         page
     }
 
-    pub(crate) fn board(&self) -> &Board {
-        &self.board
+    /// Every API in the order of their names, summed up.
+    pub(crate) fn summaries(&self) -> Vec<Summary> {
+        let standing = self.board.standing();
+        let summary = |(api, reading): &(Arc<ApiCells>, _)| Summary::of(api, *reading);
+        standing.iter().map(summary).collect()
     }
 }
 
@@ -175,7 +179,7 @@ impl Board {
         let Some(api) = apis.get(&event.api).or_else(|| apis.get(OTHER)) else {
             return;
         };
-        if let Some(group) = group_of(&event.what).and_then(|group| api.group(group)) {
+        if let Some(group) = group_of(api, &event.what) {
             count_in_group(group, &event.what);
         }
         count_in_api(api, &event.what);
@@ -190,16 +194,16 @@ impl fmt::Debug for Board {
     }
 }
 
-/// The group that an event is about; the inner `None` is for all of them.
-fn group_of(what: &What) -> Option<Option<&SmolStr>> {
+/// The group that an event is counted in, if it is counted in one.
+fn group_of<'a>(api: &'a ApiCells, what: &What) -> Option<&'a GroupCells> {
     match what {
         What::Admitted { group, .. }
         | What::Refused { group, .. }
-        | What::Refunded { group, .. } => Some(Some(group)),
+        | What::Refunded { group, .. } => api.group(Some(group)),
         What::Moved { group, .. }
         | What::Drifting { group, .. }
         | What::Usage { group, .. }
-        | What::Foreign { group, .. } => Some(group.as_ref()),
+        | What::Foreign { group, .. } => api.group(group.as_ref()),
         _ => None,
     }
 }
@@ -230,7 +234,9 @@ fn count_in_api(api: &ApiCells, what: &What) {
             transition, vitals, ..
         } => {
             cells.transitions.count(transition.reason.name());
-            vitals.sleep.map_or((), |span| cells.sleep.observe(span));
+            if let Some(span) = vitals.sleep {
+                cells.sleep.observe(span);
+            }
         }
         What::Cooling { wait, .. } => cells.sleep.observe(*wait),
         What::Meter { event, .. } => cells.warnings.count(warning(event)),
