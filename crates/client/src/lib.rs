@@ -11,15 +11,17 @@ mod api;
 mod base_url;
 mod clock;
 pub mod event;
+mod http;
 mod pattern;
 mod refusal;
 mod registry;
 mod rules;
 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
-pub use base_url::{BaseUrl, InvalidBaseUrl};
+pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use clock::SystemClock;
 pub use event::{Event, Events, Observer};
+pub use self::http::{Connect, Connecting, InvalidTransport, Resolve, Resolving, Stream};
 pub use pattern::{InvalidPattern, Pattern};
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
