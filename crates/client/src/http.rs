@@ -9,6 +9,7 @@
 mod address;
 mod connect;
 mod dial;
+mod end;
 mod failure;
 mod incoming;
 mod outgoing;
@@ -21,7 +22,8 @@ pub use self::connect::{Connect, Connecting, Stream};
 pub use self::resolve::{Resolve, Resolving};
 pub use self::transport::InvalidTransport;
 
+pub(crate) use self::end::End;
 pub(crate) use self::failure::{Failure, Left, Trouble, Words};
 pub(crate) use self::incoming::{Incoming, Unread};
-pub(crate) use self::outgoing::Outgoing;
+pub(crate) use self::outgoing::{BoxError, Outgoing};
 pub(crate) use self::transport::{Transport, Wiring};

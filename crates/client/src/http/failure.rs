@@ -30,6 +30,8 @@ pub(crate) enum Trouble {
     Fault(Fault),
     /// The place, which may not be called. No server had a part in it.
     Forbidden,
+    /// The caller, whose time was over: the server may have been on its way.
+    Deadline,
 }
 
 /// Whether anything of a request left this machine.

@@ -14,19 +14,20 @@ use http_body_util::BodyExt;
 use outflow_core::Fault;
 use tokio::time::{Instant, Sleep};
 
+use super::end::End;
 use super::failure::{Failure, Left};
 
 /// A response's body.
 pub(crate) struct Incoming {
     body: hyper::body::Incoming,
     silence: Duration,
-    end: Option<Instant>,
+    end: Option<End>,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl Incoming {
     /// A body that must not be silent for longer, and must be over by then if that is said.
-    pub(super) fn new(body: hyper::body::Incoming, silence: Duration, end: Option<Instant>) -> Self {
+    pub(super) fn new(body: hyper::body::Incoming, silence: Duration, end: Option<End>) -> Self {
         Self {
             body,
             silence,
@@ -36,7 +37,7 @@ impl Incoming {
     }
 
     /// The same body, with another end.
-    pub(crate) fn until(mut self, end: Option<Instant>) -> Self {
+    pub(crate) fn until(mut self, end: Option<End>) -> Self {
         self.end = end;
         self.waiting = None;
         self
@@ -80,19 +81,17 @@ impl Incoming {
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Failure> {
         let (silence, end) = (self.silence, self.end);
         let waiting = self.waiting.get_or_insert_with(|| {
-            let quiet = Instant::now().checked_add(silence);
-            let until = [quiet, end].into_iter().flatten().min();
-            Box::pin(match until {
-                Some(until) => tokio::time::sleep_until(until),
-                None => tokio::time::sleep(silence),
-            })
+            let quiet = Instant::now() + silence;
+            let until = end.map_or(quiet, |end| quiet.min(end.at));
+            Box::pin(tokio::time::sleep_until(until))
         });
         ready!(waiting.as_mut().poll(cx));
-        Poll::Ready(Failure::of(
+        let failure = Failure::of(
             Fault::ReadTimeout,
             Left::Something,
             "the body did not come in time",
-        ))
+        );
+        Poll::Ready(end.map_or(failure, |end| end.judge(waiting.deadline(), failure)))
     }
 }
 

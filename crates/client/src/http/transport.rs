@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use super::connect::Connect;
 use super::dial::{Dial, Direct, Reach};
+use super::end::End;
 use super::failure::{Failure, Left};
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Progress};
@@ -82,7 +83,7 @@ impl Transport {
     pub(crate) async fn send(
         &self,
         mut request: Request<Outgoing>,
-        end: Instant,
+        end: End,
         departing: impl FnOnce(),
     ) -> Result<Response<Incoming>, Failure> {
         let progress = request.body().progress();
@@ -105,7 +106,7 @@ impl Transport {
 /// How long the head of a response is waited for.
 struct Patience {
     silence: Duration,
-    end: Instant,
+    end: End,
     progress: Option<Progress>,
 }
 
@@ -117,7 +118,7 @@ impl Patience {
         departing: impl FnOnce(),
     ) -> Result<Response<hyper::body::Incoming>, Failure> {
         let mut response = pin!(response);
-        let mut alarm = pin!(tokio::time::sleep_until(self.end));
+        let mut alarm = pin!(tokio::time::sleep_until(self.end.at));
         let (mut departing, mut departed) = (Some(departing), None);
         poll_fn(|cx| {
             let polled = response.as_mut().poll(cx);
@@ -132,7 +133,7 @@ impl Patience {
             while alarm.as_mut().poll(cx).is_ready() {
                 let until = self.until(departed);
                 if until <= alarm.deadline() {
-                    return Poll::Ready(Err(late(departed)));
+                    return Poll::Ready(Err(self.late(departed, until)));
                 }
                 alarm.as_mut().reset(until);
             }
@@ -147,14 +148,15 @@ impl Patience {
         let quiet = departed.max(moved).filter(|_| departed.is_some());
         quiet
             .and_then(|since| since.checked_add(self.silence))
-            .map_or(self.end, |silent| silent.min(self.end))
+            .map_or(self.end.at, |silent| silent.min(self.end.at))
     }
-}
 
-const fn late(departed: Option<Instant>) -> Failure {
-    match departed {
-        None => Failure::of(Fault::ConnectTimeout, Left::Nothing, "no connection in time"),
-        Some(_) => Failure::of(Fault::ReadTimeout, Left::Something, "no answer in time"),
+    fn late(&self, departed: Option<Instant>, until: Instant) -> Failure {
+        let failure = match departed {
+            None => Failure::of(Fault::ConnectTimeout, Left::Nothing, "no connection in time"),
+            Some(_) => Failure::of(Fault::ReadTimeout, Left::Something, "no answer in time"),
+        };
+        self.end.judge(until, failure)
     }
 }
 
