@@ -6,9 +6,12 @@
 //! out again costs a fifth of the whole reading, for every call that is ever admitted. It hands out
 //! points in time and makes no decision with them; nothing here waits.
 
+use std::sync::{Once, OnceLock, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outflow_core::{Clock, Nanos, WallTime};
+use outflow_core::{Alarm, Clock, Nanos, Timer, WallTime};
+
+use crate::bell::Bell;
 
 /// The system's monotonic and civil time.
 ///
@@ -49,6 +52,45 @@ impl Clock for SystemClock {
     )]
     fn wall(&self) -> WallTime {
         civil(SystemTime::now())
+    }
+}
+
+impl Timer for SystemClock {
+    fn ring_at(&self, at: Nanos, alarm: Weak<dyn Alarm>) {
+        bell().ring_at(at, alarm);
+    }
+}
+
+/// The bell of this process. Its thread is started with the first alarm and ends with the process:
+/// it holds nothing that would have to be given back.
+fn bell() -> &'static Bell {
+    static BELL: OnceLock<Bell> = OnceLock::new();
+    static STARTED: Once = Once::new();
+    let bell = BELL.get_or_init(Bell::default);
+    STARTED.call_once(|| start(bell));
+    bell
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock's own thread, which rings for the whole process and is never drained"
+)]
+fn start(bell: &'static Bell) {
+    let thread = std::thread::Builder::new().name("outflow-bell".to_owned());
+    let started = thread.spawn(|| {
+        precise();
+        bell.run(&SystemClock::new())
+    });
+    if started.is_err() {
+        tracing::error!("no thread for the timer: calls that wait will only go when others end");
+    }
+}
+
+/// The system may wake a thread fifty microseconds late to save a wake-up; this one may not be.
+fn precise() {
+    #[cfg(target_os = "linux")]
+    if rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).is_err() {
+        tracing::debug!("the timer's slack stays as it is");
     }
 }
 

@@ -9,6 +9,7 @@ pub use outflow_core as core;
 
 mod api;
 mod base_url;
+mod bell;
 mod clock;
 pub mod event;
 mod http;
@@ -16,6 +17,8 @@ mod pattern;
 mod refusal;
 mod registry;
 mod rules;
+mod tasks;
+mod upstream;
 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
@@ -26,6 +29,11 @@ pub use pattern::{InvalidPattern, Pattern};
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
 pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, WhenAsleep};
+pub use tasks::{CannotStart, Drained, Stop, TaskReport, Tasks};
+pub use upstream::{
+    Admit, Alerted, Answer, Ask, GroupReport, HealthReport, History, InvalidRules, LimitReport,
+    Permit, SharedTimer, Tail, Target, Upstream, UpstreamReport, Verdict,
+};
 
 /// The README's example, compiled and run with the documentation's own.
 #[cfg(doctest)]

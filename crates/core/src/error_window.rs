@@ -164,6 +164,17 @@ pub struct OutcomeCounts {
     pub other: u32,
 }
 
+impl OutcomeCounts {
+    /// The share of failures among all that count, of a million; 0 if nothing counts.
+    pub fn failure_ppm(&self) -> u32 {
+        let failed = [self.throttled, self.server, self.network, self.other];
+        let failed: u64 = failed.iter().map(|count| u64::from(*count)).sum();
+        let all = failed + u64::from(self.success);
+        let parts = (failed * 1_000_000).checked_div(all).unwrap_or(0);
+        u32::try_from(parts).unwrap_or(u32::MAX)
+    }
+}
+
 /// When an outcome came, counted from the opening of its window, and what it was; packed, so that
 /// three hundred of them stay within 2.4 KB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -135,6 +135,7 @@ const ROOMS: [Room; 8] = [
             "secrecy",
             "serde",
             "serde_json",
+            "slab",
             "smol_str",
             "strsim",
             "tokio",

@@ -1,0 +1,108 @@
+//! Ringing at an instant, to within tens of microseconds.
+//!
+//! One thread for the whole process that sleeps until the next instant anybody asked for. The
+//! runtime's own timers would do with less, but they turn in steps of a millisecond, which costs a
+//! limit of ten milliseconds a tenth of its throughput; and a thread of its own serves programs on any
+//! runtime. It only rings: a thread that dies in a ring is caught and goes on, and whoever missed a ring
+//! is rung again when it next asks.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use outflow_core::{Alarm, Clock, Nanos};
+
+/// All that is to be rung, and the thread's bed.
+#[derive(Default)]
+pub(crate) struct Bell {
+    asked: Mutex<BinaryHeap<Asked>>,
+    sooner: Condvar,
+}
+
+type Waiting<'a> = MutexGuard<'a, BinaryHeap<Asked>>;
+
+struct Asked {
+    at: Nanos,
+    alarm: Weak<dyn Alarm>,
+}
+
+impl Bell {
+    /// Has an alarm rung at this instant or soon after.
+    pub(crate) fn ring_at(&self, at: Nanos, alarm: Weak<dyn Alarm>) {
+        let mut asked = self.lock();
+        let first = asked.peek().is_none_or(|next| at < next.at);
+        asked.push(Asked { at, alarm });
+        drop(asked);
+        if first {
+            self.sooner.notify_one();
+        }
+    }
+
+    /// Rings for as long as the process lives.
+    pub(crate) fn run(&self, clock: &dyn Clock) -> ! {
+        loop {
+            for alarm in self.wait_for_the_next(clock) {
+                // Whatever went wrong in there was told there; this thread serves others too.
+                let _caught = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
+            }
+        }
+    }
+
+    fn wait_for_the_next(&self, clock: &dyn Clock) -> Vec<Arc<dyn Alarm>> {
+        let mut asked = self.lock();
+        loop {
+            let now = clock.now();
+            let due = due(&mut asked, now);
+            if !due.is_empty() {
+                return due;
+            }
+            let span = asked.peek().map(|next| next.at.since(now));
+            asked = self.sleep(asked, span);
+        }
+    }
+
+    fn sleep<'a>(&self, asked: Waiting<'a>, span: Option<Duration>) -> Waiting<'a> {
+        let Some(span) = span else {
+            let woken = self.sooner.wait(asked);
+            return woken.unwrap_or_else(PoisonError::into_inner);
+        };
+        let woken = self.sooner.wait_timeout(asked, span);
+        woken.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn lock(&self) -> Waiting<'_> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes out those whose time has come and who are still there.
+fn due(asked: &mut BinaryHeap<Asked>, now: Nanos) -> Vec<Arc<dyn Alarm>> {
+    let mut due = Vec::new();
+    while asked.peek().is_some_and(|next| next.at <= now) {
+        due.extend(asked.pop().and_then(|next| next.alarm.upgrade()));
+    }
+    due
+}
+
+/// The soonest is the greatest, for a heap gives out its greatest.
+impl Ord for Asked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at.cmp(&self.at)
+    }
+}
+
+impl PartialOrd for Asked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Asked {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Asked {}

@@ -1,0 +1,371 @@
+//! The one door to an API: admit, send, settle.
+//!
+//! Everything that Outflow knows about an API stands behind two calls: [`Upstream::admit`] answers a
+//! permit or a refusal, [`Permit::settle`] takes back what became of the call. The HTTP client, the
+//! tower layer and programs that send by other means all use these two and nothing else, so there is
+//! no second way on which a limit could be missed.
+
+mod admit;
+mod door;
+mod gate;
+mod lane;
+mod limits;
+mod line;
+mod passed;
+mod permit;
+mod report;
+mod ward;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use http::Method;
+use outflow_core::{Cost, Decision, Hold, Nanos, Priority, State, TooManyLimits};
+use smol_str::SmolStr;
+
+pub use admit::Admit;
+pub use door::SharedTimer;
+pub use permit::{Answer, Permit, Tail, Verdict};
+pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, UpstreamReport};
+
+use door::Door;
+use gate::{Caller, Gate, Reply};
+
+use crate::event::Events;
+use crate::refusal::{Cause, Refusal};
+use crate::rules::{DEFAULT_GROUP, Group, Mode, Route, Rules};
+
+/// The door to one API. Clones are the same door.
+///
+/// ```
+/// use std::sync::Arc;
+/// use outflow::{Answer, Ask, Events, Rules, SystemClock, Upstream};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let rules = Rules::limited_to("10/s".parse()?);
+/// let door = Upstream::new("github", rules, Arc::new(SystemClock::new()), Events::new())?;
+///
+/// let ask = Ask::new(door.route(&http::Method::GET, "/repos/rust-lang/rust"));
+/// let mut permit = door.admit(ask).await?;
+/// permit.sending();
+/// // ... send it, by whatever means ...
+/// let verdict = permit.settle(Answer::status(200));
+/// assert!(!verdict.is_worth_a_retry());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Upstream {
+    door: Arc<Door>,
+    rules: Arc<Known>,
+}
+
+/// What does not change while the door is open.
+struct Known {
+    names: HashMap<SmolStr, u32>,
+    groups: Vec<Group>,
+    routes: Vec<(Route, u32)>,
+    default: u32,
+    mode: Mode,
+    max_wait: std::time::Duration,
+}
+
+impl Upstream {
+    /// Opens a door that keeps to these rules.
+    ///
+    /// # Errors
+    /// If the rules contradict each other; the error says how.
+    pub fn new(
+        name: &str,
+        rules: Rules,
+        timer: SharedTimer,
+        events: Events,
+    ) -> Result<Self, InvalidRules> {
+        let known = Known::of(&rules)?;
+        let gate = Gate::new(&known.groups, &rules, timer.moment())?;
+        Ok(Self {
+            door: Door::new(SmolStr::new(name), gate, timer, events),
+            rules: Arc::new(known),
+        })
+    }
+
+    /// The API's name.
+    pub fn name(&self) -> &SmolStr {
+        &self.door.name
+    }
+
+    /// Which group a call is of, and what it costs.
+    pub fn route(&self, method: &Method, path: &str) -> Target {
+        let matching = |(route, _): &&(Route, u32)| {
+            let methods = &route.methods;
+            (methods.is_empty() || methods.contains(method)) && route.pattern.matches(path)
+        };
+        match self.rules.routes.iter().find(matching) {
+            Some((route, lane)) => {
+                let target = self.rules.target(*lane);
+                route.cost.map_or(target, |cost| target.costing(cost))
+            }
+            None => self.rules.target(self.rules.default),
+        }
+    }
+
+    /// The group of this name or alias.
+    pub fn group(&self, name: &str) -> Option<Target> {
+        self.rules
+            .names
+            .get(name)
+            .map(|lane| self.rules.target(*lane))
+    }
+
+    /// The name of a target's group.
+    pub fn group_name(&self, target: Target) -> SmolStr {
+        let lane = usize::try_from(target.lane).unwrap_or(usize::MAX);
+        let group = self.rules.groups.get(lane);
+        group.map_or(SmolStr::new_static(DEFAULT_GROUP), |group| {
+            group.name.clone()
+        })
+    }
+
+    /// Asks for leave to send one call, and waits for it as the rules and the caller allow. Nothing
+    /// happens before the future is first polled, and dropping it gives everything back.
+    #[inline]
+    pub fn admit(&self, ask: Ask) -> Admit {
+        Admit::new(Arc::clone(&self.door), self.caller(ask))
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// If the call cannot go now; the refusal says why and when.
+    pub fn try_admit(&self, ask: Ask) -> Result<Permit, Refusal> {
+        match self.door.ask(self.caller(ask), None) {
+            Reply::Go(pass) => Ok(Permit::new(Arc::clone(&self.door), pass)),
+            Reply::No(refusal) => Err(refusal),
+            Reply::Wait(key) => {
+                self.door.forget(key);
+                Err(Refusal {
+                    cause: Cause::QueueFull,
+                    retry_after: None,
+                })
+            }
+        }
+    }
+
+    /// Whether such a call could go now, and otherwise when, those who wait already included. Takes
+    /// nothing and promises nothing: somebody else may be faster.
+    pub fn check(&self, ask: Ask) -> Decision {
+        let caller = self.caller(ask);
+        self.door.with(|gate, now| gate.check(caller, now))
+    }
+
+    /// The time by which deadlines are meant.
+    pub fn now(&self) -> Nanos {
+        self.door.now()
+    }
+
+    /// The clock behind it.
+    pub fn timer(&self) -> &SharedTimer {
+        &self.door.timer
+    }
+
+    /// Where it tells what happens.
+    pub fn events(&self) -> &Events {
+        &self.door.events
+    }
+
+    /// The state that a call of this target meets.
+    pub fn state(&self, target: Target) -> State {
+        self.door.with(|gate, _| gate.state(target.lane))
+    }
+
+    /// Holds the API, or one group with a health of its own, in a state until it is released.
+    pub fn force(&self, group: Option<Target>, hold: Hold) {
+        self.door
+            .with(|gate, now| gate.force(group.map(|target| target.lane), hold, now));
+    }
+
+    /// Lets go of what was held.
+    pub fn release(&self, group: Option<Target>) {
+        self.door
+            .with(|gate, now| gate.release(group.map(|target| target.lane), now));
+    }
+
+    /// Everything that can be told about it now.
+    pub fn report(&self) -> UpstreamReport {
+        self.door.with(Gate::report)
+    }
+
+    /// Looks at how full the limits are, tells alerts and gives unused memory back. Housekeeping:
+    /// once a second is a good rhythm, and no decision depends on it.
+    pub fn tidy(&self) {
+        self.door.with(Gate::tidy);
+    }
+
+    /// Lets nobody in any more; those who wait are refused and those in flight go on.
+    pub fn close(&self) {
+        self.door.with(Gate::close);
+    }
+
+    /// True if no call is in flight.
+    pub fn is_idle(&self) -> bool {
+        self.door.with(|gate, _| gate.is_idle())
+    }
+
+    #[inline]
+    fn caller(&self, ask: Ask) -> Caller {
+        Caller {
+            lane: ask.target.lane,
+            cost: ask.target.cost,
+            class: ask.priority,
+            deadline: ask.deadline,
+            max_wait: self.rules.max_wait,
+            mode: ask.mode.unwrap_or(self.rules.mode),
+        }
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream")
+            .field("name", &self.door.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call is: its group and its cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    lane: u32,
+    cost: Cost,
+}
+
+impl Target {
+    /// The same call at another cost.
+    #[must_use]
+    pub const fn costing(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// What it costs.
+    pub const fn cost(self) -> Cost {
+        self.cost
+    }
+}
+
+/// What a caller wants: a call, and how long it is ready to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    target: Target,
+    priority: Priority,
+    deadline: Option<Nanos>,
+    mode: Option<Mode>,
+}
+
+impl Ask {
+    /// Leave for this call, on the usual terms.
+    pub const fn new(target: Target) -> Self {
+        Self {
+            target,
+            priority: Priority::Normal,
+            deadline: None,
+            mode: None,
+        }
+    }
+
+    /// The same before or after others of its group.
+    #[must_use]
+    pub const fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// The same, to have gone by this instant.
+    #[must_use]
+    pub const fn by(mut self, deadline: Nanos) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The same, waiting or not, whatever the rules say.
+    #[must_use]
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+}
+
+impl Known {
+    fn of(rules: &Rules) -> Result<Self, InvalidRules> {
+        let mut groups = rules.groups.clone();
+        if !groups.iter().any(|group| group.name == DEFAULT_GROUP) {
+            groups.push(Group::new(DEFAULT_GROUP, Vec::new()));
+        }
+        let mut names = HashMap::new();
+        for (lane, group) in (0_u32..).zip(&groups) {
+            for name in std::iter::once(&group.name).chain(&group.aliases) {
+                if names.insert(name.clone(), lane).is_some() {
+                    return Err(InvalidRules::SameName(name.clone()));
+                }
+            }
+        }
+        let known = |route: &Route| {
+            let lane = names.get(&route.group).copied();
+            lane.ok_or_else(|| InvalidRules::UnknownGroup(route.group.clone()))
+        };
+        let routes = rules
+            .routes
+            .iter()
+            .map(|route| Ok::<_, InvalidRules>((route.clone(), known(route)?)));
+        Ok(Self {
+            routes: routes.collect::<Result<_, _>>()?,
+            default: names.get(DEFAULT_GROUP).copied().unwrap_or(0),
+            names,
+            groups,
+            mode: rules.mode,
+            max_wait: rules.max_wait,
+        })
+    }
+
+    fn target(&self, lane: u32) -> Target {
+        let place = usize::try_from(lane).unwrap_or(usize::MAX);
+        let cost = self.groups.get(place).map_or(Cost::ONE, |group| group.cost);
+        Target { lane, cost }
+    }
+}
+
+/// Why rules do not fit together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum InvalidRules {
+    /// Two groups have this name or alias.
+    SameName(SmolStr),
+    /// A route names a group that there is not.
+    UnknownGroup(SmolStr),
+    /// A group, or the API, has too many limits.
+    TooManyLimits(TooManyLimits),
+}
+
+impl From<TooManyLimits> for InvalidRules {
+    fn from(why: TooManyLimits) -> Self {
+        Self::TooManyLimits(why)
+    }
+}
+
+impl fmt::Display for InvalidRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SameName(name) => write!(f, "two groups are called `{name}`: rename one"),
+            Self::UnknownGroup(name) => {
+                write!(
+                    f,
+                    "a route leads to the group `{name}`, which there is not: define it"
+                )
+            }
+            Self::TooManyLimits(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for InvalidRules {}

@@ -1,0 +1,143 @@
+//! The gate with its lock, and what is done once the lock is free.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+
+use outflow_core::{Alarm, Nanos, Timer};
+use smol_str::SmolStr;
+
+use super::gate::{After, Caller, Gate, Open, Reply};
+use super::permit::{Answer, Verdict};
+use crate::event::{Event, Events};
+use crate::refusal::Explanation;
+
+/// A timer that every thread may use.
+pub type SharedTimer = Arc<dyn Timer + Send + Sync>;
+
+/// One API's gate behind its lock.
+pub(super) struct Door {
+    pub(super) name: SmolStr,
+    pub(super) timer: SharedTimer,
+    pub(super) events: Events,
+    gate: Mutex<Gate>,
+    /// Itself, for the timer to find and to let go.
+    me: Weak<Self>,
+}
+
+impl Door {
+    pub(super) fn new(name: SmolStr, gate: Gate, timer: SharedTimer, events: Events) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            name,
+            timer,
+            events,
+            gate: Mutex::new(gate),
+            me: Weak::clone(me),
+        })
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Nanos {
+        self.timer.now()
+    }
+
+    #[inline]
+    pub(super) fn ask(&self, caller: Caller, waker: Option<&Waker>) -> Reply {
+        self.with(|gate, now| gate.ask(caller, now, waker))
+    }
+
+    pub(super) fn look(&self, key: usize, waker: &Waker) -> Reply {
+        self.with(|gate, now| gate.look(key, now, waker))
+    }
+
+    pub(super) fn forget(&self, key: usize) {
+        self.with(|gate, now| gate.forget(key, now));
+    }
+
+    pub(super) fn refund(&self, flight: usize) {
+        self.with(|gate, now| gate.refund(flight, now));
+    }
+
+    pub(super) fn explain(&self, key: usize) -> Option<Explanation> {
+        self.with(|gate, now| gate.explain(key, now))
+    }
+
+    pub(super) fn answered(
+        &self,
+        flight: usize,
+        sent: Option<Nanos>,
+        answer: &Answer<'_>,
+    ) -> Option<(Verdict, Open)> {
+        self.with(|gate, now| {
+            if answer.headers().is_some() {
+                gate.look_at_the_wall(&*self.timer);
+            }
+            gate.answered(flight, sent, answer, now)
+        })
+    }
+
+    pub(super) fn ended(&self, open: Open) {
+        self.with(|gate, now| gate.ended(open, now));
+    }
+
+    pub(super) fn broke(&self, open: Open, answer: &Answer<'_>) -> Verdict {
+        self.with(|gate, now| gate.broke(open, answer, now))
+    }
+
+    pub(super) fn flowing(&self, open: &mut Open) {
+        self.with(|gate, now| gate.flowing(open, now));
+    }
+
+    /// Does something under the lock, and what follows from it outside.
+    #[inline]
+    pub(super) fn with<T>(&self, turn: impl FnOnce(&mut Gate, Nanos) -> T) -> T {
+        let heard = self.events.are_heard();
+        let mut gate = self.lock();
+        gate.begin(heard);
+        let now = self.timer.now();
+        let answer = turn(&mut gate, now);
+        let after = gate.finish();
+        drop(gate);
+        if let Some(after) = after {
+            self.follow(after, now);
+        }
+        answer
+    }
+
+    #[cold]
+    fn follow(&self, after: After, now: Nanos) {
+        if let Some(at) = after.ring_at {
+            let me: Weak<dyn Alarm> = Weak::<Self>::clone(&self.me);
+            self.timer.ring_at(at, me);
+        }
+        for waker in after.wakes {
+            waker.wake();
+        }
+        for what in after.told {
+            self.events.tell(&Event {
+                api: self.name.clone(),
+                at: now,
+                what,
+            });
+        }
+    }
+
+    /// Nothing under the lock leaves it half changed, so a panic elsewhere is no reason to stop.
+    fn lock(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Alarm for Door {
+    fn ring(&self) {
+        self.with(Gate::ring);
+    }
+}
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

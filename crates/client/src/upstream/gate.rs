@@ -1,0 +1,417 @@
+//! Who may go, decided under one lock.
+//!
+//! One gate per API holds its health, its limits, those who wait and those in flight. A single lock
+//! rather than one for each: every decision needs all of them at once, holds the lock for well under
+//! a microsecond and never waits inside. What must happen outside, waking tasks, telling events and
+//! arming the timer, is gathered here and done by the door once the lock is free.
+//!
+//! Nobody who waits is woken to try: the gate takes the permit for whoever's turn it is and wakes that
+//! one. The obvious other way, waking the first to take its permit, would let one future that is not
+//! polled hold up everybody behind it.
+
+mod ask;
+mod call;
+mod change;
+mod outlook;
+mod report;
+mod settle;
+
+use std::task::Waker;
+use std::time::Duration;
+
+use outflow_core::{
+    Cost, Decision, Grant, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits, WallTime,
+};
+use slab::Slab;
+
+pub(super) use ask::{Caller, Pass, Reply};
+pub(super) use settle::Open;
+
+use super::lane::Lane;
+use super::limits::Limits;
+use super::line::{CLASSES, Class, Place, Waiter};
+use super::ward::{Closed, Ward};
+use crate::event::What;
+use crate::refusal::{Cause, Refusal};
+use crate::rules::{Group, HealthScope, Rules, WhenAsleep};
+
+/// All that is decided together about one API.
+#[derive(Debug)]
+pub(super) struct Gate {
+    wards: Vec<Ward>,
+    shared: Limits,
+    lanes: Vec<Lane>,
+    waiters: Slab<Waiter>,
+    /// Lanes in which somebody waits.
+    busy: Vec<u32>,
+    /// How often each class was passed over by a better one.
+    passed_over: [u8; CLASSES.len()],
+    /// Those who were called and are not to go before an instant.
+    paced: Vec<usize>,
+    flights: Slab<Flight>,
+    trips: RoundTrips,
+    rules: Settings,
+    next_permit: u64,
+    next_number: u64,
+    entry: Entry,
+    /// Whether answers of this API speak of limits.
+    hints: Hinting,
+    wall: WallTime,
+    random: fastrand::Rng,
+    alarm: Alarm,
+    after: After,
+}
+
+/// What the gate needs of the rules on its way.
+#[derive(Debug)]
+struct Settings {
+    queue: usize,
+    timeout: Duration,
+    when_asleep: WhenAsleep,
+    scope: HealthScope,
+    policy: outflow_core::Policy,
+    dialects: outflow_core::Dialects,
+    adaptive: outflow_core::Adaptive,
+}
+
+/// Whether anybody is let in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Entry {
+    Open,
+    Closed,
+}
+
+/// Whether it is worth remembering where things stood at each send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hinting {
+    NotYet,
+    Yes,
+}
+
+/// A call that has its permit and is not over.
+#[derive(Debug)]
+pub(super) struct Flight {
+    id: u64,
+    lane: u32,
+    cost: Cost,
+    own: Option<Grant>,
+    shared: Option<Grant>,
+    ticket: Ticket,
+    granted: Nanos,
+    epoch: u32,
+    marks: Option<Box<Marks>>,
+}
+
+/// Where the limits stood when a call was sent.
+#[derive(Debug)]
+struct Marks {
+    own: Vec<Mark>,
+    shared: Vec<Mark>,
+}
+
+#[derive(Debug)]
+struct Alarm {
+    /// When the timer was last asked to ring, [`Nanos::MAX`] if it has rung since.
+    armed: Nanos,
+    rung: Nanos,
+}
+
+/// What is done once the lock is free.
+#[derive(Debug, Default)]
+pub(super) struct After {
+    pub(super) wakes: Vec<Waker>,
+    pub(super) told: Vec<What>,
+    pub(super) ring_at: Option<Nanos>,
+    /// Whether events are to be gathered at all.
+    pub(super) heard: bool,
+}
+
+/// Why a call cannot go now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Obstacle {
+    /// Its ward lets nobody go.
+    Ward(Closed),
+    /// A limit of its own group.
+    Own(Nanos),
+    /// A limit of the whole API.
+    Shared(Nanos),
+}
+
+impl Obstacle {
+    /// When it is worth asking again, if nothing else happens before.
+    pub(super) fn until(self) -> Nanos {
+        match self {
+            Self::Own(at) | Self::Shared(at) => at,
+            Self::Ward(Closed::Cooling { until }) => until,
+            Self::Ward(Closed::Asleep { until, .. } | Closed::Probing { until }) => {
+                until.unwrap_or(Nanos::MAX)
+            }
+            Self::Ward(Closed::Full { .. } | Closed::Overdue) => Nanos::MAX,
+        }
+    }
+}
+
+impl Gate {
+    pub(super) fn new(
+        groups: &[Group],
+        rules: &Rules,
+        moment: Moment,
+    ) -> Result<Self, TooManyLimits> {
+        let per_group = rules.health_scope == HealthScope::Group;
+        let wards = if per_group { groups.len() } else { 1 };
+        let lanes = groups.iter().enumerate().map(|(number, group)| {
+            Lane::new(group, if per_group { number } else { 0 }, rules, moment)
+        });
+        Ok(Self {
+            wards: (0..wards)
+                .map(|_| Ward::new(&rules.health, moment.now))
+                .collect(),
+            shared: Limits::new(&rules.limits, rules.adaptive, moment)?,
+            lanes: lanes.collect::<Result<_, _>>()?,
+            waiters: Slab::new(),
+            busy: Vec::new(),
+            passed_over: [0; CLASSES.len()],
+            paced: Vec::new(),
+            flights: Slab::new(),
+            trips: RoundTrips::default(),
+            rules: Settings::of(rules),
+            next_permit: 1,
+            next_number: 1,
+            entry: Entry::Open,
+            hints: Hinting::NotYet,
+            wall: moment.wall,
+            random: fastrand::Rng::new(),
+            alarm: Alarm {
+                armed: Nanos::MAX,
+                rung: Nanos::ZERO,
+            },
+            after: After::default(),
+        })
+    }
+
+    /// Begins a turn under the lock.
+    #[inline]
+    pub(super) fn begin(&mut self, heard: bool) {
+        self.after.heard = heard;
+    }
+
+    /// Ends it: what is to be done outside, if anything.
+    #[inline]
+    pub(super) fn finish(&mut self) -> Option<After> {
+        let after = &self.after;
+        if after.wakes.is_empty() && after.told.is_empty() && after.ring_at.is_none() {
+            return None;
+        }
+        Some(std::mem::take(&mut self.after))
+    }
+
+    /// Takes a permit for a call of this lane, or says what stands in the way.
+    #[inline]
+    pub(super) fn take(&mut self, lane: u32, cost: Cost, now: Nanos) -> Result<usize, Obstacle> {
+        let ward = self.lane(lane).ward;
+        let ticket = self.ticket(ward, now).map_err(Obstacle::Ward)?;
+        match self.grants(lane, cost, now) {
+            Ok((own, shared)) => {
+                let flight = Grants {
+                    lane,
+                    cost,
+                    own,
+                    shared,
+                    ticket,
+                };
+                Ok(self.depart(ward, flight, now))
+            }
+            Err(obstacle) => {
+                self.ward(ward).health.abandon(now, ticket);
+                Err(obstacle)
+            }
+        }
+    }
+
+    fn ticket(&mut self, ward: usize, now: Nanos) -> Result<Ticket, Closed> {
+        // A timer that is due may lead to a state with a timer that is due; more often than there
+        // are states it cannot.
+        for _ in 0..8 {
+            match self.ward(ward).admission(now) {
+                Err(Closed::Overdue) => self.wake_ward(ward, now),
+                answer => return answer,
+            }
+        }
+        Err(Closed::Overdue)
+    }
+
+    #[inline]
+    fn grants(
+        &mut self,
+        lane: u32,
+        cost: Cost,
+        now: Nanos,
+    ) -> Result<(Option<Grant>, Option<Grant>), Obstacle> {
+        let own = match self.lane(lane).limits.take(now, cost) {
+            Decision::Allow(grant) => grant,
+            Decision::WaitUntil(at) => return Err(Obstacle::Own(at)),
+            Decision::Never => return Err(Obstacle::Own(Nanos::MAX)),
+        };
+        let at = match self.shared.take(now, cost) {
+            Decision::Allow(shared) => return Ok((own, shared)),
+            Decision::WaitUntil(at) => at,
+            Decision::Never => Nanos::MAX,
+        };
+        self.lane(lane).limits.refund(now, own);
+        Err(Obstacle::Shared(at))
+    }
+
+    #[inline]
+    fn depart(&mut self, ward: usize, grants: Grants, now: Nanos) -> usize {
+        let id = self.next_permit;
+        self.next_permit += 1;
+        self.lane(grants.lane).admitted += 1;
+        let marks = self.marks(grants.lane, now);
+        let crowd = self.ward_ref(ward).waiting;
+        let mut random = self.random.clone();
+        let ward = self.ward(ward);
+        ward.in_flight += 1;
+        ward.gone(now, u64::try_from(crowd).unwrap_or(u64::MAX), || {
+            random.u64(..)
+        });
+        let (epoch, wakeup) = (ward.epoch, ward.health.next_wakeup());
+        self.random = random;
+        self.consider(wakeup.unwrap_or(Nanos::MAX));
+        self.tell_meters(grants.lane);
+        self.flights.insert(Flight {
+            id,
+            lane: grants.lane,
+            cost: grants.cost,
+            own: grants.own,
+            shared: grants.shared,
+            ticket: grants.ticket,
+            granted: now,
+            epoch,
+            marks,
+        })
+    }
+
+    fn marks(&mut self, lane: u32, now: Nanos) -> Option<Box<Marks>> {
+        if self.hints == Hinting::NotYet {
+            return None;
+        }
+        Some(Box::new(Marks {
+            own: self.lane(lane).limits.marks(now),
+            shared: self.shared.marks(now),
+        }))
+    }
+
+    /// Has the timer ring at this instant, if it would not ring before anyway.
+    #[inline]
+    fn consider(&mut self, at: Nanos) {
+        if at == Nanos::MAX {
+            return;
+        }
+        let at = at.max(self.alarm.rung.saturating_add(RING_SPACING));
+        if at < self.alarm.armed {
+            self.alarm.armed = at;
+            self.after.ring_at = Some(at);
+        }
+    }
+
+    fn tell_meters(&mut self, lane: u32) {
+        if !self.after.heard {
+            return;
+        }
+        while let Some(event) = self.lane(lane).poll_event() {
+            let group = Some(self.lane(lane).name.clone());
+            self.tell(What::Meter { group, event });
+        }
+        while let Some(event) = self.shared.poll_event() {
+            self.tell(What::Meter { group: None, event });
+        }
+    }
+
+    #[inline]
+    fn tell(&mut self, what: What) {
+        if self.after.heard {
+            self.after.told.push(what);
+        }
+    }
+
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a lane's number was given by this gate"
+    )]
+    fn lane(&mut self, lane: u32) -> &mut Lane {
+        &mut self.lanes[place(lane)]
+    }
+
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a lane's number was given by this gate"
+    )]
+    fn lane_ref(&self, lane: u32) -> &Lane {
+        &self.lanes[place(lane)]
+    }
+
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a ward's number was given by this gate"
+    )]
+    fn ward(&mut self, ward: usize) -> &mut Ward {
+        &mut self.wards[ward]
+    }
+
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a ward's number was given by this gate"
+    )]
+    fn ward_ref(&self, ward: usize) -> &Ward {
+        &self.wards[ward]
+    }
+
+    fn ward_of(&mut self, lane: u32) -> &mut Ward {
+        let ward = self.lane(lane).ward;
+        self.ward(ward)
+    }
+
+    /// The group that a ward is about, where each group has its own.
+    fn ward_group(&self, ward: usize) -> Option<smol_str::SmolStr> {
+        match self.rules.scope {
+            HealthScope::Api => None,
+            HealthScope::Group => self.lanes.get(ward).map(|lane| lane.name.clone()),
+        }
+    }
+}
+
+/// What a call holds once it was taken.
+struct Grants {
+    lane: u32,
+    cost: Cost,
+    own: Option<Grant>,
+    shared: Option<Grant>,
+    ticket: Ticket,
+}
+
+impl Settings {
+    fn of(rules: &Rules) -> Self {
+        Self {
+            queue: rules.queue,
+            timeout: rules.timeout,
+            when_asleep: rules.when_asleep,
+            scope: rules.health_scope,
+            policy: rules.policy.clone(),
+            dialects: rules.dialects,
+            adaptive: rules.adaptive,
+        }
+    }
+}
+
+#[inline]
+fn place(lane: u32) -> usize {
+    usize::try_from(lane).unwrap_or(usize::MAX)
+}
+
+/// Entries of one burst expire a few microseconds apart. Ringing for each would cost more than the
+/// wait that is saved; fifty microseconds are half a per cent of the shortest window in use.
+const RING_SPACING: Duration = Duration::from_micros(50);

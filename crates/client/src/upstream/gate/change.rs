@@ -1,0 +1,225 @@
+//! What changes for everybody: a state, a cooldown, a timer, the end.
+
+use outflow_core::{Change, Clock, Hold, Moment, Transition};
+
+use super::{Cause, Entry, Gate, Nanos, Place, What, WhenAsleep};
+use crate::event::Vitals;
+use crate::refusal::Why;
+
+impl Gate {
+    /// The timer rang.
+    pub(in crate::upstream) fn ring(&mut self, now: Nanos) {
+        self.alarm.armed = Nanos::MAX;
+        self.alarm.rung = now;
+        for ward in 0..self.wards.len() {
+            self.wake_ward(ward, now);
+            self.turn_away_the_late(ward, now, now);
+        }
+        self.call_paced(now);
+        self.call_those_who_may_go(now);
+        let next = self.wards.iter().map(super::Ward::next_wakeup).min();
+        self.consider(next.unwrap_or(Nanos::MAX));
+    }
+
+    /// Serves a ward's timer, if it is due.
+    pub(super) fn wake_ward(&mut self, ward: usize, now: Nanos) {
+        let due = self.ward_ref(ward).health.next_wakeup();
+        if due.is_none_or(|due| due > now) {
+            return;
+        }
+        let entropy = self.random.u64(..);
+        let moved = self.ward(ward).health.wake(now, entropy);
+        match moved {
+            Some(transition) => self.moved(ward, transition, now),
+            None => self.retune(ward, now),
+        }
+    }
+
+    /// An outcome, or an operator, changed something.
+    pub(super) fn changed(&mut self, ward: usize, change: Change, now: Nanos) {
+        match change {
+            Change::None => {}
+            Change::Cooling { until } => self.cooled(ward, until, now),
+            Change::Moved(transition) => self.moved(ward, transition, now),
+        }
+        let wakeup = self.ward_ref(ward).next_wakeup();
+        self.consider(wakeup);
+    }
+
+    fn moved(&mut self, ward: usize, transition: Transition, now: Nanos) {
+        self.retune(ward, now);
+        let entropy = self.random.u64(..);
+        let known = self.ward(ward);
+        known.epoch = known.epoch.wrapping_add(1);
+        if let Some(until) = known.health.snapshot(now).cooling_until {
+            known.cool(until, entropy);
+        }
+        if self.after.heard {
+            let (group, vitals) = (self.ward_group(ward), self.vitals(ward, now));
+            self.tell(What::Moved {
+                group,
+                transition,
+                vitals,
+            });
+        }
+        self.rouse(ward, now);
+    }
+
+    fn cooled(&mut self, ward: usize, until: Nanos, now: Nanos) {
+        let entropy = self.random.u64(..);
+        self.ward(ward).cool(until, entropy);
+        if self.after.heard {
+            let (group, vitals) = (self.ward_group(ward), self.vitals(ward, now));
+            let wait = until.since(now);
+            self.tell(What::Cooling {
+                group,
+                until,
+                wait,
+                vitals,
+            });
+        }
+        self.turn_away_the_late(ward, until, now);
+    }
+
+    /// While nothing goes, those who would wait in vain are told at once.
+    fn rouse(&mut self, ward: usize, now: Nanos) {
+        let snapshot = self.ward(ward).health.snapshot(now);
+        if snapshot.circuit != outflow_core::Circuit::Open {
+            return;
+        }
+        let wait = snapshot.until.map(|until| until.since(now));
+        if self.rules.when_asleep == WhenAsleep::Wait
+            && let Some(until) = snapshot.until
+        {
+            return self.turn_away_the_late(ward, until, now);
+        }
+        for key in self.those_in_line(ward) {
+            let cause = Cause::Blocked {
+                state: snapshot.state,
+            };
+            self.turn_away(key, cause, wait, now);
+        }
+    }
+
+    fn those_in_line(&self, ward: usize) -> Vec<usize> {
+        let waiting = self.waiters.iter().filter(|(_, waiter)| {
+            let inside = self.lane_ref(waiter.lane).ward == ward;
+            inside && matches!(waiter.place, Place::InLine { .. })
+        });
+        waiting.map(|(key, _)| key).collect()
+    }
+
+    /// Turns away those whose deadline comes before anything can go.
+    pub(super) fn turn_away_the_late(&mut self, ward: usize, until: Nanos, now: Nanos) {
+        while let Some((number, key)) = self.ward(ward).overdue(until) {
+            let waits = self.waiters.get(key).is_some_and(|waiter| {
+                waiter.number == number && matches!(waiter.place, Place::InLine { .. })
+            });
+            if waits {
+                let explanation = self.explain(key, now);
+                let why = explanation
+                    .as_ref()
+                    .map_or(Why::Turn, |known| known.why.clone());
+                let wait = explanation
+                    .and_then(|known| known.eta)
+                    .map(|at| at.since(now));
+                self.turn_away(key, Cause::TooLate(why), wait, now);
+            }
+        }
+    }
+
+    /// Puts into effect what is left of the limits under this ward.
+    pub(super) fn retune(&mut self, ward: usize, now: Nanos) {
+        let moment = Moment {
+            now,
+            wall: self.wall,
+        };
+        let whole = self.rules.scope == super::HealthScope::Api;
+        let Self {
+            wards,
+            shared,
+            lanes,
+            ..
+        } = self;
+        let Some(known) = wards.get(ward) else {
+            return;
+        };
+        for lane in lanes.iter_mut().filter(|lane| lane.ward == ward) {
+            lane.limits.retune(moment, Some(&known.health));
+        }
+        // What several healths share follows none of them, only the evidence.
+        shared.retune(moment, whole.then_some(&known.health));
+    }
+
+    /// Holds the state of every ward, or of one group's.
+    pub(in crate::upstream) fn force(&mut self, lane: Option<u32>, hold: Hold, now: Nanos) {
+        for ward in self.wards_of(lane) {
+            let change = self.ward(ward).health.force(now, hold);
+            self.operated(ward, Some(change), now);
+        }
+    }
+
+    /// Lets go of what an operator held.
+    pub(in crate::upstream) fn release(&mut self, lane: Option<u32>, now: Nanos) {
+        for ward in self.wards_of(lane) {
+            let change = self.ward(ward).health.release(now);
+            self.operated(ward, change, now);
+        }
+    }
+
+    fn operated(&mut self, ward: usize, moved: Option<Transition>, now: Nanos) {
+        if let Some(transition) = moved {
+            self.changed(ward, Change::Moved(transition), now);
+        }
+        self.retune(ward, now);
+        self.call_those_who_may_go(now);
+    }
+
+    fn wards_of(&self, lane: Option<u32>) -> Vec<usize> {
+        match lane {
+            Some(lane) => vec![self.lane_ref(lane).ward],
+            None => (0..self.wards.len()).collect(),
+        }
+    }
+
+    /// Lets nobody in any more and turns away all who wait.
+    pub(in crate::upstream) fn close(&mut self, now: Nanos) {
+        self.entry = Entry::Closed;
+        for ward in 0..self.wards.len() {
+            for key in self.those_in_line(ward) {
+                self.turn_away(key, Cause::ShuttingDown, None, now);
+            }
+        }
+    }
+
+    /// The civil time, which only a few rules need and nobody reads for each call.
+    pub(in crate::upstream) fn look_at_the_wall(&mut self, clock: &dyn Clock) {
+        self.wall = clock.wall();
+    }
+
+    pub(super) fn vitals(&mut self, ward: usize, now: Nanos) -> Vitals {
+        let snapshot = self.ward(ward).health.snapshot(now);
+        let slowest = self.lanes.iter_mut().filter(|lane| lane.ward == ward);
+        let own = slowest
+            .filter_map(|lane| lane.limits.slowest(now))
+            .collect::<Vec<_>>();
+        let rates = own.into_iter().chain(self.shared.slowest(now));
+        let rate = rates.min_by(|one, other| one.cmp_speed(*other));
+        let sleep = snapshot
+            .until
+            .filter(|_| snapshot.circuit == outflow_core::Circuit::Open);
+        Vitals {
+            streak: snapshot.streak,
+            error_ppm: snapshot.counts.failure_ppm(),
+            rate: rate.map_or(0.0, outflow_core::Rate::as_per_second),
+            concurrency: self.ward_ref(ward).health.concurrency(),
+            sleep: sleep.map(|until| until.since(now)),
+            retry_after: snapshot.cooling_until.map(|until| until.since(now)),
+        }
+    }
+
+    /// Whether there is no one in flight: what shutting down waits for.
+    pub(in crate::upstream) fn is_idle(&self) -> bool {
+        self.wards.iter().all(|ward| ward.in_flight == 0)
+    }
+}

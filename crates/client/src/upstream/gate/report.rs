@@ -1,0 +1,109 @@
+//! The gate's own account of itself, and its housekeeping.
+
+use outflow_core::{AlertChange, Decision, State};
+use smol_str::SmolStr;
+
+use super::super::report::{GroupReport, HealthReport, LimitReport, UpstreamReport};
+use super::{Caller, Gate, Lane, Limits, Nanos, What};
+
+impl Gate {
+    pub(in crate::upstream) fn report(&mut self, now: Nanos) -> UpstreamReport {
+        let health = (0..self.wards.len())
+            .map(|ward| self.health_report(ward, now))
+            .collect();
+        let waiting = self.waiting();
+        let everybody = u64::try_from(waiting).unwrap_or(u64::MAX);
+        UpstreamReport {
+            at: now,
+            waiting,
+            health,
+            limits: limit_reports(&mut self.shared, now, everybody),
+            groups: self
+                .lanes
+                .iter_mut()
+                .map(|lane| group_report(lane, now))
+                .collect(),
+        }
+    }
+
+    fn health_report(&mut self, ward: usize, now: Nanos) -> HealthReport {
+        let group = self.ward_group(ward);
+        let ward = self.ward(ward);
+        HealthReport {
+            group,
+            snapshot: ward.health.snapshot(now),
+            in_flight: ward.in_flight,
+            concurrency: ward.health.concurrency(),
+        }
+    }
+
+    /// The state that calls of a lane meet.
+    pub(in crate::upstream) fn state(&mut self, lane: u32) -> State {
+        self.ward_of(lane).health.state()
+    }
+
+    /// Watches how full the limits are, and gives back memory that nobody uses.
+    pub(in crate::upstream) fn tidy(&mut self, now: Nanos) {
+        let waiting = u64::try_from(self.waiting()).unwrap_or(u64::MAX);
+        let mut alerts = watched(&mut self.shared, None, now, waiting);
+        for lane in &mut self.lanes {
+            let (name, waiting) = (lane.name.clone(), lane.waiting());
+            alerts.extend(watched(&mut lane.limits, Some(name), now, waiting));
+        }
+        for alert in alerts {
+            self.tell(alert);
+        }
+        self.waiters.shrink_to_fit();
+        self.flights.shrink_to_fit();
+    }
+
+    /// Whether a call could go now, and otherwise when.
+    pub(in crate::upstream) fn check(&mut self, caller: Caller, now: Nanos) -> Decision {
+        if self.impossible(caller.lane, caller.cost).is_some() {
+            return Decision::Never;
+        }
+        let forecast = self.forecast(caller, None, now);
+        match forecast.eta {
+            Some(at) => Decision::WaitUntil(at),
+            None if self.blocked_without_end(caller.lane, now) => Decision::WaitUntil(Nanos::MAX),
+            None => Decision::Allow(()),
+        }
+    }
+}
+
+fn group_report(lane: &mut Lane, now: Nanos) -> GroupReport {
+    let waiting = lane.waiting();
+    GroupReport {
+        name: lane.name.clone(),
+        waiting,
+        admitted: lane.admitted,
+        refused: lane.refused,
+        limits: limit_reports(&mut lane.limits, now, waiting),
+    }
+}
+
+fn limit_reports(limits: &mut Limits, now: Nanos, waiting: u64) -> Vec<LimitReport> {
+    let usage = limits.usage(now, waiting);
+    let drifts = limits.drift_of_each(now);
+    let effective = limits.effective(now);
+    let all = effective.into_iter().zip(usage).zip(drifts);
+    all.zip(limits.histories())
+        .map(|(((limit, usage), drift), history)| LimitReport {
+            limit,
+            usage,
+            drift,
+            history,
+        })
+        .collect()
+}
+
+fn watched(limits: &mut Limits, group: Option<SmolStr>, now: Nanos, waiting: u64) -> Vec<What> {
+    limits.tidy(now);
+    let told = limits.watch(now, waiting).into_iter();
+    let what = |(change, used_ppm)| What::Usage {
+        group: group.clone(),
+        raised: change == AlertChange::Raised,
+        used_ppm,
+    };
+    told.map(what).collect()
+}

@@ -1,0 +1,410 @@
+//! The limits of one scope, live: what is configured, what is in effect, and what counts against it.
+//!
+//! Three things move a limit away from its configuration, and this is where they meet: the health of
+//! the API scales it, evidence lowers it, and a server's headers tell of strangers who use the same
+//! key. Whoever asks sees one set of meters.
+
+use std::time::Duration;
+
+use outflow_core::{
+    Adaptive, AlertChange, Correction, Cost, Decision, Drift, Effect, Evidence, Grant, Health,
+    Hint, Journey, Learned, Ledger, Limit, Mark, MeterEvent, MeterSet, Moment, Nanos, Rate,
+    Reaction, TooManyLimits, Trend, Unit, Usage, UsageAlert,
+};
+
+use super::passed::Passed;
+use super::report::{Alerted, History};
+
+/// The live limits of a group, or of all calls of an API.
+#[derive(Debug)]
+pub(super) struct Limits {
+    configured: Vec<Limit>,
+    meters: MeterSet,
+    moving: Vec<Moving>,
+    /// The largest cost that fits while limits are lowered; a heavier call takes all there is.
+    largest: u64,
+    /// Nothing goes before this instant: the server said that nothing is left.
+    parked: Nanos,
+    /// Whether entries count from their sending, and so have to be stamped when that happens.
+    stamped_at_send: bool,
+}
+
+/// What is known of one limit beside its meter.
+#[derive(Debug)]
+struct Moving {
+    learned: Learned,
+    ledger: Ledger,
+    passed: Passed,
+    trend: Trend,
+    /// The most used in the window that is being recorded, and when that began.
+    recording: (u64, Nanos),
+    alert: UsageAlert,
+}
+
+impl Limits {
+    pub(super) fn new(
+        configured: &[Limit],
+        adaptive: Adaptive,
+        moment: Moment,
+    ) -> Result<Self, TooManyLimits> {
+        let moving = configured.iter().map(|limit| Moving {
+            learned: Learned::new(adaptive, limit.rate(), moment.now),
+            ledger: Ledger::default(),
+            passed: Passed::over(limit.rate().per()),
+            trend: Trend::new(Trend::DEFAULT_WINDOWS),
+            recording: (0, moment.now),
+            alert: UsageAlert::default(),
+        });
+        Ok(Self {
+            configured: configured.to_vec(),
+            meters: MeterSet::new(configured, moment)?,
+            moving: moving.collect(),
+            largest: smallest_capacity(configured),
+            parked: Nanos::ZERO,
+            stamped_at_send: configured
+                .iter()
+                .any(|limit| limit.accounting() == outflow_core::Accounting::Send),
+        })
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.configured.is_empty()
+    }
+
+    pub(super) const fn is_stamped_at_send(&self) -> bool {
+        self.stamped_at_send
+    }
+
+    /// The limit that a cost can never pass, as configured.
+    pub(super) fn impossible(&self, cost: Cost) -> Option<Rate> {
+        let too_small = |limit: &&Limit| limit.capacity() < cost.units();
+        self.configured.iter().find(too_small).map(Limit::rate)
+    }
+
+    /// Takes from all limits or from none; `None` if there are no limits.
+    #[inline]
+    pub(super) fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Option<Grant>> {
+        if self.is_empty() {
+            return Decision::Allow(None);
+        }
+        if now < self.parked {
+            return Decision::WaitUntil(self.parked);
+        }
+        let cost = self.fitting(cost);
+        let decision = self.meters.take(now, cost);
+        if decision.is_allow() {
+            for moving in &mut self.moving {
+                moving.ledger.taken(cost);
+            }
+        }
+        decision.map(Some)
+    }
+
+    pub(super) fn refund(&mut self, now: Nanos, grant: Option<Grant>) {
+        if let Some(grant) = grant {
+            self.meters.refund(now, grant);
+        }
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        now: Nanos,
+        grant: Option<Grant>,
+        journey: Journey,
+        floor: Option<Duration>,
+    ) {
+        if let Some(grant) = grant {
+            self.meters.settle(now, grant, journey, floor);
+        }
+    }
+
+    /// When a cost would pass if `ahead` went first and nothing else happened: every full window of
+    /// what is ahead, and then the rest.
+    pub(super) fn slot(&mut self, now: Nanos, ahead: u64, cost: Cost) -> Slot {
+        let mut latest = Slot {
+            at: now.max(self.parked),
+            rate: None,
+        };
+        for (place, limit) in self.configured.iter().enumerate() {
+            let total = ahead.saturating_add(cost.units());
+            let (whole, rest) = split(total, limit.capacity().max(1));
+            let decision = self.meters.explain(now, Cost::new(rest)).nth(place);
+            let first = match decision {
+                Some(Decision::WaitUntil(at)) => at,
+                Some(Decision::Allow(()) | Decision::Never) | None => now,
+            };
+            let at = first.saturating_add(time_for(whole, limit.rate()));
+            if at > latest.at {
+                latest = Slot {
+                    at,
+                    rate: Some(limit.rate()),
+                };
+            }
+        }
+        latest
+    }
+
+    /// Puts into effect what health and evidence leave of the configured limits.
+    pub(super) fn retune(&mut self, moment: Moment, health: Option<&Health>) {
+        let scaled = |(limit, moving): (&Limit, &Moving)| {
+            let learned = moving.learned.effective();
+            limit.at(health.map_or(learned, |health| health.effective(learned)))
+        };
+        let effective: Vec<Limit> = self
+            .configured
+            .iter()
+            .zip(&self.moving)
+            .map(scaled)
+            .collect();
+        self.largest = smallest_capacity(&effective);
+        // There are as many as before, so there cannot be too many.
+        let _same_number = self.meters.reconfigure(moment, &effective);
+    }
+
+    /// The server refused or banned: the fullest limit was too high.
+    pub(super) fn accused(&mut self, now: Nanos, charge: &Charge) -> Reaction {
+        let Some(place) = self.fullest(now) else {
+            return Reaction::Unmoved;
+        };
+        let Some(moving) = self.moving.get_mut(place) else {
+            return Reaction::Unmoved;
+        };
+        let admitted = moving.passed.within(now);
+        moving.learned.evidence(now, charge.evidence(admitted))
+    }
+
+    /// How full the fullest limit is, of a million.
+    pub(super) fn fullness(&mut self, now: Nanos) -> u64 {
+        self.meters
+            .standings(now)
+            .map(|(_, standing)| fullness(standing.used, standing.capacity))
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn fullest(&mut self, now: Nanos) -> Option<usize> {
+        let standings = self.meters.standings(now).enumerate();
+        standings
+            .max_by_key(|(_, (_, standing))| fullness(standing.used, standing.capacity))
+            .map(|(place, _)| place)
+    }
+
+    /// The server let a call pass. Answers whether a limit grew.
+    pub(super) fn passed(&mut self, now: Nanos, cost: Cost) -> bool {
+        let mut grew = false;
+        for moving in &mut self.moving {
+            moving.passed.add(now, cost.units());
+            let before = moving.learned.effective();
+            moving.learned.clean(now, moving.passed.within(now));
+            grew |= moving.learned.effective() != before;
+        }
+        grew
+    }
+
+    /// Where things stand as a call is sent, for the headers of its answer.
+    pub(super) fn marks(&mut self, now: Nanos) -> Vec<Mark> {
+        let standings = self.meters.standings(now);
+        let marked = |((_, standing), moving): ((_, _), &Moving)| moving.ledger.mark(&standing);
+        standings.zip(&self.moving).map(marked).collect()
+    }
+
+    /// Compares a hint with the limit it is about. That nothing is left is news only after a refusal
+    /// or where strangers had a part in it: otherwise our own meter knows it, and more exactly.
+    pub(super) fn correct(
+        &mut self,
+        now: Nanos,
+        hint: &Hint,
+        marks: &[Mark],
+        refused: Refused,
+    ) -> Option<Heard> {
+        let place = self.meant(hint)?;
+        let (limit, moving) = (self.configured.get(place)?, self.moving.get_mut(place)?);
+        let mark = *marks.get(place)?;
+        let correction = moving.ledger.correct(hint, limit, mark, now);
+        if correction.foreign > 0 {
+            self.meters.charge(now, place, correction.foreign);
+        }
+        if refused == Refused::Yes || correction.foreign > 0 {
+            self.parked = self.parked.max(correction.until.unwrap_or_default());
+        }
+        let told = correction.limit_differs.map(Evidence::Limit);
+        let reaction = told.map_or(Reaction::Unmoved, |told| moving.learned.evidence(now, told));
+        Some(Heard {
+            correction,
+            reaction,
+        })
+    }
+
+    /// The limit that a hint is about: the one of its window, or of its size, or the only one.
+    fn meant(&self, hint: &Hint) -> Option<usize> {
+        if hint.unit != Unit::Requests {
+            return None;
+        }
+        let by_window = |limit: &Limit| hint.window == Some(limit.rate().per());
+        let by_size = |limit: &Limit| hint.window.is_none() && hint.limit == Some(limit.capacity());
+        let place = |is: &dyn Fn(&Limit) -> bool| self.configured.iter().position(is);
+        let only = (self.configured.len() == 1).then_some(0);
+        place(&by_window).or_else(|| place(&by_size)).or(only)
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<MeterEvent> {
+        self.meters.poll_event()
+    }
+
+    pub(super) fn usage(&mut self, now: Nanos, waiting: u64) -> Vec<Usage> {
+        self.meters.usage(now, waiting).collect()
+    }
+
+    /// The limits in effect.
+    pub(super) fn effective(&mut self, now: Nanos) -> Vec<Limit> {
+        self.meters
+            .standings(now)
+            .map(|(limit, _)| *limit)
+            .collect()
+    }
+
+    pub(super) fn drift_of_each(&self, now: Nanos) -> Vec<Option<Drift>> {
+        self.moving
+            .iter()
+            .map(|moving| moving.learned.drift(now))
+            .collect()
+    }
+
+    pub(super) fn drifts(&self, now: Nanos) -> impl Iterator<Item = Drift> {
+        self.moving
+            .iter()
+            .filter_map(move |moving| moving.learned.drift(now))
+    }
+
+    /// The slowest rate in effect.
+    pub(super) fn slowest(&mut self, now: Nanos) -> Option<Rate> {
+        let rates = self.meters.standings(now).map(|(limit, _)| limit.rate());
+        rates.min_by(|one, other| one.cmp_speed(*other))
+    }
+
+    /// Looks at how full each limit is: what its alert has to tell, with the share in use.
+    pub(super) fn watch(&mut self, now: Nanos, waiting: u64) -> Vec<(AlertChange, u32)> {
+        let mut told = Vec::new();
+        let usages: Vec<_> = self.meters.usage(now, waiting).collect();
+        for ((usage, moving), limit) in usages.iter().zip(&mut self.moving).zip(&self.configured) {
+            moving.record(now, usage.weight, limit.rate().per());
+            if let Some(change) = moving.alert.observe(now, usage) {
+                let used = fullness(u128::from(usage.weight), usage.limit);
+                told.push((change, u32::try_from(used).unwrap_or(u32::MAX)));
+            }
+        }
+        told
+    }
+
+    pub(super) fn histories(&self) -> Vec<History> {
+        self.moving.iter().map(Moving::history).collect()
+    }
+
+    pub(super) fn tidy(&mut self, now: Nanos) {
+        self.meters.tidy(now);
+    }
+
+    const fn fitting(&self, cost: Cost) -> Cost {
+        if cost.units() > self.largest {
+            return Cost::new(self.largest);
+        }
+        cost
+    }
+}
+
+impl Moving {
+    /// One entry for each window that has passed, with the most that was seen in it.
+    fn record(&mut self, now: Nanos, used: u64, window: Duration) {
+        let (most, began) = self.recording;
+        if now.since(began) < window {
+            self.recording = (most.max(used), began);
+            return;
+        }
+        self.trend.record(most.max(used));
+        self.recording = (0, now);
+    }
+
+    fn history(&self) -> History {
+        History {
+            peak: self.trend.peak(),
+            prediction: self.trend.prediction(),
+            pattern: self.trend.pattern(),
+            alert: if self.alert.is_raised() {
+                Alerted::Yes
+            } else {
+                Alerted::No
+            },
+        }
+    }
+}
+
+/// When something could go, and which limit makes it so late.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) at: Nanos,
+    pub(super) rate: Option<Rate>,
+}
+
+/// What a refusal is evidence of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Charge {
+    Throttled { sent: Nanos },
+    Banned { sent: Nanos, until: Nanos },
+}
+
+impl Charge {
+    const fn evidence(&self, admitted: u64) -> Evidence {
+        match *self {
+            Self::Throttled { sent } => Evidence::Throttled { sent, admitted },
+            Self::Banned { sent, until } => Evidence::Ban { sent, until },
+        }
+    }
+}
+
+/// Whether the server refused the call that a hint came with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refused {
+    Yes,
+    No,
+}
+
+impl Refused {
+    pub(super) const fn by(effect: Effect) -> Self {
+        match effect {
+            Effect::Throttled | Effect::Banned => Self::Yes,
+            _ => Self::No,
+        }
+    }
+}
+
+/// What became of a hint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) correction: Correction,
+    pub(super) reaction: Reaction,
+}
+
+/// Whole windows, and what is left over but never nothing.
+const fn split(total: u64, capacity: u64) -> (u64, u64) {
+    let rest = total % capacity;
+    if rest == 0 && total > 0 {
+        return (total - capacity, capacity);
+    }
+    (total - rest, rest)
+}
+
+fn time_for(units: u64, rate: Rate) -> Duration {
+    let nanos = rate.per().as_nanos().saturating_mul(u128::from(units));
+    let nanos = nanos / u128::from(rate.quantity().max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+fn fullness(used: u128, capacity: u64) -> u64 {
+    let parts = used.saturating_mul(1_000_000) / u128::from(capacity.max(1));
+    u64::try_from(parts).unwrap_or(u64::MAX)
+}
+
+fn smallest_capacity(limits: &[Limit]) -> u64 {
+    let smallest = limits.iter().map(Limit::capacity).min();
+    smallest.unwrap_or(u64::MAX).max(1)
+}

@@ -1,0 +1,211 @@
+//! Those who wait, in the order in which they came.
+//!
+//! All waiters of an API live in one slab and are linked into a line per group and priority, so that
+//! joining, leaving from the middle and taking the first cost the same few writes however many wait.
+//! A waiter keeps its place in the slab until its future has seen what became of it.
+
+use std::task::Waker;
+
+use outflow_core::{Cost, Nanos, Priority};
+use slab::Slab;
+
+use crate::refusal::Refusal;
+
+/// One who waits, or did until a moment ago.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) place: Place,
+    pub(super) lane: u32,
+    pub(super) class: Class,
+    pub(super) cost: Cost,
+    /// The order of arrival, which never changes.
+    pub(super) number: u64,
+    pub(super) since: Nanos,
+    pub(super) deadline: Nanos,
+}
+
+/// Where a waiter stands.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// On its way to its line.
+    Arriving,
+    /// In line.
+    InLine {
+        waker: Waker,
+        before: u32,
+        after: u32,
+    },
+    /// Called: this flight is its own, from this instant on.
+    Called {
+        flight: usize,
+        from: Nanos,
+        waker: Option<Waker>,
+    },
+    /// Turned away.
+    TurnedAway(Box<Refusal>),
+}
+
+/// A waiter's class: those of a better one go first, those of the same in order of arrival.
+pub(super) type Class = Priority;
+
+/// The classes from first to last.
+pub(super) const CLASSES: [Class; 3] = [Class::High, Class::Normal, Class::Low];
+
+/// A line of waiters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    first: u32,
+    last: u32,
+    length: u32,
+    /// What they cost together.
+    cost: u64,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            first: NOBODY,
+            last: NOBODY,
+            length: 0,
+            cost: 0,
+        }
+    }
+}
+
+impl Line {
+    pub(super) fn first(&self) -> Option<usize> {
+        known(self.first)
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.first == NOBODY
+    }
+
+    pub(super) const fn length(&self) -> u32 {
+        self.length
+    }
+
+    pub(super) const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Lets a waiter stand at the end of the line.
+    pub(super) fn join(&mut self, waiters: &mut Slab<Waiter>, key: usize, waker: Waker) {
+        let last = self.last;
+        self.stand(
+            waiters,
+            key,
+            InLine {
+                waker,
+                before: last,
+                after: NOBODY,
+            },
+        );
+    }
+
+    /// Lets a waiter stand at the head of the line, where it had been called from.
+    pub(super) fn return_to(&mut self, waiters: &mut Slab<Waiter>, key: usize, waker: Waker) {
+        let first = self.first;
+        self.stand(
+            waiters,
+            key,
+            InLine {
+                waker,
+                before: NOBODY,
+                after: first,
+            },
+        );
+    }
+
+    fn stand(&mut self, waiters: &mut Slab<Waiter>, key: usize, at: InLine) {
+        let me = short(key);
+        match link(waiters, at.before) {
+            Some((_, after)) => *after = me,
+            None => self.first = me,
+        }
+        match link(waiters, at.after) {
+            Some((before, _)) => *before = me,
+            None => self.last = me,
+        }
+        if let Some(waiter) = waiters.get_mut(key) {
+            self.length += 1;
+            self.cost = self.cost.saturating_add(waiter.cost.units());
+            waiter.place = Place::InLine {
+                waker: at.waker,
+                before: at.before,
+                after: at.after,
+            };
+        }
+    }
+
+    /// Takes a waiter out of the line, wherever it stands, and leaves it with `place`.
+    pub(super) fn leave(
+        &mut self,
+        waiters: &mut Slab<Waiter>,
+        key: usize,
+        place: Place,
+    ) -> Option<Waker> {
+        let waiter = waiters.get_mut(key)?;
+        let Place::InLine { .. } = waiter.place else {
+            return None;
+        };
+        let cost = waiter.cost.units();
+        let Place::InLine {
+            waker,
+            before,
+            after,
+        } = std::mem::replace(&mut waiter.place, place)
+        else {
+            return None;
+        };
+        match link(waiters, before) {
+            Some((_, next)) => *next = after,
+            None => self.first = after,
+        }
+        match link(waiters, after) {
+            Some((previous, _)) => *previous = before,
+            None => self.last = before,
+        }
+        self.length -= 1;
+        self.cost = self.cost.saturating_sub(cost);
+        Some(waker)
+    }
+
+    /// How many stand before this one, counted.
+    pub(super) fn before(&self, waiters: &Slab<Waiter>, key: usize) -> usize {
+        let mut ahead = 0;
+        let mut at = self.first();
+        while let Some(one) = at.filter(|one| *one != key) {
+            ahead += 1;
+            at = match waiters.get(one).map(|waiter| &waiter.place) {
+                Some(Place::InLine { after, .. }) => known(*after),
+                _ => None,
+            };
+        }
+        ahead
+    }
+}
+
+struct InLine {
+    waker: Waker,
+    before: u32,
+    after: u32,
+}
+
+fn link(waiters: &mut Slab<Waiter>, key: u32) -> Option<(&mut u32, &mut u32)> {
+    match &mut waiters.get_mut(known(key)?)?.place {
+        Place::InLine { before, after, .. } => Some((before, after)),
+        Place::Arriving | Place::Called { .. } | Place::TurnedAway(_) => None,
+    }
+}
+
+fn known(key: u32) -> Option<usize> {
+    (key != NOBODY).then(|| usize::try_from(key).unwrap_or(usize::MAX))
+}
+
+/// More than four thousand million cannot wait: the queue is bounded far below.
+fn short(key: usize) -> u32 {
+    u32::try_from(key).unwrap_or(NOBODY)
+}
+
+const NOBODY: u32 = u32::MAX;

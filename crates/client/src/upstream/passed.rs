@@ -1,0 +1,82 @@
+//! How much a server let through in the last window.
+//!
+//! Counted in slices of the window rather than call by call: it is evidence for a lowered limit, not
+//! the limit, and a slice more or less moves it by a few per cent, which growing back corrects.
+
+use std::time::Duration;
+
+use outflow_core::Nanos;
+
+/// A count over the last window.
+#[derive(Debug)]
+pub(super) struct Passed {
+    slice: u64,
+    newest: u64,
+    sum: u64,
+    counts: [u64; SLICES],
+}
+
+impl Passed {
+    pub(super) fn over(window: Duration) -> Self {
+        let nanos = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            slice: (nanos / WHOLE_SLICES).max(1),
+            newest: 0,
+            sum: 0,
+            counts: [0; SLICES],
+        }
+    }
+
+    pub(super) fn add(&mut self, now: Nanos, units: u64) {
+        self.turn_to(now);
+        if let Some(count) = self.counts.get_mut(place(self.newest)) {
+            let room = u64::MAX - self.sum;
+            *count += units.min(room);
+            self.sum += units.min(room);
+        }
+    }
+
+    /// What passed in the window that ends now.
+    pub(super) fn within(&mut self, now: Nanos) -> u64 {
+        self.turn_to(now);
+        self.sum
+    }
+
+    fn turn_to(&mut self, now: Nanos) {
+        let newest = now.as_nanos() / self.slice;
+        if newest <= self.newest {
+            return;
+        }
+        for passed in (self.newest.saturating_add(1)..=newest).rev().take(SLICES) {
+            if let Some(count) = self.counts.get_mut(place(passed)) {
+                self.sum -= std::mem::take(count);
+            }
+        }
+        self.newest = newest;
+    }
+}
+
+fn place(slice: u64) -> usize {
+    usize::try_from(slice % SLICE_COUNT).unwrap_or(0)
+}
+
+/// A window is cut in sixteen, and the one under way makes seventeen.
+const SLICES: usize = 17;
+const SLICE_COUNT: u64 = 17;
+const WHOLE_SLICES: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // 16 slices of 100 ms: what passed more than a window ago is forgotten.
+    #[test]
+    fn a_window_later_it_counts_no_more() {
+        let mut passed = Passed::over(Duration::from_millis(1_600));
+        passed.add(Nanos::from_millis(50), 3);
+        passed.add(Nanos::from_millis(1_000), 4);
+        assert_eq!(passed.within(Nanos::from_millis(1_650)), 7);
+        assert_eq!(passed.within(Nanos::from_millis(1_700)), 4);
+        assert_eq!(passed.within(Nanos::from_secs(1 << 40)), 0);
+    }
+}

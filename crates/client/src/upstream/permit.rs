@@ -1,0 +1,250 @@
+//! Leave to send once, and what comes back of it.
+//!
+//! A permit is settled with what became of the call, or given back if the call never left. Dropped, it
+//! does whichever is safe: unsent it is given back, sent it counts as if it arrived as late as it
+//! could. So no path of a program, a cancelled one included, leaks a place or forgets a call that a
+//! server may have counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use outflow_core::{Attempt, Effect, Ended, Fault, Nanos, Retry};
+
+use super::door::Door;
+use super::gate::Open;
+
+/// Leave to send one request.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped unsent is given back at once"]
+pub struct Permit {
+    door: Option<Arc<Door>>,
+    flight: usize,
+    id: u64,
+    waited: Duration,
+    sent: Option<Nanos>,
+}
+
+impl Permit {
+    pub(super) fn new(door: Arc<Door>, pass: super::gate::Pass) -> Self {
+        Self {
+            door: Some(door),
+            flight: pass.flight,
+            id: pass.id,
+            waited: pass.waited,
+            sent: None,
+        }
+    }
+
+    /// Its number, which events name.
+    pub const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How long it was waited for.
+    pub const fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// The first byte is about to leave. From here on the call counts, whatever becomes of it.
+    pub fn sending(&mut self) {
+        if let Some(door) = &self.door {
+            self.sent = Some(door.now());
+        }
+    }
+
+    /// Tells how the whole attempt ended.
+    pub fn settle(self, answer: Answer<'_>) -> Verdict {
+        let (verdict, tail) = self.answered(answer);
+        tail.finished();
+        verdict
+    }
+
+    /// Tells how the attempt was answered, when its body is still to come. The call stays in flight
+    /// until the [`Tail`] is over.
+    pub fn answered(mut self, answer: Answer<'_>) -> (Verdict, Tail) {
+        let door = self.door.take();
+        let settled = door
+            .as_ref()
+            .and_then(|door| door.answered(self.flight, self.sent, &answer));
+        let (verdict, open) = settled.unzip();
+        (verdict.unwrap_or(Verdict::NOTHING), Tail { door, open })
+    }
+
+    /// Gives the permit back: the call provably never left.
+    pub fn refund(mut self) {
+        self.sent = None;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let Some(door) = self.door.take() else {
+            return;
+        };
+        if self.sent.is_none() {
+            return door.refund(self.flight);
+        }
+        let left = door.answered(self.flight, self.sent, &Answer::cancelled());
+        if let Some((_, open)) = left {
+            door.ended(open);
+        }
+    }
+}
+
+/// A response whose body is still coming in. Dropped, its reader has left, which says nothing bad of
+/// the API.
+#[derive(Debug)]
+#[must_use = "the call is in flight until its tail is over"]
+pub struct Tail {
+    door: Option<Arc<Door>>,
+    open: Option<Open>,
+}
+
+impl Tail {
+    /// The body ended as it should.
+    pub fn finished(mut self) {
+        self.end();
+    }
+
+    /// The body broke off.
+    pub fn broke(mut self, fault: Fault) -> Verdict {
+        match (&self.door, self.open.take()) {
+            (Some(door), Some(open)) => door.broke(open, &Answer::fault(fault)),
+            _ => Verdict::NOTHING,
+        }
+    }
+
+    /// A body without an end, such as a stream of events, has begun to flow. Without this word a
+    /// probe that reads such a stream would time out.
+    pub fn flowing(&mut self) {
+        if let (Some(door), Some(open)) = (&self.door, &mut self.open) {
+            door.flowing(open);
+        }
+    }
+
+    fn end(&mut self) {
+        if let (Some(door), Some(open)) = (&self.door, self.open.take()) {
+            door.ended(open);
+        }
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What became of an attempt, as its sender tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    attempt: Attempt,
+    headers: Option<&'a HeaderMap>,
+    sent: Sent,
+    signs: Signs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    Maybe,
+    Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Signs {
+    None,
+    Limit,
+}
+
+impl<'a> Answer<'a> {
+    /// A response of this status and these headers, which are read for what they say of limits.
+    pub const fn response(status: u16, headers: &'a HeaderMap) -> Self {
+        Self::of(Attempt::status(status), Some(headers))
+    }
+
+    /// A response of which only the status is known.
+    pub const fn status(status: u16) -> Self {
+        Self::of(Attempt::status(status), None)
+    }
+
+    /// No complete response.
+    pub const fn fault(fault: Fault) -> Self {
+        Self::of(Attempt::fault(fault), None)
+    }
+
+    /// The caller gave up.
+    pub const fn cancelled() -> Self {
+        Self::of(Attempt::cancelled(), None)
+    }
+
+    /// The same, of a call that provably never left: a connection that was refused, a name that does
+    /// not resolve. It takes nothing from the limits.
+    #[must_use]
+    pub const fn unsent(mut self) -> Self {
+        self.sent = Sent::Never;
+        self
+    }
+
+    /// The same, whose body says that a limit was passed, whatever its status.
+    #[must_use]
+    pub const fn naming_a_limit(mut self) -> Self {
+        self.signs = Signs::Limit;
+        self
+    }
+
+    const fn of(attempt: Attempt, headers: Option<&'a HeaderMap>) -> Self {
+        Self {
+            attempt,
+            headers,
+            sent: Sent::Maybe,
+            signs: Signs::None,
+        }
+    }
+
+    pub(super) const fn attempt(&self) -> Attempt {
+        self.attempt
+    }
+
+    pub(super) const fn ended(&self) -> Ended {
+        self.attempt.ended()
+    }
+
+    pub(super) const fn headers(&self) -> Option<&'a HeaderMap> {
+        self.headers
+    }
+
+    pub(super) fn is_unsent(&self) -> bool {
+        self.sent == Sent::Never
+    }
+
+    pub(super) fn shows_a_limit(&self) -> bool {
+        self.signs == Signs::Limit
+    }
+}
+
+/// What the one table makes of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// What it counts as.
+    pub effect: Effect,
+    /// Whether another attempt could end better. Whether one may be made is for the caller to decide:
+    /// it knows if the call can be repeated.
+    pub retry: Retry,
+    /// How long the server wants us away, if it said so.
+    pub retry_after: Option<Duration>,
+}
+
+impl Verdict {
+    /// True if the table says that another attempt could end better.
+    pub fn is_worth_a_retry(&self) -> bool {
+        self.retry == Retry::Worthwhile
+    }
+
+    /// Of a call that the gate does not know.
+    const NOTHING: Self = Self {
+        effect: Effect::Neutral,
+        retry: Retry::Pointless,
+        retry_after: None,
+    };
+}

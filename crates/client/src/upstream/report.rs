@@ -1,0 +1,82 @@
+//! Everything that can be told about a door at one instant, as plain data.
+
+use outflow_core::{Drift, Limit, Nanos, Pattern, Snapshot, Usage};
+use smol_str::SmolStr;
+
+/// One API at one instant.
+#[derive(Clone, Debug)]
+pub struct UpstreamReport {
+    /// When.
+    pub at: Nanos,
+    /// How many wait.
+    pub waiting: usize,
+    /// The state of the whole API, or of each group.
+    pub health: Vec<HealthReport>,
+    /// The limits that every call counts against.
+    pub limits: Vec<LimitReport>,
+    /// The groups.
+    pub groups: Vec<GroupReport>,
+}
+
+/// One state of health.
+#[derive(Clone, Debug)]
+pub struct HealthReport {
+    /// The group it is of, if not of the whole API.
+    pub group: Option<SmolStr>,
+    /// The machine.
+    pub snapshot: Snapshot,
+    /// How many calls are in flight.
+    pub in_flight: u32,
+    /// How many may be.
+    pub concurrency: u32,
+}
+
+/// One limit.
+#[derive(Clone, Debug)]
+pub struct LimitReport {
+    /// As it is in effect.
+    pub limit: Limit,
+    /// How much of it is used.
+    pub usage: Usage,
+    /// How far that is from what was configured.
+    pub drift: Option<Drift>,
+    /// How it was used of late.
+    pub history: History,
+}
+
+/// How a limit was used of late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct History {
+    /// The most that was ever used at once.
+    pub peak: u64,
+    /// What the next window will probably use, if that can be said.
+    pub prediction: Option<u64>,
+    /// Which way it goes.
+    pub pattern: Pattern,
+    /// Whether use has been near the limit for long.
+    pub alert: Alerted,
+}
+
+/// Whether use has been near the limit for long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alerted {
+    /// It is not, or not for long.
+    No,
+    /// It is.
+    Yes,
+}
+
+/// One group.
+#[derive(Clone, Debug)]
+pub struct GroupReport {
+    /// Its name.
+    pub name: SmolStr,
+    /// How many wait.
+    pub waiting: u64,
+    /// How many were let through so far.
+    pub admitted: u64,
+    /// How many were refused so far.
+    pub refused: u64,
+    /// Its own limits.
+    pub limits: Vec<LimitReport>,
+}

@@ -1,0 +1,156 @@
+//! What falls ill together: a state of health, what is in flight under it, and how callers are let
+//! back after the server asked all of them to wait.
+//!
+//! Usually one for the whole API; one for each group where the rules say so.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use outflow_core::{Admission, Health, HealthConfig, Nanos, State, Ticket};
+
+/// One state of health and those under it.
+#[derive(Debug)]
+pub(super) struct Ward {
+    pub(super) health: Health,
+    pub(super) in_flight: u32,
+    pub(super) waiting: usize,
+    /// Counts moves and cooldowns: who was called before one looks again.
+    pub(super) epoch: u32,
+    /// When those who wait must have gone, earliest first; some have gone already.
+    deadlines: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
+    release: Release,
+}
+
+/// How callers are let back after a wait that the server asked for: one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    next: Nanos,
+    end: Nanos,
+}
+
+impl Ward {
+    pub(super) fn new(config: &HealthConfig, now: Nanos) -> Self {
+        Self {
+            health: Health::new(*config, now),
+            in_flight: 0,
+            waiting: 0,
+            epoch: 0,
+            deadlines: BinaryHeap::new(),
+            release: Release {
+                next: Nanos::ZERO,
+                end: Nanos::ZERO,
+            },
+        }
+    }
+
+    /// Whether one more may go, as far as health and concurrency say.
+    #[inline]
+    pub(super) fn admission(&mut self, now: Nanos) -> Result<Ticket, Closed> {
+        match self.health.admission(now) {
+            Admission::Go(ticket) if ticket.is_probe() => Ok(ticket),
+            Admission::Go(ticket) if now < self.release.next => {
+                self.health.abandon(now, ticket);
+                Err(Closed::Cooling {
+                    until: self.release.next,
+                })
+            }
+            Admission::Go(ticket) if self.in_flight >= self.health.concurrency() => {
+                self.health.abandon(now, ticket);
+                Err(Closed::Full {
+                    most: self.health.concurrency(),
+                })
+            }
+            Admission::Go(ticket) => Ok(ticket),
+            Admission::Cooling { until } => Err(Closed::Cooling {
+                until: until.max(self.release.next),
+            }),
+            Admission::Blocked {
+                state: State::HalfOpen,
+                until,
+            } => Err(Closed::Probing { until }),
+            Admission::Blocked { state, until } => Err(Closed::Asleep { state, until }),
+            Admission::Overdue => Err(Closed::Overdue),
+        }
+    }
+
+    /// Nobody goes before `until`, and then one after the other.
+    pub(super) fn cool(&mut self, until: Nanos, entropy: u64) {
+        self.epoch = self.epoch.wrapping_add(1);
+        let end = until.saturating_add(self.health.config().settings().release_jitter);
+        if end <= self.release.end {
+            return;
+        }
+        self.release = Release { next: until, end };
+        self.space_out(until, 1, entropy);
+    }
+
+    /// One has gone: the next one of `crowd` follows after a random part of the time that is left.
+    #[inline]
+    pub(super) fn gone(&mut self, now: Nanos, crowd: u64, entropy: impl FnOnce() -> u64) {
+        if now < self.release.end {
+            self.space_out(now, crowd, entropy());
+        }
+    }
+
+    fn space_out(&mut self, from: Nanos, crowd: u64, entropy: u64) {
+        let left = u64::try_from(self.release.end.since(from).as_nanos()).unwrap_or(u64::MAX);
+        let most = (left / crowd.max(1)).saturating_mul(2).min(left);
+        let gap = if most == 0 { 0 } else { entropy % most };
+        self.release.next = from.saturating_add(Duration::from_nanos(gap));
+    }
+
+    pub(super) fn expect_by(&mut self, deadline: Nanos, number: u64, key: usize) {
+        if deadline < Nanos::MAX {
+            self.deadlines.push(Reverse((deadline, number, key)));
+        }
+    }
+
+    pub(super) fn first_deadline(&self) -> Nanos {
+        self.deadlines
+            .peek()
+            .map_or(Nanos::MAX, |Reverse((at, ..))| *at)
+    }
+
+    /// The next who must have gone before `until`, if any is left.
+    pub(super) fn overdue(&mut self, until: Nanos) -> Option<(u64, usize)> {
+        if self.first_deadline() > until {
+            return None;
+        }
+        self.deadlines
+            .pop()
+            .map(|Reverse((_, number, key))| (number, key))
+    }
+
+    /// Forgets deadlines of those who have gone, once they are most of what is kept.
+    pub(super) fn tidy_deadlines(&mut self, waits: impl Fn(u64, usize) -> bool) {
+        if self.deadlines.len() > FEW && self.deadlines.len() / 2 > self.waiting {
+            self.deadlines
+                .retain(|Reverse((_, number, key))| waits(*number, *key));
+        }
+    }
+
+    /// When something is due that nobody asks for.
+    pub(super) fn next_wakeup(&self) -> Nanos {
+        let health = self.health.next_wakeup().unwrap_or(Nanos::MAX);
+        health.min(self.first_deadline())
+    }
+}
+
+/// Why a ward lets nobody go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Closed {
+    /// The server asked to wait, or others are being let back.
+    Cooling { until: Nanos },
+    /// The state lets nothing go.
+    Asleep { state: State, until: Option<Nanos> },
+    /// All probes are out.
+    Probing { until: Option<Nanos> },
+    /// As many as may be are in flight.
+    Full { most: u32 },
+    /// A timer is due that nobody served.
+    Overdue,
+}
+
+/// Below this many, keeping a deadline too long costs nothing.
+const FEW: usize = 64;

@@ -1,0 +1,443 @@
+//! Laws of background work: supervised, visible, drained; all in virtual time.
+
+use std::fmt::Write;
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use outflow::core::{Clock, Nanos};
+use outflow::event::{TaskState, What};
+use outflow::{CannotStart, Event, Events, Observer, SystemClock, Tasks};
+use outflow_testkit::VirtualTime;
+use tokio::time::sleep;
+
+/// Writes down every change of background work, and every event as it would be printed.
+#[derive(Default)]
+struct Diary(Mutex<Vec<(Nanos, &'static str, TaskState)>>, Mutex<String>);
+
+impl Diary {
+    fn of(&self, name: &str) -> Vec<(Nanos, TaskState)> {
+        let told = self.0.lock().expect("no writer panics");
+        told.iter()
+            .filter(|(_, told, _)| *told == name)
+            .map(|(at, _, state)| (*at, *state))
+            .collect()
+    }
+
+    fn restarts(&self, name: &str) -> Vec<(u32, Duration)> {
+        let told = self.of(name);
+        told.iter()
+            .filter_map(|(_, state)| match state {
+                TaskState::Restarting { restarts, delay } => Some((*restarts, *delay)),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+impl Observer for Diary {
+    fn observe(&self, event: &Event) {
+        let mut shown = self.1.lock().expect("no writer panics");
+        writeln!(shown, "{event:?}").expect("a string takes all");
+        if let What::Task { name, state } = &event.what {
+            let mut told = self.0.lock().expect("no writer panics");
+            told.push((event.at, name, *state));
+        }
+    }
+}
+
+const SECRET: &str = "sk-live-canary";
+
+fn office() -> (Tasks, Arc<Diary>, VirtualTime) {
+    let (events, diary, time) = (
+        Events::new(),
+        Arc::new(Diary::default()),
+        VirtualTime::new(),
+    );
+    events.subscribe(diary.clone());
+    let tasks = Tasks::new("orders", events, Arc::new(time.clone()));
+    (tasks, diary, time)
+}
+
+/// True once the value it was made from is dropped.
+struct DropFlag(Arc<AtomicBool>);
+
+impl Drop for DropFlag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn drop_flag() -> (DropFlag, Arc<AtomicBool>) {
+    let dropped = Arc::new(AtomicBool::new(false));
+    (DropFlag(dropped.clone()), dropped)
+}
+
+// The waits double from 100 ms, each with at most 100 ms on top; twelve restarts reach the cap.
+#[tokio::test(start_paused = true)]
+async fn work_that_panics_is_started_again_after_a_wait_that_grows_to_a_cap() {
+    let (tasks, diary, _time) = office();
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    tasks
+        .spawn("refill", move |stop| {
+            let run = counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                assert!(run >= 12, "{SECRET}");
+                stop.told().await;
+            }
+        })
+        .unwrap();
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(runs.load(Ordering::Relaxed), 13);
+    let restarts = diary.restarts("refill");
+    let least = [
+        100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000, 30_000,
+    ];
+    assert_eq!(restarts.len(), least.len());
+    for ((restart, delay), (nth, least)) in restarts.into_iter().zip((1..).zip(least)) {
+        let least = Duration::from_millis(least);
+        assert_eq!(restart, nth);
+        assert!(
+            delay >= least && delay <= least + Duration::from_millis(100),
+            "{nth}: {delay:?}"
+        );
+    }
+}
+
+// Six panics in a row, then runs of a minute each: by then the six are history.
+#[tokio::test(start_paused = true)]
+async fn work_that_ran_well_for_a_minute_starts_its_waits_afresh() {
+    let (tasks, diary, _time) = office();
+    let runs = Arc::new(AtomicU32::new(0));
+    tasks
+        .spawn("sweep", move |_| {
+            let run = runs.fetch_add(1, Ordering::Relaxed);
+            async move {
+                if run >= 6 {
+                    sleep(Duration::from_mins(1)).await;
+                }
+                panic!("{SECRET}");
+            }
+        })
+        .unwrap();
+    sleep(Duration::from_mins(2)).await;
+    let delays = diary.restarts("sweep");
+    let (restarts, delay) = delays[6];
+    assert!(delays[5].1 >= Duration::from_millis(3_200), "{delays:?}");
+    assert_eq!(restarts, 7, "all of them are counted");
+    assert!(delay <= Duration::from_millis(200), "{delay:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_takes_nobody_else_down() {
+    let (tasks, _diary, _time) = office();
+    let beats = Arc::new(AtomicU32::new(0));
+    let counted = beats.clone();
+    tasks
+        .spawn("broken", |_| async { panic!("{SECRET}") })
+        .unwrap();
+    tasks
+        .once("broken once", async { panic!("{SECRET}") })
+        .unwrap();
+    tasks
+        .spawn("heart", move |_| {
+            let counted = counted.clone();
+            async move {
+                loop {
+                    sleep(Duration::from_secs(1)).await;
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        })
+        .unwrap();
+    sleep(Duration::from_millis(60_500)).await;
+    assert_eq!(beats.load(Ordering::Relaxed), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_panic_said_is_told_to_nobody() {
+    let (tasks, diary, _time) = office();
+    tasks
+        .spawn("lasting", |_| async { panic!("{SECRET}") })
+        .unwrap();
+    tasks.once("single", async { panic!("{SECRET}") }).unwrap();
+    tasks.thread("thread", |_| panic!("{SECRET}")).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let told = diary.1.lock().unwrap().clone();
+    assert!(
+        told.contains("lasting") && told.contains("single"),
+        "{told}"
+    );
+    let shown = format!("{told}{tasks:?}{:?}", tasks.shutdown(Duration::ZERO).await);
+    assert!(!shown.contains(SECRET), "{shown}");
+}
+
+// In the making, in the first poll, in a later one, and when it is let go of.
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_caught_wherever_it_happens() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("{SECRET}");
+        }
+    }
+    let (tasks, _diary, _time) = office();
+    let making = |_| -> std::future::Ready<()> { panic!("{SECRET}") };
+    tasks.spawn("making", making).unwrap();
+    tasks
+        .spawn("first poll", |_| async { panic!("{SECRET}") })
+        .unwrap();
+    let later = |_| async {
+        sleep(Duration::from_millis(1)).await;
+        panic!("{SECRET}");
+    };
+    tasks.spawn("later poll", later).unwrap();
+    let letting_go = |_| {
+        let bomb = Bomb;
+        std::future::poll_fn(move |_| {
+            let _held = &bomb;
+            std::task::Poll::Ready(())
+        })
+    };
+    tasks.spawn("letting go", letting_go).unwrap();
+    sleep(Duration::from_millis(50)).await;
+    for report in tasks.report() {
+        let restarting = matches!(report.state, TaskState::Restarting { restarts: 1, .. });
+        assert!(restarting, "{report:?}");
+    }
+    assert_eq!(tasks.report().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_is_visible_with_its_state_and_since_when() {
+    let (tasks, diary, time) = office();
+    sleep(Duration::from_secs(3)).await;
+    tasks.spawn("lasting", |_| pending()).unwrap();
+    tasks
+        .spawn("short", |_| sleep(Duration::from_secs(2)))
+        .unwrap();
+    tasks.once("single", sleep(Duration::from_secs(1))).unwrap();
+    let seen = |tasks: &Tasks| -> Vec<_> {
+        let reports = tasks.report();
+        reports
+            .iter()
+            .map(|report| (report.name, report.state, report.since))
+            .collect()
+    };
+    let (started, running) = (Nanos::from_secs(3), TaskState::Running);
+    let all = ["lasting", "short", "single"].map(|name| (name, running, started));
+    assert_eq!(seen(&tasks), all);
+    time.reaches(Nanos::from_secs(10)).await;
+    let ended = ("short", TaskState::Ended, Nanos::from_secs(5));
+    assert_eq!(seen(&tasks), [("lasting", running, started), ended]);
+    assert_eq!(
+        diary.of("single"),
+        [(started, running), (Nanos::from_secs(4), TaskState::Ended)]
+    );
+    tasks.spawn("short", |_| pending()).unwrap();
+    assert_eq!(
+        tasks.report().len(),
+        2,
+        "the new one takes the place of the old"
+    );
+}
+
+// A hundred thousand one-shots and as many restarts of the same name.
+#[tokio::test(start_paused = true)]
+async fn work_that_ended_is_not_kept() {
+    let (tasks, _diary, _time) = office();
+    for _ in 0..100_000 {
+        tasks.once("single", async {}).unwrap();
+        tasks.spawn("again", |_| async {}).unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert!(tasks.report().len() <= 2, "{}", tasks.report().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_work_that_finishes_what_it_began() {
+    let (tasks, _diary, time) = office();
+    let saved = Arc::new(AtomicU32::new(0));
+    let (lasting, once) = (saved.clone(), saved.clone());
+    tasks
+        .spawn("writer", move |stop| {
+            let saved = lasting.clone();
+            async move {
+                stop.told().await;
+                sleep(Duration::from_secs(4)).await;
+                saved.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+        .unwrap();
+    let single = async move {
+        sleep(Duration::from_secs(3)).await;
+        once.fetch_add(1, Ordering::Relaxed);
+    };
+    tasks.once("single", single).unwrap();
+    let drained = tasks.shutdown(Duration::from_secs(30)).await;
+    assert!(drained.is_clean(), "{drained:?}");
+    assert_eq!(saved.load(Ordering::Relaxed), 2);
+    assert_eq!(time.now(), Nanos::from_secs(4), "no longer than it took");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_aborts_what_is_left_at_its_deadline_and_names_it() {
+    let (tasks, diary, time) = office();
+    let (flag, dropped) = drop_flag();
+    let deaf = async move {
+        let _flag = flag;
+        pending::<()>().await;
+    };
+    tasks.once("deaf", deaf).unwrap();
+    tasks.spawn("stubborn", |_| pending()).unwrap();
+    tasks
+        .spawn("polite", |stop| async move { stop.told().await })
+        .unwrap();
+    let drained = tasks.shutdown(Duration::from_secs(5)).await;
+    assert_eq!(drained.left, ["deaf", "stubborn"]);
+    assert_eq!(time.now(), Nanos::from_secs(5));
+    assert!(dropped.load(Ordering::Acquire), "its destructors have run");
+    let last = |name| diary.of(name).pop();
+    assert_eq!(
+        last("stubborn"),
+        Some((Nanos::from_secs(5), TaskState::Ended))
+    );
+    assert_eq!(last("polite"), Some((Nanos::ZERO, TaskState::Ended)));
+}
+
+// The work panics at the word itself, and another waits a while to be started again.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_started_again_once_a_shutdown_has_begun() {
+    let (tasks, _diary, time) = office();
+    let word = |stop: outflow::Stop| async move {
+        stop.told().await;
+        panic!("{SECRET}");
+    };
+    tasks.spawn("dies of it", word).unwrap();
+    tasks
+        .spawn("waits", |_| async { panic!("{SECRET}") })
+        .unwrap();
+    sleep(Duration::from_secs(40)).await;
+    let waits = tasks.report()[1];
+    assert!(
+        matches!(waits.state, TaskState::Restarting { .. }),
+        "{waits:?}"
+    );
+    assert!(tasks.shutdown(Duration::from_secs(5)).await.is_clean());
+    assert_eq!(time.now(), Nanos::from_secs(40), "at once");
+    assert_eq!(
+        tasks.spawn("late", |_| pending()),
+        Err(CannotStart::Stopping)
+    );
+    assert_eq!(tasks.once("late", async {}), Err(CannotStart::Stopping));
+    assert_eq!(tasks.thread("late", |_| {}), Err(CannotStart::Stopping));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_last_handle_aborts_everything() {
+    let (tasks, diary, _time) = office();
+    let (flag, dropped) = drop_flag();
+    let flag = Arc::new(flag);
+    tasks
+        .spawn("orphan", move |_| {
+            let flag = flag.clone();
+            async move {
+                let _flag = flag;
+                pending().await
+            }
+        })
+        .unwrap();
+    let other = tasks.clone();
+    drop(tasks);
+    sleep(Duration::from_secs(1)).await;
+    assert!(!dropped.load(Ordering::Acquire), "a handle is left");
+    drop(other);
+    sleep(Duration::from_millis(1)).await;
+    assert!(dropped.load(Ordering::Acquire));
+    assert_eq!(diary.of("orphan").last().unwrap().1, TaskState::Ended);
+}
+
+#[test]
+fn without_a_runtime_nothing_is_started_and_the_error_says_so() {
+    let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
+    assert_eq!(
+        tasks.spawn("no", |_| pending()),
+        Err(CannotStart::NoRuntime)
+    );
+    assert_eq!(tasks.once("no", async {}), Err(CannotStart::NoRuntime));
+    let refused = tasks.thread("no", |_| {}).unwrap_err();
+    assert_eq!(refused, CannotStart::NoRuntime);
+    assert!(refused.to_string().contains("runtime"), "{refused}");
+    assert!(tasks.report().is_empty());
+}
+
+// In real time: a thread is not the runtime's, and virtual time runs away while it works.
+#[tokio::test]
+async fn a_thread_that_panics_is_started_again_and_is_unparked_for_its_stop() {
+    let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
+    let (tell, mut runs) = tokio::sync::mpsc::unbounded_channel();
+    let count = AtomicU32::new(0);
+    tasks
+        .thread("precise", move |stop| {
+            let run = count.fetch_add(1, Ordering::Relaxed);
+            let name = std::thread::current().name().map(str::to_owned);
+            tell.send((run, name)).expect("the test listens");
+            assert!(run > 0, "{SECRET}");
+            while !stop.is_told() {
+                std::thread::park();
+            }
+        })
+        .unwrap();
+    for run in 0..2 {
+        let seen = runs.recv().await.expect("it runs");
+        assert_eq!(seen, (run, Some("precise".to_owned())));
+    }
+    assert_eq!(tasks.report()[0].restarts, 1);
+    assert!(tasks.shutdown(Duration::from_secs(10)).await.is_clean());
+    assert!(runs.recv().await.is_none(), "the thread let go of its end");
+}
+
+#[tokio::test]
+async fn a_thread_is_told_to_stop_when_the_last_handle_is_dropped() {
+    let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
+    let (tell, ended) = std::sync::mpsc::channel();
+    let work = move |stop: &outflow::Stop| {
+        tell.send("runs").expect("the test listens");
+        while !stop.is_told() {
+            std::thread::park();
+        }
+    };
+    tasks.thread("precise", work).unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!(ended.recv(), Ok("runs"));
+    drop(tasks);
+    tokio::task::yield_now().await;
+    let end = ended.recv_timeout(Duration::from_secs(10));
+    assert_eq!(end, Err(RecvTimeoutError::Disconnected), "it let go");
+}
+
+// An observer belongs to the user, and work must survive it.
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_does_not_end_the_work() {
+    struct Hostile;
+    impl Observer for Hostile {
+        fn observe(&self, _: &Event) {
+            panic!("{SECRET}");
+        }
+    }
+    let (events, runs) = (Events::new(), Arc::new(AtomicU32::new(0)));
+    events.subscribe(Arc::new(Hostile));
+    let tasks = Tasks::new("orders", events, Arc::new(VirtualTime::new()));
+    let counted = runs.clone();
+    tasks
+        .spawn("broken", move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { panic!("{SECRET}") }
+        })
+        .unwrap();
+    sleep(Duration::from_secs(10)).await;
+    assert!(runs.load(Ordering::Relaxed) > 4);
+}

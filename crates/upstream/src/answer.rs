@@ -1,0 +1,156 @@
+//! What the server says when it behaves: a status, headers and a body.
+//!
+//! An answer with an `ETag` is a page that can be revalidated: a request that names the tag gets a
+//! 304 with the same headers and no body.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use crate::payload::{Content, Payload};
+
+/// An answer, said to every request it is meant for.
+///
+/// ```
+/// use outflow_upstream::Answer;
+///
+/// let page = Answer::ok("{\"id\":7}")
+///     .header("etag", "\"v1\"")
+///     .header("cache-control", "max-age=60")
+///     .header("vary", "accept");
+/// let moved = Answer::redirect(302, "http://other.test/");
+/// # let _ = (page, moved);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    content: Content,
+}
+
+impl Answer {
+    /// This status, without a body. A number that is no status is 500.
+    pub fn status(status: u16) -> Self {
+        Self {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            headers: HeaderMap::new(),
+            content: Content::Whole(Bytes::new()),
+        }
+    }
+
+    /// A 200 with this JSON; the text is not looked at, so it may be wrong on purpose.
+    pub fn ok(json: impl Into<Bytes>) -> Self {
+        Self::status(200)
+            .header("content-type", "application/json")
+            .content(Content::Whole(json.into()))
+    }
+
+    /// A 200 that tells as JSON what the server received.
+    pub fn echo() -> Self {
+        Self::ok("").content(Content::Echo)
+    }
+
+    /// A 200 whose body ends in the middle of a JSON value.
+    pub fn bad_json() -> Self {
+        Self::ok("{\"ok\": tru")
+    }
+
+    /// A redirect to wherever it says, the same path included.
+    pub fn redirect(status: u16, location: &str) -> Self {
+        Self::status(status).header(LOCATION.as_str(), location)
+    }
+
+    /// Adds a header; one that cannot be sent is left out.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let pair = (HeaderName::try_from(name), HeaderValue::from_str(value));
+        if let (Ok(name), Ok(value)) = pair {
+            self.headers.append(name, value);
+        }
+        self
+    }
+
+    /// Sends another body.
+    #[must_use]
+    pub fn content(mut self, content: Content) -> Self {
+        self.content = content;
+        self
+    }
+
+    /// As it is said to a request with these headers; `echo` is only asked if it is wanted.
+    pub(crate) fn response(
+        &self,
+        asked: &HeaderMap,
+        echo: impl FnOnce() -> Bytes,
+    ) -> http::Response<Payload> {
+        let (status, payload) = if self.is_known(asked) {
+            (StatusCode::NOT_MODIFIED, Payload::empty())
+        } else {
+            (self.status, self.payload(echo))
+        };
+        let mut response = http::Response::new(payload);
+        *response.status_mut() = status;
+        response.headers_mut().clone_from(&self.headers);
+        if status == StatusCode::NOT_MODIFIED {
+            response.headers_mut().remove(CONTENT_TYPE);
+        }
+        response
+    }
+
+    fn payload(&self, echo: impl FnOnce() -> Bytes) -> Payload {
+        match &self.content {
+            Content::Whole(bytes) => Payload::Whole(bytes.clone()),
+            Content::Zeros(length) => Payload::Zeros(*length),
+            Content::Endless => Payload::Endless,
+            Content::Drip { bytes, every } => Payload::drip(bytes.clone(), *every),
+            Content::Echo => Payload::Whole(echo()),
+        }
+    }
+
+    /// Whether the asker named the tag of what it has, strong or weak alike.
+    fn is_known(&self, asked: &HeaderMap) -> bool {
+        let Some(tag) = self.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) else {
+            return false;
+        };
+        let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+        let mut named = asked
+            .get_all(IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        named.any(|known| known.trim() == "*" || opaque(known) == opaque(tag))
+    }
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self::ok("{\"ok\":true}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(asked: &str) -> u16 {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            IF_NONE_MATCH,
+            HeaderValue::from_str(asked).expect("a value"),
+        );
+        let page = Answer::ok("x").header("etag", "W/\"v1\"");
+        page.response(&headers, Bytes::new).status().as_u16()
+    }
+
+    #[test]
+    fn only_the_tag_of_the_page_revalidates_it() {
+        for (asked, wanted) in [
+            ("\"v1\"", 304),
+            ("\"v0\", W/\"v1\"", 304),
+            ("*", 304),
+            ("\"v2\"", 200),
+        ] {
+            assert_eq!(status(asked), wanted, "{asked}");
+        }
+    }
+}

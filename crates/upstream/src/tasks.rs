@@ -1,0 +1,97 @@
+//! The tasks of one server: they end with it, and a panic in one of them is not lost.
+//!
+//! This is the one file of the crate that spawns. Tasks hold their server weakly; otherwise a
+//! connection that never ends would keep alive the handle whose drop is meant to end it.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use hyper::rt::Executor;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// Everything that runs for one server.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    running: Mutex<Running>,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    set: JoinSet<()>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Tasks {
+    /// A way to start tasks that does not keep the server alive.
+    pub(crate) fn spawner(self: &Arc<Self>) -> Spawner {
+        Spawner(Arc::downgrade(self))
+    }
+
+    /// Ends all tasks; what the first panic said, if there was one.
+    pub(crate) fn stop(&self) -> Option<Box<dyn Any + Send>> {
+        let mut running = self.lock();
+        running.reap();
+        running.set.abort_all();
+        running.panic.take()
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one file of the crate that spawns"
+    )]
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut running = self.lock();
+        running.reap();
+        running.set.spawn(task);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    /// Forgets tasks that have ended, and keeps the first panic.
+    fn reap(&mut self) {
+        while let Some(ended) = self.set.try_join_next() {
+            let panic = ended.err().and_then(|error| error.try_into_panic().ok());
+            self.panic = self.panic.take().or(panic);
+        }
+    }
+}
+
+/// Starts tasks for a server as long as it lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Spawner(Weak<Tasks>);
+
+impl Spawner {
+    /// Starts a task; does nothing once the server is gone.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(tasks) = self.0.upgrade() {
+            tasks.spawn(task);
+        }
+    }
+
+    /// Runs something to its end even if nobody waits for it any more; `None` once the server is
+    /// gone.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let (tell, told) = oneshot::channel();
+        // Whoever asked may have gone away; the task's effects are what counts then.
+        self.spawn(async move { drop(tell.send(task.await)) });
+        told.await.ok()
+    }
+}
+
+impl<F> Executor<F> for Spawner
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.spawn(async move { drop(task.await) });
+    }
+}

@@ -1,0 +1,141 @@
+//! TLS, with certificates that are wrong on purpose.
+//!
+//! An authority and a certificate are made for every server, so nothing has to be kept in the
+//! repository and nothing expires there.
+
+use std::io;
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How the server behaves as the handshake goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tls {
+    /// A certificate for `localhost` and the loopback addresses, signed by the server's authority.
+    Good,
+    /// The same, and it ended long ago.
+    Expired,
+    /// A certificate for another name.
+    WrongName,
+    /// A certificate that only vouches for itself.
+    SelfSigned,
+    /// Hangs up when the client has said hello.
+    CloseMidway,
+    /// Says that it speaks no version that the client does.
+    OldVersion,
+}
+
+/// Shakes hands on new connections.
+#[derive(Clone)]
+pub(crate) struct Greeter {
+    tls: Tls,
+    ca_pem: Arc<str>,
+    acceptor: TlsAcceptor,
+}
+
+impl Greeter {
+    pub(crate) fn new(tls: Tls) -> io::Result<Self> {
+        let authority = Authority::new().map_err(io::Error::other)?;
+        let (chain, key) = authority.issue(tls).map_err(io::Error::other)?;
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_single_cert(vec![chain], key)
+            .map_err(io::Error::other)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self {
+            tls,
+            ca_pem: authority.pem.into(),
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+        })
+    }
+
+    pub(crate) fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// The secured stream, if it comes to that.
+    pub(crate) async fn greet(&self, mut stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+        match self.tls {
+            Tls::CloseMidway => {
+                hello(&mut stream).await;
+                None
+            }
+            Tls::OldVersion => {
+                hello(&mut stream).await;
+                // The client may be gone; then nobody needs the alert.
+                drop(stream.write_all(&PROTOCOL_VERSION).await);
+                None
+            }
+            _ => self.acceptor.accept(stream).await.ok(),
+        }
+    }
+}
+
+/// Reads some of what the client says first.
+async fn hello(stream: &mut TcpStream) {
+    let mut said = [0; 4096];
+    // Whether it said anything makes no difference to what follows.
+    drop(stream.read(&mut said).await);
+}
+
+/// A fatal alert, number 70, as a server of TLS 1.1 sends it.
+const PROTOCOL_VERSION: [u8; 7] = [0x15, 0x03, 0x02, 0x00, 0x02, 0x02, 0x46];
+
+/// Signs certificates for this server alone.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    fn new() -> Result<Self, rcgen::Error> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "outflow strict API");
+        let key = KeyPair::generate()?;
+        let pem = params.self_signed(&key)?.pem();
+        Ok(Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        })
+    }
+
+    fn issue(
+        &self,
+        tls: Tls,
+    ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), rcgen::Error> {
+        let names: &[&str] = match tls {
+            Tls::WrongName => &["elsewhere.test"],
+            _ => &["localhost", "127.0.0.1", "::1"],
+        };
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names)?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        if tls == Tls::Expired {
+            params.not_before = date_time_ymd(2000, 1, 1);
+            params.not_after = date_time_ymd(2001, 1, 1);
+        }
+        let key = KeyPair::generate()?;
+        let certificate = match tls {
+            Tls::SelfSigned => params.self_signed(&key)?,
+            _ => params.signed_by(&key, &self.issuer)?,
+        };
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        Ok((certificate.der().clone(), key.into()))
+    }
+}
