@@ -26,9 +26,8 @@ pub use self::builder::{Builder, InvalidClient, Unfit};
 pub use self::call::{CacheUse, Call};
 pub use self::response::Response;
 
-pub(crate) use self::body::Broken;
 pub(crate) use self::call::{Repeats, Wish};
-pub(crate) use self::credential::{Shown, forget};
+pub(crate) use self::credential::forget;
 pub(crate) use self::outlet::Outlet;
 pub(crate) use self::payload::Payload;
 pub(crate) use self::response::Facts;
@@ -142,7 +141,12 @@ impl Outflow {
     }
 
     async fn idle(&self) {
-        while !self.inner.outlets.values().all(|one| one.upstream.is_idle()) {
+        while !self
+            .inner
+            .outlets
+            .values()
+            .all(|one| one.upstream.is_idle())
+        {
             tokio::time::sleep(GLANCE).await;
         }
     }

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 
 use crate::error::{Error, Kind};
@@ -54,12 +54,13 @@ impl Body {
     /// The next piece; nothing when it is over.
     pub async fn chunk(&mut self) -> Option<Result<Bytes, Error>> {
         loop {
+            // Trailers are passed over: whoever wants them reads frames.
             match self.frame().await? {
-                Ok(frame) => match frame.into_data() {
-                    Ok(data) => return Some(Ok(data)),
-                    // Trailers: whoever wants them reads frames.
-                    Err(_) => continue,
-                },
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some(Ok(data));
+                    }
+                }
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -77,7 +78,7 @@ impl Body {
             tail,
             pace: Pace::NotYet,
         };
-        if http_body::Body::is_end_stream(&flowing.incoming) {
+        if flowing.incoming.is_end_stream() {
             flowing.finish();
             return Self::whole(Bytes::new());
         }
@@ -96,7 +97,9 @@ impl Body {
         let tail = flowing.tail.take();
         match flowing.incoming.whole(largest).await {
             Ok(bytes) => {
-                tail.map(Tail::finished);
+                if let Some(tail) = tail {
+                    tail.finished();
+                }
                 Ok(bytes)
             }
             Err(Unread::TooLarge) => Err(Broken {

@@ -74,9 +74,10 @@ impl Builder {
     /// # Errors
     /// If an API cannot be called as it is configured, or two have one name; every such API is named.
     pub fn build(self) -> Result<Outflow, InvalidClient> {
-        let timer = self
-            .timer
-            .unwrap_or_else(|| Arc::new(SystemClock::new()) as SharedTimer);
+        let timer: SharedTimer = match self.timer {
+            Some(timer) => timer,
+            None => Arc::new(SystemClock::new()),
+        };
         let (mut outlets, mut unfit) = (Vec::<Outlet>::new(), Vec::new());
         for api in self.apis {
             let name = api.name.clone();

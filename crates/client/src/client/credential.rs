@@ -88,9 +88,17 @@ pub(crate) fn forget(headers: &mut HeaderMap, shown: Option<&Shown>) {
 }
 
 fn sounds_personal(name: &str) -> bool {
-    ["auth", "key", "token", "secret", "session", "cookie", "signature"]
-        .iter()
-        .any(|word| name.contains(word))
+    [
+        "auth",
+        "key",
+        "token",
+        "secret",
+        "session",
+        "cookie",
+        "signature",
+    ]
+    .iter()
+    .any(|word| name.contains(word))
 }
 
 /// A name or value as it stands in a query.
@@ -120,7 +128,9 @@ mod tests {
     fn a_key_is_put_where_it_was_configured() {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_static("the caller's own"));
-        shown(Place::Bearer, "abc").expect("valid").put(&mut headers);
+        shown(Place::Bearer, "abc")
+            .expect("valid")
+            .put(&mut headers);
         assert_eq!(headers[AUTHORIZATION], "Bearer abc");
         let in_query = shown(Place::Query("api_key".into()), "a&b=c d").expect("valid");
         for (before, after) in [
@@ -157,8 +167,15 @@ mod tests {
     fn nothing_personal_goes_to_another_origin() {
         let mut headers = HeaderMap::new();
         for name in [
-            "authorization", "cookie", "proxy-authorization", "x-api-key", "x-auth-token", "x-mine",
-            "idempotency-key", "accept", "user-agent",
+            "authorization",
+            "cookie",
+            "proxy-authorization",
+            "x-api-key",
+            "x-auth-token",
+            "x-mine",
+            "idempotency-key",
+            "accept",
+            "user-agent",
         ] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
         }

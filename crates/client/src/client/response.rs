@@ -99,8 +99,7 @@ impl Response {
     /// As [`Self::bytes`], and if it is not UTF-8.
     pub async fn text(self) -> Result<String, Error> {
         let bytes = self.bytes().await?;
-        String::from_utf8(bytes.into())
-            .map_err(|_| Error::new(Kind::Undecoded(Undecoded::Text)))
+        String::from_utf8(bytes.into()).map_err(|_| Error::new(Kind::Undecoded(Undecoded::Text)))
     }
 
     /// The whole body as a value.

@@ -36,9 +36,9 @@ impl fmt::Display for Mistake {
             ),
             Self::Path(why) => why.fmt(f),
             Self::Header => f.write_str("a header's name or value holds what headers cannot"),
-            Self::OwnHeader => {
-                f.write_str("the host, the length and the connection's headers are not the caller's")
-            }
+            Self::OwnHeader => f.write_str(
+                "the host, the length and the connection's headers are not the caller's",
+            ),
             Self::Json => f.write_str("the body cannot be written as JSON"),
             Self::Trace => f.write_str("this is no W3C `traceparent`"),
         }

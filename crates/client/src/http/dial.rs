@@ -28,11 +28,7 @@ pub(super) struct Dial {
 }
 
 impl Dial {
-    pub(super) fn new(
-        reach: Reach,
-        tls: Arc<rustls::ClientConfig>,
-        timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(reach: Reach, tls: Arc<rustls::ClientConfig>, timeout: Duration) -> Self {
         let secured = HttpsConnector::from((reach, tls));
         Self { secured, timeout }
     }

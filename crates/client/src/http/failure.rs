@@ -75,7 +75,13 @@ impl Failure {
         if error.is_connect() {
             let unreached = find::<Unreached>(error).copied();
             return unreached.map_or_else(
-                || Self::of(Fault::Reset, Left::Nothing, "the connection could not be made"),
+                || {
+                    Self::of(
+                        Fault::Reset,
+                        Left::Nothing,
+                        "the connection could not be made",
+                    )
+                },
                 Unreached::failure,
             );
         }
@@ -222,22 +228,22 @@ fn certificate(why: &CertificateError) -> &'static str {
     }
 }
 
-/// The first error of a kind in a chain. An I/O error that only wraps another is looked into.
+/// The first error of a kind in a chain. An I/O error that only carries another is passed over.
 fn find<'e, E: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e E> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<E>() {
-            let wrapper = error
-                .downcast_ref::<io::Error>()
-                .is_some_and(|io| io.get_ref().is_some_and(|inner| inner.is::<io::Error>()));
-            if !wrapper {
-                return Some(found);
-            }
+        let inner = carried(error);
+        let carries_io = matches!(inner, Some(inner) if inner.is::<io::Error>());
+        match error.downcast_ref::<E>() {
+            Some(found) if !carries_io => return Some(found),
+            _ => next = inner.or_else(|| error.source()),
         }
-        next = match error.downcast_ref::<io::Error>() {
-            Some(io) => io.get_ref().map(|inner| inner as &(dyn StdError + 'static)),
-            None => error.source(),
-        };
     }
     None
+}
+
+/// What an I/O error carries, if it is one and carries anything.
+fn carried<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e (dyn StdError + 'static)> {
+    let inner = error.downcast_ref::<io::Error>()?.get_ref()?;
+    Some(inner)
 }

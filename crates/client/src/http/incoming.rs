@@ -105,7 +105,9 @@ impl Body for Incoming {
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         if let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) {
             self.waiting = None;
-            return Poll::Ready(polled.map(|frame| frame.map_err(|error| Failure::of_body(&error))));
+            return Poll::Ready(
+                polled.map(|frame| frame.map_err(|error| Failure::of_body(&error))),
+            );
         }
         self.poll_patience(cx).map(|failure| Some(Err(failure)))
     }

@@ -79,7 +79,9 @@ impl Body for Outgoing {
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Whole(rest) => u64::try_from(rest.len()).map_or_else(|_| SizeHint::new(), SizeHint::with_exact),
+            Kind::Whole(rest) => {
+                u64::try_from(rest.len()).map_or_else(|_| SizeHint::new(), SizeHint::with_exact)
+            }
             Kind::Streamed(body) => body.size_hint(),
         }
     }

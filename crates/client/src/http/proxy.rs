@@ -75,10 +75,13 @@ impl Tunnels {
         }
         Box::pin(async move {
             checked?;
-            tunnel.call(to).await.map_err(|error| match Unreached::read(&error) {
-                Unreached::Network(std::io::ErrorKind::Other) => Unreached::Proxy,
-                known => known,
-            })
+            tunnel
+                .call(to)
+                .await
+                .map_err(|error| match Unreached::read(&error) {
+                    Unreached::Network(std::io::ErrorKind::Other) => Unreached::Proxy,
+                    known => known,
+                })
         })
     }
 

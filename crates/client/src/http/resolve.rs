@@ -158,7 +158,10 @@ mod tests {
     #[test]
     fn a_name_never_leads_into_a_private_network() {
         let guard = guard("https://api.example.com", Addresses::Public);
-        let (open, closed) = (IpAddr::from([8, 8, 8, 8]), IpAddr::from([169, 254, 169, 254]));
+        let (open, closed) = (
+            IpAddr::from([8, 8, 8, 8]),
+            IpAddr::from([169, 254, 169, 254]),
+        );
         for found in [vec![closed], vec![open, closed], vec![closed, open]] {
             let refused = allowed(&guard, "api.example.com", found).err();
             assert_eq!(refused, Some(Unreached::Forbidden));
@@ -175,7 +178,10 @@ mod tests {
         let loopback = IpAddr::from([127, 0, 0, 1]);
         let written = guard("http://127.0.0.1:80", Addresses::Public);
         assert!(written.allows("127.0.0.1", loopback));
-        assert!(!written.allows("other.example", loopback), "a redirect's name");
+        assert!(
+            !written.allows("other.example", loopback),
+            "a redirect's name"
+        );
         assert_eq!(written.check_literal("10.0.0.1"), Err(Unreached::Forbidden));
         assert_eq!(written.check_literal("[::1]"), Err(Unreached::Forbidden));
         let named = guard("http://localhost", Addresses::Public);

@@ -122,8 +122,10 @@ impl Patience {
         let (mut departing, mut departed) = (Some(departing), None);
         poll_fn(|cx| {
             let polled = response.as_mut().poll(cx);
-            if departing.is_some() && taken() {
-                departing.take().map(|departing| departing());
+            if departed.is_none() && taken() {
+                if let Some(departing) = departing.take() {
+                    departing();
+                }
                 departed = Some(Instant::now());
                 alarm.as_mut().reset(self.until(departed));
             }
@@ -153,7 +155,11 @@ impl Patience {
 
     fn late(&self, departed: Option<Instant>, until: Instant) -> Failure {
         let failure = match departed {
-            None => Failure::of(Fault::ConnectTimeout, Left::Nothing, "no connection in time"),
+            None => Failure::of(
+                Fault::ConnectTimeout,
+                Left::Nothing,
+                "no connection in time",
+            ),
             Some(_) => Failure::of(Fault::ReadTimeout, Left::Something, "no answer in time"),
         };
         self.end.judge(until, failure)

@@ -80,9 +80,7 @@ impl Trip<'_> {
         };
         let body = Body::flowing(self.lasting(incoming, verdict), tail);
         match self.shape {
-            Shape::Flowing if verdict.retry == Retry::Pointless => {
-                self.ended(parts, body, verdict)
-            }
+            Shape::Flowing if verdict.retry == Retry::Pointless => self.ended(parts, body, verdict),
             Shape::Flowing => {
                 // It may be repeated, and must not hold its place meanwhile.
                 let body = body.read(SMALL).await.unwrap_or_default();

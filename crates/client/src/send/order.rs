@@ -74,7 +74,8 @@ impl Order {
     /// What the door is asked.
     pub(super) fn ask(&self, now: Nanos) -> Ask {
         let patient = now.saturating_add(self.max_wait);
-        self.ask.by(self.end.map_or(patient, |end| end.min(patient)))
+        self.ask
+            .by(self.end.map_or(patient, |end| end.min(patient)))
     }
 
     /// The request of one attempt.
@@ -97,9 +98,7 @@ impl Order {
             Method::TRACE,
         ]
         .contains(&self.method);
-        by_method
-            || self.repeats == Repeats::Safely
-            || self.headers.contains_key("idempotency-key")
+        by_method || self.repeats == Repeats::Safely || self.headers.contains_key("idempotency-key")
     }
 
     /// Goes on elsewhere. What could make the caller known there stays behind.

@@ -24,7 +24,11 @@ pub(super) fn next(
     };
     let location = headers.get(header::LOCATION).filter(|_| follows)?;
     let written = location.to_str().ok();
-    Some(written.and_then(|to| resolved(from, to)).ok_or(Wandered::Unreadable))
+    Some(
+        written
+            .and_then(|to| resolved(from, to))
+            .ok_or(Wandered::Unreadable),
+    )
 }
 
 /// Whether two places are of one origin: scheme, host and port.
@@ -44,7 +48,10 @@ fn port(uri: &Uri) -> Option<u16> {
 /// A reference as RFC 3986 resolves it, as far as it is a place of HTTP without a user's name.
 fn resolved(from: &Uri, to: &str) -> Option<Uri> {
     let to = to.split('#').next().unwrap_or(to);
-    if !to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+    if !to
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    {
         return None;
     }
     let uri: Uri = if has_scheme(to) {
@@ -70,7 +77,10 @@ fn has_scheme(to: &str) -> bool {
 /// A path and query relative to where we are.
 fn merged(from: &Uri, to: &str) -> String {
     if to.is_empty() {
-        return from.path_and_query().map_or("/", PathAndQuery::as_str).to_owned();
+        return from
+            .path_and_query()
+            .map_or("/", PathAndQuery::as_str)
+            .to_owned();
     }
     if to.starts_with('?') {
         return format!("{}{to}", from.path());
@@ -79,7 +89,10 @@ fn merged(from: &Uri, to: &str) -> String {
     let whole = if path.starts_with('/') {
         path.to_owned()
     } else {
-        let folder = from.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+        let folder = from
+            .path()
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
         format!("{folder}/{path}")
     };
     format!("{}{query}", without_dots(&whole))
@@ -126,7 +139,10 @@ mod tests {
             ("//other.example/x", "https://other.example/x"),
             ("/v2/films", "https://api.example.com/v2/films"),
             ("18", "https://api.example.com/v1/films/18"),
-            ("./18?a=b/../c", "https://api.example.com/v1/films/18?a=b/../c"),
+            (
+                "./18?a=b/../c",
+                "https://api.example.com/v1/films/18?a=b/../c",
+            ),
             ("../actors/", "https://api.example.com/v1/actors/"),
             ("../../../../up", "https://api.example.com/up"),
             ("..", "https://api.example.com/v1/"),
@@ -143,10 +159,19 @@ mod tests {
     #[test]
     fn what_is_no_place_of_http_is_not_followed() {
         for to in [
-            "ftp://other.example/", "javascript:alert(1)", "file:///etc/passwd", "https://",
-            "https://user:pw@other.example/", "//user@other.example/", "\\\\other.example",
-            "/\\other.example", "/a b", "/caf\u{e9}", "https://other.example:99999/",
-            "mailto:a@b.example", "https:other",
+            "ftp://other.example/",
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "https://",
+            "https://user:pw@other.example/",
+            "//user@other.example/",
+            "\\\\other.example",
+            "/\\other.example",
+            "/a b",
+            "/caf\u{e9}",
+            "https://other.example:99999/",
+            "mailto:a@b.example",
+            "https:other",
         ] {
             assert_eq!(led(to), None, "{to}");
         }
@@ -155,11 +180,17 @@ mod tests {
     #[test]
     fn an_origin_is_scheme_host_and_port() {
         let same = |one: &str, other: &str| {
-            same_origin(&one.parse().expect("a place"), &other.parse().expect("a place"))
+            same_origin(
+                &one.parse().expect("a place"),
+                &other.parse().expect("a place"),
+            )
         };
         assert!(same("https://a.example/x", "https://A.example:443/y"));
         assert!(same("http://a.example:80/", "http://a.example/"));
-        assert!(!same("https://a.example/", "http://a.example/"), "a downgrade");
+        assert!(
+            !same("https://a.example/", "http://a.example/"),
+            "a downgrade"
+        );
         assert!(!same("https://a.example/", "https://a.example:8443/"));
         assert!(!same("https://a.example/", "https://b.a.example/"));
     }

@@ -22,15 +22,24 @@ impl Trip<'_> {
             return None;
         }
         let delay = self.delay(ended);
-        let timely = delay <= self.order.max_wait && self.time_left().is_none_or(|left| delay < left);
+        let timely =
+            delay <= self.order.max_wait && self.time_left().is_none_or(|left| delay < left);
         (timely && self.outlet.spend(self.outlet.upstream.now())).then_some(delay)
     }
 
     /// Our own backoff, or the server's word where that is longer.
     fn delay(&self, ended: &Ended) -> Duration {
         let retry = self.tally.retries.saturating_add(1);
-        let own = self.outlet.api.retry.backoff.delay(retry, fastrand::u64(..));
-        ended.verdict.retry_after.map_or(own, |asked| asked.max(own))
+        let own = self
+            .outlet
+            .api
+            .retry
+            .backoff
+            .delay(retry, fastrand::u64(..));
+        ended
+            .verdict
+            .retry_after
+            .map_or(own, |asked| asked.max(own))
     }
 
     /// How much of the caller's time is left, if it is limited.
