@@ -215,9 +215,10 @@ const IDLE: Duration = Duration::from_secs(15);
 /// More than run at once by default; above it connections are not worth keeping.
 const MOST_IDLE: usize = 32;
 
-/// Far above what providers send and far below what hurts. One response head fits into it.
-const LARGEST_HEAD: usize = 64 * 1024;
-const LARGEST_HEAD_H2: u32 = 64 * 1024;
+/// Far above what providers send. A head that trickles in is looked at again with every piece, so
+/// twice as much would take four times the work.
+const LARGEST_HEAD: usize = 32 * 1024;
+const LARGEST_HEAD_H2: u32 = 32 * 1024;
 
 /// Why there can be no connections to an API as it is configured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
