@@ -1,7 +1,8 @@
 //! Who sees whose answers, and what a write makes obsolete.
 
 use http::{HeaderMap, Method, StatusCode};
-use outflow::{Cache, CacheMode, Query};
+use outflow::CacheMode;
+use outflow::cache::{Cache, Query};
 
 use super::support::{Ask, fresh, memory, offer, said, word};
 
