@@ -29,7 +29,7 @@ fn stock(more: &str) -> Api {
 
 fn with(more: &str, variables: &[(&str, &str)]) -> Api {
     let config = read(&format!("{STOCK}{more}"), variables);
-    let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let config = config.expect("no mistake");
     config.apis.into_iter().next().expect("one API")
 }
 

@@ -231,9 +231,10 @@ pub(super) fn unknown<'n>(
 /// A key one level down, in quotes if its name needs them.
 pub(super) fn joined(key: &str, name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name = match !name.is_empty() && name.chars().all(bare) {
-        true => name.to_owned(),
-        false => format!("\"{}\"", printable(name)),
+    let name = if !name.is_empty() && name.chars().all(bare) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", printable(name))
     };
     match key {
         "" => name,

@@ -77,7 +77,7 @@ fn covers_paths(first: &Pattern, second: &Pattern) -> bool {
     loop {
         match (wide.next(), narrow.next()) {
             (Some("**"), _) | (None, None) => return true,
-            (Some(_), Some("**")) | (None, Some(_)) | (Some(_), None) => return false,
+            (Some(_), None | Some("**")) | (None, Some(_)) => return false,
             (Some(wide), Some(narrow)) if is_any(wide) || wide == narrow => {}
             (Some(_), Some(_)) => return false,
         }
