@@ -5,7 +5,7 @@ use outflow::config::{Config, Environment, Source, Style};
 use proptest::prelude::*;
 
 fn read(text: &str, variables: &[(String, String)]) {
-    let environment = Environment::from_iter(variables.to_vec());
+    let environment: Environment = variables.iter().cloned().collect();
     match Config::read(&[Source::new("soup", text)], &environment) {
         Ok(config) => drop(config.warnings.render(Style::Coloured)),
         Err(mistakes) => {
@@ -76,9 +76,9 @@ fn lines() -> impl Strategy<Value = String> {
         " = \"999999999999999d\"",
     ]);
     prop::collection::vec((names, values), 0..12).prop_map(|lines| {
-        let line = |(name, value): (&str, &str)| match name.starts_with('[') {
-            true => format!("{name}\n"),
-            false => format!("{name}{value}\n"),
+        let line = |(name, value): (&str, &str)| {
+            let value = if name.starts_with('[') { "" } else { value };
+            format!("{name}{value}\n")
         };
         lines.into_iter().map(line).collect()
     })
