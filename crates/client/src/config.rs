@@ -10,6 +10,7 @@ use std::path::Path;
 mod api;
 mod book;
 mod credential;
+mod depth;
 mod environment;
 mod fields;
 mod groups;

@@ -133,3 +133,19 @@ proptest! {
         read("[apis.a]\nbase_url = \"https://a.example\"\n", &[(name, value)]);
     }
 }
+
+// Deep enough to use up a thread's stack if each level took a frame.
+#[test]
+fn no_depth_exhausts_the_stack() {
+    let dotted = "a.".repeat(50_000);
+    read(&format!("{dotted}a = 1"), &[]);
+    read(&format!("[{dotted}a]\nb = 1"), &[]);
+    read(&format!("a = {}", "[".repeat(50_000)), &[]);
+    read(&format!("a = {}", "{ a = ".repeat(50_000)), &[]);
+    let widest = format!("{{ {}a = ", "a.".repeat(15));
+    read(&format!("a = {}", widest.repeat(50_000)), &[]);
+    let deep = format!("OUTFLOW_{}", "A__".repeat(50_000));
+    read("", &[(deep, "1".to_owned())]);
+    let value = "[".repeat(50_000);
+    read("", &[("OUTFLOW_APIS__A".to_owned(), value)]);
+}
