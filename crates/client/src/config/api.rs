@@ -23,6 +23,7 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
     let retry = retry(fields);
     let cache = fields.read("cache", cache);
     let methods = fields.read("methods", |item| Ok(item.each(method)));
+    let methods = methods.unwrap_or_default();
     let proxy = fields.read("proxy", proxy);
     let trust = fields.read("trust", trust);
     let addresses = fields.read("addresses", |item| choice(item, &ADDRESSES));
@@ -32,6 +33,7 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
     let usual = Api::new(&name, base_url?);
     if let Some(routes) = fields.item("routes") {
         reach::check_prefix(&routes, usual.base_url.prefix());
+        reach::check_methods(&routes, &rules, &methods);
     }
     Some(Api {
         credential,
@@ -39,7 +41,7 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
         timeouts,
         retry,
         cache: cache.unwrap_or_default(),
-        methods: methods.unwrap_or_default(),
+        methods,
         proxy: proxy.unwrap_or_default(),
         trust: trust.unwrap_or_default(),
         addresses: addresses.unwrap_or_default(),
