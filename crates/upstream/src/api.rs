@@ -179,6 +179,7 @@ impl Shared {
                 scope,
                 told: self.clock.now(),
                 until,
+                number: ruling.number,
                 on,
             };
             state.recorder.told(told);

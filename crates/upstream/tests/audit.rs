@@ -73,6 +73,7 @@ fn told(caller: Option<&str>, told: u64, until: u64) -> Wait {
         },
         told: Nanos::from_millis(told),
         until: Nanos::from_millis(until),
+        number: 1,
         on: Some(4),
     }
 }
@@ -100,14 +101,15 @@ fn only_who_could_know_came_too_early() {
 // In virtual time a retry at once happens in the instant of the answer.
 #[test]
 fn a_request_behind_the_answer_on_its_own_connection_knows() {
-    let on = |connection| Arrival {
+    let on = |connection, number| Arrival {
         connection,
+        number,
         ..at(100)
     };
-    let audit = Audit::of(vec![on(3), on(4)]).telling(vec![told(None, 100, 500)]);
+    let audit = Audit::of(vec![on(4, 1), on(3, 2), on(4, 3)]).telling(vec![told(None, 100, 500)]);
     let found = audit.sent_before_retry_after();
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].arrival.connection, 4);
+    assert_eq!(found[0].arrival.number, 3);
     assert_eq!(found[0].wait.until, Nanos::from_millis(500));
 }
 
