@@ -7,7 +7,7 @@ use http::{Request, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use outflow_upstream::{Answer, Fault, Script, Server, StrictApi, Tls, When};
+use outflow_upstream::{Answer, Fault, Protocols, Script, Server, StrictApi, Tls, When};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
@@ -146,4 +146,15 @@ async fn plain_text_on_a_tls_port_gets_no_answer() {
     let (said, _) = talk(tcp(&server).await, &last_get("/")).await;
     assert_ne!(status(&said), "200");
     assert_eq!(server.api().totals().seen, 0);
+}
+
+// A client that only knows HTTP/2 finds nothing to agree on.
+#[tokio::test]
+async fn a_server_of_one_protocol_offers_no_other() {
+    let builder = StrictApi::builder().protocols(Protocols::Http1);
+    let server = api(builder).listen_tls(Tls::Good).await.unwrap();
+    secured(&server).await.expect_err("nothing in common");
+    let builder = StrictApi::builder().protocols(Protocols::Http2);
+    let (said, _) = talk(serving(builder).connect(), &last_get("/")).await;
+    assert!(!said.starts_with("HTTP/1.1"), "{said}");
 }

@@ -333,3 +333,35 @@ async fn a_long_run_keeps_totals_and_the_last_requests() {
     server.api().limit_to(vec![quota("1/h")]);
     assert_eq!(status(&said_to(&server, &last_get("/")).await), "200");
 }
+
+/// Works until a request arrives.
+struct BrokenClock;
+
+impl Clock for BrokenClock {
+    fn now(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn wall(&self) -> WallTime {
+        std::panic::panic_any("the clock broke")
+    }
+}
+
+// With a delay the request arrives in a task of its own; both kinds of task must be watched.
+#[tokio::test(start_paused = true)]
+async fn a_panic_inside_fails_whoever_owns_the_server() {
+    for there in [Latency::None, Latency::Fixed(MS)] {
+        let clock = std::sync::Arc::new(BrokenClock);
+        let server = serving(
+            StrictApi::builder()
+                .clock(clock)
+                .delay(there, Latency::None),
+        );
+        let mut pipe = server.connect();
+        pipe.write_all(get("/").as_bytes()).await.expect("written");
+        sleep(10 * MS).await;
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(server)));
+        let said = dropped.expect_err("a panic");
+        assert_eq!(said.downcast_ref(), Some(&"the clock broke"), "{there:?}");
+    }
+}
