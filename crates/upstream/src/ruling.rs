@@ -119,6 +119,7 @@ impl Case<'_> {
             method: &self.request.method,
             path,
             caller: &self.ask.caller,
+            headers: &self.request.headers,
             at: Nanos::ZERO.saturating_add(running),
         });
         let page = Arc::clone(state.page(path).unwrap_or(&self.shared.manners.usual));

@@ -259,3 +259,18 @@ async fn an_outage_has_a_span() {
         .collect();
     assert_eq!(failed, (10..20).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn an_answer_can_depend_on_a_header() {
+    let when = When::path("/page").header("accept", "text/csv");
+    let script = Script::new().rule(when, Answer::ok("a,b").header("vary", "accept"));
+    let server = serving(StrictApi::builder().script(script));
+    let asking =
+        |accept| format!("GET /page HTTP/1.1\r\naccept: {accept}\r\nconnection: close\r\n\r\n");
+    assert!(said_to(&server, &asking("text/csv")).await.ends_with("a,b"));
+    assert!(
+        said_to(&server, &asking("text/html"))
+            .await
+            .ends_with("{\"ok\":true}")
+    );
+}

@@ -222,6 +222,27 @@ async fn every_dialect_tells_how_the_limit_stands() {
     }
 }
 
+// Seven of ten calls and a hundred of a thousand tokens are left: the calls are the tighter limit.
+#[tokio::test]
+async fn of_several_limits_the_tightest_is_told_or_all_by_name() {
+    let builder = StrictApi::builder()
+        .limit(quota("1000/min").named("tokens"))
+        .limit(quota("10/min").named("requests").counting_calls())
+        .cost_from(HeaderName::from_static("x-cost"))
+        .dialect(Dialect::XRateLimit(ResetForm::Seconds))
+        .dialect(Dialect::OpenAi);
+    let server = serving(builder);
+    let ask = "GET / HTTP/1.1\r\nx-cost: 300\r\nconnection: close\r\n\r\n";
+    let mut said = String::new();
+    for _ in 0..3 {
+        said = said_to(&server, ask).await;
+    }
+    assert_eq!(told(&said, "x-ratelimit-remaining"), Some("7"));
+    assert_eq!(told(&said, "x-ratelimit-remaining-requests"), Some("7"));
+    assert_eq!(told(&said, "x-ratelimit-remaining-tokens"), Some("100"));
+    assert_eq!(told(&said, "x-ratelimit-limit-tokens"), Some("1000"));
+}
+
 #[tokio::test]
 async fn a_page_is_revalidated_and_can_be_replaced() {
     let page = |tag: &str| {
