@@ -84,18 +84,25 @@ fn early(audit: &Audit) -> Vec<u64> {
     times.iter().map(millis).collect()
 }
 
-// Told at 100 to wait until 500: what crossed the answer could not know, what comes at 500 may.
+// Told at 100 to wait until 500: what crossed the answer could not know, what comes at 500 may, and
+// so may what was sent before and takes until then.
 #[test]
 fn only_who_could_know_came_too_early() {
-    let crossed = Arrival {
-        received: Nanos::from_millis(90),
-        ..at(110)
+    let sent = |sent, arrived| Arrival {
+        received: Nanos::from_millis(sent),
+        ..at(arrived)
     };
-    let audit = Audit::of(vec![at(50), at(100), crossed, at(101), at(499), at(500)]);
-    assert_eq!(
-        early(&audit.telling(vec![told(None, 100, 500)])),
-        [101, 499]
-    );
+    let arrivals = vec![
+        at(50),
+        at(100),
+        at(101),
+        sent(90, 110),
+        at(499),
+        sent(450, 500),
+        at(500),
+    ];
+    let audit = Audit::of(arrivals).telling(vec![told(None, 100, 500)]);
+    assert_eq!(early(&audit), [101, 499]);
 }
 
 // In virtual time a retry at once happens in the instant of the answer.
