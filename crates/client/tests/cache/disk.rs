@@ -3,11 +3,12 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Method, StatusCode};
 use outflow::{Cache, CacheError, CacheSettings, DiskState};
 
-use super::support::{Ask, fresh, offer, on_disk, said, stale, word};
+use super::support::{Ask, at, fresh, offer, on_disk, said, stale, word};
 
 const FRESH: &str = "cache-control: max-age=60";
 
@@ -348,6 +349,15 @@ async fn the_writer_is_woken_when_there_is_something_to_write() {
     assert_eq!((written, answers(dir.path()).len()), (1, 1));
 }
 
+/// Lets the other threads end, also when this one panics.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 // One thread keeps and withdraws, one writes, one reads: 2000 rounds in which each step can fall
 // between any two of another's. What was withdrawn is found by nobody afterwards, nor by a restart.
 #[test]
@@ -364,21 +374,20 @@ fn nothing_withdrawn_comes_back_while_others_read_and_write() {
     };
     let cache = open();
     let page = |n: u32| Ask::get(&format!("https://api.example.com/{n}"));
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let running = || !done.load(std::sync::atomic::Ordering::Relaxed);
+    let running = AtomicBool::new(true);
+    let runs = || running.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while running() {
+            while runs() {
                 cache.flush();
             }
         });
         scope.spawn(|| {
-            while running() {
-                (0..8).for_each(|n| {
-                    word(&cache, &page(n), 1);
-                })
+            while runs() {
+                (0..8).for_each(|n| drop(cache.lookup(&page(n).query(), at(1))));
             }
         });
+        let _stop = StopAtEnd(&running);
         for round in 0..2000 {
             let ask = page(round % 8);
             offer(&cache, &ask, FRESH, "body");
@@ -387,7 +396,6 @@ fn nothing_withdrawn_comes_back_while_others_read_and_write() {
             cache.invalidate(&delete.query(), StatusCode::NO_CONTENT, &said(""));
             assert_eq!(word(&cache, &ask, 1), "missing", "round {round}");
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     cache.flush();
     drop(cache);
