@@ -186,6 +186,12 @@ fn links_are_not_followed() {
         "the link went, its target did not"
     );
     drop(cache);
+    fs::copy(&moved, &file).expect("writable");
+    let cache = on_disk(dir.path());
+    fs::remove_file(&file).expect("there");
+    symlink(&moved, &file).expect("a link");
+    assert_eq!(word(&cache, &Ask::page(), 1), "missing");
+    drop(cache);
     // A directory that is a link.
     let link = elsewhere.path().join("link");
     symlink(dir.path(), &link).expect("a link");
@@ -373,29 +379,26 @@ fn withdraw(cache: &Cache, ask: &Ask) {
     cache.invalidate(&delete.query(), StatusCode::NO_CONTENT, &said(""));
 }
 
-// A hundred fit into memory: after five hundred the first waits to be written and is nowhere else.
+// A hundred fit into memory. They come first and are written, for the map protects its elders; then
+// two, and three hundred that push these out: they wait to be written and are nowhere else.
 #[test]
 fn an_answer_that_only_waits_to_be_written_is_found_and_withdrawn() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = tight(dir.path());
     let page = |n: u32| Ask::get(&format!("https://api.example.com/{n}"));
-    for n in 0..500 {
+    for n in 100..300 {
+        offer(&cache, &page(n), FRESH, "body");
+        cache.flush();
+    }
+    for n in [0, 1].into_iter().chain(300..600) {
         offer(&cache, &page(n), FRESH, "body");
     }
-    assert_eq!(
-        (word(&cache, &page(0), 1), word(&cache, &page(1), 1)),
-        ("fresh", "fresh")
-    );
+    let found = || (word(&cache, &page(0), 1), word(&cache, &page(1), 1));
+    assert_eq!(found(), ("fresh", "fresh"));
     withdraw(&cache, &page(0));
-    assert_eq!(
-        (word(&cache, &page(0), 1), word(&cache, &page(1), 1)),
-        ("missing", "fresh")
-    );
+    assert_eq!(found(), ("missing", "fresh"));
     cache.flush();
-    assert_eq!(
-        (word(&cache, &page(0), 1), word(&cache, &page(1), 1)),
-        ("missing", "fresh")
-    );
+    assert_eq!(found(), ("missing", "fresh"));
 }
 
 // One thread keeps and withdraws, one writes, one reads: 2000 rounds in which each step can fall
@@ -423,7 +426,10 @@ fn nothing_withdrawn_comes_back_while_others_read_and_write() {
         for round in 0..2000 {
             now.store(round, Ordering::Relaxed);
             offer(&cache, &page(round), FRESH, "body");
-            offer(&cache, &page(10_000 + round), FRESH, "others");
+            // Few enough that the writer keeps up and has the withdrawn one in hand now and then.
+            if round % 50 == 0 {
+                offer(&cache, &page(10_000 + round), FRESH, "others");
+            }
             withdraw(&cache, &page(round));
             assert_eq!(word(&cache, &page(round), 1), "missing", "round {round}");
         }
