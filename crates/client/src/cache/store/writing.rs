@@ -145,7 +145,7 @@ mod tests {
         store.put(&query, Arc::new(entry));
         let (key, slot) = store.ledger().backlog.pop().expect("one waits");
         let file = codec::encode(&store.seal, &key, &slot);
-        let disk = store.disk.as_ref().ok().expect("a disk");
+        let disk = store.disk.as_ref().expect("a disk");
         disk.folder.write(&key, &file).expect("writable");
         store.forget("a", &uri);
         store.settle(key, 4, Wrote::Yes);
