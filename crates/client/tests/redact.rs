@@ -119,8 +119,8 @@ fn no_rest_of_a_secret_is_left() {
     for secret in ["key1", "key1-and-more", "a", ""] {
         scrubber.learn(&SecretString::from(secret));
     }
-    let scrubbed = scrubber.scrub("key1-and-more, key1; a plan");
-    assert_eq!(scrubbed, "[redacted], [redacted]; a plan");
+    let shown = scrubber.scrub("key1-and-more, key1; a plan");
+    assert_eq!(shown, "[redacted], [redacted]; a plan");
     let fine = scrubber.scrub("nothing to hide");
     assert!(
         matches!(fine, std::borrow::Cow::Borrowed(_)),

@@ -130,7 +130,7 @@ pub(crate) fn told(text: &str) -> Vec<What> {
             group: group.clone(),
             event: MeterEvent::PacingCapped {
                 limit: 0,
-                window: Duration::from_secs(60),
+                window: Duration::from_mins(1),
                 asked: Duration::from_secs(3),
                 cap: Duration::from_millis(500),
             },
@@ -140,7 +140,7 @@ pub(crate) fn told(text: &str) -> Vec<What> {
             drift: Some(Drift {
                 configured,
                 evidence,
-                lasting: Duration::from_secs(60),
+                lasting: Duration::from_mins(1),
             }),
         },
         What::Usage {
