@@ -211,6 +211,27 @@ fn a_stalled_reader_costs_lines_and_nobody_s_time() {
     assert_eq!(u64::try_from(lines).expect("few") + dropped, SENT);
 }
 
+// The queue holds 16,384 lines; what is beyond is told once, each time for itself.
+#[test]
+fn each_drop_is_told_once() {
+    let (log, mut pump, page) = crate::log(Format::Logfmt, Level::INFO);
+    for dropped in [5, 3] {
+        for _ in 0..16_384 + dropped {
+            log.observe(&event("a", What::Malformed { headers: 1 }));
+        }
+        pump.drain();
+    }
+    pump.drain();
+    let text = page.text();
+    let told: Vec<_> = text
+        .split("lvl=WARN comp=log event=lines_dropped ")
+        .skip(1)
+        .collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("count=5 seq=") && told[1].starts_with("count=3 seq="));
+    assert_eq!(log.dropped(), 8);
+}
+
 // The queue is bounded in bytes: 4 MiB of long lines are far fewer than it holds of short ones.
 #[test]
 fn long_lines_do_not_take_the_memory() {
