@@ -15,6 +15,7 @@ mod clock;
 mod error;
 pub mod event;
 mod http;
+mod layer;
 mod pattern;
 mod refusal;
 mod registry;
@@ -30,6 +31,7 @@ pub use client::{Body, Builder, CacheUse, Call, InvalidClient, Outflow, Response
 pub use clock::SystemClock;
 pub use error::Error;
 pub use event::{Event, Events, Observer};
+pub use layer::{Govern, Governed, GovernedBody, Governing, Stopped};
 pub use pattern::{InvalidPattern, Pattern};
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};

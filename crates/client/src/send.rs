@@ -94,7 +94,7 @@ impl Trip<'_> {
             return Ok(false);
         }
         let to = to.map_err(wandered)?;
-        if order.visited.contains(&to) {
+        if order.uri == to || order.visited.contains(&to) {
             return Err(wandered(Wandered::Loop));
         }
         if self.tally.hops >= self.outlet.api.redirects {
