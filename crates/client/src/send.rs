@@ -53,6 +53,7 @@ struct Tally {
     attempts: u32,
     retries: u32,
     hops: u8,
+    sent: Nanos,
     waited: std::time::Duration,
 }
 

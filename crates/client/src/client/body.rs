@@ -72,11 +72,22 @@ impl Body {
         }
     }
 
+    /// All of it, if all of it is here.
+    pub(crate) fn here(&self) -> Option<&Bytes> {
+        match &self.source {
+            Source::Whole(bytes) => Some(bytes),
+            Source::Flowing(_) | Source::Over => None,
+        }
+    }
+
     pub(crate) fn flowing(incoming: Incoming, tail: Option<Tail>) -> Self {
+        // Of a body whose length is known the end will tell; of one without, that it flows.
+        let known = incoming.size_hint().exact().is_some();
+        let pace = if known { Pace::Flows } else { Pace::NotYet };
         let mut flowing = Flowing {
             incoming,
             tail,
-            pace: Pace::NotYet,
+            pace,
         };
         if flowing.incoming.is_end_stream() {
             flowing.finish();

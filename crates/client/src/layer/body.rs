@@ -45,9 +45,11 @@ impl<B: Body> Body for GovernedBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = self.project();
+        let endless = this.body.size_hint().exact().is_none();
         let frame = ready!(this.body.poll_frame(cx));
         match (&frame, &mut *this.tail) {
-            (Some(Ok(_)), Some(tail)) if *this.flows == Flows::NotYet => {
+            // Of a body whose length is known the end will tell; of one without, that it flows.
+            (Some(Ok(_)), Some(tail)) if *this.flows == Flows::NotYet && endless => {
                 *this.flows = Flows::Already;
                 tail.flowing();
             }
