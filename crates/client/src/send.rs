@@ -11,11 +11,13 @@ mod order;
 mod redirect;
 mod report;
 mod retry;
+mod steady;
 
 use outflow_core::Nanos;
 
 use self::attempt::Ended;
 use self::order::Order;
+pub(crate) use self::steady::Steady;
 use crate::client::{Outlet, Response, Shape, Wish};
 use crate::error::{Error, Kind, Wandered};
 use crate::event::What;

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
-use outflow::core::{Cost, Effect};
+use outflow::core::Effect;
 use outflow::event::What;
-use outflow::{Ask, Event, Events, Govern, Governed, Observer, Rules, Stopped, Upstream};
+use outflow::{Ask, Event, Events, Govern, Governed, Mode, Observer, Rules, Stopped, Upstream};
 use outflow_testkit::VirtualTime;
 use tokio::time::Instant;
 use tower_layer::Layer;
@@ -105,21 +105,24 @@ async fn every_request_waits_for_its_permit() {
     assert_eq!(called.load(Ordering::Relaxed), 3);
 }
 
+// The second call of the second, from a caller who does not wait.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_can_never_pass_does_not_reach_the_service() {
+async fn a_request_that_is_refused_does_not_reach_the_service() {
     let inner = answering(200, short);
     let called = Arc::clone(&inner.called);
-    let door = door("3/s");
+    let door = door("1/s");
     let service = Govern::new(door.clone()).layer(inner);
+    through(&service, Request::new(()))
+        .await
+        .expect("the first");
     let mut request = Request::new(());
     let route = door.route(request.method(), "/");
     request
         .extensions_mut()
-        .insert(Ask::new(route.costing(Cost::new(4))));
-    let ended = through(&service, request).await;
-    let refused = ended.err();
+        .insert(Ask::new(route).mode(Mode::Reject));
+    let refused = through(&service, request).await.err();
     assert!(matches!(refused, Some(Stopped::Refused(_))), "{refused:?}");
-    assert_eq!(called.load(Ordering::Relaxed), 0);
+    assert_eq!(called.load(Ordering::Relaxed), 1);
     assert!(door.is_idle());
 }
 
@@ -213,8 +216,9 @@ async fn the_door_learns_what_became_of_a_request() {
         [Effect::Throttled, Effect::Success, Effect::NetworkFailed]
     );
     let health = &door.report().health[0].snapshot;
-    let counted = (health.counts.throttled, health.counts.network);
-    assert_eq!(counted, (1, 2), "{health:?}");
+    // The refusal began a new count, so only what came after it is in.
+    let counted = (health.counts.success, health.counts.network);
+    assert_eq!(counted, (0, 2), "{health:?}");
 }
 
 // Ten futures that were polled once and dropped: what they waited for is there for the next.

@@ -7,6 +7,7 @@ use http_body::{Body, Frame, SizeHint};
 use outflow_core::Fault;
 use pin_project_lite::pin_project;
 
+use crate::send::Steady;
 use crate::upstream::Tail;
 
 pin_project! {
@@ -16,22 +17,16 @@ pin_project! {
         #[pin]
         body: B,
         tail: Option<Tail>,
-        flows: Flows,
+        steady: Steady,
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Flows {
-    NotYet,
-    Already,
-}
-
 impl<B> GovernedBody<B> {
-    pub(super) const fn new(body: B, tail: Option<Tail>) -> Self {
+    pub(super) fn new(body: B, tail: Option<Tail>) -> Self {
         Self {
             body,
             tail,
-            flows: Flows::NotYet,
+            steady: Steady::new(),
         }
     }
 }
@@ -45,25 +40,19 @@ impl<B: Body> Body for GovernedBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = self.project();
-        let endless = this.body.size_hint().exact().is_none();
         let frame = ready!(this.body.poll_frame(cx));
-        match (&frame, &mut *this.tail) {
-            // Of a body whose length is known the end will tell; of one without, that it flows.
-            (Some(Ok(_)), Some(tail)) if *this.flows == Flows::NotYet && endless => {
-                *this.flows = Flows::Already;
-                tail.flowing();
-            }
-            (None, tail) => {
-                if let Some(tail) = tail.take() {
-                    tail.finished();
-                }
-            }
-            (Some(Err(_)), tail) => {
-                if let Some(tail) = tail.take() {
+        match &frame {
+            Some(Ok(_)) => this.steady.moved(this.tail.as_mut()),
+            Some(Err(_)) => {
+                if let Some(tail) = this.tail.take() {
                     tail.broke(Fault::TruncatedBody);
                 }
             }
-            (Some(Ok(_)), _) => {}
+            None => {
+                if let Some(tail) = this.tail.take() {
+                    tail.finished();
+                }
+            }
         }
         Poll::Ready(frame)
     }

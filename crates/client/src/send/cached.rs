@@ -186,17 +186,13 @@ impl Desk<'_> {
 
     /// The kept answer however stale it is; a clear error if there is none.
     fn whatever(&self, trip: &Trip<'_>) -> Result<Response, Error> {
-        match self.cache.any(&self.query(), self.wall()) {
-            Some(stored) => {
-                let stale = stored.is_stale();
-                let lookup = if stale { Lookup::Stale } else { Lookup::Hit };
-                Ok(given(trip, stored, lookup))
-            }
-            None => {
-                tell(trip, Lookup::Miss);
-                Err(Error::new(Kind::CacheMiss))
-            }
-        }
+        let Some(stored) = self.cache.any(&self.query(), self.wall()) else {
+            tell(trip, Lookup::Miss);
+            return Err(Error::new(Kind::CacheMiss));
+        };
+        let stale = stored.is_stale();
+        let lookup = if stale { Lookup::Stale } else { Lookup::Hit };
+        Ok(given(trip, stored, lookup))
     }
 
     fn query(&self) -> Query<'_> {

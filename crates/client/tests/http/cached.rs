@@ -9,7 +9,7 @@ use outflow_upstream::{Act, Answer, Fault, Latency, Script, StrictApi, When};
 
 use super::support::{Heard, over_pipes, scripted};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn keeping(api: &mut Api) {
     api.cache = CacheMode::Standard;

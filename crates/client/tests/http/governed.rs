@@ -114,7 +114,7 @@ async fn a_finished_call_is_told_with_all_that_its_line_says() {
         (Status::ClientError, Some(404), None)
     );
     assert_eq!((told.attempts, told.trace_id.as_deref()), (1, Some(trace)));
-    assert_eq!(told.request_id.len(), 16);
+    assert_eq!(told.request_id.len(), 36);
     let audit = strict.audit();
     let (_, sent) = &audit.arrivals()[0].headers[0];
     let sent = sent.to_str().expect("text");

@@ -56,7 +56,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = error.source();
     while let Some(error) = source {
-        text += &format!("{error} {error:?}");
+        text += &error.to_string();
+        text += &format_args!("{error:?}").to_string();
         source = error.source();
     }
     text
