@@ -10,7 +10,6 @@ mod credential;
 mod outlet;
 mod payload;
 mod response;
-mod trace;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,7 +27,7 @@ pub use self::response::Response;
 
 pub(crate) use self::call::{Repeats, Wish};
 pub(crate) use self::credential::forget;
-pub(crate) use self::outlet::Outlet;
+pub(crate) use self::outlet::{Outlet, Shared};
 pub(crate) use self::payload::Payload;
 pub(crate) use self::response::Facts;
 
