@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Method};
-use outflow::core::WallTime;
 use outflow::CacheMode;
 use outflow::cache::{Bypass, Found, Freshness, Kept, Unkept};
+use outflow::core::WallTime;
 
 use super::support::{Ask, answer, at, fresh, memory, offer, said, stale, word};
 
