@@ -1,6 +1,8 @@
 //! The door, tested with time by hand and callers polled by hand: who may go, in which order, what
 //! waits, what is given back, what is told.
 
+#[path = "door/exact.rs"]
+mod exact;
 #[path = "door/waiting.rs"]
 mod waiting;
 

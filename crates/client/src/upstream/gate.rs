@@ -34,10 +34,10 @@ use super::limits::Limits;
 use super::line::{Class, Place, Waiter};
 use super::patience::Patience;
 use super::ward::{Closed, Ward};
-use alarm::Alarm;
 use crate::event::What;
 use crate::refusal::{Cause, Refusal};
 use crate::rules::{Group, HealthScope, Rules, WhenAsleep};
+use alarm::Alarm;
 
 /// All that is decided together about one API.
 #[derive(Debug)]

@@ -103,7 +103,10 @@ impl Limits {
     /// When a call that costs more than a lowered limit holds can go, if not now: each limit must have
     /// room for all of it, or have all of its room.
     fn heavy_until(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
-        let capacities = self.meters.standings(now).map(|(limit, _)| limit.capacity());
+        let capacities = self
+            .meters
+            .standings(now)
+            .map(|(limit, _)| limit.capacity());
         let capacities: Vec<u64> = capacities.collect();
         let waits = capacities.iter().enumerate().filter_map(|(place, most)| {
             let fitting = Cost::new(cost.units().min(*most));

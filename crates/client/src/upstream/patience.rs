@@ -14,11 +14,7 @@ impl Patience {
     /// Both together: who has lost it here or there has lost it.
     pub(super) fn and(self, other: Self) -> Self {
         let ([high, normal, low], [and_high, and_normal, and_low]) = (self.0, other.0);
-        Self([
-            high.max(and_high),
-            normal.max(and_normal),
-            low.max(and_low),
-        ])
+        Self([high.max(and_high), normal.max(and_normal), low.max(and_low)])
     }
 
     /// The better class first, unless one was passed over too often.

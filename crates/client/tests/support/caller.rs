@@ -3,10 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use outflow::core::{Clock, Nanos};
 use outflow::{Admit, Explanation, Permit, Refusal};
+
+use super::ManualTimer;
 
 /// One call that waits for its permit.
 pub struct Caller {
@@ -15,24 +18,37 @@ pub struct Caller {
     /// How many wake-ups it has followed.
     followed: u32,
     pub polls: u32,
+    /// The order in which callers were made.
+    pub number: u64,
 }
 
-#[derive(Default)]
-struct Woken(AtomicU32);
+struct Woken {
+    times: AtomicU32,
+    last: AtomicU64,
+    timer: Arc<ManualTimer>,
+}
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        let now = self.timer.now().as_nanos();
+        self.last.store(now, Ordering::Relaxed);
+        self.times.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Caller {
-    pub fn new(admit: Admit) -> Self {
+    pub fn new(admit: Admit, timer: Arc<ManualTimer>) -> Self {
+        let woken = Woken {
+            times: AtomicU32::new(0),
+            last: AtomicU64::new(0),
+            timer,
+        };
         Self {
             admit: Box::pin(admit),
-            woken: Arc::default(),
+            woken: Arc::new(woken),
             followed: 0,
             polls: 0,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -65,10 +81,17 @@ impl Caller {
     }
 
     pub fn wakes(&self) -> u32 {
-        self.woken.0.load(Ordering::Relaxed)
+        self.woken.times.load(Ordering::Relaxed)
+    }
+
+    /// When it was last woken.
+    pub fn woken_at(&self) -> Nanos {
+        Nanos::from_nanos(self.woken.last.load(Ordering::Relaxed))
     }
 
     pub fn explain(&self) -> Option<Explanation> {
         self.admit.explain()
     }
 }
+
+static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -13,6 +13,7 @@
 
 pub mod caller;
 pub mod diary;
+pub mod history;
 pub mod oracle;
 pub mod timer;
 
@@ -76,7 +77,7 @@ impl World {
 
     /// A caller that has not been polled.
     pub fn caller(&self, ask: Ask) -> Caller {
-        Caller::new(self.door.admit(ask))
+        Caller::new(self.door.admit(ask), Arc::clone(&self.timer))
     }
 
     /// A caller that has been polled once and waits.
@@ -140,7 +141,7 @@ pub const fn secs(secs: u64) -> Duration {
 }
 
 /// As many histories as a law is tried on in a few seconds, and in the long run.
-pub const CASES: u32 = 2_000;
+pub const CASES: u32 = 10_000;
 pub const STRESS_CASES: u32 = 1_000_000;
 
 /// Runs a law over generated values; prints the smallest counterexample when it breaks.

@@ -4,6 +4,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::ask::{Pass, Reply};
+use super::take::Stamp;
 use super::{Cause, Class, Gate, Nanos, Obstacle, Place, Refusal, What};
 use crate::refusal::Why;
 
@@ -16,7 +17,9 @@ impl Gate {
         match &mut waiter.place {
             Place::InLine { waker: kept, .. } => {
                 if !kept.will_wake(waker) {
-                    self.after.retired.push(std::mem::replace(kept, waker.clone()));
+                    self.after
+                        .retired
+                        .push(std::mem::replace(kept, waker.clone()));
                 }
                 Reply::Wait(key)
             }
@@ -41,17 +44,34 @@ impl Gate {
     /// The one who was called is here. If its entry has expired in the meantime and there is no room
     /// for another, it goes back to where it stood.
     fn resume(&mut self, key: usize, flight: usize, now: Nanos, waker: &Waker) -> Reply {
-        if self.restamp(flight, now) {
-            let waiter = self.waiters.remove(key);
-            self.paced.retain(|paced| *paced != key);
-            self.retire(waiter.place);
-            return Reply::Go(self.pass(flight, now.since(waiter.since), now));
+        let stamp = self.restamp(flight, now);
+        if stamp == Stamp::Expired {
+            return self.resume_in_vain(key, now, waker);
         }
+        let waiter = self.waiters.remove(key);
+        self.paced.retain(|paced| *paced != key);
+        self.retire(waiter.place);
+        let pass = self.pass(flight, now.since(waiter.since), now);
+        // Entries that count from now may hold up another head than before.
+        if stamp == Stamp::Renewed {
+            self.call_those_who_may_go(now);
+        }
+        Reply::Go(pass)
+    }
+
+    fn resume_in_vain(&mut self, key: usize, now: Nanos, waker: &Waker) -> Reply {
         self.return_to_line(key, Some(waker), now);
+        if self
+            .waiters
+            .get(key)
+            .is_some_and(|waiter| waiter.deadline < now)
+        {
+            self.turn_away_late(key, now);
+        }
         self.call_those_who_may_go(now);
         match self.waiters.get(key).map(|waiter| &waiter.place) {
-            Some(Place::Called { .. } | Place::TurnedAway(_)) => self.look(key, now, waker),
-            _ => Reply::Wait(key),
+            Some(Place::InLine { .. }) => Reply::Wait(key),
+            _ => self.look(key, now, waker),
         }
     }
 
@@ -138,7 +158,9 @@ impl Gate {
             ..
         } = self;
         let waits = |class| {
-            let mut lanes = busy.iter().filter_map(|lane| lanes.get(super::place(*lane)));
+            let mut lanes = busy
+                .iter()
+                .filter_map(|lane| lanes.get(super::place(*lane)));
             lanes.any(|lane| !lane.line(class).is_empty())
         };
         patience.called(called, waits);

@@ -14,10 +14,12 @@ impl Gate {
         self.wake_wards(now);
         self.call_paced(now);
         self.call_those_who_may_go(now);
-        // A deadline of now is kept by going now, and missed by all who did not.
+        // A deadline of now is kept by going now, and missed by all who did not. Whoever stood behind
+        // one of those may be next.
         for ward in 0..self.wards.len() {
             self.turn_away_the_late(ward, now.saturating_add(INSTANT), now);
         }
+        self.call_those_who_may_go(now);
         let next = self.wards.iter().map(super::Ward::next_wakeup).min();
         self.consider(next.unwrap_or(Nanos::MAX));
     }

@@ -10,7 +10,9 @@ impl Gate {
     /// A call gives up before it went.
     pub(in crate::upstream) fn forget(&mut self, key: usize, now: Nanos) {
         let stepped_out = self.step_out(key, Place::Arriving);
-        self.after.retired.extend(stepped_out.map(|(_, waker)| waker));
+        self.after
+            .retired
+            .extend(stepped_out.map(|(_, waker)| waker));
         let Some(waiter) = self.waiters.try_remove(key) else {
             return;
         };

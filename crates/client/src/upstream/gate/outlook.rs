@@ -83,7 +83,9 @@ impl Gate {
             if lane == caller.lane || stuck {
                 continue;
             }
-            let ahead = self.lane_ref(lane).ahead(&self.waiters, caller.class, number);
+            let ahead = self
+                .lane_ref(lane)
+                .ahead(&self.waiters, caller.class, number);
             let limits = &mut self.lane(lane).limits;
             sum = sum.saturating_add(limits.passing_by(until, when, ahead.cost));
         }

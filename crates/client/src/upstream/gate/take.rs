@@ -93,18 +93,17 @@ impl Gate {
     }
 
     /// Where entries count from their sending, they are stamped by who resumes and not by who calls:
-    /// whoever is late to resume would otherwise send when its entry has long expired. Answers
-    /// whether there was still room.
-    pub(super) fn restamp(&mut self, flight: usize, now: Nanos) -> bool {
+    /// whoever is late to resume would otherwise send when its entry has long expired.
+    pub(super) fn restamp(&mut self, flight: usize, now: Nanos) -> Stamp {
         let Some(known) = self.flights.get_mut(flight) else {
-            return false;
+            return Stamp::Expired;
         };
         let (lane, cost) = (known.lane, known.cost);
         if known.granted >= now || known.send_at() >= now {
-            return true;
+            return Stamp::Kept;
         }
         if !self.lane(lane).limits.is_stamped_at_send() && !self.shared.is_stamped_at_send() {
-            return true;
+            return Stamp::Kept;
         }
         let grants = self.flights.get_mut(flight).map(|known| {
             known.granted = now;
@@ -114,12 +113,12 @@ impl Gate {
         self.lane(lane).limits.refund(now, own);
         self.shared.refund(now, shared);
         let Ok((own, shared)) = self.grants(lane, cost, now) else {
-            return false;
+            return Stamp::Expired;
         };
         if let Some(known) = self.flights.get_mut(flight) {
             (known.own, known.shared) = (own, shared);
         }
-        true
+        Stamp::Renewed
     }
 
     /// Gives back a permit whose call never left.
@@ -141,8 +140,12 @@ impl Gate {
             return;
         };
         let taken = |grant: &Option<Grant>| grant.as_ref().map_or(known.cost, Grant::cost);
-        let (own, shared, lane, cost) =
-            (taken(&known.own), taken(&known.shared), known.lane, known.cost);
+        let (own, shared, lane, cost) = (
+            taken(&known.own),
+            taken(&known.shared),
+            known.lane,
+            known.cost,
+        );
         let rest = |taken: Cost| cost.units().saturating_sub(taken.units());
         self.lane(lane).limits.charge(now, rest(own));
         self.shared.charge(now, rest(shared));
@@ -152,4 +155,15 @@ impl Gate {
         let waiter = self.waiters.get(key);
         waiter.map_or(Class::Normal, |waiter| waiter.class)
     }
+}
+
+/// What became of the entries of one who was called, when it resumed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stamp {
+    /// They are as they were.
+    Kept,
+    /// They count from now.
+    Renewed,
+    /// They have expired, and there is no room for others.
+    Expired,
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_core::{Adaptive, Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Trend, UsageAlert};
+use outflow_core::{
+    Adaptive, Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Trend, UsageAlert,
+};
 
 use super::super::passed::Passed;
 use super::super::report::{Alerted, History};
