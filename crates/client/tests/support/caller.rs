@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use outflow::core::{Clock, Nanos};
-use outflow::{Admit, Explanation, Permit, Refusal};
+use outflow::{Admit, Answer, Explanation, Permit, Refusal};
 
 use super::ManualTimer;
 
@@ -63,10 +64,32 @@ impl Caller {
         }
     }
 
-    /// Has its permit now.
+    /// Has its permit now, which is given back if it is not sent.
     pub fn admitted(&mut self) -> Permit {
         let answer = self.poll().expect("its turn has come");
         answer.expect("it may go")
+    }
+
+    /// Goes now, and all is well with it. Answers how long it waited.
+    pub fn goes(&mut self) -> Duration {
+        let mut permit = self.admitted();
+        permit.sending();
+        let waited = permit.waited();
+        permit.settle(Answer::status(200));
+        waited
+    }
+
+    /// If it is its turn it goes, or is refused; true if it waits on.
+    pub fn waits_on(&mut self) -> bool {
+        match self.poll() {
+            Some(Ok(mut permit)) => {
+                permit.sending();
+                permit.settle(Answer::status(200));
+                false
+            }
+            Some(Err(_)) => false,
+            None => true,
+        }
     }
 
     /// Is refused now.

@@ -64,8 +64,8 @@ impl Limits {
         passes
     }
 
-    /// When the last of `total` units passes one limit. In a sliding window and in a bucket every
-    /// unit passes one window after the one that many places before it.
+    /// When the last of `total` units passes one limit. In a sliding window every unit passes one
+    /// window after the one that many places before it; a bucket that was emptied refills evenly.
     fn passes_at(&mut self, place: usize, total: u64, when: When) -> (Nanos, Option<Rate>) {
         let standing = self.meters.standings(when.now).nth(place);
         let Some((limit, standing)) = standing.map(|(limit, standing)| (*limit, standing)) else {
@@ -78,14 +78,18 @@ impl Limits {
             let at = window_of(total, &limit, &standing, when.from);
             return (at, Some(limit.rate()));
         }
-        let (whole, rest) = split(total, limit.capacity().max(1));
+        let capacity = limit.capacity().max(1);
+        let rest = match limit.kind() {
+            Kind::Bucket { .. } => total.min(capacity),
+            _ => (total - 1) % capacity + 1,
+        };
         let alone = self.meters.explain(when.now, Cost::new(rest)).nth(place);
         let first = match alone {
             Some(Decision::WaitUntil(at)) => at,
             Some(Decision::Allow(()) | Decision::Never) | None => when.now,
         };
         let at = first.max(when.from);
-        let at = at.saturating_add(time_for(whole, limit.rate()));
+        let at = at.saturating_add(time_for(total - rest, limit.rate()));
         (at, Some(limit.rate()))
     }
 }
@@ -113,15 +117,6 @@ fn window_of(total: u64, limit: &Limit, standing: &Standing, from: Nanos) -> Nan
     };
     let whole = (beyond - 1) / capacity * capacity;
     end.saturating_add(time_for(whole, limit.rate()))
-}
-
-/// Whole windows, and what is left over but never nothing.
-const fn split(total: u64, capacity: u64) -> (u64, u64) {
-    let rest = total % capacity;
-    if rest == 0 && total > 0 {
-        return (total - capacity, capacity);
-    }
-    (total - rest, rest)
 }
 
 fn time_for(units: u64, rate: Rate) -> Duration {
