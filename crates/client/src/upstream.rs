@@ -205,6 +205,12 @@ impl Upstream {
         self.door.with(Gate::tidy);
     }
 
+    /// What those who wait and those in flight take up, in bytes on the heap, beside the meters, which
+    /// tell of themselves in the report.
+    pub fn memory_bytes(&self) -> usize {
+        self.door.with(|gate, _| gate.memory())
+    }
+
     /// Lets nobody in any more; those who wait are refused and those in flight go on.
     pub fn close(&self) {
         self.door.with(Gate::close);

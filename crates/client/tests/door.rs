@@ -1,8 +1,12 @@
 //! The door, tested with time by hand and callers polled by hand: who may go, in which order, what
 //! waits, what is given back, what is told.
 
+#[path = "door/conserved.rs"]
+mod conserved;
 #[path = "door/exact.rs"]
 mod exact;
+#[path = "door/health.rs"]
+mod health;
 #[path = "door/waiting.rs"]
 mod waiting;
 

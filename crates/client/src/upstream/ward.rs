@@ -130,6 +130,11 @@ impl Ward {
         }
     }
 
+    /// What is kept on the heap, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.deadlines.capacity() * size_of::<Reverse<(Nanos, u64, usize)>>()
+    }
+
     /// Gives unused memory back.
     pub(super) fn tidy(&mut self) {
         self.deadlines.shrink_to_fit();

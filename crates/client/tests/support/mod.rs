@@ -88,6 +88,15 @@ impl World {
         caller
     }
 
+    /// One that waits behind a permit that is held, given back a moment later: called, not resumed.
+    pub fn waiting_behind(&self, ask: Ask) -> Caller {
+        let held = self.caller(ask).admitted();
+        let caller = self.waiting(ask);
+        drop(held);
+        assert!(caller.is_woken());
+        caller
+    }
+
     pub fn in_flight(&self) -> u32 {
         let report = self.door.report();
         report.health.iter().map(|health| health.in_flight).sum()

@@ -4,7 +4,7 @@ use outflow_core::{AlertChange, Decision, State};
 use smol_str::SmolStr;
 
 use super::super::report::{GroupReport, HealthReport, LimitReport, UpstreamReport};
-use super::{Caller, Entry, Gate, Lane, Limits, Nanos, What};
+use super::{Caller, Entry, Flight, Gate, Lane, Limits, Nanos, Waiter, What};
 
 impl Gate {
     pub(in crate::upstream) fn report(&mut self, now: Nanos) -> UpstreamReport {
@@ -56,6 +56,12 @@ impl Gate {
         self.wards.iter_mut().for_each(super::Ward::tidy);
         self.waiters.shrink_to_fit();
         self.flights.shrink_to_fit();
+    }
+
+    pub(in crate::upstream) fn memory(&self) -> usize {
+        let deadlines: usize = self.wards.iter().map(super::Ward::memory).sum();
+        let waiters = self.waiters.capacity() * size_of::<Waiter>();
+        waiters + self.flights.capacity() * size_of::<Flight>() + deadlines
     }
 
     /// Whether a call could go now, and otherwise when. What no time ends is never over as far as
