@@ -7,6 +7,10 @@ mod conserved;
 mod exact;
 #[path = "door/health.rs"]
 mod health;
+#[path = "door/telling.rs"]
+mod telling;
+#[path = "door/truth.rs"]
+mod truth;
 #[path = "door/waiting.rs"]
 mod waiting;
 

@@ -243,7 +243,8 @@ impl Limits {
 
     /// The limit that a hint is about: the one of its window, or of its size, or the only one.
     fn meant(&self, hint: &Hint) -> Option<usize> {
-        if hint.unit != Unit::Requests {
+        // Our limits count calls or the points that calls cost; tokens, bytes and the like are neither.
+        if !matches!(hint.unit, Unit::Requests | Unit::Weight) {
             return None;
         }
         let by_window = |limit: &Limit| hint.window == Some(limit.rate().per());
