@@ -4,7 +4,7 @@ use outflow_core::{AlertChange, Decision, State};
 use smol_str::SmolStr;
 
 use super::super::report::{GroupReport, HealthReport, LimitReport, UpstreamReport};
-use super::{Caller, Gate, Lane, Limits, Nanos, What};
+use super::{Caller, Entry, Flight, Gate, Lane, Limits, Nanos, Waiter, What};
 
 impl Gate {
     pub(in crate::upstream) fn report(&mut self, now: Nanos) -> UpstreamReport {
@@ -53,19 +53,28 @@ impl Gate {
         for alert in alerts {
             self.tell(alert);
         }
+        self.wards.iter_mut().for_each(super::Ward::tidy);
         self.waiters.shrink_to_fit();
         self.flights.shrink_to_fit();
     }
 
-    /// Whether a call could go now, and otherwise when.
+    pub(in crate::upstream) fn memory(&self) -> usize {
+        let deadlines: usize = self.wards.iter().map(super::Ward::memory).sum();
+        let waiters = self.waiters.capacity() * size_of::<Waiter>();
+        waiters + self.flights.capacity() * size_of::<Flight>() + deadlines
+    }
+
+    /// Whether a call could go now, and otherwise when. What no time ends is never over as far as
+    /// anyone knows.
     pub(in crate::upstream) fn check(&mut self, caller: Caller, now: Nanos) -> Decision {
-        if self.impossible(caller.lane, caller.cost).is_some() {
+        let closed = self.entry == Entry::Closed;
+        if closed || self.impossible(caller.lane, caller.cost).is_some() {
             return Decision::Never;
         }
-        let forecast = self.forecast(caller, None, now);
-        match forecast.eta {
+        let ward = self.lane(caller.lane).ward;
+        match self.forecast(caller, now).eta {
             Some(at) => Decision::WaitUntil(at),
-            None if self.blocked_without_end(caller.lane, now) => Decision::WaitUntil(Nanos::MAX),
+            None if self.closed(ward, now).is_some() => Decision::WaitUntil(Nanos::MAX),
             None => Decision::Allow(()),
         }
     }
