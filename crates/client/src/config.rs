@@ -10,6 +10,7 @@ use std::path::Path;
 mod api;
 mod book;
 mod credential;
+mod depth;
 mod environment;
 mod fields;
 mod groups;
@@ -132,12 +133,36 @@ impl Config {
     }
 }
 
+/// APIs that were put together in code. There is no log: a library that nobody asked for one writes
+/// none.
+impl From<Vec<Api>> for Config {
+    fn from(apis: Vec<Api>) -> Self {
+        Self {
+            apis,
+            log: LogSettings {
+                level: LogLevel::Off,
+                ..LogSettings::default()
+            },
+            metrics: MetricsSettings::default(),
+            cache: CacheSettings::default(),
+            warnings: Mistakes::default(),
+            origins: Origins::default(),
+        }
+    }
+}
+
+impl<const N: usize> From<[Api; N]> for Config {
+    fn from(apis: [Api; N]) -> Self {
+        Self::from(Vec::from(apis))
+    }
+}
+
 fn apis(root: &Fields<'_>, environment: &Environment) -> Vec<Api> {
     let mut apis = Vec::new();
     for (entry, item) in root.section("apis").entries() {
         let name = values::name(&entry.name);
         let name = name.map_err(|wrong| root.book().tell(entry.at, &item.key, wrong));
-        let fields = item.fields().map_err(|wrong| item.tell(wrong));
+        let fields = item.section().map_err(|wrong| item.tell(wrong));
         if let (Ok(name), Ok(fields)) = (name, fields) {
             apis.extend(api::read(name, &fields, environment));
         }

@@ -36,7 +36,9 @@ pub use self::http::{Connect, Connecting, InvalidTransport, Resolve, Resolving, 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
-pub use client::{Body, Builder, CacheUse, Call, InvalidClient, Outflow, Response, Unfit};
+pub use client::{
+    Body, Builder, CacheUse, Call, InitError, InvalidClient, Outflow, Response, Unfit,
+};
 pub use clock::SystemClock;
 pub use config::Config;
 pub use error::Error;
