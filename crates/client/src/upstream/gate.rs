@@ -33,6 +33,7 @@ use super::lane::Lane;
 use super::limits::Limits;
 use super::line::{Class, Place, Waiter};
 use super::patience::Patience;
+use super::report::Alerted;
 use super::ward::{Closed, Ward};
 use crate::event::What;
 use crate::refusal::{Cause, Refusal};
@@ -54,6 +55,8 @@ pub(super) struct Gate {
     flights: Slab<Flight>,
     trips: RoundTrips,
     rules: Settings,
+    /// Whether the meters take more memory than is thought good.
+    swollen: Alerted,
     next_permit: u64,
     next_number: u64,
     entry: Entry,
@@ -76,6 +79,7 @@ struct Settings {
     policy: outflow_core::Policy,
     dialects: outflow_core::Dialects,
     adaptive: outflow_core::Adaptive,
+    memory: u64,
 }
 
 /// Whether anybody is let in.
@@ -164,7 +168,7 @@ impl Gate {
             wards: (0..wards)
                 .map(|_| Ward::new(&rules.health, moment.now))
                 .collect(),
-            shared: Limits::new(&rules.limits, rules.adaptive, moment)?,
+            shared: Limits::new(&rules.limits, rules, moment)?,
             lanes: lanes.collect::<Result<_, _>>()?,
             waiters: Slab::new(),
             busy: Vec::new(),
@@ -173,6 +177,7 @@ impl Gate {
             flights: Slab::new(),
             trips: RoundTrips::default(),
             rules: Settings::of(rules),
+            swollen: Alerted::No,
             next_permit: 1,
             next_number: 1,
             entry: Entry::Open,
@@ -289,6 +294,7 @@ impl Settings {
             policy: rules.policy.clone(),
             dialects: rules.dialects,
             adaptive: rules.adaptive,
+            memory: rules.thresholds.memory,
         }
     }
 }

@@ -31,7 +31,7 @@ impl Lane {
         Ok(Self {
             name: group.name.clone(),
             ward,
-            limits: Limits::new(&group.limits, rules.adaptive, moment)?,
+            limits: Limits::new(&group.limits, rules, moment)?,
             admitted: 0,
             refused: 0,
             lines: [Line::default(); CLASSES.len()],

@@ -10,14 +10,15 @@ mod slot;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Adaptive, AlertChange, Correction, Cost, Decision, Drift, Effect, Evidence, Grant,
-    Health, Hint, Journey, Limit, Mark, MeterEvent, MeterSet, Moment, Nanos, Ours, Rate, Reaction,
+    Accounting, AlertChange, Correction, Cost, Decision, Drift, Effect, Evidence, Grant, Health,
+    Hint, Journey, Limit, Mark, MeterEvent, MeterSet, Moment, Nanos, Ours, Rate, Reaction,
     TooManyLimits, Unit, Usage,
 };
 
 pub(super) use slot::{Slot, When};
 
 use super::report::History;
+use crate::rules::Rules;
 use moving::Moving;
 
 /// The live limits of a group, or of all calls of an API.
@@ -39,12 +40,12 @@ pub(super) struct Limits {
 impl Limits {
     pub(super) fn new(
         configured: &[Limit],
-        adaptive: Adaptive,
+        rules: &Rules,
         moment: Moment,
     ) -> Result<Self, TooManyLimits> {
         let moving = configured
             .iter()
-            .map(|limit| Moving::new(limit, adaptive, moment));
+            .map(|limit| Moving::new(limit, rules, moment));
         Ok(Self {
             configured: configured.to_vec(),
             meters: MeterSet::new(configured, moment)?,
@@ -306,6 +307,13 @@ impl Limits {
 
     pub(super) fn histories(&self) -> Vec<History> {
         self.moving.iter().map(Moving::history).collect()
+    }
+
+    /// What the meters keep on the heap, in bytes.
+    pub(super) fn memory(&mut self, now: Nanos) -> u64 {
+        let each = self.meters.standings(now);
+        let bytes: usize = each.map(|(_, standing)| standing.memory).sum();
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     pub(super) fn tidy(&mut self, now: Nanos) {

@@ -3,7 +3,7 @@
 use outflow_core::{AlertChange, Decision, State};
 use smol_str::SmolStr;
 
-use super::super::report::{GroupReport, HealthReport, LimitReport, UpstreamReport};
+use super::super::report::{Alerted, GroupReport, HealthReport, LimitReport, UpstreamReport};
 use super::{Caller, Entry, Flight, Gate, Lane, Limits, Nanos, Waiter, What};
 
 impl Gate {
@@ -53,6 +53,7 @@ impl Gate {
         for alert in alerts {
             self.tell(alert);
         }
+        self.weigh(now);
         self.wards.iter_mut().for_each(super::Ward::tidy);
         self.waiters.shrink_to_fit();
         self.flights.shrink_to_fit();
@@ -62,6 +63,22 @@ impl Gate {
         let deadlines: usize = self.wards.iter().map(super::Ward::memory).sum();
         let waiters = self.waiters.capacity() * size_of::<Waiter>();
         waiters + self.flights.capacity() * size_of::<Flight>() + deadlines
+    }
+
+    /// Tells when the meters take more memory than is thought good, and when they no longer do.
+    fn weigh(&mut self, now: Nanos) {
+        let lanes = self.lanes.iter_mut().map(|lane| lane.limits.memory(now));
+        let lanes: u64 = lanes.sum();
+        let bytes = lanes.saturating_add(self.shared.memory(now));
+        let heavy = if bytes > self.rules.memory {
+            Alerted::Yes
+        } else {
+            Alerted::No
+        };
+        if std::mem::replace(&mut self.swollen, heavy) != heavy {
+            let raised = heavy == Alerted::Yes;
+            self.tell(What::Memory { raised, bytes });
+        }
     }
 
     /// Whether a call could go now, and otherwise when. What no time ends is never over as far as

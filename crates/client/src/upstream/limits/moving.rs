@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use outflow_core::{
-    Adaptive, Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Trend, UsageAlert,
-};
+use outflow_core::{Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Trend, UsageAlert};
 
 use super::super::passed::Passed;
 use super::super::report::{Alerted, History};
+use crate::rules::Rules;
 
 /// The moving parts of one limit.
 #[derive(Debug)]
@@ -24,12 +23,12 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    pub(super) fn new(limit: &Limit, adaptive: Adaptive, moment: Moment) -> Self {
+    pub(super) fn new(limit: &Limit, rules: &Rules, moment: Moment) -> Self {
         Self {
-            learned: Learned::new(adaptive, limit.rate(), moment.now),
+            learned: Learned::new(rules.adaptive, limit.rate(), moment.now),
             ledger: Ledger::default(),
             passed: Passed::over(limit.rate().per()),
-            alert: UsageAlert::default(),
+            alert: rules.thresholds.alert(),
             trend: Trend::new(Trend::DEFAULT_WINDOWS),
             recording: (0, moment.now),
             told: None,
