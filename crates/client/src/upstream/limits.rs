@@ -279,9 +279,11 @@ impl Limits {
 
     /// What there is to tell of how the limits differ from what is configured.
     pub(super) fn drift_news(&mut self, now: Nanos) -> impl Iterator<Item = Option<Drift>> {
-        self.moving
-            .iter_mut()
-            .filter_map(move |moving| moving.news(now))
+        let drifts = self.moving.iter_mut().map(move |moving| {
+            let drift = moving.learned.drift(now);
+            (moving.is_news(drift), drift)
+        });
+        drifts.filter_map(|(news, drift)| news.then_some(drift))
     }
 
     /// The slowest rate in effect.
