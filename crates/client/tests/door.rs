@@ -7,6 +7,8 @@
     reason = "a test may stop at the first surprise, in its helpers too"
 )]
 
+#[path = "door/chaos.rs"]
+mod chaos;
 #[path = "door/conserved.rs"]
 mod conserved;
 #[path = "door/exact.rs"]
