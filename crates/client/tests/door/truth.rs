@@ -6,7 +6,7 @@ use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit, State};
 use outflow::event::What;
 use outflow::{Answer, Ask, Cause, Permit, Rules};
 
-use crate::support::{World, by_arrival, health, ms, parsed, rules, secs};
+use crate::support::{INSTANT, World, by_arrival, health, ms, parsed, rules, secs};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -15,6 +15,9 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     });
     pairs.collect()
 }
+
+/// Headers of one answer.
+type Told = &'static [(&'static str, &'static str)];
 
 fn sent(world: &World) -> Permit {
     let mut permit = world.caller(world.ask()).admitted();
@@ -34,7 +37,7 @@ fn strangers_shrink_our_share_once_in_every_dialect() {
     let bucket = Limit::bucket(parsed("2/s"), 80)
         .expect("some burst")
         .counted(Accounting::Safe);
-    let cases: [(Limit, &[(&str, &str)], u64); 7] = [
+    let cases: [(Limit, Told, u64); 7] = [
         (
             minute,
             &[
@@ -111,9 +114,9 @@ fn nothing_left_after_a_refusal_parks_until_the_reset() {
         waits.explain().and_then(|told| told.eta),
         Some(world.now().saturating_add(secs(20)))
     );
-    world.pass(secs(20) - std::time::Duration::from_nanos(1));
+    world.pass_all_but_an_instant_of(secs(20));
     assert!(!waits.is_woken());
-    world.pass(std::time::Duration::from_nanos(1));
+    world.pass(INSTANT);
     assert!(waits.is_woken());
 }
 
@@ -259,10 +262,10 @@ fn an_aligned_window_stays_aligned_when_limits_change() {
     world.door.force(None, Hold::Throttle);
     world.door.force(None, Hold::Normal);
     assert_eq!(world.door.state(world.group("default")), State::Normal);
-    (0..10).for_each(|_| drop(world.caller(world.ask()).goes()));
+    world.sends(10, world.ask());
     let waits = world.waiting(world.ask());
-    world.pass(secs(23) - std::time::Duration::from_nanos(1));
+    world.pass_all_but_an_instant_of(secs(23));
     assert!(!waits.is_woken());
-    world.pass(std::time::Duration::from_nanos(1));
+    world.pass(INSTANT);
     assert!(waits.is_woken());
 }
