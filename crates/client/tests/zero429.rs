@@ -44,7 +44,7 @@ fn client(strict: &StrictApi, limit: Limit) -> Outflow {
     };
     api.rules = Rules {
         limits: vec![limit],
-        max_wait: Duration::from_secs(3_600),
+        max_wait: Duration::from_hours(1),
         ..Rules::unlimited()
     };
     api.rules.health = HealthConfig::new(health).expect("valid");
