@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit, State};
+use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit};
 use outflow::event::What;
 use outflow::{Answer, Ask, Cause, Permit, Rules};
 
@@ -253,16 +253,16 @@ fn a_cost_above_a_lowered_limit_still_goes() {
 }
 
 // An aligned minute is :00 to :00 by the civil clock, also when nobody has read that clock for a while:
-// the last answer with headers came an age ago, and Throttle re-places the window.
+// no answer came for an hour, and Throttle lowers the limit, which places its window anew.
 #[test]
 fn an_aligned_window_stays_aligned_when_limits_change() {
-    let limit = Limit::aligned(parsed("10/min")).expect("a day has whole minutes");
+    let limit = Limit::aligned(parsed("1200/min")).expect("a day has whole minutes");
     let world = World::new(rules(vec![limit.counted(Accounting::Send)]));
-    world.pass(secs(30 + 60 * 61 + 7));
+    world.pass(secs(60 * 61 + 37));
     world.door.force(None, Hold::Throttle);
     world.door.force(None, Hold::Normal);
-    assert_eq!(world.door.state(world.group("default")), State::Normal);
-    world.sends(10, world.ask());
+    let all = Ask::new(world.group("default").costing(Cost::new(1_200)));
+    world.caller(all).goes();
     let waits = world.waiting(world.ask());
     world.pass_all_but_an_instant_of(secs(23));
     assert!(!waits.is_woken());

@@ -304,6 +304,48 @@ fn neither_class_starves_in_a_group_that_is_seldom_its_turn() {
     }
 }
 
+// A busy group of one class passes over the low ones of a group whose turn comes every ten seconds: that
+// is not held in their favour, or they would always be first when it comes.
+#[test]
+fn turns_of_a_busy_group_count_nothing_in_a_slow_one() {
+    let world = World::silent(Rules {
+        groups: vec![
+            Group::new("slow", vec![by_sending("1/10s")]),
+            Group::new("busy", Vec::new()),
+        ],
+        max_wait: secs(1_000_000),
+        ..rules(vec![by_sending("2/s")])
+    });
+    let slow = Ask::new(world.group("slow"));
+    let (high, low) = (slow.priority(Priority::High), slow.priority(Priority::Low));
+    let busy = Ask::new(world.group("busy")).priority(Priority::High);
+    world.sends(1, slow);
+    world.sends(1, busy);
+    let mut line = vec![(true, world.waiting(high)), (false, world.waiting(low))];
+    let mut crowd = vec![
+        world.waiting(busy),
+        world.waiting(busy),
+        world.waiting(busy),
+    ];
+    let mut went = [0, 0];
+    for _ in 0..2_000 {
+        world.pass(ms(500));
+        crowd.retain_mut(|caller| !caller.is_woken() || caller.waits_on());
+        crowd.resize_with(3, || world.waiting(busy));
+        while let Some(at) = line.iter().position(|(_, caller)| caller.is_woken()) {
+            let (is_high, mut caller) = line.remove(at);
+            caller.goes();
+            went[usize::from(is_high)] += 1;
+            line.push((is_high, world.waiting(if is_high { high } else { low })));
+        }
+    }
+    let [low, high] = went;
+    assert!(
+        low >= 8 && high >= 60,
+        "{low} low and {high} high in a hundred turns"
+    );
+}
+
 // Five light ones come with every second; the heavy one came before them.
 #[test]
 fn a_heavy_call_is_not_overtaken_by_light_ones() {

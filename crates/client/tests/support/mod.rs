@@ -167,7 +167,7 @@ pub const fn secs(secs: u64) -> Duration {
 }
 
 /// As many histories as a law is tried on in a few seconds, and in the long run.
-pub const CASES: u32 = 10_000;
+pub const CASES: u32 = 3_000;
 pub const STRESS_CASES: u32 = 1_000_000;
 
 /// Runs a law over generated values; prints the smallest counterexample when it breaks.
