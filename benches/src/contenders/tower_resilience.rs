@@ -16,12 +16,20 @@ pub(crate) const LOG: &str = "tower-resilience log (service)";
 /// What the tables call its breaker.
 pub(crate) const BREAKER: &str = "tower-resilience (service)";
 
-/// Its exact log around nothing; `None` if it refuses the configuration.
-pub(crate) fn log(limit: u32, window: Duration) -> Option<RateLimiter<Idle>> {
+/// Its exact log around nothing.
+pub(crate) type Log = RateLimiter<Idle>;
+
+/// Its exact log that refuses at once; `None` if it refuses the configuration.
+pub(crate) fn log(limit: u32, window: Duration) -> Option<Log> {
+    patient_log(limit, window, Duration::ZERO)
+}
+
+/// Its exact log that lets callers wait.
+pub(crate) fn patient_log(limit: u32, window: Duration, patience: Duration) -> Option<Log> {
     let layer = RateLimiterLayer::builder()
         .limit_for_period(usize::try_from(limit).unwrap_or(usize::MAX))
         .refresh_period(window)
-        .timeout_duration(Duration::ZERO)
+        .timeout_duration(patience)
         .window_type(WindowType::SlidingLog)
         .build();
     layer.ok().map(|layer| layer.layer(Idle { fails: false }))
