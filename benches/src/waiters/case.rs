@@ -54,26 +54,36 @@ impl Case {
         flavour: Flavour::Current,
     };
 
-    /// The rest of the matrix. A look within a minute leaves out what takes ten seconds each.
+    /// The rest of the matrix. A look within a minute leaves out what takes long.
     pub(crate) fn others(plan: Plan) -> Vec<Self> {
-        let tasks = [1_000, 10_000, 100_000];
         let limits = [
             Limit::HUNDRED_IN_TEN,
             Limit::THOUSAND_IN_TWENTY,
             Limit::ONE_BY_ONE,
         ];
-        let all = [Flavour::Current, Flavour::Multi].into_iter().flat_map(|flavour| {
+        let flavours = [Flavour::Current, Flavour::Multi];
+        let all = flavours.into_iter().flat_map(|flavour| {
             limits.into_iter().flat_map(move |limit| {
-                tasks.map(|tasks| Self {
+                TASKS.map(|tasks| Self {
                     tasks,
                     limit,
                     flavour,
                 })
             })
         });
-        let longest = if plan.is_thorough() { LONG } else { SHORT };
-        all.filter(|case| !case.is_headline() && case.ideal() <= longest)
+        all.filter(|case| !case.is_headline() && case.fits(plan))
             .collect()
+    }
+
+    fn fits(self, plan: Plan) -> bool {
+        let longest = match (plan.is_thorough(), self.flavour) {
+            (true, _) => Duration::from_secs(10),
+            (false, Flavour::Current) => Duration::from_secs(2),
+            // As long as the headline, to be seen beside it.
+            (false, Flavour::Multi) => Self::HEADLINE.ideal(),
+        };
+        // What goes at once does not wait.
+        self.tasks > self.limit.quantity && self.ideal() <= longest
     }
 
     pub(crate) fn ideal(self) -> Duration {
@@ -89,9 +99,16 @@ impl Case {
         self.flavour == Flavour::Multi
     }
 
-    /// Whether those who wake all together to take one permit would be at it for minutes.
-    pub(crate) fn is_too_much_for_a_herd(self) -> bool {
-        self.tasks > 10_000 || self.ideal() > Duration::from_secs(2)
+    /// Whether those who all wake to take one permit would be at it for minutes.
+    pub(crate) fn is_too_much_for_a_herd(self, plan: Plan) -> bool {
+        let hurried = !plan.is_thorough() && !self.is_headline();
+        hurried || self.tasks > 10_000 || self.ideal() > Duration::from_secs(2)
+    }
+
+    /// Whether each grant is a wake-up of its own for the system, which nobody does in a microsecond
+    /// or two.
+    pub(crate) fn is_one_by_one(self) -> bool {
+        self.limit == Limit::ONE_BY_ONE
     }
 
     /// The rounds: several of the headline, one of what only completes the picture in a hurry.
@@ -118,7 +135,4 @@ impl Case {
     }
 }
 
-/// Ten seconds for each contender.
-const LONG: Duration = Duration::from_secs(10);
-/// Two seconds for each contender.
-const SHORT: Duration = Duration::from_secs(2);
+const TASKS: [u32; 3] = [1_000, 10_000, 100_000];

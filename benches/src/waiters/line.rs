@@ -15,6 +15,9 @@ pub(crate) trait Line: Clone + Send + Sync + 'static {
     /// Waits for leave to go.
     fn wait(&self) -> impl Future<Output = Self::Permit> + Send;
 
-    /// The task has gone and all is well; most have no word for that.
-    fn gone(_permit: Self::Permit) {}
+    /// The task has gone and all is well, which most have no word for. Answers whether it had leave
+    /// to go at all.
+    fn gone(_permit: Self::Permit) -> bool {
+        true
+    }
 }

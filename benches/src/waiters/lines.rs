@@ -20,6 +20,7 @@ use super::case::Case;
 use super::line::Line;
 use super::race::{self, Outcome};
 use super::{Limit, bytes, cancel};
+use crate::measure::Plan;
 use crate::contenders::{governor as peer, tower_resilience};
 use crate::tasks;
 
@@ -66,8 +67,8 @@ pub(crate) fn all() -> Vec<Entrant> {
 }
 
 /// Those who get through a case in the time there is.
-pub(crate) fn able(case: Case) -> Vec<Entrant> {
-    let in_time = |entrant: &Entrant| !(entrant.herd && case.is_too_much_for_a_herd());
+pub(crate) fn able(plan: Plan, case: Case) -> Vec<Entrant> {
+    let in_time = |entrant: &Entrant| !(entrant.herd && case.is_too_much_for_a_herd(plan));
     all().into_iter().filter(in_time).collect()
 }
 
@@ -116,11 +117,13 @@ impl Line for Ours {
         self.door.admit(self.ask())
     }
 
-    fn gone(permit: Self::Permit) {
-        if let Ok(mut permit) = permit {
-            permit.sending();
-            permit.settle(Answer::status(200));
-        }
+    fn gone(permit: Self::Permit) -> bool {
+        let Ok(mut permit) = permit else {
+            return false;
+        };
+        permit.sending();
+        permit.settle(Answer::status(200));
+        true
     }
 }
 
@@ -288,5 +291,5 @@ impl Line for Reserved {
     }
 }
 
-/// Longer than any race.
-const LONG: Duration = Duration::from_hours(1);
+/// Longer than the last of a crowd is ever told to wait: nobody is refused for that.
+const LONG: Duration = Duration::from_hours(50 * 365 * 24);

@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
     pub(crate) cpu_us_per_grant: f64,
 }
 
-/// Runs one; `None` if there is no runtime to be had.
+/// Runs one; `None` if there is no runtime to be had, or somebody was refused.
 pub(crate) fn race<L: Line>(case: Case) -> Option<Outcome> {
     let runtime = case.flavour.runtime().ok()?;
     let course = Arc::new(Course::new(case.tasks));
@@ -39,7 +39,8 @@ pub(crate) fn race<L: Line>(case: Case) -> Option<Outcome> {
         course.over.notified().await;
     });
     let cpu = clock::process_time().saturating_sub(before);
-    Some(course.outcome(case, cpu))
+    let all_went = course.refused.load(Ordering::Relaxed) == 0;
+    all_went.then(|| course.outcome(case, cpu))
 }
 
 async fn run<L: Line>(line: L, course: Arc<Course>) {
@@ -54,8 +55,7 @@ async fn run<L: Line>(line: L, course: Arc<Course>) {
     });
     let permit = counted.await;
     course.resumed(number);
-    L::gone(permit);
-    course.gone();
+    course.gone(L::gone(permit));
 }
 
 /// What all tasks write to.
@@ -65,6 +65,7 @@ struct Course {
     first: AtomicU64,
     polls: AtomicU64,
     left: AtomicU32,
+    refused: AtomicU32,
     /// When each resumed, by the order of asking.
     resumed: Vec<AtomicU64>,
     over: Notify,
@@ -78,6 +79,7 @@ impl Course {
             first: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             left: AtomicU32::new(tasks),
+            refused: AtomicU32::new(0),
             resumed: (0..tasks).map(|_| AtomicU64::new(0)).collect(),
             over: Notify::new(),
         }
@@ -94,7 +96,9 @@ impl Course {
         }
     }
 
-    fn gone(&self) {
+    fn gone(&self, had_leave: bool) {
+        self.refused
+            .fetch_add(u32::from(!had_leave), Ordering::Relaxed);
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.over.notify_one();
         }

@@ -33,7 +33,9 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let series = contest(
         plan,
         vec![
-            Contender::half("ours", take, |permit| Ours::gone(Ok(permit))),
+            Contender::half("ours", take, |permit| {
+                let _had_leave = Ours::gone(Ok(permit));
+            }),
             Contender::alone("governor check, OS clock", || checked.check().is_ok()),
             Contender::alone("governor until_ready, OS clock", until_ready),
         ],
