@@ -45,6 +45,17 @@ pub(crate) const FUZZ: Need = Need {
     reason: "searches for inputs by the branches they reach, which random properties cannot",
 };
 
+/// Keeps what several processes share.
+pub(crate) const REDIS: Need = Need {
+    name: "redis-server",
+    probe: "redis-server --version",
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends redis-server",
+    ],
+    reason: "what outlives a process is tested with a real server that is really killed",
+};
+
 /// Whether a need could be met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Met {

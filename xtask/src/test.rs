@@ -9,7 +9,7 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
-use crate::needs::{Met, NEXTEST};
+use crate::needs::{Met, NEXTEST, REDIS};
 
 /// What to run.
 #[derive(Default)]
@@ -47,33 +47,43 @@ impl Options {
 /// picks among them and leaves the other two runners out.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let runner = NEXTEST.meet()?;
+    let redis = REDIS.meet()?;
     if options.filters.is_empty() {
         Program::cargo("test --doc --workspace").run()?;
         model_check()?;
     }
     match runner {
-        Met::Yes => nextest(options).run(),
-        Met::No => plain(options).run(),
+        Met::Yes => nextest(options, redis).run(),
+        Met::No => plain(options, redis).run(),
     }
 }
 
-fn nextest(options: &Options) -> Program {
+/// Tests that need a server say `redis` in their names, and are left out where there is none.
+fn nextest(options: &Options, redis: Met) -> Program {
     let program = Program::cargo("nextest run --workspace");
     let program = match options.runs {
         Runs::Usual => program,
         Runs::Stress => program.args(["--run-ignored", "all"]),
     };
-    program.args(&options.filters)
+    let program = program.args(&options.filters);
+    match redis {
+        Met::Yes => program,
+        Met::No => program.args(["--", "--skip", "redis"]),
+    }
 }
 
 /// The same tests without nextest, for a machine that cannot have it.
-fn plain(options: &Options) -> Program {
+fn plain(options: &Options, redis: Met) -> Program {
     let program = Program::cargo("test --workspace --lib --bins --tests --");
     let program = match options.runs {
         Runs::Usual => program,
         Runs::Stress => program.args(["--include-ignored"]),
     };
-    program.args(&options.filters)
+    let program = program.args(&options.filters);
+    match redis {
+        Met::Yes => program,
+        Met::No => program.args(["--skip", "redis"]),
+    }
 }
 
 fn model_check() -> Result<()> {
@@ -114,10 +124,22 @@ mod tests {
 
     #[test]
     fn a_long_run_includes_the_ignored_tests() {
-        let usual = nextest(&options(&["meter"])).to_string();
+        let usual = nextest(&options(&["meter"]), Met::Yes).to_string();
         assert_eq!(usual, "cargo nextest run --workspace meter");
-        let stress = nextest(&options(&["--stress"])).to_string();
+        let stress = nextest(&options(&["--stress"]), Met::Yes).to_string();
         assert_eq!(stress, "cargo nextest run --workspace --run-ignored all");
+    }
+
+    #[test]
+    fn tests_that_need_a_server_are_left_out_where_there_is_none() {
+        let options = options(&["store"]);
+        let with_runner = nextest(&options, Met::No).to_string();
+        assert!(
+            with_runner.ends_with(" store -- --skip redis"),
+            "{with_runner}"
+        );
+        let without = plain(&options, Met::No).to_string();
+        assert!(without.ends_with("-- store --skip redis"), "{without}");
     }
 
     #[test]

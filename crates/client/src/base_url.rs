@@ -3,11 +3,15 @@
 //! Nothing else belongs into it. A user name would be a secret in a place where it is printed, a query
 //! would be lost when a path is joined, and another scheme could not be governed.
 
+mod join;
+
 use std::fmt;
 use std::str::FromStr;
 
 use http::Uri;
 use http::uri::{Authority, Scheme};
+
+pub use self::join::InvalidPath;
 
 /// A checked base URL.
 ///

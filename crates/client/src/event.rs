@@ -5,6 +5,8 @@
 //! only for an ear. Observers are called where things happen and must not block; a slow one drops or
 //! hands over. This is the one stream that logs, metrics, the live page and the user's own code read.
 
+mod words;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +15,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use outflow_core::{Attempt, Cost, Drift, Effect, MeterEvent, Nanos, State, Transition, WallTime};
 use smol_str::SmolStr;
+
+pub use words::{Lookup, Reason, Status};
 
 use crate::refusal::{Explanation, Refusal};
 
@@ -72,6 +76,8 @@ pub enum What {
         effect: Effect,
         /// From sending to the first byte of the answer, if one came.
         round_trip: Option<Duration>,
+        /// What the log line tells with it, where it ended badly.
+        vitals: Option<Vitals>,
     },
     /// A permit was given back unused.
     Refunded {
@@ -161,8 +167,10 @@ pub enum What {
 }
 
 /// The numbers beside a change of state.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Vitals {
+    /// The state, after whatever happened.
+    pub state: State,
     /// Refusals in a row.
     pub streak: u32,
     /// The share of failures in the window, of a million.
@@ -175,6 +183,21 @@ pub struct Vitals {
     pub sleep: Option<Duration>,
     /// What the server asked for.
     pub retry_after: Option<Duration>,
+}
+
+impl Default for Vitals {
+    /// Healthy, unlimited, and nothing seen.
+    fn default() -> Self {
+        Self {
+            state: State::Normal,
+            streak: 0,
+            error_ppm: 0,
+            rate: 0.0,
+            concurrency: 0,
+            sleep: None,
+            retry_after: None,
+        }
+    }
 }
 
 /// A finished call, with all that its log line says.
@@ -206,126 +229,6 @@ pub struct Finished {
     pub request_id: SmolStr,
     /// The trace it belongs to.
     pub trace_id: Option<SmolStr>,
-}
-
-/// How a call ended, as metrics tell it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Status {
-    /// 1xx or 2xx.
-    Success,
-    /// 3xx.
-    Redirect,
-    /// 4xx but 429.
-    ClientError,
-    /// 429.
-    TooMany,
-    /// 5xx.
-    ServerError,
-    /// No answer in time.
-    Timeout,
-    /// No answer for another reason.
-    Network,
-    /// Never sent.
-    Blocked,
-}
-
-impl Status {
-    /// All of them, for series that exist before they are counted.
-    pub const ALL: [Self; 8] = [
-        Self::Success,
-        Self::Redirect,
-        Self::ClientError,
-        Self::TooMany,
-        Self::ServerError,
-        Self::Timeout,
-        Self::Network,
-        Self::Blocked,
-    ];
-
-    /// The class of a code.
-    pub const fn of(code: u16) -> Self {
-        match code {
-            429 => Self::TooMany,
-            300..=399 => Self::Redirect,
-            400..=499 => Self::ClientError,
-            500..=599 => Self::ServerError,
-            _ => Self::Success,
-        }
-    }
-
-    /// The label's value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Success => "2xx",
-            Self::Redirect => "3xx",
-            Self::ClientError => "4xx",
-            Self::TooMany => "429",
-            Self::ServerError => "5xx",
-            Self::Timeout => "timeout",
-            Self::Network => "network",
-            Self::Blocked => "blocked",
-        }
-    }
-}
-
-/// Why an attempt failed, as metrics tell it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
-    /// No answer in time.
-    Timeout,
-    /// The connection failed.
-    Network,
-    /// The name could not be resolved.
-    Dns,
-    /// TLS failed.
-    Tls,
-    /// The server refused for its limits.
-    TooMany,
-    /// The server failed.
-    ServerError,
-    /// The body did not end as it should.
-    Body,
-}
-
-impl Reason {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Timeout,
-        Self::Network,
-        Self::Dns,
-        Self::Tls,
-        Self::TooMany,
-        Self::ServerError,
-        Self::Body,
-    ];
-
-    /// The label's value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Network => "network",
-            Self::Dns => "dns",
-            Self::Tls => "tls",
-            Self::TooMany => "429",
-            Self::ServerError => "5xx",
-            Self::Body => "body",
-        }
-    }
-}
-
-/// What the cache had.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Lookup {
-    /// A fresh answer.
-    Hit,
-    /// A stale answer, given because nothing better was to be had.
-    Stale,
-    /// A stale answer that the server confirmed.
-    Revalidated,
-    /// Nothing.
-    Miss,
-    /// The answer of an equal call that was already under way.
-    Coalesced,
 }
 
 /// What became of background work.

@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use http::Method;
-use outflow_core::{Accounting, Adaptive, Cost, Dialects, HealthConfig, Limit, Policy, Rate};
+use outflow_core::{
+    Accounting, Adaptive, Cost, Dialects, HealthConfig, Limit, Policy, Rate, Share,
+};
 use smol_str::SmolStr;
 
 use crate::pattern::Pattern;
@@ -50,6 +52,8 @@ pub struct Rules {
     pub adaptive: Adaptive,
     /// Whose headers are believed.
     pub dialects: Dialects,
+    /// When somebody is told that little is left.
+    pub thresholds: Thresholds,
 }
 
 impl Rules {
@@ -69,6 +73,7 @@ impl Rules {
             policy: Policy::default(),
             adaptive: Adaptive::default(),
             dialects: Dialects::ALL,
+            thresholds: Thresholds::default(),
         }
     }
 
@@ -152,6 +157,29 @@ pub enum WhenAsleep {
     Refuse,
     /// It waits if its deadline allows it, for callers who would only ask again.
     Wait,
+}
+
+/// When somebody is told that little is left. Nothing is decided by these: a limit that is nearly used
+/// up is still a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thresholds {
+    /// The share of a limit whose use is worth an alert.
+    pub usage: Share,
+    /// The memory of an API's meters, in bytes, that is worth one.
+    pub memory: u64,
+    /// How often statistics are brought up to date.
+    pub statistics_every: Duration,
+}
+
+impl Default for Thresholds {
+    /// Four fifths of a limit, 50 MB of meters, every five seconds.
+    fn default() -> Self {
+        Self {
+            usage: Share::percent(80),
+            memory: 50_000_000,
+            statistics_every: Duration::from_secs(5),
+        }
+    }
 }
 
 /// The name of the group that takes what no route names.

@@ -104,8 +104,8 @@ impl Tasks {
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), CannotStart> {
         self.start(name, Kind::Once, move |place| async move {
-            // Whether it returned or panicked, it is over, and its place says so when it is dropped.
-            let _ended = caught(|| work).await;
+            // A panic ends the task, and with it the place: the runtime drops what it said.
+            work.await;
             drop(place);
         })
     }

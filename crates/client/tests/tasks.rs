@@ -92,6 +92,7 @@ async fn work_that_panics_is_started_again_after_a_wait_that_grows_to_a_cap() {
         .unwrap();
     sleep(Duration::from_mins(5)).await;
     assert_eq!(runs.load(Ordering::Relaxed), 13);
+    assert_eq!(diary.of("refill").last().unwrap().1, TaskState::Running);
     let restarts = diary.restarts("refill");
     let least = [
         100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000, 30_000,
@@ -203,12 +204,20 @@ async fn a_panic_is_caught_wherever_it_happens() {
         })
     };
     tasks.spawn("letting go", letting_go).unwrap();
+    let twice = |_| {
+        let bomb = Bomb;
+        std::future::poll_fn(move |_| -> std::task::Poll<()> {
+            let _held = &bomb;
+            panic!("{SECRET}")
+        })
+    };
+    tasks.spawn("twice", twice).unwrap();
     sleep(Duration::from_millis(50)).await;
     for report in tasks.report() {
         let restarting = matches!(report.state, TaskState::Restarting { restarts: 1, .. });
         assert!(restarting, "{report:?}");
     }
-    assert_eq!(tasks.report().len(), 4);
+    assert_eq!(tasks.report().len(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,23 +320,30 @@ async fn a_shutdown_aborts_what_is_left_at_its_deadline_and_names_it() {
 // The work panics at the word itself, and another waits a while to be started again.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_started_again_once_a_shutdown_has_begun() {
-    let (tasks, _diary, time) = office();
+    let (tasks, diary, time) = office();
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
     let word = |stop: outflow::Stop| async move {
         stop.told().await;
         panic!("{SECRET}");
     };
     tasks.spawn("dies of it", word).unwrap();
-    tasks
-        .spawn("waits", |_| async { panic!("{SECRET}") })
-        .unwrap();
+    let waits = move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { panic!("{SECRET}") }
+    };
+    tasks.spawn("waits", waits).unwrap();
     sleep(Duration::from_secs(40)).await;
     let waits = tasks.report()[1];
     assert!(
         matches!(waits.state, TaskState::Restarting { .. }),
         "{waits:?}"
     );
+    let before = runs.load(Ordering::Relaxed);
     assert!(tasks.shutdown(Duration::from_secs(5)).await.is_clean());
     assert_eq!(time.now(), Nanos::from_secs(40), "at once");
+    assert_eq!(runs.load(Ordering::Relaxed), before);
+    assert_eq!(diary.restarts("dies of it"), [], "nor is it said to be");
     assert_eq!(
         tasks.spawn("late", |_| pending()),
         Err(CannotStart::Stopping)

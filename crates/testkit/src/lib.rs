@@ -9,7 +9,22 @@
 //! depends on it outside its tests.
 
 mod background;
+mod deadline;
+mod fault_proxy;
+mod link;
+mod poll_points;
+mod process;
+mod redis_server;
+mod virtual_net;
 mod virtual_time;
+mod weather;
 
 pub use background::Background;
+pub use fault_proxy::{Cut, FaultProxy};
+pub use link::{Direction, Jitter, Link, Path};
+pub use poll_points::{PollPoint, PollPoints, Run, WakeCount};
+pub use process::{Line, Output, Process};
+pub use redis_server::{Keep, Listen, RedisOptions, RedisServer};
+pub use virtual_net::{VirtualNet, VirtualStream};
 pub use virtual_time::VirtualTime;
+pub use weather::{Traffic, Weather};

@@ -60,10 +60,11 @@ impl Answer {
         Self::status(status).header(LOCATION.as_str(), location)
     }
 
-    /// Adds a header; one that cannot be sent is left out.
+    /// Adds a header, beside others of its name; one that cannot be sent is left out.
     #[must_use]
-    pub fn header(mut self, name: &str, value: &str) -> Self {
-        let pair = (HeaderName::try_from(name), HeaderValue::from_str(value));
+    pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        let value = HeaderValue::from_bytes(value.as_ref());
+        let pair = (HeaderName::try_from(name), value);
         if let (Ok(name), Ok(value)) = pair {
             self.headers.append(name, value);
         }

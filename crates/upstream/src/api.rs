@@ -170,16 +170,16 @@ impl Shared {
         ruling
     }
 
-    /// An answer leaves.
-    pub(crate) fn answered(&self, ruling: &Ruling, status: u16) {
-        let now = self.clock.now();
+    /// An answer leaves, on a connection of its own or among others.
+    pub(crate) fn answered(&self, ruling: &Ruling, status: u16, on: Option<u64>) {
         let mut state = self.lock();
         state.recorder.answered(ruling.number, status);
         if let Some((scope, until)) = ruling.wait.clone() {
             let told = Wait {
                 scope,
-                told: now,
+                told: self.clock.now(),
                 until,
+                on,
             };
             state.recorder.told(told);
         }

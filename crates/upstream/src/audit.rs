@@ -33,6 +33,18 @@ pub struct Wait {
     pub told: Nanos,
     /// The instant that was told.
     pub until: Nanos,
+    /// The connection on which it was told, if that carries one request at a time.
+    pub on: Option<u64>,
+}
+
+impl Wait {
+    /// Whether the sender of a request had been told to send it later. One that was sent in the very
+    /// instant of the telling may have crossed it, unless it came behind it on the same connection.
+    fn was_ignored_by(&self, arrival: &Arrival) -> bool {
+        let knew = self.told < arrival.received
+            || self.told == arrival.received && self.on == Some(arrival.connection);
+        knew && arrival.at < self.until && self.scope.covers(&arrival.caller, &arrival.route)
+    }
 }
 
 /// A request that did not wait as its caller had been told.
@@ -53,7 +65,7 @@ impl Audit {
         }
     }
 
-    /// The same history, in which these waits were told.
+    /// The same history, in which these waits were told, in the order of telling.
     #[must_use]
     pub fn telling(mut self, waits: Vec<Wait>) -> Self {
         self.waits = waits;
@@ -112,21 +124,26 @@ impl Audit {
     }
 
     /// The requests that came too early: sent when the server's answer that told them to wait had
-    /// left already, and arrived before the time it told.
+    /// left already, and arrived before the time it told. In the order of sending.
     pub fn sent_before_retry_after(&self) -> Vec<Early> {
-        let early = |arrival: &Arrival, wait: &&Wait| {
-            wait.scope.covers(&arrival.caller, &arrival.route)
-                && wait.told <= arrival.received
-                && arrival.at < wait.until
-        };
-        let pairs = self.arrivals.iter().filter_map(|arrival| {
-            let wait = self.waits.iter().find(|wait| early(arrival, wait))?;
-            Some(Early {
-                arrival: arrival.clone(),
-                wait: wait.clone(),
-            })
-        });
-        pairs.collect()
+        let mut sent: Vec<_> = self.arrivals.iter().collect();
+        sent.sort_by_key(|arrival| arrival.received);
+        let mut to_tell = self.waits.iter().peekable();
+        let mut live: Vec<&Wait> = Vec::new();
+        let mut early = Vec::new();
+        for arrival in sent {
+            live.extend(std::iter::from_fn(|| {
+                to_tell.next_if(|wait| wait.told <= arrival.received)
+            }));
+            live.retain(|wait| wait.until > arrival.received);
+            if let Some(wait) = live.iter().find(|wait| wait.was_ignored_by(arrival)) {
+                early.push(Early {
+                    arrival: arrival.clone(),
+                    wait: (*wait).clone(),
+                });
+            }
+        }
+        early
     }
 
     /// Only what one caller sent.

@@ -12,6 +12,8 @@ use outflow_core::{Cost, Moment, Nanos};
 use crate::quota::{Counts, Quota, Whose};
 
 mod counter;
+#[cfg(test)]
+mod tests;
 
 use counter::{Counter, Fits};
 

@@ -70,7 +70,10 @@ impl Exchange {
             Reply::Say(answer) => {
                 let echo = || tally.echo.json(&parts);
                 let response = ruling.response(answer, &parts.headers, echo);
-                self.shared.answered(&ruling, response.status().as_u16());
+                let alone = parts.version != Version::HTTP_2;
+                let on = alone.then_some(self.connection);
+                self.shared
+                    .answered(&ruling, response.status().as_u16(), on);
                 Ok(response)
             }
             Reply::Break(fault) => self.break_off(fault, &parts).await,

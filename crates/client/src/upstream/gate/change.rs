@@ -209,6 +209,7 @@ impl Gate {
             .until
             .filter(|_| snapshot.circuit == outflow_core::Circuit::Open);
         Vitals {
+            state: snapshot.state,
             streak: snapshot.streak,
             error_ppm: snapshot.counts.failure_ppm(),
             rate: rate.map_or(0.0, outflow_core::Rate::as_per_second),

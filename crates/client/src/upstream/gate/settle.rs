@@ -342,12 +342,19 @@ impl Gate {
         }
         let answered = matches!(attempt.ended(), Ended::Status(_));
         let group = self.lane(flight.lane).name.clone();
+        let ward = self.lane(flight.lane).ward;
+        let badly = !matches!(
+            effect,
+            Effect::Success | Effect::Neutral | Effect::Cancelled
+        );
+        let vitals = badly.then(|| self.vitals(ward, now));
         self.tell(What::Settled {
             group,
             permit: flight.id,
             attempt,
             effect,
             round_trip: answered.then(|| now.since(sent)),
+            vitals,
         });
         self.tell_meters(flight.lane);
     }

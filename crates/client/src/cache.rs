@@ -1,0 +1,303 @@
+//! Answers that are kept: a private HTTP cache per caller, in memory and on disk.
+//!
+//! What may be kept, for how long, and when it must be asked about again is RFC 9111's business, and a
+//! library's; whose it is, is ours. Callers with different credentials never see one another's
+//! answers, because who asks is part of the key; and of a request nothing is kept but keyed hashes, so
+//! that no file and no file name holds an address, a token or a cookie. Where something names the
+//! caller, its part of the cache is a private one in the RFC's sense; where nothing does, it is shared
+//! by all who come without a name, with the stricter rules for that.
+//!
+//! Memory is what counts and the disk follows: an answer is there when [`Cache::offer`] returns, and
+//! written when somebody calls [`Cache::flush`]. If nobody does, if the disk is full or another process
+//! has the directory, everything works from memory, and [`Cache::report`] says so. No clock is read and
+//! nothing is spawned here. Only complete answers to GET and HEAD are kept, never one with a cookie.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Method, StatusCode, header};
+use outflow_core::WallTime;
+
+pub use self::error::CacheError;
+pub use self::flights::{Flight, FlightBounds, Flights, FollowFuture, Followed, LeadGuard};
+pub use self::found::{Answer, Found, Kept, Stored, Unkept};
+pub use self::judgement::Freshness;
+pub use self::key::FlightKey;
+pub use self::query::{Bypass, Query};
+pub use self::report::{CacheReport, DiskState};
+pub use self::status::{CacheStatus, Forward};
+
+use self::entry::Entry;
+use self::judgement::Judgement;
+use self::store::Store;
+
+mod backlog;
+mod codec;
+mod control;
+mod entry;
+mod error;
+mod flights;
+mod folder;
+mod found;
+mod index;
+mod intake;
+mod judgement;
+mod key;
+mod query;
+mod related;
+mod report;
+mod secrets;
+mod shelf;
+mod status;
+mod store;
+
+/// Where answers are kept, and how many.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CacheSettings {
+    /// The directory, made if there is none. It should hold nothing else. Without one, answers live
+    /// as long as the program.
+    pub dir: Option<PathBuf>,
+    /// The bytes that answers may take in memory. Choose what the program can spare: a sixteenth of it
+    /// is the largest answer that is kept.
+    pub memory: u64,
+    /// The bytes that they may take on disk.
+    pub disk: u64,
+    /// How long past its time an answer may be given when the server fails, if it does not say so
+    /// itself. Zero gives none.
+    pub stale_if_error: Duration,
+}
+
+impl Default for CacheSettings {
+    /// In memory, 32 MiB; 256 MiB once a directory is named; stale answers only where they say so.
+    fn default() -> Self {
+        Self {
+            dir: None,
+            memory: 32 << 20,
+            disk: 256 << 20,
+            stale_if_error: Duration::ZERO,
+        }
+    }
+}
+
+/// Kept answers. Clones are the same cache.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::{HeaderMap, Method, StatusCode, Uri, header};
+/// use outflow::core::WallTime;
+/// use outflow::{Answer, Cache, CacheMode, CacheSettings, Found, Kept, Query};
+///
+/// let cache = Cache::open(CacheSettings::default())?;
+/// let (uri, headers) = (Uri::from_static("https://api.example.com/rates"), HeaderMap::new());
+/// let query = Query {
+///     api: "rates",
+///     method: &Method::GET,
+///     uri: &uri,
+///     headers: &headers,
+///     credential: Some(b"a key"),
+///     mode: CacheMode::Standard,
+/// };
+/// let now = WallTime::from_unix_secs(1_760_000_000);
+/// assert!(matches!(cache.lookup(&query, now), Found::Missing));
+///
+/// let mut said = HeaderMap::new();
+/// said.insert(header::CACHE_CONTROL, "max-age=60".parse()?);
+/// let answer = Answer {
+///     status: StatusCode::OK,
+///     headers: &said,
+///     body: Bytes::from_static(b"1.08"),
+///     delay: std::time::Duration::ZERO,
+/// };
+/// assert_eq!(cache.offer(&query, answer, now), Kept::Stored);
+///
+/// let later = WallTime::from_unix_secs(1_760_000_030);
+/// let Found::Fresh(stored) = cache.lookup(&query, later) else { panic!("30 s are left") };
+/// assert_eq!(stored.cache_status().to_string(), "outflow; hit; ttl=30");
+///
+/// let somebody_else = Query { credential: Some(b"another"), ..query };
+/// assert!(matches!(cache.lookup(&somebody_else, later), Found::Missing));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Cache {
+    store: Arc<Store>,
+    stale_if_error: Duration,
+}
+
+impl Cache {
+    /// Opens a cache, with what its directory holds.
+    ///
+    /// A directory that cannot be written, or that another process uses, is no error: the cache then
+    /// works from memory, and its [report](Cache::report) says why.
+    ///
+    /// # Errors
+    /// If there is too little memory to keep anything, or the directory is a link, not a directory,
+    /// somebody else's, or open to others and full of other things.
+    pub fn open(settings: CacheSettings) -> Result<Self, CacheError> {
+        Ok(Self {
+            stale_if_error: settings.stale_if_error,
+            store: Arc::new(Store::open(&settings)?),
+        })
+    }
+
+    /// What there is for a request. Reads a file if the answer is only on disk, which
+    /// [`Cache::is_cold`] tells beforehand.
+    pub fn lookup(&self, query: &Query<'_>, now: WallTime) -> Found {
+        if let Some(bypass) = query.bypass() {
+            return Found::NotCacheable(bypass);
+        }
+        let Some(entry) = self.store.find(query) else {
+            return Found::Missing;
+        };
+        let judgement = Judgement::of(query, &entry);
+        let stored = Stored::judged(&entry, &judgement, now);
+        if judgement.is_fresh(now) {
+            return Found::Fresh(stored);
+        }
+        Found::Stale {
+            stored,
+            revalidate: judgement.conditions(),
+            usable_on_error: judgement.serves_errors(now, self.stale_if_error),
+        }
+    }
+
+    /// The kept answer however stale it is, for when nothing may be sent. It says how stale.
+    pub fn any(&self, query: &Query<'_>, now: WallTime) -> Option<Stored> {
+        match query.bypass() {
+            Some(Bypass::Off | Bypass::Method) => None,
+            _ => Some(Stored::of(query, &self.store.find(query)?, now)),
+        }
+    }
+
+    /// Keeps the server's answer to a request, if it may be kept. A good answer that may not be takes
+    /// the place of an older one all the same: that one is not true any more.
+    pub fn offer(&self, query: &Query<'_>, answer: Answer<'_>, now: WallTime) -> Kept {
+        let status = answer.status;
+        match intake::examined(&self.store, query, answer, now) {
+            Ok(entry) => {
+                self.store.put(query, Arc::new(entry));
+                Kept::Stored
+            }
+            Err(why) => {
+                if outdates(why, status) {
+                    self.store.displace(query);
+                }
+                Kept::Not(why)
+            }
+        }
+    }
+
+    /// The answer that the server has just confirmed with a 304, with the headers that it sent along.
+    ///
+    /// `None` if the 304 is about another answer than this one: then it must be asked for again,
+    /// without conditions.
+    pub fn revalidated(
+        &self,
+        query: &Query<'_>,
+        stored: &Stored,
+        not_modified: &Answer<'_>,
+        now: WallTime,
+    ) -> Option<Stored> {
+        let Some(entry) = intake::renewed(&stored.entry, not_modified, now) else {
+            self.store.displace(query);
+            return None;
+        };
+        let entry = Arc::new(entry);
+        let storable = Judgement::of(query, &entry).is_storable(query);
+        if query.bypass().is_some() || !storable {
+            self.store.displace(query);
+        } else {
+            self.store.put(query, Arc::clone(&entry));
+        }
+        Some(Stored::of(query, &entry, now))
+    }
+
+    /// Forgets what a write has made obsolete, whoever it was kept for: what is at its address, and at
+    /// those of the same origin that the answer names. Reads and failures make nothing obsolete.
+    pub fn invalidate(&self, query: &Query<'_>, status: StatusCode, headers: &HeaderMap) {
+        let safe = [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE];
+        if safe.contains(query.method) || !(status.is_success() || status.is_redirection()) {
+            return;
+        }
+        self.store.forget(query.api, query.uri);
+        for uri in related::named_in(query.uri, headers) {
+            self.store.forget(query.api, &uri);
+        }
+    }
+
+    /// What equal requests have in common, if equal ones may share an answer at all.
+    pub fn flight_key(&self, query: &Query<'_>) -> Option<FlightKey> {
+        query.bypass().is_none().then(|| self.store.flight(query))
+    }
+
+    /// Whether the answer to a request may also be given to equal ones that came while it was under
+    /// way. It need not be one that is kept: a failure is as good for all.
+    pub fn may_share(&self, query: &Query<'_>, headers: &HeaderMap) -> bool {
+        let Some(control) = control::Control::of(headers) else {
+            return false;
+        };
+        let own = control.has("private") && !query.is_personal();
+        let varies = intake::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
+        let cookie = headers.contains_key(header::SET_COOKIE);
+        query.bypass().is_none() && !own && !varies && !cookie && !control.has("no-store")
+    }
+
+    /// Whether looking a request up would read a file. Who must not wait for a disk looks it up
+    /// elsewhere then.
+    pub fn is_cold(&self, query: &Query<'_>) -> bool {
+        query.bypass() != Some(Bypass::Off) && self.store.is_cold(query)
+    }
+
+    /// Waits until something is to be written.
+    pub async fn pending(&self) {
+        self.store.pending().await;
+    }
+
+    /// Writes what is to be written, and says how many answers that were. It blocks as long as the
+    /// disk does; one call at a time does the work.
+    pub fn flush(&self) -> usize {
+        std::iter::repeat_with(|| self.flush_one())
+            .take_while(|wrote| *wrote)
+            .count()
+    }
+
+    /// Writes the next answer, and says whether there was one.
+    pub fn flush_one(&self) -> bool {
+        self.store.write_next()
+    }
+
+    /// What is kept, and what went wrong.
+    pub fn report(&self) -> CacheReport {
+        self.store.report()
+    }
+}
+
+/// Whether an answer that is not kept shows that the kept one is no longer true. A failure does not,
+/// nor does one that says nothing about the resource.
+fn outdates(why: Unkept, status: StatusCode) -> bool {
+    let about_the_resource = !matches!(why, Unkept::Bypassed(_) | Unkept::Incomplete);
+    let final_word = status.is_success()
+        || status.is_redirection() && status != StatusCode::NOT_MODIFIED
+        || status == StatusCode::NOT_FOUND
+        || status == StatusCode::GONE;
+    about_the_resource && final_word
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("report", &self.report())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// The kept answer that fits a request.
+    fn find(&self, query: &Query<'_>) -> Option<Arc<Entry>> {
+        self.slot(query)?
+            .find(|entry| self.fits(query, entry))
+            .cloned()
+    }
+}

@@ -1,0 +1,150 @@
+//! One kept answer, and the slot that holds all variants of it.
+//!
+//! A slot is what one key leads to: usually one answer, more if the server varies them by a request's
+//! headers. All variants live and die together, in memory as on disk, because one value under one key
+//! needs no second map that could disagree with the first. How many there may be is bounded: a server
+//! that varies by `User-Agent` must not fill the cache with one page.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, StatusCode, header};
+use outflow_core::WallTime;
+
+use super::key::Digest;
+
+/// A kept answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    pub(super) status: StatusCode,
+    /// Without those that belong to the connection they came over.
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    /// When it came in.
+    pub(super) received: WallTime,
+    /// How old it already was then.
+    pub(super) initial_age: Duration,
+    /// The request headers that the server chose it by, sorted.
+    pub(super) vary: Vec<HeaderName>,
+    /// The hash of what they were.
+    pub(super) selected: Digest,
+}
+
+impl Entry {
+    /// How old it is; `None` if the clock says that it has not come yet.
+    pub(super) fn age(&self, now: WallTime) -> Option<Duration> {
+        (now >= self.received).then(|| now.since(self.received).saturating_add(self.initial_age))
+    }
+
+    /// What it weighs in memory, in bytes.
+    pub(super) fn weight(&self) -> u64 {
+        let headers: usize = self
+            .headers
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD)
+            .sum();
+        let names = self.vary.len() * HEADER_OVERHEAD;
+        let bytes = headers
+            .saturating_add(names)
+            .saturating_add(self.body.len());
+        u64::try_from(bytes)
+            .unwrap_or(u64::MAX)
+            .saturating_add(ENTRY_OVERHEAD)
+    }
+}
+
+/// Everything under one key, the newest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slot {
+    entries: Vec<Arc<Entry>>,
+    weight: u64,
+}
+
+impl Slot {
+    /// A slot of these, the newest first.
+    pub(super) fn new(entries: Vec<Arc<Entry>>) -> Self {
+        let weight = entries.iter().map(|entry| entry.weight()).sum();
+        Self { entries, weight }
+    }
+
+    /// The same with one more, which takes the place of its like and, if there is no room, of the
+    /// oldest.
+    pub(super) fn with(&self, entry: Arc<Entry>, largest: u64) -> Self {
+        let mut entries = vec![entry];
+        let mut weight = entries.iter().map(|entry| entry.weight()).sum::<u64>();
+        for old in self.entries.iter().take(MOST_VARIANTS - 1) {
+            let like = entries.iter().any(|new| new.selected == old.selected);
+            weight = weight.saturating_add(old.weight());
+            if !like && weight <= largest {
+                entries.push(Arc::clone(old));
+            }
+        }
+        Self::new(entries)
+    }
+
+    /// The same without those that are like this one.
+    pub(super) fn without(&self, selected: &Digest) -> Self {
+        let others = self
+            .entries
+            .iter()
+            .filter(|entry| entry.selected != *selected);
+        Self::new(others.cloned().collect())
+    }
+
+    /// The first that fits.
+    pub(super) fn find(&self, fits: impl Fn(&Entry) -> bool) -> Option<&Arc<Entry>> {
+        self.entries.iter().find(|entry| fits(entry))
+    }
+
+    pub(super) fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What it weighs in memory, in bytes; never nothing.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight.saturating_add(ENTRY_OVERHEAD)
+    }
+}
+
+/// The headers without those that are about the connection, also those that `Connection` names.
+pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = headers.clone();
+    for named in headers.get_all(header::CONNECTION) {
+        for name in named.to_str().unwrap_or_default().split(',') {
+            kept.remove(name.trim());
+        }
+    }
+    for name in HOP_BY_HOP {
+        kept.remove(name);
+    }
+    kept
+}
+
+/// About the connection, or about this answer's way to us: never part of what is kept.
+const HOP_BY_HOP: [&str; 11] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "age",
+];
+
+/// Languages times encodings of one page, in practice; a server that has more is not worth it.
+const MOST_VARIANTS: usize = 8;
+
+/// What a map spends on a header beside its text, about.
+const HEADER_OVERHEAD: usize = 64;
+
+/// What keys, counters and pointers around an answer take, about: an empty one is not free.
+const ENTRY_OVERHEAD: u64 = 256;

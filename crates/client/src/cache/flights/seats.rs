@@ -1,0 +1,145 @@
+//! The seats of one flight: who leads, who follows, and how it ended.
+//!
+//! One lock around a few fields, never held while a waker is called. The lead is vacant or taken; a
+//! vacant lead wakes one follower at a time, and whoever looks first takes it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// The seats of one flight.
+pub(super) struct Seats<T> {
+    inner: Mutex<Inner<T>>,
+}
+
+struct Inner<T> {
+    lead: Lead,
+    landed: Option<Landed<T>>,
+    /// Followers in the order in which they came, with whom to wake.
+    followers: BTreeMap<u64, Option<Waker>>,
+    next: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    Taken,
+    Vacant,
+}
+
+/// How a flight ended.
+#[derive(Clone)]
+pub(super) enum Landed<T> {
+    Shared(T),
+    Apart,
+}
+
+impl<T> Seats<T> {
+    /// A flight that has a leader and no follower.
+    pub(super) fn led() -> Self {
+        let inner = Inner {
+            lead: Lead::Taken,
+            landed: None,
+            followers: BTreeMap::new(),
+            next: 0,
+        };
+        Self {
+            inner: Mutex::new(inner),
+        }
+    }
+
+    /// Takes the lead if it is vacant, and says whether it was.
+    pub(super) fn take_the_lead(&self) -> bool {
+        self.locked().take_the_lead()
+    }
+
+    /// Takes a follower's seat, if one is left.
+    pub(super) fn sit(&self, most: usize) -> Option<u64> {
+        let mut inner = self.locked();
+        if inner.followers.len() >= most {
+            return None;
+        }
+        inner.next += 1;
+        let seat = inner.next;
+        inner.followers.insert(seat, None);
+        Some(seat)
+    }
+
+    /// Nobody leads any more: the first follower is woken, to take the lead.
+    pub(super) fn leave_the_lead(&self) {
+        let mut inner = self.locked();
+        if inner.landed.is_none() {
+            inner.lead = Lead::Vacant;
+        }
+        wake(inner.next_in_line(), inner);
+    }
+
+    /// A follower gives up. If it was the one woken to lead, the next is.
+    pub(super) fn stand_up(&self, seat: u64) {
+        let mut inner = self.locked();
+        inner.followers.remove(&seat);
+        wake(inner.next_in_line(), inner);
+    }
+
+    /// Ends the flight and tells every follower.
+    pub(super) fn land(&self, landed: Landed<T>) {
+        let mut inner = self.locked();
+        inner.landed = Some(landed);
+        let wakers: Vec<_> = inner
+            .followers
+            .values_mut()
+            .filter_map(Option::take)
+            .collect();
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether nobody leads or follows.
+    pub(super) fn is_empty(&self) -> bool {
+        let inner = self.locked();
+        inner.lead == Lead::Vacant && inner.followers.is_empty()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Clone> Seats<T> {
+    /// What a follower sees: how it ended, nothing yet, or `None`: it leads now.
+    pub(super) fn look(&self, seat: u64, waker: &Waker) -> Poll<Option<Landed<T>>> {
+        let mut inner = self.locked();
+        if let Some(landed) = &inner.landed {
+            return Poll::Ready(Some(landed.clone()));
+        }
+        if inner.take_the_lead() {
+            inner.followers.remove(&seat);
+            return Poll::Ready(None);
+        }
+        inner.followers.insert(seat, Some(waker.clone()));
+        Poll::Pending
+    }
+}
+
+impl<T> Inner<T> {
+    fn take_the_lead(&mut self) -> bool {
+        let vacant = self.lead == Lead::Vacant;
+        self.lead = Lead::Taken;
+        vacant
+    }
+
+    /// Whom to wake if the lead is vacant. It stays in its seat until it looks.
+    fn next_in_line(&mut self) -> Option<Waker> {
+        if self.lead == Lead::Taken || self.landed.is_some() {
+            return None;
+        }
+        self.followers.values().flatten().next().cloned()
+    }
+}
+
+/// Wakes without the lock: a waker may run anything.
+fn wake<T>(waker: Option<Waker>, inner: MutexGuard<'_, Inner<T>>) {
+    drop(inner);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}

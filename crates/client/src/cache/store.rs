@@ -1,0 +1,281 @@
+//! Memory and disk as one: where a slot is found, put and forgotten.
+//!
+//! One lock, the ledger's, is around everything that says what is where: the keys on the shelf, the
+//! files, what is yet to be written. Looking up what is in memory does not take it; files are read and
+//! written without it, and what changed meanwhile is noticed when it is taken again. Files that must go
+//! are removed while it is held, so that nothing forgotten can come back.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{HeaderName, Uri};
+use tokio::sync::Notify;
+
+use super::backlog::{Backlog, Queued};
+use super::entry::{Entry, Slot};
+use super::folder::{Folder, Opened, Secret, random_secret};
+use super::index::Index;
+use super::key::{Digest, FlightKey, Key, Seal};
+use super::query::Query;
+use super::report::{CacheReport, DiskState, Faults};
+use super::shelf::{Keys, Shelf};
+use super::{CacheError, CacheSettings, codec};
+use writing::Rest;
+
+mod writing;
+
+/// Memory and disk.
+pub(super) struct Store {
+    seal: Seal,
+    shelf: Shelf,
+    disk: Result<Disk, DiskState>,
+    ledger: Mutex<Ledger>,
+    largest: u64,
+    written: Notify,
+    faults: Faults,
+}
+
+struct Disk {
+    folder: Folder,
+    most: u64,
+    /// Held by whoever writes, so that two do not.
+    writer: Mutex<Rest>,
+}
+
+struct Ledger {
+    keys: Keys,
+    index: Index,
+    backlog: Backlog,
+}
+
+impl Store {
+    pub(super) fn open(settings: &CacheSettings) -> Result<Self, CacheError> {
+        if settings.memory < LEAST || (settings.dir.is_some() && settings.disk < LEAST) {
+            return Err(CacheError::TooSmall);
+        }
+        let faults = Faults::default();
+        let random = || random_secret().map_err(|_| CacheError::NoRandomness);
+        let (disk, index, secret) = match open_disk(settings, &faults)? {
+            Ok((disk, index, secret)) => (Ok(disk), index, secret),
+            Err(state) => (Err(state), Index::default(), random()?),
+        };
+        let backlog = settings.memory / 8;
+        let smaller = match disk {
+            Ok(_) => settings.memory.min(settings.disk),
+            Err(_) => settings.memory,
+        };
+        let store = Self {
+            seal: Seal::new(secret),
+            shelf: Shelf::new(settings.memory - backlog).ok_or(CacheError::TooSmall)?,
+            disk,
+            ledger: Mutex::new(Ledger {
+                keys: Keys::default(),
+                index,
+                backlog: Backlog::new(backlog),
+            }),
+            largest: (smaller / 16).min(LARGEST),
+            written: Notify::new(),
+            faults,
+        };
+        store.shrink(settings.disk);
+        Ok(store)
+    }
+
+    /// The largest answer that is kept.
+    pub(super) fn largest(&self) -> u64 {
+        self.largest
+    }
+
+    pub(super) fn selection(&self, names: &[HeaderName], query: &Query<'_>) -> Digest {
+        self.seal.selection(names, query.headers)
+    }
+
+    pub(super) fn flight(&self, query: &Query<'_>) -> FlightKey {
+        self.seal.flight(query)
+    }
+
+    /// Whether the server would choose this answer for the request.
+    pub(super) fn fits(&self, query: &Query<'_>, entry: &Entry) -> bool {
+        self.selection(&entry.vary, query) == entry.selected
+    }
+
+    /// Whether a request's slot is on disk only.
+    pub(super) fn is_cold(&self, query: &Query<'_>) -> bool {
+        let key = self.seal.key(query);
+        if self.disk.is_err() || self.shelf.holds(&key) {
+            return false;
+        }
+        let ledger = self.ledger();
+        ledger.backlog.waiting(&key).is_none() && ledger.index.current(&key).is_some()
+    }
+
+    /// What is under a request's key, from wherever it is.
+    pub(super) fn slot(&self, query: &Query<'_>) -> Option<Arc<Slot>> {
+        let key = self.seal.key(query);
+        self.shelf.slot(&key).or_else(|| self.reload(&key))
+    }
+
+    /// Brings a slot back into memory.
+    fn reload(&self, key: &Key) -> Option<Arc<Slot>> {
+        let disk = self.disk.as_ref().ok()?;
+        let ledger = self.ledger();
+        if let Some(slot) = ledger.backlog.waiting(key) {
+            return Some(Arc::clone(slot));
+        }
+        let noted = ledger.index.current(key)?;
+        drop(ledger);
+        let content = disk
+            .folder
+            .read(key, self.largest.saturating_add(FILE_OVERHEAD));
+        let read = content
+            .ok()
+            .and_then(|file| codec::decode(&self.seal, key, file));
+        let mut ledger = self.ledger();
+        if ledger.index.current(key) != Some(noted) {
+            // Replaced, forgotten or used meanwhile: only what is on the shelf by now is certain.
+            return self.shelf.slot(key);
+        }
+        let Some(slot) = read.map(Arc::new) else {
+            self.faults.dropped_file();
+            self.unlink(&mut ledger, key);
+            return None;
+        };
+        ledger.index.touch(key);
+        self.shelf.put(&mut ledger.keys, *key, Arc::clone(&slot));
+        Some(slot)
+    }
+
+    /// Keeps an answer.
+    pub(super) fn put(&self, query: &Query<'_>, entry: Arc<Entry>) {
+        let key = self.seal.key(query);
+        let mut ledger = self.ledger();
+        let slot = match self.shelf.slot(&key) {
+            Some(known) => known.with(entry, self.largest),
+            None => Slot::new(vec![entry]),
+        };
+        self.replace(&mut ledger, key, slot);
+    }
+
+    /// Forgets the answer that fits a request.
+    pub(super) fn displace(&self, query: &Query<'_>) {
+        // Brings it into memory, where it can be changed without a gap.
+        let _ = self.slot(query);
+        let key = self.seal.key(query);
+        let mut ledger = self.ledger();
+        let Some(slot) = self.shelf.slot(&key) else {
+            return self.replace(&mut ledger, key, Slot::default());
+        };
+        if let Some(entry) = slot.find(|entry| self.fits(query, entry)) {
+            self.replace(&mut ledger, key, slot.without(&entry.selected));
+        }
+    }
+
+    /// Forgets everybody's answers from an address.
+    pub(super) fn forget(&self, api: &str, uri: &Uri) {
+        let resource = self.seal.resource(api, uri);
+        let mut ledger = self.ledger();
+        let mut keys = ledger.keys.of(resource);
+        keys.extend(ledger.index.of_resource(resource));
+        keys.extend(ledger.backlog.of_resource(resource));
+        for key in keys {
+            self.replace(&mut ledger, key, Slot::default());
+        }
+    }
+
+    /// Puts a slot in the place of another; an empty one takes everything away.
+    fn replace(&self, ledger: &mut Ledger, key: Key, slot: Slot) {
+        if slot.is_empty() {
+            self.shelf.remove(&mut ledger.keys, &key);
+            ledger.backlog.withdraw(&key);
+            self.unlink(ledger, &key);
+            return;
+        }
+        let slot = Arc::new(slot);
+        self.shelf.put(&mut ledger.keys, key, Arc::clone(&slot));
+        if self.disk.is_err() {
+            return;
+        }
+        ledger.index.outdate(&key);
+        match ledger.backlog.push(key, slot) {
+            Queued::Yes => self.written.notify_one(),
+            Queued::Full => {
+                self.faults.skipped_write();
+                self.unlink(ledger, &key);
+            }
+        }
+    }
+
+    /// Removes a key's file, if there is one.
+    fn unlink(&self, ledger: &mut Ledger, key: &Key) {
+        let Ok(disk) = &self.disk else { return };
+        if ledger.index.holds(key) && disk.folder.remove(key).is_err() {
+            // It stays outdated, and is not given; the next start may find it again.
+            ledger.index.outdate(key);
+            self.faults.failed_removal();
+            return;
+        }
+        ledger.index.forget(key);
+    }
+
+    pub(super) fn report(&self) -> CacheReport {
+        let ledger = self.ledger();
+        self.faults.told_in(CacheReport {
+            entries: ledger.keys.len(),
+            memory: self.shelf.bytes(),
+            disk: ledger.index.bytes(),
+            state: self.disk.as_ref().err().copied().unwrap_or(DiskState::Used),
+            dropped_files: 0,
+            failed_writes: 0,
+            skipped_writes: 0,
+        })
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The directory with its index and secret, or why there is none.
+#[expect(
+    clippy::type_complexity,
+    reason = "three things that are taken apart at once"
+)]
+fn open_disk(
+    settings: &CacheSettings,
+    faults: &Faults,
+) -> Result<Result<(Disk, Index, [u8; 32]), DiskState>, CacheError> {
+    let Some(path) = &settings.dir else {
+        return Ok(Err(DiskState::None));
+    };
+    let folder = match Folder::open(path)? {
+        Opened::Ours(folder) => folder,
+        Opened::Elsewhere => return Ok(Err(DiskState::Elsewhere)),
+        Opened::Unusable => return Ok(Err(DiskState::Unusable)),
+    };
+    let (Ok((secret, found)), Ok(mut listed)) = (folder.secret(), folder.list()) else {
+        return Ok(Err(DiskState::Unusable));
+    };
+    // Files of a secret that is lost, and what only looks like a file of ours, can never be given.
+    listed.retain(|file| {
+        let hopeless = found == Secret::New || file.size == 0;
+        if hopeless {
+            let _ = folder.remove(&file.key);
+            faults.dropped_file();
+        }
+        !hopeless
+    });
+    let disk = Disk {
+        folder,
+        most: settings.disk,
+        writer: Mutex::default(),
+    };
+    Ok(Ok((disk, Index::of(listed), secret)))
+}
+
+/// A sixteenth of it, a block of the disk, is enough for a small answer.
+const LEAST: u64 = 64 << 10;
+
+/// Larger answers are downloads: they would push out hundreds of others and are asked for once.
+const LARGEST: u64 = 8 << 20;
+
+/// What a file holds beside what its slot weighs, at most.
+const FILE_OVERHEAD: u64 = 4096;

@@ -1,0 +1,103 @@
+//! Bringing answers to disk, one at a time, by whoever has the time for it.
+//!
+//! A write that fails costs the answer's file and nothing else; after one, some are skipped, because a
+//! disk that is full stays so for a while and each attempt takes its time.
+
+use std::sync::PoisonError;
+
+use super::{FILE_OVERHEAD, Store};
+use crate::cache::codec;
+use crate::cache::key::Key;
+
+impl Store {
+    /// Waits until something is to be written.
+    pub(in crate::cache) async fn pending(&self) {
+        loop {
+            let written = self.written.notified();
+            if !self.ledger().backlog.is_empty() {
+                return;
+            }
+            written.await;
+        }
+    }
+
+    /// Writes the next slot, and says whether there was one.
+    pub(in crate::cache) fn write_next(&self) -> bool {
+        let Ok(disk) = &self.disk else { return false };
+        let mut rest = disk.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((key, slot)) = self.ledger().backlog.pop() else {
+            return false;
+        };
+        let file = codec::encode(&self.seal, &key, &slot);
+        let length = u64::try_from(file.len()).unwrap_or(u64::MAX);
+        let room = length.saturating_add(FILE_OVERHEAD);
+        self.shrink(disk.most.saturating_sub(room));
+        let result = rest.spared_or(|| disk.folder.write(&key, &file));
+        self.settle(key, length, result);
+        true
+    }
+
+    /// Enters a write into the books.
+    fn settle(&self, key: Key, length: u64, result: Wrote) {
+        let mut ledger = self.ledger();
+        let counts = ledger.backlog.still_counts(&key);
+        match result {
+            Wrote::Yes => {
+                self.faults.wrote();
+                ledger.index.note(key, length);
+                if !counts {
+                    self.unlink(&mut ledger, &key);
+                }
+            }
+            Wrote::Failed => {
+                self.faults.failed_write();
+                self.unlink(&mut ledger, &key);
+            }
+            Wrote::Spared => {
+                self.faults.skipped_write();
+                self.unlink(&mut ledger, &key);
+            }
+        }
+    }
+
+    /// Removes files until the rest fits.
+    pub(super) fn shrink(&self, most: u64) {
+        let Ok(disk) = &self.disk else { return };
+        let mut ledger = self.ledger();
+        for key in ledger.index.shrink_to(most) {
+            if disk.folder.remove(&key).is_err() {
+                self.faults.failed_removal();
+            }
+        }
+    }
+}
+
+/// After a write that failed, how many are skipped before the next is tried.
+#[derive(Default)]
+pub(super) struct Rest {
+    writes: u64,
+}
+
+enum Wrote {
+    Yes,
+    Failed,
+    Spared,
+}
+
+impl Rest {
+    /// Writes, unless it failed a moment ago: a full disk is not asked again for every answer.
+    fn spared_or(&mut self, write: impl FnOnce() -> std::io::Result<()>) -> Wrote {
+        if self.writes > 0 {
+            self.writes -= 1;
+            return Wrote::Spared;
+        }
+        if write().is_ok() {
+            return Wrote::Yes;
+        }
+        self.writes = RESTED_WRITES;
+        Wrote::Failed
+    }
+}
+
+/// About as many answers as a busy client keeps in a second.
+const RESTED_WRITES: u64 = 64;

@@ -1,0 +1,183 @@
+//! The client: made once, cloned anywhere, one way out for every call.
+//!
+//! It holds an outlet for each API and finds it by name; all else is the business of the outlet. It
+//! starts no task of its own: what it promises holds whether or not anything runs beside it.
+
+mod body;
+mod builder;
+mod call;
+mod credential;
+mod outlet;
+mod payload;
+mod response;
+mod trace;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use http::Method;
+use smol_str::SmolStr;
+
+pub use self::body::Body;
+pub use self::builder::{Builder, InvalidClient, Unfit};
+pub use self::call::{CacheUse, Call};
+pub use self::response::Response;
+
+pub(crate) use self::call::{Repeats, Wish};
+pub(crate) use self::credential::forget;
+pub(crate) use self::outlet::Outlet;
+pub(crate) use self::payload::Payload;
+pub(crate) use self::response::Facts;
+
+use crate::api::Api;
+use crate::error::{Error, Mistake};
+use crate::event::Events;
+use crate::send;
+use crate::upstream::Upstream;
+
+/// A client for a set of APIs. Clones are the same client.
+///
+/// ```no_run
+/// use outflow::{Api, Outflow, Rules};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut github = Api::new("github", "https://api.github.com".parse()?);
+/// github.rules = Rules::limited_to("10/s".parse()?);
+/// let client = Outflow::init([github])?;
+///
+/// let answer = client.get("github", "/repos/rust-lang/rust").send().await?;
+/// println!("{} after {:?}", answer.status(), answer.waited());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Outflow {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    outlets: HashMap<SmolStr, Outlet, RandomState>,
+    events: Events,
+}
+
+/// How much of an answer is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    /// All of it.
+    Whole,
+    /// Its head.
+    Flowing,
+}
+
+impl Outflow {
+    /// A client for these APIs, with the system's clock and connections of its own.
+    ///
+    /// # Errors
+    /// If an API cannot be called as it is configured; every such API is named.
+    pub fn init(apis: impl IntoIterator<Item = Api>) -> Result<Self, InvalidClient> {
+        apis.into_iter().fold(Self::builder(), Builder::api).build()
+    }
+
+    /// A client that is put together piece by piece.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A GET of a path of an API.
+    pub fn get(&self, api: &str, path: &str) -> Call {
+        self.request(Method::GET, api, path)
+    }
+
+    /// A POST to a path of an API.
+    pub fn post(&self, api: &str, path: &str) -> Call {
+        self.request(Method::POST, api, path)
+    }
+
+    /// A PUT to a path of an API.
+    pub fn put(&self, api: &str, path: &str) -> Call {
+        self.request(Method::PUT, api, path)
+    }
+
+    /// A DELETE of a path of an API.
+    pub fn delete(&self, api: &str, path: &str) -> Call {
+        self.request(Method::DELETE, api, path)
+    }
+
+    /// A call of any method to a path of an API.
+    pub fn request(&self, method: Method, api: &str, path: &str) -> Call {
+        Call::new(self.clone(), method, api, path)
+    }
+
+    /// The door of an API, for whoever sends by other means or wants to look at it.
+    pub fn upstream(&self, api: &str) -> Option<&Upstream> {
+        self.inner.outlets.get(api).map(|outlet| &outlet.upstream)
+    }
+
+    /// The configuration of an API.
+    pub fn api(&self, name: &str) -> Option<&Api> {
+        self.inner.outlets.get(name).map(|outlet| &outlet.api)
+    }
+
+    /// The names of its APIs, in no order.
+    pub fn apis(&self) -> impl Iterator<Item = &SmolStr> {
+        self.inner.outlets.keys()
+    }
+
+    /// Where its events are told.
+    pub fn events(&self) -> &Events {
+        &self.inner.events
+    }
+
+    /// Lets no more calls out, and waits until those under way are over, but not for longer than
+    /// that. Says whether they were.
+    pub async fn close(&self, patience: Duration) -> bool {
+        for outlet in self.inner.outlets.values() {
+            outlet.upstream.close();
+        }
+        tokio::time::timeout(patience, self.idle()).await.is_ok()
+    }
+
+    async fn idle(&self) {
+        while !self
+            .inner
+            .outlets
+            .values()
+            .all(|one| one.upstream.is_idle())
+        {
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    pub(crate) async fn make(&self, wish: Wish, shape: Shape) -> Result<Response, Error> {
+        if let Some(mistake) = wish.mistake {
+            return Err(mistake.into());
+        }
+        let Some(outlet) = self.inner.outlets.get(&wish.api) else {
+            return Err(Mistake::UnknownApi(wish.api).into());
+        };
+        send::make(outlet, wish, shape).await
+    }
+
+    fn of(outlets: Vec<Outlet>, events: Events) -> Self {
+        let named = outlets
+            .into_iter()
+            .map(|outlet| (outlet.api.name.clone(), outlet));
+        let outlets = named.collect();
+        Self {
+            inner: Arc::new(Inner { outlets, events }),
+        }
+    }
+}
+
+impl fmt::Debug for Outflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.inner.outlets.keys()).finish()
+    }
+}
+
+/// How often closing looks whether the last call is over. It happens once in the life of a client,
+/// and nobody notices a hundredth of a second there.
+const GLANCE: Duration = Duration::from_millis(10);

@@ -1,0 +1,214 @@
+//! The body of an answer, as its caller reads it.
+//!
+//! Either all of it is here, or it still flows and holds the call's place at the API until it ends.
+//! Dropping it is leaving: the place is free at once and nothing bad is said of the API.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
+
+use crate::error::{Error, Kind};
+use crate::http::{Failure, Incoming, Trouble, Unread};
+use crate::upstream::{Tail, Verdict};
+
+/// The body of an answer.
+///
+/// It is an [`http_body::Body`], so that it can be handed on, and can be read piece by piece:
+///
+/// ```
+/// async fn length(mut body: outflow::Body) -> Result<usize, outflow::Error> {
+///     let mut length = 0;
+///     while let Some(piece) = body.chunk().await {
+///         length += piece?.len();
+///     }
+///     Ok(length)
+/// }
+/// ```
+pub struct Body {
+    source: Source,
+}
+
+enum Source {
+    Whole(Bytes),
+    Flowing(Box<Flowing>),
+    Over,
+}
+
+struct Flowing {
+    incoming: Incoming,
+    tail: Option<Tail>,
+    pace: Pace,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    NotYet,
+    Flows,
+}
+
+impl Body {
+    /// The next piece; nothing when it is over.
+    pub async fn chunk(&mut self) -> Option<Result<Bytes, Error>> {
+        loop {
+            // Trailers are passed over: whoever wants them reads frames.
+            match self.frame().await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some(Ok(data));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    pub(crate) const fn whole(bytes: Bytes) -> Self {
+        Self {
+            source: Source::Whole(bytes),
+        }
+    }
+
+    pub(crate) fn flowing(incoming: Incoming, tail: Option<Tail>) -> Self {
+        let mut flowing = Flowing {
+            incoming,
+            tail,
+            pace: Pace::NotYet,
+        };
+        if flowing.incoming.is_end_stream() {
+            flowing.finish();
+            return Self::whole(Bytes::new());
+        }
+        Self {
+            source: Source::Flowing(Box::new(flowing)),
+        }
+    }
+
+    /// All of it, if it is no larger than that.
+    pub(crate) async fn read(self, largest: u64) -> Result<Bytes, Broken> {
+        let mut flowing = match self.source {
+            Source::Whole(bytes) => return Ok(bytes),
+            Source::Over => return Ok(Bytes::new()),
+            Source::Flowing(flowing) => flowing,
+        };
+        let tail = flowing.tail.take();
+        match flowing.incoming.whole(largest).await {
+            Ok(bytes) => {
+                if let Some(tail) = tail {
+                    tail.finished();
+                }
+                Ok(bytes)
+            }
+            Err(Unread::TooLarge) => Err(Broken {
+                error: Error::new(Kind::TooLarge(largest)),
+                verdict: None,
+            }),
+            Err(Unread::Failed(failure)) => Err(Broken {
+                error: Error::of(failure),
+                verdict: broke(tail, failure),
+            }),
+        }
+    }
+}
+
+/// A body that could not be read whole, and what the door makes of that.
+pub(crate) struct Broken {
+    pub(crate) error: Error,
+    pub(crate) verdict: Option<Verdict>,
+}
+
+impl Flowing {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        let polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(_))) => self.flow(),
+            Poll::Ready(Some(Err(failure))) => {
+                broke(self.tail.take(), *failure);
+            }
+            Poll::Ready(None) => self.finish(),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn flow(&mut self) {
+        if self.pace == Pace::NotYet {
+            self.pace = Pace::Flows;
+            if let Some(tail) = &mut self.tail {
+                tail.flowing();
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(tail) = self.tail.take() {
+            tail.finished();
+        }
+    }
+}
+
+/// Tells the door that a body broke off. A reader who had no more time only leaves.
+fn broke(tail: Option<Tail>, failure: Failure) -> Option<Verdict> {
+    match (tail, failure.trouble) {
+        (Some(tail), Trouble::Fault(fault)) => Some(tail.broke(fault)),
+        _ => None,
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let polled = match &mut self.source {
+            Source::Flowing(flowing) => flowing.poll(cx),
+            Source::Over => Poll::Ready(None),
+            Source::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.source = Source::Over;
+                let frame = (!bytes.is_empty()).then(|| Ok(Frame::data(bytes)));
+                return Poll::Ready(frame);
+            }
+        };
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.source = Source::Over;
+        }
+        polled.map(|frame| frame.map(|frame| frame.map_err(Error::of)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Whole(bytes) => bytes.is_empty(),
+            Source::Flowing(flowing) => flowing.incoming.is_end_stream(),
+            Source::Over => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Whole(bytes) => exactly(bytes.len()),
+            Source::Flowing(flowing) => flowing.incoming.size_hint(),
+            Source::Over => SizeHint::with_exact(0),
+        }
+    }
+}
+
+fn exactly(length: usize) -> SizeHint {
+    u64::try_from(length).map_or_else(|_| SizeHint::new(), SizeHint::with_exact)
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.source {
+            Source::Whole(_) => "Body(whole)",
+            Source::Flowing(_) => "Body(flowing)",
+            Source::Over => "Body(over)",
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! How a client is put together.
+
+use std::fmt;
+use std::sync::Arc;
+
+use outflow_core::InvalidRetryBudget;
+use smol_str::SmolStr;
+
+use super::Outflow;
+use super::outlet::Outlet;
+use crate::api::Api;
+use crate::clock::SystemClock;
+use crate::event::Events;
+use crate::http::{Connect, InvalidTransport, Resolve, Wiring};
+use crate::upstream::{InvalidRules, SharedTimer};
+
+/// A client that is being put together.
+///
+/// ```
+/// use std::sync::Arc;
+/// use outflow::{Api, Outflow, SystemClock};
+///
+/// let client = Outflow::builder()
+///     .api(Api::new("local", "http://localhost:8080".parse()?))
+///     .timer(Arc::new(SystemClock::new()))
+///     .build()?;
+/// assert!(client.upstream("local").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a client is made by `build`"]
+#[derive(Default)]
+pub struct Builder {
+    apis: Vec<Api>,
+    timer: Option<SharedTimer>,
+    events: Events,
+    wiring: Wiring,
+}
+
+impl Builder {
+    /// Adds an API.
+    pub fn api(mut self, api: Api) -> Self {
+        self.apis.push(api);
+        self
+    }
+
+    /// Takes the time from here; the system's clock otherwise.
+    pub fn timer(mut self, timer: SharedTimer) -> Self {
+        self.timer = Some(timer);
+        self
+    }
+
+    /// Tells events here, so that somebody can listen from the first one on.
+    pub fn events(mut self, events: Events) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Connects by this way and no other. Where it leads is its own responsibility: addresses are not
+    /// looked at, and proxies are not used.
+    pub fn connector(mut self, connect: Arc<dyn Connect>) -> Self {
+        self.wiring.connect = Some(connect);
+        self
+    }
+
+    /// Resolves names by this; the system's resolver otherwise. Its answers are looked at all the
+    /// same.
+    pub fn resolver(mut self, names: Arc<dyn Resolve>) -> Self {
+        self.wiring.names = names;
+        self
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// If an API cannot be called as it is configured, or two have one name; every such API is named.
+    pub fn build(self) -> Result<Outflow, InvalidClient> {
+        let timer: SharedTimer = match self.timer {
+            Some(timer) => timer,
+            None => Arc::new(SystemClock::new()),
+        };
+        let (mut outlets, mut unfit) = (Vec::<Outlet>::new(), Vec::new());
+        for api in self.apis {
+            let name = api.name.clone();
+            if outlets.iter().any(|known| known.api.name == name) {
+                unfit.push((name, Unfit::Twice));
+                continue;
+            }
+            match Outlet::new(api, Arc::clone(&timer), self.events.clone(), &self.wiring) {
+                Ok(outlet) => outlets.push(outlet),
+                Err(why) => unfit.push((name, why)),
+            }
+        }
+        if unfit.is_empty() {
+            return Ok(Outflow::of(outlets, self.events));
+        }
+        Err(InvalidClient { unfit })
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.apis.iter().map(|api| &api.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+/// Every API that cannot be called as it is configured.
+#[derive(Debug)]
+pub struct InvalidClient {
+    unfit: Vec<(SmolStr, Unfit)>,
+}
+
+impl InvalidClient {
+    /// Each API with what is wrong with it.
+    pub fn apis(&self) -> impl Iterator<Item = (&SmolStr, &Unfit)> {
+        self.unfit.iter().map(|(name, why)| (name, why))
+    }
+}
+
+/// Why an API cannot be called as it is configured.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// Another API has its name.
+    Twice,
+    /// Its rules contradict each other.
+    Rules(InvalidRules),
+    /// Its budget of retries is none.
+    Retries(InvalidRetryBudget),
+    /// There can be no connections to it.
+    Transport(InvalidTransport),
+    /// Its key holds what its place cannot.
+    Credential,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Twice => f.write_str("another API has this name: rename one"),
+            Self::Rules(why) => why.fmt(f),
+            Self::Retries(why) => why.fmt(f),
+            Self::Transport(why) => why.fmt(f),
+            Self::Credential => {
+                f.write_str("the key holds what a header cannot: look for a line end in it")
+            }
+        }
+    }
+}
+
+impl fmt::Display for InvalidClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, why)) in self.unfit.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "api `{name}`: {why}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for InvalidClient {}

@@ -1,0 +1,277 @@
+//! A call before it is made: what is asked of which API, and how much patience there is.
+//!
+//! Mistakes are kept and told when the call is sent, so that a chain of words reads without `?` in
+//! every line. Nothing here decides whether the call goes or is repeated.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use outflow_core::{Cost, Priority};
+use serde::Serialize;
+use smol_str::SmolStr;
+
+use super::credential::encoded;
+use super::payload::Payload;
+use super::response::Response;
+use super::trace::TraceParent;
+use super::{Outflow, Shape};
+use crate::error::{Error, Mistake};
+use crate::rules::Mode;
+
+/// A call that is being put together.
+///
+/// ```no_run
+/// # #[derive(serde::Serialize)] struct Order { amount: u32 }
+/// # async fn order(client: outflow::Outflow) -> Result<(), outflow::Error> {
+/// use std::time::Duration;
+///
+/// let answer = client
+///     .post("exchange", "/v1/orders")
+///     .json(&Order { amount: 3 })
+///     .idempotency_key("order-17")
+///     .within(Duration::from_secs(5))
+///     .send()
+///     .await?;
+/// assert!(answer.status().is_success());
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a call is made by `send`"]
+pub struct Call {
+    pub(crate) client: Outflow,
+    pub(crate) wish: Wish,
+}
+
+/// What is wanted.
+pub(crate) struct Wish {
+    pub(crate) api: SmolStr,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) payload: Payload,
+    pub(crate) cost: Option<Cost>,
+    pub(crate) group: Option<SmolStr>,
+    pub(crate) priority: Priority,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) max_wait: Option<Duration>,
+    pub(crate) within: Option<Duration>,
+    pub(crate) repeats: Repeats,
+    pub(crate) cache: CacheUse,
+    pub(crate) trace: Option<TraceParent>,
+    pub(crate) mistake: Option<Mistake>,
+}
+
+/// Whether doing it twice is doing it once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Repeats {
+    /// As the method says.
+    ByMethod,
+    /// The caller says so.
+    Safely,
+}
+
+/// What the cache has to do with one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CacheUse {
+    /// What the API's configuration says.
+    #[default]
+    Configured,
+    /// Nothing: it is neither asked nor told.
+    Bypass,
+    /// Everything: no packet leaves, and what it does not have is an error.
+    Only,
+}
+
+impl Call {
+    pub(super) fn new(client: Outflow, method: Method, api: &str, path: &str) -> Self {
+        let wish = Wish {
+            api: SmolStr::new(api),
+            method,
+            path: path.to_owned(),
+            headers: HeaderMap::new(),
+            payload: Payload::Whole(Bytes::new()),
+            cost: None,
+            group: None,
+            priority: Priority::Normal,
+            mode: None,
+            max_wait: None,
+            within: None,
+            repeats: Repeats::ByMethod,
+            cache: CacheUse::Configured,
+            trace: None,
+            mistake: None,
+        };
+        Self { client, wish }
+    }
+
+    /// Adds a header. The host, the length and what belongs to the connection are not the caller's to
+    /// write, and the API's own key is laid over whatever is written here.
+    pub fn header<N, V>(mut self, name: N, value: V) -> Self
+    where
+        N: TryInto<HeaderName>,
+        V: TryInto<HeaderValue>,
+    {
+        match (name.try_into(), value.try_into()) {
+            (Ok(name), Ok(_)) if is_the_connections(&name) => self.mistaken(Mistake::OwnHeader),
+            (Ok(name), Ok(value)) => {
+                self.wish.headers.append(name, value);
+                self
+            }
+            _ => self.mistaken(Mistake::Header),
+        }
+    }
+
+    /// Adds parameters to the query, percent-encoded. One that is already in the path stays as it is.
+    pub fn query<K: AsRef<str>, V: AsRef<str>>(
+        mut self,
+        parameters: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        for (name, value) in parameters {
+            let path = &mut self.wish.path;
+            path.push(if path.contains('?') { '&' } else { '?' });
+            path.push_str(&encoded(name.as_ref()));
+            path.push('=');
+            path.push_str(&encoded(value.as_ref()));
+        }
+        self
+    }
+
+    /// Sends a value as JSON.
+    pub fn json<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(bytes) => {
+                let json = HeaderValue::from_static("application/json");
+                self.wish.headers.entry(CONTENT_TYPE).or_insert(json);
+                self.body(bytes)
+            }
+            Err(_) => self.mistaken(Mistake::Json),
+        }
+    }
+
+    /// Sends bytes. They are held until the call is over, so that it can be repeated.
+    pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
+        self.wish.payload = Payload::Whole(bytes.into());
+        self
+    }
+
+    /// Sends a body that is produced as it goes. It goes once: such a call is never repeated after it
+    /// began.
+    pub fn stream<B>(mut self, body: B) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.wish.payload = Payload::streamed(body);
+        self
+    }
+
+    /// What it costs, if not what its route says.
+    pub fn cost(mut self, cost: Cost) -> Self {
+        self.wish.cost = Some(cost);
+        self
+    }
+
+    /// Which group it counts in, if not the one of its route.
+    pub fn group(mut self, name: &str) -> Self {
+        self.wish.group = Some(SmolStr::new(name));
+        self
+    }
+
+    /// Whom it goes before while it waits.
+    pub const fn priority(mut self, priority: Priority) -> Self {
+        self.wish.priority = priority;
+        self
+    }
+
+    /// Whether it waits at all, if not what the API's rules say.
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.wish.mode = Some(mode);
+        self
+    }
+
+    /// The longest that it waits for a permit, if not what the API's rules say.
+    pub const fn max_wait(mut self, span: Duration) -> Self {
+        self.wish.max_wait = Some(span);
+        self
+    }
+
+    /// The longest that all of it may take: waits, attempts and what lies between them.
+    pub const fn within(mut self, span: Duration) -> Self {
+        self.wish.within = Some(span);
+        self
+    }
+
+    /// Says that doing it twice is doing it once, so that it may be repeated whatever its method.
+    pub const fn idempotent(mut self) -> Self {
+        self.wish.repeats = Repeats::Safely;
+        self
+    }
+
+    /// Sends an `Idempotency-Key`, by which the server knows a repetition. Every attempt carries the
+    /// same.
+    pub fn idempotency_key(self, key: &str) -> Self {
+        self.header("idempotency-key", key)
+    }
+
+    /// What the cache has to do with it.
+    pub const fn cache(mut self, cache: CacheUse) -> Self {
+        self.wish.cache = cache;
+        self
+    }
+
+    /// Makes it part of a trace, given as a W3C `traceparent`.
+    pub fn trace_parent(mut self, written: &str) -> Self {
+        self.wish.trace = TraceParent::read(written);
+        if self.wish.trace.is_none() {
+            return self.mistaken(Mistake::Trace);
+        }
+        self
+    }
+
+    /// Makes the call and reads its answer whole, so that one that breaks off can be repeated and one
+    /// that may be kept is. The status is the caller's to judge.
+    ///
+    /// # Errors
+    /// If no answer came, or the call could not be made.
+    pub async fn send(self) -> Result<Response, Error> {
+        self.client.make(self.wish, Shape::Whole).await
+    }
+
+    /// Makes the call and answers as soon as the head is there. The body is read, and its place at
+    /// the API held, for as long as it flows.
+    ///
+    /// # Errors
+    /// If no answer came, or the call could not be made.
+    pub async fn send_streaming(self) -> Result<Response, Error> {
+        self.client.make(self.wish, Shape::Flowing).await
+    }
+
+    fn mistaken(mut self, mistake: Mistake) -> Self {
+        self.wish.mistake.get_or_insert(mistake);
+        self
+    }
+}
+
+/// What the connection writes itself. A caller who could would say where one request ends and the
+/// next begins, or which host is meant.
+fn is_the_connections(name: &HeaderName) -> bool {
+    [
+        HOST,
+        CONTENT_LENGTH,
+        TRANSFER_ENCODING,
+        CONNECTION,
+        UPGRADE,
+        TE,
+        TRAILER,
+        PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION,
+    ]
+    .contains(name)
+        || name == "keep-alive"
+        || name == "proxy-connection"
+}

@@ -1,0 +1,188 @@
+//! An API's key on its way into a request, and out of one that leaves the API.
+//!
+//! The key is made ready once, as a value that prints nothing. It is laid over whatever the caller
+//! wrote: a call goes out under the key it was configured with. A request that is redirected to
+//! another origin loses it, and everything else by which the caller could be known there.
+
+use std::fmt;
+
+use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::api::{Credential, Place};
+
+/// A key, ready to be sent.
+#[derive(Clone)]
+pub(crate) enum Shown {
+    /// In a header.
+    Header(HeaderName, HeaderValue),
+    /// In the query: `name=`, and the value already encoded.
+    Query(String, SecretString),
+}
+
+impl Shown {
+    /// Makes a key ready; nothing if it holds what its place cannot.
+    pub(crate) fn of(credential: &Credential) -> Option<Self> {
+        let secret = credential.secret.expose_secret();
+        match &credential.place {
+            Place::Bearer => Self::header(AUTHORIZATION, &format!("Bearer {secret}")),
+            Place::Header(name) => Self::header(name.clone(), secret),
+            Place::Query(name) => Some(Self::Query(
+                format!("{}=", encoded(name)),
+                encoded(secret).into(),
+            )),
+        }
+    }
+
+    fn header(name: HeaderName, value: &str) -> Option<Self> {
+        let mut value = HeaderValue::from_str(value).ok()?;
+        value.set_sensitive(true);
+        Some(Self::Header(name, value))
+    }
+
+    /// Puts the key into the headers, if that is its place.
+    pub(crate) fn put(&self, headers: &mut HeaderMap) {
+        if let Self::Header(name, value) = self {
+            headers.insert(name.clone(), value.clone());
+        }
+    }
+
+    /// Puts the key behind a path and query, if that is its place.
+    pub(crate) fn behind(&self, target: &mut String) {
+        if let Self::Query(name, value) = self {
+            target.push(if target.contains('?') { '&' } else { '?' });
+            target.push_str(name);
+            target.push_str(value.expose_secret());
+        }
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Header(..) => "Header",
+            Self::Query(..) => "Query",
+        })
+    }
+}
+
+/// Takes everything out of the headers by which another origin could know the caller. Custom names
+/// are taken by their sound: a key in a header of its own is still a key.
+pub(crate) fn forget(headers: &mut HeaderMap, shown: Option<&Shown>) {
+    for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
+        headers.remove(name);
+    }
+    if let Some(Shown::Header(name, _)) = shown {
+        headers.remove(name);
+    }
+    let personal: Vec<_> = headers
+        .iter()
+        .filter(|(name, value)| value.is_sensitive() || sounds_personal(name.as_str()))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in personal {
+        headers.remove(name);
+    }
+}
+
+fn sounds_personal(name: &str) -> bool {
+    [
+        "auth",
+        "key",
+        "token",
+        "secret",
+        "session",
+        "cookie",
+        "signature",
+    ]
+    .iter()
+    .any(|word| name.contains(word))
+}
+
+/// A name or value as it stands in a query.
+pub(crate) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, IN_A_QUERY).to_string()
+}
+
+/// Everything but the characters that RFC 3986 calls unreserved.
+const IN_A_QUERY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(place: Place, secret: &str) -> Option<Shown> {
+        Shown::of(&Credential {
+            secret: secret.to_owned().into(),
+            place,
+        })
+    }
+
+    #[test]
+    fn a_key_is_put_where_it_was_configured() {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("the caller's own"));
+        shown(Place::Bearer, "abc")
+            .expect("valid")
+            .put(&mut headers);
+        assert_eq!(headers[AUTHORIZATION], "Bearer abc");
+        let in_query = shown(Place::Query("api_key".into()), "a&b=c d").expect("valid");
+        for (before, after) in [
+            ("/films", "/films?api_key=a%26b%3Dc%20d"),
+            ("/films?page=2", "/films?page=2&api_key=a%26b%3Dc%20d"),
+        ] {
+            let mut target = before.to_owned();
+            in_query.behind(&mut target);
+            assert_eq!(target, after);
+        }
+    }
+
+    // A line end in a variable is the usual way by which a key becomes two headers.
+    #[test]
+    fn a_key_that_ends_a_line_is_refused() {
+        for secret in ["a\r\nx-evil: 1", "a\n", "a\0b"] {
+            assert!(shown(Place::Bearer, secret).is_none());
+            assert!(shown(Place::Header(COOKIE), secret).is_none());
+        }
+    }
+
+    #[test]
+    fn a_key_prints_nothing() {
+        let place = Place::Header(HeaderName::from_static("x-api-key"));
+        for place in [Place::Bearer, place, Place::Query("key".into())] {
+            let shown = shown(place, "CANARY").expect("valid");
+            let mut headers = HeaderMap::new();
+            shown.put(&mut headers);
+            assert!(!format!("{shown:?} {headers:?}").contains("CANARY"));
+        }
+    }
+
+    #[test]
+    fn nothing_personal_goes_to_another_origin() {
+        let mut headers = HeaderMap::new();
+        for name in [
+            "authorization",
+            "cookie",
+            "proxy-authorization",
+            "x-api-key",
+            "x-auth-token",
+            "x-mine",
+            "idempotency-key",
+            "accept",
+            "user-agent",
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
+        }
+        let place = Place::Header(HeaderName::from_static("x-mine"));
+        forget(&mut headers, shown(place, "v").as_ref());
+        let mut kept: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, ["accept", "user-agent"]);
+    }
+}

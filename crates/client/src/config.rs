@@ -1,0 +1,154 @@
+//! Configuration: texts and an environment in, checked values out.
+//!
+//! [`Config::read`] takes what it is given and nothing else, so that it can be tested and fuzzed; which
+//! files there are, which flags were given and when to read again is the program's business. A mistake
+//! never stops the reading: all of them are reported at once, each with its line and what to write
+//! instead. A configuration that has one is not used, not even in part.
+
+use std::path::Path;
+
+mod api;
+mod book;
+mod credential;
+mod environment;
+mod fields;
+mod groups;
+mod health;
+mod layers;
+mod limits;
+mod mistake;
+mod near;
+mod origin;
+mod policy;
+mod portion;
+mod reach;
+mod render;
+mod rules;
+mod scrub;
+mod sections;
+mod source;
+mod syntax;
+mod tree;
+mod units;
+mod values;
+
+use book::Book;
+use fields::{Fields, Wrong};
+use tree::At;
+
+pub use environment::Environment;
+pub use mistake::{Mistake, Mistakes, Severity};
+pub use origin::{Origin, Origins};
+pub use render::Style;
+pub use sections::{CacheSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson};
+pub use source::Source;
+
+use crate::api::Api;
+
+/// Everything that is configured.
+///
+/// ```
+/// use outflow::config::{Config, Environment, Source};
+///
+/// let text = r#"
+///     [apis.stock]
+///     base_url = "https://api.stock.example"
+///     limits = ["10/s", "100/min"]
+///     timeout = "8s"
+/// "#;
+/// let config = Config::read(&[Source::new("outflow.toml", text)], &Environment::empty())?;
+/// assert_eq!(config.apis[0].rules.limits.len(), 2);
+/// # Ok::<(), outflow::config::Mistakes>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The APIs, in the order in which they were written.
+    pub apis: Vec<Api>,
+    /// How log lines are written.
+    pub log: LogSettings,
+    /// Where metrics are written.
+    pub metrics: MetricsSettings,
+    /// Where answers are kept.
+    pub cache: CacheSettings,
+    /// What is allowed and was hardly meant.
+    pub warnings: Mistakes,
+    /// Where each value came from.
+    pub origins: Origins,
+}
+
+impl Config {
+    /// Reads texts, later ones over earlier ones, and the environment over all.
+    ///
+    /// # Errors
+    /// With every mistake in all of them, and the warnings among them, if one is more than a warning.
+    pub fn read(sources: &[Source], environment: &Environment) -> Result<Self, Mistakes> {
+        let book = Book::default();
+        let root = layers::merged(sources, environment, &book);
+        let fields = Fields::new(&book, &root, At::default(), "");
+        let (log, metrics, cache) = (
+            sections::log(&fields),
+            sections::metrics(&fields),
+            sections::cache(&fields),
+        );
+        let apis = apis(&fields, environment);
+        fields.finish();
+        drop(fields);
+        let (mistakes, origins) = book.close();
+        if mistakes.has_error() {
+            return Err(mistakes);
+        }
+        Ok(Self {
+            apis,
+            log,
+            metrics,
+            cache,
+            warnings: mistakes,
+            origins,
+        })
+    }
+
+    /// Reads one file with the environment of this process, for a program that needs no more.
+    ///
+    /// # Errors
+    /// As [`Config::read`], and if the file cannot be read or is not text.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Mistakes> {
+        let name = path.as_ref().display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| {
+            unreadable(&name, &format!("the file cannot be read: {}", error.kind()))
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let place = error.utf8_error().valid_up_to();
+            unreadable(
+                &name,
+                &format!("the file is not text: byte {place} is not UTF-8"),
+            )
+        })?;
+        Self::read(&[Source::new(name, text)], &Environment::of_process())
+    }
+
+    /// The API of this name.
+    pub fn api(&self, name: &str) -> Option<&Api> {
+        self.apis.iter().find(|api| api.name == name)
+    }
+}
+
+fn apis(root: &Fields<'_>, environment: &Environment) -> Vec<Api> {
+    let mut apis = Vec::new();
+    for (entry, item) in root.section("apis").entries() {
+        let name = values::name(&entry.name);
+        let name = name.map_err(|wrong| root.book().tell(entry.at, &item.key, wrong));
+        let fields = item.fields().map_err(|wrong| item.tell(wrong));
+        if let (Ok(name), Ok(fields)) = (name, fields) {
+            apis.extend(api::read(name, &fields, environment));
+        }
+    }
+    apis
+}
+
+fn unreadable(name: &str, message: &str) -> Mistakes {
+    let book = Book::default();
+    book.add(Source::new(name, ""));
+    let wrong = Wrong::new(message).help("give the name of a TOML file");
+    book.tell(At::default(), "", wrong);
+    book.close().0
+}

@@ -1,0 +1,219 @@
+//! Reads one API: where it is, who we are there, how patient we are, and its rules.
+
+use std::time::Duration;
+
+use outflow_core::{Backoff, RetryBudgetSettings, Share};
+use smol_str::SmolStr;
+
+use super::environment::Environment;
+use super::fields::{Fields, Item, Wrong};
+use super::tree::Value;
+use super::values::{choice, method, path, share, size, span, text, url, whole};
+use super::{credential, reach, rules};
+use crate::api::{Addresses, Api, CacheMode, Proxy, RetryRules, Timeouts, Trust};
+use crate::base_url::BaseUrl;
+use crate::preset::Preset;
+
+/// Reads `[apis.NAME]`; `None` if it says not even where the API is.
+pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment) -> Option<Api> {
+    let base_url = base_url(fields);
+    let timeouts = timeouts(fields);
+    let rules = rules::read(fields, timeouts.attempt);
+    let credential = credential::read(fields, environment);
+    let retry = retry(fields);
+    let cache = fields.read("cache", cache);
+    let methods = fields.read("methods", |item| Ok(item.each(method)));
+    let proxy = fields.read("proxy", proxy);
+    let trust = fields.read("trust", trust);
+    let addresses = fields.read("addresses", |item| choice(item, &ADDRESSES));
+    let redirects = fields.read("redirects", |item| whole(item, 0..=MOST_REDIRECTS));
+    let largest_body = fields.read("largest_body", size);
+    fields.finish();
+    let usual = Api::new(&name, base_url?);
+    if let Some(routes) = fields.item("routes") {
+        reach::check_prefix(&routes, usual.base_url.prefix());
+    }
+    Some(Api {
+        credential,
+        rules,
+        timeouts,
+        retry,
+        cache: cache.unwrap_or_default(),
+        methods: methods.unwrap_or_default(),
+        proxy: proxy.unwrap_or_default(),
+        trust: trust.unwrap_or_default(),
+        addresses: addresses.unwrap_or_default(),
+        redirects: redirects
+            .and_then(|count| u8::try_from(count).ok())
+            .unwrap_or(usual.redirects),
+        largest_body: largest_body.unwrap_or(usual.largest_body),
+        ..usual
+    })
+}
+
+fn base_url(fields: &Fields<'_>) -> Option<BaseUrl> {
+    let base_url = fields.read("base_url", url);
+    let preset = fields.item("preset").and_then(|item| text(&item).ok());
+    // An unknown preset has been told already, and it may have been the one to say where.
+    let unknown = preset.is_some_and(|name| Preset::named(name).is_none());
+    if !fields.has("base_url") && !unknown {
+        let wrong = Wrong::new("this API has no `base_url`");
+        let help = "say where it is: `base_url = \"https://api.example.com\"`";
+        fields.tell("base_url", wrong.help(help));
+    }
+    base_url
+}
+
+/// The parts of an attempt take no longer than the whole, unless that was said, which is a warning.
+fn timeouts(fields: &Fields<'_>) -> Timeouts {
+    let usual = Timeouts::default();
+    let said = fields.read("timeout", span);
+    let attempt = said.unwrap_or(usual.attempt);
+    let part = |name, usual: Duration| {
+        let span = fields.read(name, span);
+        if span.is_some_and(|span| span > attempt) {
+            let wrong = Wrong::warning(format!("`timeout` ends the attempt before `{name}` does"));
+            fields.tell(name, wrong.help("make it shorter than `timeout`"));
+        }
+        span.unwrap_or(usual)
+    };
+    Timeouts {
+        attempt,
+        connect: part("connect_timeout", usual.connect.min(attempt)),
+        read: part("read_timeout", attempt),
+    }
+}
+
+fn retry(fields: &Fields<'_>) -> RetryRules {
+    let usual = RetryRules::default();
+    let count = fields.read("retry_count", |item| whole(item, 0..=MOST_RETRIES));
+    let written = fields.section("retry");
+    let backoff = backoff(&written.section("backoff"));
+    let budget = budget(&written.section("budget"));
+    written.finish();
+    RetryRules {
+        count: count
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(usual.count),
+        backoff: backoff.unwrap_or(usual.backoff),
+        budget,
+    }
+}
+
+fn backoff(fields: &Fields<'_>) -> Option<Backoff> {
+    let base = fields.read("base", span).unwrap_or(BACKOFF_BASE);
+    let cap = fields.read("cap", span);
+    let cap = cap.unwrap_or(BACKOFF_CAP.max(base));
+    let jitter = fields.read("jitter", jitter).flatten();
+    fields.finish();
+    let made = match jitter {
+        None => Backoff::full_jitter(base, cap),
+        Some(jitter) => Backoff::added_jitter(base, jitter, cap),
+    };
+    made.map_err(|wrong| fields.tell("cap", Wrong::new(wrong.to_string())))
+        .ok()
+}
+
+/// `"full"`, or how much is added to a wait that is otherwise fixed.
+fn jitter(item: &Item<'_>) -> Result<Option<Duration>, Wrong> {
+    match &item.node.value {
+        Value::Text(word) if word == "full" => Ok(None),
+        _ => span(item).map(Some),
+    }
+}
+
+fn budget(fields: &Fields<'_>) -> RetryBudgetSettings {
+    let usual = RetryBudgetSettings::default();
+    let earned = fields.read("share", share).unwrap_or(usual.share);
+    let per_second = fields.read("per_second", |item| whole(item, 0..=MOST_PER_SECOND));
+    let per_second = per_second
+        .and_then(|count| u32::try_from(count).ok())
+        .unwrap_or(usual.per_second);
+    let ttl = fields.read("ttl", ttl).unwrap_or(usual.ttl);
+    if earned == Share::NONE && per_second == 0 {
+        let wrong = Wrong::new("such a budget allows no retry at all");
+        fields.tell("share", wrong.help("say `retry_count = 0` instead"));
+    }
+    fields.finish();
+    RetryBudgetSettings {
+        share: earned,
+        per_second,
+        ttl,
+    }
+}
+
+fn ttl(item: &Item<'_>) -> Result<Duration, Wrong> {
+    match span(item)? {
+        ttl if ttl < SHORTEST_TTL => {
+            Err(Wrong::new("what is earned would expire at once").help("use a second or more"))
+        }
+        ttl => Ok(ttl),
+    }
+}
+
+/// Reads `"off"`, `"standard"` or `{ force = "5m" }`.
+fn cache(item: &Item<'_>) -> Result<CacheMode, Wrong> {
+    let Value::Table(_) = &item.node.value else {
+        let words = [("off", CacheMode::Off), ("standard", CacheMode::Standard)];
+        return choice(item, &words);
+    };
+    let fields = item.fields()?;
+    let force = fields.read("force", span);
+    fields.finish();
+    match fields.has("force") {
+        true => force.map(CacheMode::Force).ok_or(Wrong::Told),
+        false => Err(Wrong::new("this says not how long answers are kept")
+            .help("say `cache = { force = \"5m\" }`")),
+    }
+}
+
+/// Reads `"none"`, `"env"` or a URL.
+fn proxy(item: &Item<'_>) -> Result<Proxy, Wrong> {
+    match text(item)? {
+        "none" => Ok(Proxy::None),
+        "env" => Ok(Proxy::Environment),
+        written if written.contains("://") => url(item).map(Proxy::Url),
+        _ => Err(Wrong::new("this is no proxy")
+            .help("write \"none\", \"env\" or a URL such as \"http://proxy.example:3128\"")),
+    }
+}
+
+/// Reads `"system"`, `"anybody"` or `{ file = "ca.pem" }`.
+fn trust(item: &Item<'_>) -> Result<Trust, Wrong> {
+    if let Value::Table(_) = &item.node.value {
+        let fields = item.fields()?;
+        let file = fields.read("file", path);
+        fields.finish();
+        return match fields.has("file") {
+            true => file.map(Trust::File).ok_or(Wrong::Told),
+            false => Err(Wrong::new("this names no file").help("say `file = \"ca.pem\"`")),
+        };
+    }
+    let anybody = choice(item, &[("system", false), ("anybody", true)])?;
+    if !anybody {
+        return Ok(Trust::System);
+    }
+    item.tell(
+        Wrong::warning("anybody on the way can read the keys and answer in the API's name")
+            .help("use it for a test at most; for a private authority say { file = \"ca.pem\" }"),
+    );
+    Ok(Trust::Anybody)
+}
+
+/// As of [`Backoff::default`], which keeps its parts to itself.
+const BACKOFF_BASE: Duration = Duration::from_millis(1_500);
+const BACKOFF_CAP: Duration = Duration::from_secs(30);
+
+/// Each retry doubles the wait; after a hundred of them it is no longer a retry.
+const MOST_RETRIES: u64 = 100;
+
+/// As browsers do.
+const MOST_REDIRECTS: u64 = 20;
+
+/// A budget without bounds is none.
+const MOST_PER_SECOND: u64 = 1_000_000;
+
+/// A call that earned a retry must live to see it.
+const SHORTEST_TTL: Duration = Duration::from_secs(1);
+
+const ADDRESSES: [(&str, Addresses); 2] = [("public", Addresses::Public), ("any", Addresses::Any)];

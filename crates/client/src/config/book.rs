@@ -1,0 +1,116 @@
+//! What is gathered while a configuration is read: its sources, mistakes and origins.
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+
+use super::fields::Wrong;
+use super::mistake::{Mistake, Mistakes};
+use super::origin::{Origin, Origins};
+use super::source::{Kind, Source};
+use super::tree::At;
+
+/// Everything that reading leaves behind besides its values.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    sources: RefCell<Vec<Source>>,
+    mistakes: RefCell<Vec<Mistake>>,
+    origins: RefCell<Origins>,
+    doubtful: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
+}
+
+impl Book {
+    /// Takes a source in and answers its number.
+    pub(super) fn add(&self, source: Source) -> usize {
+        let mut sources = self.sources.borrow_mut();
+        sources.push(source);
+        sources.len() - 1
+    }
+
+    /// Notes what is wrong at a place.
+    pub(super) fn tell(&self, at: At, key: &str, wrong: Wrong) {
+        let Wrong::Said {
+            severity,
+            message,
+            help,
+        } = wrong
+        else {
+            return;
+        };
+        let sources = self.sources.borrow();
+        let Some(source) = sources.get(at.source) else {
+            return;
+        };
+        let position = source.position(at.start);
+        self.mistakes.borrow_mut().push(Mistake {
+            severity,
+            source: shown_name(source),
+            line: position.line,
+            column: position.column,
+            key: key.to_owned(),
+            message,
+            help,
+            excerpt: source.excerpt(position.start, at.start..at.end),
+            order: (at.source, at.start),
+        });
+    }
+
+    /// Notes where the value of a key came from.
+    pub(super) fn note(&self, key: &str, at: Option<At>) {
+        let origin = at.map_or(Some(Origin::Default), |at| self.origin(at));
+        if let Some(origin) = origin {
+            self.origins.borrow_mut().note(key.to_owned(), origin);
+        }
+    }
+
+    /// True if the value at a place was written by the user and not by a preset.
+    pub(super) fn is_own(&self, at: At) -> bool {
+        let sources = self.sources.borrow();
+        sources
+            .get(at.source)
+            .is_some_and(|source| source.kind() != Kind::Preset)
+    }
+
+    /// Lines of a source that did not parse. What is said of values in them is said of what the parser
+    /// made of them and not of what was written, so it is not told.
+    pub(super) fn doubt(&self, source: usize, lines: RangeInclusive<usize>) {
+        self.doubtful.borrow_mut().push((source, lines));
+    }
+
+    /// What was gathered, in two parts.
+    pub(super) fn close(self) -> (Mistakes, Origins) {
+        let doubtful = self.doubtful.into_inner();
+        let mut mistakes = self.mistakes.into_inner();
+        // What is about no key was said by the parser itself.
+        mistakes.retain(|mistake| {
+            let is_echo = |(source, lines): &(usize, RangeInclusive<usize>)| {
+                *source == mistake.order.0 && lines.contains(&mistake.line)
+            };
+            mistake.key.is_empty() || !doubtful.iter().any(is_echo)
+        });
+        (Mistakes::new(mistakes), self.origins.into_inner())
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.mistakes.borrow().len()
+    }
+
+    fn origin(&self, at: At) -> Option<Origin> {
+        let sources = self.sources.borrow();
+        let source = sources.get(at.source)?;
+        let name = source.name().to_owned();
+        let line = source.position(at.start).line;
+        Some(match source.kind() {
+            Kind::Text => Origin::Text { name, line },
+            Kind::Preset => Origin::Preset { name, line },
+            Kind::Variable => Origin::Environment { variable: name },
+        })
+    }
+}
+
+fn shown_name(source: &Source) -> String {
+    match source.kind() {
+        Kind::Text => source.name().to_owned(),
+        Kind::Preset => format!("preset {}", source.name()),
+        Kind::Variable => format!("environment {}", source.name()),
+    }
+}

@@ -1,0 +1,129 @@
+//! Reads who we are at an API: a key from the environment or a file, and how it is sent.
+//!
+//! Never a key from the text itself. Configuration is committed, copied and shown; a key in it is a key
+//! that is known. No message here holds a key, not even a wrong one.
+
+use http::HeaderName;
+use secrecy::{ExposeSecret, SecretString};
+use smol_str::SmolStr;
+
+use super::environment::Environment;
+use super::fields::{Fields, Item, Wrong};
+use super::scrub::is_variable_name;
+use super::tree::Value;
+use super::values::{expected, filled, text};
+use crate::api::{Credential, Place};
+
+/// Reads `api_key_env` or `api_key_file`, and `key`.
+pub(super) fn read(fields: &Fields<'_>, environment: &Environment) -> Option<Credential> {
+    refuse_inline(fields);
+    let place = fields.read("key", place);
+    let named = fields.read("api_key_env", |item| from_environment(item, environment));
+    let filed = fields.read("api_key_file", from_file);
+    if fields.has("api_key_env") && fields.has("api_key_file") {
+        let wrong = Wrong::new("`api_key_env` and `api_key_file` both say where the key is");
+        fields.tell("api_key_file", wrong.help("keep one of them"));
+    }
+    let keyless = !fields.has("api_key_env") && !fields.has("api_key_file");
+    if let Some(key) = fields.item("key").filter(|_| keyless && place.is_some())
+        && fields.book().is_own(key.node.at)
+    {
+        let wrong = Wrong::warning("this says how a key is sent, and there is no key");
+        key.tell(wrong.help("name its variable in `api_key_env`"));
+    }
+    let secret = named.or(filed)?;
+    let place = place.unwrap_or(Place::Bearer);
+    check(fields, &secret, &place)?;
+    Some(Credential { secret, place })
+}
+
+fn refuse_inline(fields: &Fields<'_>) {
+    if let Some(item) = fields.item("api_key") {
+        let wrong = Wrong::new("a key is never written into a configuration");
+        let help = "put it into a variable and name that: `api_key_env = \"STOCK_API_KEY\"`, or into \
+                    a file: `api_key_file`; and replace the key, it is known now";
+        item.tell(wrong.help(help));
+    }
+}
+
+fn from_environment(item: &Item<'_>, environment: &Environment) -> Result<SecretString, Wrong> {
+    let name = filled(item)?;
+    match environment.value(name) {
+        Some(value) if !value.trim().is_empty() => Ok(SecretString::from(value.trim())),
+        Some(_) if is_variable_name(name) => {
+            Err(Wrong::new(format!("the variable `{name}` is empty")).help("put the key into it"))
+        }
+        None if is_variable_name(name) => {
+            let wrong = Wrong::new(format!("the variable `{name}` is not set"));
+            Err(wrong.help(format!("set it before starting: `export {name}=…`")))
+        }
+        // It may be the key itself.
+        Some(_) | None => Err(Wrong::new("there is no variable of this name")
+            .help("write the name of a variable, such as \"STOCK_API_KEY\", not the key itself")),
+    }
+}
+
+fn from_file(item: &Item<'_>) -> Result<SecretString, Wrong> {
+    let path = filled(item)?;
+    let text = std::fs::read_to_string(path)
+        .map(SecretString::from)
+        .map_err(|error| {
+            Wrong::new(format!("the file cannot be read: {}", error.kind()))
+                .help("it must exist, be readable and hold the key alone")
+        })?;
+    match text.expose_secret().trim() {
+        "" => Err(Wrong::new("the file is empty").help("put the key into it")),
+        key => Ok(SecretString::from(key)),
+    }
+}
+
+/// Reads `"bearer"`, `{ header = "X-Api-Key" }` or `{ query = "api_key" }`.
+fn place(item: &Item<'_>) -> Result<Place, Wrong> {
+    match &item.node.value {
+        Value::Text(word) if word == "bearer" => Ok(Place::Bearer),
+        // Not shown: it may be the key itself.
+        Value::Text(_) => Err(Wrong::new("this is no way to send a key").help(
+            "write \"bearer\", { header = \"X-Api-Key\" } or { query = \"api_key\" }; the key itself \
+             goes into a variable",
+        )),
+        Value::Table(_) => place_of(&item.fields()?),
+        other => Err(expected("how the key is sent", other)),
+    }
+}
+
+fn place_of(fields: &Fields<'_>) -> Result<Place, Wrong> {
+    let header = fields.read("header", header);
+    let query = fields.read("query", |item| filled(item).map(SmolStr::new));
+    fields.finish();
+    match (fields.has("header"), fields.has("query")) {
+        (true, true) => Err(Wrong::new("a key is sent in one place").help("keep one of the two")),
+        (false, false) => {
+            Err(Wrong::new("this is no way to send a key").help("say `header` or `query`"))
+        }
+        _ => header
+            .map(Place::Header)
+            .or(query.map(Place::Query))
+            .ok_or(Wrong::Told),
+    }
+}
+
+fn header(item: &Item<'_>) -> Result<HeaderName, Wrong> {
+    let name = text(item)?;
+    HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| Wrong::new("this is no header's name").help("write it like \"X-Api-Key\""))
+}
+
+/// A key with a line break in it would end its header and begin another.
+fn check(fields: &Fields<'_>, secret: &SecretString, place: &Place) -> Option<()> {
+    let visible = |b: u8| (b' '..=b'~').contains(&b);
+    if matches!(place, Place::Query(_)) || secret.expose_secret().bytes().all(visible) {
+        return Some(());
+    }
+    let from = match fields.has("api_key_env") {
+        true => "api_key_env",
+        false => "api_key_file",
+    };
+    let wrong = Wrong::new("the key holds characters that no header can carry");
+    fields.tell(from, wrong.help("it must be one line of plain letters"));
+    None
+}

@@ -1,0 +1,184 @@
+//! Reads the groups of an API and the routes that lead to them.
+//!
+//! A route that leads nowhere, a name that two groups claim, a cost that no limit lets through: each
+//! looks right and fails at the first call. They are told here, where the line is still known.
+
+use http::Method;
+use outflow_core::{Cost, Limit, MAX_LIMITS};
+use smol_str::SmolStr;
+
+use super::fields::{Fields, Item, Wrong, printable, unknown};
+use super::limits::limits;
+use super::portion::Portion;
+use super::reach;
+use super::values::{cost, method, name, text};
+use crate::pattern::Pattern;
+use crate::rules::{DEFAULT_GROUP, Group, Route, Rules};
+
+/// Reads `groups` and `routes` beside the API's own limits.
+pub(super) fn read(fields: &Fields<'_>, rules: &mut Rules, portion: Portion) {
+    let written = fields.section("groups");
+    for (entry, item) in written.entries() {
+        let named = name(&entry.name);
+        let named = named.map_err(|wrong| fields.book().tell(entry.at, &item.key, wrong));
+        let group = group(&item, portion).map_err(|wrong| item.tell(wrong));
+        if let (Ok(name), Ok(group)) = (named, group) {
+            rules.groups.push(Group { name, ..group });
+        }
+    }
+    tell_clashes(&written);
+    let routes = fields.read("routes", |item| Ok(item.each(|item| route(item, rules))));
+    rules.routes = routes.unwrap_or_default();
+    if let Some(item) = fields.item("routes") {
+        reach::check(&item, rules);
+    }
+}
+
+/// Tells of calls that can never pass: too many limits to hold, or a cost above one of them.
+pub(super) fn check(fields: &Fields<'_>, rules: &Rules) {
+    if rules.limits.len() > MAX_LIMITS {
+        fields.tell("limits", too_many(rules.limits.len()));
+    }
+    let groups = fields.section("groups");
+    for group in &rules.groups {
+        let count = rules.limits.len() + group.limits.len();
+        if count > MAX_LIMITS && rules.limits.len() <= MAX_LIMITS {
+            groups.tell(&group.name, too_many(count));
+        }
+        let written = groups.section_of(&group.name);
+        if let Some(wrong) = never_passes(rules, Some(group), group.cost) {
+            written.tell("cost", wrong);
+        }
+    }
+    for item in fields.item("routes").iter().flat_map(Item::items) {
+        check_route(&item, rules);
+    }
+}
+
+/// The group of this name or alias.
+pub(super) fn group_named<'r>(rules: &'r Rules, wanted: &str) -> Option<&'r Group> {
+    rules
+        .groups
+        .iter()
+        .find(|group| group.name == wanted || group.aliases.iter().any(|alias| alias == wanted))
+}
+
+fn group(item: &Item<'_>, portion: Portion) -> Result<Group, Wrong> {
+    let fields = item.fields()?;
+    let limits = limits(&fields).unwrap_or_default();
+    let cost = fields.read("cost", cost);
+    let alias = |item: &Item<'_>| name(text(item)?);
+    let aliases = fields.read("aliases", |item| Ok(item.each(alias)));
+    fields.finish();
+    Ok(Group {
+        aliases: aliases.unwrap_or_default(),
+        cost: cost.unwrap_or_default(),
+        ..Group::new(
+            "",
+            limits.into_iter().map(|limit| portion.of(limit)).collect(),
+        )
+    })
+}
+
+fn route(item: &Item<'_>, rules: &Rules) -> Result<Route, Wrong> {
+    let fields = item.fields()?;
+    let methods = fields.read("methods", |item| Ok(item.each(method)));
+    let pattern = fields.read("path", pattern);
+    let group = fields.read("group", |item| target(item, rules));
+    let cost = fields.read("cost", cost);
+    for (name, help) in [
+        ("path", "say `path = \"/orders/**\"`"),
+        ("group", "say which group such calls are of"),
+    ] {
+        if !fields.has(name) {
+            fields.tell(
+                name,
+                Wrong::new(format!("a route needs its {name}")).help(help),
+            );
+        }
+    }
+    fields.finish();
+    Ok(Route {
+        methods: methods.unwrap_or_default(),
+        pattern: pattern.ok_or(Wrong::Told)?,
+        group: group.ok_or(Wrong::Told)?,
+        cost,
+    })
+}
+
+fn pattern(item: &Item<'_>) -> Result<Pattern, Wrong> {
+    let written = text(item)?;
+    let pattern: Pattern = written
+        .parse()
+        .map_err(|wrong: crate::pattern::InvalidPattern| Wrong::new(wrong.to_string()))?;
+    reach::possible(written)?;
+    Ok(pattern)
+}
+
+fn target(item: &Item<'_>, rules: &Rules) -> Result<SmolStr, Wrong> {
+    let wanted = text(item)?;
+    if wanted == DEFAULT_GROUP || group_named(rules, wanted).is_some() {
+        return Ok(SmolStr::new(wanted));
+    }
+    let names = rules.groups.iter().flat_map(|group| {
+        let aliases = group.aliases.iter().map(SmolStr::as_str);
+        std::iter::once(group.name.as_str()).chain(aliases)
+    });
+    Err(unknown("group", wanted, names))
+}
+
+/// Every name and alias stands for one group.
+fn tell_clashes(groups: &Fields<'_>) {
+    let entries = groups.entries();
+    let mut taken: Vec<&str> = entries
+        .iter()
+        .map(|(entry, _)| entry.name.as_str())
+        .collect();
+    for (_, item) in &entries {
+        let aliases = item.fields().ok().and_then(|fields| fields.item("aliases"));
+        for alias in aliases.iter().flat_map(Item::items) {
+            let Ok(name) = text(&alias) else { continue };
+            if taken.contains(&name) {
+                let wrong = Wrong::new(format!("the name `{}` is taken", printable(name)));
+                alias.tell(wrong.help("give each group and alias a name of its own"));
+            }
+            taken.push(name);
+        }
+    }
+}
+
+fn check_route(item: &Item<'_>, rules: &Rules) {
+    let Ok(fields) = item.fields() else { return };
+    let (Some(cost_item), Some(group)) = (fields.item("cost"), fields.item("group")) else {
+        return;
+    };
+    let (Ok(cost), Ok(group)) = (cost(&cost_item), text(&group)) else {
+        return;
+    };
+    if let Some(wrong) = never_passes(rules, group_named(rules, group), cost) {
+        cost_item.tell(wrong);
+    }
+}
+
+fn never_passes(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<Wrong> {
+    let own = group.into_iter().flat_map(|group| &group.limits);
+    let too_low = |limit: &&Limit| limit.capacity() < cost.units();
+    let limit = rules.limits.iter().chain(own).find(too_low)?;
+    let message = format!(
+        "a call that costs {} never passes a limit of {}",
+        cost.units(),
+        limit.rate()
+    );
+    Some(Wrong::new(message).help(format!("the cost is {} at most", limit.capacity())))
+}
+
+fn too_many(count: usize) -> Wrong {
+    Wrong::new(format!("these are {count} limits for one call")).help(format!(
+        "a call counts against {MAX_LIMITS} at most, its API's and its group's together"
+    ))
+}
+
+/// The methods of a route, or all if it names none.
+pub(super) fn covers_methods(first: &[Method], second: &[Method]) -> bool {
+    first.is_empty() || (!second.is_empty() && second.iter().all(|method| first.contains(method)))
+}

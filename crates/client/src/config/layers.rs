@@ -1,0 +1,186 @@
+//! Lays texts, presets and the environment over each other.
+//!
+//! From the bottom: the preset, the texts in their order, the environment. What is laid over speaks
+//! last. Two keys that say the same thing in two ways are rivals: the upper one takes the lower one
+//! away, so that `rate_limit_per_sec` over a preset's `limits` is one limit and not two.
+
+use toml::de::DeTable;
+
+use super::book::Book;
+use super::environment::{Environment, Variable};
+use super::fields::{Wrong, joined, unknown};
+use super::source::Source;
+use super::syntax;
+use super::tree::{At, Entry, Node, Table, Value, table_of};
+use crate::preset::Preset;
+
+/// All layers as one table.
+pub(super) fn merged(sources: &[Source], environment: &Environment, book: &Book) -> Table {
+    let mut root = Table::EMPTY;
+    for source in sources {
+        overlay_root(&mut root, parsed(source, book));
+    }
+    let variables = environment.overrides(book);
+    let (presets, others): (Vec<_>, Vec<_>) =
+        variables.into_iter().partition(Variable::names_a_preset);
+    for variable in presets {
+        let over = variable.into_table(&root);
+        overlay_root(&mut root, over);
+    }
+    lay_presets_under(&mut root, book);
+    for variable in environment.operating(&root, book).into_iter().chain(others) {
+        let over = variable.into_table(&root);
+        overlay_root(&mut root, canonical(over, book));
+    }
+    root
+}
+
+/// The table of a source, and a mistake for everything in it that does not parse.
+fn parsed(source: &Source, book: &Book) -> Table {
+    let number = book.add(source.clone());
+    let (table, errors) = DeTable::parse_recoverable(source.text());
+    for error in errors {
+        let span = error.span().unwrap_or_default();
+        let at = At {
+            source: number,
+            start: span.start,
+            end: span.end,
+        };
+        book.doubt(number, syntax::doubtful_lines(source.text(), at.start));
+        book.tell(
+            at,
+            "",
+            syntax::mistake(source.text(), span, error.message()),
+        );
+    }
+    canonical(table_of(number, table.get_ref()), book)
+}
+
+/// The same table with each key under its one name.
+fn canonical(mut root: Table, book: &Book) -> Table {
+    root.each_table("apis", |name, api| {
+        let prefix = joined("apis", name);
+        rename(
+            api,
+            &["health_scope"],
+            &["health", "scope"],
+            (book, &prefix),
+        );
+        rename(api, &["tls"], &["trust"], (book, &prefix));
+        rename(
+            api,
+            &["health", "concurrency"],
+            &["concurrency"],
+            (book, &prefix),
+        );
+        rename(
+            api,
+            &["health", "sem_base"],
+            &["concurrency"],
+            (book, &prefix),
+        );
+    });
+    root
+}
+
+/// Moves a value to the key that it is another name of.
+fn rename(api: &mut Table, from: &[&str], to: &[&str], told: (&Book, &str)) {
+    let Some(entry) = api.remove_at(from) else {
+        return;
+    };
+    if api.at(to).is_some() {
+        let (book, prefix) = told;
+        let (from, to) = (from.join("."), to.join("."));
+        let wrong = Wrong::new(format!("`{from}` and `{to}` say the same"));
+        book.tell(
+            entry.at,
+            &format!("{prefix}.{from}"),
+            wrong.help("keep one of them"),
+        );
+        return;
+    }
+    api.overlay(Table::nested(to, entry.node));
+}
+
+fn overlay_root(root: &mut Table, over: Table) {
+    root.overlay_by(over, |below, above| below.overlay_by(above, overlay_api));
+}
+
+/// One API over another. Whatever is a choice among forms is replaced; the rest is merged.
+fn overlay_api(below: &mut Table, mut above: Table) {
+    drop_rivals(below, &above);
+    for whole in ["key", "cache", "trust", "proxy", "limits", "routes"] {
+        if let Some(entry) = above.remove(whole) {
+            below.put(entry);
+        }
+    }
+    if let Some(groups) = above.remove("groups") {
+        overlay_groups(below, groups);
+    }
+    below.overlay(above);
+}
+
+fn overlay_groups(below: &mut Table, groups: Entry) {
+    let Some(Value::Table(own)) = below.value_mut("groups") else {
+        below.put(groups);
+        return;
+    };
+    match groups.node.value {
+        Value::Table(above) => own.overlay_by(above, |below, above| {
+            drop_rivals(below, &above);
+            below.overlay(above);
+        }),
+        _ => below.put(groups),
+    }
+}
+
+fn drop_rivals(below: &mut Table, above: &Table) {
+    for (one, other) in RIVALS {
+        for (said, silenced) in [(one, other), (other, one)] {
+            if above.entry(said).is_some() {
+                below.remove(silenced);
+            }
+        }
+    }
+}
+
+/// Lays the preset that an API names under what the API says itself.
+fn lay_presets_under(root: &mut Table, book: &Book) {
+    root.each_table("apis", |name, api| {
+        let Some(entry) = api.entry("preset") else {
+            return;
+        };
+        let key = joined(&joined("apis", name), "preset");
+        match preset(&entry.node) {
+            Ok(preset) => {
+                book.note(&key, Some(entry.node.at));
+                let mut below = preset_table(preset, book);
+                overlay_api(&mut below, std::mem::take(api));
+                *api = below;
+            }
+            Err(wrong) => book.tell(entry.node.at, &key, wrong),
+        }
+    });
+}
+
+fn preset(node: &Node) -> Result<Preset, Wrong> {
+    let Value::Text(name) = &node.value else {
+        return Err(super::values::expected("the name of a preset", &node.value));
+    };
+    let known = Preset::ALL.iter().map(|preset| preset.name());
+    Preset::named(name).ok_or_else(|| unknown("preset", name, known))
+}
+
+fn preset_table(preset: Preset, book: &Book) -> Table {
+    let mut text = parsed(&Source::preset(preset.name(), preset.text()), book);
+    match text.remove("api").map(|entry| entry.node.value) {
+        Some(Value::Table(api)) => api,
+        _ => Table::EMPTY,
+    }
+}
+
+/// Two ways to say the same.
+const RIVALS: [(&str, &str); 2] = [
+    ("limits", "rate_limit_per_sec"),
+    ("api_key_env", "api_key_file"),
+];

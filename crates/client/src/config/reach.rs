@@ -1,0 +1,121 @@
+//! Which routes no call can reach.
+//!
+//! The first route that matches decides, so a wide one in front of a narrow one makes the narrow one
+//! dead text. That is a warning and not an error: nothing breaks, but hardly anybody meant it.
+
+use super::fields::{Item, Wrong};
+use super::groups::covers_methods;
+use super::values::text;
+use crate::pattern::Pattern;
+use crate::rules::{Route, Rules};
+
+/// Warns of each route that an earlier one takes every call from.
+pub(super) fn check(routes: &Item<'_>, rules: &Rules) {
+    let items = routes.items();
+    // A route that could not be read has left the list, and with it the numbers no longer agree.
+    if items.len() != rules.routes.len() {
+        return;
+    }
+    for (at, (item, route)) in items.iter().zip(&rules.routes).enumerate() {
+        let earlier = rules.routes.iter().take(at);
+        if let Some(shadow) = earlier.into_iter().find(|earlier| covers(earlier, route)) {
+            let message = format!(
+                "no call reaches this route: `{}` comes first",
+                shadow.pattern
+            );
+            item.tell(Wrong::warning(message).help("put the narrower route in front"));
+        }
+    }
+}
+
+/// Warns of routes that repeat the path which the base URL already brings.
+pub(super) fn check_prefix(routes: &Item<'_>, prefix: &str) {
+    if prefix.is_empty() {
+        return;
+    }
+    for item in routes.items() {
+        let path = item.fields().ok().and_then(|fields| fields.item("path"));
+        let Some(path) = path else { continue };
+        let repeats = text(&path).is_ok_and(|path| {
+            path.strip_prefix(prefix)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
+        if repeats {
+            let message = format!("the base URL already ends in `{prefix}`");
+            path.tell(Wrong::warning(message).help("routes match the path that a call names"));
+        }
+    }
+}
+
+/// Whether any path could match. Dots and blanks never reach a route: they are resolved and encoded
+/// before.
+pub(super) fn possible(pattern: &str) -> Result<(), Wrong> {
+    if let Some(odd) = pattern
+        .chars()
+        .find(|c| c.is_whitespace() || c.is_control())
+    {
+        let help = format!("write it encoded, as %{:02X}", u32::from(odd));
+        return Err(Wrong::new("no path holds a blank").help(help));
+    }
+    let dots = |segment: &str| segment == "." || segment == "..";
+    if pattern.split('/').any(dots) {
+        return Err(
+            Wrong::new("`.` and `..` are resolved before a path is matched")
+                .help("write the path without them"),
+        );
+    }
+    Ok(())
+}
+
+fn covers(first: &Route, second: &Route) -> bool {
+    covers_methods(&first.methods, &second.methods) && covers_paths(&first.pattern, &second.pattern)
+}
+
+/// True if every path of the second is one of the first.
+fn covers_paths(first: &Pattern, second: &Pattern) -> bool {
+    let (mut wide, mut narrow) = (segments(first), segments(second));
+    loop {
+        match (wide.next(), narrow.next()) {
+            (Some("**"), _) | (None, None) => return true,
+            (Some(_), Some("**")) | (None, Some(_)) | (Some(_), None) => return false,
+            (Some(wide), Some(narrow)) if is_any(wide) || wide == narrow => {}
+            (Some(_), Some(_)) => return false,
+        }
+    }
+}
+
+fn segments(pattern: &Pattern) -> impl Iterator<Item = &str> {
+    let path = pattern.as_str().trim_matches('/');
+    path.split('/').filter(|segment| !segment.is_empty())
+}
+
+fn is_any(segment: &str) -> bool {
+    segment == "*" || segment.starts_with('{')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_covers_what_it_matches_and_no_more() {
+        for (first, second, covered) in [
+            ("/**", "/a/b", true),
+            ("/a/**", "/a", true),
+            ("/a/*", "/a/{id}", true),
+            ("/a/{id}", "/a/b", true),
+            ("/a/b", "/a/{id}", false),
+            ("/a/*", "/a/**", false),
+            ("/a", "/a/b", false),
+            ("/a/b", "/a", false),
+            ("/a/*/c", "/a/b/c", true),
+        ] {
+            let pattern = |text: &str| text.parse::<Pattern>().expect("valid");
+            assert_eq!(
+                covers_paths(&pattern(first), &pattern(second)),
+                covered,
+                "{first} and {second}"
+            );
+        }
+    }
+}

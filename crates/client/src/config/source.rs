@@ -1,0 +1,166 @@
+//! A text that is read, and how to point into it.
+//!
+//! A source is a file, a preset or a variable of the environment; all three are pointed into the same
+//! way. What is shown of it is not what was read: wherever a text may hold a key, a copy with stars in
+//! its place is shown, of the same length so that every position stays true.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::scrub::scrubbed;
+
+/// A text with the name under which its mistakes are reported.
+///
+/// ```
+/// use outflow::config::Source;
+///
+/// let source = Source::new("outflow.toml", "[apis.stock]\nbase_url = \"https://stock.example\"");
+/// assert_eq!(source.name(), "outflow.toml");
+/// ```
+#[derive(Clone)]
+pub struct Source {
+    name: String,
+    text: String,
+    shown: String,
+    kind: Kind,
+}
+
+/// What a source is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Text,
+    Preset,
+    Variable,
+}
+
+impl Source {
+    /// A text of this name, a file's name as a rule.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            name: name.into(),
+            shown: scrubbed(&text),
+            text,
+            kind: Kind::Text,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn preset(name: &str, text: &str) -> Self {
+        Self {
+            kind: Kind::Preset,
+            ..Self::new(name, text)
+        }
+    }
+
+    /// The value of a variable. Its name decides whether the value may be shown.
+    pub(super) fn variable(name: &str, value: &str) -> Self {
+        let prefix = format!("{} = ", super::scrub::last_level(name));
+        let line = scrubbed(&format!("{prefix}{value}"));
+        Self {
+            name: name.to_owned(),
+            text: value.to_owned(),
+            shown: line.get(prefix.len()..).unwrap_or_default().to_owned(),
+            kind: Kind::Variable,
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Where an offset is, with the line it is in.
+    pub(super) fn position(&self, offset: usize) -> Position {
+        let before = self.shown.get(..self.bounded(offset)).unwrap_or_default();
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line_text = before.get(start..).unwrap_or_default();
+        Position {
+            line: before.matches('\n').count() + 1,
+            column: line_text.chars().count() + 1,
+            start,
+        }
+    }
+
+    /// The line that begins at `start`, and the part of `span` that is in it.
+    pub(super) fn excerpt(&self, start: usize, span: Range<usize>) -> Excerpt {
+        let rest = self.shown.get(start..).unwrap_or_default();
+        let line = rest.split('\n').next().unwrap_or_default();
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let within = |offset: usize| {
+            let bounded = self.bounded(offset).saturating_sub(start);
+            line.floor_char_boundary(bounded.min(line.len()))
+        };
+        let (from, to) = (within(span.start), within(span.end));
+        Excerpt {
+            line: line.to_owned(),
+            span: from..to.max(from),
+        }
+    }
+
+    fn bounded(&self, offset: usize) -> usize {
+        self.shown.floor_char_boundary(offset.min(self.shown.len()))
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the text: someone may have written a key into it.
+        f.debug_struct("Source")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A place in a text, for people: both numbers begin at 1, and a column is a character.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Position {
+    pub(super) line: usize,
+    pub(super) column: usize,
+    pub(super) start: usize,
+}
+
+/// One line of a text, and what of it is meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Excerpt {
+    pub(super) line: String,
+    pub(super) span: Range<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // `ü` is two bytes and one column; the carriage return belongs to no line.
+    #[test]
+    fn a_place_is_told_in_lines_and_characters() {
+        let source = Source::new("a", "x = 1\r\nü = 2\r\n");
+        let place = source.position(9);
+        assert_eq!((place.line, place.column), (2, 2));
+        let excerpt = source.excerpt(place.start, 7..9);
+        assert_eq!((excerpt.line.as_str(), excerpt.span), ("ü = 2", 0..2));
+    }
+
+    #[test]
+    fn a_place_beyond_the_end_is_the_end() {
+        let source = Source::new("a", "x");
+        assert_eq!(source.position(99).column, 2);
+        assert_eq!(source.excerpt(0, 50..99).span, 1..1);
+    }
+
+    #[test]
+    fn neither_debug_nor_a_shown_variable_tells_a_key() {
+        let source = Source::variable("OUTFLOW_APIS__STOCK__API_KEY", "sk-live-1");
+        assert_eq!(source.excerpt(0, 0..9).line, "*********");
+        assert!(!format!("{source:?}").contains("sk-live"));
+        let harmless = Source::variable("OUTFLOW_APIS__STOCK__TIMEOUT", "5");
+        assert_eq!(harmless.excerpt(0, 0..1).line, "5");
+    }
+}

@@ -1,0 +1,225 @@
+//! The written values, each with its place, and how one text is laid over another.
+//!
+//! The obvious other way, reading each text into a type and merging the types, loses where a value
+//! came from and what was left out. Here texts are merged as they were written, and read once. Tables
+//! are laid over each other key by key; everything else, lists too, is replaced as a whole.
+
+use toml::de::{DeTable, DeValue};
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) at: At,
+}
+
+/// A place: which source, and from where to where in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct At {
+    pub(super) source: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// What can be written.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(String),
+    /// A whole number; `None` is one of more than 128 bits.
+    Whole(Option<i128>),
+    /// A number with a point, as it was written: 0.1 is exact in decimal and in nothing else.
+    Decimal(String),
+    Truth(bool),
+    Date,
+    List(Vec<Node>),
+    Table(Table),
+}
+
+impl Value {
+    /// What it is called in a message.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a text",
+            Self::Whole(_) => "a number",
+            Self::Decimal(_) => "a number with a point",
+            Self::Truth(_) => "a boolean",
+            Self::Date => "a date",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+/// Names and their values, in the order in which they were written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    entries: Vec<Entry>,
+}
+
+/// A name and its value.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) at: At,
+    pub(super) node: Node,
+}
+
+impl Table {
+    pub(super) const EMPTY: Self = Self {
+        entries: Vec::new(),
+    };
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// The table of this name, if it is one.
+    pub(super) fn table(&self, name: &str) -> Option<&Self> {
+        match &self.entry(name)?.node.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &str) -> Option<Entry> {
+        let at = self.entries.iter().position(|entry| entry.name == name)?;
+        Some(self.entries.remove(at))
+    }
+
+    /// Puts an entry in the place of the one of its name, or at the end.
+    pub(super) fn put(&mut self, entry: Entry) {
+        match self.entries.iter_mut().find(|old| old.name == entry.name) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// The entry at the end of some levels.
+    pub(super) fn at(&self, levels: &[&str]) -> Option<&Entry> {
+        match levels {
+            [] => None,
+            [name] => self.entry(name),
+            [first, rest @ ..] => self.table(first)?.at(rest),
+        }
+    }
+
+    /// Takes the entry at the end of some levels away.
+    pub(super) fn remove_at(&mut self, levels: &[&str]) -> Option<Entry> {
+        match levels {
+            [] => None,
+            [name] => self.remove(name),
+            [first, rest @ ..] => match self.value_mut(first)? {
+                Value::Table(table) => table.remove_at(rest),
+                _ => None,
+            },
+        }
+    }
+
+    pub(super) fn value_mut(&mut self, name: &str) -> Option<&mut Value> {
+        let entry = self.entries.iter_mut().find(|entry| entry.name == name)?;
+        Some(&mut entry.node.value)
+    }
+
+    /// Goes through the tables within the table of a name.
+    pub(super) fn each_table(&mut self, name: &str, mut change: impl FnMut(&str, &mut Self)) {
+        let Some(Value::Table(outer)) = self.value_mut(name) else {
+            return;
+        };
+        for entry in &mut outer.entries {
+            if let Value::Table(inner) = &mut entry.node.value {
+                change(&entry.name, inner);
+            }
+        }
+    }
+
+    /// A value under some levels, each of them a table of one entry.
+    pub(super) fn nested(levels: &[&str], node: Node) -> Self {
+        match levels {
+            [] => Self::EMPTY,
+            [name] => Self::of(name, node),
+            [first, rest @ ..] => {
+                let at = node.at;
+                let value = Value::Table(Self::nested(rest, node));
+                Self::of(first, Node { value, at })
+            }
+        }
+    }
+
+    /// A table of one entry, which stands where its value does.
+    fn of(name: &str, node: Node) -> Self {
+        let (name, at) = (name.to_owned(), node.at);
+        Self {
+            entries: vec![Entry { name, at, node }],
+        }
+    }
+
+    /// Lays a table over this one, key by key and all the way down.
+    pub(super) fn overlay(&mut self, over: Self) {
+        self.overlay_by(over, Self::overlay);
+    }
+
+    /// Lays a table over this one; tables that meet are merged by `merge`.
+    pub(super) fn overlay_by(&mut self, over: Self, merge: impl Fn(&mut Self, Self)) {
+        for entry in over.entries {
+            let below = self.entries.iter_mut().find(|old| old.name == entry.name);
+            match (below.map(|old| &mut old.node.value), entry.node.value) {
+                (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
+                (_, value) => self.put(Entry {
+                    node: Node {
+                        value,
+                        at: entry.node.at,
+                    },
+                    ..entry
+                }),
+            }
+        }
+    }
+}
+
+/// The table that was written in a source.
+pub(super) fn table_of(source: usize, written: &DeTable<'_>) -> Table {
+    let mut entries: Vec<_> = written
+        .iter()
+        .map(|(name, value)| Entry {
+            name: name.get_ref().clone().into_owned(),
+            at: at(source, name.span()),
+            node: node_of(source, value),
+        })
+        .collect();
+    // The parser sorts by name; people expect their own order in lists of APIs and in messages.
+    entries.sort_by_key(|entry| entry.at.start);
+    Table { entries }
+}
+
+/// The value that was written in a source.
+pub(super) fn node_of(source: usize, written: &toml::Spanned<DeValue<'_>>) -> Node {
+    let value = match written.get_ref() {
+        DeValue::String(text) => Value::Text(text.clone().into_owned()),
+        DeValue::Integer(number) => {
+            Value::Whole(i128::from_str_radix(number.as_str(), number.radix()).ok())
+        }
+        DeValue::Float(number) => Value::Decimal(number.as_str().to_owned()),
+        DeValue::Boolean(truth) => Value::Truth(*truth),
+        DeValue::Datetime(_) => Value::Date,
+        DeValue::Array(items) => {
+            Value::List(items.iter().map(|item| node_of(source, item)).collect())
+        }
+        DeValue::Table(table) => Value::Table(table_of(source, table)),
+    };
+    Node {
+        value,
+        at: at(source, written.span()),
+    }
+}
+
+fn at(source: usize, span: std::ops::Range<usize>) -> At {
+    At {
+        source,
+        start: span.start,
+        end: span.end,
+    }
+}

@@ -1,0 +1,281 @@
+//! Why a call brought nothing, as its caller sees it.
+//!
+//! One opaque type with questions that can be asked of it: what callers match on must be free to
+//! grow. It keeps no error of the layers below, no URL, no header and no piece of a body, so neither
+//! its text nor what it prints for a debugger can hold a secret.
+
+mod mistake;
+
+use std::fmt;
+use std::time::Duration;
+
+use outflow_core::Fault;
+
+pub(crate) use self::mistake::{Mistake, Undecoded, Wandered};
+use crate::event::{Reason, Status};
+use crate::http::{Failure, Trouble, Words};
+use crate::refusal::{Cause, Refusal, Why};
+
+/// Why a call brought nothing.
+///
+/// ```
+/// fn worth_asking_later(error: &outflow::Error) -> bool {
+///     error.is_rate_limited() || error.is_circuit_open() || error.is_timeout()
+/// }
+/// ```
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+struct Inner {
+    kind: Kind,
+    attempts: u32,
+    retry_after: Option<Duration>,
+}
+
+/// What went wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Kind {
+    /// The call could not be made as written.
+    Mistake(Mistake),
+    /// The door did not open.
+    Refused(Refusal),
+    /// The last attempt brought no answer.
+    Failed(Failure),
+    /// The caller's time was over.
+    Deadline,
+    /// An answer that the caller counts as none.
+    Status(u16),
+    /// The body is larger than is read whole.
+    TooLarge(u64),
+    /// The body is not what the caller wants.
+    Undecoded(Undecoded),
+    /// Only the cache may answer, and it has nothing.
+    CacheMiss,
+    /// A redirect led nowhere.
+    Wandered(Wandered),
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind) -> Self {
+        let retry_after = match &kind {
+            Kind::Refused(refusal) => refusal.retry_after,
+            _ => None,
+        };
+        let inner = Box::new(Inner {
+            kind,
+            attempts: 0,
+            retry_after,
+        });
+        Self { inner }
+    }
+
+    /// What a failed attempt means to its caller.
+    pub(crate) fn of(failure: Failure) -> Self {
+        Self::new(match failure.trouble {
+            Trouble::Deadline => Kind::Deadline,
+            Trouble::Fault(_) | Trouble::Forbidden => Kind::Failed(failure),
+        })
+    }
+
+    pub(crate) fn after(mut self, attempts: u32) -> Self {
+        self.inner.attempts = attempts;
+        self
+    }
+
+    pub(crate) fn asking_to_wait(mut self, retry_after: Option<Duration>) -> Self {
+        self.inner.retry_after = retry_after;
+        self
+    }
+
+    /// Whether time ran out: the caller's, or that of the last attempt.
+    pub fn is_timeout(&self) -> bool {
+        match &self.inner.kind {
+            Kind::Deadline => true,
+            Kind::Refused(refusal) => matches!(refusal.cause, Cause::TooLate(_)),
+            Kind::Failed(failure) => matches!(
+                failure.trouble,
+                Trouble::Fault(Fault::ConnectTimeout | Fault::ReadTimeout)
+            ),
+            _ => false,
+        }
+    }
+
+    /// Whether there was no connection, so that nothing was sent.
+    pub fn is_connect(&self) -> bool {
+        matches!(&self.inner.kind, Kind::Failed(failure) if failure.left == crate::http::Left::Nothing)
+    }
+
+    /// Whether a limit stood in the way, ours or the server's.
+    pub fn is_rate_limited(&self) -> bool {
+        match &self.inner.kind {
+            Kind::Status(code) => *code == 429,
+            Kind::Refused(refusal) => match &refusal.cause {
+                Cause::TooLate(why) | Cause::Busy(why) => !matches!(why, Why::State(_)),
+                Cause::Never { .. } | Cause::QueueFull => true,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether the API is in a state that lets nothing go.
+    pub fn is_circuit_open(&self) -> bool {
+        match &self.inner.kind {
+            Kind::Refused(refusal) => matches!(
+                refusal.cause,
+                Cause::Blocked { .. } | Cause::TooLate(Why::State(_)) | Cause::Busy(Why::State(_))
+            ),
+            _ => false,
+        }
+    }
+
+    /// Whether the door did not open, for whatever reason.
+    pub fn is_refused(&self) -> bool {
+        self.refusal().is_some()
+    }
+
+    /// Whether only the cache could have answered, and had nothing.
+    pub fn is_cache_miss(&self) -> bool {
+        self.inner.kind == Kind::CacheMiss
+    }
+
+    /// Whether an answer came and its body did not, or not whole.
+    pub fn is_body(&self) -> bool {
+        match &self.inner.kind {
+            Kind::TooLarge(_) => true,
+            Kind::Failed(failure) => failure.trouble == Trouble::Fault(Fault::TruncatedBody),
+            _ => false,
+        }
+    }
+
+    /// Whether the body came and is not what was asked for. The server did its work: asking again
+    /// would do it twice.
+    pub fn is_decode(&self) -> bool {
+        matches!(self.inner.kind, Kind::Undecoded(_))
+    }
+
+    /// Whether an answer came with a status that the caller counts as an error.
+    pub fn is_status(&self) -> bool {
+        matches!(self.inner.kind, Kind::Status(_))
+    }
+
+    /// Whether a redirect led nowhere.
+    pub fn is_redirect(&self) -> bool {
+        matches!(self.inner.kind, Kind::Wandered(_))
+    }
+
+    /// Whether the call could not be made as written: an unknown API, a path that is none.
+    pub fn is_mistake(&self) -> bool {
+        matches!(self.inner.kind, Kind::Mistake(_))
+    }
+
+    /// The status, if an answer came with one that counts as an error.
+    pub fn status(&self) -> Option<http::StatusCode> {
+        match self.inner.kind {
+            Kind::Status(code) => http::StatusCode::from_u16(code).ok(),
+            _ => None,
+        }
+    }
+
+    /// How long to wait before the same call can pass, if that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.inner.retry_after
+    }
+
+    /// What the door said, if it did not open.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match &self.inner.kind {
+            Kind::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// How many attempts were made.
+    pub fn attempts(&self) -> u32 {
+        self.inner.attempts
+    }
+
+    /// How metrics tell it.
+    pub(crate) fn class(&self) -> Status {
+        match &self.inner.kind {
+            Kind::Status(code) => Status::of(*code),
+            Kind::Failed(failure) if failure.trouble == Trouble::Forbidden => Status::Blocked,
+            Kind::Failed(_) if self.is_timeout() => Status::Timeout,
+            Kind::Failed(_) | Kind::TooLarge(_) | Kind::Undecoded(_) => Status::Network,
+            Kind::Deadline if self.inner.attempts > 0 => Status::Timeout,
+            Kind::Wandered(_) => Status::Redirect,
+            Kind::Mistake(_) | Kind::Refused(_) | Kind::CacheMiss | Kind::Deadline => {
+                Status::Blocked
+            }
+        }
+    }
+
+    /// Why it failed, as metrics tell it; nothing for what never reached the network.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        match &self.inner.kind {
+            Kind::Failed(failure) => match failure.trouble {
+                Trouble::Fault(fault) => Some(reason_of(fault)),
+                Trouble::Forbidden | Trouble::Deadline => None,
+            },
+            Kind::TooLarge(_) => Some(Reason::Body),
+            Kind::Deadline if self.inner.attempts > 0 => Some(Reason::Timeout),
+            _ => None,
+        }
+    }
+}
+
+/// A fault, as metrics tell it.
+pub(crate) const fn reason_of(fault: Fault) -> Reason {
+    match fault {
+        Fault::ConnectTimeout | Fault::ReadTimeout => Reason::Timeout,
+        Fault::Dns => Reason::Dns,
+        Fault::Reset => Reason::Network,
+        Fault::TlsHandshake | Fault::TlsCertificate => Reason::Tls,
+        Fault::TruncatedBody => Reason::Body,
+    }
+}
+
+impl From<Mistake> for Error {
+    fn from(mistake: Mistake) -> Self {
+        Self::new(Kind::Mistake(mistake))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.inner.kind {
+            Kind::Mistake(mistake) => mistake.fmt(f),
+            Kind::Refused(refusal) => refusal.fmt(f),
+            Kind::Failed(failure) => match failure.words {
+                Words::Phrase(phrase) => f.write_str(phrase),
+                Words::Kind(kind) => write!(f, "the connection failed: {kind}"),
+            },
+            Kind::Deadline => f.write_str("the deadline passed before there was an answer"),
+            Kind::Status(code) => write!(f, "the server answered {code}"),
+            Kind::TooLarge(largest) => write!(
+                f,
+                "the body is larger than {largest} bytes: stream it or raise `largest_body`"
+            ),
+            Kind::Undecoded(undecoded) => undecoded.fmt(f),
+            Kind::CacheMiss => f.write_str("only the cache may answer now, and it has nothing"),
+            Kind::Wandered(wandered) => wandered.fmt(f),
+        }?;
+        match self.inner.attempts {
+            0 | 1 => Ok(()),
+            attempts => write!(f, " (after {attempts} attempts)"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.inner.kind)
+            .field("attempts", &self.inner.attempts)
+            .field("retry_after", &self.inner.retry_after)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,195 @@
+//! A connection to an API: a stream by whatever way, TLS over it, and one timeout for both.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use http::uri::Scheme;
+use hyper::rt::ReadBufCursor;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use tower_service::Service;
+
+use super::connect::{Connect, Stream};
+use super::failure::Unreached;
+use super::proxy::Tunnels;
+use super::resolve::{Checked, Guard};
+
+/// Makes connections for the pool.
+#[derive(Clone)]
+pub(super) struct Dial {
+    secured: HttpsConnector<Reach>,
+    timeout: Duration,
+}
+
+impl Dial {
+    pub(super) fn new(reach: Reach, tls: Arc<rustls::ClientConfig>, timeout: Duration) -> Self {
+        let secured = HttpsConnector::from((reach, tls));
+        Self { secured, timeout }
+    }
+}
+
+impl Service<Uri> for Dial {
+    type Response = MaybeHttpsStream<Wire>;
+    type Error = Unreached;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unreached>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unreached>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let (connecting, timeout) = (self.secured.call(to), self.timeout);
+        Box::pin(async move {
+            match tokio::time::timeout(timeout, connecting).await {
+                Ok(Ok(stream)) => Ok(stream),
+                Ok(Err(error)) => Err(Unreached::read_tls(&*error)),
+                Err(_) => Err(Unreached::Slow),
+            }
+        })
+    }
+}
+
+/// The way to a server, before any TLS.
+#[derive(Clone)]
+pub(super) enum Reach {
+    /// The program's own.
+    Own(Arc<dyn Connect>),
+    /// TCP to an address that was looked at.
+    Direct(Direct),
+    /// TCP to a proxy, and a tunnel through it where the proxy is for.
+    Tunnelled(Arc<Tunnels>),
+}
+
+impl Service<Uri> for Reach {
+    type Response = Wire;
+    type Error = Unreached;
+    type Future = Pin<Box<dyn Future<Output = Result<Wire, Unreached>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unreached>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        match self {
+            Self::Own(way) => {
+                let connecting = way.connect(to.host().unwrap_or_default(), port(&to));
+                Box::pin(async move {
+                    let stream = connecting.await.map_err(|error| Unreached::read(&error))?;
+                    Ok(Wire::over(stream))
+                })
+            }
+            Self::Direct(direct) => direct.call(to),
+            Self::Tunnelled(tunnels) => tunnels.reach(to),
+        }
+    }
+}
+
+/// TCP to an address that was looked at.
+#[derive(Clone)]
+pub(super) struct Direct {
+    tcp: HttpConnector<Checked>,
+    guard: Guard,
+}
+
+impl Direct {
+    pub(super) fn new(names: Checked, guard: Guard) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(names);
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        Self { tcp, guard }
+    }
+}
+
+impl Service<Uri> for Direct {
+    type Response = Wire;
+    type Error = Unreached;
+    type Future = Pin<Box<dyn Future<Output = Result<Wire, Unreached>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unreached>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let checked = self.guard.check_literal(to.host().unwrap_or_default());
+        let connecting = self.tcp.call(to);
+        Box::pin(async move {
+            checked?;
+            let stream = connecting.await.map_err(|error| Unreached::read(&error))?;
+            Ok(Wire::over(Box::new(stream.into_inner())))
+        })
+    }
+}
+
+/// The port that a URI means.
+fn port(uri: &Uri) -> u16 {
+    let usual = if uri.scheme() == Some(&Scheme::HTTPS) {
+        443
+    } else {
+        80
+    };
+    uri.port_u16().unwrap_or(usual)
+}
+
+/// A stream of any kind, as the pool wants to hold it.
+pub(super) struct Wire {
+    stream: TokioIo<Box<dyn Stream>>,
+}
+
+impl Wire {
+    fn over(stream: Box<dyn Stream>) -> Self {
+        let stream = TokioIo::new(stream);
+        Self { stream }
+    }
+}
+
+impl Connection for Wire {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl hyper::rt::Read for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl hyper::rt::Write for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+}

@@ -1,0 +1,54 @@
+//! When an attempt is over at the latest, and by whose word.
+//!
+//! An attempt that the server let run into its timeout is the server's fault; one that was cut short
+//! because its caller had no more time says nothing of the server.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::failure::{Failure, Trouble};
+
+/// The last moment of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct End {
+    pub(super) at: Instant,
+    whose: Whose,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whose {
+    Ours,
+    Callers,
+}
+
+impl End {
+    /// The end of an attempt that may take so long, made by a caller who has so much time left.
+    pub(crate) fn of(attempt: Duration, left: Option<Duration>) -> Self {
+        let now = Instant::now();
+        match left {
+            Some(left) if left < attempt => Self {
+                at: now + left,
+                whose: Whose::Callers,
+            },
+            Some(_) | None => Self {
+                at: now + attempt.min(LONGEST),
+                whose: Whose::Ours,
+            },
+        }
+    }
+
+    /// Whether a wait until that moment failed by the server or for want of the caller's time.
+    pub(super) fn judge(self, until: Instant, failure: Failure) -> Failure {
+        match self.whose {
+            Whose::Callers if until >= self.at => Failure {
+                trouble: Trouble::Deadline,
+                ..failure
+            },
+            Whose::Callers | Whose::Ours => failure,
+        }
+    }
+}
+
+/// Longer than any attempt; an instant much further away cannot be told.
+const LONGEST: Duration = Duration::from_hours(24 * 365);

@@ -1,0 +1,249 @@
+//! Why an attempt brought no answer, in words that hold no secret.
+//!
+//! The errors of the layers below are read once, here, and dropped: their texts may quote a URL, a
+//! header or what the server sent. What stays is the fault that the policy judges, whether anything
+//! left, and one phrase from a closed set.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+
+use hyper_util::client::legacy;
+use outflow_core::Fault;
+use rustls::CertificateError;
+
+/// An attempt that brought no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    /// What is to be blamed.
+    pub(crate) trouble: Trouble,
+    /// Whether anything of the request left this machine.
+    pub(crate) left: Left,
+    /// What happened, in words.
+    pub(crate) words: Words,
+}
+
+/// What is to be blamed for a failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trouble {
+    /// The way or the server: the policy judges it.
+    Fault(Fault),
+    /// The place, which may not be called. No server had a part in it.
+    Forbidden,
+    /// The caller, whose time was over: the server may have been on its way.
+    Deadline,
+}
+
+/// Whether anything of a request left this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left {
+    /// Provably nothing: there was no connection.
+    Nothing,
+    /// Something may have.
+    Something,
+}
+
+/// What happened, from a closed set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Words {
+    /// Ours.
+    Phrase(&'static str),
+    /// The operating system's.
+    Kind(io::ErrorKind),
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Phrase(phrase) => f.write_str(phrase),
+            Self::Kind(kind) => kind.fmt(f),
+        }
+    }
+}
+
+impl Failure {
+    pub(super) const fn of(fault: Fault, left: Left, phrase: &'static str) -> Self {
+        Self {
+            trouble: Trouble::Fault(fault),
+            left,
+            words: Words::Phrase(phrase),
+        }
+    }
+
+    /// Reads what the pooled client says about a request without a response.
+    pub(super) fn read(error: &legacy::Error) -> Self {
+        if error.is_connect() {
+            let unreached = find::<Unreached>(error).copied();
+            return unreached.map_or_else(
+                || {
+                    Self::of(
+                        Fault::Reset,
+                        Left::Nothing,
+                        "the connection could not be made",
+                    )
+                },
+                Unreached::failure,
+            );
+        }
+        match find::<io::Error>(error) {
+            Some(io) => Self {
+                words: Words::Kind(io.kind()),
+                ..Self::reset("")
+            },
+            None => match find::<hyper::Error>(error) {
+                Some(hyper) => Self::reset(phrase(hyper)),
+                None => Self::reset("the connection was lost"),
+            },
+        }
+    }
+
+    /// Reads what ended a body before its end.
+    pub(super) fn of_body(error: &hyper::Error) -> Self {
+        let words = match find::<io::Error>(error) {
+            Some(io) => Words::Kind(io.kind()),
+            None => Words::Phrase("the body ended before its end"),
+        };
+        Self {
+            words,
+            ..Self::of(Fault::TruncatedBody, Left::Something, "")
+        }
+    }
+
+    const fn reset(phrase: &'static str) -> Self {
+        Self::of(Fault::Reset, Left::Something, phrase)
+    }
+}
+
+fn phrase(error: &hyper::Error) -> &'static str {
+    if error.is_parse() {
+        "what came back is not HTTP, or its head is too large"
+    } else if error.is_incomplete_message() {
+        "the connection was closed before the response"
+    } else if error.is_user() {
+        "the request's body could not be produced"
+    } else {
+        "the connection was lost"
+    }
+}
+
+/// Why there is no connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unreached {
+    /// The name has no address.
+    Unresolved,
+    /// The name leads where we do not go.
+    Forbidden,
+    /// It took too long.
+    Slow,
+    /// The network said no.
+    Network(io::ErrorKind),
+    /// The proxy said no.
+    Proxy,
+    /// TLS did not come about.
+    Handshake(&'static str),
+    /// The certificate is not to be trusted.
+    Certificate(&'static str),
+}
+
+impl Unreached {
+    /// Reads why there is no stream to the server.
+    pub(super) fn read(error: &(dyn StdError + 'static)) -> Self {
+        match (find::<Self>(error), find::<io::Error>(error)) {
+            (Some(known), _) => *known,
+            (None, Some(io)) if io.kind() == io::ErrorKind::TimedOut => Self::Slow,
+            (None, Some(io)) => Self::Network(io.kind()),
+            (None, None) => Self::Network(io::ErrorKind::Other),
+        }
+    }
+
+    /// Reads why there is no TLS over a stream. What is not of the stream is of the handshake: a
+    /// server that hangs up in the middle of it is no ordinary reset.
+    pub(super) fn read_tls(error: &(dyn StdError + 'static)) -> Self {
+        match (find::<Self>(error), find::<rustls::Error>(error)) {
+            (Some(known), _) => *known,
+            (None, Some(tls)) => Self::of_tls(tls),
+            (None, None) => Self::Handshake("the TLS handshake was cut off"),
+        }
+    }
+
+    fn of_tls(error: &rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidCertificate(why) => Self::Certificate(certificate(why)),
+            rustls::Error::NoCertificatesPresented => {
+                Self::Certificate("the server shows no certificate")
+            }
+            rustls::Error::PeerIncompatible(_) => {
+                Self::Handshake("the server speaks no version of TLS that is safe")
+            }
+            rustls::Error::AlertReceived(_) => Self::Handshake("the server refused to speak TLS"),
+            _ => Self::Handshake("the TLS handshake broke"),
+        }
+    }
+
+    fn failure(self) -> Failure {
+        let of = |fault, phrase| Failure::of(fault, Left::Nothing, phrase);
+        match self {
+            Self::Unresolved => of(Fault::Dns, "the name has no address"),
+            Self::Forbidden => Failure {
+                trouble: Trouble::Forbidden,
+                ..of(
+                    Fault::Dns,
+                    "the name leads into a private network: allow it with `addresses = \"any\"`",
+                )
+            },
+            Self::Slow => of(Fault::ConnectTimeout, "no connection in time"),
+            Self::Network(kind) => Failure {
+                words: Words::Kind(kind),
+                ..of(Fault::Reset, "")
+            },
+            Self::Proxy => of(Fault::Reset, "the proxy did not let us through"),
+            Self::Handshake(phrase) => of(Fault::TlsHandshake, phrase),
+            Self::Certificate(phrase) => of(Fault::TlsCertificate, phrase),
+        }
+    }
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.failure().words.fmt(f)
+    }
+}
+
+impl StdError for Unreached {}
+
+fn certificate(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet"
+        }
+        CertificateError::UnknownIssuer => "nobody we trust vouches for the server's certificate",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the server's certificate is for another name"
+        }
+        CertificateError::Revoked => "the server's certificate was revoked",
+        _ => "the server's certificate is not to be trusted",
+    }
+}
+
+/// The first error of a kind in a chain. An I/O error that only carries another is passed over.
+fn find<'e, E: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = carried(error);
+        let carries_io = matches!(inner, Some(inner) if inner.is::<io::Error>());
+        match error.downcast_ref::<E>() {
+            Some(found) if !carries_io => return Some(found),
+            _ => next = inner.or_else(|| error.source()),
+        }
+    }
+    None
+}
+
+/// What an I/O error carries, if it is one and carries anything.
+fn carried<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e (dyn StdError + 'static)> {
+    let inner = error.downcast_ref::<io::Error>()?.get_ref()?;
+    Some(inner)
+}

@@ -1,0 +1,142 @@
+//! The body of a response on its way in.
+//!
+//! Silence is measured, not duration: a body may take an hour as long as something comes. The timer
+//! exists only while there is something to wait for, so a body that came with its head costs none.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use outflow_core::Fault;
+use tokio::time::{Instant, Sleep};
+
+use super::end::End;
+use super::failure::{Failure, Left};
+
+/// A response's body.
+pub(crate) struct Incoming {
+    body: hyper::body::Incoming,
+    silence: Duration,
+    end: Option<End>,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Incoming {
+    /// A body that must not be silent for longer, and must be over by then if that is said.
+    pub(super) fn new(body: hyper::body::Incoming, silence: Duration, end: Option<End>) -> Self {
+        Self {
+            body,
+            silence,
+            end,
+            waiting: None,
+        }
+    }
+
+    /// The same body, with another end.
+    pub(crate) fn until(mut self, end: Option<End>) -> Self {
+        self.end = end;
+        self.waiting = None;
+        self
+    }
+
+    /// All of it, if it is no larger than that.
+    pub(crate) async fn whole(mut self, largest: u64) -> Result<Bytes, Unread> {
+        if self.body.size_hint().lower() > largest {
+            return Err(Unread::TooLarge);
+        }
+        let Some(first) = self.data().await? else {
+            return Ok(Bytes::new());
+        };
+        let mut room = Room(largest);
+        room.take(&first)?;
+        let Some(second) = self.data().await? else {
+            return Ok(first);
+        };
+        room.take(&second)?;
+        let mut all = BytesMut::with_capacity(first.len().saturating_add(second.len()));
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        while let Some(next) = self.data().await? {
+            room.take(&next)?;
+            all.extend_from_slice(&next);
+        }
+        Ok(all.freeze())
+    }
+
+    async fn data(&mut self) -> Result<Option<Bytes>, Unread> {
+        while let Some(frame) = self.frame().await {
+            // Trailers are not data; nothing here reads them.
+            if let Ok(data) = frame.map_err(Unread::Failed)?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits on, or says that it took too long.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Failure> {
+        let (silence, end) = (self.silence, self.end);
+        let waiting = self.waiting.get_or_insert_with(|| {
+            let quiet = Instant::now() + silence;
+            let until = end.map_or(quiet, |end| quiet.min(end.at));
+            Box::pin(tokio::time::sleep_until(until))
+        });
+        ready!(waiting.as_mut().poll(cx));
+        let failure = Failure::of(
+            Fault::ReadTimeout,
+            Left::Something,
+            "the body did not come in time",
+        );
+        Poll::Ready(end.map_or(failure, |end| end.judge(waiting.deadline(), failure)))
+    }
+}
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        if let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) {
+            self.waiting = None;
+            return Poll::Ready(
+                polled.map(|frame| frame.map_err(|error| Failure::of_body(&error))),
+            );
+        }
+        self.poll_patience(cx).map(|failure| Some(Err(failure)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Why a body could not be read whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unread {
+    /// It did not come.
+    Failed(Failure),
+    /// It is larger than it may be.
+    TooLarge,
+}
+
+/// How much more may come.
+struct Room(u64);
+
+impl Room {
+    fn take(&mut self, data: &Bytes) -> Result<(), Unread> {
+        let taken = u64::try_from(data.len()).map_err(|_| Unread::TooLarge)?;
+        self.0 = self.0.checked_sub(taken).ok_or(Unread::TooLarge)?;
+        Ok(())
+    }
+}

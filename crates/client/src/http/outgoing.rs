@@ -1,0 +1,105 @@
+//! The body of a request on its way out.
+//!
+//! A body that is held whole can be sent again and is handed over in pieces, so that progress is
+//! seen: a slow upload is not a silent server. A streamed one goes once.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use tokio::time::Instant;
+
+/// An error of a body that a caller streams. Its text is never shown.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A request's body.
+pub(crate) struct Outgoing {
+    kind: Kind,
+    progress: Option<Progress>,
+}
+
+enum Kind {
+    Whole(Bytes),
+    Streamed(UnsyncBoxBody<Bytes, BoxError>),
+}
+
+impl Outgoing {
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        let progress = (!bytes.is_empty()).then(Progress::default);
+        Self {
+            kind: Kind::Whole(bytes),
+            progress,
+        }
+    }
+
+    pub(crate) fn streamed(body: UnsyncBoxBody<Bytes, BoxError>) -> Self {
+        Self {
+            kind: Kind::Streamed(body),
+            progress: Some(Progress::default()),
+        }
+    }
+
+    /// When the last piece was handed over; nothing for a request without a body.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        self.progress.clone()
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = match &mut self.kind {
+            Kind::Whole(rest) if rest.is_empty() => Poll::Ready(None),
+            Kind::Whole(rest) => {
+                let piece = rest.split_to(rest.len().min(PIECE));
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Kind::Streamed(body) => Pin::new(body).poll_frame(cx),
+        };
+        if let (Poll::Ready(_), Some(progress)) = (&polled, &self.progress) {
+            progress.mark();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Whole(rest) => rest.is_empty(),
+            Kind::Streamed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Whole(rest) => {
+                u64::try_from(rest.len()).map_or_else(|_| SizeHint::new(), SizeHint::with_exact)
+            }
+            Kind::Streamed(body) => body.size_hint(),
+        }
+    }
+}
+
+/// When a body last moved. The connection marks it and the attempt reads it, on different tasks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress(Arc<Mutex<Option<Instant>>>);
+
+impl Progress {
+    fn mark(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    pub(super) fn last(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a connection takes at once without growing its buffer.
+const PIECE: usize = 64 * 1024;

@@ -1,0 +1,202 @@
+//! From a name to the addresses that may be called.
+//!
+//! A name is resolved for each new connection, every answer is looked at, and the connection goes to
+//! one of exactly those addresses: a name that changes between looking and calling changes nothing.
+//! Answers are not kept: the system's resolver does that, and knows for how long.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper_util::client::legacy::connect::dns::Name;
+use tower_service::Service;
+
+use super::address::is_public;
+use super::failure::Unreached;
+use crate::api::{Addresses, Api};
+
+/// Finds the addresses of a name, for programs that do not want the system's answer.
+pub trait Resolve: Send + Sync {
+    /// Begins to look a name up.
+    fn resolve(&self, name: &str) -> Resolving;
+}
+
+/// Addresses that are being looked up.
+pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// The system's resolver.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct System;
+
+impl Resolve for System {
+    fn resolve(&self, name: &str) -> Resolving {
+        let name = name.to_owned();
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// Where a name may lead.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    addresses: Addresses,
+    /// The host of the base URL, if its owner wrote a private place down on purpose.
+    meant: Option<Box<str>>,
+}
+
+impl Guard {
+    pub(super) fn of(api: &Api) -> Self {
+        let host = api.base_url.host();
+        let local = host.eq_ignore_ascii_case("localhost") || literal(host).is_some();
+        Self {
+            addresses: api.addresses,
+            meant: local.then(|| host.into()),
+        }
+    }
+
+    /// Whether a connection to this host may go to this address.
+    fn allows(&self, host: &str, address: IpAddr) -> bool {
+        let meant = || {
+            let meant = self.meant.as_deref();
+            meant.is_some_and(|meant| unbracketed(meant).eq_ignore_ascii_case(unbracketed(host)))
+        };
+        self.addresses == Addresses::Any || meant() || is_public(address)
+    }
+
+    /// Refuses a host that is itself an address, which no resolver is ever asked about.
+    pub(super) fn check_literal(&self, host: &str) -> Result<(), Unreached> {
+        match literal(host) {
+            Some(address) if !self.allows(host, address) => Err(Unreached::Forbidden),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// The address that a host is, if it is one.
+fn literal(host: &str) -> Option<IpAddr> {
+    unbracketed(host).parse().ok()
+}
+
+fn unbracketed(host: &str) -> &str {
+    host.strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host)
+}
+
+/// A resolver whose answers were looked at.
+#[derive(Clone)]
+pub(super) struct Checked {
+    names: Arc<dyn Resolve>,
+    guard: Guard,
+}
+
+impl Checked {
+    pub(super) fn new(names: Arc<dyn Resolve>, guard: Guard) -> Self {
+        Self { names, guard }
+    }
+}
+
+impl Service<Name> for Checked {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Unreached;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unreached>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unreached>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let (looking, guard) = (self.names.resolve(name.as_str()), self.guard.clone());
+        Box::pin(async move {
+            let found = looking.await.map_err(|_| Unreached::Unresolved)?;
+            allowed(&guard, name.as_str(), found)
+        })
+    }
+}
+
+/// All of the answers or none: a name that leads to one forbidden place is not to be trusted with
+/// the others.
+fn allowed(
+    guard: &Guard,
+    name: &str,
+    found: Vec<IpAddr>,
+) -> Result<std::vec::IntoIter<SocketAddr>, Unreached> {
+    if found.is_empty() {
+        return Err(Unreached::Unresolved);
+    }
+    if !found.iter().all(|address| guard.allows(name, *address)) {
+        return Err(Unreached::Forbidden);
+    }
+    // The port is the connector's to fill in; a name with a hundred addresses is tried at a few.
+    let few: Vec<_> = found
+        .into_iter()
+        .take(MOST_ADDRESSES)
+        .map(|address| SocketAddr::new(address, 0))
+        .collect();
+    Ok(few.into_iter())
+}
+
+/// Enough for every family and a spare; more would only share the connect timeout out in slivers.
+const MOST_ADDRESSES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(base: &str, addresses: Addresses) -> Guard {
+        let mut api = Api::new("any", base.parse().expect("a URL"));
+        api.addresses = addresses;
+        Guard::of(&api)
+    }
+
+    // The name's owner answers with the metadata service, with this machine, or with one of each.
+    #[test]
+    fn a_name_never_leads_into_a_private_network() {
+        let guard = guard("https://api.example.com", Addresses::Public);
+        let (open, closed) = (
+            IpAddr::from([8, 8, 8, 8]),
+            IpAddr::from([169, 254, 169, 254]),
+        );
+        for found in [vec![closed], vec![open, closed], vec![closed, open]] {
+            let refused = allowed(&guard, "api.example.com", found).err();
+            assert_eq!(refused, Some(Unreached::Forbidden));
+        }
+        assert!(allowed(&guard, "api.example.com", vec![open]).is_ok());
+        assert_eq!(
+            allowed(&guard, "api.example.com", Vec::new()).err(),
+            Some(Unreached::Unresolved)
+        );
+    }
+
+    #[test]
+    fn a_private_place_is_called_only_where_it_was_written_down() {
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        let written = guard("http://127.0.0.1:80", Addresses::Public);
+        assert!(written.allows("127.0.0.1", loopback));
+        assert!(
+            !written.allows("other.example", loopback),
+            "a redirect's name"
+        );
+        assert_eq!(written.check_literal("10.0.0.1"), Err(Unreached::Forbidden));
+        assert_eq!(written.check_literal("[::1]"), Err(Unreached::Forbidden));
+        let named = guard("http://localhost", Addresses::Public);
+        assert!(named.allows("LOCALHOST", loopback));
+        let bracketed = guard("http://[::1]:80", Addresses::Public);
+        assert_eq!(bracketed.check_literal("[::1]"), Ok(()));
+        let anywhere = guard("https://intra.example", Addresses::Any);
+        assert!(anywhere.allows("intra.example", loopback));
+    }
+
+    #[test]
+    fn a_hundred_addresses_are_not_tried_one_by_one() {
+        let guard = guard("https://api.example.com", Addresses::Public);
+        let many = vec![IpAddr::from([8, 8, 8, 8]); 100];
+        let kept = allowed(&guard, "api.example.com", many).map(Iterator::count);
+        assert_eq!(kept, Ok(MOST_ADDRESSES));
+    }
+}

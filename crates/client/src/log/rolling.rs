@@ -1,0 +1,206 @@
+//! A log file that never fills the disk.
+//!
+//! `outflow.log` is written to; when it is full it becomes `outflow.log.1`, what that was becomes
+//! `.2`, and the last is removed. Numbers rather than dates: a clock that steps back would write over
+//! a file of the same date, and a number says at once which is newer. One process writes a file: two
+//! would rename it under each other.
+//!
+//! A write fails or is whole, as far as the system allows; after one that failed the next begins on a
+//! line of its own. A file or directory that was removed or renamed meanwhile is made anew.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that is capped in size and in number.
+///
+/// ```no_run
+/// use outflow::log::RollingFile;
+///
+/// // At most 50 MB: the file itself and four older ones of 10 MB each.
+/// let file = RollingFile::new("/var/log/outflow/outflow.log", 10_000_000, 5)?;
+/// # Ok::<(), outflow::log::InvalidRolling>(())
+/// ```
+#[derive(Debug)]
+pub struct RollingFile {
+    path: PathBuf,
+    most_bytes: u64,
+    files: u32,
+    open: Option<Open>,
+    /// Whether the last write may have left part of a line.
+    torn: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    length: u64,
+}
+
+impl RollingFile {
+    /// A file at this path, of at most so many bytes, and at most so many files of this name with it.
+    /// It is made when the first line is written.
+    ///
+    /// # Errors
+    ///
+    /// If the path names no file, a file could not hold what is written at once (128 KiB), or there
+    /// is not even one file.
+    pub fn new(
+        path: impl Into<PathBuf>,
+        most_bytes: u64,
+        files: u32,
+    ) -> Result<Self, InvalidRolling> {
+        let path = path.into();
+        if path.file_name().is_none() {
+            return Err(InvalidRolling::NoName);
+        }
+        if most_bytes < LEAST_BYTES {
+            return Err(InvalidRolling::TooSmall);
+        }
+        if files == 0 {
+            return Err(InvalidRolling::NoFile);
+        }
+        Ok(Self {
+            path,
+            most_bytes,
+            files,
+            open: None,
+            torn: false,
+        })
+    }
+
+    /// Writes whole lines: all of them into one file.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let length = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+        if length >= self.most_bytes {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut open = self.current()?;
+        if open.length > 0 && open.length.saturating_add(length).saturating_add(1) > self.most_bytes
+        {
+            drop(open);
+            self.roll()?;
+            open = self.current()?;
+        }
+        if self.torn {
+            open.write(b"\n")?;
+            self.torn = false;
+        }
+        if let Err(error) = open.write(lines) {
+            self.torn = true;
+            return Err(error);
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// The file that is written to, opened again if it is not the one at its path any more.
+    fn current(&mut self) -> io::Result<Open> {
+        match self.open.take() {
+            Some(open) if is_at(&open.file, &self.path) => Ok(open),
+            _ => open(&self.path),
+        }
+    }
+
+    /// Gives every file the next number and removes the last.
+    fn roll(&self) -> io::Result<()> {
+        gone_is_fine(fs::remove_file(self.numbered(self.files - 1)))?;
+        for number in (1..self.files).rev() {
+            let renamed = fs::rename(self.numbered(number - 1), self.numbered(number));
+            gone_is_fine(renamed)?;
+        }
+        Ok(())
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        if number == 0 {
+            return self.path.clone();
+        }
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+impl Write for RollingFile {
+    /// Takes whole lines, all or none.
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        self.append(lines)?;
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Open {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        Ok(())
+    }
+}
+
+/// Logs tell of what a program does: only its user reads them.
+fn open(path: &Path) -> io::Result<Open> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    let length = file.metadata()?.len();
+    Ok(Open { file, length })
+}
+
+/// Whether this is the file that the path leads to.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |found: fs::Metadata| (found.dev(), found.ino());
+    let (ours, there) = (file.metadata().map(place), fs::metadata(path).map(place));
+    ours.ok().is_some_and(|ours| Some(ours) == there.ok())
+}
+
+/// An open file can be neither removed nor renamed here.
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Why there can be no such file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvalidRolling {
+    /// The path ends in no name.
+    NoName,
+    /// A file could not hold what is written at once.
+    TooSmall,
+    /// There is not even one file.
+    NoFile,
+}
+
+impl fmt::Display for InvalidRolling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoName => "a log needs the path of a file: add a name to the directory",
+            Self::TooSmall => "a log file must hold at least 128 KiB: raise its size",
+            Self::NoFile => "a log needs at least one file",
+        })
+    }
+}
+
+impl std::error::Error for InvalidRolling {}
+
+/// What is written at once is at most one good write and one line more.
+const LEAST_BYTES: u64 = 128 * 1_024;

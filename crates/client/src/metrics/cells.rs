@@ -1,0 +1,372 @@
+//! The counters of one API, all there before the first event.
+//!
+//! Closed by construction: every series is a place in an array that was made when the API became
+//! known, so that no path, method or header can add one, and counting is one addition to one atomic.
+//! Only the codes of answers appear as they are seen, because five hundred zeros help nobody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use outflow_core::{Circuit, Ended, State};
+use smol_str::SmolStr;
+
+use super::histogram::Histogram;
+use super::{ALL_GROUPS, OTHER};
+use crate::event::{Lookup, Reason, Status};
+
+/// The counters of one API and its groups.
+#[derive(Debug)]
+pub(super) struct ApiCells {
+    pub(super) name: SmolStr,
+    pub(super) whole: Arc<WholeCells>,
+    /// The first is for what concerns all groups; one is for groups that nobody knows.
+    pub(super) groups: Box<[Arc<GroupCells>]>,
+}
+
+/// The counters of one API that are not told by group.
+#[derive(Debug)]
+pub(super) struct WholeCells {
+    pub(super) calls: Tally<1>,
+    pub(super) durations: [Histogram; Status::ALL.len()],
+    pub(super) failures: Tally<{ Reason::ALL.len() }>,
+    pub(super) waits: Histogram,
+    pub(super) codes: Codes,
+    pub(super) lookups: Tally<{ Lookup::ALL.len() }>,
+    pub(super) latency: Histogram,
+    pub(super) sleep: Histogram,
+    pub(super) retries: Tally<{ Reason::ALL.len() }>,
+    pub(super) transitions: Tally<{ MOVES.len() }>,
+    pub(super) malformed: Tally<1>,
+    pub(super) warnings: Tally<{ WARNINGS.len() }>,
+}
+
+/// The counters of one group.
+#[derive(Debug)]
+pub(super) struct GroupCells {
+    pub(super) name: SmolStr,
+    pub(super) admitted: Tally<1>,
+    pub(super) refused: Tally<{ CAUSES.len() }>,
+    pub(super) refunded: Tally<1>,
+    pub(super) foreign: Tally<1>,
+    /// A fraction, by its bits.
+    drift: AtomicU64,
+    alert: AtomicU8,
+    circuit: AtomicU8,
+}
+
+impl ApiCells {
+    /// An API of which nothing was counted yet.
+    pub(super) fn new(name: SmolStr) -> Self {
+        let groups =
+            [ALL_GROUPS, OTHER].map(|group| Arc::new(GroupCells::new(SmolStr::new_static(group))));
+        Self {
+            name,
+            whole: Arc::new(WholeCells::new()),
+            groups: groups.into(),
+        }
+    }
+
+    /// The same counters, with those of more groups.
+    pub(super) fn with_groups<'a>(&self, more: impl IntoIterator<Item = &'a SmolStr>) -> Self {
+        let mut groups = self.groups.to_vec();
+        for name in more {
+            if !groups.iter().any(|group| group.name == *name) {
+                groups.push(Arc::new(GroupCells::new(name.clone())));
+            }
+        }
+        Self {
+            name: self.name.clone(),
+            whole: Arc::clone(&self.whole),
+            groups: groups.into(),
+        }
+    }
+
+    /// The group of this name; the one for the rest if nobody knows it.
+    pub(super) fn group(&self, name: Option<&SmolStr>) -> Option<&GroupCells> {
+        let found = match name {
+            None => self.groups.first(),
+            Some(name) => self.callable().find(|group| group.name == *name),
+        };
+        found.or_else(|| self.groups.get(1)).map(Arc::as_ref)
+    }
+
+    /// The worst that any group's circuit is in, as far as events have told.
+    pub(super) fn circuit(&self) -> Circuit {
+        let worst = self
+            .groups
+            .iter()
+            .map(|group| group.circuit.load(Ordering::Relaxed))
+            .max();
+        CIRCUITS
+            .get(usize::from(worst.unwrap_or(0)))
+            .map_or(Circuit::Closed, |circuit| *circuit)
+    }
+
+    /// The groups that calls are of.
+    pub(super) fn callable(&self) -> impl Iterator<Item = &Arc<GroupCells>> {
+        self.groups.iter().skip(1)
+    }
+}
+
+impl WholeCells {
+    fn new() -> Self {
+        Self {
+            calls: Tally::new([""]),
+            durations: [const { Histogram::new() }; Status::ALL.len()],
+            failures: Tally::new(Reason::ALL.map(Reason::name)),
+            waits: Histogram::new(),
+            codes: Codes::new(),
+            lookups: Tally::new(Lookup::ALL.map(Lookup::name)),
+            latency: Histogram::new(),
+            sleep: Histogram::new(),
+            retries: Tally::new(Reason::ALL.map(Reason::name)),
+            transitions: Tally::new(MOVES),
+            malformed: Tally::new([""]),
+            warnings: Tally::new(WARNINGS),
+        }
+    }
+
+    /// Calls for which nothing had to be sent.
+    pub(super) fn cache_hits(&self) -> u64 {
+        self.looked_up(Lookup::is_hit)
+    }
+
+    /// Calls that asked the cache and had to be sent.
+    pub(super) fn cache_misses(&self) -> u64 {
+        self.looked_up(|lookup| !lookup.is_hit())
+    }
+
+    fn looked_up(&self, counts: impl Fn(Lookup) -> bool) -> u64 {
+        let found = Lookup::ALL.into_iter().zip(self.lookups.iter());
+        found
+            .filter(|(lookup, _)| counts(*lookup))
+            .map(|(_, (_, count))| count)
+            .sum()
+    }
+}
+
+impl GroupCells {
+    fn new(name: SmolStr) -> Self {
+        Self {
+            name,
+            admitted: Tally::new([""]),
+            refused: Tally::new(CAUSES),
+            refunded: Tally::new([""]),
+            foreign: Tally::new([""]),
+            drift: AtomicU64::new(1.0_f64.to_bits()),
+            alert: AtomicU8::new(0),
+            circuit: AtomicU8::new(0),
+        }
+    }
+
+    pub(super) fn drift(&self) -> f64 {
+        f64::from_bits(self.drift.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_drift(&self, ratio: f64) {
+        self.drift.store(ratio.to_bits(), Ordering::Relaxed);
+    }
+
+    pub(super) fn alert(&self) -> u32 {
+        u32::from(self.alert.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_alert(&self, raised: u8) {
+        self.alert.store(raised, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        let place = CIRCUITS.iter().position(|one| *one == state.circuit());
+        let place = u8::try_from(place.unwrap_or(0)).unwrap_or(0);
+        self.circuit.store(place, Ordering::Relaxed);
+    }
+}
+
+/// One counter for each word of a closed set. A word that is not in it counts as the last.
+#[derive(Debug)]
+pub(super) struct Tally<const N: usize> {
+    words: [&'static str; N],
+    counts: [AtomicU64; N],
+}
+
+impl<const N: usize> Tally<N> {
+    const fn new(words: [&'static str; N]) -> Self {
+        Self {
+            words,
+            counts: [const { AtomicU64::new(0) }; N],
+        }
+    }
+
+    /// Counts one under a word.
+    pub(super) fn count(&self, word: &str) {
+        let known = self.words.iter().position(|one| *one == word);
+        self.add(known.unwrap_or(N.saturating_sub(1)), 1);
+    }
+
+    fn add(&self, place: usize, more: u64) {
+        if let Some(count) = self.counts.get(place) {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Every word and its count.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counts = self
+            .counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed));
+        self.words.iter().copied().zip(counts)
+    }
+
+    /// All of them together.
+    pub(super) fn total(&self) -> u64 {
+        self.iter().map(|(_, count)| count).sum()
+    }
+}
+
+impl Tally<1> {
+    pub(super) fn increase(&self, more: u64) {
+        self.add(0, more);
+    }
+}
+
+/// Attempts by how they ended: by code, or in a word where no code came.
+#[derive(Debug)]
+pub(super) struct Codes {
+    /// For 100 to 599, the codes that HTTP knows.
+    numbered: Box<[AtomicU64]>,
+    wordly: Tally<3>,
+}
+
+impl Codes {
+    fn new() -> Self {
+        let numbered = (FIRST_CODE..600).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            numbered,
+            wordly: Tally::new(["cancelled", "none", OTHER]),
+        }
+    }
+
+    pub(super) fn count(&self, ended: Ended) {
+        match ended {
+            Ended::Cancelled => self.wordly.count("cancelled"),
+            Ended::Fault(_) => self.wordly.count("none"),
+            Ended::Status(code) => match self.of(code) {
+                Some(count) => _ = count.fetch_add(1, Ordering::Relaxed),
+                None => self.wordly.count(OTHER),
+            },
+        }
+    }
+
+    fn of(&self, code: u16) -> Option<&AtomicU64> {
+        self.numbered
+            .get(usize::from(code.checked_sub(FIRST_CODE)?))
+    }
+
+    /// What was seen so far.
+    pub(super) fn seen(&self) -> impl Iterator<Item = (SmolStr, u64)> {
+        let numbered = (FIRST_CODE..)
+            .zip(&self.numbered)
+            .map(|(code, count)| (smol_str::format_smolstr!("{code}"), count))
+            .map(|(code, count)| (code, count.load(Ordering::Relaxed)));
+        let wordly = self
+            .wordly
+            .iter()
+            .map(|(word, count)| (SmolStr::new_static(word), count));
+        numbered.chain(wordly).filter(|(_, count)| *count > 0)
+    }
+}
+
+const FIRST_CODE: u16 = 100;
+
+/// From well to ill: the place is the severity.
+pub(super) const CIRCUITS: [Circuit; 3] = [Circuit::Closed, Circuit::HalfOpen, Circuit::Open];
+
+/// The names of the causes of a refusal, and of those to come.
+const CAUSES: [&str; 8] = [
+    "too_late",
+    "never",
+    "busy",
+    "blocked",
+    "queue_full",
+    "unknown_group",
+    "shutting_down",
+    OTHER,
+];
+
+/// The names of what moves a state, and of what may come to.
+const MOVES: [&str; 16] = [
+    "error_ratio",
+    "streak",
+    "retry_after",
+    "banned",
+    "error_ratio_held",
+    "success_window_ok",
+    "sleep_over",
+    "probes_ok",
+    "probes_answered",
+    "probe_failed",
+    "probe_timed_out",
+    "recoveries_exhausted",
+    "auto_recover",
+    "forced",
+    "released",
+    OTHER,
+];
+
+/// What a meter warns of.
+pub(super) const WARNINGS: [&str; 2] = ["low", "pacing_capped"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // 99 and 600 are the first that HTTP does not know; 65535 is the last that a u16 can say.
+    #[test]
+    fn a_code_outside_http_is_other() {
+        let codes = Codes::new();
+        for code in [0, 99, 600, u16::MAX] {
+            codes.count(Ended::Status(code));
+        }
+        codes.count(Ended::Status(100));
+        codes.count(Ended::Status(599));
+        let seen: Vec<_> = codes.seen().collect();
+        assert_eq!(
+            seen,
+            [("100".into(), 1), ("599".into(), 1), (OTHER.into(), 4)]
+        );
+    }
+
+    #[test]
+    fn a_word_outside_the_set_counts_as_its_last() {
+        let tally = Tally::new(["a", OTHER]);
+        tally.count("a");
+        tally.count("never heard of");
+        assert_eq!(tally.iter().collect::<Vec<_>>(), [("a", 1), (OTHER, 1)]);
+    }
+
+    // A group that is called like one of the two of ours would be two series of one name.
+    #[test]
+    fn no_group_is_there_twice() {
+        let groups = ["x", "*", "other", "x"].map(SmolStr::new_static);
+        let cells = ApiCells::new("a".into()).with_groups(&groups);
+        let names: Vec<_> = cells
+            .groups
+            .iter()
+            .map(|group| group.name.as_str())
+            .collect();
+        assert_eq!(names, ["*", "other", "x"]);
+    }
+
+    #[test]
+    fn the_worst_group_is_the_circuit_of_the_api() {
+        let cells = ApiCells::new("a".into()).with_groups(&["x", "y"].map(SmolStr::new_static));
+        assert_eq!(cells.circuit(), Circuit::Closed);
+        cells.groups[1].set_state(State::HalfOpen);
+        assert_eq!(cells.circuit(), Circuit::HalfOpen);
+        cells.groups[2].set_state(State::CacheOnly);
+        assert_eq!(cells.circuit(), Circuit::Open);
+        cells.groups[2].set_state(State::Throttle);
+        assert_eq!(cells.circuit(), Circuit::HalfOpen);
+    }
+}

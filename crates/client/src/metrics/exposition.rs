@@ -1,0 +1,297 @@
+//! The page that Prometheus reads.
+//!
+//! The library knows the format, its escapes and its rules; this file says what is on the page, in an
+//! order that never changes, so that two scrapes can be compared as text. A counter is handed over
+//! without its `_total`, which the library adds.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+
+use super::cells::{ApiCells, CIRCUITS, GroupCells, Tally, WholeCells};
+use super::histogram::{Histogram, Unit};
+use super::recorder::Board;
+use super::source::Reading;
+use super::{Kind, Metric, label};
+use crate::event::Status;
+
+/// What the page is, for the `Content-Type` of its answer.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Standing = [(Arc<ApiCells>, Option<Reading>)];
+
+impl Collector for Board {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let standing = self.standing();
+        let mut page = Page {
+            encoder,
+            standing: &standing,
+        };
+        page.calls()?;
+        page.state()?;
+        page.door()?;
+        page.cache()?;
+        page.process(self)
+    }
+}
+
+struct Page<'e, 's> {
+    encoder: DescriptorEncoder<'e>,
+    standing: &'s Standing,
+}
+
+impl Page<'_, '_> {
+    fn calls(&mut self) -> fmt::Result {
+        self.counters(super::CALLS, |api| api.calls.total())?;
+        self.durations()?;
+        self.tallies(super::FAILURES, |api| &api.failures)?;
+        self.histograms(super::WAIT, Unit::Seconds, |api| &api.waits)?;
+        self.codes()?;
+        self.histograms(super::LATENCY, Unit::Millis, |api| &api.latency)?;
+        self.histograms(super::SLEEP, Unit::Millis, |api| &api.sleep)?;
+        self.tallies(super::RETRIES, |api| &api.retries)
+    }
+
+    fn state(&mut self) -> fmt::Result {
+        self.circuits()?;
+        self.readings(super::COUNT_2XX, |api| f64::from(api.counts.success))?;
+        self.readings(super::COUNT_429, |api| f64::from(api.counts.throttled))?;
+        self.readings(super::COUNT_5XX, |api| f64::from(api.counts.server))?;
+        self.readings(super::COUNT_OTHER, |api| {
+            f64::from(api.counts.network) + f64::from(api.counts.other)
+        })?;
+        self.readings(super::RATE, |api| api.rate)?;
+        self.readings(super::CONCURRENCY, |api| f64::from(api.concurrency))?;
+        self.readings(super::ERROR_RATE, |api| {
+            f64::from(api.error_ppm) / 1_000_000.0
+        })?;
+        self.tallies(super::TRANSITIONS, |api| &api.transitions)
+    }
+
+    fn door(&mut self) -> fmt::Result {
+        self.readings(super::WAITING, |api| whole(api.waiting))?;
+        self.readings(super::IN_FLIGHT, |api| whole(api.in_flight))?;
+        self.group_counters(super::ADMITTED, |group| group.admitted.total())?;
+        self.refusals()?;
+        self.group_counters(super::REFUNDED, |group| group.refunded.total())?;
+        self.group_gauges(super::DRIFT, GroupCells::drift)?;
+        self.group_gauges(super::USAGE_ALERT, |group| f64::from(group.alert()))?;
+        self.foreign()?;
+        self.counters(super::MALFORMED, |api| api.malformed.total())?;
+        self.tallies(super::WARNINGS, |api| &api.warnings)
+    }
+
+    fn cache(&mut self) -> fmt::Result {
+        self.counters(super::CACHE_HITS, WholeCells::cache_hits)?;
+        self.counters(super::CACHE_MISSES, WholeCells::cache_misses)?;
+        self.tallies(super::LOOKUPS, |api| &api.lookups)
+    }
+
+    fn process(&mut self, board: &Board) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, super::TASK_RESTARTS)?;
+        for task in board.tasks.iter() {
+            series.count(&[(label::TASK, task.name)], task.restarts())?;
+        }
+        let mut series = describe(&mut self.encoder, super::TASK_RUNNING)?;
+        for task in board.tasks.iter() {
+            series.gauge(&[(label::TASK, task.name)], f64::from(task.running()))?;
+        }
+        let mut series = describe(&mut self.encoder, super::LINES_DROPPED)?;
+        series.count(&[], board.lines_dropped())
+    }
+
+    /// One counter for each API.
+    fn counters(&mut self, metric: Metric, value: impl Fn(&WholeCells) -> u64) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, metric)?;
+        for (api, _) in self.standing {
+            series.count(&[(label::API, &api.name)], value(&api.whole))?;
+        }
+        Ok(())
+    }
+
+    /// One counter for each API and word of a closed set.
+    fn tallies<const N: usize>(
+        &mut self,
+        metric: Metric,
+        tally: impl Fn(&WholeCells) -> &Tally<N>,
+    ) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, metric)?;
+        let name = metric.labels.last().copied().unwrap_or_default();
+        for (api, _) in self.standing {
+            for (word, count) in tally(&api.whole).iter() {
+                series.count(&[(label::API, &api.name), (name, word)], count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn histograms(
+        &mut self,
+        metric: Metric,
+        unit: Unit,
+        of: impl Fn(&WholeCells) -> &Histogram,
+    ) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, metric)?;
+        for (api, _) in self.standing {
+            series.histogram(&[(label::API, &api.name)], of(&api.whole), unit)?;
+        }
+        Ok(())
+    }
+
+    fn durations(&mut self) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, super::DURATION)?;
+        for (api, _) in self.standing {
+            for (status, spans) in Status::ALL.iter().zip(&api.whole.durations) {
+                let labels = [
+                    (label::API, api.name.as_str()),
+                    (label::STATUS, status.name()),
+                ];
+                series.histogram(&labels, spans, Unit::Seconds)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn codes(&mut self) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, super::REQUESTS)?;
+        for (api, _) in self.standing {
+            for (code, count) in api.whole.codes.seen() {
+                series.count(&[(label::API, &api.name), (label::CODE, &code)], count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn circuits(&mut self) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, super::CIRCUIT)?;
+        for (api, reading) in self.standing {
+            let now = reading.map_or_else(|| api.circuit(), |reading| reading.state.circuit());
+            for circuit in CIRCUITS {
+                let labels = [
+                    (label::API, api.name.as_str()),
+                    (label::STATE, circuit.name()),
+                ];
+                series.gauge(&labels, f64::from(u8::from(circuit == now)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What sources tell; an API that none of them knows has no series, rather than a false zero.
+    fn readings(&mut self, metric: Metric, value: impl Fn(&Reading) -> f64) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, metric)?;
+        for (api, reading) in self.standing {
+            if let Some(reading) = reading {
+                series.gauge(&[(label::API, &api.name)], value(reading))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn group_counters(
+        &mut self,
+        metric: Metric,
+        value: impl Fn(&GroupCells) -> u64,
+    ) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, metric)?;
+        for (api, _) in self.standing {
+            for group in api.callable() {
+                series.count(&labels(api, group), value(group))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn group_gauges(&mut self, metric: Metric, value: impl Fn(&GroupCells) -> f64) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, metric)?;
+        for (api, _) in self.standing {
+            for group in &api.groups {
+                series.gauge(&labels(api, group), value(group))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refusals(&mut self) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, super::REFUSED)?;
+        for (api, _) in self.standing {
+            for group in api.callable() {
+                for (cause, count) in group.refused.iter() {
+                    let [api, group] = labels(api, group);
+                    series.count(&[api, group, (label::CAUSE, cause)], count)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn foreign(&mut self) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, super::FOREIGN)?;
+        for (api, _) in self.standing {
+            for group in &api.groups {
+                series.count(&labels(api, group), group.foreign.total())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn labels<'a>(api: &'a ApiCells, group: &'a GroupCells) -> [(&'static str, &'a str); 2] {
+    [(label::API, &api.name), (label::GROUP, &group.name)]
+}
+
+/// A count as a gauge; more than four billion are told as so many.
+fn whole(count: u64) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Begins a metric and answers where its series are written.
+fn describe<'s>(
+    encoder: &'s mut DescriptorEncoder<'_>,
+    metric: Metric,
+) -> Result<Series<'s>, fmt::Error> {
+    let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
+    let encoder = encoder.encode_descriptor(name, metric.help, None, metric.kind.told())?;
+    Ok(Series { encoder })
+}
+
+impl Kind {
+    const fn told(self) -> MetricType {
+        match self {
+            Self::Counter => MetricType::Counter,
+            Self::Gauge => MetricType::Gauge,
+            Self::Histogram => MetricType::Histogram,
+        }
+    }
+}
+
+struct Series<'s> {
+    encoder: MetricEncoder<'s>,
+}
+
+/// What tells one series from the others.
+type Labels<'a> = &'a [(&'static str, &'a str)];
+
+impl Series<'_> {
+    fn count(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
+        let none: Option<&Exemplar<NoLabelSet, u64>> = None;
+        self.encoder
+            .encode_family(&labels)?
+            .encode_counter(&value, none)
+    }
+
+    fn gauge(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
+        self.encoder.encode_family(&labels)?.encode_gauge(&value)
+    }
+
+    fn histogram(&mut self, labels: Labels<'_>, spans: &Histogram, unit: Unit) -> fmt::Result {
+        let filled = spans.read(unit);
+        self.encoder
+            .encode_family(&labels)?
+            .encode_histogram::<NoLabelSet>(filled.sum, filled.count, &filled.buckets, None)
+    }
+}

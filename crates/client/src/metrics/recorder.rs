@@ -1,0 +1,288 @@
+//! Counts events.
+//!
+//! All series exist from the beginning, zeros included, so that an alert on a rate works from the
+//! first scrape; what is called by a name that nobody announced is counted as `other`. Counting takes
+//! no lock and allocates nothing: an event finds its API in a map that is replaced and never changed,
+//! and then adds to an atomic.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use outflow_core::{Drift, MeterEvent};
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+use smol_str::SmolStr;
+
+use super::OTHER;
+use super::cells::{ApiCells, GroupCells, WARNINGS};
+use super::source::{Reading, Source};
+use super::summary::Summary;
+use super::tasks::TaskCells;
+use crate::api::Api;
+use crate::event::{Event, Finished, Observer, Reason, Status, What};
+use crate::rules::DEFAULT_GROUP;
+
+/// Metrics of every API, in a registry of their own.
+///
+/// ```
+/// use std::sync::Arc;
+/// use outflow::Events;
+/// use outflow::metrics::{Known, Metrics};
+///
+/// let metrics = Arc::new(Metrics::new([Known::new("github", ["search"])]));
+/// let events = Events::new();
+/// events.subscribe(metrics.clone());
+///
+/// let page = metrics.render();
+/// assert!(page.contains("external_requests_total{api=\"github\"} 0\n"));
+/// ```
+pub struct Metrics {
+    board: Arc<Board>,
+    registry: Registry,
+}
+
+/// An API and its groups, by name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// The API.
+    pub api: SmolStr,
+    /// Its groups, beside `default`, which every API has.
+    pub groups: Vec<SmolStr>,
+}
+
+impl Known {
+    /// An API with these groups.
+    pub fn new<'a>(api: &str, groups: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            api: SmolStr::new(api),
+            groups: groups.into_iter().map(SmolStr::new).collect(),
+        }
+    }
+}
+
+impl From<&Api> for Known {
+    fn from(api: &Api) -> Self {
+        let groups = api.rules.groups.iter().map(|group| group.name.as_str());
+        Self::new(&api.name, groups)
+    }
+}
+
+impl Metrics {
+    /// Metrics of these APIs.
+    pub fn new(apis: impl IntoIterator<Item = Known>) -> Self {
+        let board = Arc::new(Board::default());
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Arc::clone(&board)));
+        let metrics = Self { board, registry };
+        metrics.know(apis);
+        metrics
+    }
+
+    /// Makes series for more APIs and groups; those that are known keep their counts.
+    pub fn know(&self, apis: impl IntoIterator<Item = Known>) {
+        let apis: Vec<_> = apis.into_iter().collect();
+        self.board.apis.rcu(|known| with_apis(known, &apis));
+    }
+
+    /// Asks this source too at each scrape.
+    pub fn ask(&self, source: Arc<dyn Source>) {
+        self.board.sources.rcu(|known| {
+            let mut all = Vec::clone(known);
+            all.push(Arc::clone(&source));
+            all
+        });
+    }
+
+    /// Everything as `OpenMetrics` text; its type is [`CONTENT_TYPE`](super::CONTENT_TYPE).
+    pub fn render(&self) -> String {
+        let mut page = String::new();
+        // Writing to a string fails only if an encoder of ours does, and none does.
+        let written = text::encode(&mut page, &self.registry);
+        debug_assert!(written.is_ok(), "{written:?}");
+        page
+    }
+
+    /// Every API in the order of their names, summed up.
+    pub(crate) fn summaries(&self) -> Vec<Summary> {
+        let standing = self.board.standing();
+        let summary = |(api, reading): &(Arc<ApiCells>, _)| Summary::of(api, *reading);
+        standing.iter().map(summary).collect()
+    }
+}
+
+impl Observer for Metrics {
+    fn observe(&self, event: &Event) {
+        self.board.count(event);
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics")
+            .field("board", &self.board)
+            .finish_non_exhaustive()
+    }
+}
+
+type Apis = BTreeMap<SmolStr, Arc<ApiCells>>;
+
+fn with_apis(known: &Apis, more: &[Known]) -> Apis {
+    let mut all = known.clone();
+    let other = Known::new(OTHER, []);
+    for one in more.iter().chain([&other]) {
+        let fresh = || Arc::new(ApiCells::new(one.api.clone()));
+        let cells = all.entry(one.api.clone()).or_insert_with(fresh);
+        let usual = SmolStr::new_static(DEFAULT_GROUP);
+        *cells = Arc::new(cells.with_groups(one.groups.iter().chain([&usual])));
+    }
+    all
+}
+
+/// All cells, and whom to ask for the rest.
+#[derive(Default)]
+pub(crate) struct Board {
+    apis: ArcSwap<Apis>,
+    sources: ArcSwap<Vec<Arc<dyn Source>>>,
+    pub(super) tasks: TaskCells,
+}
+
+impl Board {
+    /// The APIs in the order of their names, each with how it stands if a source knows.
+    pub(super) fn standing(&self) -> Vec<(Arc<ApiCells>, Option<Reading>)> {
+        let apis = self.apis.load();
+        let mut readings = BTreeMap::new();
+        for source in self.sources.load().iter() {
+            source.read(&mut |api, reading| {
+                if let Some((name, _)) = apis.get_key_value(api) {
+                    readings.insert(name.clone(), reading);
+                }
+            });
+        }
+        let standing = |(name, cells): (&SmolStr, &Arc<ApiCells>)| {
+            (Arc::clone(cells), readings.get(name).copied())
+        };
+        apis.iter().map(standing).collect()
+    }
+
+    pub(super) fn lines_dropped(&self) -> u64 {
+        let sources = self.sources.load();
+        sources.iter().map(|source| source.lines_dropped()).sum()
+    }
+
+    fn count(&self, event: &Event) {
+        if let What::Task { name, state } = &event.what {
+            return self.tasks.count(name, *state);
+        }
+        let apis = self.apis.load();
+        let Some(api) = apis.get(&event.api).or_else(|| apis.get(OTHER)) else {
+            return;
+        };
+        if let Some(group) = group_of(api, &event.what) {
+            count_in_group(group, &event.what);
+        }
+        count_in_api(api, &event.what);
+    }
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Board")
+            .field("apis", &self.apis.load().len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The group that an event is counted in, if it is counted in one.
+fn group_of<'a>(api: &'a ApiCells, what: &What) -> Option<&'a GroupCells> {
+    match what {
+        What::Admitted { group, .. }
+        | What::Refused { group, .. }
+        | What::Refunded { group, .. } => api.group(Some(group)),
+        What::Moved { group, .. }
+        | What::Drifting { group, .. }
+        | What::Usage { group, .. }
+        | What::Foreign { group, .. } => api.group(group.as_ref()),
+        _ => None,
+    }
+}
+
+fn count_in_group(group: &GroupCells, what: &What) {
+    match what {
+        What::Admitted { .. } => group.admitted.increase(1),
+        What::Refused { refusal, .. } => group.refused.count(refusal.cause.name()),
+        What::Refunded { .. } => group.refunded.increase(1),
+        What::Moved { transition, .. } => group.set_state(transition.to),
+        What::Drifting { drift, .. } => group.set_drift(drift.as_ref().map_or(1.0, ratio)),
+        What::Usage { raised, .. } => group.set_alert(u8::from(*raised)),
+        What::Foreign { units, .. } => group.foreign.increase(*units),
+        _ => {}
+    }
+}
+
+fn ratio(drift: &Drift) -> f64 {
+    drift.evidence.as_per_second() / drift.configured.as_per_second()
+}
+
+fn count_in_api(api: &ApiCells, what: &What) {
+    let cells = &api.whole;
+    match what {
+        What::Admitted { waited, .. } => cells.waits.observe(*waited),
+        What::Settled { .. } => count_attempt(api, what),
+        What::Moved {
+            transition, vitals, ..
+        } => {
+            cells.transitions.count(transition.reason.name());
+            if let Some(span) = vitals.sleep {
+                cells.sleep.observe(span);
+            }
+        }
+        What::Cooling { wait, .. } => cells.sleep.observe(*wait),
+        What::Meter { event, .. } => cells.warnings.count(warning(event)),
+        What::Malformed { headers } => cells.malformed.increase(u64::from(*headers)),
+        What::Retrying { delay, reason, .. } => {
+            cells.retries.count(reason.name());
+            cells.sleep.observe(*delay);
+        }
+        What::Cache { lookup } => cells.lookups.count(lookup.name()),
+        What::Finished(call) => count_call(api, call),
+        _ => {}
+    }
+}
+
+fn count_attempt(api: &ApiCells, what: &What) {
+    let What::Settled {
+        attempt,
+        effect,
+        round_trip,
+        ..
+    } = what
+    else {
+        return;
+    };
+    let cells = &api.whole;
+    cells.codes.count(attempt.ended());
+    if let Some(reason) = Reason::of(attempt, *effect) {
+        cells.failures.count(reason.name());
+    }
+    if let Some(span) = round_trip {
+        cells.latency.observe(*span);
+    }
+}
+
+fn count_call(api: &ApiCells, call: &Finished) {
+    api.whole.calls.increase(1);
+    let places = Status::ALL.iter().zip(&api.whole.durations);
+    for (_, duration) in places.filter(|(status, _)| **status == call.status) {
+        duration.observe(call.latency);
+    }
+}
+
+const fn warning(event: &MeterEvent) -> &'static str {
+    let [low, capped] = WARNINGS;
+    match event {
+        MeterEvent::Low { .. } => low,
+        MeterEvent::PacingCapped { .. } => capped,
+    }
+}

@@ -1,0 +1,79 @@
+//! The counters of background work.
+//!
+//! Tasks are not configured, so nobody can announce their names: the first so many get a place of
+//! their own as they are heard of, and the rest share one.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::OTHER;
+use crate::event::TaskState;
+
+/// The counters of all tasks.
+#[derive(Debug)]
+pub(super) struct TaskCells {
+    named: [OnceLock<Task>; MOST_TASKS],
+    rest: Task,
+}
+
+/// The counters of one task.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) name: &'static str,
+    restarts: AtomicU64,
+    running: AtomicU32,
+}
+
+impl TaskCells {
+    pub(super) fn count(&self, name: &'static str, state: TaskState) {
+        let task = self.named.iter().find_map(|place| {
+            let task = place.get_or_init(|| Task::new(name));
+            (task.name == name).then_some(task)
+        });
+        task.unwrap_or(&self.rest).count(state);
+    }
+
+    /// Those that were heard of.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Task> {
+        let rest = Some(&self.rest).filter(|rest| rest.restarts() > 0);
+        self.named.iter().filter_map(OnceLock::get).chain(rest)
+    }
+}
+
+impl Default for TaskCells {
+    fn default() -> Self {
+        Self {
+            named: [const { OnceLock::new() }; MOST_TASKS],
+            rest: Task::new(OTHER),
+        }
+    }
+}
+
+impl Task {
+    const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            restarts: AtomicU64::new(0),
+            running: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn running(&self) -> u32 {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, state: TaskState) {
+        if let TaskState::Restarting { .. } = state {
+            self.restarts.fetch_add(1, Ordering::Relaxed);
+        }
+        let running = u32::from(state == TaskState::Running);
+        self.running.store(running, Ordering::Relaxed);
+    }
+}
+
+/// A process has a handful of tasks; four times that is a mistake that must not fill the page.
+const MOST_TASKS: usize = 32;

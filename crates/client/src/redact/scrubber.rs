@@ -1,0 +1,82 @@
+//! The secrets themselves, and texts without them.
+//!
+//! The last defence: whatever a text is and however it came about, a secret that is known is not in
+//! it when it leaves. Each is looked for as it is and as a URL would carry it. It cannot help against
+//! a secret that nobody registered or that was taken apart, which is why it comes last and not alone.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::{ExposeSecret, SecretString};
+
+/// Knows secrets and takes them out of texts. Clones know the same.
+///
+/// ```
+/// use outflow::redact::Scrubber;
+/// use secrecy::SecretString;
+///
+/// let scrubber = Scrubber::new();
+/// scrubber.learn(&SecretString::from("k3y/4bc"));
+/// assert_eq!(scrubber.scrub("GET /a?key=k3y%2F4bc"), "GET /a?key=[redacted]");
+/// ```
+#[derive(Clone, Default)]
+pub struct Scrubber {
+    /// The longest first, so that one secret within another leaves no rest of it.
+    secrets: Arc<ArcSwap<Vec<SecretString>>>,
+}
+
+impl Scrubber {
+    /// Knows no secret yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes this secret out from now on. One of fewer than four bytes is not learned: it would take
+    /// words apart and protect nothing.
+    pub fn learn(&self, secret: &SecretString) {
+        let plain = secret.expose_secret();
+        if plain.len() < SHORTEST_SECRET {
+            return;
+        }
+        let encoded = utf8_percent_encode(plain, NON_ALPHANUMERIC).to_string();
+        let forms = [SecretString::from(plain), SecretString::from(encoded)];
+        self.secrets.rcu(|known| with_forms(known, &forms));
+    }
+
+    /// The text without any known secret.
+    pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        for secret in self.secrets.load().iter() {
+            let secret = secret.expose_secret();
+            if text.contains(secret) {
+                text = Cow::Owned(text.replace(secret, super::REDACTED));
+            }
+        }
+        text
+    }
+}
+
+fn with_forms(known: &[SecretString], forms: &[SecretString]) -> Vec<SecretString> {
+    let mut all = known.to_vec();
+    for form in forms {
+        let is_new = |one: &SecretString| one.expose_secret() != form.expose_secret();
+        if all.iter().all(is_new) {
+            all.push(form.clone());
+        }
+    }
+    all.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+    all
+}
+
+impl fmt::Debug for Scrubber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scrubber")
+            .field("secrets", &self.secrets.load().len())
+            .finish()
+    }
+}
+
+const SHORTEST_SECRET: usize = 4;

@@ -1,0 +1,167 @@
+//! One attempt: a permit, a request, an answer or none, and the door's verdict on it.
+
+use http::response::Parts;
+use outflow_core::{Effect, Fault, Retry};
+
+use super::Trip;
+use super::order::Place;
+use crate::client::{Body, Facts, Response, Shape};
+use crate::error::Error;
+use crate::event::Reason;
+use crate::http::{End, Failure, Incoming, Left, Trouble};
+use crate::refusal::Refusal;
+use crate::upstream::{Answer, Permit, Verdict};
+
+/// An attempt that is over.
+pub(super) struct Ended {
+    pub(super) result: Result<Response, Error>,
+    pub(super) verdict: Verdict,
+    pub(super) left: Left,
+}
+
+impl Ended {
+    /// Why it failed, as metrics tell it.
+    pub(super) fn reason(&self) -> Option<Reason> {
+        match &self.result {
+            Ok(answer) => reason_of_code(answer.status.as_u16()),
+            Err(error) => error.reason(),
+        }
+    }
+}
+
+/// Why a status counts as a failure, if it does.
+pub(super) const fn reason_of_code(code: u16) -> Option<Reason> {
+    match code {
+        429 => Some(Reason::TooMany),
+        500..=599 => Some(Reason::ServerError),
+        _ => None,
+    }
+}
+
+impl Trip<'_> {
+    /// Makes one attempt, or is turned away.
+    pub(super) async fn attempt(&mut self) -> Result<Ended, Refusal> {
+        let mut permit = match self.order.place {
+            Place::Here => Some(self.admitted().await?),
+            // Not this API's server any more: its limits say nothing about another's.
+            Place::Elsewhere => None,
+        };
+        self.tally.attempts = self.tally.attempts.saturating_add(1);
+        let end = End::of(self.outlet.api.timeouts.attempt, self.time_left());
+        let request = self.order.request();
+        let departing = || {
+            if let Some(permit) = &mut permit {
+                permit.sending();
+            }
+        };
+        let sent = self.outlet.transport.send(request, end, departing).await;
+        Ok(match sent {
+            Ok(response) => self.answered(permit, response).await,
+            Err(failure) => failed(permit, failure),
+        })
+    }
+
+    async fn admitted(&mut self) -> Result<Permit, Refusal> {
+        let upstream = &self.outlet.upstream;
+        let permit = upstream.admit(self.order.ask(upstream.now())).await?;
+        self.tally.waited = self.tally.waited.saturating_add(permit.waited());
+        Ok(permit)
+    }
+
+    async fn answered(&self, permit: Option<Permit>, response: http::Response<Incoming>) -> Ended {
+        let (parts, incoming) = response.into_parts();
+        let code = parts.status.as_u16();
+        let (verdict, tail) = match permit {
+            Some(permit) => {
+                let (verdict, tail) = permit.answered(Answer::response(code, &parts.headers));
+                (verdict, Some(tail))
+            }
+            None => (BEYOND, None),
+        };
+        let body = Body::flowing(self.lasting(incoming, verdict), tail);
+        match self.shape {
+            Shape::Flowing if verdict.retry == Retry::Pointless => self.ended(parts, body, verdict),
+            Shape::Flowing => {
+                // It may be repeated, and must not hold its place meanwhile.
+                let body = body.read(SMALL).await.unwrap_or_default();
+                self.ended(parts, Body::whole(body), verdict)
+            }
+            Shape::Whole => self.read(parts, body, verdict).await,
+        }
+    }
+
+    /// A body that flows to the caller is bounded by silence and the caller's own deadline alone.
+    fn lasting(&self, incoming: Incoming, verdict: Verdict) -> Incoming {
+        match (self.shape, verdict.retry) {
+            (Shape::Flowing, Retry::Pointless) => {
+                incoming.until(self.time_left().map(|left| End::of(left, Some(left))))
+            }
+            _ => incoming,
+        }
+    }
+
+    async fn read(&self, parts: Parts, body: Body, verdict: Verdict) -> Ended {
+        match body.read(self.outlet.api.largest_body).await {
+            Ok(bytes) => self.ended(parts, Body::whole(bytes), verdict),
+            Err(broken) => Ended {
+                result: Err(broken.error),
+                verdict: broken.verdict.unwrap_or(BEYOND),
+                left: Left::Something,
+            },
+        }
+    }
+
+    fn ended(&self, parts: Parts, body: Body, verdict: Verdict) -> Ended {
+        let facts = Facts {
+            attempts: self.tally.attempts,
+            waited: self.tally.waited,
+            from_cache: None,
+            retry_after: verdict.retry_after,
+            largest: self.outlet.api.largest_body,
+        };
+        Ended {
+            result: Ok(Response {
+                status: parts.status,
+                headers: parts.headers,
+                body,
+                facts,
+            }),
+            verdict,
+            left: Left::Something,
+        }
+    }
+}
+
+/// Tells the door that no answer came.
+fn failed(permit: Option<Permit>, failure: Failure) -> Ended {
+    let verdict = permit.map_or(BEYOND, |permit| match failure.trouble {
+        Trouble::Fault(fault) => permit.settle(answer(fault, failure.left)),
+        // Sent, it counts as arrived; unsent, it is given back.
+        Trouble::Deadline | Trouble::Forbidden => {
+            drop(permit);
+            BEYOND
+        }
+    });
+    Ended {
+        result: Err(Error::of(failure)),
+        verdict,
+        left: failure.left,
+    }
+}
+
+fn answer(fault: Fault, left: Left) -> Answer<'static> {
+    match left {
+        Left::Nothing => Answer::fault(fault).unsent(),
+        Left::Something => Answer::fault(fault),
+    }
+}
+
+/// What is said of an attempt that no door was asked about, or that its caller gave up.
+const BEYOND: Verdict = Verdict {
+    effect: Effect::Neutral,
+    retry: Retry::Pointless,
+    retry_after: None,
+};
+
+/// Enough for what a server says about a refusal.
+const SMALL: u64 = 64 * 1024;

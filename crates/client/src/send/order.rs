@@ -1,0 +1,171 @@
+//! A wish made definite: where it goes, as what, and by when.
+
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use outflow_core::{Cost, Nanos};
+use smol_str::SmolStr;
+use std::time::Duration;
+
+use super::redirect::same_origin;
+use crate::client::{CacheUse, Outlet, Payload, Repeats, Wish, forget};
+use crate::error::{Error, Kind, Mistake};
+use crate::http::Outgoing;
+use crate::refusal::{Cause, Refusal};
+use crate::upstream::{Ask, Target};
+
+/// What is sent, and what is known about it.
+pub(super) struct Order {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) payload: Payload,
+    pub(super) target: Target,
+    pub(super) place: Place,
+    pub(super) path: String,
+    pub(super) end: Option<Nanos>,
+    pub(super) max_wait: Duration,
+    pub(super) repeats: Repeats,
+    pub(super) cache: CacheUse,
+    pub(super) trace: Option<SmolStr>,
+    pub(super) visited: Vec<Uri>,
+    ask: Ask,
+    cost: Option<Cost>,
+}
+
+/// Whether a request goes to the API or was redirected away from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Here,
+    Elsewhere,
+}
+
+impl Order {
+    pub(super) fn of(outlet: &Outlet, wish: Wish, now: Nanos) -> Result<Self, Error> {
+        let api = &outlet.api;
+        let known = api.methods.is_empty() || api.methods.contains(&wish.method);
+        if !known || wish.method == Method::CONNECT {
+            return Err(Mistake::Method(wish.method).into());
+        }
+        let target = target(outlet, &wish)?;
+        let mut ask = Ask::new(target).priority(wish.priority);
+        if let Some(mode) = wish.mode {
+            ask = ask.mode(mode);
+        }
+        let trace = wish.trace.as_ref().map(|trace| trace.trace_id().clone());
+        Ok(Self {
+            uri: uri(outlet, &wish.path)?,
+            headers: headers(outlet, &wish),
+            end: wish.within.map(|span| now.saturating_add(span)),
+            max_wait: wish.max_wait.unwrap_or(api.rules.max_wait),
+            method: wish.method,
+            payload: wish.payload,
+            path: wish.path,
+            repeats: wish.repeats,
+            cache: wish.cache,
+            cost: wish.cost,
+            place: Place::Here,
+            visited: Vec::new(),
+            target,
+            trace,
+            ask,
+        })
+    }
+
+    /// What the door is asked.
+    pub(super) fn ask(&self, now: Nanos) -> Ask {
+        let patient = now.saturating_add(self.max_wait);
+        self.ask
+            .by(self.end.map_or(patient, |end| end.min(patient)))
+    }
+
+    /// The request of one attempt.
+    pub(super) fn request(&mut self) -> Request<Outgoing> {
+        let mut request = Request::new(self.payload.outgoing());
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+
+    /// Whether doing it twice is doing it once.
+    pub(super) fn can_be_repeated(&self) -> bool {
+        let by_method = [
+            Method::GET,
+            Method::HEAD,
+            Method::OPTIONS,
+            Method::PUT,
+            Method::DELETE,
+            Method::TRACE,
+        ]
+        .contains(&self.method);
+        by_method || self.repeats == Repeats::Safely || self.headers.contains_key("idempotency-key")
+    }
+
+    /// Goes on elsewhere. What could make the caller known there stays behind.
+    pub(super) fn turn_to(&mut self, to: Uri, outlet: &Outlet) {
+        if !same_origin(&self.uri, &to) {
+            forget(&mut self.headers, outlet.shown.as_ref());
+        }
+        let base = outlet.api.base_url.join("").ok();
+        self.place = match base.filter(|base| same_origin(base, &to)) {
+            Some(_) => Place::Here,
+            None => Place::Elsewhere,
+        };
+        if self.place == Place::Here {
+            let path = to.path_and_query().map_or("/", |path| path.as_str());
+            let below = path.strip_prefix(outlet.api.base_url.prefix());
+            let target = outlet.upstream.route(&self.method, below.unwrap_or(path));
+            self.target = self.cost.map_or(target, |cost| target.costing(cost));
+        }
+        self.visited.push(std::mem::replace(&mut self.uri, to));
+    }
+}
+
+fn target(outlet: &Outlet, wish: &Wish) -> Result<Target, Error> {
+    let upstream = &outlet.upstream;
+    let target = match &wish.group {
+        None => upstream.route(&wish.method, &wish.path),
+        Some(name) => upstream.group(name).ok_or_else(|| {
+            Error::new(Kind::Refused(Refusal {
+                cause: Cause::UnknownGroup(name.clone()),
+                retry_after: None,
+            }))
+        })?,
+    };
+    Ok(wish.cost.map_or(target, |cost| target.costing(cost)))
+}
+
+fn uri(outlet: &Outlet, path: &str) -> Result<Uri, Error> {
+    let join = |path: &str| {
+        let joined = outlet.api.base_url.join(path);
+        joined.map_err(|why| Error::from(Mistake::Path(why)))
+    };
+    match &outlet.shown {
+        None => join(path),
+        Some(shown) => {
+            let mut whole = path.to_owned();
+            shown.behind(&mut whole);
+            join(&whole)
+        }
+    }
+}
+
+fn headers(outlet: &Outlet, wish: &Wish) -> HeaderMap {
+    let mut headers = wish.headers.clone();
+    if let Some(shown) = &outlet.shown {
+        shown.put(&mut headers);
+    }
+    headers
+        .entry(USER_AGENT)
+        .or_insert(HeaderValue::from_static(AGENT));
+    if let Some(trace) = &wish.trace {
+        let child = trace.child(fastrand::u64(..)).to_string();
+        if let Ok(value) = HeaderValue::try_from(child) {
+            headers.insert("traceparent", value);
+        }
+    }
+    headers
+}
+
+/// Some providers answer nobody without a name.
+const AGENT: &str = concat!("outflow/", env!("CARGO_PKG_VERSION"));

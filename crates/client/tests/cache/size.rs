@@ -1,0 +1,133 @@
+//! Caps that hold, whatever comes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use outflow::{Answer, Cache, CacheSettings, Kept, Unkept};
+
+use super::support::{Ask, at, said, word};
+
+fn settings(memory: u64) -> CacheSettings {
+    CacheSettings {
+        memory,
+        ..CacheSettings::default()
+    }
+}
+
+/// Offers a body of so many bytes.
+fn offer(cache: &Cache, ask: &Ask, bytes: usize) -> Kept {
+    let headers = said("cache-control: max-age=60");
+    let answer = Answer {
+        status: StatusCode::OK,
+        headers: &headers,
+        body: Bytes::from(vec![b'x'; bytes]),
+        delay: Duration::ZERO,
+    };
+    cache.offer(&ask.query(), answer, at(0))
+}
+
+// A million paths, and a cache for about two thousand: what is counted never exceeds the cap, and the
+// list of keys does not grow beside it.
+#[test]
+fn memory_stays_flat_at_a_million_paths() {
+    let most = 1 << 20;
+    let cache = Cache::open(settings(most)).expect("a cache");
+    let mut ask = Ask::page();
+    for path in 0..1_000_000_u32 {
+        ask.uri = format!("https://api.example.com/{path}")
+            .parse()
+            .expect("a URI");
+        assert_eq!(offer(&cache, &ask, 10), Kept::Stored);
+        if path % 10_000 == 0 {
+            assert!(cache.report().memory <= most, "{:?}", cache.report());
+        }
+    }
+    let report = cache.report();
+    assert!(
+        report.memory <= most && report.memory > most / 2,
+        "{report:?}"
+    );
+    let smallest = u64::try_from(report.entries).expect("few") * 512;
+    assert!(smallest <= most, "{report:?}");
+    assert_eq!(word(&cache, &ask, 1), "fresh", "the last one is there");
+}
+
+// 1 MiB: a sixteenth is 64 KiB, with everything around it.
+#[test]
+fn an_answer_that_would_push_out_the_rest_is_not_kept() {
+    let cache = Cache::open(settings(1 << 20)).expect("a cache");
+    let refused = Kept::Not(Unkept::TooLarge);
+    assert_eq!(offer(&cache, &Ask::page(), 1 << 16), refused);
+    assert_eq!(offer(&cache, &Ask::page(), (1 << 16) - 1024), Kept::Stored);
+    let large = Cache::open(settings(1 << 30)).expect("a cache");
+    assert_eq!(
+        offer(&large, &Ask::page(), 8 << 20),
+        refused,
+        "8 MiB are a download"
+    );
+    assert_eq!(offer(&large, &Ask::page(), (8 << 20) - 1024), Kept::Stored);
+}
+
+#[test]
+fn a_cache_too_small_for_anything_is_refused() {
+    assert!(Cache::open(settings(1024)).is_err());
+    assert!(Cache::open(settings(64 << 10)).is_ok());
+}
+
+// 100 answers of one block each into a directory for 32 blocks.
+#[test]
+fn the_directory_never_exceeds_its_cap() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cap = 32 * 4096;
+    let open = |disk| {
+        Cache::open(CacheSettings {
+            dir: Some(dir.path().to_owned()),
+            disk,
+            ..CacheSettings::default()
+        })
+        .expect("a cache")
+    };
+    let cache = open(cap);
+    let page = |n: u32| Ask::get(&format!("https://api.example.com/{n}"));
+    for n in 0..100 {
+        assert_eq!(offer(&cache, &page(n), 3000), Kept::Stored);
+        cache.flush();
+        let bytes = super::disk::bytes_in(dir.path());
+        assert!(
+            cache.report().disk <= cap && bytes <= cap,
+            "{n}: {:?}, {bytes}",
+            cache.report()
+        );
+    }
+    drop(cache);
+    let cache = open(cap);
+    assert_eq!(word(&cache, &page(99), 1), "fresh", "the newest are kept");
+    assert_eq!(word(&cache, &page(0), 1), "missing", "the oldest are not");
+    drop(cache);
+    // A smaller cap holds from the start.
+    let cache = open(cap / 2);
+    assert!(cache.report().disk <= cap / 2 && super::disk::bytes_in(dir.path()) <= cap / 2);
+}
+
+// Nobody writes: 8 MiB of answers wait for a disk that never comes, and no more than an eighth of the
+// memory does.
+#[test]
+fn answers_that_nobody_writes_do_not_pile_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cache = Cache::open(CacheSettings {
+        dir: Some(dir.path().to_owned()),
+        ..settings(1 << 20)
+    })
+    .expect("a cache");
+    for n in 0..800 {
+        let ask = Ask::get(&format!("https://api.example.com/{n}"));
+        assert_eq!(offer(&cache, &ask, 10_000), Kept::Stored);
+    }
+    let report = cache.report();
+    assert!(report.skipped_writes > 700, "{report:?}");
+    assert!(
+        cache.flush() < 20,
+        "an eighth of a mebibyte is twelve answers"
+    );
+}

@@ -1,0 +1,135 @@
+//! No text, however broken, does worse than be refused.
+
+use outflow::Preset;
+use outflow::config::{Config, Environment, Source, Style};
+use proptest::prelude::*;
+
+fn read(text: &str, variables: &[(String, String)]) {
+    let environment = Environment::from_iter(variables.to_vec());
+    match Config::read(&[Source::new("soup", text)], &environment) {
+        Ok(config) => drop(config.warnings.render(Style::Coloured)),
+        Err(mistakes) => {
+            assert!(!mistakes.is_empty());
+            drop(mistakes.render(Style::Plain));
+            drop(serde_json::to_string(&mistakes).expect("plain data"));
+        }
+    }
+}
+
+/// Lines that are nearly right, in any order.
+fn lines() -> impl Strategy<Value = String> {
+    let names = prop::sample::select(vec![
+        "[apis.a]",
+        "[apis.b.groups.x]",
+        "[apis.a.health]",
+        "[log]",
+        "[[apis.a.routes]]",
+        "base_url",
+        "preset",
+        "timeout",
+        "limits",
+        "rate_share",
+        "key",
+        "api_key",
+        "routes",
+        "policy",
+        "429",
+        "cache",
+        "retry",
+        "rate_base",
+        "bucket_capacity",
+        "groups",
+        "health",
+        "p_throttle",
+        "window_length",
+        "path",
+        "group",
+        "cost",
+        "level",
+        "max_log_entries",
+        "aliases",
+    ]);
+    let values = prop::sample::select(vec![
+        "",
+        " = 1",
+        " = -1",
+        " = nan",
+        " = 1e400",
+        " = 99999999999999999999999999999999999999999",
+        " = \"10/s\"",
+        " = [\"10/s\", 5]",
+        " = \"1/0\"",
+        " = \"0/1\"",
+        " = \"tmdb\"",
+        " = \"upbit\"",
+        " = \"https://a.example\"",
+        " = {}",
+        " = { rate = \"1/s\", kind = \"bucket\", burst = 9 }",
+        " = [{ path = \"/**\", group = \"x\", cost = 9 }]",
+        " = \"\\u0000\"",
+        " = \"ü%\"",
+        " = \"10s",
+        " = 1979-05-27T07:32:00Z",
+        " = true",
+        ".a = 1",
+        " = [[[[[]]]]]",
+        " = \"999999999999999d\"",
+    ]);
+    prop::collection::vec((names, values), 0..12).prop_map(|lines| {
+        let line = |(name, value): (&str, &str)| match name.starts_with('[') {
+            true => format!("{name}\n"),
+            false => format!("{name}{value}\n"),
+        };
+        lines.into_iter().map(line).collect()
+    })
+}
+
+/// A preset's text with a piece cut out and another put in.
+fn torn() -> impl Strategy<Value = String> {
+    let preset = prop::sample::select(Preset::ALL.to_vec());
+    (
+        preset,
+        any::<prop::sample::Index>(),
+        any::<prop::sample::Index>(),
+        ".{0,8}",
+    )
+        .prop_map(|(preset, from, to, put)| {
+            let text = preset.text().replace("[api", "[apis.a");
+            let (a, b) = (from.index(text.len()), to.index(text.len()));
+            let (from, to) = (a.min(b), a.max(b).min(a.min(b) + 40));
+            let (from, to) = (text.floor_char_boundary(from), text.floor_char_boundary(to));
+            format!("{}{put}{}", &text[..from], &text[to..])
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn no_text_panics(text in "\\PC*") {
+        read(&text, &[]);
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        read(&String::from_utf8_lossy(&bytes), &[]);
+    }
+
+    #[test]
+    fn no_nearly_right_text_panics(text in lines()) {
+        read(&text, &[]);
+    }
+
+    #[test]
+    fn no_torn_preset_panics(text in torn()) {
+        read(&text, &[]);
+    }
+
+    #[test]
+    fn no_variable_panics(
+        name in "(OUTFLOW|ANIVAULT)_(APIS__A__|)(TIMEOUT|LIMITS|GROUPS__X|RATE_BASE|SLEEP_MIN|[A-Z_]{0,9})",
+        value in "\\PC{0,20}",
+    ) {
+        read("[apis.a]\nbase_url = \"https://a.example\"\n", &[(name, value)]);
+    }
+}

@@ -1,0 +1,158 @@
+//! What servers do to a connection, and what the caller is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use outflow::event::{Reason, Status};
+use outflow::{Error, Outflow, Resolve, Resolving};
+use outflow_upstream::{Fault, Script, When};
+
+use super::support::{Heard, eager, over_sockets, scripted};
+
+async fn met(fault: Fault) -> (Result<u16, Error>, Option<Reason>, Status) {
+    let strict = scripted(Script::new().rule(When::always(), fault));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |api| {
+        api.timeouts.read = Duration::from_millis(200);
+        api.retry.count = 0;
+    });
+    let heard = Heard::on(client.events());
+    let ended = client.get("strict", "/").send().await;
+    let told = heard.finished().remove(0);
+    (ended.map(|answer| answer.status().as_u16()), told.reason, told.status)
+}
+
+// Each fault with what a log line and a metric say of it.
+#[tokio::test]
+async fn every_fault_has_one_name() {
+    for (fault, reason, status) in [
+        (Fault::ResetBeforeHead, Reason::Network, Status::Network),
+        (Fault::CloseBeforeHead, Reason::Network, Status::Network),
+        (Fault::ResetInBody, Reason::Body, Status::Network),
+        (Fault::CutBody, Reason::Body, Status::Network),
+        (Fault::CutChunk, Reason::Body, Status::Network),
+        (Fault::Hang, Reason::Timeout, Status::Timeout),
+        (Fault::Garbage, Reason::Network, Status::Network),
+        (Fault::Unasked101, Reason::Network, Status::Network),
+        (Fault::HugeHeader(1_000_000), Reason::Network, Status::Network),
+        (Fault::ManyHeaders(10_000), Reason::Network, Status::Network),
+        (Fault::EndlessHead(Duration::from_millis(20)), Reason::Timeout, Status::Timeout),
+    ] {
+        let (ended, told, class) = met(fault.clone()).await;
+        let error = ended.expect_err("no answer");
+        assert_eq!((told, class), (Some(reason), status), "{fault:?}: {error}");
+        assert_eq!(error.is_timeout(), status == Status::Timeout, "{fault:?}");
+        assert_eq!(error.is_body(), reason == Reason::Body, "{fault:?}");
+        assert!(!error.is_connect(), "{fault:?}: something was sent");
+    }
+}
+
+// What comes behind an answer belongs to nobody: the connection is not used again.
+#[tokio::test]
+async fn a_connection_that_says_too_much_is_never_used_again() {
+    for fault in [Fault::TwoAnswers, Fault::Surplus] {
+        let strict = scripted(Script::new().rule(When::path("/odd"), fault.clone()));
+        let server = strict.listen().await.expect("a port");
+        let client = over_sockets(&server, |_| {});
+        let odd = client.get("strict", "/odd").send().await.expect("the first answer");
+        assert_eq!(odd.status(), 200, "{fault:?}");
+        let next = client.get("strict", "/next").send().await.expect("its own answer");
+        assert_eq!(next.status(), 200, "{fault:?}");
+        let audit = strict.audit();
+        let used: Vec<_> = audit.arrivals().iter().map(|one| one.connection).collect();
+        assert_eq!(audit.attempts("/next"), 1, "{fault:?}");
+        assert_ne!(used[0], used[1], "{fault:?}");
+    }
+}
+
+// A hundred thousand interim answers are 2.6 MB: read, passed over and never kept.
+#[tokio::test]
+async fn interim_answers_are_passed_over() {
+    let strict = scripted(Script::new().rule(When::always(), Fault::InterimFlood(100_000)));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |_| {});
+    let answer = client.get("strict", "/").send().await.expect("the real one");
+    assert_eq!((answer.status().as_u16(), answer.attempts()), (200, 1));
+}
+
+struct Names(fn(&str) -> Vec<std::net::IpAddr>);
+
+impl Resolve for Names {
+    fn resolve(&self, name: &str) -> Resolving {
+        let found = self.0(name);
+        Box::pin(async move { Ok(found) })
+    }
+}
+
+fn client_of(url: &str, names: fn(&str) -> Vec<std::net::IpAddr>) -> Outflow {
+    let mut api = eager(url);
+    api.retry.count = 0;
+    let builder = Outflow::builder().api(api);
+    builder.resolver(Arc::new(Names(names))).build().expect("valid")
+}
+
+// The owner of a name lets it lead to this machine, where a server is waiting.
+#[tokio::test]
+async fn a_name_that_leads_home_is_not_followed() {
+    let strict = scripted(Script::new());
+    let server = strict.listen().await.expect("a port");
+    let port = server.address().port();
+    let client = client_of(&format!("http://api.example.com:{port}"), |_| {
+        vec![[127, 0, 0, 1].into()]
+    });
+    let error = client.get("strict", "/").send().await.expect_err("forbidden");
+    assert!(error.is_connect() && !error.is_timeout(), "{error}");
+    assert!(error.to_string().contains("private network"), "{error}");
+    assert_eq!(strict.audit().count(), 0, "no packet left");
+    let door = client.upstream("strict").expect("there");
+    assert!(door.is_idle(), "its permit was given back");
+}
+
+#[tokio::test]
+async fn a_name_without_addresses_is_told_as_such() {
+    let client = client_of("http://api.example.com", |_| Vec::new());
+    let heard = Heard::on(client.events());
+    let error = client.get("strict", "/").send().await.expect_err("nowhere");
+    assert!(error.is_connect(), "{error}");
+    assert_eq!(heard.finished()[0].reason, Some(Reason::Dns));
+}
+
+// 198.51.100.1 is for documentation and answers nobody; a pipe that never opens stands for it.
+#[tokio::test(start_paused = true)]
+async fn a_connection_has_a_time_of_its_own() {
+    let mut api = eager("http://api.example.com");
+    api.retry.count = 0;
+    api.timeouts.connect = Duration::from_millis(700);
+    let never = |_: &str, _: u16| -> outflow::Connecting { Box::pin(std::future::pending()) };
+    let client = Outflow::builder().api(api).connector(Arc::new(never));
+    let client = client.timer(Arc::new(outflow_testkit::VirtualTime::new())).build().expect("valid");
+    let began = tokio::time::Instant::now();
+    let error = client.post("strict", "/").send().await.expect_err("never");
+    assert!(error.is_timeout() && error.is_connect(), "{error}");
+    assert_eq!(began.elapsed().as_millis(), 700);
+}
+
+#[tokio::test]
+async fn mistakes_never_reach_the_network() {
+    let strict = scripted(Script::new());
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |api| api.methods = vec![Method::GET, Method::POST]);
+    for (call, words) in [
+        (client.get("nobody", "/"), "there is no API `nobody`"),
+        (client.get("strict", "//evil.example"), "two could be taken for a host"),
+        (client.delete("strict", "/"), "DELETE is not among the methods"),
+        (client.get("strict", "/").header("x-bad\r\n", "v"), "headers cannot"),
+        (client.get("strict", "/").header("x", "v\r\nx-evil: 1"), "headers cannot"),
+        (client.get("strict", "/").header("host", "evil.example"), "not the caller's"),
+        (client.post("strict", "/").header("content-length", "3"), "not the caller's"),
+        (client.post("strict", "/").header("transfer-encoding", "chunked"), "not the caller's"),
+        (client.get("strict", "/").group("nobody"), "no group `nobody`"),
+        (client.get("strict", "/").trace_parent("00-1-2-3"), "traceparent"),
+    ] {
+        let error = call.send().await.expect_err(words);
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(error.attempts(), 0);
+    }
+    assert_eq!(strict.audit().count(), 0);
+}

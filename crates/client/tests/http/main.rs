@@ -1,0 +1,15 @@
+//! The client against the strict API: over real sockets where the network is the point, over pipes
+//! in virtual time where time is.
+
+mod deadlines;
+mod faults;
+mod governed;
+mod paths;
+mod policy;
+mod redirects;
+mod retries;
+mod secrets;
+mod sizes;
+mod support;
+mod tls;
+mod ways;

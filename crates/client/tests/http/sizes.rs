@@ -1,0 +1,104 @@
+//! Answers that are larger than anyone wants.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use http_body::Body as _;
+use outflow_upstream::{Answer, Content, Fault, Script, When};
+
+use super::support::{over_pipes, over_sockets, scripted};
+
+const GIB: u64 = 1 << 30;
+
+// A gigabyte that is announced, and zeros without an end that are not: neither is read to its end.
+#[tokio::test]
+async fn a_body_is_read_up_to_its_largest_size_and_no_further() {
+    for content in [Content::Zeros(GIB), Content::Endless] {
+        let huge = Answer::ok("").content(content.clone());
+        let strict = scripted(Script::new().rule(When::always(), huge));
+        let server = strict.listen().await.expect("a port");
+        let client = over_sockets(&server, |api| api.largest_body = 100_000);
+        let error = client.get("strict", "/").send().await.expect_err("too large");
+        assert!(error.is_body() && !error.is_timeout(), "{error}");
+        assert!(error.to_string().contains("100000 bytes"), "{error}");
+        assert_eq!(strict.audit().count(), 1, "the next one is as large: {content:?}");
+        assert!(client.upstream("strict").expect("there").is_idle());
+    }
+}
+
+// One byte less fits.
+#[tokio::test]
+async fn the_largest_size_itself_is_read() {
+    for (size, fits) in [(100_000, true), (100_001, false)] {
+        let strict = scripted(Script::new());
+        strict.answer("/", Answer::ok("").content(Content::Zeros(size)));
+        let server = strict.listen().await.expect("a port");
+        let client = over_sockets(&server, |api| api.largest_body = 100_000);
+        let ended = client.get("strict", "/").send().await;
+        assert_eq!(ended.is_ok(), fits, "{size}");
+    }
+}
+
+// Whoever streams takes what it wants of it and leaves; the place at the API is free at once.
+#[tokio::test]
+async fn a_stream_has_no_largest_size_and_may_be_left() {
+    let endless = Answer::ok("").content(Content::Endless);
+    let strict = scripted(Script::new().rule(When::always(), endless));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |api| api.largest_body = 1_000);
+    let answer = client.get("strict", "/").send_streaming().await.expect("a head");
+    let door = client.upstream("strict").expect("there").clone();
+    assert!(!door.is_idle());
+    let (mut body, mut read) = (answer.stream(), 0);
+    while read < 1_000_000 {
+        read += body.chunk().await.expect("endless").expect("well").len();
+    }
+    assert!(!body.is_end_stream() && !door.is_idle());
+    drop(body);
+    assert!(door.is_idle());
+}
+
+// 32 KiB of head are read; ten megabytes or lines without an end are not.
+#[tokio::test]
+async fn a_head_has_a_size() {
+    for (fault, fits) in [
+        (Fault::HugeHeader(31_000), true),
+        (Fault::HugeHeader(33_000), false),
+        (Fault::HugeHeader(10_000_000), false),
+        (Fault::ManyHeaders(50), true),
+        (Fault::ManyHeaders(200), false),
+        (Fault::EndlessHead(Duration::ZERO), false),
+    ] {
+        let strict = scripted(Script::new().rule(When::always(), fault.clone()));
+        let server = strict.listen().await.expect("a port");
+        let client = over_sockets(&server, |api| api.retry.count = 0);
+        let ended = client.get("strict", "/").send().await;
+        assert_eq!(ended.is_ok(), fits, "{fault:?}");
+    }
+}
+
+// The server did its work. Whatever its answer is worth, it is not asked again.
+#[tokio::test(start_paused = true)]
+async fn decoding_is_no_part_of_the_call() {
+    let strict = scripted(Script::new());
+    strict.answer("/none", Answer::status(204));
+    strict.answer("/bad", Answer::bad_json());
+    strict.answer("/other", Answer::ok(r#"{"secret": "CANARY"}"#));
+    strict.answer("/bytes", Answer::ok(&b"\xff\xfe"[..]));
+    let client = over_pipes(&strict, |_| {});
+    for (path, words) in [
+        ("/none", "ends too early to be JSON (line 1, column 0)"),
+        ("/bad", "ends too early to be JSON (line 1, column 10)"),
+        ("/other", "JSON of another shape"),
+        ("/bytes", "is not JSON"),
+    ] {
+        let answer = client.get("strict", path).send().await.expect("an answer");
+        let error = answer.json::<HashMap<String, bool>>().await.expect_err("no such thing");
+        assert!(error.is_decode(), "{error:?}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(!format!("{error:?}").contains("CANARY"));
+        assert_eq!(strict.audit().attempts(path), 1);
+    }
+    let text = client.get("strict", "/bytes").send().await.expect("an answer").text().await;
+    assert!(text.expect_err("no text").is_decode());
+}

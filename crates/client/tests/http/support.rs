@@ -1,0 +1,77 @@
+//! A strict API and a client that calls it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use outflow::core::Backoff;
+use outflow::event::{Finished, What};
+use outflow::{Api, Event, Events, Observer, Outflow, Rules, Stream};
+use outflow_testkit::VirtualTime;
+use outflow_upstream::{Script, Server, StrictApi};
+
+/// A server that follows a script, and nothing else.
+pub(crate) fn scripted(script: Script) -> StrictApi {
+    StrictApi::builder().script(script).build().expect("valid")
+}
+
+/// An API without limits that is retried at once: what is tested is whether, not when.
+pub(crate) fn eager(url: &str) -> Api {
+    let mut api = Api::new("strict", url.parse().expect("a URL"));
+    api.rules = Rules::unlimited();
+    let instant = Duration::from_millis(1);
+    api.retry.backoff = Backoff::full_jitter(instant, instant).expect("valid");
+    api
+}
+
+/// A client over real sockets and in real time.
+pub(crate) fn over_sockets(server: &Server, adapt: impl FnOnce(&mut Api)) -> Outflow {
+    let mut api = eager(&server.url());
+    adapt(&mut api);
+    Outflow::init([api]).expect("valid")
+}
+
+/// A client over pipes, in the runtime's own time. The server lives as long as the client.
+pub(crate) fn over_pipes(strict: &StrictApi, adapt: impl FnOnce(&mut Api)) -> Outflow {
+    let server = Arc::new(strict.in_memory());
+    let mut api = eager(&server.url());
+    adapt(&mut api);
+    Outflow::builder()
+        .api(api)
+        .timer(Arc::new(VirtualTime::new()))
+        .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
+            let pipe: Box<dyn Stream> = Box::new(server.connect());
+            Box::pin(async move { Ok(pipe) })
+        }))
+        .build()
+        .expect("valid")
+}
+
+/// Remembers every event.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<Mutex<Vec<Event>>>);
+
+impl Heard {
+    pub(crate) fn on(events: &Events) -> Self {
+        let heard = Self::default();
+        events.subscribe(Arc::new(heard.clone()));
+        heard
+    }
+
+    pub(crate) fn all(&self) -> Vec<Event> {
+        self.0.lock().expect("no panic").clone()
+    }
+
+    pub(crate) fn finished(&self) -> Vec<Finished> {
+        let pick = |event: Event| match event.what {
+            What::Finished(finished) => Some(*finished),
+            _ => None,
+        };
+        self.all().into_iter().filter_map(pick).collect()
+    }
+}
+
+impl Observer for Heard {
+    fn observe(&self, event: &Event) {
+        self.0.lock().expect("no panic").push(event.clone());
+    }
+}

@@ -1,0 +1,93 @@
+//! Who the server is.
+
+use std::io::Write;
+
+use outflow::event::Reason;
+use outflow::{Outflow, Trust};
+use outflow_upstream::{Script, Server, Tls};
+
+use super::support::{Heard, eager, scripted};
+
+/// A client that trusts the authority of this server.
+fn trusting(server: &Server) -> (Outflow, tempfile::NamedTempFile) {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(server.ca_pem().expect("TLS").as_bytes()).expect("written");
+    let mut api = eager(&server.url());
+    api.trust = Trust::File(file.path().to_owned());
+    (Outflow::init([api]).expect("valid"), file)
+}
+
+// HTTP/2 on one connection: two calls at once do not need a second one.
+#[tokio::test]
+async fn a_trusted_server_is_spoken_to_in_http_2() {
+    let strict = scripted(Script::new());
+    let server = strict.listen_tls(Tls::Good).await.expect("a port");
+    let (client, _file) = trusting(&server);
+    client.get("strict", "/").send().await.expect("an answer");
+    let (one, two) = tokio::join!(
+        client.get("strict", "/one").send(),
+        client.post("strict", "/two").body("b").send()
+    );
+    assert!(one.is_ok() && two.is_ok());
+    let audit = strict.audit();
+    let first = audit.arrivals()[0].connection;
+    assert!(audit.arrivals().iter().all(|arrival| arrival.connection == first));
+}
+
+// What another attempt would meet again is tried once; what may have been an accident three times.
+#[tokio::test]
+async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
+    for (tls, words, attempts) in [
+        (Tls::Expired, "has expired", 1),
+        (Tls::WrongName, "for another name", 1),
+        (Tls::SelfSigned, "certificate", 1),
+        (Tls::CloseMidway, "cut off", 3),
+        (Tls::OldVersion, "TLS", 3),
+    ] {
+        let strict = scripted(Script::new());
+        let server = strict.listen_tls(tls).await.expect("a port");
+        let (client, _file) = trusting(&server);
+        let heard = Heard::on(client.events());
+        let error = client.post("strict", "/").send().await.expect_err("untrusted");
+        assert!(error.is_connect(), "{tls:?}: {error:?}");
+        assert!(error.to_string().contains(words), "{tls:?}: {error}");
+        assert_eq!(error.attempts(), attempts, "{tls:?}");
+        assert_eq!(heard.finished()[0].reason, Some(Reason::Tls), "{tls:?}");
+        assert_eq!(strict.audit().count(), 0, "{tls:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_trusted_without_a_reason() {
+    let strict = scripted(Script::new());
+    let server = strict.listen_tls(Tls::Good).await.expect("a port");
+    let mut api = eager(&server.url());
+    api.retry.count = 0;
+    // A machine that trusts nobody cannot call anybody by TLS, which is as good.
+    if let Ok(client) = Outflow::init([api.clone()]) {
+        let error = client.get("strict", "/").send().await.expect_err("a stranger");
+        assert!(error.to_string().contains("vouches"), "{error}");
+    }
+    api.trust = Trust::Anybody;
+    let client = Outflow::init([api]).expect("valid");
+    let answer = client.get("strict", "/").send().await.expect("for a test at most");
+    assert_eq!(answer.status(), 200);
+}
+
+#[test]
+fn a_file_without_certificates_is_refused_at_the_start() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    let mut api = eager("https://localhost");
+    for (path, words) in [
+        (file.path().to_owned(), "holds none"),
+        ("/nonexistent.pem".into(), "not readable"),
+    ] {
+        api.trust = Trust::File(path);
+        let error = Outflow::init([api.clone()]).expect_err("nobody to trust");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    file.write_all(broken).expect("written");
+    api.trust = Trust::File(file.path().to_owned());
+    assert!(Outflow::init([api]).is_err());
+}

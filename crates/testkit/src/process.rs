@@ -1,0 +1,258 @@
+//! Programs that are run, watched, stopped and killed.
+//!
+//! A crash is only tested by a crash: a real process and a real `kill -9`. Each runs in a group of
+//! its own, so that what it started dies with it, and under a watchdog that kills the group when
+//! the test's own process ends in whatever way: a test that is killed runs no destructors. The
+//! interface blocks, because the tests that need it have nothing else to do meanwhile; every wait
+//! has a bound.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::deadline::Deadline;
+
+/// A running program, killed with all that it started when this is dropped.
+///
+/// ```
+/// use std::process::Command;
+/// use std::time::Duration;
+/// use outflow_testkit::Process;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let mut command = Command::new("sh");
+/// command.args(["-c", "echo ready; sleep 60"]);
+/// let mut process = Process::start(command)?;
+/// process.wait_for_line("ready", Duration::from_secs(5))?;
+/// process.kill()?;
+/// assert!(!process.wait(Duration::from_secs(5))?.success());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Process {
+    child: Child,
+    watchdog: Child,
+    ended: Option<ExitStatus>,
+    incoming: Receiver<Line>,
+    lines: Vec<Line>,
+    /// How many of the lines were waited for already.
+    passed: usize,
+}
+
+/// A line that a program printed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// Where it was printed.
+    pub to: Output,
+    /// The line, without its end.
+    pub text: String,
+}
+
+/// Where a line was printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// To the standard output.
+    Out,
+    /// To the standard error.
+    Err,
+}
+
+impl Process {
+    /// Starts the command with its output captured and nothing to read.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(mut command: Command) -> io::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        let (send, incoming) = channel();
+        capture(child.stdout.take(), Output::Out, send.clone())?;
+        capture(child.stderr.take(), Output::Err, send)?;
+        let watchdog = watch_over(child.id()).inspect_err(|_| {
+            // Unwatched it does not run; if it cannot be killed, it has ended.
+            let _ended = child.kill();
+        })?;
+        Ok(Self {
+            child,
+            watchdog,
+            ended: None,
+            incoming,
+            lines: Vec::new(),
+            passed: 0,
+        })
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line that contains this text, after the last one that was waited for, and gives
+    /// it.
+    ///
+    /// # Errors
+    /// If there is none in time, or the program closed its output without it; the message holds what
+    /// it printed instead.
+    pub fn wait_for_line(&mut self, text: &str, within: Duration) -> io::Result<String> {
+        let deadline = Deadline::within(within);
+        loop {
+            while let Some(line) = self.lines.get(self.passed) {
+                self.passed += 1;
+                if line.text.contains(text) {
+                    return Ok(line.text.clone());
+                }
+            }
+            match self.incoming.recv_timeout(deadline.left()) {
+                Ok(line) => self.lines.push(line),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.complaint(io::ErrorKind::TimedOut, text));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(self.complaint(io::ErrorKind::UnexpectedEof, text));
+                }
+            }
+        }
+    }
+
+    /// All lines so far, in the order in which they came.
+    pub fn lines(&mut self) -> &[Line] {
+        self.lines.extend(self.incoming.try_iter());
+        &self.lines
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// If it has not ended in time.
+    pub fn wait(&mut self, within: Duration) -> io::Result<ExitStatus> {
+        let ended = Deadline::within(within).poll(|| self.status())?;
+        ended.ok_or_else(|| self.complaint(io::ErrorKind::TimedOut, "its end"))
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// If the system does not know.
+    pub fn status(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait()?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Kills it and all that it started, as a crash or the system's memory killer does.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.signal(Signal::KILL)
+    }
+
+    /// Asks it to end, as a supervisor does.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    pub fn terminate(&mut self) -> io::Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Has it stand still, as a paused machine does: its sockets stay open and nothing answers.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    pub fn freeze(&mut self) -> io::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Has it go on.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    pub fn thaw(&mut self) -> io::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// To one that has ended nothing is sent: its number may be another's by now.
+    fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        if self.status()?.is_none() {
+            kill_process_group(Pid::from_child(&self.child), signal)?;
+        }
+        Ok(())
+    }
+
+    fn complaint(&mut self, kind: io::ErrorKind, waited_for: &str) -> io::Error {
+        let lines: Vec<_> = self.lines().iter().map(|line| line.text.clone()).collect();
+        let printed = lines.join("\n");
+        io::Error::new(
+            kind,
+            format!("no sign of {waited_for:?}; it printed:\n{printed}"),
+        )
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nothing is left to do about a process that can be neither killed nor waited for.
+        let _gone = self.kill();
+        let _reaped = self.child.wait();
+        let _gone = self.watchdog.kill();
+        let _reaped = self.watchdog.wait();
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process")
+            .field("id", &self.id())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Kills the group when the other end of its input closes, which the system sees to. In a group of
+/// its own, so that what is sent to the test's group does not end it first.
+fn watch_over(group: u32) -> io::Result<Child> {
+    Command::new("sh")
+        .args(["-c", "read -r _; kill -s KILL -- \"-$1\"", "watchdog"])
+        .arg(group.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a pipe that nobody reads stops the program at its end; the thread ends with the pipe"
+)]
+fn capture(
+    from: Option<impl Read + Send + 'static>,
+    to: Output,
+    send: Sender<Line>,
+) -> io::Result<()> {
+    let Some(from) = from else {
+        return Ok(());
+    };
+    let read = move || {
+        for bytes in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            // Nobody listens any more once the process was dropped.
+            let _unheard = send.send(Line { to, text });
+        }
+    };
+    thread::Builder::new()
+        .name("capture".to_owned())
+        .spawn(read)?;
+    Ok(())
+}

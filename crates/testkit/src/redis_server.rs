@@ -1,0 +1,286 @@
+//! A real Redis or Valkey for one test.
+//!
+//! Each test has a server of its own in a directory of its own, so that none sees another's keys and
+//! each may be killed, frozen and restarted. It never touches a server that runs already.
+
+mod line;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use self::line::ask;
+use crate::deadline::Deadline;
+use crate::process::Process;
+
+/// A server that ends, and whose data goes, when this is dropped.
+///
+/// ```no_run
+/// use outflow_testkit::{RedisOptions, RedisServer};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let server = RedisServer::start(RedisOptions::default())?;
+/// assert_eq!(server.ask(&["ECHO", "hello"])?, "hello");
+/// println!("connect to {}", server.url());
+/// # Ok(())
+/// # }
+/// ```
+pub struct RedisServer {
+    options: RedisOptions,
+    place: Place,
+    process: Process,
+    directory: TempDir,
+}
+
+/// How a server is started.
+#[derive(Clone, Debug, Default)]
+pub struct RedisOptions {
+    /// Where it listens.
+    pub listen: Listen,
+    /// What outlives a crash.
+    pub keep: Keep,
+    /// More of its own settings, as name and value: `("maxmemory", "2mb")`.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Where a server listens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Listen {
+    /// On a free port of loopback, where a [`FaultProxy`](crate::FaultProxy) can stand in front.
+    #[default]
+    Port,
+    /// On a socket in its directory.
+    Socket,
+}
+
+/// What outlives a crash of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Keep {
+    /// Nothing: a restart finds it empty.
+    #[default]
+    Nothing,
+    /// Every write that was answered.
+    EveryWrite,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Place {
+    Port(SocketAddr),
+    Socket(PathBuf),
+}
+
+impl RedisServer {
+    /// Starts one and waits until it answers.
+    ///
+    /// # Errors
+    /// If no server is installed, or it does not answer within ten seconds.
+    pub fn start(options: RedisOptions) -> io::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let mut tries = 0;
+        loop {
+            let place = Place::free(options.listen, &directory)?;
+            match run(&options, &place, &directory) {
+                Ok(process) => {
+                    return Ok(Self {
+                        options,
+                        place,
+                        process,
+                        directory,
+                    });
+                }
+                // Between choosing a free port and listening on it, another test may take it.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < MOST_TRIES => {
+                    tries += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// True if a server can be started on this machine.
+    pub fn is_installed() -> bool {
+        program().is_some()
+    }
+
+    /// Its address in the form that clients take.
+    pub fn url(&self) -> String {
+        match &self.place {
+            Place::Port(address) => format!("redis://{address}/"),
+            Place::Socket(path) => format!("redis+unix://{}", path.display()),
+        }
+    }
+
+    /// Its port on loopback, unless it listens on a socket.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.place {
+            Place::Port(address) => Some(*address),
+            Place::Socket(_) => None,
+        }
+    }
+
+    /// Sends one command on a connection of its own, and gives the answer as text.
+    ///
+    /// # Errors
+    /// If it does not answer within two seconds, or answers with an error.
+    pub fn ask(&self, command: &[&str]) -> io::Result<String> {
+        ask(&self.place, command)
+    }
+
+    /// Kills it as a crash does.
+    ///
+    /// # Errors
+    /// If it does not die.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.process.kill()?;
+        self.process.wait(PATIENCE).map(drop)
+    }
+
+    /// Has it stand still: connections stay open and nothing answers.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    pub fn freeze(&mut self) -> io::Result<()> {
+        self.process.freeze()
+    }
+
+    /// Has it go on.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    pub fn thaw(&mut self) -> io::Result<()> {
+        self.process.thaw()
+    }
+
+    /// Starts it again at the same place, with the data that was kept. Kills it first if it runs.
+    ///
+    /// # Errors
+    /// As with [`start`](Self::start).
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.kill()?;
+        self.process = run(&self.options, &self.place, &self.directory)?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RedisServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisServer")
+            .field("url", &self.url())
+            .field("process", &self.process)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Place {
+    fn free(listen: Listen, directory: &TempDir) -> io::Result<Self> {
+        match listen {
+            Listen::Socket => Ok(Self::Socket(directory.path().join("redis.sock"))),
+            Listen::Port => {
+                let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+                Ok(Self::Port(probe.local_addr()?))
+            }
+        }
+    }
+
+    fn settings(&self) -> [(&str, String); 2] {
+        match self {
+            Self::Port(address) => [
+                ("port", address.port().to_string()),
+                ("bind", address.ip().to_string()),
+            ],
+            Self::Socket(path) => [
+                ("port", "0".to_owned()),
+                ("unixsocket", path.display().to_string()),
+            ],
+        }
+    }
+}
+
+fn run(options: &RedisOptions, place: &Place, directory: &TempDir) -> io::Result<Process> {
+    let Some(program) = program() else {
+        let advice = "neither redis-server nor valkey-server is installed: install redis-server";
+        return Err(io::Error::new(io::ErrorKind::NotFound, advice));
+    };
+    let mut command = Command::new(program);
+    command.current_dir(directory.path()).args(["--save", ""]);
+    for (name, value) in place.settings() {
+        command.arg(format!("--{name}")).arg(value);
+    }
+    if options.keep == Keep::EveryWrite {
+        command.args(["--appendonly", "yes", "--appendfsync", "always"]);
+    }
+    for (name, value) in &options.settings {
+        command.arg(format!("--{name}")).arg(value);
+    }
+    let mut process = Process::start(command)?;
+    wait_until_it_answers(place, &mut process)?;
+    Ok(process)
+}
+
+fn wait_until_it_answers(place: &Place, process: &mut Process) -> io::Result<()> {
+    let answers = Deadline::within(PATIENCE).poll(|| {
+        if process.status()?.is_some() {
+            return Err(why_it_ended(process));
+        }
+        let ready = is_ready(&ask(place, &["PING"])) && is_ours(place, process.id());
+        Ok(ready.then_some(()))
+    })?;
+    answers.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"))
+}
+
+/// One that asks for a password is up; one that loads its data is not.
+fn is_ready(answer: &io::Result<String>) -> bool {
+    match answer {
+        Ok(answer) => answer == "PONG",
+        Err(error) => error.to_string().starts_with("NOAUTH"),
+    }
+}
+
+/// Where another server took the port first, it answers too, until ours has noticed and ended. One
+/// that asks for a password does not say who it is, and is believed.
+fn is_ours(place: &Place, id: u32) -> bool {
+    ask(place, &["INFO", "server"]).map_or_else(
+        |error| error.to_string().starts_with("NOAUTH"),
+        |about| about.lines().any(|line| line == format!("process_id:{id}")),
+    )
+}
+
+fn why_it_ended(process: &mut Process) -> io::Error {
+    let lines: Vec<_> = process
+        .lines()
+        .iter()
+        .map(|line| line.text.as_str())
+        .collect();
+    let printed = lines.join("\n");
+    let kind = if printed.contains("Address already in use") {
+        io::ErrorKind::AddrInUse
+    } else {
+        io::ErrorKind::Other
+    };
+    io::Error::new(kind, format!("the server ended; it printed:\n{printed}"))
+}
+
+fn program() -> Option<&'static str> {
+    PROGRAMS.into_iter().find(|program| {
+        let mut command = Command::new(OsStr::new(program));
+        command
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    })
+}
+
+const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// Starting takes a few milliseconds; on a machine that is busy with other tests, perhaps a second.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Two tests that choose the same port twice are unlikely; five times is something else.
+const MOST_TRIES: u32 = 5;

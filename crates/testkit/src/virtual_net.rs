@@ -1,0 +1,226 @@
+//! A network in memory, in virtual time.
+//!
+//! A client and a server in one process talk over connections whose every byte arrives a delay
+//! later, in order, as if there were an ocean between them; under a paused runtime the ocean costs
+//! nothing, and the same seed makes the same waves. Real sockets on loopback cannot be used for
+//! this: the kernel does not know about virtual time, which would run away while a packet is under
+//! way. It is a byte stream and not a model of TCP: nothing is lost, reordered or sent again, and
+//! flow control is one fixed window.
+
+mod pipe;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+use self::pipe::Pipe;
+pub use self::stream::VirtualStream;
+use crate::link::{Direction, Link};
+use crate::weather::{Traffic, Weather};
+
+/// The network between clients that connect and one server that accepts; clones are the same one.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::time::Duration;
+/// use outflow_testkit::{Link, VirtualNet};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+/// use tokio::time::Instant;
+///
+/// let net = VirtualNet::new(1, Link::of(Duration::from_millis(20)));
+/// let (client, mut server) = tokio::join!(net.connect(), net.accept());
+/// let (mut client, sent) = (client?, Instant::now());
+/// client.write_all(b"ping").await?;
+/// let mut word = [0; 4];
+/// server.read_exact(&mut word).await?;
+/// assert_eq!(sent.elapsed(), Duration::from_millis(20));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct VirtualNet {
+    shared: Arc<Shared>,
+}
+
+impl VirtualNet {
+    /// A network over this link; all chance comes from the seed.
+    pub fn new(seed: u64, link: Link) -> Self {
+        let world = World {
+            link,
+            chance: fastrand::Rng::with_seed(seed),
+            traffic: Traffic::default(),
+            arrivals: BTreeMap::new(),
+            pipes: Vec::new(),
+        };
+        Self {
+            shared: Arc::new(Shared {
+                world: Mutex::new(world),
+                weather: watch::Sender::new(Weather::Clear),
+                arrived: Notify::new(),
+            }),
+        }
+    }
+
+    /// Connects to the server, which takes one way there and one back.
+    ///
+    /// # Errors
+    /// If connections are refused, after the same time.
+    pub async fn connect(&self) -> io::Result<VirtualStream> {
+        let shared = &self.shared;
+        shared.world().traffic.connects += 1;
+        shared.until(|weather| !weather.stalls_any()).await;
+        let there = Instant::now() + shared.delay(Direction::There);
+        let answer = there + shared.delay(Direction::Back);
+        if *shared.weather.borrow() == Weather::Refusing {
+            sleep_until(answer).await;
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (ours, theirs) = self.pair();
+        shared.announce(there, theirs);
+        sleep_until(answer).await;
+        Ok(ours)
+    }
+
+    /// Waits for the next connection on the server's side. Dropping the wait loses none.
+    pub async fn accept(&self) -> VirtualStream {
+        loop {
+            let next = match self.shared.arrival() {
+                Arrival::Here(stream) => return stream,
+                Arrival::UnderWay(at) => Some(at),
+                Arrival::None => None,
+            };
+            let due = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => {}
+                () = self.shared.arrived.notified() => {}
+            }
+        }
+    }
+
+    /// What is written from now on goes over this link.
+    pub fn set_link(&self, link: Link) {
+        self.shared.world().link = link;
+    }
+
+    /// Changes what happens to all connections, old and new, from now on.
+    pub fn set_weather(&self, weather: Weather) {
+        self.shared.weather.send_replace(weather);
+        for pipe in self.shared.pipes() {
+            let delay = self.shared.delay(pipe.direction());
+            pipe.stall(weather.stalls(pipe.direction()), Instant::now() + delay);
+        }
+    }
+
+    /// Breaks every connection at once, at both ends; what was under way is lost.
+    pub fn reset_all(&self) {
+        let now = Instant::now();
+        self.shared
+            .pipes()
+            .iter()
+            .for_each(|pipe| pipe.break_at(now));
+    }
+
+    /// What went over it so far.
+    pub fn traffic(&self) -> Traffic {
+        self.shared.world().traffic
+    }
+
+    fn pair(&self) -> (VirtualStream, VirtualStream) {
+        let pipe = |direction| Arc::new(Pipe::new(&self.shared, direction));
+        let (there, back) = (pipe(Direction::There), pipe(Direction::Back));
+        let mut world = self.shared.world();
+        world.pipes.retain(|pipe| pipe.strong_count() > 0);
+        world.pipes.extend([&there, &back].map(Arc::downgrade));
+        let ours = VirtualStream::new(Arc::clone(&back), Arc::clone(&there));
+        (ours, VirtualStream::new(there, back))
+    }
+}
+
+impl fmt::Debug for VirtualNet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VirtualNet")
+            .field("weather", &*self.shared.weather.borrow())
+            .field("traffic", &self.traffic())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Shared {
+    world: Mutex<World>,
+    weather: watch::Sender<Weather>,
+    arrived: Notify,
+}
+
+struct World {
+    link: Link,
+    chance: fastrand::Rng,
+    traffic: Traffic,
+    /// Connections on their way to the server, by the instant of their arrival.
+    arrivals: BTreeMap<(Instant, u64), VirtualStream>,
+    pipes: Vec<Weak<Pipe>>,
+}
+
+enum Arrival {
+    Here(VirtualStream),
+    UnderWay(Instant),
+    None,
+}
+
+impl Shared {
+    async fn until(&self, wanted: impl Fn(Weather) -> bool) {
+        let mut weather = self.weather.subscribe();
+        // The sender is our own, so it is there for as long as we wait.
+        let _never_gone = weather.wait_for(|weather| wanted(*weather)).await;
+    }
+
+    fn delay(&self, direction: Direction) -> Duration {
+        let world = &mut *self.world();
+        world.link.path(direction).delay(&mut world.chance)
+    }
+
+    fn announce(&self, at: Instant, stream: VirtualStream) {
+        {
+            let mut world = self.world();
+            let number = world.traffic.connects;
+            let mut key = (at, number);
+            while world.arrivals.contains_key(&key) {
+                key.1 += 1;
+            }
+            world.arrivals.insert(key, stream);
+        }
+        self.arrived.notify_one();
+    }
+
+    fn arrival(&self) -> Arrival {
+        let mut world = self.world();
+        let Some(first) = world.arrivals.first_entry() else {
+            return Arrival::None;
+        };
+        let (at, _) = *first.key();
+        if at > Instant::now() {
+            return Arrival::UnderWay(at);
+        }
+        Arrival::Here(first.remove())
+    }
+
+    fn pipes(&self) -> Vec<Arc<Pipe>> {
+        let world = self.world();
+        world.pipes.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

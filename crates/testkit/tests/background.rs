@@ -1,0 +1,29 @@
+//! Laws of work beside a test: it dies with its holder, and its panic is the holder's.
+
+use std::sync::Arc;
+
+use outflow_testkit::Background;
+use tokio::task::yield_now;
+
+#[tokio::test]
+async fn dropping_it_ends_the_work() {
+    let held = Arc::new(());
+    let theirs = held.clone();
+    let beside = Background::start(async move {
+        let _held = theirs;
+        std::future::pending::<()>().await;
+    });
+    yield_now().await;
+    assert!(!beside.is_over());
+    drop(beside);
+    yield_now().await;
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[tokio::test]
+#[should_panic(expected = "as the work did")]
+async fn whoever_waits_for_it_panics_as_it_did() {
+    Background::start(async { panic!("as the work did") })
+        .join()
+        .await
+}

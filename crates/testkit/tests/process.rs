@@ -1,0 +1,148 @@
+//! Laws of running programs: what they print is heard, signals arrive, and nothing outlives a test.
+
+use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::time::Duration;
+
+use outflow_testkit::{Output, Process};
+
+/// For what should happen at once, on a machine that may be busy.
+const SOON: Duration = Duration::from_secs(10);
+
+/// For what should not happen.
+const A_WHILE: Duration = Duration::from_millis(100);
+
+fn shell(script: &str) -> Process {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    Process::start(command).expect("every machine has a shell")
+}
+
+#[test]
+fn lines_are_heard_in_order_and_with_their_source() {
+    let mut process = shell("echo one; echo two; echo three >&2; exit 3");
+    assert_eq!(process.wait(SOON).unwrap().code(), Some(3));
+    process.wait_for_line("three", SOON).unwrap();
+    let mut on = |to| -> Vec<_> {
+        process
+            .lines()
+            .iter()
+            .filter(|line| line.to == to)
+            .cloned()
+            .collect()
+    };
+    let out: Vec<_> = on(Output::Out).into_iter().map(|line| line.text).collect();
+    assert_eq!(out, ["one", "two"]);
+    assert_eq!(on(Output::Err).len(), 1);
+}
+
+#[test]
+fn a_line_is_waited_for_once() {
+    let mut process = shell("echo tick 1; echo tick 2; exec sleep 60");
+    assert_eq!(process.wait_for_line("tick", SOON).unwrap(), "tick 1");
+    assert_eq!(process.wait_for_line("tick", SOON).unwrap(), "tick 2");
+    let late = process.wait_for_line("tick", A_WHILE).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::TimedOut);
+    assert!(late.to_string().contains("tick 2"), "{late}");
+}
+
+#[test]
+fn a_line_that_can_no_longer_come_is_not_waited_for() {
+    let mut process = shell("echo goodbye");
+    let ended = process
+        .wait_for_line("hello", Duration::from_mins(5))
+        .unwrap_err();
+    assert_eq!(ended.kind(), ErrorKind::UnexpectedEof);
+    assert!(ended.to_string().contains("goodbye"), "{ended}");
+}
+
+// More than a pipe holds: a program whose output nobody reads would stand still.
+#[test]
+fn much_output_does_not_hold_a_program_up() {
+    let mut process = shell("seq 1 200000; echo done");
+    process.wait_for_line("done", SOON).unwrap();
+    assert_eq!(process.lines().len(), 200_001);
+}
+
+#[test]
+fn a_kill_is_a_kill_and_a_request_is_a_request() {
+    let mut killed = shell("trap 'echo cleaned up' TERM; echo ready; while :; do sleep 0.01; done");
+    killed.wait_for_line("ready", SOON).unwrap();
+    killed.terminate().unwrap();
+    killed.wait_for_line("cleaned up", SOON).unwrap();
+    assert_eq!(killed.status().unwrap(), None);
+    killed.kill().unwrap();
+    assert_eq!(killed.wait(SOON).unwrap().signal(), Some(9));
+    killed.kill().expect("killing the dead is no mistake");
+}
+
+#[test]
+fn a_program_that_does_not_end_is_not_waited_for_longer_than_said() {
+    let mut process = shell("exec sleep 60");
+    assert_eq!(
+        process.wait(A_WHILE).unwrap_err().kind(),
+        ErrorKind::TimedOut
+    );
+}
+
+// It prints every 10 ms: all that was printed before it froze has long arrived after a while.
+#[test]
+fn a_frozen_program_stands_still_and_goes_on() {
+    let mut process = shell("while :; do echo tick; sleep 0.01; done");
+    process.wait_for_line("tick", SOON).unwrap();
+    process.freeze().unwrap();
+    assert!(process.wait_for_line("never", A_WHILE).is_err());
+    let before = process.lines().len();
+    assert!(process.wait_for_line("never", A_WHILE).is_err());
+    assert_eq!(process.lines().len(), before);
+    process.thaw().unwrap();
+    process.wait_for_line("tick", SOON).unwrap();
+}
+
+#[test]
+fn what_a_program_started_dies_with_it() {
+    let mut process = shell("sleep 300 & echo $!; wait");
+    let child = process.wait_for_line("", SOON).unwrap();
+    drop(process);
+    wait_until_gone(&child);
+}
+
+// The test runs itself: its other self starts a program, says so and is killed.
+#[test]
+fn a_test_that_is_killed_takes_its_programs_with_it() {
+    const OTHER_SELF: &str = "OUTFLOW_TESTKIT_OTHER_SELF";
+    if std::env::var_os(OTHER_SELF).is_some() {
+        let process = shell("exec sleep 300");
+        println!("\nstarted {}", process.id());
+        loop {
+            std::thread::park();
+        }
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([
+            "--exact",
+            "a_test_that_is_killed_takes_its_programs_with_it",
+            "--nocapture",
+        ])
+        .env(OTHER_SELF, "yes");
+    let mut other_self = Process::start(command).unwrap();
+    let line = other_self.wait_for_line("started ", SOON).unwrap();
+    other_self.kill().unwrap();
+    other_self.wait(SOON).unwrap();
+    wait_until_gone(line.trim_start_matches("started "));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error() {
+    let missing = Process::start(Command::new("outflow-no-such-program")).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+}
+
+/// The dead may still be listed until somebody asks how they ended, but without a command line.
+fn wait_until_gone(id: &str) {
+    let looks = format!("while tr '\\0' x </proc/{id}/cmdline | grep -q .; do sleep 0.01; done");
+    let mut looking = shell(&looks);
+    looking.wait(SOON).expect("it is gone");
+}

@@ -1,0 +1,105 @@
+//! Laws of the server for one test. Each name says `redis`, so that a machine without a server can
+//! leave them out.
+
+use std::path::Path;
+
+use outflow_testkit::{Keep, Listen, RedisOptions, RedisServer};
+
+fn started(options: RedisOptions) -> RedisServer {
+    RedisServer::start(options).expect("`cargo xtask test` installs redis-server")
+}
+
+#[test]
+fn a_redis_answers_on_its_port_and_is_gone_when_dropped() {
+    let server = started(RedisOptions::default());
+    let address = server.address().unwrap();
+    assert_eq!(server.url(), format!("redis://{address}/"));
+    assert_eq!(server.ask(&["SET", "key", "two words"]).unwrap(), "OK");
+    assert_eq!(server.ask(&["GET", "key"]).unwrap(), "two words");
+    let directory = server.ask(&["CONFIG", "GET", "dir"]).unwrap_err();
+    assert!(
+        directory.to_string().contains("shown"),
+        "a list cannot be told as text"
+    );
+    drop(server);
+    assert!(std::net::TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_redis_listens_on_a_socket_that_goes_with_it() {
+    let server = started(RedisOptions {
+        listen: Listen::Socket,
+        ..RedisOptions::default()
+    });
+    assert_eq!(server.address(), None);
+    assert_eq!(server.ask(&["PING"]).unwrap(), "PONG");
+    let path = server.url().replace("redis+unix://", "");
+    assert!(Path::new(&path).exists());
+    drop(server);
+    assert!(!Path::new(&path).exists());
+}
+
+#[test]
+fn two_redis_servers_do_not_see_each_other() {
+    let (one, other) = (
+        started(RedisOptions::default()),
+        started(RedisOptions::default()),
+    );
+    one.ask(&["SET", "key", "1"]).unwrap();
+    assert_eq!(other.ask(&["EXISTS", "key"]).unwrap(), "0");
+}
+
+#[test]
+fn a_redis_that_keeps_every_write_has_it_after_a_kill() {
+    let keep = Keep::EveryWrite;
+    let mut server = started(RedisOptions {
+        keep,
+        ..RedisOptions::default()
+    });
+    let address = server.address();
+    server.ask(&["SET", "key", "kept"]).unwrap();
+    server.kill().unwrap();
+    assert!(server.ask(&["PING"]).is_err(), "it is dead");
+    server.restart().unwrap();
+    assert_eq!(server.ask(&["GET", "key"]).unwrap(), "kept");
+    assert_eq!(server.address(), address);
+}
+
+#[test]
+fn a_redis_that_keeps_nothing_is_empty_after_a_restart() {
+    let mut server = started(RedisOptions::default());
+    server.ask(&["SET", "key", "lost"]).unwrap();
+    server.restart().unwrap();
+    assert_eq!(server.ask(&["EXISTS", "key"]).unwrap(), "0");
+}
+
+#[test]
+fn a_frozen_redis_does_not_answer_until_it_goes_on() {
+    let mut server = started(RedisOptions::default());
+    server.freeze().unwrap();
+    assert!(server.ask(&["PING"]).is_err());
+    server.thaw().unwrap();
+    assert_eq!(server.ask(&["PING"]).unwrap(), "PONG");
+}
+
+#[test]
+fn a_redis_takes_more_settings_and_one_with_a_password_counts_as_started() {
+    let settings = vec![("requirepass".to_owned(), "swordfish".to_owned())];
+    let server = started(RedisOptions {
+        settings,
+        ..RedisOptions::default()
+    });
+    let refused = server.ask(&["GET", "key"]).unwrap_err();
+    assert!(refused.to_string().starts_with("NOAUTH"), "{refused}");
+}
+
+#[test]
+fn a_redis_that_cannot_start_says_why() {
+    let settings = vec![("no-such-setting".to_owned(), "1".to_owned())];
+    let error = RedisServer::start(RedisOptions {
+        settings,
+        ..RedisOptions::default()
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("no-such-setting"), "{error}");
+}
