@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tower::{Layer, Service};
+use tower_resilience::bulkhead::BulkheadLayer;
 use tower_resilience::circuitbreaker::{CircuitBreaker, CircuitBreakerLayer, DefaultClassifier};
 use tower_resilience::ratelimiter::{RateLimiter, RateLimiterLayer, WindowType};
 
@@ -35,8 +36,8 @@ pub(crate) fn patient_log(limit: u32, window: Duration, patience: Duration) -> O
     layer.ok().map(|layer| layer.layer(Idle { fails: false }))
 }
 
-/// Its breaker over the last 100 calls around a service that always or never fails.
-pub(crate) fn breaker(inner: Idle) -> Option<CircuitBreaker<Idle, DefaultClassifier>> {
+/// Its breaker over the last 100 calls.
+pub(crate) fn breaker<S>(inner: S) -> Option<CircuitBreaker<S, DefaultClassifier>> {
     let layer = CircuitBreakerLayer::builder()
         .failure_rate_threshold(0.5)
         .sliding_window_size(100)
@@ -44,6 +45,16 @@ pub(crate) fn breaker(inner: Idle) -> Option<CircuitBreaker<Idle, DefaultClassif
         .wait_duration_in_open(Duration::from_hours(1))
         .build();
     layer.ok().map(|layer| layer.layer_fn(inner))
+}
+
+/// Bulkhead, breaker and exact log around a service that never fails.
+pub(crate) fn stack(limit: u32, window: Duration, in_flight: u32) -> Option<impl Service<()>> {
+    let bulkhead = BulkheadLayer::builder()
+        .max_concurrent_calls(usize::try_from(in_flight).unwrap_or(usize::MAX))
+        .build();
+    let limited = log(limit, window)?;
+    let breaker = breaker(limited)?;
+    Some(bulkhead.ok()?.layer(breaker))
 }
 
 /// One call, polled once: true if it passed. Nothing here ever has to wait.
