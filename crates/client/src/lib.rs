@@ -11,20 +11,18 @@ mod api;
 mod base_url;
 mod bell;
 pub mod cache;
-mod clock;
-pub mod config;
-pub mod event;
-pub mod log;
-pub mod metrics;
-pub mod ndjson;
 mod client;
 mod clock;
+pub mod config;
 mod error;
 pub mod event;
 mod http;
+pub mod log;
+pub mod metrics;
+pub mod ndjson;
 mod pattern;
-pub mod redact;
 mod preset;
+pub mod redact;
 mod refusal;
 mod registry;
 mod rules;
@@ -35,26 +33,23 @@ mod upstream;
 
 pub use self::http::{Connect, Connecting, InvalidTransport, Resolve, Resolving, Stream};
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
-pub use base_url::{BaseUrl, InvalidBaseUrl};
-pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
-pub use clock::SystemClock;
-pub use config::Config;
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
+pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use client::{Body, Builder, CacheUse, Call, InvalidClient, Outflow, Response, Unfit};
 pub use clock::SystemClock;
+pub use config::Config;
 pub use error::Error;
 pub use event::{Event, Events, Observer};
 pub use pattern::{InvalidPattern, Pattern};
 pub use preset::Preset;
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
-pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, WhenAsleep};
+pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Thresholds, WhenAsleep};
 pub use tasks::{CannotStart, Drained, Stop, TaskReport, Tasks};
 pub use upstream::{
     Admit, Alerted, Answer, Ask, GroupReport, HealthReport, History, InvalidRules, LimitReport,
     Permit, SharedTimer, Tail, Target, Upstream, UpstreamReport, Verdict,
 };
-pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Thresholds, WhenAsleep};
 
 /// The README's example, compiled and run with the documentation's own.
 #[cfg(doctest)]

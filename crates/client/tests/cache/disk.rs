@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use http::{Method, StatusCode};
-use outflow::{Cache, CacheError, CacheSettings, DiskState};
+use outflow::cache::{Cache, CacheError, CacheSettings, DiskState};
 
 use super::support::{Ask, fresh, offer, on_disk, said, stale, word};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use outflow::{Flight, FlightBounds, FlightKey, Flights, FollowFuture, Followed, LeadGuard};
+use outflow::cache::{Flight, FlightBounds, FlightKey, Flights, FollowFuture, Followed, LeadGuard};
 use proptest::prelude::*;
 
 use super::support::{Ask, memory};

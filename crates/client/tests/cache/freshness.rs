@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use http::Method;
+use outflow::CacheMode;
+use outflow::cache::{Bypass, Found, Freshness, Kept, Unkept};
 use outflow::core::WallTime;
-use outflow::{Bypass, CacheMode, Found, Freshness, Kept, Unkept};
 
 use super::support::{Ask, answer, at, fresh, memory, offer, said, stale, word};
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use outflow::{CacheMode, Kept, Unkept};
+use outflow::CacheMode;
+use outflow::cache::{Kept, Unkept};
 
 use super::support::{Ask, answer, at, memory, offer, on_disk, said};
 

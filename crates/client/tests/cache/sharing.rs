@@ -1,7 +1,8 @@
 //! Who sees whose answers, and what a write makes obsolete.
 
 use http::{HeaderMap, Method, StatusCode};
-use outflow::{Cache, CacheMode, Query};
+use outflow::CacheMode;
+use outflow::cache::{Cache, Query};
 
 use super::support::{Ask, fresh, memory, offer, said, word};
 
@@ -77,7 +78,7 @@ fn two_apis_share_nothing_even_at_one_address() {
         ..ask.query()
     };
     let found = cache.lookup(&other, super::support::at(1));
-    assert!(matches!(found, outflow::Found::Missing));
+    assert!(matches!(found, outflow::cache::Found::Missing));
 }
 
 fn write(cache: &Cache, method: Method, status: u16, lines: &str) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use outflow::{Answer, Cache, CacheSettings, Kept, Unkept};
+use outflow::cache::{Answer, Cache, CacheSettings, Kept, Unkept};
 
 use super::support::{Ask, at, said, word};
 

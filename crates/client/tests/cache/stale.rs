@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use outflow::CacheMode;
+use outflow::cache::{Bypass, Cache, CacheSettings, Found, Freshness};
 use outflow::core::WallTime;
-use outflow::{Bypass, Cache, CacheMode, CacheSettings, Found, Freshness};
 
 use super::support::{Ask, answer, at, fresh, memory, offer, said, stale, word};
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use outflow::CacheMode;
+use outflow::cache::{Answer, Cache, CacheSettings, Found, Kept, Query, Stored};
 use outflow::core::WallTime;
-use outflow::{Answer, Cache, CacheMode, CacheSettings, Found, Kept, Query, Stored};
 
 /// Tue, 14 Nov 2023 22:13:20 GMT, and so many seconds.
 pub(crate) fn at(secs: u64) -> WallTime {

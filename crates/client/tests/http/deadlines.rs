@@ -23,10 +23,14 @@ async fn a_deadline_ends_an_attempt_and_blames_nobody() {
     let error = ended.expect_err("too late");
     assert!(error.is_timeout() && !error.is_connect(), "{error:?}");
     assert_eq!((began.elapsed(), error.attempts()), (SECOND, 1));
-    let effects: Vec<_> = heard.all().into_iter().filter_map(|event| match event.what {
-        What::Settled { effect, .. } => Some(effect),
-        _ => None,
-    }).collect();
+    let effects: Vec<_> = heard
+        .all()
+        .into_iter()
+        .filter_map(|event| match event.what {
+            What::Settled { effect, .. } => Some(effect),
+            _ => None,
+        })
+        .collect();
     assert_eq!(effects, [Effect::Cancelled]);
 }
 
@@ -39,10 +43,23 @@ async fn an_attempt_that_runs_into_its_own_timeout_is_the_servers_fault() {
     });
     let heard = Heard::on(client.events());
     let began = Instant::now();
-    let error = client.get("strict", "/").within(60 * SECOND).send().await.expect_err("silence");
+    let error = client
+        .get("strict", "/")
+        .within(60 * SECOND)
+        .send()
+        .await
+        .expect_err("silence");
     assert!(error.is_timeout(), "{error:?}");
     assert_eq!(began.elapsed(), 2 * SECOND);
-    let failed = |what: &What| matches!(what, What::Settled { effect: Effect::NetworkFailed, .. });
+    let failed = |what: &What| {
+        matches!(
+            what,
+            What::Settled {
+                effect: Effect::NetworkFailed,
+                ..
+            }
+        )
+    };
     assert!(heard.all().iter().any(|event| failed(&event.what)));
 }
 
@@ -55,7 +72,12 @@ async fn no_caller_waits_for_a_repetition_that_comes_too_late() {
         api.retry.backoff = Backoff::added_jitter(four, Duration::ZERO, four).expect("valid");
     });
     let began = Instant::now();
-    let answer = client.get("strict", "/").within(3 * SECOND).send().await.expect("503");
+    let answer = client
+        .get("strict", "/")
+        .within(3 * SECOND)
+        .send()
+        .await
+        .expect("503");
     assert_eq!((answer.status().as_u16(), answer.attempts()), (503, 1));
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
@@ -76,7 +98,10 @@ async fn a_turn_that_comes_too_late_is_refused_at_once() {
     ] {
         let error = call.send().await.expect_err("its turn is a second away");
         assert!(error.is_rate_limited() && error.is_refused(), "{error:?}");
-        assert!(error.retry_after().is_some_and(|wait| wait > SECOND / 2), "{error:?}");
+        assert!(
+            error.retry_after().is_some_and(|wait| wait > SECOND / 2),
+            "{error:?}"
+        );
         assert_eq!(error.attempts(), 0);
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
@@ -98,11 +123,19 @@ async fn silence_ends_a_body_and_slowness_does_not() {
         api.retry.count = 0;
     };
     let began = Instant::now();
-    let answer = over_pipes(&slow, adapt).get("strict", "/").send().await.expect("all of it");
+    let answer = over_pipes(&slow, adapt)
+        .get("strict", "/")
+        .send()
+        .await
+        .expect("all of it");
     assert_eq!(answer.bytes().await.expect("here"), "0123456789");
     assert!(began.elapsed() >= 3 * SECOND);
     let began = Instant::now();
-    let error = over_pipes(&silent, adapt).get("strict", "/").send().await.expect_err("silence");
+    let error = over_pipes(&silent, adapt)
+        .get("strict", "/")
+        .send()
+        .await
+        .expect_err("silence");
     assert!(error.is_timeout(), "{error:?}");
     assert_eq!(began.elapsed(), SECOND);
 }
@@ -111,13 +144,28 @@ async fn silence_ends_a_body_and_slowness_does_not() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_outlives_its_attempt_but_not_its_readers_deadline() {
     let bytes = "0123456789".into();
-    let drip = Answer::ok("").content(Content::Drip { bytes, every: SECOND });
+    let drip = Answer::ok("").content(Content::Drip {
+        bytes,
+        every: SECOND,
+    });
     let strict = scripted(Script::new().rule(When::always(), drip));
     let client = over_pipes(&strict, |api| api.timeouts.attempt = 3 * SECOND);
-    let answer = client.get("strict", "/").send_streaming().await.expect("a head");
+    let answer = client
+        .get("strict", "/")
+        .send_streaming()
+        .await
+        .expect("a head");
     assert_eq!(answer.bytes().await.expect("all of it"), "0123456789");
-    let hasty = client.get("strict", "/").within(4 * SECOND).send_streaming().await;
-    let error = hasty.expect("a head").bytes().await.expect_err("no more time");
+    let hasty = client
+        .get("strict", "/")
+        .within(4 * SECOND)
+        .send_streaming()
+        .await;
+    let error = hasty
+        .expect("a head")
+        .bytes()
+        .await
+        .expect_err("no more time");
     assert!(error.is_timeout(), "{error:?}");
     assert!(client.upstream("strict").expect("there").is_idle());
 }

@@ -20,7 +20,11 @@ async fn met(fault: Fault) -> (Result<u16, Error>, Option<Reason>, Status) {
     let heard = Heard::on(client.events());
     let ended = client.get("strict", "/").send().await;
     let told = heard.finished().remove(0);
-    (ended.map(|answer| answer.status().as_u16()), told.reason, told.status)
+    (
+        ended.map(|answer| answer.status().as_u16()),
+        told.reason,
+        told.status,
+    )
 }
 
 // Each fault with what a log line and a metric say of it.
@@ -35,9 +39,17 @@ async fn every_fault_has_one_name() {
         (Fault::Hang, Reason::Timeout, Status::Timeout),
         (Fault::Garbage, Reason::Network, Status::Network),
         (Fault::Unasked101, Reason::Network, Status::Network),
-        (Fault::HugeHeader(1_000_000), Reason::Network, Status::Network),
+        (
+            Fault::HugeHeader(1_000_000),
+            Reason::Network,
+            Status::Network,
+        ),
         (Fault::ManyHeaders(10_000), Reason::Network, Status::Network),
-        (Fault::EndlessHead(Duration::from_millis(20)), Reason::Timeout, Status::Timeout),
+        (
+            Fault::EndlessHead(Duration::from_millis(20)),
+            Reason::Timeout,
+            Status::Timeout,
+        ),
     ] {
         let (ended, told, class) = met(fault.clone()).await;
         let error = ended.expect_err("no answer");
@@ -55,9 +67,17 @@ async fn a_connection_that_says_too_much_is_never_used_again() {
         let strict = scripted(Script::new().rule(When::path("/odd"), fault.clone()));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |_| {});
-        let odd = client.get("strict", "/odd").send().await.expect("the first answer");
+        let odd = client
+            .get("strict", "/odd")
+            .send()
+            .await
+            .expect("the first answer");
         assert_eq!(odd.status(), 200, "{fault:?}");
-        let next = client.get("strict", "/next").send().await.expect("its own answer");
+        let next = client
+            .get("strict", "/next")
+            .send()
+            .await
+            .expect("its own answer");
         assert_eq!(next.status(), 200, "{fault:?}");
         let audit = strict.audit();
         let used: Vec<_> = audit.arrivals().iter().map(|one| one.connection).collect();
@@ -72,7 +92,11 @@ async fn interim_answers_are_passed_over() {
     let strict = scripted(Script::new().rule(When::always(), Fault::InterimFlood(100_000)));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
-    let answer = client.get("strict", "/").send().await.expect("the real one");
+    let answer = client
+        .get("strict", "/")
+        .send()
+        .await
+        .expect("the real one");
     assert_eq!((answer.status().as_u16(), answer.attempts()), (200, 1));
 }
 
@@ -89,7 +113,10 @@ fn client_of(url: &str, names: fn(&str) -> Vec<std::net::IpAddr>) -> Outflow {
     let mut api = eager(url);
     api.retry.count = 0;
     let builder = Outflow::builder().api(api);
-    builder.resolver(Arc::new(Names(names))).build().expect("valid")
+    builder
+        .resolver(Arc::new(Names(names)))
+        .build()
+        .expect("valid")
 }
 
 // The owner of a name lets it lead to this machine, where a server is waiting.
@@ -101,7 +128,11 @@ async fn a_name_that_leads_home_is_not_followed() {
     let client = client_of(&format!("http://api.example.com:{port}"), |_| {
         vec![[127, 0, 0, 1].into()]
     });
-    let error = client.get("strict", "/").send().await.expect_err("forbidden");
+    let error = client
+        .get("strict", "/")
+        .send()
+        .await
+        .expect_err("forbidden");
     assert!(error.is_connect() && !error.is_timeout(), "{error}");
     assert!(error.to_string().contains("private network"), "{error}");
     assert_eq!(strict.audit().count(), 0, "no packet left");
@@ -126,7 +157,10 @@ async fn a_connection_has_a_time_of_its_own() {
     api.timeouts.connect = Duration::from_millis(700);
     let never = |_: &str, _: u16| -> outflow::Connecting { Box::pin(std::future::pending()) };
     let client = Outflow::builder().api(api).connector(Arc::new(never));
-    let client = client.timer(Arc::new(outflow_testkit::VirtualTime::new())).build().expect("valid");
+    let client = client
+        .timer(Arc::new(outflow_testkit::VirtualTime::new()))
+        .build()
+        .expect("valid");
     let began = tokio::time::Instant::now();
     let error = client.post("strict", "/").send().await.expect_err("never");
     assert!(error.is_timeout() && error.is_connect(), "{error}");
@@ -140,15 +174,44 @@ async fn mistakes_never_reach_the_network() {
     let client = over_sockets(&server, |api| api.methods = vec![Method::GET, Method::POST]);
     for (call, words) in [
         (client.get("nobody", "/"), "there is no API `nobody`"),
-        (client.get("strict", "//evil.example"), "two could be taken for a host"),
-        (client.delete("strict", "/"), "DELETE is not among the methods"),
-        (client.get("strict", "/").header("x-bad\r\n", "v"), "headers cannot"),
-        (client.get("strict", "/").header("x", "v\r\nx-evil: 1"), "headers cannot"),
-        (client.get("strict", "/").header("host", "evil.example"), "not the caller's"),
-        (client.post("strict", "/").header("content-length", "3"), "not the caller's"),
-        (client.post("strict", "/").header("transfer-encoding", "chunked"), "not the caller's"),
-        (client.get("strict", "/").group("nobody"), "no group `nobody`"),
-        (client.get("strict", "/").trace_parent("00-1-2-3"), "traceparent"),
+        (
+            client.get("strict", "//evil.example"),
+            "two could be taken for a host",
+        ),
+        (
+            client.delete("strict", "/"),
+            "DELETE is not among the methods",
+        ),
+        (
+            client.get("strict", "/").header("x-bad\r\n", "v"),
+            "headers cannot",
+        ),
+        (
+            client.get("strict", "/").header("x", "v\r\nx-evil: 1"),
+            "headers cannot",
+        ),
+        (
+            client.get("strict", "/").header("host", "evil.example"),
+            "not the caller's",
+        ),
+        (
+            client.post("strict", "/").header("content-length", "3"),
+            "not the caller's",
+        ),
+        (
+            client
+                .post("strict", "/")
+                .header("transfer-encoding", "chunked"),
+            "not the caller's",
+        ),
+        (
+            client.get("strict", "/").group("nobody"),
+            "no group `nobody`",
+        ),
+        (
+            client.get("strict", "/").trace_parent("00-1-2-3"),
+            "traceparent",
+        ),
     ] {
         let error = call.send().await.expect_err(words);
         assert!(error.to_string().contains(words), "{error}");

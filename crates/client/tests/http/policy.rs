@@ -8,7 +8,10 @@ use std::time::Duration;
 use super::support::{over_sockets, scripted};
 
 /// How often a call reaches a server that always does this, with two retries allowed.
-async fn sent(act: impl Into<outflow_upstream::Act>, method: Method) -> (usize, Result<u16, String>) {
+async fn sent(
+    act: impl Into<outflow_upstream::Act>,
+    method: Method,
+) -> (usize, Result<u16, String>) {
     let strict = scripted(Script::new().rule(When::always(), act));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |api| {

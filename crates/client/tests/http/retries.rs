@@ -35,9 +35,18 @@ async fn a_post_is_repeated_when_the_server_knows_it_again() {
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let call = client.post("strict", "/order").body("buy");
-    let answer = call.idempotency_key("order-17").send().await.expect("third");
+    let answer = call
+        .idempotency_key("order-17")
+        .send()
+        .await
+        .expect("third");
     assert_eq!(answer.attempts(), 3);
-    let keys: Vec<_> = strict.audit().arrivals().iter().map(|one| one.idempotency_key.clone()).collect();
+    let keys: Vec<_> = strict
+        .audit()
+        .arrivals()
+        .iter()
+        .map(|one| one.idempotency_key.clone())
+        .collect();
     assert_eq!(keys, vec![Some("order-17".parse().expect("valid")); 3]);
 }
 
@@ -46,7 +55,12 @@ async fn the_caller_may_say_that_twice_is_once() {
     let strict = scripted(Script::new().rule(When::always().first(1), Answer::status(503)));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
-    let answer = client.post("strict", "/search").idempotent().send().await.expect("second");
+    let answer = client
+        .post("strict", "/search")
+        .idempotent()
+        .send()
+        .await
+        .expect("second");
     assert_eq!((answer.attempts(), answer.status().as_u16()), (2, 200));
 }
 
@@ -69,7 +83,12 @@ async fn a_streamed_body_goes_once() {
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let body = Full::new(Bytes::from_static(b"as it goes"));
-    let answer = client.put("strict", "/upload").stream(body).send().await.expect("an answer");
+    let answer = client
+        .put("strict", "/upload")
+        .stream(body)
+        .send()
+        .await
+        .expect("an answer");
     assert_eq!((answer.attempts(), strict.audit().count()), (1, 1));
 }
 
@@ -87,7 +106,11 @@ async fn every_attempt_takes_a_permit_of_its_own() {
     });
     let answer = client.get("strict", "/").send().await.expect("third");
     assert_eq!(answer.attempts(), 3);
-    assert!(answer.waited() >= Duration::from_millis(1_990), "{:?}", answer.waited());
+    assert!(
+        answer.waited() >= Duration::from_millis(1_990),
+        "{:?}",
+        answer.waited()
+    );
     let audit = strict.audit();
     assert_eq!((audit.count(), audit.refused()), (3, 0));
     assert_eq!(audit.most_in_any_window(Duration::from_secs(1)), 1);
@@ -119,7 +142,11 @@ async fn a_long_wait_is_the_callers_to_decide() {
     let strict = scripted(Script::new().rule(When::always(), busy));
     let client = over_pipes(&strict, |_| {});
     let began = tokio::time::Instant::now();
-    let answer = client.get("strict", "/").send().await.expect("a refusal is an answer");
+    let answer = client
+        .get("strict", "/")
+        .send()
+        .await
+        .expect("a refusal is an answer");
     assert_eq!(answer.status(), 429);
     let told = answer.retry_after().expect("told");
     assert!(told >= Duration::from_secs(3_600), "{told:?}");
@@ -145,7 +172,11 @@ async fn retries_never_multiply_an_outage() {
         };
     });
     for _ in 0..200 {
-        let answer = client.get("strict", "/").send().await.expect("500 is an answer");
+        let answer = client
+            .get("strict", "/")
+            .send()
+            .await
+            .expect("500 is an answer");
         assert_eq!(answer.status(), 500);
     }
     let seconds = usize::try_from(strict.now().as_nanos() / 1_000_000_000).expect("small");
@@ -164,11 +195,21 @@ async fn a_repetition_is_told_and_waits_as_its_rule_says() {
     });
     let heard = Heard::on(client.events());
     client.get("strict", "/").send().await.expect("second");
-    let told: Vec<_> = heard.all().into_iter().filter_map(|event| match event.what {
-        What::Retrying { attempt, delay, reason } => Some((attempt, delay, reason)),
-        _ => None,
-    }).collect();
-    let [(1, delay, Reason::ServerError)] = told[..] else { panic!("{told:?}") };
+    let told: Vec<_> = heard
+        .all()
+        .into_iter()
+        .filter_map(|event| match event.what {
+            What::Retrying {
+                attempt,
+                delay,
+                reason,
+            } => Some((attempt, delay, reason)),
+            _ => None,
+        })
+        .collect();
+    let [(1, delay, Reason::ServerError)] = told[..] else {
+        panic!("{told:?}")
+    };
     assert!((1_000..=2_000).contains(&delay.as_millis()), "{delay:?}");
     let at: Vec<Nanos> = strict.audit().arrivals().iter().map(|one| one.at).collect();
     assert!(at[1].since(at[0]) >= delay, "{at:?}");
@@ -186,7 +227,12 @@ async fn a_connection_that_was_closed_while_idle_costs_nothing() {
     for _ in 0..20 {
         let first = client.get("strict", "/first").send().await;
         drop(first);
-        let next = client.post("strict", "/next").body("once").send().await.expect("fresh");
+        let next = client
+            .post("strict", "/next")
+            .body("once")
+            .send()
+            .await
+            .expect("fresh");
         assert_eq!((next.attempts(), next.status().as_u16()), (1, 200));
     }
     assert_eq!(strict.audit().attempts("/next"), 20);
@@ -204,4 +250,3 @@ async fn one_connection_serves_many_calls() {
     let first = audit.arrivals()[0].connection;
     assert!(audit.arrivals().iter().all(|one| one.connection == first));
 }
-

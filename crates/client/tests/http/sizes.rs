@@ -18,10 +18,18 @@ async fn a_body_is_read_up_to_its_largest_size_and_no_further() {
         let strict = scripted(Script::new().rule(When::always(), huge));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |api| api.largest_body = 100_000);
-        let error = client.get("strict", "/").send().await.expect_err("too large");
+        let error = client
+            .get("strict", "/")
+            .send()
+            .await
+            .expect_err("too large");
         assert!(error.is_body() && !error.is_timeout(), "{error}");
         assert!(error.to_string().contains("100000 bytes"), "{error}");
-        assert_eq!(strict.audit().count(), 1, "the next one is as large: {content:?}");
+        assert_eq!(
+            strict.audit().count(),
+            1,
+            "the next one is as large: {content:?}"
+        );
         assert!(client.upstream("strict").expect("there").is_idle());
     }
 }
@@ -46,7 +54,11 @@ async fn a_stream_has_no_largest_size_and_may_be_left() {
     let strict = scripted(Script::new().rule(When::always(), endless));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |api| api.largest_body = 1_000);
-    let answer = client.get("strict", "/").send_streaming().await.expect("a head");
+    let answer = client
+        .get("strict", "/")
+        .send_streaming()
+        .await
+        .expect("a head");
     let door = client.upstream("strict").expect("there").clone();
     assert!(!door.is_idle());
     let (mut body, mut read) = (answer.stream(), 0);
@@ -93,12 +105,21 @@ async fn decoding_is_no_part_of_the_call() {
         ("/bytes", "is not JSON"),
     ] {
         let answer = client.get("strict", path).send().await.expect("an answer");
-        let error = answer.json::<HashMap<String, bool>>().await.expect_err("no such thing");
+        let error = answer
+            .json::<HashMap<String, bool>>()
+            .await
+            .expect_err("no such thing");
         assert!(error.is_decode(), "{error:?}");
         assert!(error.to_string().contains(words), "{error}");
         assert!(!format!("{error:?}").contains("CANARY"));
         assert_eq!(strict.audit().attempts(path), 1);
     }
-    let text = client.get("strict", "/bytes").send().await.expect("an answer").text().await;
+    let text = client
+        .get("strict", "/bytes")
+        .send()
+        .await
+        .expect("an answer")
+        .text()
+        .await;
     assert!(text.expect_err("no text").is_decode());
 }

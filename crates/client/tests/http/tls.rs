@@ -11,7 +11,8 @@ use super::support::{Heard, eager, scripted};
 /// A client that trusts the authority of this server.
 fn trusting(server: &Server) -> (Outflow, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
-    file.write_all(server.ca_pem().expect("TLS").as_bytes()).expect("written");
+    file.write_all(server.ca_pem().expect("TLS").as_bytes())
+        .expect("written");
     let mut api = eager(&server.url());
     api.trust = Trust::File(file.path().to_owned());
     (Outflow::init([api]).expect("valid"), file)
@@ -31,7 +32,12 @@ async fn a_trusted_server_is_spoken_to_in_http_2() {
     assert!(one.is_ok() && two.is_ok());
     let audit = strict.audit();
     let first = audit.arrivals()[0].connection;
-    assert!(audit.arrivals().iter().all(|arrival| arrival.connection == first));
+    assert!(
+        audit
+            .arrivals()
+            .iter()
+            .all(|arrival| arrival.connection == first)
+    );
 }
 
 // What another attempt would meet again is tried once; what may have been an accident three times.
@@ -48,7 +54,11 @@ async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
         let server = strict.listen_tls(tls).await.expect("a port");
         let (client, _file) = trusting(&server);
         let heard = Heard::on(client.events());
-        let error = client.post("strict", "/").send().await.expect_err("untrusted");
+        let error = client
+            .post("strict", "/")
+            .send()
+            .await
+            .expect_err("untrusted");
         assert!(error.is_connect(), "{tls:?}: {error:?}");
         assert!(error.to_string().contains(words), "{tls:?}: {error}");
         assert_eq!(error.attempts(), attempts, "{tls:?}");
@@ -65,12 +75,20 @@ async fn nobody_is_trusted_without_a_reason() {
     api.retry.count = 0;
     // A machine that trusts nobody cannot call anybody by TLS, which is as good.
     if let Ok(client) = Outflow::init([api.clone()]) {
-        let error = client.get("strict", "/").send().await.expect_err("a stranger");
+        let error = client
+            .get("strict", "/")
+            .send()
+            .await
+            .expect_err("a stranger");
         assert!(error.to_string().contains("vouches"), "{error}");
     }
     api.trust = Trust::Anybody;
     let client = Outflow::init([api]).expect("valid");
-    let answer = client.get("strict", "/").send().await.expect("for a test at most");
+    let answer = client
+        .get("strict", "/")
+        .send()
+        .await
+        .expect("for a test at most");
     assert_eq!(answer.status(), 200);
 }
 
