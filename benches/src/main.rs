@@ -19,6 +19,7 @@ mod measure;
 mod report;
 mod tasks;
 mod waiters;
+mod zero429;
 
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
@@ -86,7 +87,7 @@ impl Asked {
     }
 }
 
-const SUITES: [Suite; 2] = [
+const SUITES: [Suite; 3] = [
     Suite {
         name: "core",
         unit: "ns per operation unless the name says otherwise",
@@ -97,6 +98,11 @@ const SUITES: [Suite; 2] = [
         unit: "shares of the ideal or the limit, counts, or what the name says",
         run: waiters::figures,
     },
+    Suite {
+        name: "zero429",
+        unit: "refusals, and shares of the best possible",
+        run: zero429::figures,
+    },
 ];
 
-const USAGE: &str = "usage: outflow-bench core|waiters [--json] [--quick]";
+const USAGE: &str = "usage: outflow-bench core|waiters|zero429 [--json] [--quick]";
