@@ -10,6 +10,7 @@ use figure::Figure;
 use measure::Plan;
 
 mod alloc;
+mod client;
 mod clock;
 mod contenders;
 mod crowd;
@@ -87,7 +88,7 @@ impl Asked {
     }
 }
 
-const SUITES: [Suite; 3] = [
+const SUITES: [Suite; 4] = [
     Suite {
         name: "core",
         unit: "ns per operation unless the name says otherwise",
@@ -103,6 +104,11 @@ const SUITES: [Suite; 3] = [
         unit: "refusals, and shares of the best possible",
         run: zero429::figures,
     },
+    Suite {
+        name: "client",
+        unit: "microseconds of processor time per call, over bare hyper where the name says overhead",
+        run: client::figures,
+    },
 ];
 
-const USAGE: &str = "usage: outflow-bench core|waiters|zero429 [--json] [--quick]";
+const USAGE: &str = "usage: outflow-bench core|waiters|zero429|client [--json] [--quick]";

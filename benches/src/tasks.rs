@@ -46,3 +46,16 @@ impl Flavour {
 pub(crate) fn start(work: impl Future<Output = ()> + Send + 'static) {
     drop(tokio::spawn(work));
 }
+
+/// Starts a thread that serves for as long as the process lives.
+///
+/// # Errors
+/// If the system gives no thread.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a server on a thread of its own, so that its processor time is not the client's"
+)]
+pub(crate) fn beside(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).map(drop)
+}

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use outflow::{Answer, Ask, Events, Permit, Rules, SystemClock, Target, Upstream};
-use outflow_core::{HealthConfig, HealthSettings, Rate};
+use outflow_core::{Accounting, HealthConfig, HealthSettings, Limit, Rate};
 
 /// An open door and what is asked of it.
 pub(crate) struct OursDoor {
@@ -17,15 +17,20 @@ pub(crate) struct OursDoor {
 
 impl OursDoor {
     /// One exact limit counted as calls arrive, the usual health, and so many in flight; `None` if a
-    /// number makes no sense.
+    /// number makes no sense. The limit has no guard: it is a thousand times a window of one
+    /// microsecond and would turn an allowing limit into a refusing one.
     pub(crate) fn open(limit: u32, window: Duration, in_flight: u32) -> Option<Self> {
         let settings = HealthSettings {
             concurrency: in_flight,
             ..HealthSettings::ADAPTIVE
         };
+        let limit = Limit::sliding(Rate::new(u64::from(limit), window).ok()?)
+            .counted(Accounting::Tight)
+            .guarded(Duration::ZERO);
         let rules = Rules {
+            limits: vec![limit],
             health: HealthConfig::new(settings).ok()?,
-            ..Rules::limited_to(Rate::new(u64::from(limit), window).ok()?)
+            ..Rules::unlimited()
         };
         let timer = Arc::new(SystemClock::new());
         let door = Upstream::new("bench", rules, timer, Events::new()).ok()?;
