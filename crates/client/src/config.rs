@@ -10,6 +10,7 @@ use std::path::Path;
 mod api;
 mod book;
 mod credential;
+mod depth;
 mod environment;
 mod fields;
 mod groups;
@@ -137,7 +138,7 @@ fn apis(root: &Fields<'_>, environment: &Environment) -> Vec<Api> {
     for (entry, item) in root.section("apis").entries() {
         let name = values::name(&entry.name);
         let name = name.map_err(|wrong| root.book().tell(entry.at, &item.key, wrong));
-        let fields = item.fields().map_err(|wrong| item.tell(wrong));
+        let fields = item.section().map_err(|wrong| item.tell(wrong));
         if let (Ok(name), Ok(fields)) = (name, fields) {
             apis.extend(api::read(name, &fields, environment));
         }

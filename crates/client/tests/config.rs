@@ -1,14 +1,14 @@
-//! What a configuration means once it is read: values, defaults, layers, origins, secrets.
+//! What a configuration means once it is read: values and defaults.
 
 use std::time::Duration;
 
 use outflow::config::{
     CacheSettings, Config, Environment, LogFormat, LogLevel, LogSettings, MetricsSettings,
-    Mistakes, Ndjson, Source, Style,
+    Mistakes, Ndjson, Source,
 };
 use outflow::core::{
-    Accounting, Adaptive, Attempt, Dialect, Effect, HealthSettings, Kind, Limit, Pacing, Rate,
-    Share, Streak,
+    Accounting, Adaptive, Attempt, Cost, Dialect, Effect, HealthSettings, Kind, Limit, Pacing,
+    Rate, Share, Streak,
 };
 use outflow::{
     Addresses, Api, CacheMode, HealthScope, Mode, Place, Proxy, Rules, Thresholds, Timeouts, Trust,
@@ -19,7 +19,7 @@ use secrecy::ExposeSecret;
 const STOCK: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
 
 fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Mistakes> {
-    let environment = Environment::from_iter(variables.iter().copied());
+    let environment: Environment = variables.iter().copied().collect();
     Config::read(&[Source::new("outflow.toml", text)], &environment)
 }
 
@@ -29,7 +29,7 @@ fn stock(more: &str) -> Api {
 
 fn with(more: &str, variables: &[(&str, &str)]) -> Api {
     let config = read(&format!("{STOCK}{more}"), variables);
-    let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let config = config.expect("no mistake");
     config.apis.into_iter().next().expect("one API")
 }
 
@@ -180,7 +180,7 @@ fn groups_and_routes_are_read_in_their_order() {
     let route = &rules.routes[0];
     assert_eq!(route.methods.len(), 2);
     assert_eq!(
-        (route.group.as_str(), route.cost.map(|cost| cost.units())),
+        (route.group.as_str(), route.cost.map(Cost::units)),
         ("trading", Some(3))
     );
     assert!(rules.routes[1].cost.is_none() && rules.routes[1].methods.is_empty());
@@ -434,264 +434,28 @@ fn a_key_comes_from_a_variable_or_a_file_and_is_sent_as_told() {
     assert_eq!(filed.secret.expose_secret(), "from-a-file");
 }
 
+// The documented defaults and the ones in force are compared as they print, every field of them; and every
+// key that can be asked for must be in the file, in force or behind a `#`.
 #[test]
-fn later_texts_lie_over_earlier_ones() {
-    let sources = [
-        Source::new(
-            "base.toml",
-            format!("{STOCK}timeout = \"5s\"\nlimits = [\"1/s\", \"2/s\"]"),
-        ),
-        Source::new(
-            "mine.toml",
-            "[apis.stock]\ntimeout = \"6s\"\nrate_limit_per_sec = 3",
-        ),
-    ];
-    let config = Config::read(&sources, &Environment::empty()).expect("valid");
-    assert_eq!(config.apis[0].timeouts.attempt, seconds(6));
-    assert_eq!(rates(&config.apis[0].rules.limits), ["3/s"]);
-    let origin = config.origins.of("apis.stock.timeout").expect("known");
-    assert_eq!(origin.to_string(), "mine.toml:2");
-}
-
-#[test]
-fn a_variable_sets_any_key() {
-    let variables = [
-        ("OUTFLOW_APIS__STOCK__TIMEOUT", "4s"),
-        ("OUTFLOW_APIS__STOCK__LIMITS", "[\"7/s\", \"70/min\"]"),
-        ("OUTFLOW_APIS__STOCK__HEALTH__P_THROTTLE", "0.3"),
-        ("OUTFLOW_APIS__STOCK__HEALTH_SCOPE", "group"),
-        (
-            "OUTFLOW_APIS__STOCK__GROUPS__MY_ORDERS__RATE_LIMIT_PER_SEC",
-            "2",
-        ),
-        ("OUTFLOW_LOG__LEVEL", "trace"),
-        ("PATH", "/bin"),
-        ("OUTFLOW_CONFIG", "somewhere.toml"),
-    ];
-    let text = format!("{STOCK}[apis.stock.groups.My-Orders]\nlimits = [\"9/s\"]");
-    let config = read(&text, &variables).expect("valid");
-    let api = config.api("stock").expect("there");
-    assert_eq!(api.timeouts.attempt, seconds(4));
-    assert_eq!(rates(&api.rules.limits), ["7/s", "70/min"]);
-    assert_eq!(api.rules.health.settings().p_throttle, Share::percent(30));
-    assert_eq!(api.rules.health_scope, HealthScope::Group);
-    assert_eq!(api.rules.groups.len(), 1, "spelled as the text spells it");
-    assert_eq!(rates(&api.rules.groups[0].limits), ["2/s"]);
-    assert_eq!(config.log.level, LogLevel::Trace);
-    assert!(config.warnings.is_empty(), "{}", config.warnings);
-}
-
-#[test]
-fn variables_alone_can_make_an_api() {
-    let variables = [
-        ("OUTFLOW_APIS__FILMS__PRESET", "tmdb"),
-        ("OUTFLOW_APIS__FILMS__API_KEY_ENV", "TMDB_KEY"),
-        ("TMDB_KEY", "abc"),
-    ];
-    let config = read("", &variables).expect("valid");
-    assert_eq!(config.apis[0].name, "films");
-    assert_eq!(rates(&config.apis[0].rules.limits), ["35/s", "50/s"]);
-}
-
-// The names and values are those that the first program of this kind had.
-#[test]
-fn the_older_operating_variables_still_govern_the_tmdb_preset() {
-    let older = [
-        ("ANIVAULT_RATE_BASE", "30.0"),
-        ("ANIVAULT_BUCKET_CAP", "20"),
-        ("ANIVAULT_CONCURRENCY", "3"),
-        ("ANIVAULT_P_THROTTLE", "0.25"),
-        ("ANIVAULT_P_RECOVER", "0.05"),
-        ("ANIVAULT_N_THROTTLE", "4"),
-        ("ANIVAULT_N_CACHEONLY", "6"),
-        ("ANIVAULT_SLEEP_MIN", "3.0"),
-        ("ANIVAULT_SLEEP_MAX", "200.5"),
-        ("ANIVAULT_PROBE_SUCCESS", "7"),
-        ("ANIVAULT_COOLDOWN_FACTOR", "3.0"),
-    ];
-    let text = format!("[apis.films]\npreset = \"tmdb\"\n{STOCK}");
-    let config = read(&text, &older).expect("valid");
-    let films = config.api("films").expect("there");
-    assert_eq!(rates(&films.rules.limits), ["30/s", "50/s"]);
-    assert_eq!(films.rules.limits[0].capacity(), 20);
-    let settings = films.rules.health.settings();
-    let expected = HealthSettings {
-        concurrency: 3,
-        p_throttle: Share::percent(25),
-        p_recover: Share::percent(5),
-        n_throttle: 4,
-        n_cacheonly: 6,
-        sleep_min: seconds(3),
-        sleep_max: Duration::from_millis(200_500),
-        probe_success: 7,
-        cooldown_factor: outflow::core::Factor::percent(300),
-        ..HealthSettings::ADAPTIVE
-    };
-    assert_eq!(*settings, expected);
-    let other = config.api("stock").expect("there");
+fn the_default_file_says_every_key_and_sets_none_of_them_otherwise() {
+    let written = include_str!("../config.default.toml");
+    let documented = read(written, &[]).expect("the default file has no mistake");
+    assert!(documented.warnings.is_empty(), "{}", documented.warnings);
+    let bare = "[apis.example]\nbase_url = \"https://api.example.com\"\n";
+    let silent = read(bare, &[]).expect("valid");
     assert_eq!(
-        *other.rules.health.settings(),
-        HealthSettings::ADAPTIVE,
-        "no other API is meant"
+        format!("{:#?}", documented.apis),
+        format!("{:#?}", silent.apis)
     );
-}
-
-#[test]
-fn an_operating_variable_means_the_only_api_and_the_newer_name_speaks_last() {
-    let api = with(
-        "",
-        &[
-            ("OUTFLOW_RATE_BASE", "12"),
-            ("OUTFLOW_SLEEP_MIN", "4s"),
-            ("OUTFLOW_RAMP_EVERY", "60"),
-        ],
-    );
-    assert_eq!(rates(&api.rules.limits), ["12/s"]);
-    assert_eq!(api.rules.health.settings().sleep_min, seconds(4));
-    assert_eq!(api.rules.health.settings().ramp_every, seconds(60));
-    let variables = [
-        ("ANIVAULT_RATE_BASE", "30"),
-        ("OUTFLOW_RATE_BASE", "20"),
-        ("ANIVAULT_CONCURRENCY", "3"),
-        ("OUTFLOW_CONCURRENCY", "5"),
-        ("OUTFLOW_APIS__FILMS__CONCURRENCY", "6"),
-    ];
-    let config = read("[apis.films]\npreset = \"tmdb\"", &variables).expect("valid");
-    assert_eq!(rates(&config.apis[0].rules.limits), ["20/s", "50/s"]);
-    assert_eq!(config.apis[0].rules.health.settings().concurrency, 6);
-}
-
-#[test]
-fn every_value_knows_where_it_came_from() {
-    let text = "[apis.films]\npreset = \"tmdb\"\ntimeout = \"5s\"\n";
-    let variables = [
-        ("OUTFLOW_APIS__FILMS__MAX_WAIT", "9s"),
-        ("ANIVAULT_SLEEP_MIN", "3"),
-    ];
-    let config = read(text, &variables).expect("valid");
-    let origin = |key: &str| config.origins.of(key).map(ToString::to_string);
-    let is = |text: &str| Some(text.to_owned());
-    assert_eq!(origin("apis.films.timeout"), is("outflow.toml:3"));
-    assert_eq!(origin("apis.films.preset"), is("outflow.toml:2"));
-    assert_eq!(
-        origin("apis.films.max_wait"),
-        is("environment OUTFLOW_APIS__FILMS__MAX_WAIT")
-    );
-    assert_eq!(
-        origin("apis.films.health.sleep_min"),
-        is("environment ANIVAULT_SLEEP_MIN")
-    );
-    assert_eq!(origin("apis.films.health.sleep_max"), is("default"));
-    assert_eq!(origin("log.level"), is("default"));
-    let rate = origin("apis.films.rate_base").expect("known");
-    assert!(rate.starts_with("preset tmdb:"), "{rate}");
-    assert_eq!(origin("apis.films.nothing"), None);
-    assert!(config.origins.iter().count() > 50);
-}
-
-#[test]
-fn all_of_ten_mistakes_are_told_at_once() {
-    let text = r#"
-[apis.stock]
-base_url = "stock.example"
-timeout = 10
-retry_count = -1
-limits = ["10/fortnight", { rate = "5/s", kind = "buckett" }]
-rate_limit_mode = "queue"
-routes = [{ path = "orders", group = "nowhere" }]
-[apis.stock.health]
-sleep_min = "1h"
-[log]
-level = "loud"
-"#;
-    let mistakes = read(text, &[]).expect_err("ten mistakes");
-    let lines: Vec<_> = mistakes.iter().map(|mistake| mistake.line).collect();
-    assert_eq!(lines, [3, 4, 5, 6, 6, 7, 8, 8, 10, 12], "{mistakes}");
-    let fixed = text.replace("= 10\n", "= \"10s\"\n").replace("-1", "1");
-    let fewer = read(&fixed, &[]).expect_err("eight of them");
-    assert_eq!(fewer.len(), 8);
-}
-
-#[test]
-fn mistakes_are_values_and_json_and_coloured_text() {
-    let mistakes = read(&format!("{STOCK}timeuot = \"5s\""), &[]).expect_err("one");
-    let mistake = mistakes.iter().next().expect("one");
-    assert_eq!((mistake.line, mistake.column), (3, 1));
-    let json = serde_json::to_value(&mistakes).expect("plain data");
-    let expected = serde_json::json!([{
-        "severity": "error",
-        "source": "outflow.toml",
-        "line": 3,
-        "column": 1,
-        "key": "apis.stock.timeuot",
-        "message": "unknown key `timeuot`",
-        "help": "did you mean `timeout`?",
-    }]);
-    assert_eq!(json, expected);
-    assert!(!mistakes.render(Style::Plain).contains('\u{1b}'));
-    assert!(mistakes.render(Style::Coloured).contains('\u{1b}'));
-}
-
-// The key is put wherever a hurried person may put it; each text is wrong in that place or another.
-#[test]
-fn no_message_holds_a_key() {
-    const CANARY: &str = "cAnArY-7f3a";
-    let keys = [
-        format!("api_key = \"{CANARY}\""),
-        format!("api_key = {CANARY}"),
-        format!("api_key = '''\n{CANARY}\n'''"),
-        format!("api_key = [\"{CANARY}\"]"),
-        format!("key = \"{CANARY}\""),
-        format!("key = {{ token = \"{CANARY}\" }}"),
-        format!("api_key_env = \"{CANARY}\""),
-        format!("api_key_env = \"KEY\" # {CANARY}"),
-        format!("token = \"{CANARY}\"\ntoken = \"{CANARY}\""),
-        format!("proxy = \"http://u:{CANARY}@p.example\""),
-        format!("apikey \"{CANARY}\""),
-        format!("[apis.stock.auth]\npassword = \"{CANARY}"),
-    ];
-    for key in keys {
-        let text = format!("{STOCK}{key}\n");
-        let mistakes = read(&text, &[("KEY", CANARY)]);
-        let told = match &mistakes {
-            Ok(config) => format!("{config:?}{}", config.warnings),
-            Err(mistakes) => {
-                let json = serde_json::to_string(mistakes).expect("plain data");
-                format!(
-                    "{mistakes}{mistakes:?}{json}{}",
-                    mistakes.render(Style::Coloured)
-                )
-            }
+    assert_eq!(documented.log, silent.log);
+    assert_eq!(documented.metrics, silent.metrics);
+    assert_eq!(documented.cache, silent.cache);
+    for (key, _) in silent.origins.iter() {
+        let name = key.rsplit('.').next().expect("a name");
+        let says = |line: &str| {
+            line.trim_start_matches('#')
+                .starts_with(&format!("{name} = "))
         };
-        assert!(!told.contains(CANARY), "{key}:\n{told}");
+        assert!(written.lines().any(says), "`{key}` is not documented");
     }
-    let environment = Environment::from_iter([("KEY", CANARY)]);
-    assert!(!format!("{environment:?}").contains(CANARY));
-    let api = with("api_key_env = \"KEY\"", &[("KEY", CANARY)]);
-    assert!(!format!("{api:?}").contains(CANARY));
-    for name in [
-        "OUTFLOW_APIS__STOCK__API_KEY",
-        "OUTFLOW_APIS__STOCK__KEY",
-        "OUTFLOW_APIS__STOCK__API_KEY_ENV",
-    ] {
-        let told = read(STOCK, &[(name, CANARY)])
-            .expect_err("no place for a key")
-            .to_string();
-        assert!(!told.contains(CANARY), "{told}");
-    }
-}
-
-#[test]
-fn a_file_is_read_and_one_that_is_none_is_a_mistake() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("outflow.toml");
-    let missing = Config::from_file(&path)
-        .expect_err("not there yet")
-        .to_string();
-    assert!(missing.contains("cannot be read"), "{missing}");
-    std::fs::write(&path, STOCK).expect("writable");
-    assert_eq!(Config::from_file(&path).expect("valid").apis.len(), 1);
-    std::fs::write(&path, b"a = \"\xff\"").expect("writable");
-    let bytes = Config::from_file(&path).expect_err("not text").to_string();
-    assert!(bytes.contains("byte 5 is not UTF-8"), "{bytes}");
 }

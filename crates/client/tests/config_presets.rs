@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use http::Method;
 use outflow::config::{Config, Environment, Source};
-use outflow::core::{Attempt, Dialect, Effect, Kind, Limit};
+use outflow::core::{Attempt, Cost, Dialect, Effect, Kind, Limit};
 use outflow::{Api, Group, Preset};
+use smol_str::SmolStr;
 
 fn api(preset: &str) -> Api {
     let base = match preset {
@@ -18,7 +19,7 @@ fn api(preset: &str) -> Api {
     };
     let text = format!("[apis.it]\npreset = \"{preset}\"\n{base}");
     let config = Config::read(&[Source::new("it", text)], &Environment::empty());
-    let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let config = config.expect("a preset has no mistake");
     assert!(config.warnings.is_empty(), "{}", config.warnings);
     config.apis.into_iter().next().expect("one API")
 }
@@ -37,15 +38,12 @@ fn limits(limits: &[Limit]) -> String {
 }
 
 fn group(group: &Group) -> String {
-    let aliases: String = group
-        .aliases
-        .iter()
-        .map(|name| format!(" = {name}"))
-        .collect();
+    let names = std::iter::once(&group.name).chain(&group.aliases);
+    let names: Vec<_> = names.map(SmolStr::as_str).collect();
     let cost = group.cost.units();
     format!(
-        "{}{aliases}: {}, cost {cost}",
-        group.name,
+        "{}: {}, cost {cost}",
+        names.join(" = "),
         limits(&group.limits)
     )
 }
@@ -62,7 +60,7 @@ fn routed(api: &Api, request: &str) -> String {
     let usual = group.map_or(1, |group| group.cost.units());
     let cost = route
         .and_then(|route| route.cost)
-        .map_or(usual, |cost| cost.units());
+        .map_or(usual, Cost::units);
     format!("{request} is {name}, cost {cost}")
 }
 

@@ -5,7 +5,7 @@ use outflow::config::{Config, Environment, Source, Style};
 use proptest::prelude::*;
 
 fn read(text: &str, variables: &[(String, String)]) {
-    let environment = Environment::from_iter(variables.to_vec());
+    let environment: Environment = variables.iter().cloned().collect();
     match Config::read(&[Source::new("soup", text)], &environment) {
         Ok(config) => drop(config.warnings.render(Style::Coloured)),
         Err(mistakes) => {
@@ -76,9 +76,9 @@ fn lines() -> impl Strategy<Value = String> {
         " = \"999999999999999d\"",
     ]);
     prop::collection::vec((names, values), 0..12).prop_map(|lines| {
-        let line = |(name, value): (&str, &str)| match name.starts_with('[') {
-            true => format!("{name}\n"),
-            false => format!("{name}{value}\n"),
+        let line = |(name, value): (&str, &str)| {
+            let value = if name.starts_with('[') { "" } else { value };
+            format!("{name}{value}\n")
         };
         lines.into_iter().map(line).collect()
     })
@@ -132,4 +132,20 @@ proptest! {
     ) {
         read("[apis.a]\nbase_url = \"https://a.example\"\n", &[(name, value)]);
     }
+}
+
+// Deep enough to use up a thread's stack if each level took a frame.
+#[test]
+fn no_depth_exhausts_the_stack() {
+    let dotted = "a.".repeat(50_000);
+    read(&format!("{dotted}a = 1"), &[]);
+    read(&format!("[{dotted}a]\nb = 1"), &[]);
+    read(&format!("a = {}", "[".repeat(50_000)), &[]);
+    read(&format!("a = {}", "{ a = ".repeat(50_000)), &[]);
+    let widest = format!("{{ {}a = ", "a.".repeat(15));
+    read(&format!("a = {}", widest.repeat(50_000)), &[]);
+    let deep = format!("OUTFLOW_{}", "A__".repeat(50_000));
+    read("", &[(deep, "1".to_owned())]);
+    let value = "[".repeat(50_000);
+    read("", &[("OUTFLOW_APIS__A".to_owned(), value)]);
 }

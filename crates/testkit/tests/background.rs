@@ -10,8 +10,8 @@ async fn dropping_it_ends_the_work() {
     let held = Arc::new(());
     let theirs = held.clone();
     let beside = Background::start(async move {
-        let _held = theirs;
         std::future::pending::<()>().await;
+        drop(theirs);
     });
     yield_now().await;
     assert!(!beside.is_over());

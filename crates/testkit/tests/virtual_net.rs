@@ -215,6 +215,25 @@ async fn a_writer_learns_that_nobody_reads_no_sooner_than_it_can() {
     assert_eq!(read(&mut client).await, b"", "and sees its end");
 }
 
+// The window is full when the reader goes: the writer must not wait for it for ever.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_was_held_up_learns_it_too() {
+    let net = VirtualNet::new(1, Link::of(DELAY));
+    let (mut client, server) = connected(&net).await;
+    let body = vec![7; 10 << 20];
+    assert!(timeout(DELAY, client.write_all(&body)).await.is_err());
+    drop(server);
+    sleep(DELAY).await;
+    let told = timeout(DELAY, client.write_all(&body)).await;
+    assert_eq!(told.unwrap().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    let (mut client, server) = connected(&net).await;
+    assert!(timeout(DELAY, client.write_all(&body)).await.is_err());
+    let gone = async { drop(server) };
+    let (told, ()) = tokio::join!(timeout(DELAY, client.write_all(&body)), gone);
+    told.unwrap()
+        .expect("it is swallowed while the news is under way");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reset_breaks_the_other_end_a_delay_later() {
     let net = VirtualNet::new(1, Link::of(DELAY));

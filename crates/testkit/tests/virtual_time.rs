@@ -58,8 +58,9 @@ async fn an_alarm_rings_at_its_instant_and_not_before() {
     let time = VirtualTime::new();
     let bell = Bell::new(&time);
     time.ring_at(Nanos::from_secs(7), weak(&bell));
+    sleep(Duration::from_millis(999)).await;
     time.ring_at(Nanos::from_secs(3), weak(&bell));
-    sleep(Duration::from_millis(2_999)).await;
+    sleep(Duration::from_secs(2)).await;
     assert_eq!(bell.rung(), []);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(bell.rung(), [Nanos::from_secs(3), Nanos::from_secs(7)]);

@@ -1,10 +1,10 @@
 //! What the server says when it behaves: a status, headers and a body.
 //!
-//! An answer with an `ETag` is a page that can be revalidated: a request that names the tag gets a
-//! 304 with the same headers and no body.
+//! An answer with an `ETag` or `Last-Modified` is a page that can be revalidated: a request that
+//! names the tag, or without one the very date, gets a 304 with the same headers and no body.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION};
+use http::header::{CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::payload::{Content, Payload};
@@ -108,8 +108,17 @@ impl Answer {
         }
     }
 
-    /// Whether the asker named the tag of what it has, strong or weak alike.
+    /// Whether the asker has this page already, by its tag or else by its date.
     fn is_known(&self, asked: &HeaderMap) -> bool {
+        if asked.contains_key(IF_NONE_MATCH) {
+            return self.has_tag_of(asked);
+        }
+        let since = asked.get(IF_MODIFIED_SINCE);
+        since.is_some() && since == self.headers.get(LAST_MODIFIED)
+    }
+
+    /// Strong and weak tags are compared alike, as revalidation wants it.
+    fn has_tag_of(&self, asked: &HeaderMap) -> bool {
         let Some(tag) = self.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) else {
             return false;
         };
@@ -133,25 +142,30 @@ impl Default for Answer {
 mod tests {
     use super::*;
 
-    fn status(asked: &str) -> u16 {
-        let mut headers = HeaderMap::new();
-        headers.insert(
-            IF_NONE_MATCH,
-            HeaderValue::from_str(asked).expect("a value"),
-        );
-        let page = Answer::ok("x").header("etag", "W/\"v1\"");
-        page.response(&headers, Bytes::new).status().as_u16()
+    fn status(asked: &[(HeaderName, &'static str)]) -> u16 {
+        let pairs = asked.iter().cloned();
+        let headers = pairs.map(|(name, value)| (name, HeaderValue::from_static(value)));
+        let page = Answer::ok("x")
+            .header("etag", "W/\"v1\"")
+            .header("last-modified", "yesterday");
+        let response = page.response(&headers.collect(), Bytes::new);
+        response.status().as_u16()
     }
 
     #[test]
-    fn only_the_tag_of_the_page_revalidates_it() {
+    fn only_what_names_the_page_revalidates_it() {
         for (asked, wanted) in [
             ("\"v1\"", 304),
             ("\"v0\", W/\"v1\"", 304),
             ("*", 304),
             ("\"v2\"", 200),
         ] {
-            assert_eq!(status(asked), wanted, "{asked}");
+            assert_eq!(status(&[(IF_NONE_MATCH, asked)]), wanted, "{asked}");
         }
+        assert_eq!(status(&[(IF_MODIFIED_SINCE, "yesterday")]), 304);
+        assert_eq!(status(&[(IF_MODIFIED_SINCE, "today")]), 200);
+        let both = [(IF_NONE_MATCH, "\"v2\""), (IF_MODIFIED_SINCE, "yesterday")];
+        assert_eq!(status(&both), 200, "a tag is more than a date");
+        assert_eq!(status(&[]), 200);
     }
 }

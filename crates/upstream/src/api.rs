@@ -24,10 +24,11 @@ use crate::dialect::Dialect;
 use crate::enforce::{Ask, Enforcer};
 use crate::latency::Latency;
 use crate::pattern::Pattern;
+use crate::protocols::Protocols;
 use crate::quota::Quota;
 use crate::refusal::Tell;
 use crate::route::Route;
-use crate::ruling::Ruling;
+use crate::ruling::{Case, Ruling};
 use crate::script::Script;
 
 /// A server's mind: limits, audit and script. Where it is served is a [`Server`](crate::Server).
@@ -52,7 +53,7 @@ impl StrictApi {
         self.shared.lock().recorder.totals().clone()
     }
 
-    /// Forgets all that was seen, and no limit, ban or rule.
+    /// Forgets all that was seen, and no limit, ban or rule; requests are numbered on.
     pub fn forget(&self) {
         self.shared.lock().recorder.clear();
     }
@@ -110,6 +111,7 @@ pub(crate) struct Manners {
     pub(crate) dialects: Vec<Dialect>,
     pub(crate) refusing: (u16, Tell),
     pub(crate) usual: Arc<Answer>,
+    pub(crate) protocols: Protocols,
 }
 
 /// What every arrival changes.
@@ -145,7 +147,13 @@ impl Shared {
         let state = &mut *self.lock();
         let moment = self.clock.moment();
         let number = state.recorder.next_number();
-        let mut ruling = Ruling::of(self, state, request, &ask, moment);
+        let case = Case {
+            shared: self,
+            request,
+            ask: &ask,
+            moment,
+        };
+        let mut ruling = case.judge(state);
         ruling.number = number;
         let header = |name| request.headers.get(name).cloned();
         let noted = self.manners.noted.iter();
@@ -179,6 +187,7 @@ impl Shared {
                 scope,
                 told: self.clock.now(),
                 until,
+                number: ruling.number,
                 on,
             };
             state.recorder.told(told);

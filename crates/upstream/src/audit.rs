@@ -33,6 +33,8 @@ pub struct Wait {
     pub told: Nanos,
     /// The instant that was told.
     pub until: Nanos,
+    /// The number of the request whose answer told it.
+    pub number: u64,
     /// The connection on which it was told, if that carries one request at a time.
     pub on: Option<u64>,
 }
@@ -41,8 +43,8 @@ impl Wait {
     /// Whether the sender of a request had been told to send it later. One that was sent in the very
     /// instant of the telling may have crossed it, unless it came behind it on the same connection.
     fn was_ignored_by(&self, arrival: &Arrival) -> bool {
-        let knew = self.told < arrival.received
-            || self.told == arrival.received && self.on == Some(arrival.connection);
+        let behind = self.on == Some(arrival.connection) && self.number < arrival.number;
+        let knew = self.told < arrival.received || self.told == arrival.received && behind;
         knew && arrival.at < self.until && self.scope.covers(&arrival.caller, &arrival.route)
     }
 }

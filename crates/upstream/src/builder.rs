@@ -18,6 +18,7 @@ use crate::dialect::Dialect;
 use crate::enforce::Enforcer;
 use crate::latency::Latency;
 use crate::pattern::Pattern;
+use crate::protocols::Protocols;
 use crate::quota::Quota;
 use crate::refusal::Tell;
 use crate::route::{DEFAULT_ROUTE, Route};
@@ -36,6 +37,7 @@ pub struct Builder {
     script: Script,
     pages: Vec<(Pattern, Arc<Answer>)>,
     keep: Keep,
+    protocols: Protocols,
     there: Latency,
     back: Latency,
     seed: u64,
@@ -56,6 +58,7 @@ impl Builder {
             script: Script::new(),
             pages: Vec::new(),
             keep: Keep::All,
+            protocols: Protocols::Both,
             there: Latency::None,
             back: Latency::None,
             seed: 0,
@@ -140,6 +143,13 @@ impl Builder {
         self
     }
 
+    /// Speaks only these versions of HTTP.
+    #[must_use]
+    pub fn protocols(mut self, protocols: Protocols) -> Self {
+        self.protocols = protocols;
+        self
+    }
+
     /// Makes the way there and the way back take time. A request arrives when its way there ends.
     #[must_use]
     pub fn delay(mut self, there: Latency, back: Latency) -> Self {
@@ -197,6 +207,7 @@ impl Builder {
             dialects: self.dialects,
             refusing: self.refusing,
             usual: Arc::new(Answer::default()),
+            protocols: self.protocols,
         };
         StrictApi {
             shared: Arc::new(Shared {

@@ -8,13 +8,13 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use outflow_core::Nanos;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -39,25 +39,10 @@ impl Exchange {
         &self,
         request: Request<Incoming>,
     ) -> Result<Response<Payload>, Infallible> {
-        let received = self.shared.clock.now();
         let (there, back) = self.shared.draw_ways();
         let (parts, body) = request.into_parts();
         let parts = Arc::new(parts);
-        let ruling = if there.is_zero() {
-            self.arrive(&parts, received)
-        } else {
-            let (shared, head) = (Arc::clone(&self.shared), Arc::clone(&parts));
-            let connection = self.connection;
-            let arrival = self.spawner.run(async move {
-                sleep(there).await;
-                shared.arrive(&head, received, connection)
-            });
-            // Without an answer the server has been dropped, and this task is about to be.
-            match arrival.await {
-                Some(ruling) => ruling,
-                None => pending().await,
-            }
-        };
+        let ruling = self.arrival(&parts, there).await;
         let mut tally = Tally::of(self, &ruling);
         if ruling.waits_for_body() {
             tally.read(body).await;
@@ -80,8 +65,23 @@ impl Exchange {
         }
     }
 
-    fn arrive(&self, parts: &Parts, received: Nanos) -> Ruling {
-        self.shared.arrive(parts, received, self.connection)
+    /// Waits until the request has made its way there, and what was decided then.
+    async fn arrival(&self, parts: &Arc<Parts>, there: Duration) -> Ruling {
+        let received = self.shared.clock.now();
+        if there.is_zero() {
+            return self.shared.arrive(parts, received, self.connection);
+        }
+        let (shared, parts) = (Arc::clone(&self.shared), Arc::clone(parts));
+        let connection = self.connection;
+        let arrival = self.spawner.run(async move {
+            sleep(there).await;
+            shared.arrive(&parts, received, connection)
+        });
+        // Without an answer the server has been dropped, and this task is about to be.
+        match arrival.await {
+            Some(ruling) => ruling,
+            None => pending().await,
+        }
     }
 
     /// Has the connection taken away; this future then ends with it.

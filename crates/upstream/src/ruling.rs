@@ -15,8 +15,16 @@ use crate::arrival::Verdict;
 use crate::enforce::{Ask, Judgement, Scope};
 use crate::fault::Fault;
 use crate::payload::Payload;
-use crate::refusal::Tell;
+use crate::refusal::{Refusal, Tell};
 use crate::script::{Act, Asked};
+
+/// A request that has just arrived.
+pub(crate) struct Case<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) request: &'a Parts,
+    pub(crate) ask: &'a Ask,
+    pub(crate) moment: Moment,
+}
 
 /// The decision about one request.
 #[derive(Debug)]
@@ -47,116 +55,105 @@ struct No<'a> {
     scope: Scope,
 }
 
-impl Ruling {
-    /// Judges a request: bans first, then limits, then the script.
-    pub(crate) fn of(
-        shared: &Shared,
-        state: &mut State,
-        request: &Parts,
-        ask: &Ask,
-        moment: Moment,
-    ) -> Self {
-        let mut ruling = Self::decided(shared, state, request, ask, moment);
-        if !shared.manners.dialects.is_empty() {
-            let standings = state.enforcer.standings(ask, moment);
-            for dialect in &shared.manners.dialects {
-                dialect.tell(&standings, moment, &mut ruling.headers);
+impl Case<'_> {
+    /// Judges it: bans first, then limits, then the script.
+    pub(crate) fn judge(&self, state: &mut State) -> Ruling {
+        let manners = &self.shared.manners;
+        let mut ruling = self.decide(state);
+        if !manners.dialects.is_empty() {
+            let standings = state.enforcer.standings(self.ask, self.moment);
+            for dialect in &manners.dialects {
+                dialect.tell(&standings, self.moment, &mut ruling.headers);
             }
         }
-        if let Ok(date) = HeaderValue::try_from(HttpDate::of(moment.wall).to_string()) {
+        if let Ok(date) = HeaderValue::try_from(HttpDate::of(self.moment.wall).to_string()) {
             ruling.headers.insert(DATE, date);
         }
         ruling
     }
 
-    fn decided(
-        shared: &Shared,
-        state: &mut State,
-        request: &Parts,
-        ask: &Ask,
-        moment: Moment,
-    ) -> Self {
-        if let Some(until) = state.bans.banned(&ask.caller, moment.now) {
-            return Self::banned(ask, until, moment);
+    fn decide(&self, state: &mut State) -> Ruling {
+        let (caller, now) = (&self.ask.caller, self.moment.now);
+        if let Some(until) = state.bans.banned(caller, now) {
+            return self.banned(until);
         }
-        let refused = match state.enforcer.judge(ask, moment) {
+        let refused = match state.enforcer.judge(self.ask, self.moment) {
             Judgement::Allowed => {
-                state.bans.passed(&ask.caller);
-                return Self::allowed(shared, state, request, ask, moment);
+                state.bans.passed(caller);
+                return self.allowed(state);
             }
             Judgement::Refused(refused) => refused,
         };
-        if let Some(until) = state.bans.strike(&ask.caller, moment.now) {
-            return Self::banned(ask, until, moment);
+        if let Some(until) = state.bans.strike(caller, now) {
+            return self.banned(until);
         }
-        let (status, tell) = &shared.manners.refusing;
+        let (status, tell) = &self.shared.manners.refusing;
         let no = No {
             verdict: Verdict::Refused(refused.quota),
             status: *status,
             tell,
-            wait: refused.until.map(|until| until.since(moment.now)),
+            wait: refused.until.map(|until| until.since(now)),
             scope: refused.scope,
         };
-        no.at(moment)
+        no.at(self.moment)
     }
 
-    fn banned(ask: &Ask, until: Nanos, moment: Moment) -> Self {
+    fn banned(&self, until: Nanos) -> Ruling {
         let no = No {
             verdict: Verdict::Banned,
             status: BANNED,
             tell: &Tell::Seconds,
-            wait: Some(until.since(moment.now)),
+            wait: Some(until.since(self.moment.now)),
             scope: Scope {
-                caller: Some(Arc::clone(&ask.caller)),
+                caller: Some(Arc::clone(&self.ask.caller)),
                 route: None,
             },
         };
-        no.at(moment)
+        no.at(self.moment)
     }
 
-    fn allowed(
-        shared: &Shared,
-        state: &mut State,
-        request: &Parts,
-        ask: &Ask,
-        moment: Moment,
-    ) -> Self {
-        let path = request.uri.path();
-        let asked = Asked {
-            method: &request.method,
+    fn allowed(&self, state: &mut State) -> Ruling {
+        let path = self.request.uri.path();
+        let running = self.moment.now.since(self.shared.started);
+        let act = state.script.act(&Asked {
+            method: &self.request.method,
             path,
-            caller: &ask.caller,
-            at: Nanos::ZERO.saturating_add(moment.now.since(shared.started)),
-        };
-        let act = state.script.act(&asked);
-        let page = Arc::clone(state.page(path).unwrap_or(&shared.manners.usual));
+            caller: &self.ask.caller,
+            headers: &self.request.headers,
+            at: Nanos::ZERO.saturating_add(running),
+        });
+        let page = Arc::clone(state.page(path).unwrap_or(&self.shared.manners.usual));
         match act {
-            None => Self::saying(page, Verdict::Allowed),
-            Some(Act::Answer(answer)) => Self::saying(Arc::new(answer), Verdict::Scripted),
-            Some(Act::Late(late)) => Self {
+            None => Ruling::saying(page, Verdict::Allowed),
+            Some(Act::Answer(answer)) => Ruling::saying(Arc::new(answer), Verdict::Scripted),
+            Some(Act::Refuse(refusal)) => self.scripted(&refusal),
+            Some(Act::Late(late)) => Ruling {
                 late,
-                ..Self::saying(page, Verdict::Scripted)
+                ..Ruling::saying(page, Verdict::Scripted)
             },
-            Some(Act::Break(fault)) => Self {
+            Some(Act::Break(fault)) => Ruling {
                 reply: Reply::Break(fault),
-                ..Self::saying(page, Verdict::Scripted)
+                ..Ruling::saying(page, Verdict::Scripted)
             },
-            Some(Act::Refuse(refusal)) => {
-                let no = No {
-                    verdict: Verdict::Scripted,
-                    status: refusal.status,
-                    tell: &refusal.tell,
-                    wait: Some(refusal.wait),
-                    scope: Scope {
-                        caller: Some(Arc::clone(&ask.caller)),
-                        route: Some(Arc::clone(&ask.route)),
-                    },
-                };
-                no.at(moment)
-            }
         }
     }
 
+    fn scripted(&self, refusal: &Refusal) -> Ruling {
+        let no = No {
+            verdict: Verdict::Scripted,
+            status: refusal.status,
+            tell: &refusal.tell,
+            wait: Some(refusal.wait),
+            scope: Scope {
+                caller: Some(Arc::clone(&self.ask.caller)),
+                route: Some(Arc::clone(&self.ask.route)),
+            },
+        };
+        no.at(self.moment)
+    }
+}
+
+impl Ruling {
     fn saying(answer: Arc<Answer>, verdict: Verdict) -> Self {
         Self {
             number: 0,

@@ -8,7 +8,7 @@ use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
 use fastrand::Rng;
-use http::Method;
+use http::{HeaderMap, Method};
 use outflow_core::{Nanos, Share};
 
 use crate::answer::Answer;
@@ -65,6 +65,7 @@ pub struct When {
     pattern: Option<Pattern>,
     method: Option<Method>,
     caller: Option<Box<str>>,
+    header: Option<(Box<str>, Box<str>)>,
     numbers: (Bound<u64>, Bound<u64>),
     between: (Bound<Duration>, Bound<Duration>),
     chance: Option<(Share, Rng)>,
@@ -79,6 +80,7 @@ impl When {
             pattern: None,
             method: None,
             caller: None,
+            header: None,
             numbers: (Bound::Unbounded, Bound::Unbounded),
             between: (Bound::Unbounded, Bound::Unbounded),
             chance: None,
@@ -105,6 +107,13 @@ impl When {
     #[must_use]
     pub fn caller(mut self, caller: &str) -> Self {
         self.caller = Some(caller.into());
+        self
+    }
+
+    /// Only with this header, its value exactly so.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.header = Some((name.into(), value.into()));
         self
     }
 
@@ -143,6 +152,10 @@ impl When {
             .is_none_or(|p| p.matches(request.path))
             && self.method.as_ref().is_none_or(|m| m == request.method)
             && self.caller.as_deref().is_none_or(|c| c == request.caller)
+            && self.header.as_ref().is_none_or(|(name, value)| {
+                let mut values = request.headers.get_all(&**name).iter();
+                values.any(|given| given == &**value)
+            })
             && self.between.contains(&request.at.since(Nanos::ZERO));
         if !concerned {
             return false;
@@ -168,6 +181,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) caller: &'a str,
+    pub(crate) headers: &'a HeaderMap,
     /// Since the server was made.
     pub(crate) at: Nanos,
 }
@@ -210,10 +224,14 @@ impl Script {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     fn asked(path: &str, secs: u64) -> Asked<'_> {
+        static NONE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
         Asked {
+            headers: &NONE,
             method: &Method::GET,
             path,
             caller: "k",
@@ -239,6 +257,10 @@ mod tests {
         assert_eq!(held(second, &requests), [false, false, true, false]);
         let post = When::always().method(Method::POST);
         assert_eq!(held(post, &[("/", 0)]), [false]);
+        assert_eq!(
+            held(When::always().header("accept", "*"), &[("/", 0)]),
+            [false]
+        );
         assert_eq!(held(When::always().caller("other"), &[("/", 0)]), [false]);
     }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -37,7 +36,8 @@ impl StrictApi {
     /// If there is no such port, or no certificate could be made.
     pub async fn listen_tls(&self, tls: Tls) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        Server::accepting(self, listener, Some(Greeter::new(tls)?))
+        let protocols = self.shared.manners.protocols;
+        Server::accepting(self, listener, Some(Greeter::new(tls, protocols)?))
     }
 
     /// Serves on a socket that is listening already.
@@ -197,9 +197,8 @@ impl Doorman {
             let exchange = Arc::clone(&exchange);
             async move { exchange.answer(request).await }
         });
-        let mut http = auto::Builder::new(self.spawner.clone());
-        http.http1().auto_date_header(false);
-        http.http2().auto_date_header(false);
+        let protocols = self.shared.manners.protocols;
+        let http = protocols.http(self.spawner.clone());
         let plan = tokio::select! {
             plan = taken.recv() => plan,
             // A client that goes away is no concern of the server's.

@@ -18,6 +18,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::protocols::Protocols;
+
 /// How the server behaves as the handshake goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tls {
@@ -44,7 +46,7 @@ pub(crate) struct Greeter {
 }
 
 impl Greeter {
-    pub(crate) fn new(tls: Tls) -> io::Result<Self> {
+    pub(crate) fn new(tls: Tls, protocols: Protocols) -> io::Result<Self> {
         let authority = Authority::new().map_err(io::Error::other)?;
         let (chain, key) = authority.issue(tls).map_err(io::Error::other)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -54,7 +56,7 @@ impl Greeter {
             .with_no_client_auth()
             .with_single_cert(vec![chain], key)
             .map_err(io::Error::other)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.alpn();
         Ok(Self {
             tls,
             ca_pem: authority.pem.into(),

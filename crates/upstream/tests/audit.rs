@@ -73,6 +73,7 @@ fn told(caller: Option<&str>, told: u64, until: u64) -> Wait {
         },
         told: Nanos::from_millis(told),
         until: Nanos::from_millis(until),
+        number: 1,
         on: Some(4),
     }
 }
@@ -83,31 +84,39 @@ fn early(audit: &Audit) -> Vec<u64> {
     times.iter().map(millis).collect()
 }
 
-// Told at 100 to wait until 500: what crossed the answer could not know, what comes at 500 may.
+// Told at 100 to wait until 500: what crossed the answer could not know, what comes at 500 may, and
+// so may what was sent before and takes until then.
 #[test]
 fn only_who_could_know_came_too_early() {
-    let crossed = Arrival {
-        received: Nanos::from_millis(90),
-        ..at(110)
+    let sent = |sent, arrived| Arrival {
+        received: Nanos::from_millis(sent),
+        ..at(arrived)
     };
-    let audit = Audit::of(vec![at(50), at(100), crossed, at(101), at(499), at(500)]);
-    assert_eq!(
-        early(&audit.telling(vec![told(None, 100, 500)])),
-        [101, 499]
-    );
+    let arrivals = vec![
+        at(50),
+        at(100),
+        at(101),
+        sent(90, 110),
+        at(499),
+        sent(450, 500),
+        at(500),
+    ];
+    let audit = Audit::of(arrivals).telling(vec![told(None, 100, 500)]);
+    assert_eq!(early(&audit), [101, 499]);
 }
 
 // In virtual time a retry at once happens in the instant of the answer.
 #[test]
 fn a_request_behind_the_answer_on_its_own_connection_knows() {
-    let on = |connection| Arrival {
+    let on = |connection, number| Arrival {
         connection,
+        number,
         ..at(100)
     };
-    let audit = Audit::of(vec![on(3), on(4)]).telling(vec![told(None, 100, 500)]);
+    let audit = Audit::of(vec![on(4, 1), on(3, 2), on(4, 3)]).telling(vec![told(None, 100, 500)]);
     let found = audit.sent_before_retry_after();
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].arrival.connection, 4);
+    assert_eq!(found[0].arrival.number, 3);
     assert_eq!(found[0].wait.until, Nanos::from_millis(500));
 }
 

@@ -23,6 +23,7 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
     let retry = retry(fields);
     let cache = fields.read("cache", cache);
     let methods = fields.read("methods", |item| Ok(item.each(method)));
+    let methods = methods.unwrap_or_default();
     let proxy = fields.read("proxy", proxy);
     let trust = fields.read("trust", trust);
     let addresses = fields.read("addresses", |item| choice(item, &ADDRESSES));
@@ -32,6 +33,7 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
     let usual = Api::new(&name, base_url?);
     if let Some(routes) = fields.item("routes") {
         reach::check_prefix(&routes, usual.base_url.prefix());
+        reach::check_methods(&routes, &rules, &methods);
     }
     Some(Api {
         credential,
@@ -39,7 +41,7 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
         timeouts,
         retry,
         cache: cache.unwrap_or_default(),
-        methods: methods.unwrap_or_default(),
+        methods,
         proxy: proxy.unwrap_or_default(),
         trust: trust.unwrap_or_default(),
         addresses: addresses.unwrap_or_default(),
@@ -160,11 +162,11 @@ fn cache(item: &Item<'_>) -> Result<CacheMode, Wrong> {
     let fields = item.fields()?;
     let force = fields.read("force", span);
     fields.finish();
-    match fields.has("force") {
-        true => force.map(CacheMode::Force).ok_or(Wrong::Told),
-        false => Err(Wrong::new("this says not how long answers are kept")
-            .help("say `cache = { force = \"5m\" }`")),
+    if !fields.has("force") {
+        return Err(Wrong::new("this says not how long answers are kept")
+            .help("say `cache = { force = \"5m\" }`"));
     }
+    force.map(CacheMode::Force).ok_or(Wrong::Told)
 }
 
 /// Reads `"none"`, `"env"` or a URL.
@@ -184,20 +186,24 @@ fn trust(item: &Item<'_>) -> Result<Trust, Wrong> {
         let fields = item.fields()?;
         let file = fields.read("file", path);
         fields.finish();
-        return match fields.has("file") {
-            true => file.map(Trust::File).ok_or(Wrong::Told),
-            false => Err(Wrong::new("this names no file").help("say `file = \"ca.pem\"`")),
-        };
+        if !fields.has("file") {
+            return Err(Wrong::new("this names no file").help("say `file = \"ca.pem\"`"));
+        }
+        return file.map(Trust::File).ok_or(Wrong::Told);
     }
-    let anybody = choice(item, &[("system", false), ("anybody", true)])?;
-    if !anybody {
-        return Ok(Trust::System);
+    let trusted = choice(
+        item,
+        &[("system", &Trust::System), ("anybody", &Trust::Anybody)],
+    )?;
+    if *trusted == Trust::Anybody {
+        item.tell(
+            Wrong::warning("anybody on the way can read the keys and answer in the API's name")
+                .help(
+                    "use it for a test at most; for a private authority say { file = \"ca.pem\" }",
+                ),
+        );
     }
-    item.tell(
-        Wrong::warning("anybody on the way can read the keys and answer in the API's name")
-            .help("use it for a test at most; for a private authority say { file = \"ca.pem\" }"),
-    );
-    Ok(Trust::Anybody)
+    Ok(trusted.clone())
 }
 
 /// As of [`Backoff::default`], which keeps its parts to itself.

@@ -1,11 +1,12 @@
 //! What is gathered while a configuration is read: its sources, mistakes and origins.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::fields::Wrong;
 use super::mistake::{Mistake, Mistakes};
-use super::origin::{Origin, Origins};
+use super::origin::{Origins, Place};
 use super::source::{Kind, Source};
 use super::tree::At;
 
@@ -14,7 +15,7 @@ use super::tree::At;
 pub(super) struct Book {
     sources: RefCell<Vec<Source>>,
     mistakes: RefCell<Vec<Mistake>>,
-    origins: RefCell<Origins>,
+    origins: RefCell<BTreeMap<Box<str>, Place>>,
     doubtful: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
 }
 
@@ -56,10 +57,16 @@ impl Book {
 
     /// Notes where the value of a key came from.
     pub(super) fn note(&self, key: &str, at: Option<At>) {
-        let origin = at.map_or(Some(Origin::Default), |at| self.origin(at));
-        if let Some(origin) = origin {
-            self.origins.borrow_mut().note(key.to_owned(), origin);
-        }
+        let sources = self.sources.borrow();
+        let line = |at: At| {
+            let source = sources.get(at.source)?;
+            Some(Place::Line {
+                source: at.source,
+                line: source.line(at.start),
+            })
+        };
+        let place = at.and_then(line).unwrap_or(Place::Nowhere);
+        self.origins.borrow_mut().insert(key.into(), place);
     }
 
     /// True if the value at a place was written by the user and not by a preset.
@@ -87,23 +94,14 @@ impl Book {
             };
             mistake.key.is_empty() || !doubtful.iter().any(is_echo)
         });
-        (Mistakes::new(mistakes), self.origins.into_inner())
+        let sources = self.sources.into_inner().into_iter();
+        let sources = sources.map(|source| (source.kind(), source.into_name()));
+        let origins = Origins::new(self.origins.into_inner(), sources.collect());
+        (Mistakes::new(mistakes), origins)
     }
 
     pub(super) fn count(&self) -> usize {
         self.mistakes.borrow().len()
-    }
-
-    fn origin(&self, at: At) -> Option<Origin> {
-        let sources = self.sources.borrow();
-        let source = sources.get(at.source)?;
-        let name = source.name().to_owned();
-        let line = source.position(at.start).line;
-        Some(match source.kind() {
-            Kind::Text => Origin::Text { name, line },
-            Kind::Preset => Origin::Preset { name, line },
-            Kind::Variable => Origin::Environment { variable: name },
-        })
     }
 }
 

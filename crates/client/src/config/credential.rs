@@ -119,10 +119,8 @@ fn check(fields: &Fields<'_>, secret: &SecretString, place: &Place) -> Option<()
     if matches!(place, Place::Query(_)) || secret.expose_secret().bytes().all(visible) {
         return Some(());
     }
-    let from = match fields.has("api_key_env") {
-        true => "api_key_env",
-        false => "api_key_file",
-    };
+    let sources = ["api_key_env", "api_key_file"];
+    let from = sources.into_iter().find(|name| fields.has(name))?;
     let wrong = Wrong::new("the key holds characters that no header can carry");
     fields.tell(from, wrong.help("it must be one line of plain letters"));
     None

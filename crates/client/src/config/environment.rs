@@ -9,7 +9,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use toml::de::DeValue;
+
 use super::book::Book;
+use super::depth::{MOST_PARTS, too_deep};
 use super::fields::Wrong;
 use super::health::{Measure, VARIABLES};
 use super::near::nearest;
@@ -55,7 +58,9 @@ impl Environment {
         let ours = self.0.iter().filter_map(|(name, value)| {
             let levels = name.strip_prefix(PREFIX)?;
             let levels: Vec<_> = levels.split("__").map(str::to_lowercase).collect();
-            (levels.len() > 1).then(|| Variable::new(name, value, levels, book))
+            // A variable for somebody else, or a hostile one: no key of ours is so deep.
+            let ours = (2..=MOST_PARTS).contains(&levels.len());
+            ours.then(|| Variable::new(name, value, levels, book))
         });
         ours.collect()
     }
@@ -150,14 +155,18 @@ fn read(source: usize, value: &str) -> Node {
             end: value.len(),
         },
     };
-    match toml::de::DeValue::parse(value) {
-        Ok(parsed) => match node_of(source, &parsed) {
+    let parsed = match too_deep(value) {
+        Some(_) => None,
+        None => DeValue::parse(value).ok(),
+    };
+    match parsed {
+        Some(parsed) => match node_of(source, &parsed) {
             Node {
                 value: Value::Date, ..
             } => text(),
             node => node,
         },
-        Err(_) => text(),
+        None => text(),
     }
 }
 

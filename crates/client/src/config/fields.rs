@@ -69,8 +69,17 @@ impl<'a> Item<'a> {
         self.book.tell(self.node.at, &self.key, wrong);
     }
 
-    /// The table that this is.
+    /// The table that this is. What it leaves out is not noted: there may be a hundred thousand groups,
+    /// and nobody asks where their silence came from.
     pub(super) fn fields(&self) -> Result<Fields<'a>, Wrong> {
+        self.section().map(|fields| Fields {
+            silence: Silence::Ignored,
+            ..fields
+        })
+    }
+
+    /// The table that this is, as one of which every key can be asked for.
+    pub(super) fn section(&self) -> Result<Fields<'a>, Wrong> {
         match &self.node.value {
             Value::Table(table) => Ok(Fields::new(self.book, table, self.node.at, &self.key)),
             other => Err(Wrong::new(format!(
@@ -111,6 +120,16 @@ pub(super) struct Fields<'a> {
     pub(super) at: At,
     pub(super) key: String,
     asked: RefCell<Vec<&'static str>>,
+    silence: Silence,
+}
+
+/// What becomes of a key that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Silence {
+    /// It is noted as one whose default holds.
+    Noted,
+    /// It is not.
+    Ignored,
 }
 
 impl<'a> Fields<'a> {
@@ -121,6 +140,7 @@ impl<'a> Fields<'a> {
             at,
             key: key.to_owned(),
             asked: RefCell::default(),
+            silence: Silence::Noted,
         }
     }
 
@@ -138,7 +158,9 @@ impl<'a> Fields<'a> {
     ) -> Option<T> {
         let item = self.item(name);
         let at = item.as_ref().map(|item| item.node.at);
-        self.book.note(&self.key_of(name), at);
+        if at.is_some() || self.silence == Silence::Noted {
+            self.book.note(&self.key_of(name), at);
+        }
         let item = item?;
         read(&item).map_err(|wrong| item.tell(wrong)).ok()
     }
@@ -146,7 +168,7 @@ impl<'a> Fields<'a> {
     /// The table of a name, or an empty one in its place.
     pub(super) fn section(&self, name: &'static str) -> Fields<'a> {
         let item = self.item(name);
-        let fields = item.and_then(|item| item.fields().map_err(|wrong| item.tell(wrong)).ok());
+        let fields = item.and_then(|item| item.section().map_err(|wrong| item.tell(wrong)).ok());
         fields.unwrap_or_else(|| Fields::new(self.book, EMPTY, self.at, &self.key_of(name)))
     }
 
@@ -231,9 +253,10 @@ pub(super) fn unknown<'n>(
 /// A key one level down, in quotes if its name needs them.
 pub(super) fn joined(key: &str, name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name = match !name.is_empty() && name.chars().all(bare) {
-        true => name.to_owned(),
-        false => format!("\"{}\"", printable(name)),
+    let name = if !name.is_empty() && name.chars().all(bare) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", printable(name))
     };
     match key {
         "" => name,

@@ -3,7 +3,6 @@
 //! A route that leads nowhere, a name that two groups claim, a cost that no limit lets through: each
 //! looks right and fails at the first call. They are told here, where the line is still known.
 
-use http::Method;
 use outflow_core::{Cost, Limit, MAX_LIMITS};
 use smol_str::SmolStr;
 
@@ -176,9 +175,4 @@ fn too_many(count: usize) -> Wrong {
     Wrong::new(format!("these are {count} limits for one call")).help(format!(
         "a call counts against {MAX_LIMITS} at most, its API's and its group's together"
     ))
-}
-
-/// The methods of a route, or all if it names none.
-pub(super) fn covers_methods(first: &[Method], second: &[Method]) -> bool {
-    first.is_empty() || (!second.is_empty() && second.iter().all(|method| first.contains(method)))
 }

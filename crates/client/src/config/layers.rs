@@ -7,6 +7,7 @@
 use toml::de::DeTable;
 
 use super::book::Book;
+use super::depth::too_deep;
 use super::environment::{Environment, Variable};
 use super::fields::{Wrong, joined, unknown};
 use super::source::Source;
@@ -38,6 +39,16 @@ pub(super) fn merged(sources: &[Source], environment: &Environment, book: &Book)
 /// The table of a source, and a mistake for everything in it that does not parse.
 fn parsed(source: &Source, book: &Book) -> Table {
     let number = book.add(source.clone());
+    if let Some(start) = too_deep(source.text()) {
+        let at = At {
+            source: number,
+            start,
+            end: start + 1,
+        };
+        let wrong = Wrong::new("no key has so many parts");
+        book.tell(at, "", wrong.help("nothing of this text was read"));
+        return Table::EMPTY;
+    }
     let (table, errors) = DeTable::parse_recoverable(source.text());
     for error in errors {
         let span = error.span().unwrap_or_default();

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::source::Kind;
+
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
@@ -43,7 +45,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The origin of every key that was read.
+/// The origin of every key that was written, and of every key of an API or the program that was not.
 ///
 /// ```
 /// use outflow::config::{Config, Environment, Source};
@@ -56,20 +58,48 @@ impl fmt::Display for Origin {
 /// # Ok::<(), outflow::config::Mistakes>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Origins(BTreeMap<String, Origin>);
+pub struct Origins {
+    keys: BTreeMap<Box<str>, Place>,
+    /// Every source that was read; many keys share one name.
+    sources: Vec<(Kind, String)>,
+}
+
+/// A line of a source, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Nowhere,
+    Line { source: usize, line: usize },
+}
 
 impl Origins {
     /// Where the value of a key came from; `None` if there is no such key.
-    pub fn of(&self, key: &str) -> Option<&Origin> {
-        self.0.get(key)
+    pub fn of(&self, key: &str) -> Option<Origin> {
+        self.keys.get(key).map(|place| self.origin(*place))
     }
 
     /// Every key and its origin, in the order of the keys.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
-        self.0.iter().map(|(key, origin)| (key.as_str(), origin))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Origin)> {
+        self.keys
+            .iter()
+            .map(|(key, place)| (key.as_ref(), self.origin(*place)))
     }
 
-    pub(super) fn note(&mut self, key: String, origin: Origin) {
-        self.0.insert(key, origin);
+    pub(super) const fn new(keys: BTreeMap<Box<str>, Place>, sources: Vec<(Kind, String)>) -> Self {
+        Self { keys, sources }
+    }
+
+    fn origin(&self, place: Place) -> Origin {
+        let Place::Line { source, line } = place else {
+            return Origin::Default;
+        };
+        let Some((kind, name)) = self.sources.get(source) else {
+            return Origin::Default;
+        };
+        let name = name.clone();
+        match kind {
+            Kind::Text => Origin::Text { name, line },
+            Kind::Preset => Origin::Preset { name, line },
+            Kind::Variable => Origin::Environment { variable: name },
+        }
     }
 }

@@ -35,10 +35,10 @@ impl Portion {
                 of: 1_000_000,
             },
         };
-        match portion.part > 0 && portion.part <= portion.of {
-            true => Ok(portion),
-            false => Err(no_portion()),
+        if portion.part == 0 || portion.part > portion.of {
+            return Err(no_portion());
         }
+        Ok(portion)
     }
 
     /// The limit that is left, rounded down and never nothing.

@@ -3,8 +3,9 @@
 //! The first route that matches decides, so a wide one in front of a narrow one makes the narrow one
 //! dead text. That is a warning and not an error: nothing breaks, but hardly anybody meant it.
 
+use http::Method;
+
 use super::fields::{Item, Wrong};
-use super::groups::covers_methods;
 use super::values::text;
 use crate::pattern::Pattern;
 use crate::rules::{Route, Rules};
@@ -47,6 +48,21 @@ pub(super) fn check_prefix(routes: &Item<'_>, prefix: &str) {
     }
 }
 
+/// Warns of routes for methods that may not be used.
+pub(super) fn check_methods(routes: &Item<'_>, rules: &Rules, allowed: &[Method]) {
+    let items = routes.items();
+    if allowed.is_empty() || items.len() != rules.routes.len() {
+        return;
+    }
+    for (item, route) in items.iter().zip(&rules.routes) {
+        let usable = |method| allowed.contains(method);
+        if !route.methods.is_empty() && !route.methods.iter().any(usable) {
+            let wrong = Wrong::warning("no call reaches this route: its methods may not be used");
+            item.tell(wrong.help("add one of them to the API's `methods`, or drop the route"));
+        }
+    }
+}
+
 /// Whether any path could match. Dots and blanks never reach a route: they are resolved and encoded
 /// before.
 pub(super) fn possible(pattern: &str) -> Result<(), Wrong> {
@@ -71,13 +87,18 @@ fn covers(first: &Route, second: &Route) -> bool {
     covers_methods(&first.methods, &second.methods) && covers_paths(&first.pattern, &second.pattern)
 }
 
+/// True if every method of the second is one of the first; none named means all.
+fn covers_methods(first: &[Method], second: &[Method]) -> bool {
+    first.is_empty() || (!second.is_empty() && second.iter().all(|method| first.contains(method)))
+}
+
 /// True if every path of the second is one of the first.
 fn covers_paths(first: &Pattern, second: &Pattern) -> bool {
     let (mut wide, mut narrow) = (segments(first), segments(second));
     loop {
         match (wide.next(), narrow.next()) {
             (Some("**"), _) | (None, None) => return true,
-            (Some(_), Some("**")) | (None, Some(_)) | (Some(_), None) => return false,
+            (Some(_), None | Some("**")) | (None, Some(_)) => return false,
             (Some(wide), Some(narrow)) if is_any(wide) || wide == narrow => {}
             (Some(_), Some(_)) => return false,
         }

@@ -21,16 +21,11 @@ pub(super) fn read(fields: &Fields<'_>, timeout: Duration) -> Rules {
     let portion = fields.read("rate_share", Portion::read);
     let portion = portion.unwrap_or(Portion::ALL);
     let own = own_limits(fields);
-    let said = own.is_some();
-    let own = own.unwrap_or_default().into_iter();
-    rules.limits = own.map(|limit| portion.of(limit)).collect();
+    let limits = own.iter().flatten();
+    rules.limits = limits.map(|limit| portion.of(*limit)).collect();
     groups::read(fields, &mut rules, portion);
-    if !said {
-        fall_back(
-            &mut rules,
-            portion,
-            fields.section("groups").has(DEFAULT_GROUP),
-        );
+    if own.is_none() {
+        fall_back(fields, &mut rules, portion);
     }
     groups::check(fields, &rules);
     log_entries(fields, &rules);
@@ -56,12 +51,12 @@ fn own_limits(fields: &Fields<'_>) -> Option<Vec<Limit>> {
 }
 
 /// Where nothing is said, five calls a second: for the API, or for what no group of it takes.
-fn fall_back(rules: &mut Rules, portion: Portion, has_default: bool) {
+fn fall_back(fields: &Fields<'_>, rules: &mut Rules, portion: Portion) {
     let usual = Rules::usual().limits.into_iter();
     let usual: Vec<_> = usual.map(|limit| portion.of(limit)).collect();
     if rules.groups.is_empty() {
         rules.limits = usual;
-    } else if !has_default {
+    } else if !fields.section("groups").has(DEFAULT_GROUP) {
         rules.groups.push(Group::new(DEFAULT_GROUP, usual));
     }
 }
@@ -101,18 +96,18 @@ fn patience(fields: &Fields<'_>, rules: &mut Rules) {
     }
     let adaptive = fields.read("adaptive", |item| choice(item, &ADAPTIVES));
     rules.adaptive = adaptive.unwrap_or_default();
-    if let Some(dialects) = fields.read("dialects", dialects) {
+    if let Some(dialects) = fields.read("dialects", |item| Ok(dialects(item))) {
         rules.dialects = dialects;
     }
 }
 
-fn dialects(item: &Item<'_>) -> Result<Dialects, Wrong> {
+fn dialects(item: &Item<'_>) -> Dialects {
     match &item.node.value {
-        Value::Text(word) if word == "all" => Ok(Dialects::ALL),
-        Value::Text(word) if word == "none" => Ok(Dialects::NONE),
+        Value::Text(word) if word == "all" => Dialects::ALL,
+        Value::Text(word) if word == "none" => Dialects::NONE,
         _ => {
             let listed = item.each(|item| choice(item, &DIALECTS));
-            Ok(listed.into_iter().fold(Dialects::NONE, Dialects::with))
+            listed.into_iter().fold(Dialects::NONE, Dialects::with)
         }
     }
 }

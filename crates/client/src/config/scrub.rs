@@ -13,7 +13,10 @@ pub(super) fn scrubbed(text: &str) -> String {
     let mut open = None;
     for line in text.split_inclusive('\n') {
         let secret = match open {
-            Some(quotes) => within_quotes(line, quotes, &mut open),
+            Some(quotes) => {
+                open = open.filter(|_| !line.contains(quotes));
+                Some(0..line.len())
+            }
             None => assigned(line, &mut open)
                 .or_else(|| after_a_lone_word(line))
                 .or_else(|| user_info(line)),
@@ -67,17 +70,6 @@ fn after_a_lone_word(line: &str) -> Option<Range<usize>> {
     let misplaced = name.eq_ignore_ascii_case("api_key_env") && !is_variable_name(bare);
     let secret = names_a_secret(name) || misplaced;
     (secret && !line.contains('=')).then_some(start + end..line.len())
-}
-
-fn within_quotes(
-    line: &str,
-    quotes: &'static str,
-    open: &mut Option<&'static str>,
-) -> Option<Range<usize>> {
-    if line.contains(quotes) {
-        *open = None;
-    }
-    Some(0..line.len())
 }
 
 /// A user and password in a URL.

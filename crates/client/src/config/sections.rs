@@ -168,11 +168,8 @@ fn ndjson(item: &Item<'_>) -> Result<Ndjson, Wrong> {
             Wrong::new("this names no file").help("say `file = \"metrics.ndjson\"`")
         });
     }
-    let to_stdout = choice(item, &[("off", false), ("stdout", true)])?;
-    Ok(match to_stdout {
-        true => Ndjson::Stdout,
-        false => Ndjson::Off,
-    })
+    let words = [("off", &Ndjson::Off), ("stdout", &Ndjson::Stdout)];
+    choice(item, &words).cloned()
 }
 
 /// More files than anyone looks through.

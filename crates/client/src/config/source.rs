@@ -22,6 +22,8 @@ pub struct Source {
     name: String,
     text: String,
     shown: String,
+    /// Where each line begins: a large text is asked for thousands of places.
+    lines: Vec<usize>,
     kind: Kind,
 }
 
@@ -40,6 +42,7 @@ impl Source {
         Self {
             name: name.into(),
             shown: scrubbed(&text),
+            lines: line_starts(&text),
             text,
             kind: Kind::Text,
         }
@@ -64,9 +67,14 @@ impl Source {
         Self {
             name: name.to_owned(),
             text: value.to_owned(),
+            lines: line_starts(value),
             shown: line.get(prefix.len()..).unwrap_or_default().to_owned(),
             kind: Kind::Variable,
         }
+    }
+
+    pub(super) fn into_name(self) -> String {
+        self.name
     }
 
     pub(super) fn text(&self) -> &str {
@@ -77,14 +85,20 @@ impl Source {
         self.kind
     }
 
+    /// The line that an offset is in, beginning at 1.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        self.lines.partition_point(|start| *start <= offset).max(1)
+    }
+
     /// Where an offset is, with the line it is in.
     pub(super) fn position(&self, offset: usize) -> Position {
-        let before = self.shown.get(..self.bounded(offset)).unwrap_or_default();
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line_text = before.get(start..).unwrap_or_default();
+        let offset = self.bounded(offset);
+        let line = self.line(offset);
+        let start = self.lines.get(line - 1).copied().unwrap_or_default();
+        let before = self.shown.get(start..offset).unwrap_or_default();
         Position {
-            line: before.matches('\n').count() + 1,
-            column: line_text.chars().count() + 1,
+            line,
+            column: before.chars().count() + 1,
             start,
         }
     }
@@ -108,6 +122,11 @@ impl Source {
     fn bounded(&self, offset: usize) -> usize {
         self.shown.floor_char_boundary(offset.min(self.shown.len()))
     }
+}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(breaks).collect()
 }
 
 impl fmt::Debug for Source {

@@ -112,11 +112,12 @@ fn split_unit(text: &str) -> (&str, &str) {
 }
 
 fn not_a_duration(text: &str) -> Wrong {
-    let wrong = match text.trim().starts_with('-') {
-        true => Wrong::new("a duration cannot be negative"),
-        false => Wrong::new("this is not a duration"),
+    let message = if text.trim().starts_with('-') {
+        "a duration cannot be negative"
+    } else {
+        "this is not a duration"
     };
-    wrong.help("write it like \"10s\", \"1m30s\" or \"250ms\"")
+    Wrong::new(message).help("write it like \"10s\", \"1m30s\" or \"250ms\"")
 }
 
 fn wrong_time_unit(number: &str, unit: &str) -> Wrong {
@@ -155,11 +156,12 @@ fn wrong_size_unit(number: &str, unit: &str) -> Wrong {
 }
 
 fn not_a_share(text: &str) -> Wrong {
-    let wrong = match text.trim().starts_with('-') {
-        true => Wrong::new("a share cannot be negative"),
-        false => Wrong::new("this is not a share"),
+    let message = if text.trim().starts_with('-') {
+        "a share cannot be negative"
+    } else {
+        "this is not a share"
     };
-    wrong.help("write it like \"20%\" or 0.2")
+    Wrong::new(message).help("write it like \"20%\" or 0.2")
 }
 
 const MILLION: u128 = 1_000_000;

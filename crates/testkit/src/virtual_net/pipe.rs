@@ -29,11 +29,11 @@ pub(super) enum Found {
 }
 
 struct Flow {
+    /// In the order in which they were written, and so they are read: one that would arrive too
+    /// early waits behind those before it.
     parcels: VecDeque<Parcel>,
     /// Bytes that were written and not read.
     unread: usize,
-    /// When the last parcel arrives: none may overtake it.
-    last: Instant,
     /// When the line has sent all that was written.
     idle: Instant,
     stall: Stall,
@@ -120,7 +120,7 @@ impl Pipe {
         let due = self.arrival();
         let mut flow = self.flow();
         if flow.end.is_none() && flow.broken.is_none() {
-            flow.end = Some(due.max(flow.last));
+            flow.end = Some(due);
             wake(&mut flow.reader);
         }
     }
@@ -169,7 +169,6 @@ impl Flow {
         Self {
             parcels: VecDeque::new(),
             unread: 0,
-            last: now,
             idle: now,
             stall,
             end: None,
@@ -195,9 +194,7 @@ impl Flow {
         if self.deaf.is_some() || bytes.is_empty() {
             return;
         }
-        self.last = self.last.max(due);
         self.unread += bytes.len();
-        let due = self.last;
         self.parcels.push_back(Parcel {
             due,
             bytes,
@@ -233,7 +230,6 @@ impl Flow {
         for parcel in &mut self.parcels {
             parcel.due = parcel.due.max(due);
         }
-        self.last = self.last.max(due);
         self.end = self.end.map(|at| at.max(due));
     }
 }

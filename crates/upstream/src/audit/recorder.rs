@@ -37,6 +37,7 @@ pub struct Totals {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     keep: Keep,
+    next: u64,
     arrivals: VecDeque<Arrival>,
     waits: VecDeque<Wait>,
     totals: Totals,
@@ -46,6 +47,7 @@ impl Recorder {
     pub(crate) fn new(keep: Keep) -> Self {
         Self {
             keep,
+            next: 0,
             arrivals: VecDeque::new(),
             waits: VecDeque::new(),
             totals: Totals::default(),
@@ -54,10 +56,11 @@ impl Recorder {
 
     /// The number that the next request will have.
     pub(crate) fn next_number(&self) -> u64 {
-        self.totals.seen
+        self.next
     }
 
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
+        self.next += 1;
         self.totals.seen += 1;
         match arrival.verdict {
             Verdict::Allowed => self.totals.allowed += 1,
@@ -103,9 +106,13 @@ impl Recorder {
         }
     }
 
-    /// Forgets all that was seen.
+    /// Forgets all that was seen. Numbers go on, so that what is still under way is not taken for
+    /// another request.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.keep);
+        *self = Self {
+            next: self.next,
+            ..Self::new(self.keep)
+        };
     }
 
     /// Numbers are consecutive, so a request's place follows from the first one that is kept.
