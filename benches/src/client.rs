@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
+use tokio::task::LocalSet;
 
 use crate::clock;
 use crate::figure::{Figure, Goal};
@@ -87,12 +88,11 @@ pub(crate) fn turn<C: Caller>(runtime: &Runtime, caller: &C, calls: u32) -> Turn
     });
     let each = calls / AT_ONCE;
     let start = clock::processor_time();
-    runtime.block_on(async {
-        for _ in 0..AT_ONCE {
-            tasks::start(calling(caller.clone(), each, Arc::clone(&crowd)));
-        }
-        crowd.over.notified().await;
-    });
+    let here = LocalSet::new();
+    for _ in 0..AT_ONCE {
+        tasks::start_here(&here, calling(caller.clone(), each, Arc::clone(&crowd)));
+    }
+    runtime.block_on(here.run_until(crowd.over.notified()));
     let time = clock::processor_time().saturating_sub(start);
     let made = approx(each * AT_ONCE);
     Turn {

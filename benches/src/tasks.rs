@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
 
 /// Which runtime a case runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,15 @@ impl Flavour {
 )]
 pub(crate) fn start(work: impl Future<Output = ()> + Send + 'static) {
     drop(tokio::spawn(work));
+}
+
+/// Starts a task that stays on its thread.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a crowd of tasks is what is measured, and it ends with its set"
+)]
+pub(crate) fn start_here(set: &LocalSet, work: impl Future<Output = ()> + 'static) {
+    drop(set.spawn_local(work));
 }
 
 /// Starts a thread that serves for as long as the process lives.

@@ -13,8 +13,8 @@ use super::peers::{Middlewares, Reqwest, Tower};
 use super::{Turn, turn};
 
 /// Makes one call and reads its answer; tells whether all went well.
-pub(crate) trait Caller: Clone + Send + Sync + 'static {
-    fn call(&self) -> impl Future<Output = bool> + Send;
+pub(crate) trait Caller: Clone + 'static {
+    fn call(&self) -> impl Future<Output = bool>;
 }
 
 /// One contender, whatever its type.

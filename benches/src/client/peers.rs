@@ -1,7 +1,6 @@
 //! The peers: what their users put together for the same promises.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
