@@ -40,7 +40,11 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let series = contest(plan, &runtime, &entrants);
     let mut figures = compare(&series);
     figures.extend(missing.iter().map(|name| {
-        Figure::missing("client_overhead", name, "missing: it refused its configuration")
+        Figure::missing(
+            "client_overhead",
+            name,
+            "missing: it refused its configuration",
+        )
     }));
     figures
 }
@@ -126,7 +130,11 @@ fn compare(series: &[Series]) -> Vec<Figure> {
         let mine = over(bare, mine);
         for (place, peer) in peers.iter().enumerate() {
             // The goal is about the first of them; the others complete the picture.
-            let goal = if place == 0 { Goal::Ratio(0.5) } else { Goal::Shown };
+            let goal = if place == 0 {
+                Goal::Ratio(0.5)
+            } else {
+                Goal::Shown
+            };
             figures.push(Figure::against(name, goal, &mine, &over(bare, peer)));
         }
     }

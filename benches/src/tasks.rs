@@ -49,10 +49,6 @@ pub(crate) fn start(work: impl Future<Output = ()> + Send + 'static) {
 }
 
 /// Starts a task that stays on its thread.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a crowd of tasks is what is measured, and it ends with its set"
-)]
 pub(crate) fn start_here(set: &LocalSet, work: impl Future<Output = ()> + 'static) {
     drop(set.spawn_local(work));
 }

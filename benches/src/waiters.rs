@@ -70,12 +70,7 @@ fn races(plan: Plan, case: Case) -> Vec<Figure> {
 }
 
 impl Measure {
-    fn figures(
-        &self,
-        case: Case,
-        entrants: &[Entrant],
-        outcomes: &[Vec<Outcome>],
-    ) -> Vec<Figure> {
+    fn figures(&self, case: Case, entrants: &[Entrant], outcomes: &[Vec<Outcome>]) -> Vec<Figure> {
         let name = format!("{}{}", self.name, case.suffix());
         let all: Vec<(&str, Vec<f64>)> = entrants
             .iter()
@@ -86,7 +81,11 @@ impl Measure {
             return Vec::new();
         };
         if ours.is_empty() {
-            return vec![Figure::missing(&name, "", "missing: no runtime, or a task was refused")];
+            return vec![Figure::missing(
+                &name,
+                "",
+                "missing: no runtime, or a task was refused",
+            )];
         }
         let mut peers: Vec<(&str, &[f64])> =
             peers.iter().map(|(name, seen)| (*name, &**seen)).collect();

@@ -64,19 +64,20 @@ fn refusals(entrants: &[Entrant], trips: &[Vec<Trip>]) -> Vec<Figure> {
                 .map(|trips| vec![per_10k(trips.iter().filter(|trip| trip.has(jitter)))])
                 .collect();
             let suffix = Cell::suffix(jitter);
-            OURS.into_iter().flat_map(move |seat| {
-                let name = entrants.get(seat).map_or("", |entrant| entrant.short);
-                let peers: Vec<(&str, &[f64])> = entrants
-                    .iter()
-                    .zip(&refused)
-                    .skip(OURS.len())
-                    .map(|(entrant, refused)| (entrant.name, &**refused))
-                    .collect();
-                let ours = refused.get(seat).map_or(&[][..], |refused| refused);
-                let name = format!("refused_per_10k_{name}{suffix}");
-                Figure::beside(&name, Goal::Own(0.0), ours, &peers)
-            })
-            .collect::<Vec<_>>()
+            OURS.into_iter()
+                .flat_map(move |seat| {
+                    let name = entrants.get(seat).map_or("", |entrant| entrant.short);
+                    let peers: Vec<(&str, &[f64])> = entrants
+                        .iter()
+                        .zip(&refused)
+                        .skip(OURS.len())
+                        .map(|(entrant, refused)| (entrant.name, &**refused))
+                        .collect();
+                    let ours = refused.get(seat).map_or(&[][..], |refused| refused);
+                    let name = format!("refused_per_10k_{name}{suffix}");
+                    Figure::beside(&name, Goal::Own(0.0), ours, &peers)
+                })
+                .collect::<Vec<_>>()
         })
         .collect()
 }

@@ -20,8 +20,11 @@ pub(crate) trait Caller: Clone + 'static {
 /// One contender, whatever its type.
 pub(crate) struct Entrant {
     pub(crate) name: &'static str,
-    pub(crate) turn: Box<dyn Fn(&Runtime, u32) -> Turn>,
+    pub(crate) turn: Box<Run>,
 }
+
+/// Makes so many calls.
+type Run = dyn Fn(&Runtime, u32) -> Turn;
 
 impl Entrant {
     fn new(name: &'static str, caller: Option<impl Caller>) -> Result<Self, &'static str> {
@@ -42,14 +45,17 @@ pub(crate) fn all(address: SocketAddr) -> (Vec<Entrant>, Vec<&'static str>) {
         Entrant::new("bare hyper", Bare::new(address)),
         Entrant::new("ours", client.clone()),
         Entrant::new("the door around hyper", governed),
-        Entrant::new("reqwest + middleware + retry + governor", Middlewares::new(address)),
+        Entrant::new(
+            "reqwest + middleware + retry + governor",
+            Middlewares::new(address),
+        ),
         Entrant::new("tower-resilience stack over hyper", Tower::new(address)),
         Entrant::new("bare reqwest", Reqwest::new(address)),
     ];
     let mut missing = Vec::new();
-    let made = made.into_iter().filter_map(|entrant| {
-        entrant.map_err(|name| missing.push(name)).ok()
-    });
+    let made = made
+        .into_iter()
+        .filter_map(|entrant| entrant.map_err(|name| missing.push(name)).ok());
     (made.collect(), missing)
 }
 

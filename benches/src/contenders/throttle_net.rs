@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throttle_net::{
-    Bulkhead, CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog, Throttle,
-    Trip,
+    Bulkhead, CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog,
+    Throttle, Trip,
 };
 
 /// What the tables call it.

@@ -18,10 +18,13 @@ use crate::tasks::{self, Flavour};
 
 /// At ten thousand waiters, as the goal was set, and at a hundred thousand.
 pub(crate) fn figures() -> Vec<Figure> {
-    [("bytes_per_waiter", 10_000), ("bytes_per_waiter_100k", 100_000)]
-        .into_iter()
-        .flat_map(|(name, waiters)| weigh(name, waiters))
-        .collect()
+    [
+        ("bytes_per_waiter", 10_000),
+        ("bytes_per_waiter_100k", 100_000),
+    ]
+    .into_iter()
+    .flat_map(|(name, waiters)| weigh(name, waiters))
+    .collect()
 }
 
 fn weigh(name: &str, waiters: u32) -> Vec<Figure> {
@@ -32,7 +35,10 @@ fn weigh(name: &str, waiters: u32) -> Vec<Figure> {
     let Some(((_, ours), peers)) = all.split_first() else {
         return Vec::new();
     };
-    let peers: Vec<(&str, &[f64])> = peers.iter().map(|(name, bytes)| (*name, &**bytes)).collect();
+    let peers: Vec<(&str, &[f64])> = peers
+        .iter()
+        .map(|(name, bytes)| (*name, &**bytes))
+        .collect();
     Figure::beside(name, Goal::Own(450.0), ours, &peers)
 }
 
@@ -68,4 +74,4 @@ async fn wait<L: Line>(line: L, arrived: Arc<AtomicU32>) {
 }
 
 /// One goes at once, the rest wait for longer than anybody looks.
-const NEVER: Limit = Limit::new(1, Duration::from_secs(600));
+const NEVER: Limit = Limit::new(1, Duration::from_mins(10));

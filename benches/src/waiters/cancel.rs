@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::Limit;
 use super::case::Case;
 use super::line::Line;
 use super::lines::{self, Ours};
 use super::race::nanos;
-use super::Limit;
 use crate::clock;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, approx};
@@ -129,7 +129,7 @@ fn take_all(line: &Ours) -> Vec<outflow::Permit> {
 
 /// What joining and leaving costs each of a hundred thousand, over what it costs each of a thousand.
 fn growth(plan: Plan) -> Figure {
-    let limit = Limit::new(1, Duration::from_secs(600));
+    let limit = Limit::new(1, Duration::from_mins(10));
     let line = Ours::new(limit);
     let _kept = take_all(&line);
     let ratios: Vec<f64> = (0..if plan.is_thorough() { 15 } else { 5 })

@@ -20,8 +20,8 @@ use super::case::Case;
 use super::line::Line;
 use super::race::{self, Outcome};
 use super::{Limit, bytes, cancel};
-use crate::measure::Plan;
 use crate::contenders::{governor as peer, tower_resilience};
+use crate::measure::Plan;
 use crate::tasks;
 
 /// One contender, whatever its type.

@@ -150,7 +150,9 @@ fn displacement(stamps: &[u64]) -> u64 {
         .iter()
         .enumerate()
         .map(|(place, seat)| place.abs_diff(*seat));
-    away.max().and_then(|away| u64::try_from(away).ok()).unwrap_or(0)
+    away.max()
+        .and_then(|away| u64::try_from(away).ok())
+        .unwrap_or(0)
 }
 
 pub(crate) fn nanos(span: Duration) -> u64 {

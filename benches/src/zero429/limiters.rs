@@ -81,9 +81,7 @@ pub(crate) fn all() -> Vec<Entrant> {
             run_for_real: |cell, windows| run::really(cell, windows, Ours::tight),
         },
         peer("governor", |cell, windows| {
-            run::virtually(cell, windows, |cell, _| {
-                governor_of(cell, cell.quantity)
-            })
+            run::virtually(cell, windows, |cell, _| governor_of(cell, cell.quantity))
         }),
         peer("governor, burst 1", |cell, windows| {
             run::virtually(cell, windows, |cell, _| governor_of(cell, 1))
@@ -166,8 +164,7 @@ impl Limiter for Ours {
     }
 }
 
-type Governor =
-    RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<RuntimeInstant>>;
+type Governor = RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<RuntimeInstant>>;
 
 fn governor_of(cell: Cell, burst: u32) -> Option<Arc<Governor>> {
     let quota = Quota::per_second(NonZeroU32::new(cell.quantity)?);

@@ -73,7 +73,9 @@ fn change(cell: Cell, windows: u64, make: fn(Cell, Time) -> Option<Ours>) -> Opt
             .filter(|call| call.is_refused())
             .map(|call| call.sent)
             .collect();
-        let late = refused.iter().filter(|sent| **sent > midway + 2 * Cell::window());
+        let late = refused
+            .iter()
+            .filter(|sent| **sent > midway + 2 * Cell::window());
         Some(Seen {
             late: late.count(),
             refused: refused.len(),

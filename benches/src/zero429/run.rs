@@ -167,7 +167,7 @@ impl Log {
             refused: u64::try_from(refused).unwrap_or(u64::MAX),
             goodput: Cell::window().as_secs_f64() / pace(&sends),
             of_safe: bound(&|took| took + Cell::window()),
-            of_tight: bound(&|took| took - floor + Cell::window()),
+            of_tight: bound(&|took| took.saturating_sub(floor) + Cell::window()),
         }
     }
 }

@@ -67,7 +67,9 @@ async fn exchange(mut line: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<u
         .await?;
     let mut answer = Vec::with_capacity(512);
     line.read_to_end(&mut answer).await?;
-    let status = answer.get(9..12).and_then(|code| std::str::from_utf8(code).ok());
+    let status = answer
+        .get(9..12)
+        .and_then(|code| std::str::from_utf8(code).ok());
     let status = status.and_then(|code| code.parse().ok());
     status.ok_or_else(|| io::Error::other("no status line came back"))
 }
