@@ -59,7 +59,7 @@ fn contest(plan: Plan, runtime: &Runtime, entrants: &[Entrant]) -> Vec<Series> {
             strays: 0.0,
         })
         .collect();
-    let calls = if plan.is_thorough() { 4_000 } else { 1_500 };
+    let calls = if plan.is_thorough() { 12_000 } else { 6_000 };
     for entrant in entrants {
         // Connections are made and caches warmed before anybody looks.
         (entrant.turn)(runtime, calls / 4);

@@ -3,7 +3,7 @@
 //! Weighed on the thread that all tasks live on; what a limiter keeps on a thread of its own (the
 //! timers of governor) is not seen, which is to the advantage of governor.
 
-use std::future::Future as _;
+use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -63,14 +63,15 @@ pub(crate) fn per_waiter<L: Line>(waiters: u32) -> Option<f64> {
 async fn wait<L: Line>(line: L, arrived: Arc<AtomicU32>) {
     let mut waiting = pin!(line.wait());
     let mut counted = false;
-    std::future::poll_fn(|context| {
+    let permit = poll_fn(|context| {
         let answer = waiting.as_mut().poll(context);
         if !std::mem::replace(&mut counted, true) {
             arrived.fetch_add(1, Ordering::Relaxed);
         }
-        answer.map(drop)
-    })
-    .await;
+        answer
+    });
+    // Dropped unsent, it would be the next one's.
+    let _had_leave = L::gone(permit.await);
 }
 
 /// One goes at once, the rest wait for longer than anybody looks.

@@ -49,12 +49,14 @@ async fn run<L: Line>(line: L, course: Arc<Course>) {
         course.first.store(course.time(), Ordering::Relaxed);
     }
     let mut waiting = pin!(line.wait());
+    let mut woken = 0;
     let counted = poll_fn(|context| {
         course.polls.fetch_add(1, Ordering::Relaxed);
+        woken = course.time();
         waiting.as_mut().poll(context)
     });
     let permit = counted.await;
-    course.resumed(number);
+    course.resumed(number, woken);
     course.gone(L::gone(permit));
 }
 
@@ -67,7 +69,7 @@ struct Course {
     left: AtomicU32,
     refused: AtomicU32,
     /// When each resumed, by the order of asking.
-    resumed: Vec<AtomicU64>,
+    resumed: Vec<Stamp>,
     over: Notify,
 }
 
@@ -80,7 +82,7 @@ impl Course {
             polls: AtomicU64::new(0),
             left: AtomicU32::new(tasks),
             refused: AtomicU32::new(0),
-            resumed: (0..tasks).map(|_| AtomicU64::new(0)).collect(),
+            resumed: (0..tasks).map(|_| Stamp::default()).collect(),
             over: Notify::new(),
         }
     }
@@ -89,10 +91,11 @@ impl Course {
         nanos(clock::read().duration_since(self.opened))
     }
 
-    fn resumed(&self, number: u64) {
+    fn resumed(&self, number: u64, woken: u64) {
         let seat = usize::try_from(number).ok();
         if let Some(stamp) = seat.and_then(|seat| self.resumed.get(seat)) {
-            stamp.store(self.time(), Ordering::Relaxed);
+            stamp.woken.store(woken, Ordering::Relaxed);
+            stamp.gone.store(self.time(), Ordering::Relaxed);
         }
     }
 
@@ -105,17 +108,14 @@ impl Course {
     }
 
     fn outcome(&self, case: Case, cpu: Duration) -> Outcome {
-        let stamps: Vec<u64> = self
-            .resumed
-            .iter()
-            .map(|stamp| stamp.load(Ordering::Relaxed))
-            .collect();
+        let spans: Vec<(u64, u64)> = self.resumed.iter().map(Stamp::span).collect();
+        let stamps: Vec<u64> = spans.iter().map(|(_, gone)| *gone).collect();
         let last = stamps.iter().copied().max().unwrap_or(0);
         let first = self.first.load(Ordering::Relaxed);
         let grants = approx(stamps.len());
         Outcome {
             makespan: approx(last - first) / approx(nanos(case.ideal()).max(1)),
-            max_window: approx(most_within(&stamps, nanos(case.limit.window)))
+            max_window: approx(most_within(spans, nanos(case.limit.window)))
                 / approx(case.limit.quantity),
             polls_per_grant: approx(self.polls.load(Ordering::Relaxed)) / grants,
             displacement: displacement(&stamps),
@@ -124,17 +124,33 @@ impl Course {
     }
 }
 
-/// The most stamps in any window. A limiter reads its clock before the task reads this one; what
-/// passes in between is not held against anybody, up to [`READING`].
-fn most_within(stamps: &[u64], window: u64) -> u64 {
-    let mut sorted = stamps.to_vec();
-    sorted.sort_unstable();
-    let window = window.saturating_sub(nanos(READING));
-    let mut oldest = sorted.iter().peekable();
+/// When a task resumed with its permit: from being woken for it to going on with it. The limiter's own
+/// instant lies between the two.
+#[derive(Default)]
+struct Stamp {
+    woken: AtomicU64,
+    gone: AtomicU64,
+}
+
+impl Stamp {
+    fn span(&self) -> (u64, u64) {
+        let read = |stamp: &AtomicU64| stamp.load(Ordering::Relaxed);
+        (read(&self.woken), read(&self.gone))
+    }
+}
+
+/// The most that surely went within one window: a task that the system puts aside in the midst of
+/// resuming is not held against its limiter.
+fn most_within(mut spans: Vec<(u64, u64)>, window: u64) -> u64 {
+    spans.sort_unstable_by_key(|(_, gone)| *gone);
+    let mut oldest = spans.iter().peekable();
     let (mut held, mut most) = (0, 0);
-    for stamp in &sorted {
+    for (_, gone) in &spans {
         held += 1;
-        while oldest.next_if(|old| **old + window <= *stamp).is_some() {
+        while oldest
+            .next_if(|(woken, _)| woken + window <= *gone)
+            .is_some()
+        {
             held -= 1;
         }
         most = most.max(held);
@@ -158,6 +174,3 @@ fn displacement(stamps: &[u64]) -> u64 {
 pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
-
-/// A few readings of the clock, and a task that is interrupted between two of them.
-const READING: Duration = Duration::from_micros(50);
