@@ -10,6 +10,7 @@ mod dependencies;
 mod dependency_reasons;
 mod leftovers;
 mod length;
+mod metrics;
 mod paths;
 mod running;
 mod spec_map;
@@ -42,7 +43,7 @@ fn findings_of_the_tree() -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 7] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 8] = [
     core_purity::check,
     spec_map::check,
     dependency_reasons::check,
@@ -50,6 +51,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 7] = [
     bans::check,
     leftovers::check,
     paths::check,
+    metrics::check,
 ];
 
 /// Something a rule has to say about a place in the tree.

@@ -1,20 +1,21 @@
 //! The client: made once, cloned anywhere, one way out for every call.
 //!
-//! It holds an outlet for each API and finds it by name; all else is the business of the outlet. It
-//! starts no task of its own: what it promises holds whether or not anything runs beside it.
+//! It holds an outlet for each API and finds it by name; all else is the business of the outlet. Made
+//! from a configuration it has a household, which writes its log and tidies up; what the client
+//! promises holds whether or not any of that runs.
 
 mod body;
 mod builder;
 mod call;
 mod credential;
+mod household;
 mod outlet;
 mod payload;
 mod response;
-mod trace;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -24,18 +25,23 @@ use smol_str::SmolStr;
 pub use self::body::Body;
 pub use self::builder::{Builder, InvalidClient, Unfit};
 pub use self::call::{CacheUse, Call};
+pub use self::household::InitError;
 pub use self::response::Response;
 
 pub(crate) use self::call::{Repeats, Wish};
 pub(crate) use self::credential::forget;
-pub(crate) use self::outlet::Outlet;
+pub(crate) use self::outlet::{Outlet, Shared};
 pub(crate) use self::payload::Payload;
 pub(crate) use self::response::Facts;
 
+use self::household::Household;
 use crate::api::Api;
+use crate::config::Config;
 use crate::error::{Error, Mistake};
 use crate::event::Events;
+use crate::metrics::Metrics;
 use crate::send;
+use crate::tasks::Tasks;
 use crate::upstream::Upstream;
 
 /// A client for a set of APIs. Clones are the same client.
@@ -61,6 +67,7 @@ pub struct Outflow {
 struct Inner {
     outlets: HashMap<SmolStr, Outlet, RandomState>,
     events: Events,
+    household: OnceLock<Household>,
 }
 
 /// How much of an answer is waited for.
@@ -73,12 +80,19 @@ pub(crate) enum Shape {
 }
 
 impl Outflow {
-    /// A client for these APIs, with the system's clock and connections of its own.
+    /// A client as it is configured, or for a list of APIs, with its log, its metrics and its cache.
+    /// Call it once, inside of a tokio runtime, and clone the client to wherever it is needed.
+    ///
+    /// A list of APIs writes no log of its own: what happens is told to `tracing` in any case.
     ///
     /// # Errors
-    /// If an API cannot be called as it is configured; every such API is named.
-    pub fn init(apis: impl IntoIterator<Item = Api>) -> Result<Self, InvalidClient> {
-        apis.into_iter().fold(Self::builder(), Builder::api).build()
+    /// If an API cannot be called as it is configured (every such API is named), if the cache or a log
+    /// cannot be kept where they should be, or outside of a runtime.
+    pub fn init(config: impl Into<Config>) -> Result<Self, InitError> {
+        let (client, household) = Household::found(config.into())?;
+        // The client was made a moment ago: nobody else can have given it a household.
+        let _first = client.inner.household.set(household);
+        Ok(client)
     }
 
     /// A client that is put together piece by piece.
@@ -131,13 +145,33 @@ impl Outflow {
         &self.inner.events
     }
 
-    /// Lets no more calls out, and waits until those under way are over, but not for longer than
-    /// that. Says whether they were.
+    /// The doors of all its APIs, in no order.
+    pub fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
+        self.inner.outlets.values().map(|outlet| &outlet.upstream)
+    }
+
+    /// What it counts, if it was made from a configuration.
+    pub fn metrics(&self) -> Option<&Arc<Metrics>> {
+        self.inner.household.get().map(|house| &house.metrics)
+    }
+
+    /// The work that runs beside it, if it was made from a configuration.
+    pub fn tasks(&self) -> Option<&Tasks> {
+        self.inner.household.get().map(|house| &house.tasks)
+    }
+
+    /// Lets no more calls out, waits until those under way are over, and then until what runs beside
+    /// it has finished, but for neither longer than that. Says whether both were over.
     pub async fn close(&self, patience: Duration) -> bool {
         for outlet in self.inner.outlets.values() {
             outlet.upstream.close();
         }
-        tokio::time::timeout(patience, self.idle()).await.is_ok()
+        let quiet = tokio::time::timeout(patience, self.idle()).await.is_ok();
+        let drained = match self.inner.household.get() {
+            Some(household) => household.drain(patience).await.is_clean(),
+            None => true,
+        };
+        quiet && drained
     }
 
     async fn idle(&self) {
@@ -167,7 +201,11 @@ impl Outflow {
             .map(|outlet| (outlet.api.name.clone(), outlet));
         let outlets = named.collect();
         Self {
-            inner: Arc::new(Inner { outlets, events }),
+            inner: Arc::new(Inner {
+                outlets,
+                events,
+                household: OnceLock::new(),
+            }),
         }
     }
 }

@@ -133,6 +133,30 @@ impl Config {
     }
 }
 
+/// APIs that were put together in code. There is no log: a library that nobody asked for one writes
+/// none.
+impl From<Vec<Api>> for Config {
+    fn from(apis: Vec<Api>) -> Self {
+        Self {
+            apis,
+            log: LogSettings {
+                level: LogLevel::Off,
+                ..LogSettings::default()
+            },
+            metrics: MetricsSettings::default(),
+            cache: CacheSettings::default(),
+            warnings: Mistakes::default(),
+            origins: Origins::default(),
+        }
+    }
+}
+
+impl<const N: usize> From<[Api; N]> for Config {
+    fn from(apis: [Api; N]) -> Self {
+        Self::from(Vec::from(apis))
+    }
+}
+
 fn apis(root: &Fields<'_>, environment: &Environment) -> Vec<Api> {
     let mut apis = Vec::new();
     for (entry, item) in root.section("apis").entries() {

@@ -290,6 +290,12 @@ impl Events {
         });
     }
 
+    /// Lets go of all observers.
+    pub(crate) fn silence(&self) {
+        self.inner.observers.store(Arc::default());
+        self.inner.heard.store(false, Ordering::Release);
+    }
+
     /// Whether anybody listens.
     #[inline]
     pub fn are_heard(&self) -> bool {

@@ -17,6 +17,7 @@ pub mod config;
 mod error;
 pub mod event;
 mod http;
+mod layer;
 pub mod log;
 pub mod metrics;
 pub mod ndjson;
@@ -35,11 +36,14 @@ pub use self::http::{Connect, Connecting, InvalidTransport, Resolve, Resolving, 
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
-pub use client::{Body, Builder, CacheUse, Call, InvalidClient, Outflow, Response, Unfit};
+pub use client::{
+    Body, Builder, CacheUse, Call, InitError, InvalidClient, Outflow, Response, Unfit,
+};
 pub use clock::SystemClock;
 pub use config::Config;
 pub use error::Error;
 pub use event::{Event, Events, Observer};
+pub use layer::{Govern, Governed, GovernedBody, Governing, Stopped};
 pub use pattern::{InvalidPattern, Pattern};
 pub use preset::Preset;
 pub use refusal::{Cause, Explanation, Refusal, Why};

@@ -11,11 +11,13 @@ mod order;
 mod redirect;
 mod report;
 mod retry;
+mod steady;
 
 use outflow_core::Nanos;
 
 use self::attempt::Ended;
 use self::order::Order;
+pub(crate) use self::steady::Steady;
 use crate::client::{Outlet, Response, Shape, Wish};
 use crate::error::{Error, Kind, Wandered};
 use crate::event::What;
@@ -53,6 +55,7 @@ struct Tally {
     attempts: u32,
     retries: u32,
     hops: u8,
+    sent: Nanos,
     waited: std::time::Duration,
 }
 
@@ -94,7 +97,7 @@ impl Trip<'_> {
             return Ok(false);
         }
         let to = to.map_err(wandered)?;
-        if order.visited.contains(&to) {
+        if order.uri == to || order.visited.contains(&to) {
             return Err(wandered(Wandered::Loop));
         }
         if self.tally.hops >= self.outlet.api.redirects {

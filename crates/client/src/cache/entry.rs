@@ -148,3 +148,50 @@ const HEADER_OVERHEAD: usize = 64;
 
 /// What keys, counters and pointers around an answer take, about: an empty one is not free.
 const ENTRY_OVERHEAD: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(selected: u8, bytes: usize) -> Arc<Entry> {
+        Arc::new(Entry {
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: vec![0; bytes].into(),
+            received: WallTime::EPOCH,
+            initial_age: Duration::ZERO,
+            vary: Vec::new(),
+            selected: [selected; 16],
+        })
+    }
+
+    // Three of 1000 bytes and what is around them into 3000: the oldest has no room.
+    #[test]
+    fn a_slot_of_many_variants_weighs_no_more_than_one_answer_may() {
+        let mut slot = Slot::default();
+        for variant in 0..3 {
+            slot = slot.with(entry(variant, 1000), 3000);
+        }
+        let kept: Vec<_> = slot
+            .entries()
+            .iter()
+            .map(|entry| entry.selected[0])
+            .collect();
+        assert_eq!(kept, [2, 1]);
+    }
+
+    #[test]
+    fn an_answer_takes_the_place_of_its_like() {
+        let slot = Slot::default()
+            .with(entry(1, 10), 9000)
+            .with(entry(2, 10), 9000);
+        let slot = slot.with(entry(1, 20), 9000);
+        let kept: Vec<_> = slot
+            .entries()
+            .iter()
+            .map(|entry| entry.body.len())
+            .collect();
+        assert_eq!(kept, [20, 10]);
+        assert_eq!(slot.without(&[1; 16]).entries().len(), 1);
+    }
+}

@@ -139,3 +139,34 @@ const OF_THE_BODY: [HeaderName; 4] = [
     header::CONTENT_RANGE,
     header::CONTENT_TYPE,
 ];
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn read(text: &'static str) -> Option<String> {
+        let headers = HeaderMap::from_iter([(header::VARY, HeaderValue::from_static(text))]);
+        let names = selectors(&headers)?;
+        Some(
+            names
+                .iter()
+                .map(HeaderName::as_str)
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
+    }
+
+    // Whatever their order, case and number, the same names are the same variant.
+    #[test]
+    fn the_names_of_vary_are_a_set() {
+        assert_eq!(
+            read("Accept, accept-language"),
+            read("accept-language,,accept , ACCEPT")
+        );
+        assert_eq!(read("b, a").as_deref(), Some("a b"));
+        assert_eq!(read("a, *"), None);
+        assert_eq!(read("no name"), None);
+    }
+}

@@ -13,6 +13,7 @@ use http_body_util::BodyExt;
 
 use crate::error::{Error, Kind};
 use crate::http::{Failure, Incoming, Trouble, Unread};
+use crate::send::Steady;
 use crate::upstream::{Tail, Verdict};
 
 /// The body of an answer.
@@ -41,13 +42,7 @@ enum Source {
 struct Flowing {
     incoming: Incoming,
     tail: Option<Tail>,
-    pace: Pace,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    NotYet,
-    Flows,
+    steady: Steady,
 }
 
 impl Body {
@@ -72,11 +67,19 @@ impl Body {
         }
     }
 
+    /// All of it, if all of it is here.
+    pub(crate) fn here(&self) -> Option<&Bytes> {
+        match &self.source {
+            Source::Whole(bytes) => Some(bytes),
+            Source::Flowing(_) | Source::Over => None,
+        }
+    }
+
     pub(crate) fn flowing(incoming: Incoming, tail: Option<Tail>) -> Self {
         let mut flowing = Flowing {
             incoming,
             tail,
-            pace: Pace::NotYet,
+            steady: Steady::new(),
         };
         if flowing.incoming.is_end_stream() {
             flowing.finish();
@@ -124,7 +127,7 @@ impl Flowing {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         let polled = Pin::new(&mut self.incoming).poll_frame(cx);
         match &polled {
-            Poll::Ready(Some(Ok(_))) => self.flow(),
+            Poll::Ready(Some(Ok(_))) => self.steady.moved(self.tail.as_mut()),
             Poll::Ready(Some(Err(failure))) => {
                 broke(self.tail.take(), *failure);
             }
@@ -132,15 +135,6 @@ impl Flowing {
             Poll::Pending => {}
         }
         polled
-    }
-
-    fn flow(&mut self) {
-        if self.pace == Pace::NotYet {
-            self.pace = Pace::Flows;
-            if let Some(tail) = &mut self.tail {
-                tail.flowing();
-            }
-        }
     }
 
     fn finish(&mut self) {

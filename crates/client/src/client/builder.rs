@@ -7,8 +7,9 @@ use outflow_core::InvalidRetryBudget;
 use smol_str::SmolStr;
 
 use super::Outflow;
-use super::outlet::Outlet;
+use super::outlet::{Outlet, Parts};
 use crate::api::Api;
+use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
 use crate::event::Events;
 use crate::http::{Connect, InvalidTransport, Resolve, Wiring};
@@ -34,6 +35,7 @@ pub struct Builder {
     timer: Option<SharedTimer>,
     events: Events,
     wiring: Wiring,
+    cache: Option<Cache>,
 }
 
 impl Builder {
@@ -69,6 +71,13 @@ impl Builder {
         self
     }
 
+    /// Keeps answers here, for the APIs that want them kept; in 32 MiB of memory otherwise. Who gives
+    /// a cache with a directory also calls [`Cache::flush`] from time to time.
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
     /// The client.
     ///
     /// # Errors
@@ -78,6 +87,14 @@ impl Builder {
             Some(timer) => timer,
             None => Arc::new(SystemClock::new()),
         };
+        let cache = match self.cache {
+            Some(cache) => Some(cache),
+            None => Cache::open(CacheSettings::default()).ok(),
+        };
+        let parts = Parts {
+            wiring: &self.wiring,
+            cache: cache.as_ref(),
+        };
         let (mut outlets, mut unfit) = (Vec::<Outlet>::new(), Vec::new());
         for api in self.apis {
             let name = api.name.clone();
@@ -85,7 +102,7 @@ impl Builder {
                 unfit.push((name, Unfit::Twice));
                 continue;
             }
-            match Outlet::new(api, Arc::clone(&timer), self.events.clone(), &self.wiring) {
+            match Outlet::new(api, Arc::clone(&timer), self.events.clone(), parts) {
                 Ok(outlet) => outlets.push(outlet),
                 Err(why) => unfit.push((name, why)),
             }

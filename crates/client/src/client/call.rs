@@ -18,10 +18,10 @@ use smol_str::SmolStr;
 use super::credential::encoded;
 use super::payload::Payload;
 use super::response::Response;
-use super::trace::TraceParent;
 use super::{Outflow, Shape};
 use crate::error::{Error, Mistake};
 use crate::rules::Mode;
+use crate::trace::TraceContext;
 
 /// A call that is being put together.
 ///
@@ -62,7 +62,6 @@ pub(crate) struct Wish {
     pub(crate) within: Option<Duration>,
     pub(crate) repeats: Repeats,
     pub(crate) cache: CacheUse,
-    pub(crate) trace: Option<TraceParent>,
     pub(crate) mistake: Option<Mistake>,
 }
 
@@ -103,7 +102,6 @@ impl Call {
             within: None,
             repeats: Repeats::ByMethod,
             cache: CacheUse::Configured,
-            trace: None,
             mistake: None,
         };
         Self { client, wish }
@@ -224,13 +222,12 @@ impl Call {
         self
     }
 
-    /// Makes it part of a trace, given as a W3C `traceparent`.
-    pub fn trace_parent(mut self, written: &str) -> Self {
-        self.wish.trace = TraceParent::read(written);
-        if self.wish.trace.is_none() {
+    /// Makes it part of a trace, given as a W3C `traceparent`. The call becomes a span of its own.
+    pub fn trace_parent(self, written: &str) -> Self {
+        if TraceContext::parse(written).is_none() {
             return self.mistaken(Mistake::Trace);
         }
-        self
+        self.header("traceparent", written)
     }
 
     /// Makes the call and reads its answer whole, so that one that breaks off can be repeated and one

@@ -2,14 +2,32 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use outflow_core::{Nanos, RetryBudget};
 
 use super::builder::Unfit;
 use super::credential::Shown;
-use crate::api::Api;
+use crate::api::{Api, CacheMode};
+use crate::cache::{Cache, Flights};
 use crate::event::Events;
 use crate::http::{Transport, Wiring};
 use crate::upstream::{SharedTimer, Upstream};
+
+/// What all outlets of a client have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub(super) wiring: &'a Wiring,
+    pub(super) cache: Option<&'a Cache>,
+}
+
+/// An answer that equal calls share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
 
 /// Everything by which one API is called.
 pub(crate) struct Outlet {
@@ -17,6 +35,10 @@ pub(crate) struct Outlet {
     pub(crate) upstream: Upstream,
     pub(crate) transport: Transport,
     pub(crate) shown: Option<Shown>,
+    /// Where its answers are kept, if they are.
+    pub(crate) cache: Option<Cache>,
+    /// Equal calls that are under way.
+    pub(crate) flights: Flights<Shared>,
     retries: Mutex<RetryBudget>,
 }
 
@@ -25,7 +47,7 @@ impl Outlet {
         mut api: Api,
         timer: SharedTimer,
         events: Events,
-        wiring: &Wiring,
+        parts: Parts<'_>,
     ) -> Result<Self, Unfit> {
         // An attempt that was given up may arrive until its timeout, and no longer.
         api.rules.timeout = api.timeouts.attempt;
@@ -34,12 +56,14 @@ impl Outlet {
             Some(credential) => Some(Shown::of(credential).ok_or(Unfit::Credential)?),
             None => None,
         };
-        let transport = Transport::new(&api, wiring).map_err(Unfit::Transport)?;
+        let transport = Transport::new(&api, parts.wiring).map_err(Unfit::Transport)?;
         let upstream = Upstream::new(&api.name, api.rules.clone(), timer, events);
         Ok(Self {
             upstream: upstream.map_err(Unfit::Rules)?,
             transport,
             shown,
+            cache: parts.cache.filter(|_| api.cache != CacheMode::Off).cloned(),
+            flights: Flights::new(),
             retries: Mutex::new(retries),
             api,
         })

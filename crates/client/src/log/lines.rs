@@ -126,10 +126,12 @@ impl LogPump {
     /// writes, so it belongs on a thread of its own; if a sink panics it can be run again.
     pub fn run(&mut self) {
         loop {
-            // Closed first, then drained: what was sent before the closing is written.
-            let is_closed = self.shared.closed.load(Ordering::Acquire);
             self.drain();
-            let Some(Ok(first)) = (!is_closed).then(|| self.receiver.recv()) else {
+            // Asked after the draining: a closing that found no room to wake us is seen here.
+            if self.shared.closed.load(Ordering::Acquire) {
+                return self.drain();
+            }
+            let Ok(first) = self.receiver.recv() else {
                 return;
             };
             self.write_batch(first);

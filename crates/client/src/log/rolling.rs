@@ -204,3 +204,22 @@ impl std::error::Error for InvalidRolling {}
 
 /// What is written at once is at most one good write and one line more.
 const LEAST_BYTES: u64 = 128 * 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // What a full disk leaves: the beginning of a line that was never finished.
+    #[test]
+    fn a_line_after_half_a_line_begins_on_its_own() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("o.log");
+        let mut file = RollingFile::new(&path, LEAST_BYTES, 2).expect("valid");
+        file.append(b"half a li").expect("written");
+        file.torn = true;
+        file.append(b"whole\n").expect("written");
+        file.append(b"next\n").expect("written");
+        let text = fs::read_to_string(&path).expect("text");
+        assert_eq!(text, "half a li\nwhole\nnext\n");
+    }
+}

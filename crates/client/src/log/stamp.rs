@@ -73,8 +73,7 @@ mod tests {
         }
     }
 
-    // The core reads the dates of servers by a table; every tenth of a day for 400 years, the two
-    // must agree.
+    // After 400 years the calendar repeats: each day of them is one after the day before.
     #[test]
     fn days_follow_each_other_without_gaps() {
         let mut last = (1969, 12, 31);

@@ -26,15 +26,15 @@ pub(super) const fn level(event: &Event) -> Level {
             Status::ServerError | Status::Timeout | Status::Network => Level::WARN,
             _ => Level::INFO,
         },
-        What::Settled {
-            effect: Effect::Success | Effect::Neutral | Effect::Cancelled,
-            ..
-        } => Level::DEBUG,
         What::Drifting { drift: Some(_), .. }
         | What::Usage { raised: true, .. }
         | What::Meter { .. }
         | What::Malformed { .. } => Level::WARN,
-        What::Waiting { .. }
+        What::Settled {
+            effect: Effect::Success | Effect::Neutral | Effect::Cancelled,
+            ..
+        }
+        | What::Waiting { .. }
         | What::Admitted { .. }
         | What::Refunded { .. }
         | What::Cache { .. }

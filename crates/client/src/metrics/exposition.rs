@@ -279,6 +279,9 @@ type Labels<'a> = &'a [(&'static str, &'a str)];
 impl Series<'_> {
     fn count(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         let none: Option<&Exemplar<NoLabelSet, u64>> = None;
+        if labels.is_empty() {
+            return self.encoder.encode_counter(&value, none);
+        }
         self.encoder
             .encode_family(&labels)?
             .encode_counter(&value, none)

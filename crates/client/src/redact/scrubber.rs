@@ -1,8 +1,8 @@
 //! The secrets themselves, and texts without them.
 //!
 //! The last defence: whatever a text is and however it came about, a secret that is known is not in
-//! it when it leaves. Each is looked for as it is and as a URL would carry it. It cannot help against
-//! a secret that nobody registered or that was taken apart, which is why it comes last and not alone.
+//! it when it leaves. Each is looked for as it is, as a URL carries it and as Rust prints it. It cannot
+//! help against a secret that nobody registered or that was taken apart, which is why it comes last and not alone.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -42,7 +42,8 @@ impl Scrubber {
             return;
         }
         let encoded = utf8_percent_encode(plain, NON_ALPHANUMERIC).to_string();
-        let forms = [SecretString::from(plain), SecretString::from(encoded)];
+        let printed = plain.escape_debug().to_string();
+        let forms = [plain.to_owned(), encoded, printed].map(SecretString::from);
         self.secrets.rcu(|known| with_forms(known, &forms));
     }
 

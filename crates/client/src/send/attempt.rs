@@ -47,6 +47,7 @@ impl Trip<'_> {
             Place::Elsewhere => None,
         };
         self.tally.attempts = self.tally.attempts.saturating_add(1);
+        self.tally.sent = self.outlet.upstream.now();
         let end = End::of(self.outlet.api.timeouts.attempt, self.time_left());
         let request = self.order.request();
         let departing = || {
@@ -112,22 +113,30 @@ impl Trip<'_> {
     }
 
     fn ended(&self, parts: Parts, body: Body, verdict: Verdict) -> Ended {
-        let facts = Facts {
-            attempts: self.tally.attempts,
-            waited: self.tally.waited,
-            from_cache: None,
-            retry_after: verdict.retry_after,
-            largest: self.outlet.api.largest_body,
-        };
+        let retry_after = verdict.retry_after;
         Ended {
             result: Ok(Response {
                 status: parts.status,
                 headers: parts.headers,
                 body,
-                facts,
+                facts: Facts {
+                    retry_after,
+                    ..self.facts()
+                },
             }),
             verdict,
             left: Left::Something,
+        }
+    }
+
+    /// What the call has taken so far, as its answer tells it.
+    pub(super) fn facts(&self) -> Facts {
+        Facts {
+            attempts: self.tally.attempts,
+            waited: self.tally.waited,
+            from_cache: None,
+            retry_after: None,
+            largest: self.outlet.api.largest_body,
         }
     }
 }

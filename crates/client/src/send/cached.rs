@@ -1,13 +1,289 @@
 //! Where the cache stands on the way of a call.
+//!
+//! Before the door: what it has and may give is given, and no permit is taken. Behind it: what the
+//! server says is offered to it, and where the server says nothing it is asked once more, for an
+//! answer that is stale but better than none. Equal calls at one time are one call. An answer that
+//! was redirected is not kept: it belongs to another address than the one that was asked for.
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use outflow_core::{State, WallTime};
+use secrecy::ExposeSecret;
 
 use super::Trip;
-use crate::client::{CacheUse, Response};
+use super::order::Asked;
+use crate::cache::{Answer, Cache, CacheStatus, Flight, FollowFuture, Followed, Forward, Found};
+use crate::cache::{Kept, Query, Stored};
+use crate::client::{Body, CacheUse, Facts, Outlet, Response, Shape, Shared};
 use crate::error::{Error, Kind};
+use crate::event::{Lookup, What};
+use crate::refusal::Cause;
 
 /// An answer from the cache, or from the server.
 pub(super) async fn answered_or_fetched(trip: &mut Trip<'_>) -> Result<Response, Error> {
-    if trip.order.cache == CacheUse::Only {
-        return Err(Error::new(Kind::CacheMiss));
+    let outlet = trip.outlet;
+    match (&outlet.cache, trip.order.asked.take()) {
+        (Some(cache), Some(asked)) => {
+            let desk = Desk {
+                cache,
+                outlet,
+                asked,
+            };
+            desk.answer(trip).await
+        }
+        _ if trip.order.cache == CacheUse::Only => Err(Error::new(Kind::CacheMiss)),
+        _ => trip.fetched().await,
     }
-    trip.fetched().await
 }
+
+/// The cache, and what is asked of it.
+struct Desk<'a> {
+    cache: &'a Cache,
+    outlet: &'a Outlet,
+    asked: Asked,
+}
+
+/// What the cache had, and may not give unasked.
+struct Old {
+    stored: Stored,
+    conditions: HeaderMap,
+    usable_on_error: bool,
+}
+
+impl Desk<'_> {
+    async fn answer(&self, trip: &mut Trip<'_>) -> Result<Response, Error> {
+        if trip.order.cache == CacheUse::Only {
+            return self.whatever(trip);
+        }
+        match self.cache.lookup(&self.query(), self.wall()) {
+            Found::Fresh(stored) => Ok(given(trip, stored, Lookup::Hit)),
+            Found::NotCacheable(_) => self.passed(trip).await,
+            Found::Missing | Found::Stale { .. } if trip.shape == Shape::Flowing => {
+                self.passed(trip).await
+            }
+            Found::Missing => self.together(trip, None).await,
+            Found::Stale {
+                stored,
+                revalidate,
+                usable_on_error,
+            } => {
+                let old = Old {
+                    stored,
+                    conditions: revalidate,
+                    usable_on_error,
+                };
+                self.together(trip, Some(old)).await
+            }
+        }
+    }
+
+    /// Fetches what the cache has no part in, but may learn from: a write makes answers obsolete.
+    async fn passed(&self, trip: &mut Trip<'_>) -> Result<Response, Error> {
+        let answer = trip.fetched().await?;
+        let query = self.query();
+        self.cache
+            .invalidate(&query, answer.status, &answer.headers);
+        Ok(answer)
+    }
+
+    /// Fetches, unless an equal call already does.
+    async fn together(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
+        let Some(key) = self.cache.flight_key(&self.query()) else {
+            return self.fetched(trip, old).await;
+        };
+        let lead = match self.outlet.flights.join(key) {
+            Flight::Lead(lead) => Some(lead),
+            Flight::Alone => None,
+            Flight::Follow(other) => match followed(trip, other).await? {
+                Followed::Shared(answer) => return Ok(shared(trip, answer)),
+                Followed::Lead(lead) => Some(lead),
+                Followed::Alone => None,
+            },
+        };
+        let ended = self.fetched(trip, old).await;
+        // A failure passes the lead on: the next one may have more time left.
+        if let (Some(lead), Ok(answer)) = (lead, &ended) {
+            match answer.body.here() {
+                Some(body) if self.cache.may_share(&self.query(), &answer.headers) => {
+                    lead.share(Shared {
+                        status: answer.status,
+                        headers: answer.headers.clone(),
+                        body: body.clone(),
+                    });
+                }
+                _ => lead.keep(),
+            }
+        }
+        ended
+    }
+
+    async fn fetched(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
+        let plain = trip.order.headers.clone();
+        if let Some(old) = &old {
+            trip.order.headers.extend(old.conditions.clone());
+        }
+        let ended = trip.fetched().await;
+        match (ended, old) {
+            (Ok(answer), Some(old)) if answer.status == StatusCode::NOT_MODIFIED => {
+                trip.order.headers = plain;
+                self.confirmed(trip, answer, old).await
+            }
+            (Ok(answer), Some(old)) if answer.status.is_server_error() && old.usable_on_error => {
+                Ok(given(trip, old.stored, Lookup::Stale))
+            }
+            (Ok(answer), old) => {
+                let why = old.map_or(Forward::Miss, |_| Forward::Stale);
+                Ok(self.kept(trip, answer, why))
+            }
+            (Err(error), old) => self.instead(trip, error, old),
+        }
+    }
+
+    /// The server says that nothing has changed. If that is about another answer than ours, it is
+    /// asked again, without conditions.
+    async fn confirmed(
+        &self,
+        trip: &mut Trip<'_>,
+        answer: Response,
+        old: Old,
+    ) -> Result<Response, Error> {
+        let said = offered(trip, &answer);
+        let renewed = self
+            .cache
+            .revalidated(&self.query(), &old.stored, &said, self.wall());
+        match renewed {
+            Some(stored) => Ok(given(trip, stored, Lookup::Revalidated)),
+            None => match trip.fetched().await {
+                Ok(answer) => Ok(self.kept(trip, answer, Forward::Stale)),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Offers the cache what the server said.
+    fn kept(&self, trip: &Trip<'_>, mut answer: Response, why: Forward) -> Response {
+        tell(trip, Lookup::Miss);
+        let mut status = CacheStatus::forwarded(why).answered(answer.status.as_u16());
+        if trip.tally.hops == 0 {
+            let said = offered(trip, &answer);
+            if self.cache.offer(&self.query(), said, self.wall()) == Kept::Stored {
+                status = status.stored();
+            }
+        }
+        mark(&mut answer.headers, status);
+        answer
+    }
+
+    /// What is given where the server gave nothing.
+    fn instead(&self, trip: &Trip<'_>, error: Error, old: Option<Old>) -> Result<Response, Error> {
+        if leaves_all_to_the_cache(&error) {
+            return self.whatever(trip);
+        }
+        match old {
+            Some(old) if old.usable_on_error => Ok(given(trip, old.stored, Lookup::Stale)),
+            _ => Err(error),
+        }
+    }
+
+    /// The kept answer however stale it is; a clear error if there is none.
+    fn whatever(&self, trip: &Trip<'_>) -> Result<Response, Error> {
+        let Some(stored) = self.cache.any(&self.query(), self.wall()) else {
+            tell(trip, Lookup::Miss);
+            return Err(Error::new(Kind::CacheMiss));
+        };
+        let stale = stored.is_stale();
+        let lookup = if stale { Lookup::Stale } else { Lookup::Hit };
+        Ok(given(trip, stored, lookup))
+    }
+
+    fn query(&self) -> Query<'_> {
+        let credential = self.outlet.api.credential.as_ref();
+        Query {
+            api: &self.outlet.api.name,
+            method: &self.asked.method,
+            uri: &self.asked.uri,
+            headers: &self.asked.headers,
+            credential: credential.map(|key| key.secret.expose_secret().as_bytes()),
+            mode: self.outlet.api.cache,
+        }
+    }
+
+    fn wall(&self) -> WallTime {
+        self.outlet.upstream.timer().wall()
+    }
+}
+
+/// Whether the door lets nothing go and nobody knows until when: then the cache answers for the API.
+fn leaves_all_to_the_cache(error: &Error) -> bool {
+    error.refusal().is_some_and(|refusal| match refusal.cause {
+        Cause::Blocked { state } => {
+            state == State::CacheOnly || (state == State::Sleep && refusal.retry_after.is_none())
+        }
+        _ => false,
+    })
+}
+
+/// Waits for an equal call, as long as the caller's time allows.
+async fn followed(trip: &Trip<'_>, other: FollowFuture<Shared>) -> Result<Followed<Shared>, Error> {
+    match trip.time_left() {
+        None => Ok(other.await),
+        Some(left) => tokio::time::timeout(left, other)
+            .await
+            .map_err(|_| Error::new(Kind::Deadline)),
+    }
+}
+
+fn offered<'a>(trip: &Trip<'_>, answer: &'a Response) -> Answer<'a> {
+    Answer {
+        status: answer.status,
+        headers: &answer.headers,
+        body: answer.body.here().cloned().unwrap_or_default(),
+        delay: trip.outlet.upstream.now().since(trip.tally.sent),
+    }
+}
+
+/// A kept answer as the caller gets it.
+fn given(trip: &Trip<'_>, stored: Stored, lookup: Lookup) -> Response {
+    tell(trip, lookup);
+    let status = stored.cache_status();
+    let (parts, body) = stored.into_response().into_parts();
+    let mut headers = parts.headers;
+    mark(&mut headers, status);
+    Response {
+        status: parts.status,
+        headers,
+        body: Body::whole(body),
+        facts: Facts {
+            from_cache: Some(lookup),
+            ..trip.facts()
+        },
+    }
+}
+
+/// The answer to an equal call.
+fn shared(trip: &Trip<'_>, answer: Shared) -> Response {
+    tell(trip, Lookup::Coalesced);
+    let mut headers = answer.headers;
+    let status = CacheStatus::forwarded(Forward::Miss).collapsed();
+    headers.remove(CACHE_STATUS);
+    mark(&mut headers, status);
+    Response {
+        status: answer.status,
+        headers,
+        body: Body::whole(answer.body),
+        facts: Facts {
+            from_cache: Some(Lookup::Coalesced),
+            ..trip.facts()
+        },
+    }
+}
+
+fn mark(headers: &mut HeaderMap, status: CacheStatus) {
+    let value: HeaderValue = status.header_value();
+    headers.append(CACHE_STATUS, value);
+}
+
+fn tell(trip: &Trip<'_>, lookup: Lookup) {
+    trip.tell(|| What::Cache { lookup });
+}
+
+const CACHE_STATUS: &str = "cache-status";

@@ -1,16 +1,18 @@
 //! A wish made definite: where it goes, as what, and by when.
 
+use std::time::Duration;
+
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use outflow_core::{Cost, Nanos};
 use smol_str::SmolStr;
-use std::time::Duration;
 
 use super::redirect::same_origin;
 use crate::client::{CacheUse, Outlet, Payload, Repeats, Wish, forget};
 use crate::error::{Error, Kind, Mistake};
 use crate::http::Outgoing;
 use crate::refusal::{Cause, Refusal};
+use crate::trace::Trace;
 use crate::upstream::{Ask, Target};
 
 /// What is sent, and what is known about it.
@@ -27,9 +29,35 @@ pub(super) struct Order {
     pub(super) repeats: Repeats,
     pub(super) cache: CacheUse,
     pub(super) trace: Option<SmolStr>,
+    pub(super) asked: Option<Asked>,
     pub(super) visited: Vec<Uri>,
     ask: Ask,
     cost: Option<Cost>,
+}
+
+/// A request as the cache sees it: as its caller wrote it, without the API's own key.
+pub(super) struct Asked {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+}
+
+impl Asked {
+    /// What the cache is asked; nothing if it has no part in this call.
+    fn of(outlet: &Outlet, wish: &Wish) -> Result<Option<Self>, Error> {
+        let has_body = !matches!(&wish.payload, Payload::Whole(bytes) if bytes.is_empty());
+        let reads = [Method::GET, Method::HEAD].contains(&wish.method);
+        let apart = wish.cache == CacheUse::Bypass || (reads && has_body);
+        if outlet.cache.is_none() || apart {
+            return Ok(None);
+        }
+        let uri = outlet.api.base_url.join(&wish.path);
+        Ok(Some(Self {
+            method: wish.method.clone(),
+            uri: uri.map_err(Mistake::Path)?,
+            headers: wish.headers.clone(),
+        }))
+    }
 }
 
 /// Whether a request goes to the API or was redirected away from it.
@@ -51,10 +79,12 @@ impl Order {
         if let Some(mode) = wish.mode {
             ask = ask.mode(mode);
         }
-        let trace = wish.trace.as_ref().map(|trace| trace.trace_id().clone());
+        let asked = Asked::of(outlet, &wish)?;
+        let (headers, trace) = headers(outlet, wish.headers);
         Ok(Self {
             uri: uri(outlet, &wish.path)?,
-            headers: headers(outlet, &wish),
+            headers,
+            asked,
             end: wish.within.map(|span| now.saturating_add(span)),
             max_wait: wish.max_wait.unwrap_or(api.rules.max_wait),
             method: wish.method,
@@ -150,21 +180,21 @@ fn uri(outlet: &Outlet, path: &str) -> Result<Uri, Error> {
     }
 }
 
-fn headers(outlet: &Outlet, wish: &Wish) -> HeaderMap {
-    let mut headers = wish.headers.clone();
+/// The headers as they go out, and the trace they belong to if they name one.
+fn headers(outlet: &Outlet, mut headers: HeaderMap) -> (HeaderMap, Option<SmolStr>) {
     if let Some(shown) = &outlet.shown {
         shown.put(&mut headers);
     }
     headers
         .entry(USER_AGENT)
         .or_insert(HeaderValue::from_static(AGENT));
-    if let Some(trace) = &wish.trace {
-        let child = trace.child(fastrand::u64(..)).to_string();
-        if let Ok(value) = HeaderValue::try_from(child) {
-            headers.insert("traceparent", value);
-        }
-    }
-    headers
+    // A trace is continued and never begun: whoever wants one has begun it.
+    let trace = headers.contains_key("traceparent").then(|| {
+        let trace = Trace::of(&headers, &mut fastrand::Rng::new());
+        trace.write(&mut headers);
+        trace.context.trace_id()
+    });
+    (headers, trace)
 }
 
 /// Some providers answer nobody without a name.

@@ -1,13 +1,14 @@
 //! What is told of a call that is over.
 
 use http::Method;
-use smol_str::{SmolStr, format_smolstr};
+use smol_str::SmolStr;
 
 use super::Trip;
 use super::attempt::reason_of_code;
 use crate::client::Response;
 use crate::error::Error;
 use crate::event::{Finished, Status, What};
+use crate::trace::RequestId;
 
 /// Tells whoever listens that a call is over.
 pub(super) fn finished(trip: &Trip<'_>, ended: &Result<Response, Error>) {
@@ -39,7 +40,7 @@ fn line(trip: &Trip<'_>, ended: &Result<Response, Error>) -> Finished {
         attempts: trip.tally.attempts,
         state: upstream.state(trip.order.target),
         waited: trip.tally.waited,
-        request_id: format_smolstr!("{:016x}", fastrand::u64(..)),
+        request_id: RequestId::new(moment.wall, &mut fastrand::Rng::new()).as_text(),
         trace_id: trip.order.trace.clone(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::Method;
+use http::{HeaderValue, Method};
 use outflow::CacheMode;
 use outflow::cache::{Bypass, Found, Freshness, Kept, Unkept};
 use outflow::core::WallTime;
@@ -101,6 +101,17 @@ fn what_must_not_be_kept_is_not() {
             assert_eq!(word(&cache, &ask, 0) == "missing", !kept, "{lines}");
         }
     }
+}
+
+// A byte that is no text stands beside `max-age`: what else it may have said cannot be known.
+#[test]
+fn an_answer_whose_orders_cannot_be_read_is_not_kept() {
+    let (cache, ask) = (memory(), Ask::page());
+    let mut lines = said("");
+    let orders = HeaderValue::from_bytes(b"max-age=60, x=\xff").expect("a value");
+    lines.insert("cache-control", orders);
+    let kept = cache.offer(&ask.query(), answer(200, &lines, "body"), at(0));
+    assert_eq!(kept, Kept::Not(Unkept::Forbidden));
 }
 
 // RFC 9111, 3.5: with `Authorization`, and a cache for one caller alone, the answer may be kept.
@@ -358,7 +369,13 @@ fn no_time_and_no_number_is_too_large() {
         "99999999999999999999",
         "-1",
     ];
-    let times = [WallTime::EPOCH, at(0), WallTime::since_epoch(Duration::MAX)];
+    // The third is in the year 14645, which no date can tell.
+    let times = [
+        WallTime::EPOCH,
+        at(0),
+        WallTime::from_unix_secs(400_000_000_000),
+        WallTime::since_epoch(Duration::MAX),
+    ];
     for text in texts {
         let lines = said(&format!(
             "cache-control: max-age={text}, stale-if-error={text}, s-maxage={text}

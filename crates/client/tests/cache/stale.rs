@@ -159,6 +159,16 @@ fn a_stale_answer_serves_errors_within_its_window_and_not_beyond() {
     }
 }
 
+// Both are orders to shared caches, which only the cache of those without a name is.
+#[test]
+fn a_shared_answer_that_must_be_confirmed_serves_no_errors() {
+    for order in ["max-age=60, proxy-revalidate", "s-maxage=60"] {
+        let (cache, ask) = (lenient(), Ask::page().by(None));
+        offer(&cache, &ask, &format!("cache-control: {order}"), "body");
+        assert!(!stale(&cache, &ask, 61).expect("stale").2, "{order}");
+    }
+}
+
 #[test]
 fn a_request_may_widen_the_window_and_may_refuse_it() {
     let cache = memory();

@@ -1,6 +1,7 @@
 //! The client against the strict API: over real sockets where the network is the point, over pipes
 //! in virtual time where time is.
 
+mod cached;
 mod deadlines;
 mod faults;
 mod governed;

@@ -24,7 +24,10 @@ async fn a_trusted_server_is_spoken_to_in_http_2() {
     let strict = scripted(Script::new());
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
     let (client, _file) = trusting(&server);
-    client.get("strict", "/").send().await.expect("an answer");
+    strict.answer("/", outflow_upstream::Answer::echo());
+    let first = client.get("strict", "/").send().await.expect("an answer");
+    let echo = first.text().await.expect("text");
+    assert!(echo.contains("HTTP/2.0"), "{echo}");
     let (one, two) = tokio::join!(
         client.get("strict", "/one").send(),
         client.post("strict", "/two").body("b").send()

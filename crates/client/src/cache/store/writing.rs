@@ -101,3 +101,55 @@ impl Rest {
 
 /// About as many answers as a busy client keeps in a second.
 const RESTED_WRITES: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use http::{HeaderMap, Method, StatusCode, Uri};
+    use outflow_core::WallTime;
+
+    use super::*;
+    use crate::api::CacheMode;
+    use crate::cache::entry::Entry;
+    use crate::cache::{CacheSettings, Query};
+
+    // The file is written and not yet entered into the books when its address is forgotten.
+    #[test]
+    fn an_answer_withdrawn_while_it_is_written_does_not_stay() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = CacheSettings {
+            dir: Some(dir.path().to_owned()),
+            ..CacheSettings::default()
+        };
+        let store = Store::open(&settings).expect("a store");
+        let (uri, headers) = (Uri::from_static("http://a/"), HeaderMap::new());
+        let query = Query {
+            api: "a",
+            method: &Method::GET,
+            uri: &uri,
+            headers: &headers,
+            credential: None,
+            mode: CacheMode::Standard,
+        };
+        let entry = Entry {
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: "body".into(),
+            received: WallTime::EPOCH,
+            initial_age: Duration::ZERO,
+            selected: store.selection(&[], &query),
+            vary: Vec::new(),
+        };
+        store.put(&query, Arc::new(entry));
+        let (key, slot) = store.ledger().backlog.pop().expect("one waits");
+        let file = codec::encode(&store.seal, &key, &slot);
+        let disk = store.disk.as_ref().expect("a disk");
+        disk.folder.write(&key, &file).expect("writable");
+        store.forget("a", &uri);
+        store.settle(key, 4, Wrote::Yes);
+        assert!(store.slot(&query).is_none());
+        assert!(!dir.path().join(key.file_name()).exists());
+    }
+}

@@ -1,0 +1,26 @@
+//! Connections of one's own making: here pipes within the process, and a socket file alike.
+
+use std::sync::Arc;
+
+use outflow::{Api, Connecting, Outflow, Stream};
+use outflow_upstream::StrictApi;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Arc::new(StrictApi::builder().build()?.in_memory());
+    let pipes = move |host: &str, port: u16| -> Connecting {
+        println!("a connection to {host}, port {port}");
+        let pipe: Box<dyn Stream> = Box::new(server.connect());
+        Box::pin(async move { Ok(pipe) })
+    };
+
+    let client = Outflow::builder()
+        .api(Api::new("inside", "http://inside.test".parse()?))
+        .connector(Arc::new(pipes))
+        .build()?;
+    for path in ["/first", "/second"] {
+        let answer = client.get("inside", path).send().await?;
+        println!("{path}: {}", answer.status());
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! One GET, as plainly as it goes: `cargo run -p outflow --example get -- https://example.com`.
+
+use outflow::{Api, Outflow, Rules};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let Some(url) = std::env::args().nth(1) else {
+        println!("say which API: --example get -- https://example.com");
+        return Ok(());
+    };
+    let mut api = Api::new("example", url.parse()?);
+    api.rules = Rules::limited_to("5/s".parse()?);
+    let client = Outflow::init([api])?;
+
+    let answer = client.get("example", "/").send().await?;
+    println!("{} after {:?} of waiting", answer.status(), answer.waited());
+    println!("{} bytes", answer.bytes().await?.len());
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! Typed values out and back, with a deadline and a key that makes a repetition harmless.
+
+use std::time::Duration;
+
+use outflow::{Api, Outflow, Rules};
+use outflow_upstream::{Answer, StrictApi};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize)]
+struct Order {
+    amount: u32,
+}
+
+#[derive(Deserialize, Debug)]
+struct Receipt {
+    id: String,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let exchange = StrictApi::builder().build()?;
+    exchange.answer("/v1/orders", Answer::ok(r#"{"id": "17"}"#));
+    let server = exchange.listen().await?;
+
+    let mut api = Api::new("exchange", server.url().parse()?);
+    api.rules = Rules::limited_to("10/s".parse()?);
+    let client = Outflow::init([api])?;
+
+    let answer = client
+        .post("exchange", "/v1/orders")
+        .json(&Order { amount: 3 })
+        .idempotency_key("order-17")
+        .within(Duration::from_secs(5))
+        .send()
+        .await?;
+    let receipt: Receipt = answer.error_for_status()?.json().await?;
+    println!("order {} was taken", receipt.id);
+    Ok(())
+}

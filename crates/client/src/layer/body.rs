@@ -1,0 +1,67 @@
+//! A body that holds its call's place at the API until it ends.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http_body::{Body, Frame, SizeHint};
+use outflow_core::Fault;
+use pin_project_lite::pin_project;
+
+use crate::send::Steady;
+use crate::upstream::Tail;
+
+pin_project! {
+    /// The body of a governed response.
+    #[derive(Debug)]
+    pub struct GovernedBody<B> {
+        #[pin]
+        body: B,
+        tail: Option<Tail>,
+        steady: Steady,
+    }
+}
+
+impl<B> GovernedBody<B> {
+    pub(super) fn new(body: B, tail: Option<Tail>) -> Self {
+        Self {
+            body,
+            tail,
+            steady: Steady::new(),
+        }
+    }
+}
+
+impl<B: Body> Body for GovernedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        let frame = ready!(this.body.poll_frame(cx));
+        match &frame {
+            Some(Ok(_)) => this.steady.moved(this.tail.as_mut()),
+            Some(Err(_)) => {
+                if let Some(tail) = this.tail.take() {
+                    tail.broke(Fault::TruncatedBody);
+                }
+            }
+            None => {
+                if let Some(tail) = this.tail.take() {
+                    tail.finished();
+                }
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,109 @@
+//! One request on its way through the layer.
+//!
+//! A future by hand, so that a governed request costs no allocation more than the one below it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response};
+use outflow_core::Fault;
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::Stopped;
+use super::body::GovernedBody;
+use crate::upstream::{Admit, Answer, Permit};
+
+pin_project! {
+    /// A request that waits for its permit, or is under way. Dropping it gives back what was not used.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Governing<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        inner: S,
+        request: Option<Request<B>>,
+        permit: Option<Permit>,
+        #[pin]
+        step: Step<S::Future>,
+    }
+}
+
+pin_project! {
+    #[project = StepNow]
+    enum Step<F> {
+        Admitting { #[pin] admit: Admit },
+        Ready,
+        Sending { #[pin] future: F },
+    }
+}
+
+impl<S: Service<Request<B>>, B> Governing<S, B> {
+    pub(super) const fn new(admit: Admit, inner: S, request: Request<B>) -> Self {
+        Self {
+            inner,
+            request: Some(request),
+            permit: None,
+            step: Step::Admitting { admit },
+        }
+    }
+}
+
+impl<S, B, R> Future for Governing<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    type Output = Result<Response<GovernedBody<R>>, Stopped<S::Error>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            match this.step.as_mut().project() {
+                StepNow::Admitting { admit } => match ready!(admit.poll(cx)) {
+                    Ok(permit) => *this.permit = Some(permit),
+                    Err(refusal) => return Poll::Ready(Err(Stopped::Refused(refusal))),
+                },
+                StepNow::Ready => {
+                    // An error here drops the permit unsent, which gives it back.
+                    ready!(this.inner.poll_ready(cx)).map_err(Stopped::Failed)?;
+                    let Some(request) = this.request.take() else {
+                        return Poll::Pending;
+                    };
+                    if let Some(permit) = this.permit.as_mut() {
+                        permit.sending();
+                    }
+                    let future = this.inner.call(request);
+                    this.step.set(Step::Sending { future });
+                    continue;
+                }
+                StepNow::Sending { future } => {
+                    let ended = ready!(future.poll(cx));
+                    return Poll::Ready(settled(this.permit.take(), ended));
+                }
+            }
+            this.step.set(Step::Ready);
+        }
+    }
+}
+
+/// Tells the door how a request ended. What the service below calls an error is taken for a broken
+/// connection: its type is its own, and a break is what all of them have in common.
+fn settled<R, E>(
+    permit: Option<Permit>,
+    ended: Result<Response<R>, E>,
+) -> Result<Response<GovernedBody<R>>, Stopped<E>> {
+    match ended {
+        Ok(response) => {
+            let answer = Answer::response(response.status().as_u16(), response.headers());
+            let tail = permit.map(|permit| permit.answered(answer).1);
+            Ok(response.map(|body| GovernedBody::new(body, tail)))
+        }
+        Err(error) => {
+            if let Some(permit) = permit {
+                permit.settle(Answer::fault(Fault::Reset));
+            }
+            Err(Stopped::Failed(error))
+        }
+    }
+}
