@@ -5,8 +5,9 @@
 //! of that thread, so neither the server nor other programs are in it. The overhead of a client is its
 //! time less that of bare hyper in the same round.
 //!
-//! Ours is the whole client as it comes, with limit, health, retries and timeouts, its cache off.
-//! `door_overhead` is bare hyper with the door around it by hand.
+//! Ours is the client with limit, health, retries and timeouts and with nobody who listens, as the
+//! peers have nobody. `client_overhead_init` is the client as `Outflow::init` makes it, which keeps
+//! metrics. `door_overhead` is bare hyper with the door around it by hand.
 
 mod bare;
 mod callers;
@@ -36,7 +37,10 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let Ok((runtime, address)) = ready else {
         return vec![Figure::missing("client_overhead", "", "missing: no socket")];
     };
+    // The whole client keeps house in the runtime that it is made in.
+    let inside = runtime.enter();
     let (entrants, missing) = callers::all(address);
+    drop(inside);
     let series = contest(plan, &runtime, &entrants);
     let mut figures = compare(&series);
     figures.extend(missing.iter().map(|name| {
@@ -122,12 +126,16 @@ struct Crowd {
 }
 
 fn compare(series: &[Series]) -> Vec<Figure> {
-    let [bare, ours, door, peers @ ..] = series else {
+    let named = |name| series.iter().find(|series| series.name == name);
+    let Some(bare) = named(callers::BARE) else {
         return Vec::new();
     };
+    let peers: Vec<&Series> = callers::PEERS.into_iter().filter_map(named).collect();
     let mut figures = Vec::new();
-    for (name, mine) in [("client_overhead", ours), ("door_overhead", door)] {
-        let mine = over(bare, mine);
+    for (name, mine) in OVERHEADS {
+        let Some(mine) = named(mine).map(|mine| over(bare, mine)) else {
+            continue;
+        };
         for (place, peer) in peers.iter().enumerate() {
             // The goal is about the first of them; the others complete the picture.
             let goal = if place == 0 {
@@ -138,8 +146,11 @@ fn compare(series: &[Series]) -> Vec<Figure> {
             figures.push(Figure::against(name, goal, &mine, &over(bare, peer)));
         }
     }
-    let beside = std::iter::once(bare).chain(peers);
-    figures.extend(beside.map(|peer| Figure::against("client_cpu_us", Goal::Shown, ours, peer)));
+    if let Some(ours) = named(callers::OURS) {
+        let beside = std::iter::once(bare).chain(peers);
+        let name = "client_cpu_us";
+        figures.extend(beside.map(|peer| Figure::against(name, Goal::Shown, ours, peer)));
+    }
     figures
 }
 
@@ -150,6 +161,13 @@ fn over(bare: &Series, other: &Series) -> Series {
         ..other.clone()
     }
 }
+
+/// The figures, and whose overhead each of them is.
+const OVERHEADS: [(&str, &str); 3] = [
+    ("client_overhead", callers::OURS),
+    ("client_overhead_init", callers::OURS_KEPT),
+    ("door_overhead", callers::DOOR),
+];
 
 /// Few enough that no contender has to wait for a place, enough that no core sleeps for each call.
 const AT_ONCE: u32 = 8;

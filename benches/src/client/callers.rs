@@ -36,21 +36,21 @@ impl Entrant {
     }
 }
 
-/// Bare hyper, ours, the door by hand, and the peers; then the names of those that could not be made.
+/// All that could be made, and the names of the others. Called inside of a runtime.
 pub(crate) fn all(address: SocketAddr) -> (Vec<Entrant>, Vec<&'static str>) {
-    let client = ours(address);
+    let client = api(address).and_then(|api| Outflow::builder().api(api).build().ok());
+    let kept = api(address).and_then(|api| Outflow::init([api]).ok());
     let door = client.as_ref().and_then(|client| client.upstream(NAME));
     let governed = door.and_then(|door| Governed::new(address, door.clone()));
+    let [middlewares, tower, reqwest] = PEERS;
     let made = [
-        Entrant::new("bare hyper", Bare::new(address)),
-        Entrant::new("ours", client.clone()),
-        Entrant::new("the door around hyper", governed),
-        Entrant::new(
-            "reqwest + middleware + retry + governor",
-            Middlewares::new(address),
-        ),
-        Entrant::new("tower-resilience stack over hyper", Tower::new(address)),
-        Entrant::new("bare reqwest", Reqwest::new(address)),
+        Entrant::new(BARE, Bare::new(address)),
+        Entrant::new(OURS, client.clone()),
+        Entrant::new(OURS_KEPT, kept),
+        Entrant::new(DOOR, governed),
+        Entrant::new(middlewares, Middlewares::new(address)),
+        Entrant::new(tower, Tower::new(address)),
+        Entrant::new(reqwest, Reqwest::new(address)),
     ];
     let mut missing = Vec::new();
     let made = made
@@ -59,8 +59,8 @@ pub(crate) fn all(address: SocketAddr) -> (Vec<Entrant>, Vec<&'static str>) {
     (made.collect(), missing)
 }
 
-/// The whole client with a limit that nobody reaches.
-fn ours(address: SocketAddr) -> Option<Outflow> {
+/// The server as an API with a limit that nobody reaches.
+fn api(address: SocketAddr) -> Option<Api> {
     let settings = HealthSettings {
         concurrency: IN_FLIGHT,
         ..HealthSettings::ADAPTIVE
@@ -70,7 +70,7 @@ fn ours(address: SocketAddr) -> Option<Outflow> {
         health: HealthConfig::new(settings).ok()?,
         ..Rules::limited_to(Rate::new(u64::from(LIMIT), WINDOW).ok()?)
     };
-    Outflow::init([api]).ok()
+    Some(api)
 }
 
 impl Caller for Outflow {
@@ -82,6 +82,16 @@ impl Caller for Outflow {
         }
     }
 }
+
+pub(crate) const BARE: &str = "bare hyper";
+pub(crate) const OURS: &str = "ours";
+pub(crate) const OURS_KEPT: &str = "ours, as init makes it";
+pub(crate) const DOOR: &str = "the door around hyper";
+pub(crate) const PEERS: [&str; 3] = [
+    "reqwest + middleware + retry + governor",
+    "tower-resilience stack over hyper",
+    "bare reqwest",
+];
 
 const NAME: &str = "bench";
 /// More than a machine sends in a window.
