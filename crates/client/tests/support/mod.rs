@@ -166,8 +166,8 @@ pub const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// As many histories as a law is tried on in a few seconds, and in the long run.
-pub const CASES: u32 = 3_000;
+/// Ten thousand histories a law, and a million in the long run.
+pub const CASES: u32 = 10_000;
 pub const STRESS_CASES: u32 = 1_000_000;
 
 /// Runs a law over generated values; prints the smallest counterexample when it breaks.
