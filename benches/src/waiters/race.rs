@@ -146,11 +146,11 @@ fn most_within(spans: &[(u64, u64)], window: u64) -> u64 {
     woken.sort_unstable();
     gone.sort_unstable();
     let mut before = woken.iter().peekable();
-    let (mut held, mut most) = (0, 0);
+    let (mut held, mut most) = (0_u64, 0);
     for gone in &gone {
         held += 1;
         while before.next_if(|woken| **woken + window <= *gone).is_some() {
-            held -= 1;
+            held = held.saturating_sub(1);
         }
         most = most.max(held);
     }
