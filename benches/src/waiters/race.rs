@@ -115,7 +115,7 @@ impl Course {
         let grants = approx(stamps.len());
         Outcome {
             makespan: approx(last - first) / approx(nanos(case.ideal()).max(1)),
-            max_window: approx(most_within(spans, nanos(case.limit.window)))
+            max_window: approx(most_within(&spans, nanos(case.limit.window)))
                 / approx(case.limit.quantity),
             polls_per_grant: approx(self.polls.load(Ordering::Relaxed)) / grants,
             displacement: displacement(&stamps),
@@ -141,17 +141,16 @@ impl Stamp {
 
 /// The most that surely went within one window: a task that the system puts aside in the midst of
 /// resuming is not held against its limiter.
-fn most_within(mut spans: Vec<(u64, u64)>, window: u64) -> u64 {
-    spans.sort_unstable_by_key(|(_, gone)| *gone);
-    let mut oldest = spans.iter().peekable();
-    let (mut held, mut most) = (0, 0);
-    for (_, gone) in &spans {
+fn most_within(spans: &[(u64, u64)], window: u64) -> u64 {
+    let (mut woken, mut gone): (Vec<u64>, Vec<u64>) = spans.iter().copied().unzip();
+    woken.sort_unstable();
+    gone.sort_unstable();
+    let mut before = woken.iter().peekable();
+    let (mut held, mut most) = (0_u64, 0);
+    for gone in &gone {
         held += 1;
-        while oldest
-            .next_if(|(woken, _)| woken + window <= *gone)
-            .is_some()
-        {
-            held -= 1;
+        while before.next_if(|woken| **woken + window <= *gone).is_some() {
+            held = held.saturating_sub(1);
         }
         most = most.max(held);
     }
