@@ -1,11 +1,14 @@
 //! Which paths a route is about.
 //!
-//! Whole segments only: `*` or `{name}` stands for one of them and a `**` at the end for all that
+//! Whole segments only, however they are encoded: `*` or `{name}` stands for one of them and a `**` at the end for all that
 //! follow, none included. No regular expressions: a route is decided for every call, and who reads a
 //! configuration must see at once what it matches.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
+use percent_encoding::percent_decode_str;
 
 /// A pattern of path segments.
 ///
@@ -47,7 +50,9 @@ impl Pattern {
         for wanted in &self.segments {
             match (wanted, given.next()) {
                 (_, None) => return false,
-                (Segment::This(name), Some(segment)) if **name != *segment => return false,
+                (Segment::This(name), Some(segment)) if **name != *decoded(segment) => {
+                    return false;
+                }
                 (Segment::This(_) | Segment::Any, Some(_)) => {}
             }
         }
@@ -58,6 +63,11 @@ impl Pattern {
     pub fn as_str(&self) -> &str {
         &self.written
     }
+}
+
+/// A segment as servers read it: `%6f` is an `o`, and must not lead around the limits of what it spells.
+fn decoded(segment: &str) -> Cow<'_, str> {
+    percent_decode_str(segment).decode_utf8_lossy()
 }
 
 fn segments(path: &str) -> impl Iterator<Item = &str> {
@@ -99,7 +109,10 @@ impl FromStr for Pattern {
                 part if part.contains(['*', '{', '}']) => {
                     return Err(InvalidPattern::PartOfASegment);
                 }
-                literal => pattern.segments.push(Segment::This(literal.into())),
+                literal => {
+                    let literal = decoded(literal).into();
+                    pattern.segments.push(Segment::This(literal));
+                }
             }
         }
         Ok(pattern)
@@ -155,6 +168,10 @@ mod tests {
             ("/a/{id}/c", "/a/b/c?d=/e", true),
             ("/a/b", "/a/bc", false),
             ("/a/b", "/A/b", false),
+            ("/orders/*", "/%6frders/1", true),
+            ("/%6Frders", "/orders", true),
+            ("/a b", "/a%20b", true),
+            ("/a", "/%ff", false),
         ] {
             let read: Pattern = pattern.parse().expect("valid");
             assert_eq!(read.matches(path), means, "{pattern} and {path}");
