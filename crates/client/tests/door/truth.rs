@@ -2,11 +2,11 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit};
+use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit, State};
 use outflow::event::What;
 use outflow::{Answer, Ask, Cause, Permit, Rules};
 
-use crate::support::{INSTANT, World, by_arrival, health, ms, parsed, rules, secs};
+use crate::support::{INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -118,6 +118,30 @@ fn nothing_left_after_a_refusal_parks_until_the_reset() {
     assert!(!waits.is_woken());
     world.pass(INSTANT);
     assert!(waits.is_woken());
+}
+
+// 403, nothing left, and the wait named only as a reset in half an hour: a ban until then. With anything
+// left it is what 403 usually is, and stops nobody.
+#[test]
+fn a_403_with_nothing_left_is_a_ban_until_the_reset() {
+    for (left, state) in [("0", State::Sleep), ("1", State::Normal)] {
+        let world = World::new(rules(vec![by_sending("5000/h")]));
+        let told = headers(&[
+            ("x-ratelimit-limit", "5000"),
+            ("x-ratelimit-remaining", left),
+            ("x-ratelimit-reset", "1800"),
+        ]);
+        sent(&world).settle(Answer::response(403, &told));
+        assert_eq!(
+            world.door.report().health[0].snapshot.state,
+            state,
+            "{left} left"
+        );
+        if state == State::Sleep {
+            let refused = world.door.try_admit(world.ask()).expect_err("banned");
+            assert_eq!(refused.retry_after, Some(secs(1_800)));
+        }
+    }
 }
 
 // Ten of our own ten are used: the meter knows that better than a header does.

@@ -1,7 +1,7 @@
 //! What an answer says of the limits: in its headers, by refusing, by letting pass.
 
 use http::HeaderMap;
-use outflow_core::{Adaptive, Effect, Hints, Outcome, Reaction, RetryAfter};
+use outflow_core::{Adaptive, Effect, Outcome, Reaction, RetryAfter};
 use smol_str::SmolStr;
 
 use super::super::limits::{Charge, Heard, Refused};
@@ -17,10 +17,7 @@ impl Gate {
         marks: Option<&Marks>,
         (effect, now): (Effect, Nanos),
     ) {
-        let pairs = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let hints = Hints::read(pairs, self.rules.dialects, self.came(headers));
+        let hints = self.hints(headers);
         self.tell_malformed(headers, hints.malformed());
         if hints.iter().next().is_some() {
             self.hints = Hinting::Yes;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use outflow_core::{
-    Attempt, Effect, Ended, Journey, Outcome, ResponseTime, RetryAfter, Ticket, WaitBounds,
+    Attempt, Effect, Ended, Hints, Journey, Outcome, ResponseTime, RetryAfter, Ticket, WaitBounds,
 };
 
 use super::super::limits::Landed;
@@ -184,11 +184,43 @@ impl Gate {
             .headers()
             .and_then(|headers| self.retry_after(headers));
         let wait = read.and_then(|read| read.wait());
+        if wait.is_none() && answer.ended() == Ended::Status(403) {
+            return self.forbidden(answer);
+        }
         let attempt = wait.map_or(attempt, |wait| attempt.asking_to_wait(wait));
         if answer.shows_a_limit() || wait.is_some() {
             return attempt.with_rate_limit_signs();
         }
         attempt
+    }
+
+    /// A 403 without `Retry-After` is a ban all the same where its headers say that nothing is left:
+    /// some providers refuse so, and name the wait only as the reset of their window.
+    fn forbidden(&self, answer: &Answer<'_>) -> Attempt {
+        let hints = answer.headers().map(|headers| self.hints(headers));
+        let empty = hints.as_ref().and_then(|hints| {
+            let mut all = hints.iter();
+            all.find(|hint| hint.remaining == Some(0))
+        });
+        let attempt = answer.attempt();
+        match (empty, answer.shows_a_limit()) {
+            (None, false) => attempt,
+            (None, true) => attempt.with_rate_limit_signs(),
+            (Some(hint), _) => {
+                let longest = WaitBounds::default().max_honour();
+                let wait = hint.resets_in.map(|span| span.min(longest));
+                let attempt = wait.map_or(attempt, |wait| attempt.asking_to_wait(wait));
+                attempt.with_rate_limit_signs()
+            }
+        }
+    }
+
+    /// What the headers say of limits.
+    pub(super) fn hints(&self, headers: &HeaderMap) -> Hints {
+        let pairs = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()));
+        Hints::read(pairs, self.rules.dialects, self.came(headers))
     }
 
     pub(super) fn retry_after(&self, headers: &HeaderMap) -> Option<RetryAfter> {
