@@ -1,0 +1,155 @@
+//! Servers that refuse: all the time, half the time, now and then, or because they allow less than is
+//! configured.
+
+use std::time::Duration;
+
+use outflow::core::{Hold, Share};
+use outflow::{Api, Rules};
+use outflow_upstream::{Quota, Refusal, Script, StrictApi, Tell, Verdict, When};
+
+use super::support::{Load, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+const WAY: Duration = Duration::from_millis(5);
+
+fn ten_a_second(api: &mut Api) {
+    api.rules = Rules::limited_to("10/s".parse().expect("valid"));
+}
+
+/// Every form of the wait; garbage is a form too.
+fn forms() -> [Tell; 5] {
+    [
+        Tell::Nothing,
+        Tell::Seconds,
+        Tell::Fraction,
+        Tell::Date,
+        Tell::Exactly("soon".into()),
+    ]
+}
+
+/// How often a storm refuses.
+#[derive(Clone, Copy, Debug)]
+enum Force {
+    Always,
+    Half,
+    Tenth,
+}
+
+impl Force {
+    fn when(self) -> When {
+        match self {
+            Self::Always => When::always(),
+            Self::Half => When::always().by_chance(Share::percent(50), 7),
+            Self::Tenth => When::always().by_chance(Share::percent(10), 7),
+        }
+    }
+}
+
+// Two minutes of each storm in each form, then one of calm. The wait is a second and a quarter, so
+// that every form rounds it differently and none of them is zero.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_before_its_time_in_any_storm() {
+    for force in [Force::Always, Force::Half, Force::Tenth] {
+        for tell in forms() {
+            let strict = StrictApi::builder().build().expect("valid");
+            let world = World::new(strict, WAY);
+            let refusal = Refusal::new(429, SECOND * 5 / 4).told_as(tell.clone());
+            world
+                .strict
+                .rewrite(Script::new().rule(force.when(), refusal));
+            let client = world.client(ten_a_second);
+            let mut load = Load::on(&client);
+            load.run(10, 120 * SECOND).await;
+            world.strict.rewrite(Script::new());
+            load.run(10, 60 * SECOND).await;
+            let ended = load.ended().await;
+            let audit = world.strict.audit();
+            let early = audit.sent_before_retry_after();
+            let told = audit.waits().len();
+            eprintln!(
+                "{force:?} {tell:?}: {} arrivals, {told} waits, {} early, {} good",
+                audit.count(),
+                early.len(),
+                ended.iter().filter(|call| call.is_good()).count(),
+            );
+            assert!(early.is_empty(), "{force:?} {tell:?}: {:?}", early[0]);
+            let speaks = matches!(tell, Tell::Seconds | Tell::Fraction | Tell::Date);
+            assert_eq!(told > 0, speaks, "{force:?} {tell:?}");
+            assert!(audit.most_in_any_window(SECOND) <= 10, "{force:?} {tell:?}");
+        }
+    }
+}
+
+/// What became of the last minutes, when everything has settled.
+struct Settled {
+    /// Calls that the server let pass, for each second.
+    passed: f64,
+    /// The part of what was sent that it refused.
+    refused: f64,
+}
+
+/// A client that believes in 20/s at a server that allows 10/s, asked for more than either.
+async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<Hold>) -> Settled {
+    let strict = StrictApi::builder()
+        .limit(Quota::sliding("10/s".parse().expect("valid")))
+        .refusing(429, Tell::Nothing);
+    let world = World::new(strict.build().expect("valid"), WAY);
+    let client = world.client(|api| {
+        api.rules = Rules::limited_to("20/s".parse().expect("valid"));
+        api.retry.count = 0;
+    });
+    if let Some(hold) = hold {
+        client.upstream("strict").expect("there").force(None, hold);
+    }
+    let mut calls = Load::on(&client);
+    load(&mut calls).await;
+    let late = world.strict.now().saturating_sub(180 * SECOND);
+    let audit = world.strict.audit().only(|arrival| arrival.at >= late);
+    drop(calls);
+    let passed = audit.arrivals().iter();
+    let passed = passed.filter(|one| one.verdict == Verdict::Allowed).count();
+    let count = |many: usize| f64::from(u32::try_from(many).expect("small"));
+    Settled {
+        passed: count(passed) / 180.0,
+        refused: count(audit.refused()) / count(audit.count()),
+    }
+}
+
+// Ten minutes of 25 calls a second.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_allows_less_is_found_out() {
+    for hold in [Some(Hold::Normal), None] {
+        let settled = settled(
+            async |calls: &mut Load| {
+                calls.run(25, 600 * SECOND).await;
+            },
+            hold,
+        )
+        .await;
+        let (passed, refused) = (settled.passed, settled.refused);
+        eprintln!("steady {hold:?}: {passed:.2}/s passed, {refused:.4} refused");
+        assert!((9.0..=10.0).contains(&passed) || hold.is_none(), "{hold:?}: {passed}");
+        assert!(refused <= 0.05, "{hold:?}: {refused}");
+    }
+}
+
+// A hundred callers begin together, every ten seconds: each hundred takes ten seconds at 10/s.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_finds_a_lower_limit_out_too() {
+    let settled = settled(
+        async |calls: &mut Load| {
+            for _ in 0..60 {
+                for _ in 0..100 {
+                    calls.start("/");
+                }
+                tokio::time::sleep(10 * SECOND).await;
+            }
+        },
+        Some(Hold::Normal),
+    )
+    .await;
+    let (passed, refused) = (settled.passed, settled.refused);
+    eprintln!("crowd: {passed:.2}/s passed, {refused:.4} refused");
+    assert!((9.0..=10.0).contains(&passed), "{passed}");
+    assert!(refused <= 0.05, "{refused}");
+}
