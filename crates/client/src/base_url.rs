@@ -70,6 +70,10 @@ impl FromStr for BaseUrl {
         if authority.host().is_empty() {
             return Err(InvalidBaseUrl::Host);
         }
+        // A port that is no number would silently be the usual one.
+        if authority.as_str() != authority.host() && authority.port_u16().is_none() {
+            return Err(InvalidBaseUrl::Port);
+        }
         let path = parts.path_and_query;
         if written.contains(['?', '#']) {
             return Err(InvalidBaseUrl::Query);
@@ -98,6 +102,8 @@ pub enum InvalidBaseUrl {
     Scheme,
     /// It names no host.
     Host,
+    /// Its port is none.
+    Port,
     /// It holds a user name or password.
     UserInfo,
     /// It holds a query or a fragment.
@@ -110,6 +116,7 @@ impl fmt::Display for InvalidBaseUrl {
             Self::Unreadable => "this is not a URL: write it as `https://api.example.com`",
             Self::Scheme => "a base URL begins with `http://` or `https://`",
             Self::Host => "a base URL names a host",
+            Self::Port => "a port is a number up to 65535",
             Self::UserInfo => {
                 "a base URL holds no user or password: put the key into a variable and name it in \
                  `api_key_env`"
@@ -133,6 +140,8 @@ mod tests {
             ("/v1", InvalidBaseUrl::Scheme),
             ("ws://example.com", InvalidBaseUrl::Scheme),
             ("https://user:pw@example.com", InvalidBaseUrl::UserInfo),
+            ("https://example.com:99999", InvalidBaseUrl::Port),
+            ("https://example.com:", InvalidBaseUrl::Port),
             ("https://example.com?key=1", InvalidBaseUrl::Query),
             ("https://example.com/#top", InvalidBaseUrl::Query),
         ] {

@@ -129,6 +129,13 @@ pub enum What {
         /// The share of the limit in use, of a million.
         used_ppm: u32,
     },
+    /// The meters take more memory than the rules think good, or no longer do.
+    Memory {
+        /// Whether they do.
+        raised: bool,
+        /// How much they take.
+        bytes: u64,
+    },
     /// Headers about limits could not be understood.
     Malformed {
         /// How many.

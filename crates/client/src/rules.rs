@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::Method;
 use outflow_core::{
-    Accounting, Adaptive, Cost, Dialects, HealthConfig, Limit, Policy, Rate, Share,
+    Accounting, Adaptive, Cost, Dialects, HealthConfig, Limit, Policy, Rate, Share, UsageAlert,
 };
 use smol_str::SmolStr;
 
@@ -171,6 +171,15 @@ pub struct Thresholds {
     pub statistics_every: Duration,
 }
 
+impl Thresholds {
+    /// An alert at this use, held for ten seconds, that is over a tenth of the limit below.
+    pub(crate) fn alert(&self) -> UsageAlert {
+        let part = self.usage.as_parts_per_million();
+        let rest = Share::parts_per_million(part.saturating_sub(TENTH));
+        UsageAlert::new(self.usage, rest, Duration::from_secs(10)).unwrap_or_default()
+    }
+}
+
 impl Default for Thresholds {
     /// Four fifths of a limit, 50 MB of meters, every five seconds.
     fn default() -> Self {
@@ -181,6 +190,9 @@ impl Default for Thresholds {
         }
     }
 }
+
+/// A tenth, of a million: use trembles by less than that.
+const TENTH: u32 = 100_000;
 
 /// The name of the group that takes what no route names.
 pub const DEFAULT_GROUP: &str = "default";

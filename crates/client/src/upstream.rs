@@ -12,13 +12,17 @@ mod lane;
 mod limits;
 mod line;
 mod passed;
+mod patience;
 mod permit;
 mod report;
 mod ward;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use http::Method;
 use outflow_core::{Cost, Decision, Hold, Nanos, Priority, State, TooManyLimits};
@@ -30,7 +34,7 @@ pub use permit::{Answer, Permit, Tail, Verdict};
 pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, UpstreamReport};
 
 use door::Door;
-use gate::{Caller, Gate, Reply};
+use gate::{Caller, Gate};
 
 use crate::event::Events;
 use crate::refusal::{Cause, Refusal};
@@ -139,16 +143,14 @@ impl Upstream {
     /// # Errors
     /// If the call cannot go now; the refusal says why and when.
     pub fn try_admit(&self, ask: Ask) -> Result<Permit, Refusal> {
-        match self.door.ask(self.caller(ask), None) {
-            Reply::Go(pass) => Ok(Permit::new(Arc::clone(&self.door), pass)),
-            Reply::No(refusal) => Err(refusal),
-            Reply::Wait(key) => {
-                self.door.forget(key);
-                Err(Refusal {
-                    cause: Cause::QueueFull,
-                    retry_after: None,
-                })
-            }
+        let admit = self.admit(ask.mode(Mode::Reject));
+        let mut context = Context::from_waker(Waker::noop());
+        match pin!(admit).poll(&mut context) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => Err(Refusal {
+                cause: Cause::QueueFull,
+                retry_after: None,
+            }),
         }
     }
 
@@ -176,19 +178,20 @@ impl Upstream {
 
     /// The state that a call of this target meets.
     pub fn state(&self, target: Target) -> State {
-        self.door.with(|gate, _| gate.state(target.lane))
+        let lane = self.rules.lane(target);
+        self.door.with(|gate, _| gate.state(lane))
     }
 
     /// Holds the API, or one group with a health of its own, in a state until it is released.
     pub fn force(&self, group: Option<Target>, hold: Hold) {
-        self.door
-            .with(|gate, now| gate.force(group.map(|target| target.lane), hold, now));
+        let lane = group.map(|target| self.rules.lane(target));
+        self.door.with(|gate, now| gate.force(lane, hold, now));
     }
 
     /// Lets go of what was held.
     pub fn release(&self, group: Option<Target>) {
-        self.door
-            .with(|gate, now| gate.release(group.map(|target| target.lane), now));
+        let lane = group.map(|target| self.rules.lane(target));
+        self.door.with(|gate, now| gate.release(lane, now));
     }
 
     /// Everything that can be told about it now.
@@ -200,6 +203,12 @@ impl Upstream {
     /// once a second is a good rhythm, and no decision depends on it.
     pub fn tidy(&self) {
         self.door.with(Gate::tidy);
+    }
+
+    /// What those who wait and those in flight take up, in bytes on the heap, beside the meters, which
+    /// tell of themselves in the report.
+    pub fn memory_bytes(&self) -> usize {
+        self.door.with(|gate, _| gate.memory())
     }
 
     /// Lets nobody in any more; those who wait are refused and those in flight go on.
@@ -215,7 +224,7 @@ impl Upstream {
     #[inline]
     fn caller(&self, ask: Ask) -> Caller {
         Caller {
-            lane: ask.target.lane,
+            lane: self.rules.lane(ask.target),
             cost: ask.target.cost,
             class: ask.priority,
             deadline: ask.deadline,
@@ -326,6 +335,17 @@ impl Known {
             mode: rules.mode,
             max_wait: rules.max_wait,
         })
+    }
+
+    /// The lane of a target. One that another door gave may be of a group that there is not here:
+    /// it is treated like a call that no route names.
+    #[inline]
+    fn lane(&self, target: Target) -> u32 {
+        let place = usize::try_from(target.lane).unwrap_or(usize::MAX);
+        if place < self.groups.len() {
+            return target.lane;
+        }
+        self.default
     }
 
     fn target(&self, lane: u32) -> Target {

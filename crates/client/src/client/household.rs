@@ -49,6 +49,7 @@ impl Household {
         let builder = Outflow::builder()
             .events(events.clone())
             .cache(cache.clone());
+        let every = rhythm(&config);
         let apis = config.apis.into_iter();
         let client = apis.fold(builder, super::Builder::api).build();
         let client = client.map_err(InitError::Client)?;
@@ -58,7 +59,8 @@ impl Household {
             events.subscribe(Arc::new(log.clone()));
             metrics.ask(Arc::new(log.clone()));
         }
-        keep_house(&tasks, doors, cache)?;
+        keep_house(&tasks, doors, every)?;
+        write_answers(&tasks, cache)?;
         let household = Self {
             metrics,
             tasks,
@@ -186,15 +188,25 @@ fn write_lines(tasks: &Tasks, name: &'static str, pump: LogPump) -> Result<(), I
     tasks.thread(name, work).map_err(InitError::Tasks)
 }
 
-fn keep_house(tasks: &Tasks, doors: Vec<Upstream>, cache: Cache) -> Result<(), InitError> {
+/// How often the statistics are brought up to date: as the most impatient API wants it.
+fn rhythm(config: &Config) -> Duration {
+    let wanted = config.apis.iter().map(|api| api.rules.thresholds);
+    let every = wanted.map(|thresholds| thresholds.statistics_every).min();
+    every.unwrap_or(Duration::MAX).max(SHORTEST_RHYTHM)
+}
+
+fn keep_house(tasks: &Tasks, doors: Vec<Upstream>, every: Duration) -> Result<(), InitError> {
     let doors = Arc::new(doors);
     let tidy = move |stop: Stop| {
         let doors = Arc::clone(&doors);
-        every_so_often(stop, TIDY_EVERY, move || {
-            doors.iter().for_each(Upstream::tidy)
+        every_so_often(stop, every, move || {
+            doors.iter().for_each(Upstream::tidy);
         })
     };
-    tasks.spawn("tidy", tidy).map_err(InitError::Tasks)?;
+    tasks.spawn("tidy", tidy).map_err(InitError::Tasks)
+}
+
+fn write_answers(tasks: &Tasks, cache: Cache) -> Result<(), InitError> {
     let write = move |stop: &Stop| {
         while !stop.is_told() {
             cache.flush();
@@ -300,8 +312,8 @@ impl fmt::Display for InitError {
 
 impl std::error::Error for InitError {}
 
-/// Often enough for an alert that is held ten seconds.
-const TIDY_EVERY: Duration = Duration::from_secs(1);
+/// More often, statistics would cost more than the calls they are about.
+const SHORTEST_RHYTHM: Duration = Duration::from_millis(100);
 
 /// An answer that is lost in a crash is asked for again; a disk that is written all the time is not
 /// worth it.

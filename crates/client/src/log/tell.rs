@@ -28,6 +28,7 @@ pub(super) const fn level(event: &Event) -> Level {
         },
         What::Drifting { drift: Some(_), .. }
         | What::Usage { raised: true, .. }
+        | What::Memory { raised: true, .. }
         | What::Meter { .. }
         | What::Malformed { .. } => Level::WARN,
         What::Settled {
@@ -317,6 +318,17 @@ fn learned(event: &Event) -> Record<'_> {
             )
             .about(event, group.as_ref())
             .with(key::USED, Value::share(*used_ppm)),
+        What::Memory { raised, bytes } => record
+            .with(
+                key::EVENT,
+                Value::Word(if *raised {
+                    "memory_high"
+                } else {
+                    "memory_normal"
+                }),
+            )
+            .about(event, None)
+            .with(key::COUNT, Value::Number(*bytes)),
         What::Malformed { headers } => record
             .with(key::EVENT, Value::Word("malformed_headers"))
             .about(event, None)

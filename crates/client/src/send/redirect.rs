@@ -64,8 +64,11 @@ fn resolved(from: &Uri, to: &str) -> Option<Uri> {
         Uri::from_parts(parts).ok()?
     };
     let known = *uri.scheme()? == Scheme::HTTP || *uri.scheme()? == Scheme::HTTPS;
-    let plain = !uri.authority()?.as_str().contains('@') && !uri.host()?.is_empty();
-    (known && plain).then_some(uri)
+    let authority = uri.authority()?;
+    let plain = !authority.as_str().contains('@') && !authority.host().is_empty();
+    // A port that is no number would silently be the usual one.
+    let sound = authority.as_str() == authority.host() || authority.port_u16().is_some();
+    (known && plain && sound).then_some(uri)
 }
 
 /// Whether a reference begins with a scheme: a colon before any slash, question mark or end.

@@ -53,7 +53,7 @@ impl Future for Admit {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let reply = match self.step {
-            Step::First => self.door.ask(self.caller, Some(context.waker())),
+            Step::First => self.door.ask(self.caller, context.waker()),
             Step::Waiting(key) => self.door.look(key, context.waker()),
             Step::Over => return Poll::Pending,
         };

@@ -1,6 +1,7 @@
 //! The gate with its lock, and what is done once the lock is free.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
@@ -42,7 +43,7 @@ impl Door {
     }
 
     #[inline]
-    pub(super) fn ask(&self, caller: Caller, waker: Option<&Waker>) -> Reply {
+    pub(super) fn ask(&self, caller: Caller, waker: &Waker) -> Reply {
         self.with(|gate, now| gate.ask(caller, now, waker))
     }
 
@@ -70,9 +71,26 @@ impl Door {
     ) -> Option<(Verdict, Open)> {
         self.with(|gate, now| {
             if answer.headers().is_some() {
-                gate.look_at_the_wall(&*self.timer);
+                gate.look_at_the_wall(&*self.timer, now);
             }
             gate.answered(flight, sent, answer, now)
+        })
+    }
+
+    /// Answered and over, in one turn.
+    pub(super) fn settled(
+        &self,
+        flight: usize,
+        sent: Option<Nanos>,
+        answer: &Answer<'_>,
+    ) -> Option<Verdict> {
+        self.with(|gate, now| {
+            if answer.headers().is_some() {
+                gate.look_at_the_wall(&*self.timer, now);
+            }
+            let (verdict, open) = gate.answered(flight, sent, answer, now)?;
+            gate.ended(open, now);
+            Some(verdict)
         })
     }
 
@@ -111,20 +129,32 @@ impl Door {
             self.timer.ring_at(at, me);
         }
         for waker in after.wakes {
-            waker.wake();
+            alone(|| waker.wake());
+        }
+        for waker in after.retired {
+            alone(|| drop(waker));
         }
         for what in after.told {
-            self.events.tell(&Event {
+            let event = Event {
                 api: self.name.clone(),
                 at: now,
                 what,
-            });
+            };
+            alone(|| self.events.tell(&event));
         }
     }
 
     /// Nothing under the lock leaves it half changed, so a panic elsewhere is no reason to stop.
     fn lock(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs code of others, whose panic is its own affair: whoever else is to be woken still is, and the
+/// caller whose turn this was still gets its answer.
+fn alone(run: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(run)).is_err() {
+        tracing::error!("a waker or an observer panicked: the door goes on without it");
     }
 }
 

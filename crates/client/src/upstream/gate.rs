@@ -9,19 +9,21 @@
 //! one. The obvious other way, waking the first to take its permit, would let one future that is not
 //! polled hold up everybody behind it.
 
+mod alarm;
 mod ask;
 mod call;
 mod change;
+mod learn;
+mod leave;
 mod outlook;
 mod report;
 mod settle;
+mod take;
 
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::{
-    Cost, Decision, Grant, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits, WallTime,
-};
+use outflow_core::{Cost, Grant, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits};
 use slab::Slab;
 
 pub(super) use ask::{Caller, Pass, Reply};
@@ -29,11 +31,14 @@ pub(super) use settle::Open;
 
 use super::lane::Lane;
 use super::limits::Limits;
-use super::line::{CLASSES, Class, Place, Waiter};
+use super::line::{Class, Place, Waiter};
+use super::patience::Patience;
+use super::report::Alerted;
 use super::ward::{Closed, Ward};
 use crate::event::What;
 use crate::refusal::{Cause, Refusal};
 use crate::rules::{Group, HealthScope, Rules, WhenAsleep};
+use alarm::Alarm;
 
 /// All that is decided together about one API.
 #[derive(Debug)]
@@ -44,19 +49,21 @@ pub(super) struct Gate {
     waiters: Slab<Waiter>,
     /// Lanes in which somebody waits.
     busy: Vec<u32>,
-    /// How often each class was passed over by a better one.
-    passed_over: [u8; CLASSES.len()],
+    patience: Patience,
     /// Those who were called and are not to go before an instant.
     paced: Vec<usize>,
     flights: Slab<Flight>,
     trips: RoundTrips,
     rules: Settings,
+    /// Whether the meters take more memory than is thought good.
+    swollen: Alerted,
     next_permit: u64,
     next_number: u64,
     entry: Entry,
     /// Whether answers of this API speak of limits.
     hints: Hinting,
-    wall: WallTime,
+    /// When the civil clock was last read, and what it showed.
+    wall_seen: Moment,
     random: fastrand::Rng,
     alarm: Alarm,
     after: After,
@@ -72,6 +79,7 @@ struct Settings {
     policy: outflow_core::Policy,
     dialects: outflow_core::Dialects,
     adaptive: outflow_core::Adaptive,
+    memory: u64,
 }
 
 /// Whether anybody is let in.
@@ -98,7 +106,6 @@ pub(super) struct Flight {
     shared: Option<Grant>,
     ticket: Ticket,
     granted: Nanos,
-    epoch: u32,
     marks: Option<Box<Marks>>,
 }
 
@@ -109,17 +116,12 @@ struct Marks {
     shared: Vec<Mark>,
 }
 
-#[derive(Debug)]
-struct Alarm {
-    /// When the timer was last asked to ring, [`Nanos::MAX`] if it has rung since.
-    armed: Nanos,
-    rung: Nanos,
-}
-
 /// What is done once the lock is free.
 #[derive(Debug, Default)]
 pub(super) struct After {
     pub(super) wakes: Vec<Waker>,
+    /// Wakers that nobody needs any more.
+    pub(super) retired: Vec<Waker>,
     pub(super) told: Vec<What>,
     pub(super) ring_at: Option<Nanos>,
     /// Whether events are to be gathered at all.
@@ -166,25 +168,23 @@ impl Gate {
             wards: (0..wards)
                 .map(|_| Ward::new(&rules.health, moment.now))
                 .collect(),
-            shared: Limits::new(&rules.limits, rules.adaptive, moment)?,
+            shared: Limits::new(&rules.limits, rules, moment)?,
             lanes: lanes.collect::<Result<_, _>>()?,
             waiters: Slab::new(),
             busy: Vec::new(),
-            passed_over: [0; CLASSES.len()],
+            patience: Patience::default(),
             paced: Vec::new(),
             flights: Slab::new(),
             trips: RoundTrips::default(),
             rules: Settings::of(rules),
+            swollen: Alerted::No,
             next_permit: 1,
             next_number: 1,
             entry: Entry::Open,
             hints: Hinting::NotYet,
-            wall: moment.wall,
+            wall_seen: moment,
             random: fastrand::Rng::new(),
-            alarm: Alarm {
-                armed: Nanos::MAX,
-                rung: Nanos::ZERO,
-            },
+            alarm: Alarm::new(),
             after: After::default(),
         })
     }
@@ -199,118 +199,18 @@ impl Gate {
     #[inline]
     pub(super) fn finish(&mut self) -> Option<After> {
         let after = &self.after;
-        if after.wakes.is_empty() && after.told.is_empty() && after.ring_at.is_none() {
+        let silent = after.told.is_empty() && after.ring_at.is_none();
+        if silent && after.wakes.is_empty() && after.retired.is_empty() {
             return None;
         }
         Some(std::mem::take(&mut self.after))
     }
 
-    /// Takes a permit for a call of this lane, or says what stands in the way.
-    #[inline]
-    pub(super) fn take(&mut self, lane: u32, cost: Cost, now: Nanos) -> Result<usize, Obstacle> {
-        let ward = self.lane(lane).ward;
-        let ticket = self.ticket(ward, now).map_err(Obstacle::Ward)?;
-        match self.grants(lane, cost, now) {
-            Ok((own, shared)) => {
-                let flight = Grants {
-                    lane,
-                    cost,
-                    own,
-                    shared,
-                    ticket,
-                };
-                Ok(self.depart(ward, flight, now))
-            }
-            Err(obstacle) => {
-                self.ward(ward).health.abandon(now, ticket);
-                Err(obstacle)
-            }
-        }
-    }
-
-    fn ticket(&mut self, ward: usize, now: Nanos) -> Result<Ticket, Closed> {
-        // A timer that is due may lead to a state with a timer that is due; more often than there
-        // are states it cannot.
-        for _ in 0..8 {
-            match self.ward(ward).admission(now) {
-                Err(Closed::Overdue) => self.wake_ward(ward, now),
-                answer => return answer,
-            }
-        }
-        Err(Closed::Overdue)
-    }
-
-    #[inline]
-    fn grants(
-        &mut self,
-        lane: u32,
-        cost: Cost,
-        now: Nanos,
-    ) -> Result<(Option<Grant>, Option<Grant>), Obstacle> {
-        let own = match self.lane(lane).limits.take(now, cost) {
-            Decision::Allow(grant) => grant,
-            Decision::WaitUntil(at) => return Err(Obstacle::Own(at)),
-            Decision::Never => return Err(Obstacle::Own(Nanos::MAX)),
-        };
-        let at = match self.shared.take(now, cost) {
-            Decision::Allow(shared) => return Ok((own, shared)),
-            Decision::WaitUntil(at) => at,
-            Decision::Never => Nanos::MAX,
-        };
-        self.lane(lane).limits.refund(now, own);
-        Err(Obstacle::Shared(at))
-    }
-
-    #[inline]
-    fn depart(&mut self, ward: usize, grants: Grants, now: Nanos) -> usize {
-        let id = self.next_permit;
-        self.next_permit += 1;
-        self.lane(grants.lane).admitted += 1;
-        let marks = self.marks(grants.lane, now);
-        let crowd = self.ward_ref(ward).waiting;
-        let mut random = self.random.clone();
-        let ward = self.ward(ward);
-        ward.in_flight += 1;
-        ward.gone(now, u64::try_from(crowd).unwrap_or(u64::MAX), || {
-            random.u64(..)
-        });
-        let (epoch, wakeup) = (ward.epoch, ward.health.next_wakeup());
-        self.random = random;
-        self.consider(wakeup.unwrap_or(Nanos::MAX));
-        self.tell_meters(grants.lane);
-        self.flights.insert(Flight {
-            id,
-            lane: grants.lane,
-            cost: grants.cost,
-            own: grants.own,
-            shared: grants.shared,
-            ticket: grants.ticket,
-            granted: now,
-            epoch,
-            marks,
-        })
-    }
-
-    fn marks(&mut self, lane: u32, now: Nanos) -> Option<Box<Marks>> {
-        if self.hints == Hinting::NotYet {
-            return None;
-        }
-        Some(Box::new(Marks {
-            own: self.lane(lane).limits.marks(now),
-            shared: self.shared.marks(now),
-        }))
-    }
-
     /// Has the timer ring at this instant, if it would not ring before anyway.
     #[inline]
     fn consider(&mut self, at: Nanos) {
-        if at == Nanos::MAX {
-            return;
-        }
-        let at = at.max(self.alarm.rung.saturating_add(RING_SPACING));
-        if at < self.alarm.armed {
-            self.alarm.armed = at;
-            self.after.ring_at = Some(at);
+        if at < Nanos::MAX {
+            self.alarm.consider(at, &mut self.after.ring_at);
         }
     }
 
@@ -384,15 +284,6 @@ impl Gate {
     }
 }
 
-/// What a call holds once it was taken.
-struct Grants {
-    lane: u32,
-    cost: Cost,
-    own: Option<Grant>,
-    shared: Option<Grant>,
-    ticket: Ticket,
-}
-
 impl Settings {
     fn of(rules: &Rules) -> Self {
         Self {
@@ -403,6 +294,7 @@ impl Settings {
             policy: rules.policy.clone(),
             dialects: rules.dialects,
             adaptive: rules.adaptive,
+            memory: rules.thresholds.memory,
         }
     }
 }
@@ -411,7 +303,3 @@ impl Settings {
 fn place(lane: u32) -> usize {
     usize::try_from(lane).unwrap_or(usize::MAX)
 }
-
-/// Entries of one burst expire a few microseconds apart. Ringing for each would cost more than the
-/// wait that is saved; fifty microseconds are half a per cent of the shortest window in use.
-const RING_SPACING: Duration = Duration::from_micros(50);

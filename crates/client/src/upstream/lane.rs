@@ -1,10 +1,12 @@
 //! One group of an API, live: its limits and who waits for them.
 
 use outflow_core::{MeterEvent, Moment, TooManyLimits};
+use slab::Slab;
 use smol_str::SmolStr;
 
 use super::limits::Limits;
-use super::line::{CLASSES, Class, Line};
+use super::line::{CLASSES, Class, Line, Waiter};
+use super::patience::{self, Patience};
 use crate::rules::{Group, Rules};
 
 /// A group and its waiters.
@@ -16,6 +18,7 @@ pub(super) struct Lane {
     pub(super) admitted: u64,
     pub(super) refused: u64,
     lines: [Line; CLASSES.len()],
+    patience: Patience,
 }
 
 impl Lane {
@@ -28,10 +31,11 @@ impl Lane {
         Ok(Self {
             name: group.name.clone(),
             ward,
-            limits: Limits::new(&group.limits, rules.adaptive, moment)?,
+            limits: Limits::new(&group.limits, rules, moment)?,
             admitted: 0,
             refused: 0,
             lines: [Line::default(); CLASSES.len()],
+            patience: Patience::default(),
         })
     }
 
@@ -53,10 +57,22 @@ impl Lane {
         }
     }
 
-    /// Whose turn it is, if the classes go in this order.
-    pub(super) fn head(&self, order: [Class; CLASSES.len()]) -> Option<(usize, usize)> {
+    /// Whose turn it is, and how urgent that is beside the heads of other lanes.
+    pub(super) fn head(&self, everywhere: Patience) -> Option<(usize, usize)> {
+        let order = self.patience.and(everywhere).order();
         let mut ranks = order.into_iter().enumerate();
         ranks.find_map(|(rank, class)| Some((rank, self.line(class).first()?)))
+    }
+
+    /// The first of a class was called.
+    pub(super) fn called(&mut self, class: Class) {
+        let waits = self.lines.map(|line| !line.is_empty());
+        self.patience.called(class, |one| {
+            CLASSES
+                .into_iter()
+                .zip(waits)
+                .any(|(class, waits)| class == one && waits)
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -67,22 +83,50 @@ impl Lane {
         self.lines.iter().map(|line| u64::from(line.length())).sum()
     }
 
-    /// Who would go before a newcomer of this class: how many, and what they cost.
-    pub(super) fn ahead(&self, class: Class) -> (usize, u64) {
-        let lines = CLASSES
-            .iter()
-            .filter(|one| **one >= class)
-            .map(|one| self.line(*one));
-        lines.fold((0, 0), |(length, cost), line| {
-            let more = usize::try_from(line.length()).unwrap_or(usize::MAX);
-            (
-                usize::saturating_add(length, more),
-                u64::saturating_add(cost, line.cost()),
-            )
-        })
+    /// Who goes before the waiter of this class and number. Counting those before one in the middle
+    /// of its line takes a walk; for a newcomer the sums are known.
+    pub(super) fn ahead(&self, waiters: &Slab<Waiter>, class: Class, number: u64) -> Ahead {
+        let same = self.line(class).before(waiters, number);
+        let better = CLASSES.into_iter().filter(|one| *one > class);
+        let better = better.fold(Ahead::default(), |sum, class| {
+            sum.and(self.line(class).everybody())
+        });
+        let patient = same.count.saturating_add(1);
+        same.and(better.first(patient.saturating_mul(patience::MOST.into())))
     }
 
     pub(super) fn poll_event(&mut self) -> Option<MeterEvent> {
         self.limits.poll_event()
     }
 }
+
+/// How many go before somebody, and what they cost together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Ahead {
+    pub(super) count: u64,
+    pub(super) cost: u64,
+}
+
+impl Ahead {
+    fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            cost: self.cost.saturating_add(other.cost),
+        }
+    }
+
+    /// The first so many of them, at what they cost on average.
+    fn first(self, count: u64) -> Self {
+        if count >= self.count {
+            return self;
+        }
+        let cost = u128::from(self.cost) * u128::from(count) / u128::from(self.count.max(1));
+        Self {
+            count,
+            cost: u64::try_from(cost).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// The number of one who has yet to come: everybody is before it.
+pub(super) const NEWCOMER: u64 = u64::MAX;

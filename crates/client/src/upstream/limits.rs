@@ -4,16 +4,22 @@
 //! the API scales it, evidence lowers it, and a server's headers tell of strangers who use the same
 //! key. Whoever asks sees one set of meters.
 
+mod moving;
+mod slot;
+
 use std::time::Duration;
 
 use outflow_core::{
-    Adaptive, AlertChange, Correction, Cost, Decision, Drift, Effect, Evidence, Grant, Health,
-    Hint, Journey, Learned, Ledger, Limit, Mark, MeterEvent, MeterSet, Moment, Nanos, Rate,
-    Reaction, TooManyLimits, Trend, Unit, Usage, UsageAlert,
+    Accounting, AlertChange, Correction, Cost, Decision, Drift, Effect, Evidence, Grant, Health,
+    Hint, Journey, Limit, Mark, MeterEvent, MeterSet, Moment, Nanos, Ours, Rate, Reaction,
+    TooManyLimits, Unit, Usage,
 };
 
-use super::passed::Passed;
-use super::report::{Alerted, History};
+pub(super) use slot::{Slot, When};
+
+use super::report::History;
+use crate::rules::Rules;
+use moving::Moving;
 
 /// The live limits of a group, or of all calls of an API.
 #[derive(Debug)]
@@ -21,6 +27,8 @@ pub(super) struct Limits {
     configured: Vec<Limit>,
     meters: MeterSet,
     moving: Vec<Moving>,
+    /// The largest cost that can ever pass.
+    most: u64,
     /// The largest cost that fits while limits are lowered; a heavier call takes all there is.
     largest: u64,
     /// Nothing goes before this instant: the server said that nothing is left.
@@ -29,41 +37,25 @@ pub(super) struct Limits {
     stamped_at_send: bool,
 }
 
-/// What is known of one limit beside its meter.
-#[derive(Debug)]
-struct Moving {
-    learned: Learned,
-    ledger: Ledger,
-    passed: Passed,
-    trend: Trend,
-    /// The most used in the window that is being recorded, and when that began.
-    recording: (u64, Nanos),
-    alert: UsageAlert,
-}
-
 impl Limits {
     pub(super) fn new(
         configured: &[Limit],
-        adaptive: Adaptive,
+        rules: &Rules,
         moment: Moment,
     ) -> Result<Self, TooManyLimits> {
-        let moving = configured.iter().map(|limit| Moving {
-            learned: Learned::new(adaptive, limit.rate(), moment.now),
-            ledger: Ledger::default(),
-            passed: Passed::over(limit.rate().per()),
-            trend: Trend::new(Trend::DEFAULT_WINDOWS),
-            recording: (0, moment.now),
-            alert: UsageAlert::default(),
-        });
+        let moving = configured
+            .iter()
+            .map(|limit| Moving::new(limit, rules, moment));
         Ok(Self {
             configured: configured.to_vec(),
             meters: MeterSet::new(configured, moment)?,
             moving: moving.collect(),
+            most: smallest_capacity(configured),
             largest: smallest_capacity(configured),
             parked: Nanos::ZERO,
             stamped_at_send: configured
                 .iter()
-                .any(|limit| limit.accounting() == outflow_core::Accounting::Send),
+                .any(|limit| limit.accounting() == Accounting::Send),
         })
     }
 
@@ -76,7 +68,11 @@ impl Limits {
     }
 
     /// The limit that a cost can never pass, as configured.
+    #[inline]
     pub(super) fn impossible(&self, cost: Cost) -> Option<Rate> {
+        if cost.units() <= self.most {
+            return None;
+        }
         let too_small = |limit: &&Limit| limit.capacity() < cost.units();
         self.configured.iter().find(too_small).map(Limit::rate)
     }
@@ -90,6 +86,11 @@ impl Limits {
         if now < self.parked {
             return Decision::WaitUntil(self.parked);
         }
+        if cost.units() > self.largest
+            && let Some(until) = self.heavy_until(now, cost)
+        {
+            return Decision::WaitUntil(until);
+        }
         let cost = self.fitting(cost);
         let decision = self.meters.take(now, cost);
         if decision.is_allow() {
@@ -98,6 +99,35 @@ impl Limits {
             }
         }
         decision.map(Some)
+    }
+
+    /// When a call that costs more than a lowered limit holds can go, if not now: each limit must have
+    /// room for all of it, or have all of its room.
+    fn heavy_until(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
+        let capacities = self
+            .meters
+            .standings(now)
+            .map(|(limit, _)| limit.capacity());
+        let capacities: Vec<u64> = capacities.collect();
+        let waits = capacities.iter().enumerate().filter_map(|(place, most)| {
+            let fitting = Cost::new(cost.units().min(*most));
+            match self.meters.explain(now, fitting).nth(place) {
+                Some(Decision::WaitUntil(at)) => Some(at),
+                _ => None,
+            }
+        });
+        waits.max()
+    }
+
+    /// Counts units of a call that were not taken with it.
+    #[inline]
+    pub(super) fn charge(&mut self, now: Nanos, units: u64) {
+        if units == 0 {
+            return;
+        }
+        for place in 0..self.configured.len() {
+            self.meters.charge(now, place, units);
+        }
     }
 
     pub(super) fn refund(&mut self, now: Nanos, grant: Option<Grant>) {
@@ -116,32 +146,6 @@ impl Limits {
         if let Some(grant) = grant {
             self.meters.settle(now, grant, journey, floor);
         }
-    }
-
-    /// When a cost would pass if `ahead` went first and nothing else happened: every full window of
-    /// what is ahead, and then the rest.
-    pub(super) fn slot(&mut self, now: Nanos, ahead: u64, cost: Cost) -> Slot {
-        let mut latest = Slot {
-            at: now.max(self.parked),
-            rate: None,
-        };
-        for (place, limit) in self.configured.iter().enumerate() {
-            let total = ahead.saturating_add(cost.units());
-            let (whole, rest) = split(total, limit.capacity().max(1));
-            let decision = self.meters.explain(now, Cost::new(rest)).nth(place);
-            let first = match decision {
-                Some(Decision::WaitUntil(at)) => at,
-                Some(Decision::Allow(()) | Decision::Never) | None => now,
-            };
-            let at = first.saturating_add(time_for(whole, limit.rate()));
-            if at > latest.at {
-                latest = Slot {
-                    at,
-                    rate: Some(limit.rate()),
-                };
-            }
-        }
-        latest
     }
 
     /// Puts into effect what health and evidence leave of the configured limits.
@@ -214,13 +218,16 @@ impl Limits {
         &mut self,
         now: Nanos,
         hint: &Hint,
-        marks: &[Mark],
+        marks: Option<&[Mark]>,
         refused: Refused,
     ) -> Option<Heard> {
         let place = self.meant(hint)?;
         let (limit, moving) = (self.configured.get(place)?, self.moving.get_mut(place)?);
-        let mark = *marks.get(place)?;
-        let correction = moving.ledger.correct(hint, limit, mark, now);
+        let mark = marks.and_then(|marks| marks.get(place));
+        let correction = match mark {
+            Some(mark) => moving.ledger.correct(hint, limit, *mark, now),
+            None => Correction::of(hint, &unmarked(*limit), now),
+        };
         if correction.foreign > 0 {
             self.meters.charge(now, place, correction.foreign);
         }
@@ -237,7 +244,8 @@ impl Limits {
 
     /// The limit that a hint is about: the one of its window, or of its size, or the only one.
     fn meant(&self, hint: &Hint) -> Option<usize> {
-        if hint.unit != Unit::Requests {
+        // Our limits count calls or the points that calls cost; tokens, bytes and the like are neither.
+        if !matches!(hint.unit, Unit::Requests | Unit::Weight) {
             return None;
         }
         let by_window = |limit: &Limit| hint.window == Some(limit.rate().per());
@@ -270,10 +278,11 @@ impl Limits {
             .collect()
     }
 
-    pub(super) fn drifts(&self, now: Nanos) -> impl Iterator<Item = Drift> {
+    /// What there is to tell of how the limits differ from what is configured.
+    pub(super) fn drift_news(&mut self, now: Nanos) -> impl Iterator<Item = Option<Drift>> {
         self.moving
-            .iter()
-            .filter_map(move |moving| moving.learned.drift(now))
+            .iter_mut()
+            .filter_map(move |moving| moving.news(now))
     }
 
     /// The slowest rate in effect.
@@ -300,6 +309,13 @@ impl Limits {
         self.moving.iter().map(Moving::history).collect()
     }
 
+    /// What the meters keep on the heap, in bytes.
+    pub(super) fn memory(&mut self, now: Nanos) -> u64 {
+        let each = self.meters.standings(now);
+        let bytes: usize = each.map(|(_, standing)| standing.memory).sum();
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn tidy(&mut self, now: Nanos) {
         self.meters.tidy(now);
     }
@@ -310,39 +326,6 @@ impl Limits {
         }
         cost
     }
-}
-
-impl Moving {
-    /// One entry for each window that has passed, with the most that was seen in it.
-    fn record(&mut self, now: Nanos, used: u64, window: Duration) {
-        let (most, began) = self.recording;
-        if now.since(began) < window {
-            self.recording = (most.max(used), began);
-            return;
-        }
-        self.trend.record(most.max(used));
-        self.recording = (0, now);
-    }
-
-    fn history(&self) -> History {
-        History {
-            peak: self.trend.peak(),
-            prediction: self.trend.prediction(),
-            pattern: self.trend.pattern(),
-            alert: if self.alert.is_raised() {
-                Alerted::Yes
-            } else {
-                Alerted::No
-            },
-        }
-    }
-}
-
-/// When something could go, and which limit makes it so late.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) at: Nanos,
-    pub(super) rate: Option<Rate>,
 }
 
 /// What a refusal is evidence of.
@@ -384,19 +367,13 @@ pub(super) struct Heard {
     pub(super) reaction: Reaction,
 }
 
-/// Whole windows, and what is left over but never nothing.
-const fn split(total: u64, capacity: u64) -> (u64, u64) {
-    let rest = total % capacity;
-    if rest == 0 && total > 0 {
-        return (total - capacity, capacity);
+/// Nothing is known of what was sent before this call: nobody else can be told from ourselves.
+const fn unmarked(limit: Limit) -> Ours {
+    Ours {
+        limit,
+        counted_at_send: u64::MAX,
+        added_since: 0,
     }
-    (total - rest, rest)
-}
-
-fn time_for(units: u64, rate: Rate) -> Duration {
-    let nanos = rate.per().as_nanos().saturating_mul(u128::from(units));
-    let nanos = nanos / u128::from(rate.quantity().max(1));
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 fn fullness(used: u128, capacity: u64) -> u64 {

@@ -9,6 +9,7 @@ use std::task::Waker;
 use outflow_core::{Cost, Nanos, Priority};
 use slab::Slab;
 
+use super::lane::{Ahead, NEWCOMER};
 use crate::refusal::Refusal;
 
 /// One who waits, or did until a moment ago.
@@ -22,6 +23,8 @@ pub(super) struct Waiter {
     pub(super) number: u64,
     pub(super) since: Nanos,
     pub(super) deadline: Nanos,
+    /// Whether its ward knows the deadline.
+    pub(super) expected: bool,
 }
 
 /// Where a waiter stands.
@@ -85,8 +88,12 @@ impl Line {
         self.length
     }
 
-    pub(super) const fn cost(&self) -> u64 {
-        self.cost
+    /// All who stand here.
+    pub(super) fn everybody(&self) -> Ahead {
+        Ahead {
+            count: self.length.into(),
+            cost: self.cost,
+        }
     }
 
     /// Lets a waiter stand at the end of the line.
@@ -103,16 +110,21 @@ impl Line {
         );
     }
 
-    /// Lets a waiter stand at the head of the line, where it had been called from.
+    /// Lets a waiter who had been called stand where it stood: before all who came after it. Others
+    /// may have come back before it, so that is not always the head.
     pub(super) fn return_to(&mut self, waiters: &mut Slab<Waiter>, key: usize, waker: Waker) {
-        let first = self.first;
+        let number = waiters.get(key).map_or(0, |waiter| waiter.number);
+        let (mut before, mut after) = (NOBODY, self.first);
+        while let Some(next) = next_before(waiters, after, number) {
+            (before, after) = (after, next);
+        }
         self.stand(
             waiters,
             key,
             InLine {
                 waker,
-                before: NOBODY,
-                after: first,
+                before,
+                after,
             },
         );
     }
@@ -171,18 +183,29 @@ impl Line {
         Some(waker)
     }
 
-    /// How many stand before this one, counted.
-    pub(super) fn before(&self, waiters: &Slab<Waiter>, key: usize) -> usize {
-        let mut ahead = 0;
-        let mut at = self.first();
-        while let Some(one) = at.filter(|one| *one != key) {
-            ahead += 1;
-            at = match waiters.get(one).map(|waiter| &waiter.place) {
-                Some(Place::InLine { after, .. }) => known(*after),
-                _ => None,
-            };
+    /// Those who came before this number, counted one by one unless that is everybody.
+    pub(super) fn before(&self, waiters: &Slab<Waiter>, number: u64) -> Ahead {
+        if number == NEWCOMER {
+            return self.everybody();
+        }
+        let mut ahead = Ahead::default();
+        let mut at = self.first;
+        while let Some(next) = next_before(waiters, at, number) {
+            let cost = known(at).and_then(|key| waiters.get(key));
+            ahead.count += 1;
+            ahead.cost = (ahead.cost).saturating_add(cost.map_or(0, |one| one.cost.units()));
+            at = next;
         }
         ahead
+    }
+}
+
+/// Who stands behind `key`, if that one came before this number.
+fn next_before(waiters: &Slab<Waiter>, key: u32, number: u64) -> Option<u32> {
+    let waiter = waiters.get(known(key)?)?;
+    match waiter.place {
+        Place::InLine { after, .. } if waiter.number < number => Some(after),
+        _ => None,
     }
 }
 

@@ -54,10 +54,10 @@ impl Permit {
     }
 
     /// Tells how the whole attempt ended.
-    pub fn settle(self, answer: Answer<'_>) -> Verdict {
-        let (verdict, tail) = self.answered(answer);
-        tail.finished();
-        verdict
+    pub fn settle(mut self, answer: Answer<'_>) -> Verdict {
+        let door = self.door.take();
+        let settled = door.and_then(|door| door.settled(self.flight, self.sent, &answer));
+        settled.unwrap_or(Verdict::NOTHING)
     }
 
     /// Tells how the attempt was answered, when its body is still to come. The call stays in flight
@@ -85,10 +85,7 @@ impl Drop for Permit {
         if self.sent.is_none() {
             return door.refund(self.flight);
         }
-        let left = door.answered(self.flight, self.sent, &Answer::cancelled());
-        if let Some((_, open)) = left {
-            door.ended(open);
-        }
+        door.settled(self.flight, self.sent, &Answer::cancelled());
     }
 }
 

@@ -15,8 +15,6 @@ pub(super) struct Ward {
     pub(super) health: Health,
     pub(super) in_flight: u32,
     pub(super) waiting: usize,
-    /// Counts moves and cooldowns: who was called before one looks again.
-    pub(super) epoch: u32,
     /// When those who wait must have gone, earliest first; some have gone already.
     deadlines: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     release: Release,
@@ -35,7 +33,6 @@ impl Ward {
             health: Health::new(*config, now),
             in_flight: 0,
             waiting: 0,
-            epoch: 0,
             deadlines: BinaryHeap::new(),
             release: Release {
                 next: Nanos::ZERO,
@@ -76,7 +73,6 @@ impl Ward {
 
     /// Nobody goes before `until`, and then one after the other.
     pub(super) fn cool(&mut self, until: Nanos, entropy: u64) {
-        self.epoch = self.epoch.wrapping_add(1);
         let end = until.saturating_add(self.health.config().settings().release_jitter);
         if end <= self.release.end {
             return;
@@ -85,12 +81,16 @@ impl Ward {
         self.space_out(until, 1, entropy);
     }
 
-    /// One has gone: the next one of `crowd` follows after a random part of the time that is left.
+    /// Whether callers are being let back one after the other.
     #[inline]
-    pub(super) fn gone(&mut self, now: Nanos, crowd: u64, entropy: impl FnOnce() -> u64) {
-        if now < self.release.end {
-            self.space_out(now, crowd, entropy());
-        }
+    pub(super) fn is_releasing(&self, now: Nanos) -> bool {
+        now < self.release.end
+    }
+
+    /// One has gone: the next of those who wait follows after a random part of the time that is left.
+    pub(super) fn gone(&mut self, now: Nanos, entropy: u64) {
+        let crowd = u64::try_from(self.waiting).unwrap_or(u64::MAX);
+        self.space_out(now, crowd, entropy);
     }
 
     fn space_out(&mut self, from: Nanos, crowd: u64, entropy: u64) {
@@ -112,9 +112,9 @@ impl Ward {
             .map_or(Nanos::MAX, |Reverse((at, ..))| *at)
     }
 
-    /// The next who must have gone before `until`, if any is left.
-    pub(super) fn overdue(&mut self, until: Nanos) -> Option<(u64, usize)> {
-        if self.first_deadline() > until {
+    /// The next whose deadline is before `end`, if any is left.
+    pub(super) fn late(&mut self, end: Nanos) -> Option<(u64, usize)> {
+        if self.first_deadline() >= end {
             return None;
         }
         self.deadlines
@@ -128,6 +128,16 @@ impl Ward {
             self.deadlines
                 .retain(|Reverse((_, number, key))| waits(*number, *key));
         }
+    }
+
+    /// What is kept on the heap, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.deadlines.capacity() * size_of::<Reverse<(Nanos, u64, usize)>>()
+    }
+
+    /// Gives unused memory back.
+    pub(super) fn tidy(&mut self) {
+        self.deadlines.shrink_to_fit();
     }
 
     /// When something is due that nobody asks for.
@@ -150,6 +160,17 @@ pub(super) enum Closed {
     Full { most: u32 },
     /// A timer is due that nobody served.
     Overdue,
+}
+
+impl Closed {
+    /// When it opens by itself, if that is known. A probe that is out comes back when it likes.
+    pub(super) const fn opens(self) -> Option<Nanos> {
+        match self {
+            Self::Cooling { until } => Some(until),
+            Self::Asleep { until, .. } => until,
+            Self::Probing { .. } | Self::Full { .. } | Self::Overdue => None,
+        }
+    }
 }
 
 /// Below this many, keeping a deadline too long costs nothing.

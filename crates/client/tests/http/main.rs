@@ -2,6 +2,7 @@
 //! in virtual time where time is.
 
 mod cached;
+mod cancelled;
 mod deadlines;
 mod faults;
 mod governed;

@@ -3,8 +3,8 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use super::{Cause, Class, Cost, Entry, Gate, Nanos, Obstacle, Place, Refusal, Waiter, What};
-use crate::refusal::Why;
+use super::{Cause, Class, Cost, Entry, Gate, Nanos, Place, Refusal, Waiter, What};
+use crate::refusal::{Explanation, Why};
 use crate::rules::Mode;
 
 /// A call that asks to go.
@@ -47,135 +47,118 @@ pub(in crate::upstream) struct Pass {
 
 impl Gate {
     /// A call asks for the first time.
-    pub(in crate::upstream) fn ask(
-        &mut self,
-        caller: Caller,
-        now: Nanos,
-        waker: Option<&Waker>,
-    ) -> Reply {
+    pub(in crate::upstream) fn ask(&mut self, caller: Caller, now: Nanos, waker: &Waker) -> Reply {
         if self.entry == Entry::Closed {
             return self.refuse(caller.lane, Cause::ShuttingDown, None, Duration::ZERO);
         }
-        let blocked = if self.busy.is_empty() {
-            match self.take(caller.lane, caller.cost, now) {
-                Ok(flight) => return self.depart_or_pace(caller, flight, now, waker),
-                Err(obstacle) => Some(obstacle),
-            }
-        } else {
-            None
-        };
-        self.line_up(caller, blocked, now, waker)
-    }
-
-    pub(super) fn line_up(
-        &mut self,
-        caller: Caller,
-        blocked: Option<Obstacle>,
-        now: Nanos,
-        waker: Option<&Waker>,
-    ) -> Reply {
         if let Some(limit) = self.impossible(caller.lane, caller.cost) {
             return self.refuse(caller.lane, Cause::Never { limit }, None, Duration::ZERO);
         }
-        let deadline = caller.deadline(now);
-        let forecast = self.forecast(caller, blocked, now);
-        let wait = forecast.eta.map(|at| at.since(now));
+        // A state that ends calls those back who were called in it, and they come first.
+        let ward = self.lane(caller.lane).ward;
+        self.wake_ward(ward, now);
+        if self.busy.is_empty()
+            && let Ok(flight) = self.take(caller.lane, caller.cost, now)
+        {
+            return self.set_off(caller, flight, now, waker);
+        }
+        self.line_up(caller, now, waker)
+    }
+
+    /// It cannot go past those who wait: it stands in line as they do, and whoever may go is called.
+    /// If that was in vain, there may be a reason not to stay.
+    fn line_up(&mut self, caller: Caller, now: Nanos, waker: &Waker) -> Reply {
+        let forecast = self.forecast(caller, now);
         if let Some(state) = self.fails_fast(caller.lane, now) {
+            let wait = forecast.eta.map(|at| at.since(now));
             return self.refuse(caller.lane, Cause::Blocked { state }, wait, Duration::ZERO);
-        }
-        let Some(waker) = waker.filter(|_| caller.mode == Mode::Wait) else {
-            return self.refuse(caller.lane, Cause::Busy(forecast.why), wait, Duration::ZERO);
-        };
-        if forecast.eta.is_some_and(|at| at > deadline) || deadline <= now {
-            return self.refuse(
-                caller.lane,
-                Cause::TooLate(forecast.why),
-                wait,
-                Duration::ZERO,
-            );
-        }
-        if self.waiting() >= self.rules.queue {
-            return self.refuse(caller.lane, Cause::QueueFull, wait, Duration::ZERO);
         }
         let key = self.join(caller, now, waker.clone());
         self.call_those_who_may_go(now);
-        let reply = self.look(key, now, waker);
-        if matches!(reply, Reply::Wait(_)) && self.after.heard {
-            let group = self.lane(caller.lane).name.clone();
-            self.tell(What::Waiting {
-                group,
-                cost: caller.cost,
-                explanation: forecast,
-            });
+        match self.look(key, now, waker) {
+            Reply::Wait(key) => self.stay(caller, key, forecast, now),
+            reply => reply,
         }
-        reply
     }
 
-    pub(super) fn join(&mut self, caller: Caller, now: Nanos, waker: Waker) -> usize {
-        let (number, deadline) = (self.next_number, caller.deadline(now));
+    /// A call that was taken at once but is paced waits for its instant like anybody who was called.
+    fn set_off(&mut self, caller: Caller, flight: usize, now: Nanos, waker: &Waker) -> Reply {
+        let from = self.flights.get(flight).map_or(now, super::Flight::send_at);
+        if from <= now {
+            return Reply::Go(self.pass(flight, Duration::ZERO, now));
+        }
+        let key = self.arrive(caller, now);
+        if let Some(waiter) = self.waiters.get_mut(key) {
+            waiter.place = Place::Called {
+                flight,
+                from,
+                waker: None,
+            };
+        }
+        self.pace(key, from, waker.clone());
+        let forecast = Explanation {
+            why: Why::Turn,
+            position: 0,
+            eta: Some(from),
+        };
+        self.stay(caller, key, forecast, now)
+    }
+
+    /// Lets a newcomer wait, unless it would wait in vain or says that it does not wait.
+    fn stay(&mut self, caller: Caller, key: usize, forecast: Explanation, now: Nanos) -> Reply {
+        let deadline = caller.deadline(now);
+        let late = deadline <= now || forecast.eta.is_some_and(|at| at > deadline);
+        let cause = if caller.mode == Mode::Reject {
+            Cause::Busy(forecast.why)
+        } else if late {
+            Cause::TooLate(forecast.why)
+        } else if self.waiting() > self.rules.queue {
+            Cause::QueueFull
+        } else {
+            self.expect(key);
+            self.tell_waiting(caller, forecast);
+            return Reply::Wait(key);
+        };
+        self.forget(key, now);
+        let wait = forecast.eta.map(|at| at.since(now));
+        self.refuse(caller.lane, cause, wait, Duration::ZERO)
+    }
+
+    fn join(&mut self, caller: Caller, now: Nanos, waker: Waker) -> usize {
+        let key = self.arrive(caller, now);
+        self.ward_of(caller.lane).waiting += 1;
+        self.mark_busy(caller.lane);
+        let Self { lanes, waiters, .. } = self;
+        if let Some(lane) = lanes.get_mut(super::place(caller.lane)) {
+            lane.line_mut(caller.class).join(waiters, key, waker);
+        }
+        key
+    }
+
+    fn arrive(&mut self, caller: Caller, now: Nanos) -> usize {
+        let number = self.next_number;
         self.next_number += 1;
-        let key = self.waiters.insert(Waiter {
+        self.waiters.insert(Waiter {
             place: Place::Arriving,
             lane: caller.lane,
             class: caller.class,
             cost: caller.cost,
             number,
             since: now,
-            deadline,
-        });
-        let ward = self.ward_of(caller.lane);
-        ward.waiting += 1;
-        ward.expect_by(deadline, number, key);
-        let first = ward.first_deadline();
-        self.mark_busy(caller.lane);
-        let Self { lanes, waiters, .. } = self;
-        if let Some(lane) = lanes.get_mut(super::place(caller.lane)) {
-            lane.line_mut(caller.class).join(waiters, key, waker);
-        }
-        self.consider(first);
-        key
+            deadline: caller.deadline(now),
+            expected: false,
+        })
     }
 
-    /// A call that was taken at once but is paced waits for its instant like anybody who was called.
-    pub(super) fn depart_or_pace(
-        &mut self,
-        caller: Caller,
-        flight: usize,
-        now: Nanos,
-        waker: Option<&Waker>,
-    ) -> Reply {
-        let deadline = caller.deadline(now);
-        let from = self.flights.get(flight).map_or(now, super::Flight::send_at);
-        if from <= now {
-            return Reply::Go(self.pass(flight, Duration::ZERO));
+    fn tell_waiting(&mut self, caller: Caller, explanation: Explanation) {
+        if self.after.heard {
+            let group = self.lane(caller.lane).name.clone();
+            self.tell(What::Waiting {
+                group,
+                cost: caller.cost,
+                explanation,
+            });
         }
-        let Some(waker) = waker.filter(|_| from <= deadline) else {
-            self.hand_back(flight, now);
-            let why = Why::Turn;
-            let cause = if waker.is_some() {
-                Cause::TooLate(why)
-            } else {
-                Cause::Busy(why)
-            };
-            return self.refuse(caller.lane, cause, Some(from.since(now)), Duration::ZERO);
-        };
-        let number = self.next_number;
-        self.next_number += 1;
-        let key = self.waiters.insert(Waiter {
-            place: Place::Called {
-                flight,
-                from,
-                waker: None,
-            },
-            lane: caller.lane,
-            class: caller.class,
-            cost: caller.cost,
-            number,
-            since: now,
-            deadline,
-        });
-        self.pace(key, from, Some(waker.clone()));
-        Reply::Wait(key)
     }
 
     pub(super) fn refuse(

@@ -1,27 +1,37 @@
 //! What changes for everybody: a state, a cooldown, a timer, the end.
 
+use std::time::Duration;
+
 use outflow_core::{Change, Clock, Hold, Moment, Transition};
 
 use super::{Cause, Entry, Gate, Nanos, Place, What, WhenAsleep};
 use crate::event::Vitals;
-use crate::refusal::Why;
 
 impl Gate {
     /// The timer rang.
     pub(in crate::upstream) fn ring(&mut self, now: Nanos) {
-        self.alarm.armed = Nanos::MAX;
-        self.alarm.rung = now;
-        for ward in 0..self.wards.len() {
-            self.wake_ward(ward, now);
-            self.turn_away_the_late(ward, now, now);
-        }
+        self.alarm.rang(now);
+        self.wake_wards(now);
         self.call_paced(now);
+        self.call_those_who_may_go(now);
+        // A deadline of now is kept by going now, and missed by all who did not. Whoever stood behind
+        // one of those may be next.
+        for ward in 0..self.wards.len() {
+            self.turn_away_the_late(ward, now.saturating_add(INSTANT), now);
+        }
         self.call_those_who_may_go(now);
         let next = self.wards.iter().map(super::Ward::next_wakeup).min();
         self.consider(next.unwrap_or(Nanos::MAX));
     }
 
+    pub(super) fn wake_wards(&mut self, now: Nanos) {
+        for ward in 0..self.wards.len() {
+            self.wake_ward(ward, now);
+        }
+    }
+
     /// Serves a ward's timer, if it is due.
+    #[inline]
     pub(super) fn wake_ward(&mut self, ward: usize, now: Nanos) {
         let due = self.ward_ref(ward).health.next_wakeup();
         if due.is_none_or(|due| due > now) {
@@ -50,7 +60,6 @@ impl Gate {
         self.retune(ward, now);
         let entropy = self.random.u64(..);
         let known = self.ward(ward);
-        known.epoch = known.epoch.wrapping_add(1);
         if let Some(until) = known.health.snapshot(now).cooling_until {
             known.cool(until, entropy);
         }
@@ -62,6 +71,7 @@ impl Gate {
                 vitals,
             });
         }
+        self.recall(ward, now);
         self.rouse(ward, now);
     }
 
@@ -78,6 +88,7 @@ impl Gate {
                 vitals,
             });
         }
+        self.recall(ward, now);
         self.turn_away_the_late(ward, until, now);
     }
 
@@ -109,31 +120,9 @@ impl Gate {
         waiting.map(|(key, _)| key).collect()
     }
 
-    /// Turns away those whose deadline comes before anything can go.
-    pub(super) fn turn_away_the_late(&mut self, ward: usize, until: Nanos, now: Nanos) {
-        while let Some((number, key)) = self.ward(ward).overdue(until) {
-            let waits = self.waiters.get(key).is_some_and(|waiter| {
-                waiter.number == number && matches!(waiter.place, Place::InLine { .. })
-            });
-            if waits {
-                let explanation = self.explain(key, now);
-                let why = explanation
-                    .as_ref()
-                    .map_or(Why::Turn, |known| known.why.clone());
-                let wait = explanation
-                    .and_then(|known| known.eta)
-                    .map(|at| at.since(now));
-                self.turn_away(key, Cause::TooLate(why), wait, now);
-            }
-        }
-    }
-
     /// Puts into effect what is left of the limits under this ward.
     pub(super) fn retune(&mut self, ward: usize, now: Nanos) {
-        let moment = Moment {
-            now,
-            wall: self.wall,
-        };
+        let moment = self.moment(now);
         let whole = self.rules.scope == super::HealthScope::Api;
         let Self {
             wards,
@@ -186,6 +175,7 @@ impl Gate {
     pub(in crate::upstream) fn close(&mut self, now: Nanos) {
         self.entry = Entry::Closed;
         for ward in 0..self.wards.len() {
+            self.recall(ward, now);
             for key in self.those_in_line(ward) {
                 self.turn_away(key, Cause::ShuttingDown, None, now);
             }
@@ -193,8 +183,20 @@ impl Gate {
     }
 
     /// The civil time, which only a few rules need and nobody reads for each call.
-    pub(in crate::upstream) fn look_at_the_wall(&mut self, clock: &dyn Clock) {
-        self.wall = clock.wall();
+    pub(in crate::upstream) fn look_at_the_wall(&mut self, clock: &dyn Clock, now: Nanos) {
+        self.wall_seen = Moment {
+            now,
+            wall: clock.wall(),
+        };
+    }
+
+    /// Now on both timelines, as far as the civil clock was not set since it was last read.
+    pub(super) fn moment(&self, now: Nanos) -> Moment {
+        let seen = self.wall_seen;
+        Moment {
+            now,
+            wall: seen.wall.saturating_add(now.since(seen.now)),
+        }
     }
 
     pub(super) fn vitals(&mut self, ward: usize, now: Nanos) -> Vitals {
@@ -224,3 +226,6 @@ impl Gate {
         self.wards.iter().all(|ward| ward.in_flight == 0)
     }
 }
+
+/// What lies between an instant and the next.
+const INSTANT: Duration = Duration::from_nanos(1);

@@ -1,12 +1,17 @@
 //! Foreseeing: when a call would go, and what it waits for until then.
 //!
-//! The earliest slot that the limits allow, with all who are ahead gone first. It can come later, when
-//! those in flight take long; it cannot come sooner. So a deadline before it is refused at once.
+//! The slot that the limits leave, with all who are ahead gone first. It can come later, when those in
+//! flight take long or others come who go before. A deadline before it is refused at once.
+//!
+//! Worked out, not played through: a line of ten thousand would be played through for each who joins
+//! it. What that costs is said where it is done.
 
 use outflow_core::{Rate, State};
 
+use super::super::lane::{Ahead, NEWCOMER};
+use super::super::limits::{Slot, When};
 use super::ask::Caller;
-use super::{CLASSES, Closed, Cost, Gate, Nanos, Obstacle, WhenAsleep};
+use super::{Closed, Cost, Gate, Nanos, Place, WhenAsleep};
 use crate::refusal::{Explanation, Why};
 use crate::rules::Mode;
 
@@ -20,71 +25,71 @@ impl Gate {
     pub(super) fn fails_fast(&mut self, lane: u32, now: Nanos) -> Option<State> {
         let refuse = self.rules.when_asleep == WhenAsleep::Refuse;
         let ward = self.lane(lane).ward;
-        match self.ticket(ward, now) {
-            Err(Closed::Asleep { state, until }) if refuse || until.is_none() => Some(state),
-            Ok(ticket) => {
-                self.ward(ward).health.abandon(now, ticket);
-                None
-            }
-            Err(_) => None,
+        match self.closed(ward, now) {
+            Some(Closed::Asleep { state, until }) if refuse || until.is_none() => Some(state),
+            _ => None,
         }
     }
 
-    /// When a newcomer would go, and what it waits for.
-    pub(in crate::upstream) fn forecast(
-        &mut self,
-        caller: Caller,
-        blocked: Option<Obstacle>,
-        now: Nanos,
-    ) -> Explanation {
-        let (position, ahead) = self.lane(caller.lane).ahead(caller.class);
-        self.outlook(caller, (position, ahead), blocked, now)
-    }
-
-    pub(super) fn outlook(
-        &mut self,
-        caller: Caller,
-        (position, ahead): (usize, u64),
-        blocked: Option<Obstacle>,
-        now: Nanos,
-    ) -> Explanation {
-        let everybody: u64 = self
-            .lanes
-            .iter()
-            .map(|lane| lane.ahead(caller.class).1)
-            .sum();
-        let own = self.lane(caller.lane).limits.slot(now, ahead, caller.cost);
-        let shared = self.shared.slot(now, everybody.max(ahead), caller.cost);
-        let slot = if shared.at > own.at { shared } else { own };
+    /// When one of this number would go, and what it waits for.
+    pub(super) fn outlook(&mut self, caller: Caller, number: u64, now: Nanos) -> Explanation {
         let ward = self.lane(caller.lane).ward;
-        let closed = match blocked {
-            Some(Obstacle::Ward(closed)) => Some(closed),
-            _ => self.closed(ward, now),
+        let closed = self.closed(ward, now);
+        let opens = closed.and_then(Closed::opens);
+        let when = When {
+            now,
+            from: opens.unwrap_or(now),
         };
-        let why = match (closed, slot.rate) {
-            (Some(Closed::Asleep { state, .. }), _) => Why::State(state),
-            (Some(Closed::Cooling { .. }), _) => Why::Cooldown,
-            (Some(Closed::Probing { .. }), _) => Why::State(State::HalfOpen),
-            (_, Some(rate)) => Why::Limit { rate },
-            (Some(Closed::Full { most }), None) => Why::Concurrency { most },
-            (Some(Closed::Overdue) | None, None) => Why::Turn,
-        };
-        let opens = closed.map_or(now, |closed| match Obstacle::Ward(closed).until() {
-            Nanos::MAX => now,
-            at => at,
-        });
-        let known = slot.at.max(opens);
+        let lane = self.lane_ref(caller.lane);
+        let ahead = lane.ahead(&self.waiters, caller.class, number);
+        let slot = self.slot(caller, number, ahead, when);
+        let without_end = matches!(closed, Some(Closed::Asleep { until: None, .. }));
         Explanation {
-            why,
-            position,
-            eta: (known > now).then_some(known),
+            why: why(closed, slot.rate),
+            position: usize::try_from(ahead.count).unwrap_or(usize::MAX),
+            eta: (slot.at > now && !without_end).then_some(slot.at),
         }
     }
 
-    /// Whether nothing goes for a reason that no time ends.
-    pub(in crate::upstream) fn blocked_without_end(&mut self, lane: u32, now: Nanos) -> bool {
-        let ward = self.lane(lane).ward;
-        self.closed(ward, now).is_some()
+    /// The later of the slots that its group's limits and those of the API leave.
+    fn slot(&mut self, caller: Caller, number: u64, ahead: Ahead, when: When) -> Slot {
+        let limits = &mut self.lane(caller.lane).limits;
+        let own = limits.slot(when, ahead.cost, caller.cost);
+        let mut slot = self.shared.slot(when, ahead.cost, caller.cost);
+        // Each round lets those of other lanes go first who can have gone by then; the slot only moves
+        // back, and stands still as soon as that brings nobody new.
+        for _ in 0..ROUNDS {
+            let others = self.others_by(slot.at.max(own.at), caller, number, when);
+            let total = ahead.cost.saturating_add(others);
+            let next = self.shared.slot(when, total, caller.cost);
+            if next.at <= slot.at {
+                break;
+            }
+            slot = next;
+        }
+        if slot.at > own.at { slot } else { own }
+    }
+
+    /// What those of other lanes cost who go before it and can have gone by `until`.
+    fn others_by(&mut self, until: Nanos, caller: Caller, number: u64, when: When) -> u64 {
+        let ward = self.lane(caller.lane).ward;
+        let mut sum = 0_u64;
+        for place in 0..self.busy.len() {
+            let Some(lane) = self.busy.get(place).copied() else {
+                continue;
+            };
+            let theirs = self.lane_ref(lane).ward;
+            let stuck = theirs != ward && self.closed(theirs, when.now).is_some();
+            if lane == caller.lane || stuck {
+                continue;
+            }
+            let ahead = self
+                .lane_ref(lane)
+                .ahead(&self.waiters, caller.class, number);
+            let limits = &mut self.lane(lane).limits;
+            sum = sum.saturating_add(limits.passing_by(until, when, ahead.cost));
+        }
+        sum
     }
 
     pub(super) fn closed(&mut self, ward: usize, now: Nanos) -> Option<Closed> {
@@ -100,26 +105,51 @@ impl Gate {
     /// Where one who waits stands now.
     pub(in crate::upstream) fn explain(&mut self, key: usize, now: Nanos) -> Option<Explanation> {
         let waiter = self.waiters.get(key)?;
-        let caller = Caller {
+        match waiter.place {
+            Place::InLine { .. } => {
+                let number = waiter.number;
+                let caller = self.caller(key)?;
+                Some(self.outlook(caller, number, now))
+            }
+            Place::Called { from, .. } if from > now => Some(Explanation {
+                why: Why::Turn,
+                position: 0,
+                eta: Some(from),
+            }),
+            Place::Arriving | Place::Called { .. } | Place::TurnedAway(_) => None,
+        }
+    }
+
+    /// When a newcomer would go, and what it would wait for.
+    pub(super) fn forecast(&mut self, caller: Caller, now: Nanos) -> Explanation {
+        self.outlook(caller, NEWCOMER, now)
+    }
+
+    /// What one who waits asked for.
+    pub(super) fn caller(&self, key: usize) -> Option<Caller> {
+        let waiter = self.waiters.get(key)?;
+        Some(Caller {
             lane: waiter.lane,
             cost: waiter.cost,
             class: waiter.class,
             deadline: Some(waiter.deadline),
             max_wait: std::time::Duration::ZERO,
             mode: Mode::Wait,
-        };
-        let lane = self.lane_ref(caller.lane);
-        let better = CLASSES.iter().filter(|class| **class > caller.class);
-        let (mut position, mut ahead) = better.fold((0, 0), |(length, cost), class| {
-            let others = lane.line(*class);
-            (
-                length + usize::try_from(others.length()).unwrap_or(0),
-                cost + others.cost(),
-            )
-        });
-        let before = lane.line(caller.class).before(&self.waiters, key);
-        position += before;
-        ahead += u64::try_from(before).unwrap_or(u64::MAX);
-        Some(self.outlook(caller, (position, ahead), None, now))
+        })
     }
 }
+
+fn why(closed: Option<Closed>, rate: Option<Rate>) -> Why {
+    match (closed, rate) {
+        (Some(Closed::Asleep { state, .. }), _) => Why::State(state),
+        (Some(Closed::Cooling { .. }), _) => Why::Cooldown,
+        (Some(Closed::Probing { .. }), _) => Why::State(State::HalfOpen),
+        (_, Some(rate)) => Why::Limit { rate },
+        (Some(Closed::Full { most }), None) => Why::Concurrency { most },
+        (Some(Closed::Overdue) | None, None) => Why::Turn,
+    }
+}
+
+/// With limits in each group and one beside them two rounds are the rule; a third finds the few who
+/// come in by the second.
+const ROUNDS: u32 = 4;

@@ -3,8 +3,8 @@
 use outflow_core::{AlertChange, Decision, State};
 use smol_str::SmolStr;
 
-use super::super::report::{GroupReport, HealthReport, LimitReport, UpstreamReport};
-use super::{Caller, Gate, Lane, Limits, Nanos, What};
+use super::super::report::{Alerted, GroupReport, HealthReport, LimitReport, UpstreamReport};
+use super::{Caller, Entry, Flight, Gate, Lane, Limits, Nanos, Waiter, What};
 
 impl Gate {
     pub(in crate::upstream) fn report(&mut self, now: Nanos) -> UpstreamReport {
@@ -53,19 +53,45 @@ impl Gate {
         for alert in alerts {
             self.tell(alert);
         }
+        self.weigh(now);
+        self.wards.iter_mut().for_each(super::Ward::tidy);
         self.waiters.shrink_to_fit();
         self.flights.shrink_to_fit();
     }
 
-    /// Whether a call could go now, and otherwise when.
+    pub(in crate::upstream) fn memory(&self) -> usize {
+        let deadlines: usize = self.wards.iter().map(super::Ward::memory).sum();
+        let waiters = self.waiters.capacity() * size_of::<Waiter>();
+        waiters + self.flights.capacity() * size_of::<Flight>() + deadlines
+    }
+
+    /// Tells when the meters take more memory than is thought good, and when they no longer do.
+    fn weigh(&mut self, now: Nanos) {
+        let lanes = self.lanes.iter_mut().map(|lane| lane.limits.memory(now));
+        let lanes: u64 = lanes.sum();
+        let bytes = lanes.saturating_add(self.shared.memory(now));
+        let heavy = if bytes > self.rules.memory {
+            Alerted::Yes
+        } else {
+            Alerted::No
+        };
+        if std::mem::replace(&mut self.swollen, heavy) != heavy {
+            let raised = heavy == Alerted::Yes;
+            self.tell(What::Memory { raised, bytes });
+        }
+    }
+
+    /// Whether a call could go now, and otherwise when. What no time ends is never over as far as
+    /// anyone knows.
     pub(in crate::upstream) fn check(&mut self, caller: Caller, now: Nanos) -> Decision {
-        if self.impossible(caller.lane, caller.cost).is_some() {
+        let closed = self.entry == Entry::Closed;
+        if closed || self.impossible(caller.lane, caller.cost).is_some() {
             return Decision::Never;
         }
-        let forecast = self.forecast(caller, None, now);
-        match forecast.eta {
+        let ward = self.lane(caller.lane).ward;
+        match self.forecast(caller, now).eta {
             Some(at) => Decision::WaitUntil(at),
-            None if self.blocked_without_end(caller.lane, now) => Decision::WaitUntil(Nanos::MAX),
+            None if self.closed(ward, now).is_some() => Decision::WaitUntil(Nanos::MAX),
             None => Decision::Allow(()),
         }
     }

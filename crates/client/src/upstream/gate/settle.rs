@@ -1,16 +1,14 @@
-//! What an answer changes: arrival, health, what the server said of its limits, what was learned.
+//! How an attempt ended: when it arrived, what that says of the API's health, and when it is over.
 
 use std::time::Duration;
 
 use http::HeaderMap;
 use outflow_core::{
-    Attempt, Effect, Ended, Hints, Journey, Outcome, Reaction, ResponseTime, RetryAfter, Ticket,
-    WaitBounds,
+    Attempt, Effect, Ended, Journey, Outcome, ResponseTime, RetryAfter, Ticket, WaitBounds,
 };
 
-use super::super::limits::{Charge, Heard, Refused};
 use super::super::permit::{Answer, Verdict};
-use super::{Flight, Gate, Hinting, Marks, Nanos, What};
+use super::{Cost, Flight, Gate, Nanos, What};
 
 /// A call whose answer has begun and whose body has not ended.
 #[derive(Debug)]
@@ -20,11 +18,13 @@ pub(in crate::upstream) struct Open {
     ticket: Option<Ticket>,
 }
 
-/// When an answer came, and whether it was a refusal.
-#[derive(Clone, Copy)]
-struct Told {
-    at: Nanos,
-    refused: Refused,
+/// What is known of a call that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) id: u64,
+    pub(super) lane: u32,
+    pub(super) cost: Cost,
+    pub(super) at: Nanos,
 }
 
 impl Flight {
@@ -36,20 +36,7 @@ impl Flight {
 }
 
 impl Gate {
-    /// Gives back a permit whose call never left.
-    pub(in crate::upstream) fn hand_back(&mut self, flight: usize, now: Nanos) {
-        let Some(flight) = self.flights.try_remove(flight) else {
-            return;
-        };
-        let ward = self.lane(flight.lane).ward;
-        self.lane(flight.lane).limits.refund(now, flight.own);
-        self.shared.refund(now, flight.shared);
-        let ward = self.ward(ward);
-        ward.health.abandon(now, flight.ticket);
-        ward.in_flight = ward.in_flight.saturating_sub(1);
-    }
-
-    /// The same, by whoever held the permit.
+    /// A permit is given back by whoever held it.
     pub(in crate::upstream) fn refund(&mut self, flight: usize, now: Nanos) {
         if self.after.heard
             && let Some(known) = self.flights.get(flight)
@@ -71,37 +58,35 @@ impl Gate {
         now: Nanos,
     ) -> Option<(Verdict, Open)> {
         let mut flight = self.flights.try_remove(flight)?;
-        let sent = sent.unwrap_or(flight.granted);
-        let ward = self.lane(flight.lane).ward;
-        let marks = flight.marks.take();
+        let sent = Sent {
+            id: flight.id,
+            lane: flight.lane,
+            cost: flight.cost,
+            at: sent.unwrap_or(flight.granted),
+        };
         self.land(&mut flight, sent, answer, now);
         let attempt = self.attempt(answer);
         let judged = self.rules.policy.classify(&attempt);
-        if let Some(headers) = answer.headers() {
-            let refused = Refused::by(judged.outcome.effect());
-            self.hear(
-                &flight,
-                headers,
-                marks.as_deref(),
-                Told { at: now, refused },
-            );
-        }
-        self.learn(&flight, sent, &judged.outcome, now);
         let effect = judged.outcome.effect();
-        self.tell_settled(&flight, attempt, effect, sent, now);
+        self.tell_settled(sent, attempt, effect, now);
+        let mut open = Open {
+            ward: self.lane(sent.lane).ward,
+            ticket: Some(flight.ticket),
+        };
+        // Health first: a limit that shrinks begins a new wave, and what began it belongs to the old.
+        if effect != Effect::Success {
+            self.record(&mut open, judged.outcome, now);
+        }
+        if let Some(headers) = answer.headers() {
+            self.hear(sent, headers, flight.marks.as_deref(), (effect, now));
+        }
+        self.learn(sent, &judged.outcome, now);
+        self.call_those_who_may_go(now);
         let verdict = Verdict {
             effect,
             retry: judged.retry,
             retry_after: judged.outcome.retry_after(),
         };
-        let mut open = Open {
-            ward,
-            ticket: Some(flight.ticket),
-        };
-        if effect != Effect::Success {
-            self.record(&mut open, judged.outcome, now);
-        }
-        self.call_those_who_may_go(now);
         Some((verdict, open))
     }
 
@@ -146,25 +131,22 @@ impl Gate {
             return;
         };
         let entropy = self.random.u64(..);
-        let change = self
-            .ward(open.ward)
-            .health
-            .record(now, ticket, outcome, entropy);
+        let ward = self.ward(open.ward);
+        let change = ward.health.record(now, ticket, outcome, entropy);
         self.changed(open.ward, change, now);
     }
 
     /// Tells the limits when the call arrived, as late as that can have been.
-    fn land(&mut self, flight: &mut Flight, sent: Nanos, answer: &Answer<'_>, now: Nanos) {
+    fn land(&mut self, flight: &mut Flight, sent: Sent, answer: &Answer<'_>, now: Nanos) {
         let (own, shared) = (flight.own.take(), flight.shared.take());
         if answer.is_unsent() {
-            self.lane(flight.lane).limits.refund(now, own);
+            self.lane(sent.lane).limits.refund(now, own);
             self.shared.refund(now, shared);
             return;
         }
-        let (journey, floor) = self.journey(sent, answer, now);
-        self.lane(flight.lane)
-            .limits
-            .settle(now, own, journey, floor);
+        let (journey, floor) = self.journey(sent.at, answer, now);
+        let limits = &mut self.lane(sent.lane).limits;
+        limits.settle(now, own, journey, floor);
         self.shared.settle(now, shared, journey, floor);
     }
 
@@ -195,12 +177,9 @@ impl Gate {
     /// The facts of an answer, its headers read.
     fn attempt(&self, answer: &Answer<'_>) -> Attempt {
         let attempt = answer.attempt();
-        let Some(headers) = answer.headers() else {
-            return attempt;
-        };
-        let after = headers.get_all(http::header::RETRY_AFTER);
-        let values = after.iter().map(http::HeaderValue::as_bytes);
-        let read = RetryAfter::read_all(values, self.came(headers), WaitBounds::default());
+        let read = answer
+            .headers()
+            .and_then(|headers| self.retry_after(headers));
         let wait = read.and_then(|read| read.wait());
         let attempt = wait.map_or(attempt, |wait| attempt.asking_to_wait(wait));
         if answer.shows_a_limit() || wait.is_some() {
@@ -209,140 +188,29 @@ impl Gate {
         attempt
     }
 
-    fn came<'a>(&self, headers: &'a HeaderMap) -> ResponseTime<'a> {
+    pub(super) fn retry_after(&self, headers: &HeaderMap) -> Option<RetryAfter> {
+        let after = headers.get_all(http::header::RETRY_AFTER);
+        let values = after.iter().map(http::HeaderValue::as_bytes);
+        RetryAfter::read_all(values, self.came(headers), WaitBounds::default())
+    }
+
+    pub(super) fn came<'a>(&self, headers: &'a HeaderMap) -> ResponseTime<'a> {
         let date = headers
             .get(http::header::DATE)
             .map(http::HeaderValue::as_bytes);
         ResponseTime {
             date,
-            wall: self.wall,
+            wall: self.wall_seen.wall,
         }
     }
 
-    /// What the server said of its limits.
-    fn hear(&mut self, flight: &Flight, headers: &HeaderMap, marks: Option<&Marks>, told: Told) {
-        let (lane, now, refused) = (flight.lane, told.at, told.refused);
-        let pairs = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let hints = Hints::read(pairs, self.rules.dialects, self.came(headers));
-        if hints.malformed() > 0 {
-            self.tell(What::Malformed {
-                headers: hints.malformed(),
-            });
-        }
-        let Some(marks) = marks else {
-            if hints.iter().next().is_some() {
-                self.hints = Hinting::Yes;
-            }
-            return;
-        };
-        for hint in hints.iter() {
-            let own = self
-                .lane(lane)
-                .limits
-                .correct(now, hint, &marks.own, refused);
-            let group = own.is_some().then(|| self.lane(lane).name.clone());
-            let heard = own.or_else(|| self.shared.correct(now, hint, &marks.shared, refused));
-            if let Some(heard) = heard {
-                self.heed(lane, group, heard, now);
-            }
-        }
-    }
-
-    fn heed(&mut self, lane: u32, group: Option<smol_str::SmolStr>, heard: Heard, now: Nanos) {
-        if heard.correction.foreign > 0 {
-            let units = heard.correction.foreign;
-            self.tell(What::Foreign { group, units });
-        }
-        if heard.reaction == Reaction::Shrunk {
-            let ward = self.lane(lane).ward;
-            self.shrunk(ward, now);
-        }
-    }
-
-    /// What follows for the limits: a refusal lowers them, a success lets them grow back.
-    fn learn(&mut self, flight: &Flight, sent: Nanos, outcome: &Outcome, now: Nanos) {
-        if self.rules.adaptive == outflow_core::Adaptive::Off {
-            return;
-        }
-        let charge = match outcome.effect() {
-            Effect::Success => return self.grow(flight, now),
-            Effect::Throttled => Charge::Throttled { sent },
-            Effect::Banned => {
-                let until = now.saturating_add(outcome.retry_after().unwrap_or_default());
-                Charge::Banned { sent, until }
-            }
-            _ => return,
-        };
-        let own = self.lane(flight.lane).limits.fullness(now);
-        let reaction = if self.shared.fullness(now) > own {
-            self.shared.accused(now, &charge)
-        } else {
-            self.lane(flight.lane).limits.accused(now, &charge)
-        };
-        if reaction == Reaction::Shrunk {
-            let ward = self.lane(flight.lane).ward;
-            self.shrunk(ward, now);
-        }
-    }
-
-    fn grow(&mut self, flight: &Flight, now: Nanos) {
-        let own = self.lane(flight.lane).limits.passed(now, flight.cost);
-        let shared = self.shared.passed(now, flight.cost);
-        if own || shared {
-            let ward = self.lane(flight.lane).ward;
-            self.retune(ward, now);
-            self.tell_drift(now);
-        }
-    }
-
-    fn shrunk(&mut self, ward: usize, now: Nanos) {
-        self.ward(ward).health.begin_wave(now);
-        self.retune(ward, now);
-        self.tell_drift(now);
-    }
-
-    fn tell_drift(&mut self, now: Nanos) {
-        if !self.after.heard {
-            return;
-        }
-        let mut drifts: Vec<_> = self.shared.drifts(now).map(|drift| (None, drift)).collect();
-        for lane in &self.lanes {
-            let named = lane
-                .limits
-                .drifts(now)
-                .map(|drift| (Some(lane.name.clone()), drift));
-            drifts.extend(named);
-        }
-        if drifts.is_empty() {
-            self.tell(What::Drifting {
-                group: None,
-                drift: None,
-            });
-        }
-        for (group, drift) in drifts {
-            self.tell(What::Drifting {
-                group,
-                drift: Some(drift),
-            });
-        }
-    }
-
-    fn tell_settled(
-        &mut self,
-        flight: &Flight,
-        attempt: Attempt,
-        effect: Effect,
-        sent: Nanos,
-        now: Nanos,
-    ) {
+    fn tell_settled(&mut self, sent: Sent, attempt: Attempt, effect: Effect, now: Nanos) {
         if !self.after.heard {
             return;
         }
         let answered = matches!(attempt.ended(), Ended::Status(_));
-        let group = self.lane(flight.lane).name.clone();
-        let ward = self.lane(flight.lane).ward;
+        let group = self.lane(sent.lane).name.clone();
+        let ward = self.lane(sent.lane).ward;
         let badly = !matches!(
             effect,
             Effect::Success | Effect::Neutral | Effect::Cancelled
@@ -350,12 +218,12 @@ impl Gate {
         let vitals = badly.then(|| self.vitals(ward, now));
         self.tell(What::Settled {
             group,
-            permit: flight.id,
+            permit: sent.id,
             attempt,
             effect,
-            round_trip: answered.then(|| now.since(sent)),
+            round_trip: answered.then(|| now.since(sent.at)),
             vitals,
         });
-        self.tell_meters(flight.lane);
+        self.tell_meters(sent.lane);
     }
 }

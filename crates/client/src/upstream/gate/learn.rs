@@ -1,0 +1,120 @@
+//! What an answer says of the limits: in its headers, by refusing, by letting pass.
+
+use http::HeaderMap;
+use outflow_core::{Adaptive, Effect, Hints, Outcome, Reaction, RetryAfter};
+use smol_str::SmolStr;
+
+use super::super::limits::{Charge, Heard, Refused};
+use super::settle::Sent;
+use super::{Gate, Hinting, Marks, Nanos, What};
+
+impl Gate {
+    /// What the server said of its limits.
+    pub(super) fn hear(
+        &mut self,
+        sent: Sent,
+        headers: &HeaderMap,
+        marks: Option<&Marks>,
+        (effect, now): (Effect, Nanos),
+    ) {
+        let pairs = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let hints = Hints::read(pairs, self.rules.dialects, self.came(headers));
+        self.tell_malformed(headers, hints.malformed());
+        if hints.iter().next().is_some() {
+            self.hints = Hinting::Yes;
+        }
+        let refused = Refused::by(effect);
+        for hint in hints.iter() {
+            let (own, shared) = (marks.map(|all| &*all.own), marks.map(|all| &*all.shared));
+            let lane = self.lane(sent.lane);
+            let heard = lane.limits.correct(now, hint, own, refused);
+            let group = heard.is_some().then(|| lane.name.clone());
+            let heard = heard.or_else(|| self.shared.correct(now, hint, shared, refused));
+            if let Some(heard) = heard {
+                self.heed(sent.lane, group, heard, now);
+            }
+        }
+    }
+
+    fn tell_malformed(&mut self, headers: &HeaderMap, hints: u32) {
+        let garbage = matches!(self.retry_after(headers), Some(RetryAfter::Ignored(_)));
+        let headers = hints.saturating_add(garbage.into());
+        if headers > 0 {
+            self.tell(What::Malformed { headers });
+        }
+    }
+
+    fn heed(&mut self, lane: u32, group: Option<SmolStr>, heard: Heard, now: Nanos) {
+        if heard.correction.foreign > 0 {
+            let units = heard.correction.foreign;
+            self.tell(What::Foreign { group, units });
+        }
+        if heard.reaction == Reaction::Shrunk {
+            self.shrunk(lane, now);
+        }
+    }
+
+    /// What follows for the limits: a refusal lowers them, a success lets them grow back.
+    pub(super) fn learn(&mut self, sent: Sent, outcome: &Outcome, now: Nanos) {
+        if self.rules.adaptive == Adaptive::Off {
+            return;
+        }
+        let charge = match outcome.effect() {
+            Effect::Success => return self.grow(sent, now),
+            Effect::Throttled => Charge::Throttled { sent: sent.at },
+            Effect::Banned => {
+                let until = now.saturating_add(outcome.retry_after().unwrap_or_default());
+                Charge::Banned {
+                    sent: sent.at,
+                    until,
+                }
+            }
+            _ => return,
+        };
+        let own = self.lane(sent.lane).limits.fullness(now);
+        let reaction = if self.shared.fullness(now) > own {
+            self.shared.accused(now, &charge)
+        } else {
+            self.lane(sent.lane).limits.accused(now, &charge)
+        };
+        if reaction == Reaction::Shrunk {
+            self.shrunk(sent.lane, now);
+        }
+    }
+
+    fn grow(&mut self, sent: Sent, now: Nanos) {
+        let own = self.lane(sent.lane).limits.passed(now, sent.cost);
+        let shared = self.shared.passed(now, sent.cost);
+        if own || shared {
+            let ward = self.lane(sent.lane).ward;
+            self.retune(ward, now);
+            self.tell_drift(now);
+        }
+    }
+
+    /// A limit shrank: what is still in flight was sent under the old one and says nothing new.
+    fn shrunk(&mut self, lane: u32, now: Nanos) {
+        let ward = self.lane(lane).ward;
+        self.ward(ward).health.begin_wave(now);
+        self.retune(ward, now);
+        self.tell_drift(now);
+    }
+
+    fn tell_drift(&mut self, now: Nanos) {
+        if !self.after.heard {
+            return;
+        }
+        let shared = self.shared.drift_news(now).map(|drift| (None, drift));
+        let mut news: Vec<_> = shared.collect();
+        for lane in &mut self.lanes {
+            let name = lane.name.clone();
+            let own = lane.limits.drift_news(now);
+            news.extend(own.map(|drift| (Some(name.clone()), drift)));
+        }
+        for (group, drift) in news {
+            self.tell(What::Drifting { group, drift });
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Taking a permit: from health, the group's limits and those of the API, or from none of them.
+
+use outflow_core::{Decision, Grant, Ticket};
+
+use super::super::line::Class;
+use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle};
+
+impl Gate {
+    /// Takes a permit for a call of this lane, or says what stands in the way.
+    #[inline]
+    pub(super) fn take(&mut self, lane: u32, cost: Cost, now: Nanos) -> Result<usize, Obstacle> {
+        let ward = self.lane(lane).ward;
+        let ticket = self.ticket(ward, now).map_err(Obstacle::Ward)?;
+        match self.grants(lane, cost, now) {
+            Ok((own, shared)) => {
+                let id = self.next_permit;
+                self.next_permit += 1;
+                let marks = self.marks(lane, now);
+                self.set_out(ward, now);
+                self.tell_meters(lane);
+                Ok(self.flights.insert(Flight {
+                    id,
+                    lane,
+                    cost,
+                    own,
+                    shared,
+                    ticket,
+                    granted: now,
+                    marks,
+                }))
+            }
+            Err(obstacle) => {
+                self.ward(ward).health.abandon(now, ticket);
+                Err(obstacle)
+            }
+        }
+    }
+
+    pub(super) fn ticket(&mut self, ward: usize, now: Nanos) -> Result<Ticket, Closed> {
+        // A timer that is due may lead to a state with a timer that is due; more often than there
+        // are states it cannot.
+        for _ in 0..8 {
+            match self.ward(ward).admission(now) {
+                Err(Closed::Overdue) => self.wake_ward(ward, now),
+                answer => return answer,
+            }
+        }
+        Err(Closed::Overdue)
+    }
+
+    #[inline]
+    pub(super) fn grants(
+        &mut self,
+        lane: u32,
+        cost: Cost,
+        now: Nanos,
+    ) -> Result<(Option<Grant>, Option<Grant>), Obstacle> {
+        let own = match self.lane(lane).limits.take(now, cost) {
+            Decision::Allow(grant) => grant,
+            Decision::WaitUntil(at) => return Err(Obstacle::Own(at)),
+            Decision::Never => return Err(Obstacle::Own(Nanos::MAX)),
+        };
+        let at = match self.shared.take(now, cost) {
+            Decision::Allow(shared) => return Ok((own, shared)),
+            Decision::WaitUntil(at) => at,
+            Decision::Never => Nanos::MAX,
+        };
+        self.lane(lane).limits.refund(now, own);
+        Err(Obstacle::Shared(at))
+    }
+
+    /// One more of this ward is in flight.
+    #[inline]
+    fn set_out(&mut self, ward: usize, now: Nanos) {
+        if self.ward_ref(ward).is_releasing(now) {
+            let entropy = self.random.u64(..);
+            self.ward(ward).gone(now, entropy);
+        }
+        let ward = self.ward(ward);
+        ward.in_flight += 1;
+        let wakeup = ward.health.next_wakeup();
+        self.consider(wakeup.unwrap_or(Nanos::MAX));
+    }
+
+    fn marks(&mut self, lane: u32, now: Nanos) -> Option<Box<Marks>> {
+        if self.hints == Hinting::NotYet {
+            return None;
+        }
+        Some(Box::new(Marks {
+            own: self.lane(lane).limits.marks(now),
+            shared: self.shared.marks(now),
+        }))
+    }
+
+    /// Where entries count from their sending, they are stamped by who resumes and not by who calls:
+    /// whoever is late to resume would otherwise send when its entry has long expired.
+    pub(super) fn restamp(&mut self, flight: usize, now: Nanos) -> Stamp {
+        let Some(known) = self.flights.get_mut(flight) else {
+            return Stamp::Expired;
+        };
+        let (lane, cost) = (known.lane, known.cost);
+        if known.granted >= now || known.send_at() >= now {
+            return Stamp::Kept;
+        }
+        if !self.lane(lane).limits.is_stamped_at_send() && !self.shared.is_stamped_at_send() {
+            return Stamp::Kept;
+        }
+        let grants = self.flights.get_mut(flight).map(|known| {
+            known.granted = now;
+            (known.own.take(), known.shared.take())
+        });
+        let (own, shared) = grants.unwrap_or_default();
+        self.lane(lane).limits.refund(now, own);
+        self.shared.refund(now, shared);
+        let Ok((own, shared)) = self.grants(lane, cost, now) else {
+            return Stamp::Expired;
+        };
+        if let Some(known) = self.flights.get_mut(flight) {
+            (known.own, known.shared) = (own, shared);
+        }
+        Stamp::Renewed
+    }
+
+    /// Gives back a permit whose call never left.
+    pub(super) fn hand_back(&mut self, flight: usize, now: Nanos) {
+        let Some(flight) = self.flights.try_remove(flight) else {
+            return;
+        };
+        let ward = self.lane(flight.lane).ward;
+        self.lane(flight.lane).limits.refund(now, flight.own);
+        self.shared.refund(now, flight.shared);
+        let ward = self.ward(ward);
+        ward.health.abandon(now, flight.ticket);
+        ward.in_flight = ward.in_flight.saturating_sub(1);
+    }
+
+    /// Counts what a call costs beyond what it could take: limits were lowered below its cost.
+    pub(super) fn count_the_rest(&mut self, flight: usize, now: Nanos) {
+        let Some(known) = self.flights.get(flight) else {
+            return;
+        };
+        let taken = |grant: &Option<Grant>| grant.as_ref().map_or(known.cost, Grant::cost);
+        let (own, shared, lane, cost) = (
+            taken(&known.own),
+            taken(&known.shared),
+            known.lane,
+            known.cost,
+        );
+        let rest = |taken: Cost| cost.units().saturating_sub(taken.units());
+        self.lane(lane).limits.charge(now, rest(own));
+        self.shared.charge(now, rest(shared));
+    }
+
+    pub(super) fn class_of(&self, key: usize) -> Class {
+        let waiter = self.waiters.get(key);
+        waiter.map_or(Class::Normal, |waiter| waiter.class)
+    }
+}
+
+/// What became of the entries of one who was called, when it resumed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stamp {
+    /// They are as they were.
+    Kept,
+    /// They count from now.
+    Renewed,
+    /// They have expired, and there is no room for others.
+    Expired,
+}

@@ -1,0 +1,69 @@
+//! What is known of one limit beside its meter: what was learned of it and how it is used.
+
+use std::time::Duration;
+
+use outflow_core::{Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Trend, UsageAlert};
+
+use super::super::passed::Passed;
+use super::super::report::{Alerted, History};
+use crate::rules::Rules;
+
+/// The moving parts of one limit.
+#[derive(Debug)]
+pub(super) struct Moving {
+    pub(super) learned: Learned,
+    pub(super) ledger: Ledger,
+    pub(super) passed: Passed,
+    pub(super) alert: UsageAlert,
+    trend: Trend,
+    /// The most used in the window that is being recorded, and when that began.
+    recording: (u64, Nanos),
+    /// The rate that was last told to differ from the configured one.
+    told: Option<Rate>,
+}
+
+impl Moving {
+    pub(super) fn new(limit: &Limit, rules: &Rules, moment: Moment) -> Self {
+        Self {
+            learned: Learned::new(rules.adaptive, limit.rate(), moment.now),
+            ledger: Ledger::default(),
+            passed: Passed::over(limit.rate().per()),
+            alert: rules.thresholds.alert(),
+            trend: Trend::new(Trend::DEFAULT_WINDOWS),
+            recording: (0, moment.now),
+            told: None,
+        }
+    }
+
+    /// One entry for each window that has passed, with the most that was seen in it.
+    pub(super) fn record(&mut self, now: Nanos, used: u64, window: Duration) {
+        let (most, began) = self.recording;
+        if now.since(began) < window {
+            self.recording = (most.max(used), began);
+            return;
+        }
+        self.trend.record(most.max(used));
+        self.recording = (0, now);
+    }
+
+    /// The drift if it is news: another rate than was last told, or that it is over.
+    pub(super) fn news(&mut self, now: Nanos) -> Option<Option<Drift>> {
+        let drift = self.learned.drift(now);
+        let rate = drift.as_ref().map(|drift| drift.evidence);
+        let old = std::mem::replace(&mut self.told, rate);
+        (old != rate).then_some(drift)
+    }
+
+    pub(super) fn history(&self) -> History {
+        History {
+            peak: self.trend.peak(),
+            prediction: self.trend.prediction(),
+            pattern: self.trend.pattern(),
+            alert: if self.alert.is_raised() {
+                Alerted::Yes
+            } else {
+                Alerted::No
+            },
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! When a cost would pass, if others go first and nothing else happens.
+
+use std::time::Duration;
+
+use outflow_core::{Accounting, Cost, Decision, Kind, Limit, Nanos, Rate, Standing};
+
+use super::Limits;
+
+/// When something could go, and which limit makes it so late.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) struct Slot {
+    pub(in crate::upstream) at: Nanos,
+    pub(in crate::upstream) rate: Option<Rate>,
+}
+
+/// Now, and the first instant at which anything goes at all.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) struct When {
+    pub(in crate::upstream) now: Nanos,
+    pub(in crate::upstream) from: Nanos,
+}
+
+impl Limits {
+    /// When a cost would pass if `ahead` went first and nothing else happened.
+    pub(in crate::upstream) fn slot(&mut self, when: When, ahead: u64, cost: Cost) -> Slot {
+        let parked = self.parked > when.from;
+        let when = When {
+            from: when.from.max(self.parked),
+            ..when
+        };
+        let blamed = self.configured.first().filter(|_| parked);
+        let mut latest = Slot {
+            at: when.from,
+            rate: blamed.map(Limit::rate),
+        };
+        let total = ahead.saturating_add(self.fitting(cost).units());
+        for place in 0..self.configured.len() {
+            let (at, rate) = self.passes_at(place, total, when);
+            if at > latest.at {
+                latest = Slot { at, rate };
+            }
+        }
+        latest
+    }
+
+    /// How much of `most` units passes by an instant, if nothing else does.
+    pub(in crate::upstream) fn passing_by(&mut self, until: Nanos, when: When, most: u64) -> u64 {
+        let mut by_then = |units: u64| {
+            let last = Cost::new(u64::from(units > 0));
+            self.slot(when, units.saturating_sub(1), last).at <= until
+        };
+        if by_then(most) {
+            return most;
+        }
+        let (mut passes, mut fails) = (0, most);
+        while fails - passes > 1 {
+            let middle = passes + (fails - passes) / 2;
+            if by_then(middle) {
+                passes = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        passes
+    }
+
+    /// When the last of `total` units passes one limit. In a sliding window every unit passes one
+    /// window after the one that many places before it; a bucket that was emptied refills evenly.
+    fn passes_at(&mut self, place: usize, total: u64, when: When) -> (Nanos, Option<Rate>) {
+        let standing = self.meters.standings(when.now).nth(place);
+        let Some((limit, standing)) = standing.map(|(limit, standing)| (*limit, standing)) else {
+            return (when.from, None);
+        };
+        if total == 0 {
+            return (when.from, None);
+        }
+        if has_windows(&limit) {
+            let at = window_of(total, &limit, &standing, when.from);
+            return (at, Some(limit.rate()));
+        }
+        let capacity = limit.capacity().max(1);
+        let rest = match limit.kind() {
+            Kind::Bucket { .. } => total.min(capacity),
+            _ => (total - 1) % capacity + 1,
+        };
+        let alone = self.meters.explain(when.now, Cost::new(rest)).nth(place);
+        let first = match alone {
+            Some(Decision::WaitUntil(at)) => at,
+            Some(Decision::Allow(()) | Decision::Never) | None => when.now,
+        };
+        let at = first.max(when.from);
+        let at = at.saturating_add(time_for(total - rest, limit.rate()));
+        (at, Some(limit.rate()))
+    }
+}
+
+/// Whether all units return together. A window that begins with use is kept as a sliding one where
+/// arrivals count, for nobody knows with which arrival it began.
+fn has_windows(limit: &Limit) -> bool {
+    match limit.kind() {
+        Kind::Aligned => true,
+        Kind::Fixed => limit.accounting() == Accounting::Send,
+        Kind::Sliding | Kind::Bucket { .. } => false,
+    }
+}
+
+/// The beginning of the window in which the last of `total` units passes.
+fn window_of(total: u64, limit: &Limit, standing: &Standing, from: Nanos) -> Nanos {
+    let (capacity, window) = (limit.capacity().max(1), limit.rate().per());
+    let (left, end) = if from < standing.window_end {
+        (standing.remaining(), standing.window_end)
+    } else {
+        (capacity, from.saturating_add(window))
+    };
+    let Some(beyond) = total.checked_sub(left).filter(|beyond| *beyond > 0) else {
+        return from;
+    };
+    let whole = (beyond - 1) / capacity * capacity;
+    end.saturating_add(time_for(whole, limit.rate()))
+}
+
+fn time_for(units: u64, rate: Rate) -> Duration {
+    let nanos = rate.per().as_nanos().saturating_mul(u128::from(units));
+    let nanos = nanos / u128::from(rate.quantity().max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,17 @@
+//! The door, tested with time by hand and callers polled by hand: who may go, in which order, what
+//! waits, what is given back, what is told.
+
+#[path = "door/conserved.rs"]
+mod conserved;
+#[path = "door/exact.rs"]
+mod exact;
+#[path = "door/health.rs"]
+mod health;
+#[path = "door/telling.rs"]
+mod telling;
+#[path = "door/truth.rs"]
+mod truth;
+#[path = "door/waiting.rs"]
+mod waiting;
+
+mod support;

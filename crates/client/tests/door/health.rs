@@ -1,0 +1,488 @@
+//! States, cooldowns and probes, as callers meet them.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use outflow::core::{Cost, Decision, Effect, Fault, Hold, State};
+use outflow::event::What;
+use outflow::{Answer, Ask, Cause, Group, HealthScope, Rules, WhenAsleep, Why};
+
+use crate::support::{Caller, World, by_sending, health, ms, rules, secs};
+
+fn unlimited() -> Rules {
+    rules(Vec::new())
+}
+
+/// An answer with this status that asks to wait so many seconds.
+pub fn asks_to_wait(world: &World, ask: Ask, status: u16, seconds: &str) {
+    let mut headers = HeaderMap::new();
+    headers.insert("retry-after", seconds.parse().expect("a value"));
+    let mut permit = world.caller(ask).admitted();
+    permit.sending();
+    permit.settle(Answer::response(status, &headers));
+}
+
+fn fails(world: &World, answer: Answer<'_>) {
+    let mut permit = world.caller(world.ask()).admitted();
+    permit.sending();
+    permit.settle(answer);
+}
+
+fn state(world: &World) -> State {
+    world.door.state(world.group("default"))
+}
+
+/// A hundred wait, some of them called and not yet resumed.
+fn a_hundred(world: &World) -> Vec<Caller> {
+    let line: Vec<Caller> = (0..100).map(|_| world.waiting(world.ask())).collect();
+    world.pass(ms(100));
+    assert_eq!(line.iter().filter(|one| one.is_woken()).count(), 10);
+    line
+}
+
+// Ten a 100 ms and a hundred wait; ten were called when a ban comes in. None goes, all are told.
+#[test]
+fn a_sleep_that_begins_while_a_hundred_wait_lets_none_of_them_go() {
+    let world = World::new(rules(vec![by_sending("10/100ms")]));
+    let mut banned = world.caller(world.ask()).admitted();
+    banned.sending();
+    (0..9).for_each(|_| drop(world.caller(world.ask()).goes()));
+    let mut line = a_hundred(&world);
+    let mut headers = HeaderMap::new();
+    headers.insert("retry-after", "60".parse().expect("a value"));
+    let verdict = banned.settle(Answer::response(418, &headers));
+    assert_eq!(
+        (verdict.effect, state(&world)),
+        (Effect::Banned, State::Sleep)
+    );
+    for caller in &mut line {
+        assert!(caller.is_woken());
+        let refusal = caller.refused();
+        assert_eq!(
+            refusal.cause,
+            Cause::Blocked {
+                state: State::Sleep
+            }
+        );
+        assert_eq!(refusal.retry_after, Some(secs(60)));
+    }
+    assert!(world.is_at_rest());
+    let late = world.caller(world.ask()).refused();
+    assert_eq!(late.retry_after, Some(secs(60)));
+    let at = world.now().saturating_add(secs(60));
+    assert_eq!(world.door.check(world.ask()), Decision::WaitUntil(at));
+}
+
+// The same where callers would rather wait: 30 s of patience are too few for 60, and enough for 10.
+#[test]
+fn who_would_rather_wait_is_told_only_if_its_deadline_comes_first() {
+    for (seconds, all_told) in [("60", true), ("10", false)] {
+        let world = World::new(Rules {
+            when_asleep: WhenAsleep::Wait,
+            ..rules(vec![by_sending("10/100ms")])
+        });
+        let mut banned = world.caller(world.ask()).admitted();
+        banned.sending();
+        (0..9).for_each(|_| drop(world.caller(world.ask()).goes()));
+        let mut line = a_hundred(&world);
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", seconds.parse().expect("a value"));
+        banned.settle(Answer::response(418, &headers));
+        if all_told {
+            let told = line.iter_mut().map(|one| one.refused().cause);
+            assert!(
+                told.into_iter()
+                    .all(|cause| matches!(cause, Cause::TooLate(Why::State(State::Sleep))))
+            );
+            continue;
+        }
+        assert!(line.iter_mut().all(|one| one.poll().is_none()));
+        world.pass(ms(9_999));
+        assert!(line.iter().all(|one| !one.is_woken()));
+        world.pass(ms(1));
+        assert_eq!(state(&world), State::HalfOpen);
+        let woken: Vec<usize> = (0..100).filter(|n| line[*n].is_woken()).collect();
+        assert_eq!(woken, [0], "one probe, and the first in line");
+    }
+}
+
+// A minute, to the nanosecond, with nobody around.
+#[test]
+fn a_sleep_ends_by_its_timer_without_a_caller() {
+    let world = World::new(unlimited());
+    asks_to_wait(&world, world.ask(), 429, "60");
+    assert_eq!(state(&world), State::Sleep);
+    world.pass(secs(60) - Duration::from_nanos(1));
+    assert_eq!(state(&world), State::Sleep);
+    world.pass(Duration::from_nanos(1));
+    assert_eq!(state(&world), State::HalfOpen);
+}
+
+fn half_open(rules: Rules) -> World {
+    let world = World::new(rules);
+    asks_to_wait(&world, world.ask(), 429, "60");
+    world.pass(secs(60));
+    assert_eq!(state(&world), State::HalfOpen);
+    world
+}
+
+// A hundred at once: one probe is out, the others wait, and five good ones open the door.
+#[test]
+fn one_probe_is_in_flight_and_five_good_ones_end_it() {
+    let world = half_open(unlimited());
+    let mut line: Vec<Caller> = (0..100).map(|_| world.caller(world.ask())).collect();
+    for n in 0..5 {
+        let mut probe = line[n].admitted();
+        assert!(line[n + 1..].iter_mut().all(|one| one.poll().is_none()));
+        assert_eq!((state(&world), world.in_flight()), (State::HalfOpen, 1));
+        probe.sending();
+        probe.settle(Answer::status(200));
+    }
+    assert_eq!(state(&world), State::Normal);
+    world.pass(ms(1_100));
+    assert!(
+        line[5..]
+            .iter_mut()
+            .all(|one| one.poll().is_some_and(|answer| answer.is_ok()))
+    );
+}
+
+// Dropped unsent, refunded, cancelled after sending, answered 404: the next probe goes at once.
+#[test]
+fn a_probe_that_says_nothing_gives_its_place_back() {
+    let world = half_open(unlimited());
+    for way in 0..8 {
+        let mut permit = world.caller(world.ask()).admitted();
+        match way % 4 {
+            0 => drop(permit),
+            1 => permit.refund(),
+            2 => {
+                permit.sending();
+                drop(permit);
+            }
+            _ => {
+                permit.sending();
+                permit.settle(Answer::status(404));
+            }
+        }
+        assert_eq!(
+            (state(&world), world.in_flight()),
+            (State::HalfOpen, 0),
+            "way {way}"
+        );
+    }
+    let called = world.waiting_behind(world.ask());
+    drop(called);
+    world.caller(world.ask()).goes();
+}
+
+// A probe may stay out for 15 s. One that hangs longer has failed, and holds nobody up for ever.
+#[test]
+fn a_probe_that_hangs_does_not_stick() {
+    let world = half_open(unlimited());
+    let mut hung = world.caller(world.ask()).admitted();
+    hung.sending();
+    let mut waits = world.waiting(world.ask());
+    assert_eq!(
+        waits.explain().map(|told| (told.why, told.eta)),
+        Some((Why::State(State::HalfOpen), None))
+    );
+    world.pass(secs(15));
+    assert_eq!(state(&world), State::Sleep);
+    assert!(matches!(
+        waits.refused().cause,
+        Cause::Blocked {
+            state: State::Sleep
+        }
+    ));
+    world.pass(secs(10));
+    assert_eq!(state(&world), State::HalfOpen);
+    world.caller(world.ask()).goes();
+    hung.settle(Answer::status(200));
+    assert!(world.is_at_rest());
+}
+
+// Ten seconds of patience, and a probe that may hang for fifteen: whoever comes meanwhile waits, for
+// the probe may be back at any moment.
+#[test]
+fn nobody_is_refused_because_a_probe_might_hang() {
+    let world = half_open(unlimited());
+    let mut probe = world.caller(world.ask()).admitted();
+    probe.sending();
+    let mut next = world.waiting(world.ask().by(world.now().saturating_add(secs(10))));
+    probe.settle(Answer::status(200));
+    assert!(next.is_woken());
+    next.goes();
+}
+
+// A stream of events never ends: that it began to flow is all that a probe wants to know.
+#[test]
+fn a_probe_whose_body_flows_has_succeeded() {
+    let world = half_open(unlimited());
+    for n in 1..=5 {
+        let mut permit = world.caller(world.ask()).admitted();
+        permit.sending();
+        let (_, mut tail) = permit.answered(Answer::status(200));
+        assert_eq!(state(&world), State::HalfOpen);
+        tail.flowing();
+        if n < 5 {
+            tail.finished();
+        } else {
+            assert_eq!((state(&world), world.in_flight()), (State::Normal, 1));
+        }
+    }
+}
+
+#[test]
+fn a_failed_probe_ends_in_sleep_and_all_who_wait_are_told() {
+    let world = half_open(unlimited());
+    let mut probe = world.caller(world.ask()).admitted();
+    probe.sending();
+    let mut waits = world.waiting(world.ask());
+    probe.settle(Answer::status(500));
+    assert_eq!(state(&world), State::Sleep);
+    assert!(matches!(waits.refused().cause, Cause::Blocked { .. }));
+}
+
+// Three refusals in a row: 50/s becomes 25/s and four in flight become two; both come back on release.
+#[test]
+fn throttle_halves_rates_and_concurrency() {
+    let world = World::new(Rules {
+        health: health(|_| {}),
+        ..rules(vec![by_sending("50/s")])
+    });
+    (0..3).for_each(|_| fails(&world, Answer::status(429)));
+    assert_eq!(state(&world), State::Throttle);
+    let report = world.door.report();
+    assert_eq!(report.limits[0].limit.capacity(), 25);
+    assert_eq!(report.health[0].concurrency, 2);
+    let _two = [world.ask(); 2].map(|ask| world.caller(ask).admitted());
+    let third = world.waiting(world.ask());
+    assert_eq!(
+        third.explain().map(|told| told.why),
+        Some(Why::Concurrency { most: 2 })
+    );
+    world.door.force(None, Hold::Normal);
+    assert_eq!(world.door.report().limits[0].limit.capacity(), 50);
+    assert!(third.is_woken());
+}
+
+// Evidence shrinks the limit and still counts: three refusals in a row throttle, though each of them
+// lowered the limit and began a wave.
+#[test]
+fn what_begins_a_wave_still_counts() {
+    let world = World::new(Rules {
+        adaptive: outflow::core::Adaptive::Guard,
+        health: health(|_| {}),
+        ..rules(vec![by_sending("50/s")])
+    });
+    (0..3).for_each(|_| {
+        fails(&world, Answer::status(429));
+        world.pass(secs(1));
+    });
+    assert_eq!(state(&world), State::Throttle);
+}
+
+// A group of its own health: orders are banned, quotes go on, and the limit of both stays as it is.
+#[test]
+fn a_ban_of_one_group_does_not_stop_another() {
+    let world = World::new(Rules {
+        groups: vec![
+            Group::new("order", vec![by_sending("10/s")]),
+            Group::new("quote", Vec::new()),
+        ],
+        health_scope: HealthScope::Group,
+        ..rules(vec![by_sending("20/s")])
+    });
+    let (order, quote) = (
+        Ask::new(world.group("order")),
+        Ask::new(world.group("quote")),
+    );
+    asks_to_wait(&world, order, 418, "60");
+    assert_eq!(world.caller(order).refused().retry_after, Some(secs(60)));
+    world.caller(quote).goes();
+    assert_eq!(world.door.state(world.group("order")), State::Sleep);
+    assert_eq!(world.door.state(world.group("quote")), State::Normal);
+    assert_eq!(world.door.report().limits[0].limit.capacity(), 20);
+    world.door.force(Some(world.group("quote")), Hold::Sleep);
+    assert!(world.door.try_admit(quote).is_err());
+    world.door.release(Some(world.group("quote")));
+    world.caller(quote).goes();
+}
+
+// Two seconds are asked for: nobody goes before, and then a hundred go one after the other within a
+// second, in the order in which they came.
+#[test]
+fn a_short_wait_parks_everybody_and_lets_them_back_one_by_one() {
+    for crowd in [1_usize, 2, 10, 100, 1_000] {
+        let world = World::new(unlimited());
+        asks_to_wait(&world, world.ask(), 429, "2");
+        assert_eq!(
+            state(&world),
+            State::Normal,
+            "it is a cooldown and no state"
+        );
+        let mut line: Vec<Caller> = (0..crowd).map(|_| world.waiting(world.ask())).collect();
+        assert_eq!(line[0].explain().map(|told| told.why), Some(Why::Cooldown));
+        world.pass(secs(2) - Duration::from_nanos(1));
+        assert!(line.iter().all(|one| !one.is_woken()));
+        let released = world.now().saturating_add(Duration::from_nanos(1));
+        let mut went = 0;
+        let mut most = 0;
+        while went < crowd {
+            let next = world.timer.next_at().expect("somebody waits");
+            world.pass(next.since(world.now()));
+            let mut together = 0;
+            while went < crowd && line[went].is_woken() {
+                line[went].goes();
+                went += 1;
+                together += 1;
+            }
+            most = most.max(together);
+            assert!(
+                line[went..].iter().all(|one| !one.is_woken()),
+                "out of order"
+            );
+        }
+        let took = world.now().since(released);
+        assert!(took <= ms(1_100), "{crowd} took {took:?}");
+        assert!(most <= 1 + crowd / 10, "{most} of {crowd} at once");
+    }
+}
+
+// Two and three seconds, then two again: the longest holds.
+#[test]
+fn waits_are_merged_by_their_maximum() {
+    let world = World::new(unlimited());
+    let flights = ["2", "3", "2"].map(|seconds| (world.caller(world.ask()).admitted(), seconds));
+    for (mut permit, seconds) in flights {
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", seconds.parse().expect("a value"));
+        permit.sending();
+        permit.settle(Answer::response(503, &headers));
+    }
+    let waits = world.waiting(world.ask());
+    world.pass(secs(3) - Duration::from_nanos(1));
+    assert!(!waits.is_woken());
+    world.pass(ms(1_001));
+    assert!(waits.is_woken());
+}
+
+// Whoever was called when the server asks to wait has not gone yet, and does not go.
+#[test]
+fn one_who_was_called_before_a_cooldown_waits_again_and_keeps_its_place() {
+    let world = World::new(rules(vec![by_sending("3/s")]));
+    let mut slow = world.caller(world.ask()).admitted();
+    slow.sending();
+    (0..2).for_each(|_| drop(world.caller(world.ask()).goes()));
+    let mut line: Vec<Caller> = (0..5).map(|_| world.waiting(world.ask())).collect();
+    world.pass(secs(1));
+    assert!(line[..3].iter().all(Caller::is_woken));
+    let mut headers = HeaderMap::new();
+    headers.insert("retry-after", "2".parse().expect("a value"));
+    slow.settle(Answer::response(429, &headers));
+    for called in [2, 0, 1] {
+        assert!(
+            line[called].poll().is_none(),
+            "{called} goes before its instant"
+        );
+    }
+    for (place, caller) in line.iter().enumerate() {
+        assert_eq!(caller.explain().map(|told| told.position), Some(place));
+    }
+    world.pass(secs(3));
+    line[..3].iter_mut().for_each(|one| drop(one.goes()));
+}
+
+// Offline is a hold that no timer leaves: an hour, and nothing goes.
+#[test]
+fn an_operator_s_hold_lets_nothing_go_for_an_hour() {
+    let world = World::new(Rules {
+        when_asleep: WhenAsleep::Wait,
+        ..unlimited()
+    });
+    world.door.force(None, Hold::Sleep);
+    for _ in 0..60 {
+        let refusal = world.caller(world.ask()).refused();
+        assert_eq!(
+            refusal.cause,
+            Cause::Blocked {
+                state: State::Sleep
+            }
+        );
+        assert_eq!(refusal.retry_after, None);
+        world.pass(Duration::from_mins(1));
+    }
+    assert_eq!(
+        world.door.check(world.ask()),
+        Decision::WaitUntil(outflow::core::Nanos::MAX)
+    );
+    world.door.release(None);
+    assert_eq!(state(&world), State::HalfOpen);
+    world.caller(world.ask()).goes();
+}
+
+// Cost above what Throttle leaves, in two limits at once: it goes in time, and both count all of it.
+#[test]
+fn a_cost_above_a_lowered_limit_goes_and_counts_in_full() {
+    let world = World::new(rules(vec![by_sending("10/s"), by_sending("100/min")]));
+    world.door.force(None, Hold::Throttle);
+    let heavy = Ask::new(world.group("default").costing(Cost::new(8)));
+    world.caller(world.ask()).goes();
+    let mut waits = world.waiting(heavy);
+    world.pass(secs(1));
+    waits.goes();
+    let used = world
+        .door
+        .report()
+        .limits
+        .iter()
+        .map(|limit| limit.usage.weight)
+        .collect::<Vec<_>>();
+    assert_eq!(used, [8, 9]);
+    world.door.force(None, Hold::Normal);
+    let left = (0..20)
+        .filter(|_| {
+            world.door.try_admit(world.ask()).is_ok_and(|permit| {
+                std::mem::forget(permit);
+                true
+            })
+        })
+        .count();
+    assert_eq!(left, 2, "of ten a second eight are used");
+}
+
+// A body that breaks off is a failure, five of five of them are many.
+#[test]
+fn a_broken_body_counts_as_a_failure() {
+    let world = World::new(unlimited());
+    for _ in 0..20 {
+        let mut permit = world.caller(world.ask()).admitted();
+        permit.sending();
+        let (_, tail) = permit.answered(Answer::status(200));
+        assert_eq!(world.in_flight(), 1);
+        let verdict = tail.broke(Fault::TruncatedBody);
+        assert_eq!(verdict.effect, Effect::NetworkFailed);
+        assert_eq!(world.in_flight(), 0);
+    }
+    world.pass(ms(250));
+    assert_eq!(state(&world), State::Throttle);
+    let moved = world.diary.of(|what| match what {
+        What::Moved { transition, .. } => Some(transition.to),
+        _ => None,
+    });
+    assert_eq!(moved, [State::Throttle]);
+}
+
+// 403 is no refusal for limits, unless its body says so.
+#[test]
+fn a_body_that_names_a_limit_is_believed_without_headers() {
+    let world = World::new(unlimited());
+    let settle = |answer: Answer<'_>| {
+        let mut permit = world.caller(world.ask()).admitted();
+        permit.sending();
+        permit.settle(answer).effect
+    };
+    assert_eq!(settle(Answer::status(403)), Effect::Neutral);
+    assert_eq!(settle(Answer::status(403).naming_a_limit()), Effect::Banned);
+}

@@ -1,0 +1,268 @@
+//! What the server says counts: headers, strangers, refusals, and what is learned from them.
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
+use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit, State};
+use outflow::event::What;
+use outflow::{Answer, Ask, Cause, Permit, Rules};
+
+use crate::support::{World, by_arrival, health, ms, parsed, rules, secs};
+
+fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+    let pairs = pairs.iter().map(|(name, value)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+        (name, HeaderValue::from_str(value).expect("a value"))
+    });
+    pairs.collect()
+}
+
+fn sent(world: &World) -> Permit {
+    let mut permit = world.caller(world.ask()).admitted();
+    permit.sending();
+    permit
+}
+
+fn used(world: &World) -> u64 {
+    world.door.report().limits[0].usage.weight
+}
+
+// Each dialect tells that 20 are used of the limit (10 of Upbit's 12, 32 of Shopify's 80), four of them
+// ours. Four answers tell of the same strangers, who are counted once.
+#[test]
+fn strangers_shrink_our_share_once_in_every_dialect() {
+    let minute = by_arrival("60/min");
+    let bucket = Limit::bucket(parsed("2/s"), 80)
+        .expect("some burst")
+        .counted(Accounting::Safe);
+    let cases: [(Limit, &[(&str, &str)], u64); 7] = [
+        (
+            minute,
+            &[
+                ("RateLimit-Policy", "\"a\";q=60;w=60"),
+                ("RateLimit", "\"a\";r=40;t=30"),
+            ],
+            20,
+        ),
+        (
+            minute,
+            &[
+                ("X-RateLimit-Limit", "60"),
+                ("X-RateLimit-Remaining", "40"),
+                ("X-RateLimit-Reset", "30"),
+            ],
+            20,
+        ),
+        (
+            by_arrival("12/s"),
+            &[("Remaining-Req", "group=order; min=1800; sec=2")],
+            10,
+        ),
+        (minute, &[("X-MBX-USED-WEIGHT-1M", "20")], 20),
+        (bucket, &[("X-Shopify-Shop-Api-Call-Limit", "32/80")], 32),
+        (
+            minute,
+            &[
+                ("x-ratelimit-limit-requests", "60"),
+                ("x-ratelimit-remaining-requests", "40"),
+                ("x-ratelimit-reset-requests", "30s"),
+            ],
+            20,
+        ),
+        (
+            minute,
+            &[
+                ("anthropic-ratelimit-requests-limit", "60"),
+                ("anthropic-ratelimit-requests-remaining", "40"),
+                ("anthropic-ratelimit-requests-reset", "2023-11-14T22:13:30Z"),
+            ],
+            20,
+        ),
+    ];
+    for (limit, told, counted) in cases {
+        let world = World::new(rules(vec![limit]));
+        // The first answer only shows that this API speaks of its limits.
+        sent(&world).settle(Answer::response(200, &headers(told)));
+        let flights = [(); 3].map(|()| sent(&world));
+        assert_eq!(used(&world), 4);
+        for permit in flights {
+            permit.settle(Answer::response(200, &headers(told)));
+            assert_eq!(used(&world), counted, "{told:?}");
+        }
+        let foreign = world.diary.of(|what| match what {
+            What::Foreign { units, .. } => Some(*units),
+            _ => None,
+        });
+        assert_eq!(foreign, [counted - 4], "{told:?}");
+    }
+}
+
+// The very first answer is a refusal that says when more is there: until then nobody goes.
+#[test]
+fn nothing_left_after_a_refusal_parks_until_the_reset() {
+    let world = World::new(rules(vec![by_arrival("60/min")]));
+    let told = headers(&[
+        ("X-RateLimit-Limit", "60"),
+        ("X-RateLimit-Remaining", "0"),
+        ("X-RateLimit-Reset", "20"),
+    ]);
+    sent(&world).settle(Answer::response(429, &told));
+    let waits = world.waiting(world.ask());
+    assert_eq!(
+        waits.explain().and_then(|told| told.eta),
+        Some(world.now().saturating_add(secs(20)))
+    );
+    world.pass(secs(20) - std::time::Duration::from_nanos(1));
+    assert!(!waits.is_woken());
+    world.pass(std::time::Duration::from_nanos(1));
+    assert!(waits.is_woken());
+}
+
+// Ten of our own ten are used: the meter knows that better than a header does.
+#[test]
+fn nothing_left_of_our_own_use_parks_nobody() {
+    let world = World::new(rules(vec![by_arrival("10/s")]));
+    let told = headers(&[
+        ("X-RateLimit-Limit", "10"),
+        ("X-RateLimit-Remaining", "0"),
+        ("X-RateLimit-Reset", "30"),
+    ]);
+    for _ in 0..10 {
+        sent(&world).settle(Answer::response(200, &told));
+    }
+    let waits = world.waiting(world.ask());
+    world.pass(secs(1));
+    assert!(waits.is_woken());
+}
+
+#[test]
+fn what_cannot_be_understood_is_told_and_changes_nothing() {
+    let world = World::new(rules(vec![by_arrival("10/s")]));
+    let told = headers(&[("X-RateLimit-Limit", "ten"), ("Retry-After", "soon")]);
+    let verdict = sent(&world).settle(Answer::response(429, &told));
+    assert_eq!(
+        (verdict.effect, verdict.retry_after),
+        (Effect::Throttled, None)
+    );
+    let malformed = world.diary.of(|what| match what {
+        What::Malformed { headers } => Some(*headers),
+        _ => None,
+    });
+    assert_eq!(malformed, [2]);
+    assert_eq!(used(&world), 1);
+}
+
+fn adaptive(mode: Adaptive) -> World {
+    World::new(Rules {
+        adaptive: mode,
+        health: health(|settings| {
+            settings.concurrency = 1_000;
+            settings.n_throttle = 1_000;
+        }),
+        ..rules(vec![by_arrival("50/s")])
+    })
+}
+
+fn effective(world: &World) -> u64 {
+    world.door.report().limits[0].limit.capacity()
+}
+
+fn drifts(world: &World) -> Vec<Option<String>> {
+    world.diary.of(|what| match what {
+        What::Drifting { drift, .. } => Some(drift.map(|drift| drift.evidence.to_string())),
+        _ => None,
+    })
+}
+
+/// Thirty pass and twenty are refused, all of one burst.
+fn a_wave(world: &World) {
+    let burst: Vec<Permit> = (0..50).map(|_| sent(world)).collect();
+    world.pass(ms(100));
+    for (n, permit) in burst.into_iter().enumerate() {
+        permit.settle(Answer::status(if n < 30 { 200 } else { 429 }));
+    }
+}
+
+// Configured 50, and 30 pass: the limit in effect is 30 after one wave of 20 refusals, not less for
+// each of them; then it grows back slowly and is told to be over.
+#[test]
+fn a_wave_of_refusals_is_one_step_down_and_grows_back() {
+    let world = adaptive(Adaptive::Guard);
+    a_wave(&world);
+    assert_eq!(effective(&world), 30);
+    assert_eq!(drifts(&world), [Some("30/s".to_owned())]);
+    let drift = world.door.report().limits[0].drift.expect("it differs");
+    assert_eq!(drift.configured, parsed("50/s"));
+    let mut last = 30;
+    for second in 0..600 {
+        world.pass(secs(1));
+        while let Ok(mut permit) = world.door.try_admit(world.ask()) {
+            permit.sending();
+            permit.settle(Answer::status(200));
+        }
+        assert!(effective(&world) >= last, "it fell in second {second}");
+        last = effective(&world);
+        if last == 50 {
+            assert!(second >= 5, "back after {second} s");
+            break;
+        }
+    }
+    assert_eq!(last, 50);
+    assert_eq!(drifts(&world).last(), Some(&None), "it is told to be over");
+    assert!(world.door.report().limits[0].drift.is_none());
+}
+
+#[test]
+fn without_adaptation_refusals_change_no_limit() {
+    let world = adaptive(Adaptive::Off);
+    a_wave(&world);
+    assert_eq!(effective(&world), 50);
+    assert_eq!(drifts(&world), []);
+}
+
+// The API tells 42 a second where 50 were configured.
+#[test]
+fn a_limit_that_the_server_tells_is_kept_to() {
+    let world = adaptive(Adaptive::Guard);
+    let told = headers(&[("RateLimit-Policy", "\"a\";q=42;w=1")]);
+    sent(&world).settle(Answer::response(200, &told));
+    assert_eq!(effective(&world), 42);
+    assert_eq!(drifts(&world), [Some("42/s".to_owned())]);
+}
+
+// Only five of fifty pass: a call that costs 40 still goes, once all of the lowered limit is free.
+#[test]
+fn a_cost_above_a_lowered_limit_still_goes() {
+    let world = adaptive(Adaptive::Guard);
+    let burst: Vec<Permit> = (0..50).map(|_| sent(&world)).collect();
+    for (n, permit) in burst.into_iter().enumerate() {
+        permit.settle(Answer::status(if n < 5 { 200 } else { 429 }));
+    }
+    assert!(effective(&world) < 40);
+    let heavy = Ask::new(world.group("default").costing(Cost::new(40)));
+    let mut waits = world.waiting(heavy);
+    world.pass(secs(3));
+    waits.goes();
+    let too_heavy = Ask::new(world.group("default").costing(Cost::new(51)));
+    assert!(matches!(
+        world.caller(too_heavy).refused().cause,
+        Cause::Never { .. }
+    ));
+}
+
+// An aligned minute is :00 to :00 by the civil clock, also when nobody has read that clock for a while:
+// the last answer with headers came an age ago, and Throttle re-places the window.
+#[test]
+fn an_aligned_window_stays_aligned_when_limits_change() {
+    let limit = Limit::aligned(parsed("10/min")).expect("a day has whole minutes");
+    let world = World::new(rules(vec![limit.counted(Accounting::Send)]));
+    world.pass(secs(30 + 60 * 61 + 7));
+    world.door.force(None, Hold::Throttle);
+    world.door.force(None, Hold::Normal);
+    assert_eq!(world.door.state(world.group("default")), State::Normal);
+    (0..10).for_each(|_| drop(world.caller(world.ask()).goes()));
+    let waits = world.waiting(world.ask());
+    world.pass(secs(23) - std::time::Duration::from_nanos(1));
+    assert!(!waits.is_woken());
+    world.pass(std::time::Duration::from_nanos(1));
+    assert!(waits.is_woken());
+}

@@ -1,0 +1,110 @@
+//! A call that is given up, wherever it is: nothing is lost and nothing is forgotten.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use outflow::core::Nanos;
+use outflow::event::What;
+use outflow::{Api, CacheMode, Outflow, Rules};
+use outflow_upstream::{Answer, Latency, Script, StrictApi, When};
+
+use super::support::{Heard, over_pipes, scripted};
+
+/// Polls a future so many times and drops it; says whether it was over by then.
+async fn given_up_after<F: Future>(polls: usize, work: F) -> bool {
+    let (mut work, mut left) = (pin!(work), polls);
+    poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(false);
+        }
+        left -= 1;
+        work.as_mut().poll(cx).map(|_| true)
+    })
+    .await
+}
+
+/// A server that is slow, fails once and redirects once, so that a call has many places to be at.
+fn eventful() -> StrictApi {
+    let strict = scripted(Script::new().rule(When::path("/a").first(1), Answer::status(503)));
+    strict.answer("/a", Answer::redirect(302, "/b"));
+    strict.answer("/b", Answer::ok("{}").header("cache-control", "max-age=1"));
+    let way = Latency::Fixed(Duration::from_millis(20));
+    strict.delay(way, way);
+    strict
+}
+
+fn limited(api: &mut Api) {
+    api.rules = Rules::limited_to("2/s".parse().expect("valid"));
+    api.cache = CacheMode::Standard;
+}
+
+/// What permits became of, by the events: as many were settled or given back as were admitted.
+fn conserved(heard: &Heard) -> (usize, usize) {
+    let count = |wanted: fn(&What) -> bool| {
+        let all = heard.all();
+        all.iter().filter(|event| wanted(&event.what)).count()
+    };
+    let out = count(|what| matches!(what, What::Admitted { .. }));
+    let back = count(|what| matches!(what, What::Settled { .. } | What::Refunded { .. }));
+    (out, back)
+}
+
+async fn leaves_nothing_behind(client: &Outflow, polls: usize) -> bool {
+    let heard = Heard::on(client.events());
+    let over = given_up_after(polls, client.get("strict", "/a").send()).await;
+    let door = client.upstream("strict").expect("there");
+    assert!(door.is_idle(), "after {polls} polls a place is still held");
+    let (out, back) = conserved(&heard);
+    assert_eq!(out, back, "after {polls} polls");
+    assert_eq!(
+        door.report().waiting,
+        0,
+        "after {polls} polls somebody still waits"
+    );
+    over
+}
+
+// A fresh client for each number of polls, until the call is over before it is given up.
+#[tokio::test(start_paused = true)]
+async fn a_call_may_be_dropped_at_every_point() {
+    for polls in 0..1_000 {
+        let strict = eventful();
+        let client = over_pipes(&strict, limited);
+        if leaves_nothing_behind(&client, polls).await {
+            assert!(polls > 5, "{polls} polls are no way to be dropped on");
+            return;
+        }
+        // Whoever comes next finds the door as it should be: the limit holds and nobody is stuck.
+        for _ in 0..3 {
+            let next = client
+                .get("strict", "/b?next")
+                .max_wait(Duration::from_secs(3));
+            let next = next.cache(outflow::CacheUse::Bypass).send().await;
+            next.unwrap_or_else(|error| panic!("after {polls} polls: {error}"));
+        }
+        let most = strict.audit().most_in_any_window(Duration::from_secs(1));
+        assert!(most <= 2, "after {polls} polls: {most} in a second");
+    }
+    panic!("the call never ended");
+}
+
+// What left counts: two calls were sent and given up, so the third waits for their second to pass.
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_counts_though_nobody_waits_for_it() {
+    let strict = scripted(Script::new());
+    let way = Latency::Fixed(Duration::from_millis(100));
+    strict.delay(way, way);
+    let client = over_pipes(&strict, limited);
+    for _ in 0..2 {
+        let call = client
+            .get("strict", "/")
+            .within(Duration::from_millis(150))
+            .send();
+        assert!(call.await.expect_err("given up").is_timeout());
+    }
+    client.get("strict", "/").send().await.expect("the third");
+    let at: Vec<Nanos> = strict.audit().arrivals().iter().map(|one| one.at).collect();
+    assert!(at[2].since(at[0]) >= Duration::from_secs(1), "{at:?}");
+}

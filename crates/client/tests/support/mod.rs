@@ -1,0 +1,187 @@
+//! A world without a runtime: time that moves when it is told to, callers that are polled by hand.
+//!
+//! Everything is on one thread and in the order that the test says, so that a law can be checked after
+//! every single step, and a future dropped between any two of them.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "each test file uses its part, and a test may stop at the first surprise"
+)]
+
+pub mod caller;
+pub mod diary;
+pub mod history;
+pub mod oracle;
+pub mod timer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow::core::{Accounting, Limit, Nanos, Rate};
+use outflow::{Ask, Events, Rules, Target, Upstream};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+pub use caller::Caller;
+pub use diary::Diary;
+pub use timer::ManualTimer;
+
+/// A door, its time and what it told.
+pub struct World {
+    pub timer: Arc<ManualTimer>,
+    pub door: Upstream,
+    pub diary: Arc<Diary>,
+}
+
+impl World {
+    /// A door whose every event is written down.
+    pub fn new(rules: Rules) -> Self {
+        let events = Events::new();
+        let diary = Arc::new(Diary::default());
+        events.subscribe(Arc::clone(&diary) as Arc<dyn outflow::Observer>);
+        Self::with(rules, events, diary)
+    }
+
+    /// A door that nobody listens to.
+    pub fn silent(rules: Rules) -> Self {
+        Self::with(rules, Events::new(), Arc::new(Diary::default()))
+    }
+
+    fn with(rules: Rules, events: Events, diary: Arc<Diary>) -> Self {
+        let timer = Arc::new(ManualTimer::default());
+        let door = Upstream::new("api", rules, Arc::clone(&timer) as _, events);
+        let door = door.expect("the rules fit together");
+        Self { timer, door, diary }
+    }
+
+    pub fn now(&self) -> Nanos {
+        self.door.now()
+    }
+
+    /// Lets time pass, ringing each alarm at its instant.
+    pub fn pass(&self, span: Duration) {
+        self.timer.pass(span);
+    }
+
+    pub fn group(&self, name: &str) -> Target {
+        self.door.group(name).expect("the group is in the rules")
+    }
+
+    /// An ordinary call of the group that takes what no route names.
+    pub fn ask(&self) -> Ask {
+        Ask::new(self.group("default"))
+    }
+
+    /// A caller that has not been polled.
+    pub fn caller(&self, ask: Ask) -> Caller {
+        Caller::new(self.door.admit(ask), Arc::clone(&self.timer))
+    }
+
+    /// A caller that has been polled once and waits.
+    pub fn waiting(&self, ask: Ask) -> Caller {
+        let mut caller = self.caller(ask);
+        let answer = caller.poll();
+        assert!(answer.is_none(), "it should wait: {answer:?}");
+        caller
+    }
+
+    /// One that waits behind a permit that is held, given back a moment later: called, not resumed.
+    pub fn waiting_behind(&self, ask: Ask) -> Caller {
+        let held = self.caller(ask).admitted();
+        let caller = self.waiting(ask);
+        drop(held);
+        assert!(caller.is_woken());
+        caller
+    }
+
+    pub fn in_flight(&self) -> u32 {
+        let report = self.door.report();
+        report.health.iter().map(|health| health.in_flight).sum()
+    }
+
+    /// Nobody waits, nothing is in flight.
+    pub fn is_at_rest(&self) -> bool {
+        self.door.is_idle() && self.door.report().waiting == 0
+    }
+}
+
+/// No limit but these, with more concurrency than any test asks for, and nothing learned.
+pub fn rules(limits: Vec<Limit>) -> Rules {
+    Rules {
+        limits,
+        health: health(|settings| settings.concurrency = 1_000_000),
+        adaptive: outflow::core::Adaptive::Off,
+        ..Rules::unlimited()
+    }
+}
+
+/// The usual variables of health, but for what is changed.
+pub fn health(
+    change: impl FnOnce(&mut outflow::core::HealthSettings),
+) -> outflow::core::HealthConfig {
+    let mut settings = outflow::core::HealthSettings::ADAPTIVE;
+    change(&mut settings);
+    outflow::core::HealthConfig::new(settings).expect("they fit together")
+}
+
+/// A sliding limit that counts sendings.
+pub fn by_sending(rate: &str) -> Limit {
+    Limit::sliding(parsed(rate)).counted(Accounting::Send)
+}
+
+/// A sliding limit that counts from arrivals, as late as they can have been.
+pub fn by_arrival(rate: &str) -> Limit {
+    Limit::sliding(parsed(rate)).counted(Accounting::Safe)
+}
+
+pub fn parsed(rate: &str) -> Rate {
+    rate.parse().expect("a rate")
+}
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// As many histories as a law is tried on in a few seconds, and in the long run.
+pub const CASES: u32 = 10_000;
+pub const STRESS_CASES: u32 = 1_000_000;
+
+/// Runs a law over generated values; prints the smallest counterexample when it breaks.
+pub fn law<S: Strategy>(
+    cases: u32,
+    values: S,
+    test: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    if let Err(broken) = TestRunner::new(config).run(&values, test) {
+        panic!("{broken}");
+    }
+}
+
+/// Declares a law twice: as an ordinary test, and as a long run of the same body.
+#[macro_export]
+macro_rules! laws {
+    ($($(#[$attribute:meta])* fn $name:ident / fn $stress:ident ($values:expr) = $body:expr;)+) => {$(
+        $(#[$attribute])*
+        fn $name() {
+            $crate::support::law($crate::support::CASES, $values, $body);
+        }
+
+        #[test]
+        #[ignore = "long run: cargo xtask test --stress"]
+        fn $stress() {
+            $crate::support::law($crate::support::STRESS_CASES, $values, $body);
+        }
+    )+};
+}
