@@ -1,5 +1,7 @@
 //! What a request carries: nothing, bytes that can be sent again, or a stream that goes once.
 
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -10,8 +12,9 @@ use crate::http::{BoxError, Outgoing};
 pub(crate) enum Payload {
     /// Held whole; empty for none.
     Whole(Bytes),
-    /// Produced as it goes; `None` once it went.
-    Streamed(Option<UnsyncBoxBody<Bytes, BoxError>>),
+    /// Produced as it goes; `None` once it went. The lock is never waited for: it is what lets a call
+    /// move between threads while a body that cannot be looked at from two lies in it.
+    Streamed(Option<Mutex<UnsyncBoxBody<Bytes, BoxError>>>),
 }
 
 impl Payload {
@@ -21,7 +24,8 @@ impl Payload {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self::Streamed(Some(body.map_err(Into::into).boxed_unsync()))
+        let body = body.map_err(Into::into).boxed_unsync();
+        Self::Streamed(Some(Mutex::new(body)))
     }
 
     /// Whether it can be sent now: once, or as often as is wanted.
@@ -37,9 +41,13 @@ impl Payload {
     pub(crate) fn outgoing(&mut self) -> Outgoing {
         match self {
             Self::Whole(bytes) => Outgoing::whole(bytes.clone()),
-            Self::Streamed(body) => body
-                .take()
-                .map_or_else(|| Outgoing::whole(Bytes::new()), Outgoing::streamed),
+            Self::Streamed(body) => match body.take() {
+                Some(body) => {
+                    let body = body.into_inner();
+                    Outgoing::streamed(body.unwrap_or_else(PoisonError::into_inner))
+                }
+                None => Outgoing::whole(Bytes::new()),
+            },
         }
     }
 }
