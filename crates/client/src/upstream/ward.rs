@@ -15,6 +15,8 @@ pub(super) struct Ward {
     pub(super) health: Health,
     pub(super) in_flight: u32,
     pub(super) waiting: usize,
+    /// Permits below this number were given before nobody was to go any more.
+    pub(super) called_off: u64,
     /// When those who wait must have gone, earliest first; some have gone already.
     deadlines: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     release: Release,
@@ -33,6 +35,7 @@ impl Ward {
             health: Health::new(*config, now),
             in_flight: 0,
             waiting: 0,
+            called_off: 0,
             deadlines: BinaryHeap::new(),
             release: Release {
                 next: Nanos::ZERO,
