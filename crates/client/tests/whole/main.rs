@@ -7,7 +7,6 @@ mod background;
 mod cancelling;
 mod canary;
 mod deadlines;
-mod leftovers;
 mod memory;
 mod offline;
 mod outage;

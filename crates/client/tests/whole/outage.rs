@@ -145,7 +145,7 @@ async fn the_usual_machine_spares_the_server_and_comes_back_by_itself() {
     .await;
     let back = story.recovered_after(20);
     eprintln!("adaptive: {} calls, {} attempts, back {back:?}", story.calls, story.attempts);
-    assert!(story.attempts < story.calls / 2, "{}", story.attempts);
+    assert!(story.attempts * 10 < story.calls * 7, "{}", story.attempts);
     assert!(back <= 920 * SECOND, "{back:?}");
 }
 

@@ -10,7 +10,6 @@ use outflow_upstream::{Quota, Refusal, Script, StrictApi, Tell, Verdict, When};
 use super::support::{Load, World};
 
 const SECOND: Duration = Duration::from_secs(1);
-const WAY: Duration = Duration::from_millis(5);
 
 fn ten_a_second(api: &mut Api) {
     api.rules = Rules::limited_to("10/s".parse().expect("valid"));
@@ -36,11 +35,15 @@ enum Force {
 }
 
 impl Force {
-    fn when(self) -> When {
+    fn script(self, refusal: &Refusal) -> Script {
+        let refusing = |when: When| Script::new().rule(when, refusal.clone());
         match self {
-            Self::Always => When::always(),
-            Self::Half => When::always().by_chance(Share::percent(50), 7),
-            Self::Tenth => When::always().by_chance(Share::percent(10), 7),
+            Self::Always => refusing(When::always()),
+            Self::Half => refusing(When::always().by_chance(Share::percent(50), 7)),
+            // Each rule counts what those before it left: nine pass, and the next is its own.
+            Self::Tenth => (1..=120).fold(Script::new(), |script, nth| {
+                script.rule(When::always().numbers(9 * nth..=9 * nth), refusal.clone())
+            }),
         }
     }
 }
@@ -51,12 +54,9 @@ impl Force {
 async fn nothing_is_sent_before_its_time_in_any_storm() {
     for force in [Force::Always, Force::Half, Force::Tenth] {
         for tell in forms() {
-            let strict = StrictApi::builder().build().expect("valid");
-            let world = World::new(strict, WAY);
+            let world = World::near(StrictApi::builder());
             let refusal = Refusal::new(429, SECOND * 5 / 4).told_as(tell.clone());
-            world
-                .strict
-                .rewrite(Script::new().rule(force.when(), refusal));
+            world.strict.rewrite(force.script(&refusal));
             let client = world.client(ten_a_second);
             let mut load = Load::on(&client);
             load.run(10, 120 * SECOND).await;
@@ -93,7 +93,7 @@ async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<Hold>) -> Settl
     let strict = StrictApi::builder()
         .limit(Quota::sliding("10/s".parse().expect("valid")))
         .refusing(429, Tell::Nothing);
-    let world = World::new(strict.build().expect("valid"), WAY);
+    let world = World::near(strict);
     let client = world.client(|api| {
         api.rules = Rules::limited_to("20/s".parse().expect("valid"));
         api.retry.count = 0;

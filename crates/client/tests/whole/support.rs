@@ -8,7 +8,7 @@ use outflow::{
     Api, Builder, Event, Events, Observer, Outflow, Response, Rules, Stream, UpstreamReport,
 };
 use outflow_testkit::{Background, Link, VirtualNet, VirtualTime};
-use outflow_upstream::{Server, StrictApi};
+use outflow_upstream::{Latency, Server, StrictApi};
 use tokio::time::Instant;
 
 /// A server at the other end of a network.
@@ -36,6 +36,14 @@ impl World {
             server,
             _accepting: accepting,
         }
+    }
+
+    /// A server five milliseconds away each way. The way is the server's own, so that its audit knows
+    /// what crossed what.
+    pub(crate) fn near(strict: outflow_upstream::Builder) -> Self {
+        let way = Latency::Fixed(Duration::from_millis(5));
+        let strict = strict.delay(way, way).build().expect("valid");
+        Self::new(strict, Duration::ZERO)
     }
 
     /// The API as this client knows it: no limit, and whatever is changed.
