@@ -39,8 +39,8 @@ async fn a_deadline_covers_the_wait_and_the_attempt() {
     assert_eq!((in_flight(&client), report(&client).waiting), (0, 0));
 }
 
-// Each attempt takes a second and fails, each wait takes one: two and a half seconds allow one
-// repetition, which is cut in the middle.
+// Each attempt takes a second and fails, each wait takes one: two and three quarters of a
+// second allow one repetition, which is cut on its way back.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_repetitions_and_what_lies_between() {
     let world = world(Script::new().rule(When::always(), Answer::status(503)));
@@ -52,10 +52,10 @@ async fn a_deadline_covers_repetitions_and_what_lies_between() {
         api.retry.backoff = Backoff::added_jitter(SECOND, Duration::ZERO, SECOND).expect("valid");
     });
     let began = Instant::now();
-    let call = client.get("strict", "/").within(SECOND * 5 / 2);
+    let call = client.get("strict", "/").within(SECOND * 11 / 4);
     let ended = call.send().await;
     let took = began.elapsed();
-    assert!(took <= SECOND * 5 / 2 + 2 * TICK, "{took:?}");
+    assert!(took <= SECOND * 11 / 4 + 2 * TICK, "{took:?}");
     let error = ended.expect_err("cut in the second attempt");
     assert!(error.is_timeout(), "{error}");
     assert_eq!((error.attempts(), world.strict.audit().count()), (2, 2));
@@ -82,7 +82,7 @@ async fn a_deadline_that_cannot_be_kept_is_refused_at_once() {
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
     let patient = client.get("strict", "/").send().await.expect("in a minute");
-    assert!(within(patient.waited(), 60 * SECOND - 10 * TICK) || patient.waited() >= 59 * SECOND);
+    assert!(patient.waited() >= 59 * SECOND, "{patient:?}");
     assert_eq!(world.strict.audit().count(), 2);
 }
 

@@ -4,8 +4,8 @@
 //! the point.
 
 mod background;
-mod cancelling;
 mod canary;
+mod cancelling;
 mod deadlines;
 mod memory;
 mod offline;
