@@ -37,9 +37,15 @@ async fn limits_hold_when_everything_beside_the_client_is_dead() {
     assert!(ended.iter().all(super::support::Ended::is_good));
     let audit = strict.audit();
     assert_eq!((audit.count(), audit.refused()), (50, 0));
-    let last = ended.iter().map(|call| call.ended).max();
+    let last = ended.iter().map(|call| call.over).max();
     assert!(last >= Some(SECOND), "{last:?}");
-    assert!(client.metrics().expect("still").render().contains("external_requests_total"));
+    assert!(
+        client
+            .metrics()
+            .expect("still")
+            .render()
+            .contains("external_requests_total")
+    );
 }
 
 /// A disk that stands still until it is let go.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use outflow::config::{Config, LogFormat, LogLevel, Ndjson};
 use outflow::core::Hold;
 use outflow::{Addresses, Api, CacheMode, Credential, Outflow, Place, Proxy, Rules};
-use outflow_upstream::{Act, Answer, Content, Fault, Refusal, Script, Server, StrictApi, Tls, When};
+use outflow_upstream::{
+    Act, Answer, Content, Fault, Refusal, Script, Server, StrictApi, Tls, When,
+};
 
 use super::support::Heard;
 
@@ -32,14 +34,18 @@ fn forms() -> Vec<String> {
 }
 
 fn base64(bytes: &[u8]) -> String {
-    let alphabet: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '/']).collect();
+    let alphabet: Vec<char> = ('A'..='Z')
+        .chain('a'..='z')
+        .chain('0'..='9')
+        .chain(['+', '/'])
+        .collect();
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let padded = [chunk[0], *chunk.get(1).unwrap_or(&0), *chunk.get(2).unwrap_or(&0)];
-        let number = u32::from_be_bytes([0, padded[0], padded[1], padded[2]]);
+        let byte = |place: usize| u32::from(*chunk.get(place).unwrap_or(&0));
+        let number = byte(0) << 16 | byte(1) << 8 | byte(2);
         for place in 0..=chunk.len() {
             let six = (number >> (18 - 6 * place)) & 63;
-            text.push(alphabet[usize::try_from(six).expect("below 64")]);
+            text.extend(alphabet.get(usize::try_from(six).expect("below 64")));
         }
     }
     text
@@ -47,7 +53,9 @@ fn base64(bytes: &[u8]) -> String {
 
 /// The first form that is in a text.
 fn leaked(text: &str) -> Option<String> {
-    forms().into_iter().find(|form| text.contains(form.as_str()))
+    forms()
+        .into_iter()
+        .find(|form| text.contains(form.as_str()))
 }
 
 /// Whatever `tracing` is told, by anybody.
@@ -107,11 +115,9 @@ fn keyed(url: &str, place: Place) -> Api {
     api.timeouts.read = Duration::from_millis(30);
     api.timeouts.connect = Duration::from_millis(500);
     api.retry.count = 1;
-    api.retry.backoff = outflow::core::Backoff::full_jitter(
-        Duration::from_millis(1),
-        Duration::from_millis(1),
-    )
-    .expect("valid");
+    api.retry.backoff =
+        outflow::core::Backoff::full_jitter(Duration::from_millis(1), Duration::from_millis(1))
+            .expect("valid");
     api.largest_body = 1_000;
     api
 }
@@ -137,7 +143,10 @@ async fn traces(api: Api, format: LogFormat) -> String {
     let heard = Heard::on(client.events());
     let mut text = format!("{client:?}");
     text += &calls(&client).await;
-    client.upstream("strict").expect("there").force(None, Hold::CacheOnly);
+    client
+        .upstream("strict")
+        .expect("there")
+        .force(None, Hold::CacheOnly);
     text += &calls(&client).await;
     text += &client.metrics().expect("configured").render();
     write!(text, "{:?} {:?}", heard.all(), client.tasks()).expect("a string");
@@ -162,8 +171,11 @@ async fn calls(client: &Outflow) -> String {
     };
     let read = |path: &str| {
         let call = client.get("strict", path).query([("token", CANARY)]);
-        call.header("authorization", format!("Basic {}", base64(format!("user:{CANARY}").as_bytes())))
-            .within(Duration::from_secs(2))
+        call.header(
+            "authorization",
+            format!("Basic {}", base64(format!("user:{CANARY}").as_bytes())),
+        )
+        .within(Duration::from_secs(2))
     };
     let mut text = String::new();
     for ended in [
@@ -171,10 +183,20 @@ async fn calls(client: &Outflow) -> String {
         read("/kept").send().await,
         read("/flowing").send_streaming().await,
         secretive("/written").send().await,
-        secretive("/written").header("bad name", CANARY).send().await,
-        secretive("/written").header("x-bad", format!("{CANARY}\n")).send().await,
-        read(&format!("//user:{CANARY}@elsewhere.invalid/")).send().await,
-        read(&format!("http://user:{CANARY}@elsewhere.invalid/")).send().await,
+        secretive("/written")
+            .header("bad name", CANARY)
+            .send()
+            .await,
+        secretive("/written")
+            .header("x-bad", format!("{CANARY}\n"))
+            .send()
+            .await,
+        read(&format!("//user:{CANARY}@elsewhere.invalid/"))
+            .send()
+            .await,
+        read(&format!("http://user:{CANARY}@elsewhere.invalid/"))
+            .send()
+            .await,
         read(&format!("/\r\n{CANARY}")).send().await,
         read("/..").send().await,
     ] {
@@ -184,7 +206,11 @@ async fn calls(client: &Outflow) -> String {
                 let printed = format!("{answer:?}");
                 let decoded = match answer.error_for_status() {
                     Err(error) => chain(&error),
-                    Ok(answer) => answer.json::<Vec<u8>>().await.err().map_or(String::new(), |error| chain(&error)),
+                    Ok(answer) => answer
+                        .json::<Vec<u8>>()
+                        .await
+                        .err()
+                        .map_or(String::new(), |error| chain(&error)),
                 };
                 printed + &decoded
             }
@@ -235,16 +261,26 @@ fn acts() -> Vec<Act> {
 
 fn places() -> [Place; 3] {
     let header = http::HeaderName::from_static("x-api-key");
-    [Place::Bearer, Place::Header(header), Place::Query("key".into())]
+    [
+        Place::Bearer,
+        Place::Header(header),
+        Place::Query("key".into()),
+    ]
 }
 
 fn assert_silent(text: &str, what: &str) {
     assert!(text.contains("Finished"), "{what}: something was told");
-    if let Some(form) = leaked(text) {
-        let at = text.find(&form).expect("it is there");
-        let (from, to) = (at.saturating_sub(300), (at + 100).min(text.len()));
-        panic!("{what}: {form} in {}", String::from_utf8_lossy(&text.as_bytes()[from..to]));
-    }
+    let form = leaked(text);
+    let at = form.as_ref().and_then(|form| text.find(form.as_str()));
+    let around = at.map(|at| {
+        let nearby = text
+            .as_bytes()
+            .iter()
+            .skip(at.saturating_sub(300))
+            .take(400);
+        String::from_utf8_lossy(&nearby.copied().collect::<Vec<_>>()).into_owned()
+    });
+    assert_eq!(form, None, "{what}: {around:?}");
 }
 
 #[tokio::test]
@@ -270,7 +306,10 @@ async fn a_secret_is_written_nowhere_when_nothing_is_reached() {
     let good = secured(Tls::Good).await;
     let (expired, cut) = (secured(Tls::Expired).await, secured(Tls::CloseMidway).await);
     let gone = secured(Tls::Good).await.url();
-    let mut apis = vec![keyed(&gone, Place::Bearer), keyed("http://localhost:1", Place::Query("key".into()))];
+    let mut apis = vec![
+        keyed(&gone, Place::Bearer),
+        keyed("http://localhost:1", Place::Query("key".into())),
+    ];
     for server in [&good, &expired, &cut] {
         apis.push(keyed(&server.url(), Place::Query("key".into())));
     }
@@ -327,12 +366,21 @@ async fn the_search_finds_what_is_planted() {
     let api = keyed(&server.url(), Place::Bearer);
     let text = traces(api.clone(), LogFormat::Logfmt).await;
     assert_eq!(leaked(&text), None);
-    for part in ["external_requests_total", "path=/kept", "latency_ms", "Admitted", "cache"] {
+    for part in [
+        "external_requests_total",
+        "path=/kept",
+        "latency_ms",
+        "Admitted",
+        "cache",
+    ] {
         assert!(text.contains(part), "{part} is searched");
     }
     let encoded = base64(format!("user:{CANARY}").as_bytes());
     for planted in [CANARY, "key=c4nary%2F7f3a%2B", &encoded] {
-        assert!(leaked(&format!("{text}{planted}{text}")).is_some(), "{planted}");
+        assert!(
+            leaked(&format!("{text}{planted}{text}")).is_some(),
+            "{planted}"
+        );
     }
     let told = Told::default();
     {

@@ -147,7 +147,11 @@ async fn dropped_everywhere(path: &Path, cache: CacheMode) -> u32 {
 
 /// Nothing is held, what was sent still counts, and what it took comes back.
 async fn left_behind(world: &World, client: &Outflow, what: &str) {
-    assert_eq!((in_flight(client), report(client).waiting), (0, 0), "{what}");
+    assert_eq!(
+        (in_flight(client), report(client).waiting),
+        (0, 0),
+        "{what}"
+    );
     for _ in 0..2 * MOST {
         let next = client.get("strict", "/next").send().await;
         assert!(next.is_ok(), "{what}: {next:?}");
@@ -157,11 +161,17 @@ async fn left_behind(world: &World, client: &Outflow, what: &str) {
     // An attempt that was given up may arrive until its timeout of ten seconds.
     tokio::time::sleep(12 * SECOND).await;
     for _ in 0..MOST {
-        let call = client.get("strict", "/later").cache(outflow::CacheUse::Bypass);
+        let call = client
+            .get("strict", "/later")
+            .cache(outflow::CacheUse::Bypass);
         let next = call.send().await.expect("room for all");
         assert_eq!(next.waited(), Duration::ZERO, "{what}");
     }
-    assert_eq!((in_flight(client), report(client).waiting), (0, 0), "{what}");
+    assert_eq!(
+        (in_flight(client), report(client).waiting),
+        (0, 0),
+        "{what}"
+    );
 }
 
 // A path that finished at its first poll would not have been dropped anywhere.
@@ -198,7 +208,11 @@ async fn followers_outlive_whoever_leads() {
         };
         let (run, ()) = tokio::join!(point.drive(got(&client)), others);
         assert!(world.strict.audit().count() <= 2, "{point:?}");
-        assert_eq!((in_flight(&client), report(&client).waiting), (0, 0), "{point:?}");
+        assert_eq!(
+            (in_flight(&client), report(&client).waiting),
+            (0, 0),
+            "{point:?}"
+        );
         points.learn(&run);
     }
 }
@@ -215,7 +229,11 @@ async fn a_call_dropped_in_its_handshake_leaves_nothing_behind() {
         api.trust = outflow::Trust::Anybody;
         let client = Outflow::builder().api(api).build().expect("valid");
         let run = point.drive(got(&client)).await;
-        assert_eq!((in_flight(&client), report(&client).waiting), (0, 0), "{point:?}");
+        assert_eq!(
+            (in_flight(&client), report(&client).waiting),
+            (0, 0),
+            "{point:?}"
+        );
         client.get("strict", "/next").send().await.expect("goes");
         points.learn(&run);
     }

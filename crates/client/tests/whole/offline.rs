@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use outflow::core::Hold;
 use outflow::event::Lookup;
-use outflow::{Api, Cache, CacheMode, CacheSettings, CacheUse, Credential, Outflow, Place, Response};
+use outflow::{
+    Api, Cache, CacheMode, CacheSettings, CacheUse, Credential, Outflow, Place, Response,
+};
 use outflow_testkit::{Background, FaultProxy};
 use outflow_upstream::{Answer, Fault, Latency, Script, StrictApi, When};
 
@@ -46,19 +48,32 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
         for call in [
             client.get("strict", "/a").send().await,
             client.get("strict", "/a").send_streaming().await,
-            client.get("strict", "/a").cache(CacheUse::Only).send().await,
+            client
+                .get("strict", "/a")
+                .cache(CacheUse::Only)
+                .send()
+                .await,
         ] {
             let answer = call.expect("from the cache");
             assert_eq!(answer.from_cache(), Some(Lookup::Stale), "{held:?}");
             assert_eq!(answer.attempts(), 0);
-            assert!(status(&answer).starts_with("outflow; hit; ttl=-5"), "{}", status(&answer));
+            assert!(
+                status(&answer).starts_with("outflow; hit; ttl=-5"),
+                "{}",
+                status(&answer)
+            );
             assert_eq!(answer.text().await.expect("text"), "\"kept\"");
         }
         let missed = client.get("strict", "/b").send().await.expect_err("a miss");
         assert!(missed.is_cache_miss(), "{held:?}: {missed}");
         let text = missed.to_string();
         assert!(text.contains("cache") && text.contains("nothing"), "{text}");
-        client.post("strict", "/a").body("x").send().await.expect_err("a write");
+        client
+            .post("strict", "/a")
+            .body("x")
+            .send()
+            .await
+            .expect_err("a write");
         let around = client.get("strict", "/a").cache(CacheUse::Bypass);
         around.send().await.expect_err("around the cache");
         let mut load = Load::on(&client);
@@ -78,7 +93,12 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
 async fn no_packet_leaves_a_real_socket_while_offline() {
     let page = Answer::ok("\"kept\"").header("cache-control", "max-age=0, stale-if-error=60");
     let strict = StrictApi::builder().answer("/**", page);
-    let server = strict.build().expect("valid").listen().await.expect("a port");
+    let server = strict
+        .build()
+        .expect("valid")
+        .listen()
+        .await
+        .expect("a port");
     let proxy = FaultProxy::start(server.address()).await.expect("a port");
     let url = format!("http://{}", proxy.address());
     let mut api = Api::new("strict", url.parse().expect("a URL"));
@@ -173,8 +193,14 @@ async fn nobody_is_given_what_was_kept_for_another_key() {
             two.get("strict", "/me").send()
         );
         let (first, second) = (seen_as(first).await, seen_as(second).await);
-        assert!(first.contains("key-one") && !first.contains("key-two"), "{first}");
-        assert!(second.contains("key-two") && !second.contains("key-one"), "{second}");
+        assert!(
+            first.contains("key-one") && !first.contains("key-two"),
+            "{first}"
+        );
+        assert!(
+            second.contains("key-two") && !second.contains("key-one"),
+            "{second}"
+        );
     }
     let open = world.client(|api| api.cache = CacheMode::Standard);
     let ask = |key: &'static str| {
@@ -183,8 +209,17 @@ async fn nobody_is_given_what_was_kept_for_another_key() {
     };
     for _ in 0..2 {
         let (first, second) = (ask("as-one"), ask("as-two"));
-        let (first, second) = (seen_as(first.join().await).await, seen_as(second.join().await).await);
-        assert!(first.contains("as-one") && !first.contains("as-two"), "{first}");
-        assert!(second.contains("as-two") && !second.contains("as-one"), "{second}");
+        let (first, second) = (
+            seen_as(first.join().await).await,
+            seen_as(second.join().await).await,
+        );
+        assert!(
+            first.contains("as-one") && !first.contains("as-two"),
+            "{first}"
+        );
+        assert!(
+            second.contains("as-two") && !second.contains("as-one"),
+            "{second}"
+        );
     }
 }

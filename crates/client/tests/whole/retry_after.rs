@@ -34,8 +34,7 @@ async fn crowd(answer: Refusal) -> (World, Vec<Ended>) {
     world.strict.rewrite(first);
     let client = world.client(grouped);
     let mut load = Load::on(&client);
-    for number in 0..100 {
-        let group = ["a", "b", "c"][number % 3];
+    for (number, group) in (0..100).zip(["a", "b", "c"].into_iter().cycle()) {
         load.start(&format!("/{group}/{number}"));
     }
     let ended = load.ended().await;
@@ -51,7 +50,7 @@ fn number(path: &str) -> u32 {
 
 /// The instant that the server told, and what it saw from then on.
 fn afterwards(audit: &Audit) -> (Nanos, Audit) {
-    let until = audit.waits()[0].until;
+    let until = audit.waits().first().expect("one was told").until;
     (until, audit.only(|arrival| arrival.at >= until))
 }
 
@@ -127,9 +126,17 @@ async fn a_sleeping_api_tells_how_long_and_wakes_at_its_time() {
             let error = call.result.as_ref().expect_err("asleep");
             let left = error.retry_after().expect("it is known");
             let back = (call.began + left).as_secs_f64();
-            assert!((30.0..31.1).contains(&back), "{status}: {back} after {:?}", call.began);
+            assert!(
+                (30.0..31.1).contains(&back),
+                "{status}: {back} after {:?}",
+                call.began
+            );
         }
-        assert!(ended[33..].iter().all(Ended::is_good), "{status}: {:?}", ended[33..].iter().find(|one| !one.is_good()));
+        assert!(
+            ended[33..].iter().all(Ended::is_good),
+            "{status}: {:?}",
+            ended[33..].iter().find(|one| !one.is_good())
+        );
         let upstream = client.upstream("strict").expect("there");
         let target = upstream.group("default").expect("there");
         assert_eq!(upstream.state(target), State::Normal, "{status}");
@@ -143,7 +150,11 @@ async fn a_call_that_still_connects_waits_too() {
         let world = World::new(StrictApi::builder().build().expect("valid"), SECOND / 5);
         world.strict.answer("/", Answer::ok("{}"));
         let client = world.client(|api| api.retry.count = 0);
-        client.get("strict", "/warm").send().await.expect("connects");
+        client
+            .get("strict", "/warm")
+            .send()
+            .await
+            .expect("connects");
         let refusal = Refusal::new(429, wait);
         world
             .strict
@@ -171,7 +182,11 @@ async fn a_call_that_still_connects_waits_too() {
 async fn a_stream_that_still_connects_is_refused_unsent() {
     let world = World::new(StrictApi::builder().build().expect("valid"), SECOND / 5);
     let client = world.client(|api| api.retry.count = 0);
-    client.get("strict", "/warm").send().await.expect("connects");
+    client
+        .get("strict", "/warm")
+        .send()
+        .await
+        .expect("connects");
     let refusal = Refusal::new(429, 2 * SECOND);
     world
         .strict

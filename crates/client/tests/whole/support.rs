@@ -103,7 +103,7 @@ pub(crate) fn in_flight(client: &Outflow) -> u32 {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) began: Duration,
-    pub(crate) ended: Duration,
+    pub(crate) over: Duration,
     pub(crate) result: Result<Response, outflow::Error>,
 }
 
@@ -113,7 +113,7 @@ impl Ended {
     }
 
     pub(crate) fn took(&self) -> Duration {
-        self.ended - self.began
+        self.over.saturating_sub(self.began)
     }
 }
 
@@ -152,10 +152,10 @@ impl Load {
         self.calls.push(Background::start(async move {
             let began = origin.elapsed();
             let result = call.send().await;
-            let ended = origin.elapsed();
+            let over = origin.elapsed();
             Ended {
                 began,
-                ended,
+                over,
                 result,
             }
         }));
