@@ -20,6 +20,11 @@ pub(crate) fn weigh<T>(work: impl FnOnce() -> T) -> (T, i64) {
     (built, HELD.get() - before)
 }
 
+/// What this thread holds now.
+pub(crate) fn held() -> i64 {
+    HELD.get()
+}
+
 thread_local! {
     static HELD: Cell<i64> = const { Cell::new(0) };
 }

@@ -25,12 +25,21 @@ pub(crate) fn since_begin() -> Duration {
 }
 
 /// The processor time that this thread has had.
+pub(crate) fn processor_time() -> Duration {
+    cpu(ClockId::ThreadCPUTime)
+}
+
+/// The processor time that all threads of this process have had.
+pub(crate) fn process_time() -> Duration {
+    cpu(ClockId::ProcessCPUTime)
+}
+
 #[expect(
     clippy::disallowed_methods,
-    reason = "the processor time of a thread is what is measured"
+    reason = "processor time is what is measured"
 )]
-pub(crate) fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+fn cpu(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(secs, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

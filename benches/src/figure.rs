@@ -9,6 +9,7 @@ use crate::measure::{MAX_STRAYS, Series, median, quantile};
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Better {
     Lower,
+    Higher,
 }
 
 /// What ours has to reach.
@@ -18,8 +19,29 @@ pub(crate) enum Goal {
     Ratio(f64),
     /// Ours itself, at most this.
     Own(f64),
+    /// Ours itself, at least this.
+    AtLeast(f64),
+    /// Nothing is promised, and more is better.
+    ShownHigher,
     /// Nothing is promised: shown for the reader.
     Shown,
+}
+
+impl Goal {
+    fn better(self) -> Better {
+        match self {
+            Self::Ratio(_) | Self::Own(_) | Self::Shown => Better::Lower,
+            Self::AtLeast(_) | Self::ShownHigher => Better::Higher,
+        }
+    }
+
+    /// The same direction, promising nothing.
+    fn only_shown(self) -> Self {
+        match self.better() {
+            Better::Lower => Self::Shown,
+            Better::Higher => Self::ShownHigher,
+        }
+    }
 }
 
 /// One line of the table.
@@ -74,10 +96,10 @@ impl Figure {
             ratio: None,
             spread: Some(quartiles_apart(ours)),
             goal: match goal {
-                Goal::Ratio(most) | Goal::Own(most) => Some(most),
-                Goal::Shown => None,
+                Goal::Ratio(bound) | Goal::Own(bound) | Goal::AtLeast(bound) => Some(bound),
+                Goal::Shown | Goal::ShownHigher => None,
             },
-            better: Better::Lower,
+            better: goal.better(),
             ok: false,
             note: String::new(),
         };
@@ -96,10 +118,10 @@ impl Figure {
             let ratios: Vec<f64> = ours.iter().zip(*theirs).map(|(a, b)| a / b).collect();
             Self {
                 peer_name: Some((*peer_name).to_owned()),
-                peer: Some(median(theirs)),
-                ratio: Some(median(&ratios)),
-                spread: Some(quartiles_apart(&ratios)),
-                ..Self::alone(name, Goal::Shown, ours)
+                peer: told(median(theirs)),
+                ratio: told(median(&ratios)),
+                spread: told(quartiles_apart(&ratios)),
+                ..Self::alone(name, goal.only_shown(), ours)
             }
         });
         std::iter::once(Self::alone(name, goal, ours))
@@ -123,18 +145,24 @@ impl Figure {
         match goal {
             Goal::Ratio(most) => self.ratio.is_some_and(|ratio| ratio <= most),
             Goal::Own(most) => self.ours.is_some_and(|ours| ours <= most),
-            Goal::Shown => true,
+            Goal::AtLeast(least) => self.ours.is_some_and(|ours| ours >= least),
+            Goal::Shown | Goal::ShownHigher => true,
         }
+    }
+
+    /// Makes a figure worthless, and says why.
+    pub(crate) fn void(&mut self, why: &str) {
+        self.ok = false;
+        self.note = format!("void: {why}");
     }
 
     fn void_if_astray(&mut self, series: &Series) {
         if series.strays > MAX_STRAYS {
-            self.ok = false;
-            self.note = format!(
-                "void: {:.1} % of the answers of {} were not what is measured",
+            self.void(&format!(
+                "{:.1} % of the answers of {} were not what is measured",
                 series.strays * 100.0,
                 series.name
-            );
+            ));
         }
     }
 }
@@ -174,6 +202,11 @@ fn line(figure: &Figure, width: usize) -> String {
 
 fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+/// A ratio to nothing is no ratio.
+fn told(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
 }
 
 fn quartiles_apart(values: &[f64]) -> f64 {

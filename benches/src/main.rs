@@ -1,14 +1,16 @@
 //! Measures ours and its peers in one run, and says who lost.
 //!
-//! `outflow-bench core [--json] [--quick]` prints a table; with `--json` its last line is one object
+//! `outflow-bench NAME [--json] [--quick]` prints a table; with `--json` its last line is one object
 //! for machines. The exit code tells whether it ran, not whether it won.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use figure::Figure;
 use measure::Plan;
 
 mod alloc;
+mod client;
 mod clock;
 mod contenders;
 mod crowd;
@@ -16,6 +18,9 @@ mod figure;
 mod figures;
 mod measure;
 mod report;
+mod tasks;
+mod waiters;
+mod zero429;
 
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
@@ -28,7 +33,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let report = report::Report::new("core", figures::core(asked.plan));
+    let Suite { name, unit, run } = asked.suite;
+    let report = report::Report::new(name, unit, run(asked.plan));
     let mut out = std::io::stdout().lock();
     let shown = writeln!(out, "{}", report.table());
     let told = match asked.format {
@@ -42,6 +48,7 @@ fn main() -> ExitCode {
 
 /// What the caller wants.
 struct Asked {
+    suite: &'static Suite,
     plan: Plan,
     format: Format,
 }
@@ -51,24 +58,57 @@ enum Format {
     Json,
 }
 
+/// One benchmark.
+struct Suite {
+    name: &'static str,
+    /// What its numbers are.
+    unit: &'static str,
+    run: fn(Plan) -> Vec<Figure>,
+}
+
 impl Asked {
     fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut asked = Self {
-            plan: Plan::FULL,
-            format: Format::Table,
-        };
-        let mut bench = None;
+        let (mut plan, mut format, mut suite) = (Plan::FULL, Format::Table, None);
         for word in words {
             match word.as_str() {
-                "core" => bench = Some(word),
-                "--json" => asked.format = Format::Json,
-                "--quick" => asked.plan = Plan::QUICK,
-                _ => return Err(format!("`{word}` is not known here")),
+                "--json" => format = Format::Json,
+                "--quick" => plan = Plan::QUICK,
+                name => match SUITES.iter().find(|suite| suite.name == name) {
+                    Some(known) => suite = Some(known),
+                    None => return Err(format!("`{name}` is not known here")),
+                },
             }
         }
-        bench.ok_or("which benchmark?".to_owned())?;
-        Ok(asked)
+        let suite = suite.ok_or("which benchmark?")?;
+        Ok(Self {
+            suite,
+            plan,
+            format,
+        })
     }
 }
 
-const USAGE: &str = "usage: outflow-bench core [--json] [--quick]";
+const SUITES: [Suite; 4] = [
+    Suite {
+        name: "core",
+        unit: "ns per operation unless the name says otherwise",
+        run: figures::core,
+    },
+    Suite {
+        name: "waiters",
+        unit: "shares of the ideal or the limit, counts, or what the name says",
+        run: waiters::figures,
+    },
+    Suite {
+        name: "zero429",
+        unit: "refusals, and shares of the best possible",
+        run: zero429::figures,
+    },
+    Suite {
+        name: "client",
+        unit: "microseconds of processor time per call, over bare hyper where the name says overhead",
+        run: client::figures,
+    },
+];
+
+const USAGE: &str = "usage: outflow-bench core|waiters|zero429|client [--json] [--quick]";

@@ -92,6 +92,19 @@ impl<'a> Contender<'a> {
         }
     }
 
+    /// One thread; `take` is timed, `back` undoes it and is not.
+    pub(crate) fn half<T: 'a>(
+        name: &'static str,
+        mut take: impl FnMut() -> Option<T> + 'a,
+        mut back: impl FnMut(T) + 'a,
+    ) -> Self {
+        Self {
+            name,
+            turn: Box::new(move |ops| half(ops, &mut take, &mut back)),
+            stretch: 1,
+        }
+    }
+
     /// `threads` threads at once on the same `op`.
     pub(crate) fn crowd(
         name: &'static str,
@@ -221,6 +234,32 @@ fn alone(ops: u64, op: &mut impl FnMut() -> bool) -> Slice {
     let time = clock::processor_time().saturating_sub(start);
     Slice { ops, time, strays }
 }
+
+/// What was taken is undone batch by batch, so that little is held at a time.
+fn half<T>(ops: u64, take: &mut impl FnMut() -> Option<T>, back: &mut impl FnMut(T)) -> Slice {
+    let mut slice = Slice {
+        ops: 0,
+        time: Duration::ZERO,
+        strays: 0,
+    };
+    let mut held = Vec::with_capacity(HELD);
+    while slice.ops < ops {
+        let start = clock::processor_time();
+        for _ in 0..HELD {
+            match black_box(take()) {
+                Some(one) => held.push(one),
+                None => slice.strays += 1,
+            }
+        }
+        slice.time += clock::processor_time().saturating_sub(start);
+        slice.ops += u64::try_from(HELD).unwrap_or(u64::MAX);
+        held.drain(..).for_each(&mut *back);
+    }
+    slice
+}
+
+/// So many that reading the clock around them costs nothing each.
+const HELD: usize = 1_024;
 
 /// More than one stray in a hundred, and the figure measures something else.
 pub(crate) const MAX_STRAYS: f64 = 0.01;

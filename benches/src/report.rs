@@ -8,15 +8,19 @@ use crate::figure::{self, Figure};
 #[derive(Serialize)]
 pub(crate) struct Report {
     bench: &'static str,
+    /// What the numbers are; for people.
+    #[serde(skip)]
+    unit: &'static str,
     /// Load average over the last minute; a busy machine widens the spread.
     load: Option<f64>,
     figures: Vec<Figure>,
 }
 
 impl Report {
-    pub(crate) fn new(bench: &'static str, figures: Vec<Figure>) -> Self {
+    pub(crate) fn new(bench: &'static str, unit: &'static str, figures: Vec<Figure>) -> Self {
         Self {
             bench,
+            unit,
             load: load_average(),
             figures,
         }
@@ -30,10 +34,10 @@ impl Report {
         let judged = self.figures.iter().filter(|figure| figure.goal.is_some());
         let reached = judged.clone().filter(|figure| figure.ok).count();
         format!(
-            "{}: ns per operation unless the name says otherwise; ratio is ours/peer, the median over \
-             the rounds; spread is the distance between its quartiles; load average {load}\n\n{}\n\n\
-             {reached} of {} goals reached",
+            "{}: {}; ratio is ours/peer, the median over the rounds; spread is the distance between its \
+             quartiles; load average {load}\n\n{}\n\n{reached} of {} goals reached",
             self.bench,
+            self.unit,
             figure::table(&self.figures),
             judged.count()
         )

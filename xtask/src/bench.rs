@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// The manifest of the peers' workspace.
 pub(crate) const MANIFEST: &str = "benches/Cargo.toml";
 
-const SUITES: [&str; 1] = ["core"];
+const SUITES: [&str; 4] = ["core", "waiters", "zero429", "client"];
 
 #[cfg(test)]
 mod tests {

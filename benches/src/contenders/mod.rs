@@ -2,6 +2,7 @@
 
 pub(crate) mod breakers;
 pub(crate) mod designs;
+pub(crate) mod door;
 pub(crate) mod governor;
 pub(crate) mod health;
 pub(crate) mod ours;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throttle_net::{
-    CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog, Throttle,
-    Trip,
+    Bulkhead, CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog,
+    Throttle, Trip,
 };
 
 /// What the tables call it.
@@ -51,6 +51,10 @@ pub(crate) fn keyed(limit: u32, window: Duration) -> PerKey<String> {
 
 /// A breaker over the last 100 calls that opens at half of them.
 pub(crate) fn breaker() -> Breaker {
+    breaker_around(Unlimited)
+}
+
+fn breaker_around<L: Limiter>(limiter: L) -> CircuitBreaker<L> {
     CircuitBreaker::builder()
         .trip(Trip::Ratio {
             window: 100,
@@ -58,7 +62,37 @@ pub(crate) fn breaker() -> Breaker {
             min_calls: 10,
         })
         .cooldown(Duration::from_hours(1))
-        .build(Unlimited)
+        .build(limiter)
+}
+
+/// Exact log, breaker and bulkhead, as its users put them together.
+pub(crate) struct Stack {
+    bulkhead: Bulkhead,
+    breaker: CircuitBreaker<SlidingWindowLog>,
+}
+
+impl Stack {
+    pub(crate) fn new(limit: u32, window: Duration, in_flight: u32) -> Self {
+        Self {
+            bulkhead: Bulkhead::new(in_flight),
+            breaker: breaker_around(log(limit, window)),
+        }
+    }
+
+    /// A call that ends well; false if it was not let through.
+    #[inline]
+    pub(crate) fn call(&self) -> bool {
+        let Some(_place) = self.bulkhead.try_acquire() else {
+            return false;
+        };
+        match self.breaker.try_acquire() {
+            Ok(Some(permit)) => {
+                permit.success();
+                true
+            }
+            Ok(None) | Err(_) => false,
+        }
+    }
 }
 
 /// Lets everything pass, so that a breaker is measured alone.

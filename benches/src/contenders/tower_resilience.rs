@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tower::{Layer, Service};
+use tower_resilience::bulkhead::BulkheadLayer;
 use tower_resilience::circuitbreaker::{CircuitBreaker, CircuitBreakerLayer, DefaultClassifier};
 use tower_resilience::ratelimiter::{RateLimiter, RateLimiterLayer, WindowType};
 
@@ -16,19 +17,27 @@ pub(crate) const LOG: &str = "tower-resilience log (service)";
 /// What the tables call its breaker.
 pub(crate) const BREAKER: &str = "tower-resilience (service)";
 
-/// Its exact log around nothing; `None` if it refuses the configuration.
-pub(crate) fn log(limit: u32, window: Duration) -> Option<RateLimiter<Idle>> {
+/// Its exact log around nothing.
+pub(crate) type Log = RateLimiter<Idle>;
+
+/// Its exact log that refuses at once; `None` if it refuses the configuration.
+pub(crate) fn log(limit: u32, window: Duration) -> Option<Log> {
+    patient_log(limit, window, Duration::ZERO)
+}
+
+/// Its exact log that lets callers wait.
+pub(crate) fn patient_log(limit: u32, window: Duration, patience: Duration) -> Option<Log> {
     let layer = RateLimiterLayer::builder()
         .limit_for_period(usize::try_from(limit).unwrap_or(usize::MAX))
         .refresh_period(window)
-        .timeout_duration(Duration::ZERO)
+        .timeout_duration(patience)
         .window_type(WindowType::SlidingLog)
         .build();
     layer.ok().map(|layer| layer.layer(Idle { fails: false }))
 }
 
-/// Its breaker over the last 100 calls around a service that always or never fails.
-pub(crate) fn breaker(inner: Idle) -> Option<CircuitBreaker<Idle, DefaultClassifier>> {
+/// Its breaker over the last 100 calls.
+pub(crate) fn breaker<S>(inner: S) -> Option<CircuitBreaker<S, DefaultClassifier>> {
     let layer = CircuitBreakerLayer::builder()
         .failure_rate_threshold(0.5)
         .sliding_window_size(100)
@@ -36,6 +45,16 @@ pub(crate) fn breaker(inner: Idle) -> Option<CircuitBreaker<Idle, DefaultClassif
         .wait_duration_in_open(Duration::from_hours(1))
         .build();
     layer.ok().map(|layer| layer.layer_fn(inner))
+}
+
+/// Bulkhead, breaker and exact log around a service that never fails.
+pub(crate) fn stack(limit: u32, window: Duration, in_flight: u32) -> Option<impl Service<()>> {
+    let bulkhead = BulkheadLayer::builder()
+        .max_concurrent_calls(usize::try_from(in_flight).unwrap_or(usize::MAX))
+        .build();
+    let limited = log(limit, window)?;
+    let breaker = breaker(limited)?;
+    Some(bulkhead.ok()?.layer(breaker))
 }
 
 /// One call, polled once: true if it passed. Nothing here ever has to wait.

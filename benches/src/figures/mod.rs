@@ -8,6 +8,7 @@ use crate::measure::{Contender, Plan, contest};
 
 mod bytes;
 mod designs;
+mod door;
 mod exact;
 mod fair;
 mod growth;
@@ -24,6 +25,7 @@ pub(crate) fn core(plan: Plan) -> Vec<Figure> {
     figures.extend(multi::figures(plan));
     figures.extend(keyed::figures(plan));
     figures.extend(health::figures(plan));
+    figures.extend(door::figures(plan));
     figures.extend(tail::figures(plan));
     figures.extend(growth::figures(plan));
     figures.extend(bytes::figures());

@@ -87,7 +87,8 @@ impl Default for CacheSettings {
 /// use bytes::Bytes;
 /// use http::{HeaderMap, Method, StatusCode, Uri, header};
 /// use outflow::core::WallTime;
-/// use outflow::{Answer, Cache, CacheMode, CacheSettings, Found, Kept, Query};
+/// use outflow::CacheMode;
+/// use outflow::cache::{Answer, Cache, CacheSettings, Found, Kept, Query};
 ///
 /// let cache = Cache::open(CacheSettings::default())?;
 /// let (uri, headers) = (Uri::from_static("https://api.example.com/rates"), HeaderMap::new());

@@ -1,6 +1,14 @@
 //! The door, tested with time by hand and callers polled by hand: who may go, in which order, what
 //! waits, what is given back, what is told.
 
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may stop at the first surprise, in its helpers too"
+)]
+
+#[path = "door/chaos.rs"]
+mod chaos;
 #[path = "door/conserved.rs"]
 mod conserved;
 #[path = "door/exact.rs"]

@@ -30,7 +30,7 @@ fn configured(base_url: &str, dir: &std::path::Path) -> Config {
         "#
     );
     let sources = [Source::new("test.toml", text)];
-    Config::read(&sources, &Environment::empty()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    Config::read(&sources, &Environment::empty()).expect("valid")
 }
 
 // Two equal calls, the second of which the cache answers: one request at the server, two lines in the

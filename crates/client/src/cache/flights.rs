@@ -23,7 +23,8 @@ mod seats;
 ///
 /// ```
 /// use http::{HeaderMap, Method, Uri};
-/// use outflow::{Cache, CacheMode, CacheSettings, Flight, Flights, Query};
+/// use outflow::CacheMode;
+/// use outflow::cache::{Cache, CacheSettings, Flight, Flights, Query};
 ///
 /// let cache = Cache::open(CacheSettings::default())?;
 /// let (uri, headers) = (Uri::from_static("https://api.example.com/rates"), HeaderMap::new());

@@ -12,7 +12,7 @@ use super::judgement::Freshness;
 /// What the cache did for one answer.
 ///
 /// ```
-/// use outflow::{CacheStatus, Forward};
+/// use outflow::cache::{CacheStatus, Forward};
 ///
 /// let status = CacheStatus::forwarded(Forward::Stale).answered(304).stored();
 /// assert_eq!(status.to_string(), "outflow; fwd=stale; fwd-status=304; stored");

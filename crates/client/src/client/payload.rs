@@ -12,9 +12,11 @@ use crate::http::{BoxError, Outgoing};
 pub(crate) enum Payload {
     /// Held whole; empty for none.
     Whole(Bytes),
-    /// Produced as it goes; `None` once it went. The lock is never waited for: it is what lets a call
-    /// move between threads while a body that cannot be looked at from two lies in it.
-    Streamed(Option<Mutex<UnsyncBoxBody<Bytes, BoxError>>>),
+    /// Produced as it goes. The lock is never waited for: it only lets a call that is under way be
+    /// looked at from another thread, so that it can be spawned.
+    Streamed(Mutex<UnsyncBoxBody<Bytes, BoxError>>),
+    /// Was produced and went.
+    Gone,
 }
 
 impl Payload {
@@ -24,30 +26,29 @@ impl Payload {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let body = body.map_err(Into::into).boxed_unsync();
-        Self::Streamed(Some(Mutex::new(body)))
+        Self::Streamed(Mutex::new(body.map_err(Into::into).boxed_unsync()))
     }
 
     /// Whether it can be sent now: once, or as often as is wanted.
     pub(crate) const fn can_be_sent(&self) -> bool {
         match self {
-            Self::Whole(_) | Self::Streamed(Some(_)) => true,
-            Self::Streamed(None) => false,
+            Self::Whole(_) | Self::Streamed(_) => true,
+            Self::Gone => false,
         }
     }
 
     /// Takes it for one attempt. A stream that already went is nothing any more: whoever sends asks
     /// [`Self::can_be_sent`] first.
     pub(crate) fn outgoing(&mut self) -> Outgoing {
-        match self {
-            Self::Whole(bytes) => Outgoing::whole(bytes.clone()),
-            Self::Streamed(body) => match body.take() {
-                Some(body) => {
-                    let body = body.into_inner();
-                    Outgoing::streamed(body.unwrap_or_else(PoisonError::into_inner))
-                }
-                None => Outgoing::whole(Bytes::new()),
-            },
+        if let Self::Whole(bytes) = self {
+            return Outgoing::whole(bytes.clone());
+        }
+        match std::mem::replace(self, Self::Gone) {
+            Self::Streamed(body) => {
+                let body = body.into_inner();
+                Outgoing::streamed(body.unwrap_or_else(PoisonError::into_inner))
+            }
+            Self::Whole(_) | Self::Gone => Outgoing::whole(Bytes::new()),
         }
     }
 }

@@ -58,9 +58,16 @@ pub enum Severity {
 /// assert_eq!((mistake.line, mistake.key.as_str()), (3, "apis.stock.timeuot"));
 /// assert_eq!(mistake.help.as_deref(), Some("did you mean `timeout`?"));
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Mistakes(Vec<Mistake>);
+
+/// As they are shown: a program whose `main` returns them prints them so.
+impl fmt::Debug for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{self}")
+    }
+}
 
 impl Mistakes {
     pub(super) fn new(mut all: Vec<Mistake>) -> Self {

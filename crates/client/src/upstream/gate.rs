@@ -106,7 +106,15 @@ pub(super) struct Flight {
     shared: Option<Grant>,
     ticket: Ticket,
     granted: Nanos,
+    rest: Rest,
     marks: Option<Box<Marks>>,
+}
+
+/// What a call costs beyond what it could take of lowered limits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rest {
+    own: u64,
+    shared: u64,
 }
 
 /// Where the limits stood when a call was sent.

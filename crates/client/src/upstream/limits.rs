@@ -33,8 +33,12 @@ pub(super) struct Limits {
     largest: u64,
     /// Nothing goes before this instant: the server said that nothing is left.
     parked: Nanos,
+    /// What calls in flight cost beyond what they could take.
+    overhang: u64,
     /// Whether entries count from their sending, and so have to be stamped when that happens.
     stamped_at_send: bool,
+    /// Whether entries count from their arrival.
+    counts_arrivals: bool,
 }
 
 impl Limits {
@@ -53,9 +57,13 @@ impl Limits {
             most: smallest_capacity(configured),
             largest: smallest_capacity(configured),
             parked: Nanos::ZERO,
+            overhang: 0,
             stamped_at_send: configured
                 .iter()
                 .any(|limit| limit.accounting() == Accounting::Send),
+            counts_arrivals: configured
+                .iter()
+                .any(|limit| limit.accounting() != Accounting::Send),
         })
     }
 
@@ -86,7 +94,7 @@ impl Limits {
         if now < self.parked {
             return Decision::WaitUntil(self.parked);
         }
-        if cost.units() > self.largest
+        if (self.overhang > 0 || cost.units() > self.largest)
             && let Some(until) = self.heavy_until(now, cost)
         {
             return Decision::WaitUntil(until);
@@ -101,30 +109,48 @@ impl Limits {
         decision.map(Some)
     }
 
-    /// When a call that costs more than a lowered limit holds can go, if not now: each limit must have
-    /// room for all of it, or have all of its room.
+    /// When a call can go, if not now, where one costs more than a lowered limit holds: each limit
+    /// must have room for all of it, or have all of its room. `Nanos::MAX` is when others have landed.
     fn heavy_until(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
+        let overhang = self.overhang;
         let capacities = self
             .meters
             .standings(now)
             .map(|(limit, _)| limit.capacity());
         let capacities: Vec<u64> = capacities.collect();
         let waits = capacities.iter().enumerate().filter_map(|(place, most)| {
-            let fitting = Cost::new(cost.units().min(*most));
-            match self.meters.explain(now, fitting).nth(place) {
+            let fitting = cost.units().min(*most).saturating_add(overhang);
+            match self.meters.explain(now, Cost::new(fitting)).nth(place) {
                 Some(Decision::WaitUntil(at)) => Some(at),
-                _ => None,
+                Some(Decision::Never) => Some(Nanos::MAX),
+                Some(Decision::Allow(())) | None => None,
             }
         });
         waits.max()
     }
 
-    /// Counts units of a call that were not taken with it.
-    #[inline]
-    pub(super) fn charge(&mut self, now: Nanos, units: u64) {
-        if units == 0 {
+    /// A call goes that costs so many units more than it could take: limits were lowered below it.
+    pub(super) fn overhang(&mut self, now: Nanos, units: u64) {
+        if self.stamped_at_send {
+            self.charge(now, units);
+        }
+        if self.counts_arrivals {
+            self.overhang = self.overhang.saturating_add(units);
+        }
+    }
+
+    /// It has landed, or never left.
+    pub(super) fn overhang_landed(&mut self, now: Nanos, units: u64, sent: Landed) {
+        if units == 0 || !self.counts_arrivals {
             return;
         }
+        self.overhang = self.overhang.saturating_sub(units);
+        if sent == Landed::Counts {
+            self.charge(now, units);
+        }
+    }
+
+    fn charge(&mut self, now: Nanos, units: u64) {
         for place in 0..self.configured.len() {
             self.meters.charge(now, place, units);
         }
@@ -280,9 +306,11 @@ impl Limits {
 
     /// What there is to tell of how the limits differ from what is configured.
     pub(super) fn drift_news(&mut self, now: Nanos) -> impl Iterator<Item = Option<Drift>> {
-        self.moving
-            .iter_mut()
-            .filter_map(move |moving| moving.news(now))
+        let drifts = self.moving.iter_mut().map(move |moving| {
+            let drift = moving.learned.drift(now);
+            (moving.is_news(drift), drift)
+        });
+        drifts.filter_map(|(news, drift)| news.then_some(drift))
     }
 
     /// The slowest rate in effect.
@@ -342,6 +370,13 @@ impl Charge {
             Self::Banned { sent, until } => Evidence::Ban { sent, until },
         }
     }
+}
+
+/// Whether a call that is over reached the server, as far as anyone knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Landed {
+    Counts,
+    Never,
 }
 
 /// Whether the server refused the call that a hint came with.

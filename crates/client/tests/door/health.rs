@@ -7,14 +7,14 @@ use outflow::core::{Cost, Decision, Effect, Fault, Hold, State};
 use outflow::event::What;
 use outflow::{Answer, Ask, Cause, Group, HealthScope, Rules, WhenAsleep, Why};
 
-use crate::support::{Caller, World, by_sending, health, ms, rules, secs};
+use crate::support::{Caller, INSTANT, World, by_sending, health, ms, rules, secs};
 
 fn unlimited() -> Rules {
     rules(Vec::new())
 }
 
 /// An answer with this status that asks to wait so many seconds.
-pub fn asks_to_wait(world: &World, ask: Ask, status: u16, seconds: &str) {
+pub(crate) fn asks_to_wait(world: &World, ask: Ask, status: u16, seconds: &str) {
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", seconds.parse().expect("a value"));
     let mut permit = world.caller(ask).admitted();
@@ -46,7 +46,7 @@ fn a_sleep_that_begins_while_a_hundred_wait_lets_none_of_them_go() {
     let world = World::new(rules(vec![by_sending("10/100ms")]));
     let mut banned = world.caller(world.ask()).admitted();
     banned.sending();
-    (0..9).for_each(|_| drop(world.caller(world.ask()).goes()));
+    world.sends(9, world.ask());
     let mut line = a_hundred(&world);
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", "60".parse().expect("a value"));
@@ -83,7 +83,7 @@ fn who_would_rather_wait_is_told_only_if_its_deadline_comes_first() {
         });
         let mut banned = world.caller(world.ask()).admitted();
         banned.sending();
-        (0..9).for_each(|_| drop(world.caller(world.ask()).goes()));
+        world.sends(9, world.ask());
         let mut line = a_hundred(&world);
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", seconds.parse().expect("a value"));
@@ -112,9 +112,9 @@ fn a_sleep_ends_by_its_timer_without_a_caller() {
     let world = World::new(unlimited());
     asks_to_wait(&world, world.ask(), 429, "60");
     assert_eq!(state(&world), State::Sleep);
-    world.pass(secs(60) - Duration::from_nanos(1));
+    world.pass_all_but_an_instant_of(secs(60));
     assert_eq!(state(&world), State::Sleep);
-    world.pass(Duration::from_nanos(1));
+    world.pass(INSTANT);
     assert_eq!(state(&world), State::HalfOpen);
 }
 
@@ -324,9 +324,9 @@ fn a_short_wait_parks_everybody_and_lets_them_back_one_by_one() {
         );
         let mut line: Vec<Caller> = (0..crowd).map(|_| world.waiting(world.ask())).collect();
         assert_eq!(line[0].explain().map(|told| told.why), Some(Why::Cooldown));
-        world.pass(secs(2) - Duration::from_nanos(1));
+        world.pass_all_but_an_instant_of(secs(2));
         assert!(line.iter().all(|one| !one.is_woken()));
-        let released = world.now().saturating_add(Duration::from_nanos(1));
+        let released = world.now().saturating_add(INSTANT);
         let mut went = 0;
         let mut most = 0;
         while went < crowd {
@@ -362,7 +362,7 @@ fn waits_are_merged_by_their_maximum() {
         permit.settle(Answer::response(503, &headers));
     }
     let waits = world.waiting(world.ask());
-    world.pass(secs(3) - Duration::from_nanos(1));
+    world.pass_all_but_an_instant_of(secs(3));
     assert!(!waits.is_woken());
     world.pass(ms(1_001));
     assert!(waits.is_woken());
@@ -374,7 +374,7 @@ fn one_who_was_called_before_a_cooldown_waits_again_and_keeps_its_place() {
     let world = World::new(rules(vec![by_sending("3/s")]));
     let mut slow = world.caller(world.ask()).admitted();
     slow.sending();
-    (0..2).for_each(|_| drop(world.caller(world.ask()).goes()));
+    world.sends(2, world.ask());
     let mut line: Vec<Caller> = (0..5).map(|_| world.waiting(world.ask())).collect();
     world.pass(secs(1));
     assert!(line[..3].iter().all(Caller::is_woken));
@@ -391,7 +391,9 @@ fn one_who_was_called_before_a_cooldown_waits_again_and_keeps_its_place() {
         assert_eq!(caller.explain().map(|told| told.position), Some(place));
     }
     world.pass(secs(3));
-    line[..3].iter_mut().for_each(|one| drop(one.goes()));
+    for one in &mut line[..3] {
+        one.goes();
+    }
 }
 
 // Offline is a hold that no timer leaves: an hour, and nothing goes.

@@ -123,7 +123,7 @@ fn a_move_and_a_cooldown_are_told_with_their_numbers() {
 fn a_meter_that_runs_low_is_told_once() {
     let limit = by_sending("10/s").warning_below(Share::percent(50));
     let world = World::new(rules(vec![limit]));
-    (0..10).for_each(|_| drop(world.caller(world.ask()).goes()));
+    world.sends(10, world.ask());
     let told = world.diary.of(|what| match what {
         What::Meter {
             group: None,
@@ -138,7 +138,7 @@ fn a_meter_that_runs_low_is_told_once() {
 #[test]
 fn long_use_near_the_limit_raises_an_alert_and_its_end_is_told() {
     let world = World::new(rules(vec![by_arrival("10/min")]));
-    (0..9).for_each(|_| drop(world.caller(world.ask()).goes()));
+    world.sends(9, world.ask());
     let mut raised = Vec::new();
     for _ in 0..80 {
         world.door.tidy();
@@ -181,12 +181,10 @@ impl Observer for Meddler {
 fn an_observer_may_call_the_door() {
     let world = World::new(rules(vec![by_sending("5/s")]));
     let meddler = Arc::new(Meddler::default());
-    world
-        .door
-        .events()
-        .subscribe(Arc::clone(&meddler) as Arc<dyn Observer>);
+    let ear: Arc<dyn Observer> = Arc::<Meddler>::clone(&meddler);
+    world.door.events().subscribe(ear);
     assert!(meddler.door.set(world.door.clone()).is_ok());
-    (0..5).for_each(|_| drop(world.caller(world.ask()).goes()));
+    world.sends(5, world.ask());
     let mut waits = world.waiting(world.ask());
     world.pass(secs(1));
     waits.goes();
@@ -225,7 +223,7 @@ fn admitted_and_refused_are_counted_once_by_group() {
     let (a, b) = (Ask::new(world.group("a")), Ask::new(world.group("b")));
     let mut slow = world.caller(b).admitted();
     slow.sending();
-    (0..2).for_each(|_| drop(world.caller(a).goes()));
+    world.sends(2, a);
     let mut called = world.waiting(a);
     world.pass(secs(1));
     let mut headers = http::HeaderMap::new();

@@ -2,11 +2,11 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit, State};
+use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit};
 use outflow::event::What;
 use outflow::{Answer, Ask, Cause, Permit, Rules};
 
-use crate::support::{World, by_arrival, health, ms, parsed, rules, secs};
+use crate::support::{INSTANT, World, by_arrival, health, ms, parsed, rules, secs};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -15,6 +15,9 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     });
     pairs.collect()
 }
+
+/// Headers of one answer.
+type Told = &'static [(&'static str, &'static str)];
 
 fn sent(world: &World) -> Permit {
     let mut permit = world.caller(world.ask()).admitted();
@@ -34,7 +37,7 @@ fn strangers_shrink_our_share_once_in_every_dialect() {
     let bucket = Limit::bucket(parsed("2/s"), 80)
         .expect("some burst")
         .counted(Accounting::Safe);
-    let cases: [(Limit, &[(&str, &str)], u64); 7] = [
+    let cases: [(Limit, Told, u64); 7] = [
         (
             minute,
             &[
@@ -111,9 +114,9 @@ fn nothing_left_after_a_refusal_parks_until_the_reset() {
         waits.explain().and_then(|told| told.eta),
         Some(world.now().saturating_add(secs(20)))
     );
-    world.pass(secs(20) - std::time::Duration::from_nanos(1));
+    world.pass_all_but_an_instant_of(secs(20));
     assert!(!waits.is_woken());
-    world.pass(std::time::Duration::from_nanos(1));
+    world.pass(INSTANT);
     assert!(waits.is_woken());
 }
 
@@ -250,19 +253,19 @@ fn a_cost_above_a_lowered_limit_still_goes() {
 }
 
 // An aligned minute is :00 to :00 by the civil clock, also when nobody has read that clock for a while:
-// the last answer with headers came an age ago, and Throttle re-places the window.
+// no answer came for an hour, and Throttle lowers the limit, which places its window anew.
 #[test]
 fn an_aligned_window_stays_aligned_when_limits_change() {
-    let limit = Limit::aligned(parsed("10/min")).expect("a day has whole minutes");
+    let limit = Limit::aligned(parsed("1200/min")).expect("a day has whole minutes");
     let world = World::new(rules(vec![limit.counted(Accounting::Send)]));
-    world.pass(secs(30 + 60 * 61 + 7));
+    world.pass(secs(60 * 61 + 37));
     world.door.force(None, Hold::Throttle);
     world.door.force(None, Hold::Normal);
-    assert_eq!(world.door.state(world.group("default")), State::Normal);
-    (0..10).for_each(|_| drop(world.caller(world.ask()).goes()));
+    let all = Ask::new(world.group("default").costing(Cost::new(1_200)));
+    world.caller(all).goes();
     let waits = world.waiting(world.ask());
-    world.pass(secs(23) - std::time::Duration::from_nanos(1));
+    world.pass_all_but_an_instant_of(secs(23));
     assert!(!waits.is_woken());
-    world.pass(std::time::Duration::from_nanos(1));
+    world.pass(INSTANT);
     assert!(waits.is_woken());
 }

@@ -5,7 +5,7 @@ use outflow::{Ask, Cause, Group, Mode, Rules, Why};
 use proptest::prelude::*;
 
 use crate::laws;
-use crate::support::{Caller, World, by_sending, ms, parsed, rules, secs};
+use crate::support::{Caller, INSTANT, World, by_sending, ms, parsed, rules, secs};
 
 fn costing(world: &World, units: u64) -> Ask {
     Ask::new(world.group("default").costing(Cost::new(units)))
@@ -15,9 +15,7 @@ fn costing(world: &World, units: u64) -> Ask {
 #[test]
 fn the_next_goes_when_the_oldest_has_left_the_window() {
     let world = World::new(rules(vec![by_sending("2/s")]));
-    [world.ask(); 2]
-        .iter()
-        .for_each(|ask| drop(world.caller(*ask).goes()));
+    world.sends(2, world.ask());
     let mut third = world.waiting(world.ask());
     world.pass(ms(999));
     assert!(!third.is_woken() && third.poll().is_none());
@@ -75,9 +73,9 @@ fn whoever_waits_for_the_unknown_is_refused_at_its_deadline() {
     let held = world.caller(world.ask()).admitted();
     let mut short = world.waiting(world.ask().by(world.now().saturating_add(ms(500))));
     let mut long = world.waiting(world.ask());
-    world.pass(ms(500) - std::time::Duration::from_nanos(1));
+    world.pass_all_but_an_instant_of(ms(500));
     assert!(!short.is_woken());
-    world.pass(std::time::Duration::from_nanos(1));
+    world.pass(INSTANT);
     assert!(short.is_woken());
     let refusal = short.refused();
     assert_eq!(refusal.cause, Cause::TooLate(Why::Concurrency { most: 1 }));
@@ -140,9 +138,7 @@ fn check_takes_nothing_and_tells_the_exact_delay() {
     for _ in 0..1_000_000 {
         assert!(world.door.check(world.ask()).is_allow());
     }
-    [world.ask(); 2]
-        .iter()
-        .for_each(|ask| drop(world.caller(*ask).goes()));
+    world.sends(2, world.ask());
     let at = world.now().saturating_add(secs(1));
     assert_eq!(world.door.check(world.ask()), Decision::WaitUntil(at));
     let _waits = world.waiting(world.ask());
@@ -308,6 +304,48 @@ fn neither_class_starves_in_a_group_that_is_seldom_its_turn() {
     }
 }
 
+// A busy group of one class passes over the low ones of a group whose turn comes every ten seconds: that
+// is not held in their favour, or they would always be first when it comes.
+#[test]
+fn turns_of_a_busy_group_count_nothing_in_a_slow_one() {
+    let world = World::silent(Rules {
+        groups: vec![
+            Group::new("slow", vec![by_sending("1/10s")]),
+            Group::new("busy", Vec::new()),
+        ],
+        max_wait: secs(1_000_000),
+        ..rules(vec![by_sending("2/s")])
+    });
+    let slow = Ask::new(world.group("slow"));
+    let (high, low) = (slow.priority(Priority::High), slow.priority(Priority::Low));
+    let busy = Ask::new(world.group("busy")).priority(Priority::High);
+    world.sends(1, slow);
+    world.sends(1, busy);
+    let mut line = vec![(true, world.waiting(high)), (false, world.waiting(low))];
+    let mut crowd = vec![
+        world.waiting(busy),
+        world.waiting(busy),
+        world.waiting(busy),
+    ];
+    let mut went = [0, 0];
+    for _ in 0..2_000 {
+        world.pass(ms(500));
+        crowd.retain_mut(|caller| !caller.is_woken() || caller.waits_on());
+        crowd.resize_with(3, || world.waiting(busy));
+        while let Some(at) = line.iter().position(|(_, caller)| caller.is_woken()) {
+            let (is_high, mut caller) = line.remove(at);
+            caller.goes();
+            went[usize::from(is_high)] += 1;
+            line.push((is_high, world.waiting(if is_high { high } else { low })));
+        }
+    }
+    let [low, high] = went;
+    assert!(
+        low >= 8 && high >= 60,
+        "{low} low and {high} high in a hundred turns"
+    );
+}
+
 // Five light ones come with every second; the heavy one came before them.
 #[test]
 fn a_heavy_call_is_not_overtaken_by_light_ones() {
@@ -324,7 +362,9 @@ fn a_heavy_call_is_not_overtaken_by_light_ones() {
     assert!(heavy.is_woken() && light.iter().all(|one| !one.is_woken()));
     heavy.goes();
     world.pass(secs(1));
-    light.iter_mut().for_each(|one| drop(one.goes()));
+    for one in &mut light {
+        one.goes();
+    }
 }
 
 // A heavy one ahead counts with its cost, not as one.
@@ -367,9 +407,9 @@ fn paced_calls_go_at_their_instant_and_can_give_up_before() {
     let eta = told.eta.expect("known");
     let gap = eta.since(world.now());
     assert!(gap > ms(50) && gap <= ms(500), "{gap:?}");
-    world.pass(gap - std::time::Duration::from_nanos(1));
+    world.pass_all_but_an_instant_of(gap);
     assert!(!second.is_woken() && second.poll().is_none());
-    world.pass(std::time::Duration::from_nanos(1));
+    world.pass(INSTANT);
     assert!(second.is_woken());
     second.goes();
     let third = world.waiting(world.ask());

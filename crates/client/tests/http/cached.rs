@@ -228,3 +228,20 @@ async fn a_write_makes_what_was_kept_obsolete() {
         .expect("asked again");
     assert_eq!((after.from_cache(), strict.audit().count()), (None, 3));
 }
+
+// What is at the new address was never said of the old one.
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_elsewhere_is_not_kept() {
+    let strict = lasting("");
+    strict.answer("/old", Answer::redirect(302, "/new"));
+    let client = over_pipes(&strict, keeping);
+    for _ in 0..2 {
+        let answer = client
+            .get("strict", "/old")
+            .send()
+            .await
+            .expect("the new place");
+        assert_eq!((answer.from_cache(), answer.attempts()), (None, 2));
+    }
+    assert_eq!(strict.audit().attempts("/old"), 2);
+}

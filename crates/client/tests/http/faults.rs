@@ -1,6 +1,7 @@
 //! What servers do to a connection, and what the caller is told.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -218,4 +219,40 @@ async fn mistakes_never_reach_the_network() {
         assert_eq!(error.attempts(), 0);
     }
     assert_eq!(strict.audit().count(), 0);
+}
+
+// One call a minute, and the first one finds no connection: the minute is still there for the second.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_never_left_takes_nothing_from_the_limit() {
+    let server = Arc::new(scripted(Script::new()).in_memory());
+    let mut api = eager("http://api.example.com");
+    api.rules = outflow::Rules::limited_to("1/min".parse().expect("valid"));
+    api.retry.count = 0;
+    let tried = AtomicU32::new(0);
+    let second_time = move |_: &str, _: u16| -> outflow::Connecting {
+        let first = tried.fetch_add(1, Ordering::Relaxed) == 0;
+        let pipe: Box<dyn outflow::Stream> = Box::new(server.connect());
+        let refused = std::io::ErrorKind::ConnectionRefused;
+        Box::pin(async move { if first { Err(refused.into()) } else { Ok(pipe) } })
+    };
+    let client = Outflow::builder().api(api).connector(Arc::new(second_time));
+    let client = client.timer(Arc::new(outflow_testkit::VirtualTime::new()));
+    let client = client.build().expect("valid");
+    let error = client.get("strict", "/").send().await.expect_err("refused");
+    assert!(
+        error.is_connect() && error.to_string().contains("refused"),
+        "{error}"
+    );
+    let answer = client
+        .get("strict", "/")
+        .mode(outflow::Mode::Reject)
+        .send()
+        .await;
+    assert_eq!(answer.expect("the minute's one").waited(), Duration::ZERO);
+    let third = client
+        .get("strict", "/")
+        .mode(outflow::Mode::Reject)
+        .send()
+        .await;
+    assert!(third.expect_err("used up").is_rate_limited());
 }

@@ -1,7 +1,7 @@
 //! Histories of a door: everything callers can do, played against a model that keeps everything.
 //!
-//! All happens at whole ticks and deadlines lie between two, so that nothing is ever due at the same
-//! instant as a deadline and the model needs no opinion on ties.
+//! All happens at whole ticks and each deadline has an instant of its own between two, so that nothing
+//! is ever due at the same instant as a deadline and the model needs no opinion on ties.
 
 use std::time::Duration;
 
@@ -136,6 +136,7 @@ pub struct History {
     /// By group: from, when it landed, cost.
     landed: Vec<(usize, Nanos, Nanos, u64)>,
     lagging: bool,
+    joined: u32,
     pub failed_wakes: u32,
 }
 
@@ -150,6 +151,7 @@ impl History {
             going: Vec::new(),
             landed: Vec::new(),
             lagging: false,
+            joined: 0,
             failed_wakes: 0,
         }
     }
@@ -257,7 +259,8 @@ impl History {
     fn join(&mut self, group: usize, cost: u64, ready: u64) -> Checked {
         let group = group % self.shape.groups.len();
         let cost = cost.min(self.shape.most(group));
-        let ready = TICK * u32::try_from(ready).expect("few") + TICK / 2;
+        self.joined += 1;
+        let ready = TICK * u32::try_from(ready).expect("few") + TICK / 2 + APART * self.joined;
         let deadline = self.world.now().saturating_add(ready);
         let target = self
             .world
@@ -436,5 +439,8 @@ fn nth_of<T>(all: &mut Vec<T>, nth: usize) -> Option<T> {
         all.remove(nth % len)
     })
 }
+
+/// More than the door leaves between two rings, and so little that eighty fit into half a tick.
+const APART: Duration = Duration::from_micros(60);
 
 const TIMEOUT: Duration = Duration::from_millis(50);

@@ -41,7 +41,8 @@ impl World {
     pub fn new(rules: Rules) -> Self {
         let events = Events::new();
         let diary = Arc::new(Diary::default());
-        events.subscribe(Arc::clone(&diary) as Arc<dyn outflow::Observer>);
+        let ear: Arc<dyn outflow::Observer> = Arc::<Diary>::clone(&diary);
+        events.subscribe(ear);
         Self::with(rules, events, diary)
     }
 
@@ -52,7 +53,8 @@ impl World {
 
     fn with(rules: Rules, events: Events, diary: Arc<Diary>) -> Self {
         let timer = Arc::new(ManualTimer::default());
-        let door = Upstream::new("api", rules, Arc::clone(&timer) as _, events);
+        let shared = Arc::<ManualTimer>::clone(&timer);
+        let door = Upstream::new("api", rules, shared, events);
         let door = door.expect("the rules fit together");
         Self { timer, door, diary }
     }
@@ -64,6 +66,11 @@ impl World {
     /// Lets time pass, ringing each alarm at its instant.
     pub fn pass(&self, span: Duration) {
         self.timer.pass(span);
+    }
+
+    /// The same, up to the last instant before its end.
+    pub fn pass_all_but_an_instant_of(&self, span: Duration) {
+        self.timer.pass(span.saturating_sub(INSTANT));
     }
 
     pub fn group(&self, name: &str) -> Target {
@@ -78,6 +85,13 @@ impl World {
     /// A caller that has not been polled.
     pub fn caller(&self, ask: Ask) -> Caller {
         Caller::new(self.door.admit(ask), Arc::clone(&self.timer))
+    }
+
+    /// So many calls go at once, and all is well with them.
+    pub fn sends(&self, calls: usize, ask: Ask) {
+        for _ in 0..calls {
+            self.caller(ask).goes();
+        }
     }
 
     /// A caller that has been polled once and waits.
@@ -141,6 +155,9 @@ pub fn parsed(rate: &str) -> Rate {
     rate.parse().expect("a rate")
 }
 
+/// What lies between an instant and the next.
+pub const INSTANT: Duration = Duration::from_nanos(1);
+
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -149,7 +166,7 @@ pub const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// As many histories as a law is tried on in a few seconds, and in the long run.
+/// Ten thousand histories a law, and a million in the long run.
 pub const CASES: u32 = 10_000;
 pub const STRESS_CASES: u32 = 1_000_000;
 

@@ -11,6 +11,7 @@ use crate::refusal::Why;
 impl Gate {
     /// A call that waits asks what became of it.
     pub(in crate::upstream) fn look(&mut self, key: usize, now: Nanos, waker: &Waker) -> Reply {
+        self.serve_timers_before(key, now);
         let Some(waiter) = self.waiters.get_mut(key) else {
             return Reply::No(NOT_YET);
         };
@@ -38,6 +39,20 @@ impl Gate {
                 Place::TurnedAway(refusal) => Reply::No(*refusal),
                 _ => Reply::No(NOT_YET),
             },
+        }
+    }
+
+    /// A state may have ended under which it was called, and nobody rung yet to say so.
+    #[inline]
+    fn serve_timers_before(&mut self, key: usize, now: Nanos) {
+        let Some(lane) = self.waiters.get(key).map(|waiter| waiter.lane) else {
+            return;
+        };
+        let ward = self.lane(lane).ward;
+        let due = self.ward_ref(ward).health.next_wakeup();
+        if due.is_some_and(|due| due <= now) {
+            self.wake_ward(ward, now);
+            self.call_those_who_may_go(now);
         }
     }
 

@@ -157,8 +157,8 @@ impl Gate {
         let Some(waiter) = self.waiters.get(key) else {
             return;
         };
-        let (lane, waited) = (waiter.lane, now.since(waiter.since));
-        let Reply::No(refusal) = self.refuse(lane, cause, retry_after, waited) else {
+        let (lane, span) = (waiter.lane, now.since(waiter.since));
+        let Reply::No(refusal) = self.refuse(lane, cause, retry_after, span) else {
             return;
         };
         if let Some(waiter) = self.waiters.get_mut(key) {

@@ -7,6 +7,7 @@ use outflow_core::{
     Attempt, Effect, Ended, Journey, Outcome, ResponseTime, RetryAfter, Ticket, WaitBounds,
 };
 
+use super::super::limits::Landed;
 use super::super::permit::{Answer, Verdict};
 use super::{Cost, Flight, Gate, Nanos, What};
 
@@ -140,10 +141,12 @@ impl Gate {
     fn land(&mut self, flight: &mut Flight, sent: Sent, answer: &Answer<'_>, now: Nanos) {
         let (own, shared) = (flight.own.take(), flight.shared.take());
         if answer.is_unsent() {
+            self.rest_landed(sent.lane, flight.rest, Landed::Never, now);
             self.lane(sent.lane).limits.refund(now, own);
             self.shared.refund(now, shared);
             return;
         }
+        self.rest_landed(sent.lane, flight.rest, Landed::Counts, now);
         let (journey, floor) = self.journey(sent.at, answer, now);
         let limits = &mut self.lane(sent.lane).limits;
         limits.settle(now, own, journey, floor);

@@ -2,8 +2,9 @@
 
 use outflow_core::{Decision, Grant, Ticket};
 
+use super::super::limits::Landed;
 use super::super::line::Class;
-use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle};
+use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle, Rest};
 
 impl Gate {
     /// Takes a permit for a call of this lane, or says what stands in the way.
@@ -26,6 +27,7 @@ impl Gate {
                     shared,
                     ticket,
                     granted: now,
+                    rest: Rest::default(),
                     marks,
                 }))
             }
@@ -129,26 +131,35 @@ impl Gate {
         let ward = self.lane(flight.lane).ward;
         self.lane(flight.lane).limits.refund(now, flight.own);
         self.shared.refund(now, flight.shared);
+        self.rest_landed(flight.lane, flight.rest, Landed::Never, now);
         let ward = self.ward(ward);
         ward.health.abandon(now, flight.ticket);
         ward.in_flight = ward.in_flight.saturating_sub(1);
     }
 
     /// Counts what a call costs beyond what it could take: limits were lowered below its cost.
+    #[inline]
     pub(super) fn count_the_rest(&mut self, flight: usize, now: Nanos) {
-        let Some(known) = self.flights.get(flight) else {
+        let Some(known) = self.flights.get_mut(flight) else {
             return;
         };
-        let taken = |grant: &Option<Grant>| grant.as_ref().map_or(known.cost, Grant::cost);
-        let (own, shared, lane, cost) = (
-            taken(&known.own),
-            taken(&known.shared),
-            known.lane,
-            known.cost,
-        );
-        let rest = |taken: Cost| cost.units().saturating_sub(taken.units());
-        self.lane(lane).limits.charge(now, rest(own));
-        self.shared.charge(now, rest(shared));
+        let (lane, cost) = (known.lane, known.cost);
+        let rest = |grant: &Option<Grant>| {
+            let taken = grant.as_ref().map_or(cost, Grant::cost);
+            cost.units().saturating_sub(taken.units())
+        };
+        let (own, shared) = (rest(&known.own), rest(&known.shared));
+        if own > 0 || shared > 0 {
+            known.rest = Rest { own, shared };
+            self.lane(lane).limits.overhang(now, own);
+            self.shared.overhang(now, shared);
+        }
+    }
+
+    pub(super) fn rest_landed(&mut self, lane: u32, rest: Rest, landed: Landed, now: Nanos) {
+        let limits = &mut self.lane(lane).limits;
+        limits.overhang_landed(now, rest.own, landed);
+        self.shared.overhang_landed(now, rest.shared, landed);
     }
 
     pub(super) fn class_of(&self, key: usize) -> Class {

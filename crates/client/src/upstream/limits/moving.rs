@@ -46,12 +46,10 @@ impl Moving {
         self.recording = (0, now);
     }
 
-    /// The drift if it is news: another rate than was last told, or that it is over.
-    pub(super) fn news(&mut self, now: Nanos) -> Option<Option<Drift>> {
-        let drift = self.learned.drift(now);
-        let rate = drift.as_ref().map(|drift| drift.evidence);
-        let old = std::mem::replace(&mut self.told, rate);
-        (old != rate).then_some(drift)
+    /// Whether there is something new to tell of the drift: another rate, or that it is over.
+    pub(super) fn is_news(&mut self, drift: Option<Drift>) -> bool {
+        let rate = drift.map(|drift| drift.evidence);
+        std::mem::replace(&mut self.told, rate) != rate
     }
 
     pub(super) fn history(&self) -> History {

@@ -1,0 +1,78 @@
+//! The strict API in its place, and a call to it: one connection each, in memory or over a socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use outflow_upstream::{Server, StrictApi};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::cell::{BASE, Cell};
+
+/// A strict API that can be called.
+#[derive(Clone)]
+pub(crate) struct Site {
+    api: StrictApi,
+    server: Arc<Server>,
+    address: Option<SocketAddr>,
+}
+
+impl Site {
+    /// Pipes in memory.
+    pub(crate) fn in_memory(cell: Cell) -> Option<Self> {
+        let api = strict(cell)?;
+        let server = Arc::new(api.in_memory());
+        Some(Self {
+            api,
+            server,
+            address: None,
+        })
+    }
+
+    /// A socket on this machine.
+    pub(crate) async fn on_a_socket(cell: Cell) -> Option<Self> {
+        let api = strict(cell)?;
+        let server = Arc::new(api.listen().await.ok()?);
+        let address = Some(server.address());
+        Some(Self {
+            api,
+            server,
+            address,
+        })
+    }
+
+    /// Its mind, to change the network midway.
+    pub(crate) fn api(&self) -> &StrictApi {
+        &self.api
+    }
+
+    /// The status of one call.
+    pub(crate) async fn call(&self) -> io::Result<u16> {
+        match self.address {
+            None => exchange(self.server.connect()).await,
+            Some(address) => exchange(TcpStream::connect(address).await?).await,
+        }
+    }
+}
+
+fn strict(cell: Cell) -> Option<StrictApi> {
+    let ways = cell.latency(BASE);
+    let api = StrictApi::builder().limit(cell.quota()?).delay(ways, ways);
+    api.seed(SEED).build().ok()
+}
+
+async fn exchange(mut line: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<u16> {
+    line.write_all(b"GET / HTTP/1.1\r\nhost: strict\r\nconnection: close\r\n\r\n")
+        .await?;
+    let mut answer = Vec::with_capacity(512);
+    line.read_to_end(&mut answer).await?;
+    let status = answer
+        .get(9..12)
+        .and_then(|code| std::str::from_utf8(code).ok());
+    let status = status.and_then(|code| code.parse().ok());
+    status.ok_or_else(|| io::Error::other("no status line came back"))
+}
+
+/// The same delays for every contender.
+const SEED: u64 = 7;

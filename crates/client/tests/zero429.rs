@@ -1,0 +1,126 @@
+//! Nothing is refused: the client against servers that count by arrival, over ways of every jitter, in
+//! virtual time. Where the benchmark measures how fast that is, here it must simply hold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow::core::{Accounting, HealthConfig, HealthSettings, Limit, Rate};
+use outflow::{Api, Outflow, Rules, Stream};
+use outflow_testkit::{Background, VirtualTime};
+use outflow_upstream::{Latency, Quota, StrictApi};
+
+/// What a server counts by, and the limit that a client is told of it.
+type Kind = (fn(Rate) -> Quota, fn(Rate) -> Limit);
+
+const KINDS: [Kind; 3] = [
+    (Quota::sliding, Limit::sliding),
+    (Quota::fixed, Limit::fixed),
+    (ten_at_once, ten_in_the_bucket),
+];
+
+fn ten_at_once(rate: Rate) -> Quota {
+    Quota::bucket(rate, 10)
+}
+
+fn ten_in_the_bucket(rate: Rate) -> Limit {
+    Limit::bucket(rate, 10).expect("valid")
+}
+
+/// A server that is 20 ms away, and exponentially further, each way.
+fn server(quota: Quota, jitter: u64) -> StrictApi {
+    let (base, mean) = (Duration::from_millis(20), Duration::from_millis(jitter));
+    let way = Latency::Exponential { base, mean };
+    let api = StrictApi::builder().limit(quota).delay(way, way).seed(7);
+    api.build().expect("valid")
+}
+
+/// A client that may have as many calls in flight as it likes, and repeats none.
+fn client(strict: &StrictApi, limit: Limit) -> Outflow {
+    let server = Arc::new(strict.in_memory());
+    let mut api = Api::new("strict", server.url().parse().expect("a URL"));
+    let health = HealthSettings {
+        concurrency: 1_000,
+        ..HealthSettings::ADAPTIVE
+    };
+    api.rules = Rules {
+        limits: vec![limit],
+        max_wait: Duration::from_hours(1),
+        ..Rules::unlimited()
+    };
+    api.rules.health = HealthConfig::new(health).expect("valid");
+    api.retry.count = 0;
+    Outflow::builder()
+        .api(api)
+        .timer(Arc::new(VirtualTime::new()))
+        .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
+            let pipe: Box<dyn Stream> = Box::new(server.connect());
+            Box::pin(async move { Ok(pipe) })
+        }))
+        .build()
+        .expect("valid")
+}
+
+/// So many calls by so many callers, each of whom keeps a few under way: what the server refused, and
+/// the most that it saw in a second.
+async fn refused(strict: &StrictApi, limit: Limit, callers: usize) -> (usize, u64) {
+    let client = client(strict, limit);
+    let caller = |calls: usize| {
+        let client = client.clone();
+        Background::start(async move {
+            for _ in 0..calls {
+                client.get("strict", "/").send().await.expect("an answer");
+            }
+        })
+    };
+    // Sixteen calls in flight for each caller are more than any of these limits lets out in a round trip.
+    let everybody: Vec<_> = (0..callers * 16)
+        .map(|_| caller(CALLS / callers / 16))
+        .collect();
+    for one in everybody {
+        one.join().await;
+    }
+    let audit = strict.audit();
+    (
+        audit.refused(),
+        audit.most_in_any_window(Duration::from_secs(1)),
+    )
+}
+
+async fn nothing_is_refused(accounting: Accounting) {
+    for (number, (quota, limit)) in KINDS.into_iter().enumerate() {
+        for jitter in [0, 10, 50] {
+            for callers in [1, 4] {
+                let rate = Rate::per_second(10).expect("valid");
+                let strict = server(quota(rate), jitter);
+                let (refused, most) =
+                    refused(&strict, limit(rate).counted(accounting), callers).await;
+                assert_eq!(
+                    refused, 0,
+                    "kind {number}, {jitter} ms, {callers} callers, at most {most} in a second"
+                );
+            }
+        }
+    }
+}
+
+// 320 calls at 10/s are 32 windows; 18 cells make 5,760 calls.
+const CALLS: usize = 320;
+
+#[tokio::test(start_paused = true)]
+async fn counted_safely_no_server_refuses_anything() {
+    nothing_is_refused(Accounting::Safe).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn counted_tightly_no_server_refuses_anything_while_the_way_stays_the_same() {
+    nothing_is_refused(Accounting::Tight).await;
+}
+
+// The same servers refuse a client that counts its own sends, or the two laws above would say nothing.
+#[tokio::test(start_paused = true)]
+async fn counted_by_sending_a_jittery_way_is_refused() {
+    let rate = Rate::per_second(10).expect("valid");
+    let strict = server(Quota::sliding(rate), 50);
+    let (refused, _) = refused(&strict, Limit::sliding(rate).counted(Accounting::Send), 1).await;
+    assert!(refused > 0);
+}
