@@ -51,9 +51,7 @@ impl Trip<'_> {
             self.tally.sent = self.outlet.upstream.now();
             let end = End::of(self.outlet.api.timeouts.attempt, self.time_left());
             let request = self.order.request();
-            // On the heap, where only those have it who go: many more may wait.
-            let sending = Box::pin(self.outlet.transport.send(request, end, &mut permit));
-            let sent = sending.await;
+            let sent = self.outlet.transport.send(request, end, &mut permit).await;
             if matches!(&sent, Err(failure) if failure.trouble == Trouble::CalledOff) {
                 drop(permit);
                 if self.order.payload.can_be_sent() {

@@ -73,7 +73,6 @@ async fn a_hundred_thousand_who_wait_cost_little_and_leave_nothing() {
         drop(waiting);
         assert_eq!(report(&client).waiting, 0);
     }
-    let size = size_of_val(&client.get("strict", "/").send());
     assert!(peaks[0] / 100_000 <= 10 * 1024, "{peaks:?}");
     assert!(peaks[1] <= peaks[0] + 8 * MIB, "{peaks:?}");
     tokio::time::sleep(Duration::from_hours(25)).await;
