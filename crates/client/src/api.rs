@@ -147,7 +147,8 @@ pub enum CacheMode {
     Off,
     /// As the answers themselves say.
     Standard,
-    /// Every good answer to a GET is kept so long, whatever it says.
+    /// Every good answer to a GET is kept so long, whatever it says of freshness; what it forbids to
+    /// keep or to share is still not.
     Force(Duration),
 }
 

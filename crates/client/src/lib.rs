@@ -1,9 +1,11 @@
 //! Turns decisions into behaviour in one process: waits, sends, classifies, retries, caches,
 //! reports. The library that programs embed.
 //!
-//! Today it holds the clock that the decisions are handed, limiters by name, and the decisions
-//! themselves as [`core`]. It will hold the one door, `admit` and `settle`, and what stands behind it: waiters,
-//! the HTTP client, the cache, presets and events.
+//! Most programs want [`Outflow`]: made once from a [`Config`], it calls APIs by their names, waits for
+//! each call's turn, repeats what may be repeated and keeps answers for when an API is gone. Whoever
+//! sends by other means takes the door alone, [`Upstream`], or puts it before a tower service with
+//! [`Govern`]. What happens is told as [`event`]s, from which [`metrics`] and the [`log`] are made. The
+//! decisions themselves are in [`core`].
 
 pub use outflow_core as core;
 

@@ -174,7 +174,7 @@ impl Gate {
         });
         Ok(Self {
             wards: (0..wards)
-                .map(|_| Ward::new(&rules.health, moment.now))
+                .map(|_| Ward::new(&rules.health, moment))
                 .collect(),
             shared: Limits::new(&rules.limits, rules, moment)?,
             lanes: lanes.collect::<Result<_, _>>()?,

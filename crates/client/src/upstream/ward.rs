@@ -7,7 +7,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use outflow_core::{Admission, Health, HealthConfig, Nanos, State, Ticket};
+use outflow_core::{
+    Accounting, Admission, Cost, Decision, Health, HealthConfig, Limit, Meter, Moment, Nanos,
+    State, Ticket,
+};
 
 /// One state of health and those under it.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(super) struct Ward {
     /// When those who wait must have gone, earliest first; some have gone already.
     deadlines: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     release: Release,
+    /// Probes keep to a rate of their own, also where nothing else is limited.
+    probes: Meter,
 }
 
 /// How callers are let back after a wait that the server asked for: one after the other.
@@ -30,9 +35,12 @@ struct Release {
 }
 
 impl Ward {
-    pub(super) fn new(config: &HealthConfig, now: Nanos) -> Self {
+    pub(super) fn new(config: &HealthConfig, moment: Moment) -> Self {
+        let rate = config.settings().probe_rate;
+        let probes = Limit::sliding(rate).counted(Accounting::Send);
         Self {
-            health: Health::new(*config, now),
+            health: Health::new(*config, moment.now),
+            probes: Meter::new(&probes, moment),
             in_flight: 0,
             waiting: 0,
             called_off: 0,
@@ -48,7 +56,7 @@ impl Ward {
     #[inline]
     pub(super) fn admission(&mut self, now: Nanos) -> Result<Ticket, Closed> {
         match self.health.admission(now) {
-            Admission::Go(ticket) if ticket.is_probe() => Ok(ticket),
+            Admission::Go(ticket) if ticket.is_probe() => self.probing(now, ticket),
             Admission::Go(ticket) if now < self.release.next => {
                 self.health.abandon(now, ticket);
                 Err(Closed::Cooling {
@@ -72,6 +80,35 @@ impl Ward {
             Admission::Blocked { state, until } => Err(Closed::Asleep { state, until }),
             Admission::Overdue => Err(Closed::Overdue),
         }
+    }
+
+    fn probing(&mut self, now: Nanos, ticket: Ticket) -> Result<Ticket, Closed> {
+        match self.probes.check(now, Cost::ONE) {
+            Decision::WaitUntil(at) => {
+                self.health.abandon(now, ticket);
+                Err(Closed::Probing { until: Some(at) })
+            }
+            Decision::Allow(()) | Decision::Never => Ok(ticket),
+        }
+    }
+
+    /// One more is in flight.
+    #[inline]
+    pub(super) fn sets_out(&mut self, now: Nanos, ticket: &Ticket) {
+        self.in_flight += 1;
+        if ticket.is_probe() {
+            // It was checked a moment ago, under the same lock.
+            let _receipt = self.probes.take(now, Cost::ONE);
+        }
+    }
+
+    /// One that was to set out never did.
+    pub(super) fn stays(&mut self, now: Nanos, ticket: Ticket, granted: Nanos) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if ticket.is_probe() {
+            self.probes.refund_at(granted, Cost::ONE);
+        }
+        self.health.abandon(now, ticket);
     }
 
     /// Nobody goes before `until`, and then one after the other.

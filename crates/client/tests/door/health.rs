@@ -137,6 +137,7 @@ fn one_probe_is_in_flight_and_five_good_ones_end_it() {
         assert_eq!((state(&world), world.in_flight()), (State::HalfOpen, 1));
         probe.sending();
         probe.settle(Answer::status(200));
+        world.pass(ms(334));
     }
     assert_eq!(state(&world), State::Normal);
     world.pass(ms(1_100));
@@ -147,7 +148,8 @@ fn one_probe_is_in_flight_and_five_good_ones_end_it() {
     );
 }
 
-// Dropped unsent, refunded, cancelled after sending, answered 404: the next probe goes at once.
+// Dropped unsent, refunded, cancelled after sending, answered 404: the next probe goes, three a second
+// as always.
 #[test]
 fn a_probe_that_says_nothing_gives_its_place_back() {
     let world = half_open(unlimited());
@@ -170,10 +172,30 @@ fn a_probe_that_says_nothing_gives_its_place_back() {
             (State::HalfOpen, 0),
             "way {way}"
         );
+        world.pass(ms(334));
     }
     let called = world.waiting_behind(world.ask());
     drop(called);
     world.caller(world.ask()).goes();
+}
+
+// No limit at all, and probes that come back at once: the first three go, the fourth a second after the
+// first; one that never left is not among them.
+#[test]
+fn probes_keep_to_their_rate_where_nothing_else_is_limited() {
+    let world = half_open(unlimited());
+    world.caller(world.ask()).admitted().refund();
+    for _ in 0..3 {
+        let mut probe = world.caller(world.ask()).admitted();
+        probe.sending();
+        probe.settle(Answer::status(404));
+    }
+    let mut fourth = world.waiting(world.ask());
+    world.pass(ms(999));
+    assert!(!fourth.is_woken());
+    world.pass(ms(1));
+    assert!(fourth.is_woken());
+    fourth.goes();
 }
 
 // A probe may stay out for 15 s. One that hangs longer has failed, and holds nobody up for ever.
@@ -227,6 +249,7 @@ fn a_probe_whose_body_flows_has_succeeded() {
         tail.flowing();
         if n < 5 {
             tail.finished();
+            world.pass(ms(334));
         } else {
             assert_eq!((state(&world), world.in_flight()), (State::Normal, 1));
         }

@@ -17,7 +17,7 @@ impl Gate {
                 let id = self.next_permit;
                 self.next_permit += 1;
                 let marks = self.marks(lane, now);
-                self.set_out(ward, now);
+                self.set_out(ward, &ticket, now);
                 self.tell_meters(lane);
                 Ok(self.flights.insert(Flight {
                     id,
@@ -73,13 +73,13 @@ impl Gate {
 
     /// One more of this ward is in flight.
     #[inline]
-    fn set_out(&mut self, ward: usize, now: Nanos) {
+    fn set_out(&mut self, ward: usize, ticket: &Ticket, now: Nanos) {
         if self.ward_ref(ward).is_releasing(now) {
             let entropy = self.random.u64(..);
             self.ward(ward).gone(now, entropy);
         }
         let ward = self.ward(ward);
-        ward.in_flight += 1;
+        ward.sets_out(now, ticket);
         let wakeup = ward.health.next_wakeup();
         self.consider(wakeup.unwrap_or(Nanos::MAX));
     }
@@ -132,9 +132,7 @@ impl Gate {
         self.lane(flight.lane).limits.refund(now, flight.own);
         self.shared.refund(now, flight.shared);
         self.rest_landed(flight.lane, flight.rest, Landed::Never, now);
-        let ward = self.ward(ward);
-        ward.health.abandon(now, flight.ticket);
-        ward.in_flight = ward.in_flight.saturating_sub(1);
+        self.ward(ward).stays(now, flight.ticket, flight.granted);
     }
 
     /// Counts what a call costs beyond what it could take: limits were lowered below its cost.
