@@ -118,7 +118,7 @@ impl Ward {
             return;
         }
         self.release = Release { next: until, end };
-        self.space_out(until, 1, entropy);
+        self.space_out(until, BEHIND_THE_FIRST, entropy);
     }
 
     /// Whether callers are being let back one after the other.
@@ -212,6 +212,11 @@ impl Closed {
         }
     }
 }
+
+/// As if so many waited when the first is let back, whoever comes until then: it goes within an eighth
+/// of the time, and those behind it have the rest. A first one that took any instant would now and
+/// then take the last, and all others would follow at once.
+const BEHIND_THE_FIRST: u64 = 16;
 
 /// Below this many, keeping a deadline too long costs nothing.
 const FEW: usize = 64;
