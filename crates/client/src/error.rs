@@ -74,7 +74,7 @@ impl Error {
     pub(crate) fn of(failure: Failure) -> Self {
         Self::new(match failure.trouble {
             Trouble::Deadline => Kind::Deadline,
-            Trouble::Fault(_) | Trouble::Forbidden => Kind::Failed(failure),
+            Trouble::Fault(_) | Trouble::Forbidden | Trouble::CalledOff => Kind::Failed(failure),
         })
     }
 
@@ -216,7 +216,7 @@ impl Error {
         match &self.inner.kind {
             Kind::Failed(failure) => match failure.trouble {
                 Trouble::Fault(fault) => Some(reason_of(fault)),
-                Trouble::Forbidden | Trouble::Deadline => None,
+                Trouble::Forbidden | Trouble::Deadline | Trouble::CalledOff => None,
             },
             Kind::TooLarge(_) => Some(Reason::Body),
             Kind::Deadline if self.inner.attempts > 0 => Some(Reason::Timeout),

@@ -26,4 +26,4 @@ pub(crate) use self::end::End;
 pub(crate) use self::failure::{Failure, Left, Trouble, Words};
 pub(crate) use self::incoming::{Incoming, Unread};
 pub(crate) use self::outgoing::{BoxError, Outgoing};
-pub(crate) use self::transport::{Transport, Wiring};
+pub(crate) use self::transport::{Leave, Transport, Wiring};

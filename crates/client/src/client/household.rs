@@ -73,7 +73,10 @@ impl Household {
 
     /// Lets everything finish what it began.
     pub(super) async fn drain(&self, patience: Duration) -> Drained {
-        self.close();
+        // The last line of metrics comes when its task is told to stop, and closes its queue itself.
+        if let Some(log) = &self.log {
+            log.close();
+        }
         self.tasks.shutdown(patience).await
     }
 
@@ -174,9 +177,11 @@ fn lines(
     let (metrics, told, every) = (Arc::clone(metrics), lines.clone(), config.metrics.interval);
     let work = move |stop: Stop| {
         let (metrics, told) = (Arc::clone(&metrics), told.clone());
-        every_so_often(stop, every, move || {
-            told.send(ndjson::snapshot_line(&metrics, SystemClock::new().wall()));
-        })
+        async move {
+            let tell = || told.send(ndjson::snapshot_line(&metrics, SystemClock::new().wall()));
+            every_so_often(stop, every, tell).await;
+            told.close();
+        }
     };
     tasks.spawn("metrics", work).map_err(InitError::Tasks)?;
     Ok(Some(lines))

@@ -32,6 +32,8 @@ pub(crate) enum Trouble {
     Forbidden,
     /// The caller, whose time was over: the server may have been on its way.
     Deadline,
+    /// Nobody: leave to send was taken back before anything was sent.
+    CalledOff,
 }
 
 /// Whether anything of a request left this machine.

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use super::connect::Connect;
 use super::dial::{Dial, Direct, Reach};
 use super::end::End;
-use super::failure::{Failure, Left};
+use super::failure::{Failure, Left, Trouble, Words};
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Progress};
 use super::proxy::{Routes, Tunnels};
@@ -78,13 +78,12 @@ impl Transport {
         })
     }
 
-    /// Sends a request and waits for the head of its response, until `end` at the latest. `departing`
-    /// is called once, when a connection has taken the request over and its first byte may leave.
+    /// Sends a request and waits for the head of its response, until `end` at the latest.
     pub(crate) async fn send(
         &self,
         mut request: Request<Outgoing>,
         end: End,
-        departing: impl FnOnce(),
+        leave: &mut impl Leave,
     ) -> Result<Response<Incoming>, Failure> {
         let progress = request.body().progress();
         let connection = capture_connection(&mut request);
@@ -94,13 +93,23 @@ impl Transport {
             progress,
         };
         let taken = || connection.connection_metadata().is_some();
-        let head = patience.head(self.client.request(request), taken, departing);
+        let head = patience.head(self.client.request(request), taken, leave);
         let response = head.await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(UNASKED);
         }
         Ok(response.map(|body| Incoming::new(body, self.timeouts.read, Some(end))))
     }
+}
+
+/// Leave to send one request, as its sender holds it.
+pub(crate) trait Leave {
+    /// Whether it was taken back. Asked whenever the request could be handed to a connection, so that
+    /// it does not leave when its connection comes too late.
+    fn is_taken_back(&self) -> bool;
+
+    /// Told once, when a connection has taken the request over and its first byte may leave.
+    fn departing(&mut self);
 }
 
 /// How long the head of a response is waited for.
@@ -115,17 +124,18 @@ impl Patience {
         self,
         response: ResponseFuture,
         taken: impl Fn() -> bool,
-        departing: impl FnOnce(),
+        leave: &mut impl Leave,
     ) -> Result<Response<hyper::body::Incoming>, Failure> {
         let mut response = pin!(response);
         let mut alarm = pin!(tokio::time::sleep_until(self.end.at));
-        let (mut departing, mut departed) = (Some(departing), None);
+        let mut departed = None;
         poll_fn(|cx| {
+            if departed.is_none() && leave.is_taken_back() {
+                return Poll::Ready(Err(TAKEN_BACK));
+            }
             let polled = response.as_mut().poll(cx);
             if departed.is_none() && taken() {
-                if let Some(departing) = departing.take() {
-                    departing();
-                }
+                leave.departing();
                 departed = Some(Instant::now());
                 alarm.as_mut().reset(self.until(departed));
             }
@@ -208,6 +218,12 @@ const UNASKED: Failure = Failure::of(
     Left::Something,
     "the server changed the protocol unasked",
 );
+
+const TAKEN_BACK: Failure = Failure {
+    trouble: Trouble::CalledOff,
+    left: Left::Nothing,
+    words: Words::Phrase("leave to send was taken back"),
+};
 
 /// Below the shortest that servers keep a silent connection for, so that we hang up first.
 const IDLE: Duration = Duration::from_secs(15);

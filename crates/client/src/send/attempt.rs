@@ -1,16 +1,16 @@
 //! One attempt: a permit, a request, an answer or none, and the door's verdict on it.
 
 use http::response::Parts;
-use outflow_core::{Effect, Fault, Retry};
+use outflow_core::{Decision, Effect, Fault, Retry};
 
 use super::Trip;
 use super::order::Place;
 use crate::client::{Body, Facts, Response, Shape};
 use crate::error::Error;
 use crate::event::Reason;
-use crate::http::{End, Failure, Incoming, Left, Trouble};
-use crate::refusal::Refusal;
-use crate::upstream::{Answer, Permit, Verdict};
+use crate::http::{End, Failure, Incoming, Leave, Left, Trouble};
+use crate::refusal::{Cause, Refusal, Why};
+use crate::upstream::{Answer, Ask, Permit, Verdict};
 
 /// An attempt that is over.
 pub(super) struct Ended {
@@ -41,30 +41,47 @@ pub(super) const fn reason_of_code(code: u16) -> Option<Reason> {
 impl Trip<'_> {
     /// Makes one attempt, or is turned away.
     pub(super) async fn attempt(&mut self) -> Result<Ended, Refusal> {
-        let mut permit = match self.order.place {
-            Place::Here => Some(self.admitted().await?),
-            // Not this API's server any more: its limits say nothing about another's.
-            Place::Elsewhere => None,
-        };
-        self.tally.attempts = self.tally.attempts.saturating_add(1);
-        self.tally.sent = self.outlet.upstream.now();
-        let end = End::of(self.outlet.api.timeouts.attempt, self.time_left());
-        let request = self.order.request();
-        let departing = || {
-            if let Some(permit) = &mut permit {
-                permit.sending();
+        let ask = self.order.ask(self.outlet.upstream.now());
+        loop {
+            let mut permit = match self.order.place {
+                Place::Here => Some(self.admitted(ask).await?),
+                // Not this API's server any more: its limits say nothing about another's.
+                Place::Elsewhere => None,
+            };
+            self.tally.sent = self.outlet.upstream.now();
+            let end = End::of(self.outlet.api.timeouts.attempt, self.time_left());
+            let request = self.order.request();
+            let sent = self.outlet.transport.send(request, end, &mut permit).await;
+            if matches!(&sent, Err(failure) if failure.trouble == Trouble::CalledOff) {
+                drop(permit);
+                if self.order.payload.can_be_sent() {
+                    continue;
+                }
+                return Err(self.too_late_for_its_stream(ask));
             }
-        };
-        let sent = self.outlet.transport.send(request, end, departing).await;
-        Ok(match sent {
-            Ok(response) => self.answered(permit, response).await,
-            Err(failure) => failed(permit, failure),
-        })
+            self.tally.attempts = self.tally.attempts.saturating_add(1);
+            return Ok(match sent {
+                Ok(response) => self.answered(permit, response).await,
+                Err(failure) => failed(permit, failure),
+            });
+        }
     }
 
-    async fn admitted(&mut self) -> Result<Permit, Refusal> {
+    /// A stream that was handed over for sending does not come back, so its call cannot wait.
+    fn too_late_for_its_stream(&self, ask: Ask) -> Refusal {
         let upstream = &self.outlet.upstream;
-        let permit = upstream.admit(self.order.ask(upstream.now())).await?;
+        let retry_after = match upstream.check(ask) {
+            Decision::WaitUntil(at) => Some(at.since(upstream.now())),
+            Decision::Allow(()) | Decision::Never => None,
+        };
+        Refusal {
+            cause: Cause::Busy(Why::Cooldown),
+            retry_after,
+        }
+    }
+
+    async fn admitted(&mut self, ask: Ask) -> Result<Permit, Refusal> {
+        let permit = self.outlet.upstream.admit(ask).await?;
         self.tally.waited = self.tally.waited.saturating_add(permit.waited());
         Ok(permit)
     }
@@ -141,12 +158,24 @@ impl Trip<'_> {
     }
 }
 
+impl Leave for Option<Permit> {
+    fn is_taken_back(&self) -> bool {
+        self.as_ref().is_some_and(Permit::is_called_off)
+    }
+
+    fn departing(&mut self) {
+        if let Some(permit) = self {
+            permit.sending();
+        }
+    }
+}
+
 /// Tells the door that no answer came.
 fn failed(permit: Option<Permit>, failure: Failure) -> Ended {
     let verdict = permit.map_or(BEYOND, |permit| match failure.trouble {
         Trouble::Fault(fault) => permit.settle(answer(fault, failure.left)),
         // Sent, it counts as arrived; unsent, it is given back.
-        Trouble::Deadline | Trouble::Forbidden => {
+        Trouble::Deadline | Trouble::Forbidden | Trouble::CalledOff => {
             drop(permit);
             BEYOND
         }

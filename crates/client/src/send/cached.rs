@@ -57,10 +57,7 @@ impl Desk<'_> {
         match self.cache.lookup(&self.query(), self.wall()) {
             Found::Fresh(stored) => Ok(given(trip, stored, Lookup::Hit)),
             Found::NotCacheable(_) => self.passed(trip).await,
-            Found::Missing | Found::Stale { .. } if trip.shape == Shape::Flowing => {
-                self.passed(trip).await
-            }
-            Found::Missing => self.together(trip, None).await,
+            Found::Missing => self.sought(trip, None).await,
             Found::Stale {
                 stored,
                 revalidate,
@@ -71,8 +68,23 @@ impl Desk<'_> {
                     conditions: revalidate,
                     usable_on_error,
                 };
-                self.together(trip, Some(old)).await
+                self.sought(trip, Some(old)).await
             }
+        }
+    }
+
+    /// Fetches what may be kept, unless it is to flow: that is passed on, and the cache only stands in
+    /// for it.
+    async fn sought(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
+        if trip.shape == Shape::Whole {
+            return self.together(trip, old).await;
+        }
+        match (self.passed(trip).await, old) {
+            (Ok(answer), Some(old)) if answer.status.is_server_error() && old.usable_on_error => {
+                Ok(given(trip, old.stored, Lookup::Stale))
+            }
+            (Ok(answer), _) => Ok(answer),
+            (Err(error), old) => self.instead(trip, error, old),
         }
     }
 

@@ -55,6 +55,10 @@ impl Door {
         self.with(|gate, now| gate.forget(key, now));
     }
 
+    pub(super) fn is_called_off(&self, flight: usize) -> bool {
+        self.with(|gate, _| gate.is_called_off(flight))
+    }
+
     pub(super) fn refund(&self, flight: usize) {
         self.with(|gate, now| gate.refund(flight, now));
     }

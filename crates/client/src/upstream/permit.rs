@@ -46,6 +46,14 @@ impl Permit {
         self.waited
     }
 
+    /// Whether, after it was given, the server asked everybody to wait or the state began to let
+    /// nobody go. Whoever took long to get ready, with a connection perhaps, looks at this before the
+    /// first byte leaves, drops the permit if so and asks again.
+    pub fn is_called_off(&self) -> bool {
+        let door = self.door.as_ref();
+        door.is_some_and(|door| door.is_called_off(self.flight))
+    }
+
     /// The first byte is about to leave. From here on the call counts, whatever becomes of it.
     pub fn sending(&mut self) {
         if let Some(door) = &self.door {

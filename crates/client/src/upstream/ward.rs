@@ -18,6 +18,8 @@ pub(super) struct Ward {
     pub(super) health: Health,
     pub(super) in_flight: u32,
     pub(super) waiting: usize,
+    /// Permits below this number were given before nobody was to go any more.
+    pub(super) called_off: u64,
     /// When those who wait must have gone, earliest first; some have gone already.
     deadlines: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     release: Release,
@@ -41,6 +43,7 @@ impl Ward {
             probes: Meter::new(&probes, moment),
             in_flight: 0,
             waiting: 0,
+            called_off: 0,
             deadlines: BinaryHeap::new(),
             release: Release {
                 next: Nanos::ZERO,
@@ -115,7 +118,7 @@ impl Ward {
             return;
         }
         self.release = Release { next: until, end };
-        self.space_out(until, 1, entropy);
+        self.space_out(until, BEHIND_THE_FIRST, entropy);
     }
 
     /// Whether callers are being let back one after the other.
@@ -209,6 +212,11 @@ impl Closed {
         }
     }
 }
+
+/// As if so many waited when the first is let back, whoever comes until then: it goes within an eighth
+/// of the time, and those behind it have the rest. A first one that took any instant would now and
+/// then take the last, and all others would follow at once.
+const BEHIND_THE_FIRST: u64 = 16;
 
 /// Below this many, keeping a deadline too long costs nothing.
 const FEW: usize = 64;

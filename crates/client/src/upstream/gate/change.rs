@@ -72,6 +72,9 @@ impl Gate {
             });
         }
         self.recall(ward, now);
+        if self.ward(ward).health.snapshot(now).circuit == outflow_core::Circuit::Open {
+            self.call_off(ward);
+        }
         self.rouse(ward, now);
     }
 
@@ -89,7 +92,21 @@ impl Gate {
             });
         }
         self.recall(ward, now);
+        self.call_off(ward);
         self.turn_away_the_late(ward, until, now);
+    }
+
+    /// Nobody is to go who has not gone yet, a permit in hand or not.
+    fn call_off(&mut self, ward: usize) {
+        self.ward(ward).called_off = self.next_permit;
+    }
+
+    /// Whether nobody was to go any more after this permit was given.
+    pub(in crate::upstream) fn is_called_off(&self, flight: usize) -> bool {
+        self.flights.get(flight).is_some_and(|known| {
+            let ward = self.lane_ref(known.lane).ward;
+            known.id < self.ward_ref(ward).called_off
+        })
     }
 
     /// While nothing goes, those who would wait in vain are told at once.

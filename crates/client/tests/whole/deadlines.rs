@@ -1,0 +1,136 @@
+//! How long a call may take, whatever it spends its time on. Virtual time is told in milliseconds, so
+//! these are exact to one.
+
+use std::time::Duration;
+
+use outflow::core::Backoff;
+use outflow::{Mode, Rules};
+use outflow_upstream::{Answer, Fault, Latency, Script, StrictApi, When};
+use tokio::time::Instant;
+
+use super::support::{World, in_flight, report};
+
+const SECOND: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(1);
+
+fn world(script: Script) -> World {
+    World::near(StrictApi::builder().script(script))
+}
+
+fn within(took: Duration, expected: Duration) -> bool {
+    (expected..=expected + 2 * TICK).contains(&took)
+}
+
+// Two seconds in line, and a server that never answers: the caller's three seconds end in the attempt.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_covers_the_wait_and_the_attempt() {
+    let script = Script::new().rule(When::path("/slow"), Fault::Hang);
+    let world = world(script);
+    let client = world.client(|api| {
+        api.rules = Rules::limited_to("1/2s".parse().expect("valid"));
+    });
+    client.get("strict", "/").send().await.expect("the first");
+    let began = Instant::now();
+    let call = client.get("strict", "/slow").within(3 * SECOND);
+    let error = call.send().await.expect_err("late");
+    assert!(error.is_timeout(), "{error}");
+    assert_eq!(error.attempts(), 1);
+    assert!(within(began.elapsed(), 3 * SECOND), "{:?}", began.elapsed());
+    assert_eq!((in_flight(&client), report(&client).waiting), (0, 0));
+}
+
+// Each attempt takes a second and fails, each wait takes one: two and three quarters of a
+// second allow one repetition, which is cut on its way back.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_covers_repetitions_and_what_lies_between() {
+    let world = world(Script::new().rule(When::always(), Answer::status(503)));
+    world
+        .strict
+        .delay(Latency::Fixed(SECOND / 2), Latency::Fixed(SECOND / 2));
+    let client = world.client(|api| {
+        api.retry.count = 10;
+        api.retry.backoff = Backoff::added_jitter(SECOND, Duration::ZERO, SECOND).expect("valid");
+    });
+    let began = Instant::now();
+    let call = client.get("strict", "/").within(SECOND * 11 / 4);
+    let ended = call.send().await;
+    let took = began.elapsed();
+    assert!(took <= SECOND * 11 / 4 + 2 * TICK, "{took:?}");
+    let error = ended.expect_err("cut in the second attempt");
+    assert!(error.is_timeout(), "{error}");
+    assert_eq!((error.attempts(), world.strict.audit().count()), (2, 2));
+    assert_eq!(in_flight(&client), 0);
+}
+
+// A wait that would end after the deadline is not begun: the answer is there at once.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_cannot_be_kept_is_refused_at_once() {
+    let world = world(Script::new());
+    let client = world.client(|api| {
+        api.rules = Rules::limited_to("1/min".parse().expect("valid"));
+        api.rules.max_wait = 2 * 60 * SECOND;
+    });
+    client.get("strict", "/").send().await.expect("the first");
+    let began = Instant::now();
+    let overall = client.get("strict", "/").within(30 * SECOND).send().await;
+    let patience = client.get("strict", "/").max_wait(30 * SECOND).send().await;
+    for ended in [overall, patience] {
+        let error = ended.expect_err("too late");
+        assert!(error.is_timeout() && error.is_rate_limited(), "{error}");
+        let left = error.retry_after().expect("it is known");
+        assert!((59 * SECOND..61 * SECOND).contains(&left), "{left:?}");
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let patient = client.get("strict", "/").send().await.expect("in a minute");
+    assert!(patient.waited() >= 59 * SECOND, "{patient:?}");
+    assert_eq!(world.strict.audit().count(), 2);
+}
+
+// The rules' own patience ends a wait that nobody could foresee: a place that is not given back.
+#[tokio::test(start_paused = true)]
+async fn the_longest_wait_ends_to_the_millisecond() {
+    let world = world(Script::new().rule(When::path("/slow"), Fault::Hang));
+    let client = world.client(|api| {
+        api.rules.health = super::support::health(|health| health.concurrency = 1);
+        api.timeouts.attempt = 60 * SECOND;
+        api.timeouts.read = 60 * SECOND;
+        api.rules.max_wait = 7 * SECOND;
+    });
+    let (slow, (error, took)) = tokio::join!(
+        client.get("strict", "/slow").within(20 * SECOND).send(),
+        async {
+            tokio::time::sleep(TICK).await;
+            let began = Instant::now();
+            let ended = client.get("strict", "/").send().await;
+            (ended.expect_err("no place"), began.elapsed())
+        }
+    );
+    assert!(slow.expect_err("hangs").is_timeout());
+    assert!(error.is_timeout(), "{error}");
+    assert!(within(took, 7 * SECOND), "{took:?}");
+}
+
+// Of ten at once two may go: eight are told at once when to come back, and then do.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_is_told_when_to_come_back() {
+    let world = world(Script::new());
+    let client = world.client(|api| {
+        api.rules = Rules::limited_to("2/s".parse().expect("valid"));
+        api.rules.mode = Mode::Reject;
+    });
+    let mut refused = Vec::new();
+    for _ in 0..10 {
+        let began = Instant::now();
+        if let Err(error) = client.get("strict", "/").send().await {
+            assert!(error.is_refused() && error.is_rate_limited(), "{error}");
+            assert_eq!(began.elapsed(), Duration::ZERO);
+            refused.push(error.retry_after().expect("it is known"));
+        }
+    }
+    assert_eq!(refused.len(), 8);
+    tokio::time::sleep(refused[0] + TICK).await;
+    client.get("strict", "/").send().await.expect("its time");
+    let waiting = client.get("strict", "/").mode(Mode::Wait).send().await;
+    assert_eq!(waiting.expect("waits").status(), 200);
+    assert!(world.strict.audit().most_in_any_window(SECOND) <= 2);
+}
