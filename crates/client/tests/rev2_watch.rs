@@ -337,3 +337,71 @@ async fn rev2_promtool_accepts_the_page() {
     assert!(client.close(PATIENCE).await);
     std::fs::write("/tmp/rev2_log.txt", log()).unwrap();
 }
+
+// Three refusals: the line of the third must say that there were three.
+#[tokio::test]
+async fn rev2_the_line_of_a_refusal_counts_that_refusal() {
+    let api = scripted(Script::new().rule(When::always(), Answer::status(429)));
+    let server = api.listen().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let client = Outflow::init(configured(&server.url(), dir.path(), "retry_count = 0")).unwrap();
+    for _ in 0..2 {
+        let _ = client.get("strict", "/a").send().await;
+    }
+    client.close(PATIENCE).await;
+    let log = std::fs::read_to_string(dir.path().join("logs/outflow.log")).unwrap();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("event=429")).collect();
+    assert!(lines[0].contains("consec429=1") && lines[0].contains("err_rate_30s=1"), "{lines:#?}");
+}
+
+// What is told to `tracing` by a client of `init` knows the configured key.
+#[tokio::test]
+async fn rev2_the_closing_of_a_client_is_true_only_when_its_calls_are_over() {
+    let api = scripted(Script::new().rule(When::always(), Answer::status(503)));
+    let server = api.listen().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let client = Outflow::init(configured(&server.url(), dir.path(), "")).unwrap();
+    let over = std::cell::Cell::new(false);
+    let call = async {
+        let _ = client.get("strict", "/a").send().await;
+        over.set(true);
+    };
+    let closing = async {
+        while api.audit().count() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        (client.close(PATIENCE).await, over.get())
+    };
+    let (_, (clean, over)) = tokio::join!(call, closing);
+    assert!(!clean || over, "closed as clean while a call was under way");
+}
+
+// A client whose cache cannot be kept on disk says so somewhere.
+#[tokio::test]
+async fn rev2_a_cache_without_its_directory_is_told() {
+    let (_api, server) = kept().await;
+    let dir = tempfile::tempdir().unwrap();
+    let one = Outflow::init(configured(&server.url(), dir.path(), "")).unwrap();
+    let two = Outflow::init(configured(&server.url(), dir.path(), "")).unwrap();
+    two.get("strict", "/a").send().await.unwrap();
+    let page = two.metrics().unwrap().render();
+    two.close(PATIENCE).await;
+    let log = std::fs::read_to_string(dir.path().join("logs/outflow.log")).unwrap();
+    drop(one);
+    assert!(log.contains("elsewhere") || log.contains("cache_d") || page.contains("cache_disk"), "told nowhere");
+}
+
+// The seed's own line: `event=429 sleep=1.8s … retry_after=2s`.
+#[tokio::test]
+async fn rev2_the_line_of_a_refusal_says_what_the_server_asked_for() {
+    let api = scripted(Script::new().rule(When::always(), Answer::status(429).header("retry-after", "2")));
+    let server = api.listen().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let client = Outflow::init(configured(&server.url(), dir.path(), "retry_count = 0")).unwrap();
+    let _ = client.get("strict", "/a").send().await;
+    client.close(PATIENCE).await;
+    let log = std::fs::read_to_string(dir.path().join("logs/outflow.log")).unwrap();
+    let line = log.lines().find(|line| line.contains("event=429")).unwrap();
+    assert!(line.contains("retry_after=2s"), "{log}");
+}
