@@ -19,6 +19,7 @@ use smol_str::SmolStr;
 
 pub use words::{Lookup, Reason, Status};
 
+use crate::cache::DiskState;
 use crate::refusal::{Explanation, Refusal};
 
 /// Something that happened, at an API.
@@ -162,6 +163,11 @@ pub enum What {
     Cache {
         /// What it had.
         lookup: Lookup,
+    },
+    /// The cache's directory is not used, can no longer be written, or can again.
+    Disk {
+        /// Whether it is used.
+        state: DiskState,
     },
     /// A call is over, whatever came of it.
     Finished(Box<Finished>),
