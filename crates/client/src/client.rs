@@ -15,6 +15,7 @@ mod response;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -67,6 +68,8 @@ pub struct Outflow {
 struct Inner {
     outlets: HashMap<SmolStr, Outlet, RandomState>,
     events: Events,
+    /// Calls that are being made. One between two attempts has no permit, so the doors do not know.
+    under_way: AtomicUsize,
     household: OnceLock<Household>,
 }
 
@@ -175,17 +178,19 @@ impl Outflow {
     }
 
     async fn idle(&self) {
-        while !self
-            .inner
-            .outlets
-            .values()
-            .all(|one| one.upstream.is_idle())
-        {
+        while !self.is_idle() {
             tokio::time::sleep(GLANCE).await;
         }
     }
 
+    /// Whether no call is being made and no answer is being read.
+    fn is_idle(&self) -> bool {
+        let none_made = self.inner.under_way.load(Ordering::Acquire) == 0;
+        none_made && self.upstreams().all(Upstream::is_idle)
+    }
+
     pub(crate) async fn make(&self, wish: Wish, shape: Shape) -> Result<Response, Error> {
+        let _counted = UnderWay::new(&self.inner.under_way);
         if let Some(mistake) = wish.mistake {
             return Err(mistake.into());
         }
@@ -204,6 +209,7 @@ impl Outflow {
             inner: Arc::new(Inner {
                 outlets,
                 events,
+                under_way: AtomicUsize::new(0),
                 household: OnceLock::new(),
             }),
         }
@@ -213,6 +219,22 @@ impl Outflow {
 impl fmt::Debug for Outflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.inner.outlets.keys()).finish()
+    }
+}
+
+/// A call that is being made, until it ended or whoever waited for it left.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl<'a> UnderWay<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -8,6 +8,7 @@
 mod words;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use smol_str::SmolStr;
 
 pub use words::{Lookup, Reason, Status};
 
+use crate::cache::DiskState;
 use crate::refusal::{Explanation, Refusal};
 
 /// Something that happened, at an API.
@@ -162,6 +164,11 @@ pub enum What {
         /// What it had.
         lookup: Lookup,
     },
+    /// The cache's directory is not used, can no longer be written, or can again.
+    Disk {
+        /// Whether it is used.
+        state: DiskState,
+    },
     /// A call is over, whatever came of it.
     Finished(Box<Finished>),
     /// Background work began, ended or was restarted.
@@ -256,7 +263,8 @@ pub enum TaskState {
 
 /// Somebody who listens.
 pub trait Observer: Send + Sync {
-    /// Is told of an event. It must not block: it is called on the way of a request.
+    /// Is told of an event. It must not block: it is called on the way of a request. If it panics,
+    /// the request goes on.
     fn observe(&self, event: &Event);
 }
 
@@ -317,10 +325,11 @@ impl Events {
         }
     }
 
-    /// Tells what happened.
+    /// Tells what happened. An observer that panics loses that event and nothing else: neither the
+    /// call it was told of nor the observers behind it. The program's panic hook has heard of it.
     pub fn tell(&self, event: &Event) {
         for observer in self.inner.observers.load().iter() {
-            observer.observe(event);
+            let _unread = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
         }
     }
 }

@@ -117,7 +117,8 @@ impl Log {
         (Self { scribe, lines }, pump)
     }
 
-    /// A layer that writes `tracing` events into this log.
+    /// A layer that writes `tracing` events into this log: ours, those of the crates that are named to
+    /// it, and the warnings and errors of all.
     pub fn layer(&self) -> LogLayer {
         LogLayer::new(self.clone())
     }

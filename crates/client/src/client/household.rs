@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow_core::{Clock, OutcomeCounts, Rate, State};
+use smol_str::SmolStr;
 use tracing::Level;
 
 use super::{InvalidClient, Outflow};
-use crate::cache::{Cache, CacheError, CacheSettings};
+use crate::cache::{Cache, CacheError, CacheSettings, DiskState};
 use crate::clock::SystemClock;
 use crate::config::{Config, LogFormat, LogLevel, Ndjson};
-use crate::event::Events;
+use crate::event::{Event, Events, What};
 use crate::log::{Format, InvalidRolling, Lines, Log, LogPump, LogSettings, Narrator, RollingFile};
 use crate::metrics::{Known, Metrics, Reading, Source};
 use crate::ndjson;
@@ -43,7 +44,7 @@ impl Household {
         let scrubber = secrets(&config);
         events.subscribe(Arc::new(Narrator::new(scrubber.clone())));
         let cache = Cache::open(kept(&config.cache)).map_err(InitError::Cache)?;
-        let tasks = Tasks::new("outflow", events.clone(), clock);
+        let tasks = Tasks::new(OURSELVES, events.clone(), clock);
         let log = log(&config, scrubber, &tasks)?;
         let lines = lines(&config, &metrics, &tasks)?;
         let builder = Outflow::builder()
@@ -60,7 +61,7 @@ impl Household {
             metrics.ask(Arc::new(log.clone()));
         }
         keep_house(&tasks, doors, every)?;
-        write_answers(&tasks, cache)?;
+        write_answers(&tasks, cache, events.clone())?;
         let household = Self {
             metrics,
             tasks,
@@ -73,18 +74,17 @@ impl Household {
 
     /// Lets everything finish what it began.
     pub(super) async fn drain(&self, patience: Duration) -> Drained {
-        // The last line of metrics comes when its task is told to stop, and closes its queue itself.
-        if let Some(log) = &self.log {
-            log.close();
-        }
+        self.close();
         self.tasks.shutdown(patience).await
     }
 
+    /// The numbers since the last interval are in no line yet: they are written before the end.
     fn close(&self) {
         if let Some(log) = &self.log {
             log.close();
         }
         if let Some(lines) = &self.lines {
+            lines.send(snapshot(&self.metrics));
             lines.close();
         }
     }
@@ -177,14 +177,16 @@ fn lines(
     let (metrics, told, every) = (Arc::clone(metrics), lines.clone(), config.metrics.interval);
     let work = move |stop: Stop| {
         let (metrics, told) = (Arc::clone(&metrics), told.clone());
-        async move {
-            let tell = || told.send(ndjson::snapshot_line(&metrics, SystemClock::new().wall()));
-            every_so_often(stop, every, tell).await;
-            told.close();
-        }
+        every_so_often(stop, every, move || {
+            told.send(snapshot(&metrics));
+        })
     };
     tasks.spawn("metrics", work).map_err(InitError::Tasks)?;
     Ok(Some(lines))
+}
+
+fn snapshot(metrics: &Metrics) -> String {
+    ndjson::snapshot_line(metrics, SystemClock::new().wall())
 }
 
 fn write_lines(tasks: &Tasks, name: &'static str, pump: LogPump) -> Result<(), InitError> {
@@ -211,10 +213,21 @@ fn keep_house(tasks: &Tasks, doors: Vec<Upstream>, every: Duration) -> Result<()
     tasks.spawn("tidy", tidy).map_err(InitError::Tasks)
 }
 
-fn write_answers(tasks: &Tasks, cache: Cache) -> Result<(), InitError> {
+/// Writes answers as they come, and tells when the directory stops being written or is again: nobody
+/// would notice a cache that forgets everything with its process.
+fn write_answers(tasks: &Tasks, cache: Cache, events: Events) -> Result<(), InitError> {
+    let first = cache.report().state;
+    if !matches!(first, DiskState::None | DiskState::Used) {
+        tell_disk(&events, first);
+    }
     let write = move |stop: &Stop| {
+        let mut known = first;
         while !stop.is_told() {
             cache.flush();
+            let state = cache.report().state;
+            if std::mem::replace(&mut known, state) != state {
+                tell_disk(&events, state);
+            }
             std::thread::park_timeout(WRITE_EVERY);
         }
         cache.flush();
@@ -222,12 +235,20 @@ fn write_answers(tasks: &Tasks, cache: Cache) -> Result<(), InitError> {
     tasks.thread("cache", write).map_err(InitError::Tasks)
 }
 
+fn tell_disk(events: &Events, state: DiskState) {
+    events.emit(|| Event {
+        api: OURSELVES,
+        at: SystemClock::new().now(),
+        what: What::Disk { state },
+    });
+}
+
 async fn every_so_often(stop: Stop, every: Duration, work: impl Fn()) {
     let mut ticks = tokio::time::interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = stop.told() => return work(),
+            () = stop.told() => return,
             _ = ticks.tick() => work(),
         }
     }
@@ -316,6 +337,9 @@ impl fmt::Display for InitError {
 }
 
 impl std::error::Error for InitError {}
+
+/// The API of what happens at none.
+const OURSELVES: SmolStr = SmolStr::new_static("outflow");
 
 /// More often, statistics would cost more than the calls they are about.
 const SHORTEST_RHYTHM: Duration = Duration::from_millis(100);

@@ -1,11 +1,13 @@
 //! `tracing` events as lines of our log.
 //!
-//! For the program's own code, so that one file in one form holds everything. Of foreign crates only
-//! warnings and errors are taken: below that, libraries print the frames and headers that pass
-//! through them, and no list of secrets is complete.
+//! For the program's own code, so that one file in one form holds everything. Which code that is, the
+//! program says: nothing in an event tells a program from a library. Of the other crates only warnings
+//! and errors are taken: below that, libraries print the frames and headers that pass through them,
+//! and no list of secrets is complete.
 
 use std::fmt::{Debug, Write};
 
+use smol_str::SmolStr;
 use tracing::field::{Field, Visit};
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
@@ -25,21 +27,32 @@ use crate::redact::Scrubber;
 /// use tracing_subscriber::layer::SubscriberExt;
 ///
 /// let (log, _pump) = Log::new(LogSettings::new(Arc::new(SystemClock::new())), std::io::stderr());
-/// let subscriber = tracing_subscriber::registry().with(log.layer());
+/// let subscriber = tracing_subscriber::registry().with(log.layer().of_crate("shop"));
 /// # drop(subscriber);
 /// ```
 #[derive(Clone, Debug)]
 pub struct LogLayer {
     log: Log,
+    /// The crates whose every event is taken.
+    own: Vec<SmolStr>,
 }
 
 impl LogLayer {
-    pub(super) const fn new(log: Log) -> Self {
-        Self { log }
+    pub(super) fn new(log: Log) -> Self {
+        let own = vec![SmolStr::new_static(TARGET)];
+        Self { log, own }
+    }
+
+    /// The same layer, which takes the events of this crate as it takes ours: all that are as
+    /// important as the log wants them.
+    #[must_use]
+    pub fn of_crate(mut self, name: impl Into<SmolStr>) -> Self {
+        self.own.push(name.into());
+        self
     }
 
     fn takes(&self, metadata: &Metadata<'_>) -> bool {
-        let is_ours = metadata.target().starts_with(TARGET);
+        let is_ours = self.own.iter().any(|name| is_of(name, metadata.target()));
         let is_important = *metadata.level() <= Level::WARN;
         (is_ours || is_important) && self.log.scribe.writes(*metadata.level())
     }
@@ -63,6 +76,12 @@ impl<S: Subscriber> Layer<S> for LogLayer {
         event.record(&mut fields);
         self.log.lines.send(scribe.end(line));
     }
+}
+
+/// Whether a target is this crate or lies in it. A name that only begins alike is another's.
+fn is_of(name: &str, target: &str) -> bool {
+    let within = target.strip_prefix(name);
+    within.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 struct Fields<'a> {

@@ -6,10 +6,12 @@
 //! would rename it under each other.
 //!
 //! A write fails or is whole, as far as the system allows; after one that failed the next begins on a
-//! line of its own. A file or directory that was removed or renamed meanwhile is made anew.
+//! line of its own. A file or directory that was removed or renamed meanwhile is made anew, for its
+//! owner alone. A link is never followed: whoever can lay one into the directory would choose which
+//! file of ours grows.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -44,8 +46,8 @@ impl RollingFile {
     ///
     /// # Errors
     ///
-    /// If the path names no file, a file could not hold what is written at once (128 KiB), or there
-    /// is not even one file.
+    /// If the path names no file or a link, a file could not hold what is written at once (128 KiB),
+    /// or there is not even one file.
     pub fn new(
         path: impl Into<PathBuf>,
         most_bytes: u64,
@@ -54,6 +56,9 @@ impl RollingFile {
         let path = path.into();
         if path.file_name().is_none() {
             return Err(InvalidRolling::NoName);
+        }
+        if path.is_symlink() {
+            return Err(InvalidRolling::Link);
         }
         if most_bytes < LEAST_BYTES {
             return Err(InvalidRolling::TooSmall);
@@ -103,9 +108,15 @@ impl RollingFile {
         }
     }
 
-    /// Gives every file the next number and removes the last.
+    /// Gives every file the next number and removes the last, with those behind it from a time when
+    /// there were more.
     fn roll(&self) -> io::Result<()> {
         gone_is_fine(fs::remove_file(self.numbered(self.files - 1)))?;
+        for number in self.files..=u32::MAX {
+            if fs::remove_file(self.numbered(number)).is_err() {
+                break;
+            }
+        }
         for number in (1..self.files).rev() {
             let renamed = fs::rename(self.numbered(number - 1), self.numbered(number));
             gone_is_fine(renamed)?;
@@ -143,26 +154,33 @@ impl Open {
     }
 }
 
-/// Logs tell of what a program does: only its user reads them.
+/// Logs tell of what a program does: only its user reads them. A directory that was there before is
+/// left as its owner made it.
 fn open(path: &Path) -> io::Result<Open> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut options = OpenOptions::new();
+    let (mut folders, mut options) = (DirBuilder::new(), OpenOptions::new());
+    folders.recursive(true);
     options.append(true).create(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        folders.mode(0o700);
+        options.mode(0o600).custom_flags(flags);
+    }
+    if let Some(folder) = path.parent() {
+        folders.create(folder)?;
+    }
     let file = options.open(path)?;
     let length = file.metadata()?.len();
     Ok(Open { file, length })
 }
 
-/// Whether this is the file that the path leads to.
+/// Whether this is the file at the path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let place = |found: fs::Metadata| (found.dev(), found.ino());
-    let (ours, there) = (file.metadata().map(place), fs::metadata(path).map(place));
+    let (ours, there) = (file.metadata().map(place), fs::symlink_metadata(path).map(place));
     ours.ok().is_some_and(|ours| Some(ours) == there.ok())
 }
 
@@ -184,6 +202,8 @@ fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
 pub enum InvalidRolling {
     /// The path ends in no name.
     NoName,
+    /// A link is at the path.
+    Link,
     /// A file could not hold what is written at once.
     TooSmall,
     /// There is not even one file.
@@ -194,6 +214,7 @@ impl fmt::Display for InvalidRolling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoName => "a log needs the path of a file: add a name to the directory",
+            Self::Link => "a log is not written through a link: name the file that it leads to",
             Self::TooSmall => "a log file must hold at least 128 KiB: raise its size",
             Self::NoFile => "a log needs at least one file",
         })

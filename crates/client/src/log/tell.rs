@@ -7,6 +7,7 @@ use outflow_core::{Effect, Ended, Fault, MeterEvent, State};
 use tracing::Level;
 
 use super::record::{Record, Value};
+use crate::cache::DiskState;
 use crate::event::{Event, Finished, Status, TaskState, Vitals, What};
 use crate::metrics::key;
 use crate::refusal::Why;
@@ -29,6 +30,9 @@ pub(super) const fn level(event: &Event) -> Level {
         What::Drifting { drift: Some(_), .. }
         | What::Usage { raised: true, .. }
         | What::Memory { raised: true, .. }
+        | What::Disk {
+            state: DiskState::Failing | DiskState::Elsewhere | DiskState::Unusable,
+        }
         | What::Meter { .. }
         | What::Malformed { .. } => Level::WARN,
         What::Settled {
@@ -55,6 +59,7 @@ pub(super) fn record(event: &Event) -> Record<'_> {
         What::Waiting { .. } => waiting(event),
         What::Admitted { .. } | What::Refused { .. } | What::Refunded { .. } => passed(event),
         What::Retrying { .. } | What::Cache { .. } => repeated(event),
+        What::Disk { state } => disk(event, *state),
         What::Meter { event: meter, .. } => warned(event, meter),
         _ => learned(event),
     }
@@ -270,6 +275,20 @@ fn repeated(event: &Event) -> Record<'_> {
             .about(event, None),
         _ => Record::new(level(event), "client"),
     }
+}
+
+/// Whether the cache's directory is used.
+fn disk<'a>(event: &Event, state: DiskState) -> Record<'a> {
+    let state = match state {
+        DiskState::None => "none",
+        DiskState::Used => "used",
+        DiskState::Failing => "failing",
+        DiskState::Elsewhere => "elsewhere",
+        DiskState::Unusable => "unusable",
+    };
+    Record::new(level(event), "cache")
+        .with(key::EVENT, Value::Word("disk"))
+        .with(key::REASON, Value::Word(state))
 }
 
 fn warned<'a>(event: &'a Event, meter: &MeterEvent) -> Record<'a> {

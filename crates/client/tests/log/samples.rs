@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outflow::cache::DiskState;
 use outflow::core::{
     Attempt, Cost, Drift, Effect, Fault, MeterEvent, Nanos, Rate, Reason as Moved, State,
     Transition, WallTime,
@@ -162,6 +163,9 @@ pub(crate) fn client(text: &str) -> Vec<What> {
         },
         What::Cache {
             lookup: Lookup::Stale,
+        },
+        What::Disk {
+            state: DiskState::Elsewhere,
         },
         What::Finished(Box::new(finished(text))),
         What::Task {

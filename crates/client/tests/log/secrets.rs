@@ -57,7 +57,7 @@ fn a_known_secret_is_in_no_line_at_any_level() {
                 log.observe(&event);
             }
             pump.drain();
-            assert_eq!(page.text().lines().count(), 18);
+            assert_eq!(page.text().lines().count(), 19);
             assert_silent(&page.text(), &disguise);
         }
     }

@@ -69,7 +69,6 @@ impl Gate {
         let attempt = self.attempt(answer);
         let judged = self.rules.policy.classify(&attempt);
         let effect = judged.outcome.effect();
-        self.tell_settled(sent, attempt, effect, now);
         let mut open = Open {
             ward: self.lane(sent.lane).ward,
             ticket: Some(flight.ticket),
@@ -78,6 +77,8 @@ impl Gate {
         if effect != Effect::Success {
             self.record(&mut open, judged.outcome, now);
         }
+        // What is told of a refusal counts that refusal.
+        self.tell_settled(sent, attempt, effect, now);
         if let Some(headers) = answer.headers() {
             self.hear(sent, headers, flight.marks.as_deref(), (effect, now));
         }
