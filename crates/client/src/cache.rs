@@ -205,14 +205,14 @@ impl Cache {
             self.store.displace(query);
             return None;
         };
-        let entry = Arc::new(entry);
         let storable = Judgement::of(query, &entry).is_storable(query);
-        if query.bypass().is_some() || !storable {
-            self.store.displace(query);
-        } else {
-            self.store.put(query, Arc::clone(&entry));
+        let allowed = query.bypass().is_none() && storable;
+        // A 304 has headers, and they may repeat a secret like any others.
+        match intake::placed(query, entry.clone()) {
+            Ok(placed) if allowed => self.store.put(query, Arc::new(placed)),
+            _ => self.store.displace(query),
         }
-        Some(Stored::of(query, &entry, now))
+        Some(Stored::of(query, &Arc::new(entry), now))
     }
 
     /// Forgets what a write has made obsolete, whoever it was kept for: what is at its address, and at

@@ -12,7 +12,7 @@ use bytes::{Buf, BufMut, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use outflow_core::WallTime;
 
-use super::entry::{Entry, Slot};
+use super::entry::{Entry, Reach, Slot};
 use super::key::{Digest, Key, Seal};
 
 /// The file of a slot.
@@ -89,6 +89,7 @@ fn read_entry(file: &mut Bytes) -> Option<Entry> {
         initial_age,
         vary,
         selected,
+        reach: Reach::Disk,
     })
 }
 
@@ -157,6 +158,7 @@ mod tests {
             initial_age: Duration::from_millis(1500),
             vary: vec![HeaderName::from_static("accept")],
             selected: [3; 16],
+            reach: Reach::Disk,
         })])
     }
 

@@ -29,6 +29,17 @@ pub(super) struct Entry {
     pub(super) vary: Vec<HeaderName>,
     /// The hash of what they were.
     pub(super) selected: Digest,
+    /// How far it may be kept.
+    pub(super) reach: Reach,
+}
+
+/// How far an answer may be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reach {
+    /// In memory and on disk.
+    Disk,
+    /// In memory only: it repeats what may be a secret, and memory is gone with the program.
+    Memory,
 }
 
 impl Entry {
@@ -97,6 +108,15 @@ impl Slot {
         self.entries.iter().find(|entry| fits(entry))
     }
 
+    /// What of it may be written to disk.
+    pub(super) fn written(&self) -> Self {
+        let lasting = self
+            .entries
+            .iter()
+            .filter(|entry| entry.reach == Reach::Disk);
+        Self::new(lasting.cloned().collect())
+    }
+
     pub(super) fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
@@ -162,6 +182,7 @@ mod tests {
             initial_age: Duration::ZERO,
             vary: Vec::new(),
             selected: [selected; 16],
+            reach: Reach::Disk,
         })
     }
 

@@ -4,11 +4,11 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, StatusCode};
 use outflow_core::WallTime;
 
-use super::entry::{Entry, end_to_end};
+use super::entry::{Entry, Reach, end_to_end};
 use super::found::{Answer, Unkept};
 use super::judgement::{Judgement, initial_age};
 use super::query::Query;
-use super::secrets;
+use super::secrets::{self, Repeated};
 use super::store::Store;
 
 /// The answer as it is kept, or why it is not.
@@ -39,6 +39,7 @@ pub(super) fn examined(
         selected: store.selection(&vary, query),
         vary,
         body: answer.body,
+        reach: Reach::Disk,
     };
     if !Judgement::of(query, &entry).is_storable(query) {
         return Err(Unkept::Forbidden);
@@ -46,10 +47,17 @@ pub(super) fn examined(
     if entry.weight() > store.largest() {
         return Err(Unkept::TooLarge);
     }
-    if secrets::repeats(query, &entry.headers, &entry.body) {
-        return Err(Unkept::RepeatsSecret);
-    }
-    Ok(entry)
+    placed(query, entry)
+}
+
+/// An answer with how far it may be kept, by what it repeats of the request.
+pub(super) fn placed(query: &Query<'_>, entry: Entry) -> Result<Entry, Unkept> {
+    let reach = match secrets::repeated(query, &entry.headers, &entry.body) {
+        Repeated::Secret => return Err(Unkept::RepeatsSecret),
+        Repeated::Doubtful => Reach::Memory,
+        Repeated::Nothing => entry.reach,
+    };
+    Ok(Entry { reach, ..entry })
 }
 
 /// A kept answer with the headers of the 304 that confirmed it; `None` if it confirmed another one.

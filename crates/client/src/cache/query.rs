@@ -4,7 +4,8 @@
 //! Two questions are answered here. May this request be answered from memory at all? And which of its
 //! headers say *who* asks or *where* the request really goes? Those belong to the key even if the
 //! answer's `Vary` forgets them, as it usually does: a header that steers the server and is in no key
-//! is how one caller poisons another's cache.
+//! is how one caller poisons another's cache. No list of names is long enough for that (`X-Shop`,
+//! `X-Workspace`), so the list is of those that say neither, and all others belong to the key.
 
 use std::fmt;
 
@@ -12,6 +13,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 
 use super::control::Control;
+use super::key::is_noise;
 use crate::api::CacheMode;
 
 /// A request, as the cache sees it.
@@ -95,13 +97,18 @@ impl fmt::Debug for Query<'_> {
     }
 }
 
-/// Whether a header is part of the key, whatever `Vary` says.
+/// Whether a header is part of the key, whatever `Vary` says. A header too many costs a miss, one too
+/// few would show a caller what is another's.
 pub(super) fn shapes_key(name: &HeaderName, value: &HeaderValue) -> bool {
-    names_caller(name, value) || steers(name)
+    value.is_sensitive() || !(is_plain(name) || is_noise(name))
 }
 
-/// Whether a header tells who asks. Guessed from its name, generously: a wrong guess costs a miss,
-/// a missed one would show a caller what is another's.
+/// Whether a header says what is wanted, and neither who asks nor where.
+pub(super) fn is_plain(name: &HeaderName) -> bool {
+    PLAIN.contains(name) || OWN_CONDITIONS.contains(name)
+}
+
+/// Whether a header certainly tells who asks, by its name: what is kept for it is that caller's own.
 pub(super) fn names_caller(name: &HeaderName, value: &HeaderValue) -> bool {
     value.is_sensitive() || (*name != header::USER_AGENT && sounds_personal(name.as_str()))
 }
@@ -110,14 +117,6 @@ pub(super) fn names_caller(name: &HeaderName, value: &HeaderValue) -> bool {
 pub(super) fn sounds_personal(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     PERSONAL.iter().any(|mark| name.contains(mark))
-}
-
-/// Whether a header may make the server answer for another address than the one in the URI.
-fn steers(name: &HeaderName) -> bool {
-    *name == header::HOST
-        || STEERING
-            .iter()
-            .any(|start| name.as_str().starts_with(start))
 }
 
 /// A request with one of these gets an answer that is of use to nobody else.
@@ -149,13 +148,17 @@ const PERSONAL: [&str; 15] = [
     "csrf",
 ];
 
-/// Beginnings of names that servers and the proxies before them read as another address or method.
-const STEERING: [&str; 7] = [
-    "forwarded",
-    "x-forwarded",
-    "x-original",
-    "x-rewrite",
-    "x-host",
-    "x-http-",
-    "x-method",
+/// What every client sends, and servers answer alike or name in `Vary`.
+const PLAIN: [HeaderName; 11] = [
+    header::ACCEPT,
+    header::ACCEPT_CHARSET,
+    header::ACCEPT_ENCODING,
+    header::ACCEPT_LANGUAGE,
+    header::CACHE_CONTROL,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::PRAGMA,
+    header::TE,
+    header::USER_AGENT,
 ];

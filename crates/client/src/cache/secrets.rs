@@ -1,41 +1,132 @@
 //! Whether an answer repeats a secret of its request.
 //!
 //! Servers that echo exist: a debugging endpoint, an error page, a `Link` to the next page with the
-//! key still in its query. Such an answer is not kept, in memory or on disk. Short values are not
-//! looked for: `1` is in every answer and opens nothing.
+//! key still in its query. What is a secret by its place or name is certain, and an answer with it is
+//! not kept at all. What only looks like one, a word of letters and digits under a name that nobody
+//! knows, is doubtful: an answer with it stays in memory and is never written. Both are found as they
+//! are and as an address would carry them. Short values are not looked for: `1` is in every answer and
+//! opens nothing. A server that hides what it echoes, in base64 or letter by letter, is not seen through.
+
+use std::borrow::Cow;
 
 use http::HeaderMap;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{percent_decode, percent_decode_str};
 
-use super::query::{Query, names_caller, sounds_personal};
+use super::key::is_noise;
+use super::query::{Query, is_plain, names_caller, sounds_personal};
 
-/// Whether a header or the body of an answer holds a secret of the request.
-pub(super) fn repeats(query: &Query<'_>, headers: &HeaderMap, body: &[u8]) -> bool {
-    secrets(query).iter().any(|secret| {
-        let in_headers = headers
-            .values()
-            .any(|value| holds(value.as_bytes(), secret));
-        in_headers || holds(body, secret)
-    })
+/// What an answer repeats of its request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Repeated {
+    /// Nothing that matters.
+    Nothing,
+    /// What may be a secret.
+    Doubtful,
+    /// What is one.
+    Secret,
 }
 
-/// The values of a request that are secrets by their place or name, as long as they are long enough.
+/// What a header or the body of an answer repeats of the request.
+pub(super) fn repeated(query: &Query<'_>, headers: &HeaderMap, body: &[u8]) -> Repeated {
+    let mut texts: Vec<Cow<'_, [u8]>> = vec![Cow::Borrowed(body)];
+    texts.extend(headers.values().map(|value| Cow::from(value.as_bytes())));
+    // Only what differs when it is decoded is a text of its own.
+    let decoded = |text: &[u8]| match Cow::from(percent_decode(text)) {
+        Cow::Owned(meant) => Some(Cow::Owned(meant)),
+        Cow::Borrowed(_) => None,
+    };
+    let meant: Vec<_> = texts.iter().filter_map(|text| decoded(text)).collect();
+    texts.extend(meant);
+    let stands =
+        |secret: &Vec<u8>| secret.len() >= SHORTEST && texts.iter().any(|text| holds(text, secret));
+    if secrets(query).iter().any(stands) {
+        Repeated::Secret
+    } else if doubtful(query).iter().any(stands) {
+        Repeated::Doubtful
+    } else {
+        Repeated::Nothing
+    }
+}
+
+/// The values of a request that are secrets by their place or name.
 fn secrets(query: &Query<'_>) -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = query.credential.map(<[u8]>::to_vec).into_iter().collect();
     if let Some(userinfo) = query.userinfo() {
-        let password = userinfo
-            .split_once(':')
-            .map_or(userinfo, |(_, password)| password);
-        found.push(password.as_bytes().to_vec());
+        found.extend(password(userinfo.as_bytes()));
     }
     for (name, value) in query.headers {
         if names_caller(name, value) {
             found.extend(inside(value.as_bytes()));
+            found.extend(in_basic(value.as_bytes()));
         }
     }
-    found.extend(of_query(query.uri.query().unwrap_or_default()));
-    found.retain(|secret| secret.len() >= SHORTEST);
+    found.extend(of_query(query, sounds_personal));
     found
+}
+
+/// The values of a request that may be secrets, for all that their names tell.
+fn doubtful(query: &Query<'_>) -> Vec<Vec<u8>> {
+    let unknown = |name: &str| !ORDINARY.iter().any(|mark| name.contains(mark));
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    for (name, value) in query.headers {
+        if unknown(name.as_str()) && !is_plain(name) && !is_noise(name) {
+            found.push(value.as_bytes().to_vec());
+            found.extend(inside(value.as_bytes()));
+        }
+    }
+    found.extend(of_query(query, |name| unknown(&name.to_ascii_lowercase())));
+    found.retain(|value| looks_made(value));
+    found
+}
+
+/// Whether a value looks like one that a machine made: letters and digits, and no space. A word, a
+/// number and a day are none.
+fn looks_made(value: &[u8]) -> bool {
+    let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
+    has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && !has(u8::is_ascii_whitespace)
+}
+
+/// What stands behind the user's name, and all of it if there is no name.
+fn password(userinfo: &[u8]) -> [Vec<u8>; 2] {
+    let colon = userinfo.iter().position(|byte| *byte == b':');
+    let bare = colon.and_then(|at| userinfo.get(at + 1..));
+    let bare = bare.unwrap_or(userinfo);
+    [bare.to_vec(), percent_decode(bare).collect()]
+}
+
+/// The password inside of `Basic dXNlcjpwYXNz`.
+fn in_basic(value: &[u8]) -> Vec<Vec<u8>> {
+    let text = String::from_utf8_lossy(value);
+    let Some((scheme, coded)) = text.trim().split_once(' ') else {
+        return Vec::new();
+    };
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Vec::new();
+    }
+    let pair = from_base64(coded.trim().as_bytes());
+    pair.map_or_else(Vec::new, |pair| password(&pair).to_vec())
+}
+
+/// Base64 in its usual alphabet; `None` if it is anything else.
+fn from_base64(coded: &[u8]) -> Option<Vec<u8>> {
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
+    for letter in coded.iter().filter(|letter| **letter != b'=') {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = ((bits << 6) | u32::from(value)) & 0xffff;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push(u8::try_from((bits >> held) & 0xff).ok()?);
+        }
+    }
+    Some(bytes)
 }
 
 /// The parts of a header's value that are secret by themselves: `Bearer KEY`, `a=KEY; b=KEY`.
@@ -54,14 +145,16 @@ fn inside(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// The values of parameters that go by a secret's name, as they are written and as they are meant.
-fn of_query(query: &str) -> impl Iterator<Item = Vec<u8>> {
-    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let secret = pairs.filter(|(name, _)| sounds_personal(name));
-    secret.flat_map(|(_, value)| {
+/// The values of the parameters with such names, as they are written and as they are meant.
+fn of_query(query: &Query<'_>, named: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
+    let text = query.uri.query().unwrap_or_default();
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    let chosen = pairs.filter(|(name, _)| named(name));
+    let both = chosen.map(|(_, value)| {
         let meant = percent_decode_str(value).collect();
         [value.as_bytes().to_vec(), meant]
-    })
+    });
+    both.flatten().collect()
 }
 
 /// A search for the first byte and then for the rest: quick, because few bytes are the first.
@@ -85,6 +178,11 @@ fn holds(text: &[u8], secret: &[u8]) -> bool {
 /// No provider's key is shorter, and shorter words are found in answers by chance.
 const SHORTEST: usize = 8;
 
+/// Parts of names whose values are no secrets and that servers like to repeat.
+const ORDINARY: [&str; 8] = [
+    "version", "date", "time", "page", "sort", "lang", "format", "fields",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,9 +203,20 @@ mod tests {
         assert!(parts("Basic Y2FuYXJ5==").contains(&b"Y2FuYXJ5==".to_vec()));
     }
 
+    // What GitHub, Stripe and a weather service get and repeat in every answer.
     #[test]
-    fn a_parameter_is_looked_for_in_both_its_forms() {
-        let found = of_query("q=word&api_key=a%2Fb").collect::<Vec<_>>();
-        assert_eq!(found, [b"a%2Fb".to_vec(), b"a/b".to_vec()]);
+    fn a_word_a_number_and_a_day_are_no_secrets() {
+        for plain in ["temperature", "2022-11-28", "1234567890", "route 66 west"] {
+            assert!(!looks_made(plain.as_bytes()), "{plain}");
+        }
+        assert!(looks_made(b"7f3a9c51e2"));
+    }
+
+    // RFC 7617's own example, and what is no base64.
+    #[test]
+    fn a_password_is_read_out_of_basic() {
+        let found = in_basic(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        assert_eq!(found.first().map(Vec::as_slice), Some(&b"open sesame"[..]));
+        assert!(in_basic(b"Basic ?").is_empty() && in_basic(b"Bearer QWxh").is_empty());
     }
 }

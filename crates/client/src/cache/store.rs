@@ -194,8 +194,14 @@ impl Store {
         if self.disk.is_err() {
             return;
         }
+        let written = slot.written();
+        if written.is_empty() {
+            ledger.backlog.withdraw(&key);
+            self.unlink(ledger, &key);
+            return;
+        }
         ledger.index.outdate(&key);
-        match ledger.backlog.push(key, slot) {
+        match ledger.backlog.push(key, Arc::new(written)) {
             Queued::Yes => self.written.notify_one(),
             Queued::Full => {
                 self.faults.skipped_write();

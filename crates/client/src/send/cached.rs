@@ -10,7 +10,7 @@ use outflow_core::{State, WallTime};
 use secrecy::ExposeSecret;
 
 use super::Trip;
-use super::order::Asked;
+use super::order::{Asked, Start};
 use crate::cache::{Answer, Cache, CacheStatus, Flight, FollowFuture, Followed, Forward, Found};
 use crate::cache::{Kept, Query, Stored};
 use crate::client::{Body, CacheUse, Facts, Outlet, Response, Shape, Shared};
@@ -129,15 +129,17 @@ impl Desk<'_> {
     }
 
     async fn fetched(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
-        let plain = trip.order.headers.clone();
+        let start = trip.order.start();
         if let Some(old) = &old {
             trip.order.headers.extend(old.conditions.clone());
         }
         let ended = trip.fetched().await;
         match (ended, old) {
             (Ok(answer), Some(old)) if answer.status == StatusCode::NOT_MODIFIED => {
-                trip.order.headers = plain;
-                self.confirmed(trip, answer, old).await
+                match self.confirmed(trip, &answer, &old) {
+                    Some(stored) => Ok(given(trip, stored, Lookup::Revalidated)),
+                    None => self.asked_again(trip, start).await,
+                }
             }
             (Ok(answer), Some(old)) if answer.status.is_server_error() && old.usable_on_error => {
                 Ok(given(trip, old.stored, Lookup::Stale))
@@ -150,25 +152,24 @@ impl Desk<'_> {
         }
     }
 
-    /// The server says that nothing has changed. If that is about another answer than ours, it is
-    /// asked again, without conditions.
-    async fn confirmed(
-        &self,
-        trip: &mut Trip<'_>,
-        answer: Response,
-        old: Old,
-    ) -> Result<Response, Error> {
-        let said = offered(trip, &answer);
-        let renewed = self
-            .cache
-            .revalidated(&self.query(), &old.stored, &said, self.wall());
-        match renewed {
-            Some(stored) => Ok(given(trip, stored, Lookup::Revalidated)),
-            None => match trip.fetched().await {
-                Ok(answer) => Ok(self.kept(trip, answer, Forward::Stale)),
-                Err(error) => Err(error),
-            },
+    /// The kept answer, if the server's "nothing has changed" is about it. Who was asked after a
+    /// redirect speaks of another address, and perhaps for another origin: it confirms nothing.
+    fn confirmed(&self, trip: &Trip<'_>, answer: &Response, old: &Old) -> Option<Stored> {
+        if trip.tally.hops > 0 {
+            return None;
         }
+        let said = offered(trip, answer);
+        self.cache
+            .revalidated(&self.query(), &old.stored, &said, self.wall())
+    }
+
+    /// Asks without conditions, and from where the call began: headers that another origin must not
+    /// see were put there for the first address and for no other.
+    async fn asked_again(&self, trip: &mut Trip<'_>, start: Start) -> Result<Response, Error> {
+        trip.order.return_to(start);
+        trip.tally.hops = 0;
+        let answer = trip.fetched().await?;
+        Ok(self.kept(trip, answer, Forward::Stale))
     }
 
     /// Offers the cache what the server said.

@@ -47,7 +47,8 @@ impl Asked {
     fn of(outlet: &Outlet, wish: &Wish) -> Result<Option<Self>, Error> {
         let has_body = !matches!(&wish.payload, Payload::Whole(bytes) if bytes.is_empty());
         let reads = [Method::GET, Method::HEAD].contains(&wish.method);
-        let apart = wish.cache == CacheUse::Bypass || (reads && has_body);
+        // A write concerns the cache even around it: what was kept is obsolete all the same.
+        let apart = reads && (wish.cache == CacheUse::Bypass || has_body);
         if outlet.cache.is_none() || apart {
             return Ok(None);
         }
@@ -65,6 +66,14 @@ impl Asked {
 pub(super) enum Place {
     Here,
     Elsewhere,
+}
+
+/// Where a call begins, and with what.
+pub(super) struct Start {
+    uri: Uri,
+    headers: HeaderMap,
+    target: Target,
+    place: Place,
 }
 
 impl Order {
@@ -129,6 +138,25 @@ impl Order {
         ]
         .contains(&self.method);
         by_method || self.repeats == Repeats::Safely || self.headers.contains_key("idempotency-key")
+    }
+
+    /// What a call needs to begin again.
+    pub(super) fn start(&self) -> Start {
+        Start {
+            uri: self.uri.clone(),
+            headers: self.headers.clone(),
+            target: self.target,
+            place: self.place,
+        }
+    }
+
+    /// Begins again, as if it had led nowhere yet.
+    pub(super) fn return_to(&mut self, start: Start) {
+        self.uri = start.uri;
+        self.headers = start.headers;
+        self.target = start.target;
+        self.place = start.place;
+        self.visited.clear();
     }
 
     /// Goes on elsewhere. What could make the caller known there stays behind.

@@ -275,7 +275,7 @@ fn variants_are_told_apart_by_the_headers_that_the_answer_names() {
     assert_eq!(fresh(&cache, &english, 1).as_deref(), Some(&b"hello"[..]));
     assert_eq!(fresh(&cache, &korean, 1).as_deref(), Some(&b"annyeong"[..]));
     // What it does not name makes no difference.
-    let traced = english.with("x-trace", "7");
+    let traced = english.with("x-request-id", "7");
     assert_eq!(fresh(&cache, &traced, 1).as_deref(), Some(&b"hello"[..]));
 }
 

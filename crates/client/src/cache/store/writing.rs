@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
     use crate::api::CacheMode;
-    use crate::cache::entry::Entry;
+    use crate::cache::entry::{Entry, Reach};
     use crate::cache::{CacheSettings, Query};
 
     // The file is written and not yet entered into the books when its address is forgotten.
@@ -141,6 +141,7 @@ mod tests {
             initial_age: Duration::ZERO,
             selected: store.selection(&[], &query),
             vary: Vec::new(),
+            reach: Reach::Disk,
         };
         store.put(&query, Arc::new(entry));
         let (key, slot) = store.ledger().backlog.pop().expect("one waits");
