@@ -11,7 +11,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_support::{eager, over_pipes, over_sockets, scripted};
@@ -204,6 +203,7 @@ fn rev1_the_timer_survives_the_end_of_an_observer() {
 // A total outage of a minute at twenty calls a second, with the usual health; then all is well again.
 #[tokio::test(start_paused = true)]
 async fn rev1_goodput_comes_back_within_half_a_minute() {
+    let mut over = Vec::new();
     for profile in ["adaptive", "breaker"] {
         let strict = scripted(Script::new().rule(When::always().between(secs(10)..secs(70)), Says::status(503)));
         let client = over_pipes(&strict, |api| {
@@ -228,8 +228,9 @@ async fn rev1_goodput_comes_back_within_half_a_minute() {
         }
         let during = strict.audit().only(|one| (10..70).contains(&(one.at.as_nanos() / 1_000_000_000))).count();
         println!("{profile}: good per 5 s {good:?}, {during} arrived in the outage, {calls} calls, state {:?}", client.upstream("strict").unwrap().report().health[0].snapshot.state);
-        assert!(during <= 60 * 20 * 12 / 10 + 600, "{during}");
+        if during > 60 * 20 * 12 / 10 + 600 { over.push((profile, during)); }
         let share = f64::from(good[20]) / 100.0;
         assert!(share >= 0.95, "{profile}: {share} of the goodput 30 s after healing, per 5 s: {good:?}");
     }
+    assert!(over.is_empty(), "more than 1.2 x calls + 10/s arrived: {over:?}");
 }
