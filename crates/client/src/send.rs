@@ -21,6 +21,7 @@ pub(crate) use self::steady::Steady;
 use crate::client::{Outlet, Response, Shape, Wish};
 use crate::error::{Error, Kind, Wandered};
 use crate::event::What;
+use crate::http::Left;
 use crate::refusal::Refusal;
 
 /// Makes a call.
@@ -72,6 +73,9 @@ impl Trip<'_> {
             if self.follow(&ended)? {
                 before = None;
                 continue;
+            }
+            if ended.left == Left::Nothing {
+                self.order.payload.take_back();
             }
             let Some(delay) = self.again(&ended) else {
                 return ended.result;
