@@ -100,7 +100,7 @@ impl Trip<'_> {
         if self.outlet.api.redirects == 0 || !order.payload.can_be_sent() {
             return Ok(false);
         }
-        let to = to.map_err(wandered)?;
+        let to = order.led(to.map_err(wandered)?, self.outlet);
         if order.uri == to || order.visited.contains(&to) {
             return Err(wandered(Wandered::Loop));
         }
