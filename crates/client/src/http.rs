@@ -25,5 +25,5 @@ pub use self::transport::InvalidTransport;
 pub(crate) use self::end::End;
 pub(crate) use self::failure::{Failure, Left, Trouble, Words};
 pub(crate) use self::incoming::{Incoming, Unread};
-pub(crate) use self::outgoing::{BoxError, Outgoing};
+pub(crate) use self::outgoing::{BoxError, Lent, Outgoing};
 pub(crate) use self::transport::{Leave, Transport, Wiring};

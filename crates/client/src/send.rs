@@ -21,6 +21,7 @@ pub(crate) use self::steady::Steady;
 use crate::client::{Outlet, Response, Shape, Wish};
 use crate::error::{Error, Kind, Wandered};
 use crate::event::What;
+use crate::http::Left;
 use crate::refusal::Refusal;
 
 /// Makes a call.
@@ -73,6 +74,9 @@ impl Trip<'_> {
                 before = None;
                 continue;
             }
+            if ended.left == Left::Nothing {
+                self.order.payload.take_back();
+            }
             let Some(delay) = self.again(&ended) else {
                 return ended.result;
             };
@@ -96,7 +100,7 @@ impl Trip<'_> {
         if self.outlet.api.redirects == 0 || !order.payload.can_be_sent() {
             return Ok(false);
         }
-        let to = to.map_err(wandered)?;
+        let to = order.led(to.map_err(wandered)?, self.outlet);
         if order.uri == to || order.visited.contains(&to) {
             return Err(wandered(Wandered::Loop));
         }

@@ -44,7 +44,10 @@ fn configured(base_url: &str, dir: &Path, more: &str) -> Config {
 
 async fn kept() -> (StrictApi, outflow_upstream::Server) {
     let api = scripted(Script::new());
-    api.answer("/**", Answer::ok("{}").header("cache-control", "max-age=60"));
+    api.answer(
+        "/**",
+        Answer::ok("{}").header("cache-control", "max-age=60"),
+    );
     let server = api.listen().await.unwrap();
     (api, server)
 }
@@ -63,7 +66,10 @@ async fn rev2_the_last_line_of_metrics_is_written_at_the_end() {
     let text = std::fs::read_to_string(dir.path().join("metrics.ndjson")).unwrap();
     let last = text.lines().last().unwrap().to_owned();
     let lines = text.lines().count();
-    assert!(lines >= 2 && last.contains('7'), "{lines} lines, the last: {last}");
+    assert!(
+        lines >= 2 && last.contains('7'),
+        "{lines} lines, the last: {last}"
+    );
 }
 
 // A call that waits between two attempts holds no permit, so closing does not see it.
@@ -96,7 +102,11 @@ fn rev2_a_log_is_not_written_through_a_link() {
     std::os::unix::fs::symlink(&victim, &link).unwrap();
     let mut file = RollingFile::new(&link, 1 << 20, 2).unwrap();
     let wrote = file.write_all(b"line\n");
-    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious\n", "{wrote:?}");
+    assert_eq!(
+        std::fs::read_to_string(&victim).unwrap(),
+        "precious\n",
+        "{wrote:?}"
+    );
 }
 
 #[test]
@@ -105,8 +115,20 @@ fn rev2_a_log_is_for_its_owner_alone() {
     let dir = tempfile::tempdir().unwrap();
     let mut file = RollingFile::new(dir.path().join("logs/o.log"), 1 << 20, 2).unwrap();
     file.write_all(b"line\n").unwrap();
-    let mode = |path: &str| std::fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode("logs"), mode("logs/o.log")), (0o700, 0o600), "{:o} {:o}", mode("logs"), mode("logs/o.log"));
+    let mode = |path: &str| {
+        std::fs::metadata(dir.path().join(path))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(
+        (mode("logs"), mode("logs/o.log")),
+        (0o700, 0o600),
+        "{:o} {:o}",
+        mode("logs"),
+        mode("logs/o.log")
+    );
 }
 
 // With three files there were five before; nobody removes the others.
@@ -140,7 +162,11 @@ async fn rev2_two_hundred_clients_leave_nothing_behind() {
     let mut before = (0, 0);
     for round in 0..200 {
         let client = Outflow::init(configured(&server.url(), dir.path(), "")).unwrap();
-        client.get("strict", &format!("/{round}")).send().await.unwrap();
+        client
+            .get("strict", &format!("/{round}"))
+            .send()
+            .await
+            .unwrap();
         drop(client);
         if round == 5 {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -150,9 +176,16 @@ async fn rev2_two_hundred_clients_leave_nothing_behind() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let after = (threads(), handles());
     println!("{before:?} {after:?}");
-    assert!(after.0 <= before.0 + 3 && after.1 <= before.1 + 10, "{before:?} {after:?}");
+    assert!(
+        after.0 <= before.0 + 3 && after.1 <= before.1 + 10,
+        "{before:?} {after:?}"
+    );
     let log = std::fs::read_to_string(dir.path().join("logs/outflow.log")).unwrap();
-    assert_eq!(log.matches("event=request").count(), 200, "lines of dropped clients");
+    assert_eq!(
+        log.matches("event=request").count(),
+        200,
+        "lines of dropped clients"
+    );
     let files = std::fs::read_dir(dir.path().join("cache")).unwrap().count();
     println!("{files} files in the cache");
 }
@@ -218,7 +251,9 @@ async fn rev2_an_observer_that_panics_takes_no_call_down() {
     let client = Outflow::init(configured(&server.url(), dir.path(), "")).unwrap();
     client.events().subscribe(Arc::new(Clumsy));
     let other = client.clone();
-    let ended = tokio::spawn(async move { other.get("strict", "/a").send().await.map(|a| a.status()) }).await;
+    let ended =
+        tokio::spawn(async move { other.get("strict", "/a").send().await.map(|a| a.status()) })
+            .await;
     assert!(ended.is_ok(), "the caller's task died: {ended:?}");
 }
 
@@ -230,7 +265,10 @@ fn all_files(dir: &Path) -> Vec<(String, String)> {
         if path.is_dir() {
             all.extend(all_files(&path));
         } else {
-            all.push((path.display().to_string(), String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned()));
+            all.push((
+                path.display().to_string(),
+                String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned(),
+            ));
         }
     }
     all
@@ -266,7 +304,10 @@ async fn rev2_a_canary_is_in_no_file_and_no_trace_of_a_whole_client() {
         .map(|status| {
             Answer::status(status)
                 .header("x-echo", CANARY)
-                .header("location", format!("/x/{}?k={}", "CANARY-7f3a", "CANARY-7f3a"))
+                .header(
+                    "location",
+                    format!("/x/{}?k={}", "CANARY-7f3a", "CANARY-7f3a"),
+                )
                 .header("ratelimit", CANARY)
                 .header("retry-after", CANARY)
                 .header("cache-control", "max-age=60")
@@ -274,10 +315,22 @@ async fn rev2_a_canary_is_in_no_file_and_no_trace_of_a_whole_client() {
                 .into()
         })
         .collect();
-    acts.extend([Fault::ResetBeforeHead, Fault::CutBody, Fault::Garbage, Fault::Bytes(format!("HTTP/1.1 200 OK\r\n{CANARY}\r\n\r\n").into())].map(Act::from));
+    acts.extend(
+        [
+            Fault::ResetBeforeHead,
+            Fault::CutBody,
+            Fault::Garbage,
+            Fault::Bytes(format!("HTTP/1.1 200 OK\r\n{CANARY}\r\n\r\n").into()),
+        ]
+        .map(Act::from),
+    );
     let dir = tempfile::tempdir().unwrap();
     let mut texts = String::new();
-    for place in ["\"bearer\"", "{ header = \"x-api-key\" }", "{ query = \"key\" }"] {
+    for place in [
+        "\"bearer\"",
+        "{ header = \"x-api-key\" }",
+        "{ query = \"key\" }",
+    ] {
         for act in &acts {
             let api = scripted(Script::new().rule(When::always(), act.clone()));
             let server = api.listen().await.unwrap();
@@ -286,20 +339,35 @@ async fn rev2_a_canary_is_in_no_file_and_no_trace_of_a_whole_client() {
             texts += &format!("{config:?}");
             let client = Outflow::init(config).unwrap();
             texts += &format!("{client:?} {:?} {:?}", client.api("strict"), client.tasks());
-            for path in ["/a", "/user:CANARY-7f3a@host/b", "//u:CANARY-7f3a@host/", "/a;token=CANARY-7f3a", "/p?sig=CANARY-7f3a#CANARY"] {
-                let call = || client.get("strict", path)
-                    .query([("q", CANARY)])
-                    .header("authorization", "Bearer CANARY-7f3a")
-                    .header("cookie", "s=CANARY-7f3a")
-                    .header("traceparent", "00-CANARY7f3a-CANARY-01")
-                    .header("x-request-id", "CANARY-7f3a")
-                    .within(Duration::from_secs(1));
+            for path in [
+                "/a",
+                "/user:CANARY-7f3a@host/b",
+                "//u:CANARY-7f3a@host/",
+                "/a;token=CANARY-7f3a",
+                "/p?sig=CANARY-7f3a#CANARY",
+            ] {
+                let call = || {
+                    client
+                        .get("strict", path)
+                        .query([("q", CANARY)])
+                        .header("authorization", "Bearer CANARY-7f3a")
+                        .header("cookie", "s=CANARY-7f3a")
+                        .header("traceparent", "00-CANARY7f3a-CANARY-01")
+                        .header("x-request-id", "CANARY-7f3a")
+                        .within(Duration::from_secs(1))
+                };
 
-                for ended in [call().send().await, call().body(CANARY).send().await, call().send_streaming().await] {
+                for ended in [
+                    call().send().await,
+                    call().body(CANARY).send().await,
+                    call().send_streaming().await,
+                ] {
                     match ended {
                         Ok(answer) => {
                             texts += &format!("{answer:?}");
-                            if let Err(error) = answer.json::<u8>().await { texts += &format!("{error} {error:?}"); }
+                            if let Err(error) = answer.json::<u8>().await {
+                                texts += &format!("{error} {error:?}");
+                            }
                         }
                         Err(error) => texts += &format!("{error} {error:?}"),
                     }
@@ -312,11 +380,15 @@ async fn rev2_a_canary_is_in_no_file_and_no_trace_of_a_whole_client() {
     let mut found = Vec::new();
     for (name, text) in all_files(dir.path()) {
         let what = hits(&text);
-        if !what.is_empty() { found.push(format!("{name}: {:?}", &what[..what.len().min(3)])); }
+        if !what.is_empty() {
+            found.push(format!("{name}: {:?}", &what[..what.len().min(3)]));
+        }
     }
     for (name, text) in [("printed", texts), ("tracing", page.text())] {
         let what = hits(&text);
-        if !what.is_empty() { found.push(format!("{name}: {what:?}")); }
+        if !what.is_empty() {
+            found.push(format!("{name}: {what:?}"));
+        }
     }
     println!("{} bytes of tracing", page.text().len());
     assert!(found.is_empty(), "{found:#?}");
@@ -329,7 +401,11 @@ async fn rev2_promtool_accepts_the_page() {
     let dir = tempfile::tempdir().unwrap();
     let client = Outflow::init(configured(&server.url(), dir.path(), "")).unwrap();
     for n in 0..20 {
-        client.get("strict", &format!("/{}", n % 3)).send().await.unwrap();
+        client
+            .get("strict", &format!("/{}", n % 3))
+            .send()
+            .await
+            .unwrap();
     }
     let page = client.metrics().unwrap().render();
     std::fs::write("/tmp/rev2_page.txt", &page).unwrap();
@@ -350,8 +426,14 @@ async fn rev2_the_line_of_a_refusal_counts_that_refusal() {
     }
     client.close(PATIENCE).await;
     let log = std::fs::read_to_string(dir.path().join("logs/outflow.log")).unwrap();
-    let lines: Vec<_> = log.lines().filter(|line| line.contains("event=429")).collect();
-    assert!(lines[0].contains("consec429=1") && lines[0].contains("err_rate_30s=1"), "{lines:#?}");
+    let lines: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("event=429"))
+        .collect();
+    assert!(
+        lines[0].contains("consec429=1") && lines[0].contains("err_rate_30s=1"),
+        "{lines:#?}"
+    );
 }
 
 // What is told to `tracing` by a client of `init` knows the configured key.
@@ -389,13 +471,19 @@ async fn rev2_a_cache_without_its_directory_is_told() {
     two.close(PATIENCE).await;
     let log = std::fs::read_to_string(dir.path().join("logs/outflow.log")).unwrap();
     drop(one);
-    assert!(log.contains("elsewhere") || log.contains("cache_d") || page.contains("cache_disk"), "told nowhere");
+    assert!(
+        log.contains("elsewhere") || log.contains("cache_d") || page.contains("cache_disk"),
+        "told nowhere"
+    );
 }
 
 // The seed's own line: `event=429 sleep=1.8s … retry_after=2s`.
 #[tokio::test]
 async fn rev2_the_line_of_a_refusal_says_what_the_server_asked_for() {
-    let api = scripted(Script::new().rule(When::always(), Answer::status(429).header("retry-after", "2")));
+    let api = scripted(Script::new().rule(
+        When::always(),
+        Answer::status(429).header("retry-after", "2"),
+    ));
     let server = api.listen().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let client = Outflow::init(configured(&server.url(), dir.path(), "retry_count = 0")).unwrap();

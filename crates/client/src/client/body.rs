@@ -36,6 +36,7 @@ pub struct Body {
 enum Source {
     Whole(Bytes),
     Flowing(Box<Flowing>),
+    Lost(Error),
     Over,
 }
 
@@ -67,11 +68,18 @@ impl Body {
         }
     }
 
+    /// A body of which there is nothing but the reason.
+    pub(crate) const fn lost(why: Error) -> Self {
+        Self {
+            source: Source::Lost(why),
+        }
+    }
+
     /// All of it, if all of it is here.
     pub(crate) fn here(&self) -> Option<&Bytes> {
         match &self.source {
             Source::Whole(bytes) => Some(bytes),
-            Source::Flowing(_) | Source::Over => None,
+            Source::Flowing(_) | Source::Lost(_) | Source::Over => None,
         }
     }
 
@@ -95,6 +103,12 @@ impl Body {
         let mut flowing = match self.source {
             Source::Whole(bytes) => return Ok(bytes),
             Source::Over => return Ok(Bytes::new()),
+            Source::Lost(error) => {
+                return Err(Broken {
+                    error,
+                    verdict: None,
+                });
+            }
             Source::Flowing(flowing) => flowing,
         };
         let tail = flowing.tail.take();
@@ -121,6 +135,17 @@ impl Body {
 pub(crate) struct Broken {
     pub(crate) error: Error,
     pub(crate) verdict: Option<Verdict>,
+}
+
+impl Source {
+    /// All that is left of what need not be waited for.
+    fn last(self) -> Option<Result<Frame<Bytes>, Error>> {
+        match self {
+            Self::Whole(bytes) => (!bytes.is_empty()).then(|| Ok(Frame::data(bytes))),
+            Self::Lost(error) => Some(Err(error)),
+            Self::Flowing(_) | Self::Over => None,
+        }
+    }
 }
 
 impl Flowing {
@@ -160,16 +185,11 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let polled = match &mut self.source {
-            Source::Flowing(flowing) => flowing.poll(cx),
-            Source::Over => Poll::Ready(None),
-            Source::Whole(bytes) => {
-                let bytes = std::mem::take(bytes);
-                self.source = Source::Over;
-                let frame = (!bytes.is_empty()).then(|| Ok(Frame::data(bytes)));
-                return Poll::Ready(frame);
-            }
+        let Source::Flowing(flowing) = &mut self.source else {
+            let here = std::mem::replace(&mut self.source, Source::Over);
+            return Poll::Ready(here.last());
         };
+        let polled = flowing.poll(cx);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.source = Source::Over;
         }
@@ -180,6 +200,7 @@ impl http_body::Body for Body {
         match &self.source {
             Source::Whole(bytes) => bytes.is_empty(),
             Source::Flowing(flowing) => flowing.incoming.is_end_stream(),
+            Source::Lost(_) => false,
             Source::Over => true,
         }
     }
@@ -188,6 +209,7 @@ impl http_body::Body for Body {
         match &self.source {
             Source::Whole(bytes) => exactly(bytes.len()),
             Source::Flowing(flowing) => flowing.incoming.size_hint(),
+            Source::Lost(_) => SizeHint::new(),
             Source::Over => SizeHint::with_exact(0),
         }
     }
@@ -202,6 +224,7 @@ impl fmt::Debug for Body {
         f.write_str(match &self.source {
             Source::Whole(_) => "Body(whole)",
             Source::Flowing(_) => "Body(flowing)",
+            Source::Lost(_) => "Body(lost)",
             Source::Over => "Body(over)",
         })
     }

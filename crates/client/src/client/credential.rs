@@ -7,7 +7,7 @@
 use std::fmt;
 
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -56,6 +56,29 @@ impl Shown {
             target.push_str(name);
             target.push_str(value.expose_secret());
         }
+    }
+
+    /// Puts the key behind where a redirect leads, if that is its place and it is not there already.
+    pub(crate) fn follow(&self, to: Uri) -> Uri {
+        let named = |name: &str| {
+            let query = to.query().unwrap_or_default();
+            query.split('&').any(|pair| pair.starts_with(name))
+        };
+        let Self::Query(name, _) = self else {
+            return to;
+        };
+        if named(name) {
+            return to;
+        }
+        let mut target = to
+            .path_and_query()
+            .map_or("/", |part| part.as_str())
+            .to_owned();
+        self.behind(&mut target);
+        let mut parts = to.clone().into_parts();
+        parts.path_and_query = target.try_into().ok();
+        // What is too long with the key is called without, and says so itself.
+        Uri::from_parts(parts).unwrap_or(to)
     }
 }
 

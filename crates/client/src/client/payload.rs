@@ -1,22 +1,18 @@
 //! What a request carries: nothing, bytes that can be sent again, or a stream that goes once.
 
-use std::sync::{Mutex, PoisonError};
-
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use http_body_util::combinators::UnsyncBoxBody;
 
-use crate::http::{BoxError, Outgoing};
+use crate::http::{BoxError, Lent, Outgoing};
 
 /// The body of a call before it is sent.
 pub(crate) enum Payload {
     /// Held whole; empty for none.
     Whole(Bytes),
-    /// Produced as it goes. The lock is never waited for: it only lets a call that is under way be
-    /// looked at from another thread, so that it can be spawned.
-    Streamed(Mutex<UnsyncBoxBody<Bytes, BoxError>>),
-    /// Was produced and went.
-    Gone,
+    /// Produced as it goes.
+    Streamed(Lent),
+    /// Produced as it goes, and given to an attempt.
+    Given(Lent),
 }
 
 impl Payload {
@@ -26,29 +22,35 @@ impl Payload {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self::Streamed(Mutex::new(body.map_err(Into::into).boxed_unsync()))
+        Self::Streamed(Lent::new(body.map_err(Into::into).boxed_unsync()))
     }
 
     /// Whether it can be sent now: once, or as often as is wanted.
     pub(crate) const fn can_be_sent(&self) -> bool {
         match self {
             Self::Whole(_) | Self::Streamed(_) => true,
-            Self::Gone => false,
+            Self::Given(_) => false,
         }
     }
 
-    /// Takes it for one attempt. A stream that already went is nothing any more: whoever sends asks
-    /// [`Self::can_be_sent`] first.
+    /// Hands it to one attempt. Whoever sends asks [`Self::can_be_sent`] first: a stream that already
+    /// went fails when it is read.
     pub(crate) fn outgoing(&mut self) -> Outgoing {
-        if let Self::Whole(bytes) = self {
-            return Outgoing::whole(bytes.clone());
-        }
-        match std::mem::replace(self, Self::Gone) {
-            Self::Streamed(body) => {
-                let body = body.into_inner();
-                Outgoing::streamed(body.unwrap_or_else(PoisonError::into_inner))
-            }
-            Self::Whole(_) | Self::Gone => Outgoing::whole(Bytes::new()),
+        let lent = match self {
+            Self::Whole(bytes) => return Outgoing::whole(bytes.clone()),
+            Self::Streamed(lent) | Self::Given(lent) => lent.clone(),
+        };
+        *self = Self::Given(lent.clone());
+        Outgoing::lent(lent)
+    }
+
+    /// Takes it back from an attempt that is over and of which nothing left, if nothing of it was
+    /// produced.
+    pub(crate) fn take_back(&mut self) {
+        if let Self::Given(lent) = self
+            && lent.is_whole()
+        {
+            *self = Self::Streamed(lent.clone());
         }
     }
 }
@@ -70,5 +72,19 @@ mod tests {
         assert!(stream.can_be_sent());
         drop(stream.outgoing());
         assert!(!stream.can_be_sent());
+    }
+
+    // The second attempt reads it; the first must not find what is left, nor the payload give it again.
+    #[tokio::test]
+    async fn a_stream_is_taken_back_only_while_nothing_of_it_was_produced() {
+        let mut stream = Payload::streamed(Full::new(Bytes::from_static(b"once")));
+        let mut first = stream.outgoing();
+        stream.take_back();
+        assert!(stream.can_be_sent());
+        let mut second = stream.outgoing();
+        assert!(second.frame().await.is_some_and(|frame| frame.is_ok()));
+        stream.take_back();
+        assert!(!stream.can_be_sent());
+        assert!(first.frame().await.is_some_and(|frame| frame.is_err()));
     }
 }

@@ -25,16 +25,20 @@ enum Whose {
 impl End {
     /// The end of an attempt that may take so long, made by a caller who has so much time left.
     pub(crate) fn of(attempt: Duration, left: Option<Duration>) -> Self {
-        let now = Instant::now();
         match left {
-            Some(left) if left < attempt => Self {
-                at: now + left,
-                whose: Whose::Callers,
-            },
+            Some(left) if left < attempt => Self::callers(left),
             Some(_) | None => Self {
-                at: now + attempt.min(LONGEST),
+                at: from_now(attempt),
                 whose: Whose::Ours,
             },
+        }
+    }
+
+    /// The end of what only its caller's time bounds.
+    pub(crate) fn callers(left: Duration) -> Self {
+        Self {
+            at: from_now(left),
+            whose: Whose::Callers,
         }
     }
 
@@ -48,6 +52,11 @@ impl End {
             Whose::Callers | Whose::Ours => failure,
         }
     }
+}
+
+/// That much later, as far as instants can tell.
+pub(super) fn from_now(span: Duration) -> Instant {
+    Instant::now() + span.min(LONGEST)
 }
 
 /// Longer than any attempt; an instant much further away cannot be told.

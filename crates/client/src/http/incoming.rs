@@ -12,9 +12,9 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use outflow_core::Fault;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
-use super::end::End;
+use super::end::{End, from_now};
 use super::failure::{Failure, Left};
 
 /// A response's body.
@@ -81,7 +81,7 @@ impl Incoming {
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Failure> {
         let (silence, end) = (self.silence, self.end);
         let waiting = self.waiting.get_or_insert_with(|| {
-            let quiet = Instant::now() + silence;
+            let quiet = from_now(silence);
             let until = end.map_or(quiet, |end| quiet.min(end.at));
             Box::pin(tokio::time::sleep_until(until))
         });

@@ -1,7 +1,8 @@
 //! The body of a request on its way out.
 //!
 //! A body that is held whole can be sent again and is handed over in pieces, so that progress is
-//! seen: a slow upload is not a silent server. A streamed one goes once.
+//! seen: a slow upload is not a silent server. A streamed one goes once: it is lent to an attempt, and
+//! taken only when its first piece is asked for, so that an attempt without a connection leaves it.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,35 @@ pub(crate) struct Outgoing {
 
 enum Kind {
     Whole(Bytes),
-    Streamed(UnsyncBoxBody<Bytes, BoxError>),
+    Lent(Lent),
+    Streamed(Streamed),
+    Gone,
+}
+
+/// A body that is produced as it goes.
+pub(crate) type Streamed = UnsyncBoxBody<Bytes, BoxError>;
+
+/// A streamed body that is taken by whoever first asks for a piece of it.
+#[derive(Clone)]
+pub(crate) struct Lent(Arc<Mutex<Option<Streamed>>>);
+
+impl Lent {
+    pub(crate) fn new(body: Streamed) -> Self {
+        Self(Arc::new(Mutex::new(Some(body))))
+    }
+
+    /// Whether nobody has taken it yet.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.look(|body| body.is_some())
+    }
+
+    fn take(&self) -> Option<Streamed> {
+        self.look(Option::take)
+    }
+
+    fn look<R>(&self, look: impl FnOnce(&mut Option<Streamed>) -> R) -> R {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Outgoing {
@@ -35,9 +64,9 @@ impl Outgoing {
         }
     }
 
-    pub(crate) fn streamed(body: UnsyncBoxBody<Bytes, BoxError>) -> Self {
+    pub(crate) fn lent(body: Lent) -> Self {
         Self {
-            kind: Kind::Streamed(body),
+            kind: Kind::Lent(body),
             progress: Some(Progress::default()),
         }
     }
@@ -56,6 +85,9 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Kind::Lent(lent) = &self.kind {
+            self.kind = lent.take().map_or(Kind::Gone, Kind::Streamed);
+        }
         let polled = match &mut self.kind {
             Kind::Whole(rest) if rest.is_empty() => Poll::Ready(None),
             Kind::Whole(rest) => {
@@ -63,6 +95,8 @@ impl Body for Outgoing {
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
             Kind::Streamed(body) => Pin::new(body).poll_frame(cx),
+            // Half a body must never look like a whole one.
+            Kind::Lent(_) | Kind::Gone => Poll::Ready(Some(Err("the body already went".into()))),
         };
         if let (Poll::Ready(_), Some(progress)) = (&polled, &self.progress) {
             progress.mark();
@@ -74,6 +108,8 @@ impl Body for Outgoing {
         match &self.kind {
             Kind::Whole(rest) => rest.is_empty(),
             Kind::Streamed(body) => body.is_end_stream(),
+            Kind::Lent(lent) => lent.look(|body| body.as_ref().is_some_and(Body::is_end_stream)),
+            Kind::Gone => false,
         }
     }
 
@@ -83,6 +119,10 @@ impl Body for Outgoing {
                 u64::try_from(rest.len()).map_or_else(|_| SizeHint::new(), SizeHint::with_exact)
             }
             Kind::Streamed(body) => body.size_hint(),
+            Kind::Lent(lent) => {
+                lent.look(|body| body.as_ref().map(Body::size_hint).unwrap_or_default())
+            }
+            Kind::Gone => SizeHint::default(),
         }
     }
 }

@@ -101,8 +101,9 @@ impl Trip<'_> {
             Shape::Flowing if verdict.retry == Retry::Pointless => self.ended(parts, body, verdict),
             Shape::Flowing => {
                 // It may be repeated, and must not hold its place meanwhile.
-                let body = body.read(SMALL).await.unwrap_or_default();
-                self.ended(parts, Body::whole(body), verdict)
+                let read = body.read(self.outlet.api.largest_body).await;
+                let body = read.map_or_else(|broken| Body::lost(broken.error), Body::whole);
+                self.ended(parts, body, verdict)
             }
             Shape::Whole => self.read(parts, body, verdict).await,
         }
@@ -112,7 +113,7 @@ impl Trip<'_> {
     fn lasting(&self, incoming: Incoming, verdict: Verdict) -> Incoming {
         match (self.shape, verdict.retry) {
             (Shape::Flowing, Retry::Pointless) => {
-                incoming.until(self.time_left().map(|left| End::of(left, Some(left))))
+                incoming.until(self.time_left().map(End::callers))
             }
             _ => incoming,
         }
@@ -200,6 +201,3 @@ const BEYOND: Verdict = Verdict {
     retry: Retry::Pointless,
     retry_after: None,
 };
-
-/// Enough for what a server says about a refusal.
-const SMALL: u64 = 64 * 1024;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
-use outflow_core::{Cost, Nanos};
+use outflow_core::{Cost, Nanos, Priority};
 use smol_str::SmolStr;
 
 use super::redirect::same_origin;
@@ -12,6 +12,7 @@ use crate::client::{CacheUse, Outlet, Payload, Repeats, Wish, forget};
 use crate::error::{Error, Kind, Mistake};
 use crate::http::Outgoing;
 use crate::refusal::{Cause, Refusal};
+use crate::rules::Mode;
 use crate::trace::Trace;
 use crate::upstream::{Ask, Target};
 
@@ -31,7 +32,9 @@ pub(super) struct Order {
     pub(super) trace: Option<SmolStr>,
     pub(super) asked: Option<Asked>,
     pub(super) visited: Vec<Uri>,
-    ask: Ask,
+    priority: Priority,
+    mode: Option<Mode>,
+    group: Option<SmolStr>,
     cost: Option<Cost>,
 }
 
@@ -84,10 +87,6 @@ impl Order {
             return Err(Mistake::Method(wish.method).into());
         }
         let target = target(outlet, &wish)?;
-        let mut ask = Ask::new(target).priority(wish.priority);
-        if let Some(mode) = wish.mode {
-            ask = ask.mode(mode);
-        }
         let asked = Asked::of(outlet, &wish)?;
         let (headers, trace) = headers(outlet, wish.headers);
         Ok(Self {
@@ -101,20 +100,24 @@ impl Order {
             path: wish.path,
             repeats: wish.repeats,
             cache: wish.cache,
+            priority: wish.priority,
+            mode: wish.mode,
+            group: wish.group,
             cost: wish.cost,
             place: Place::Here,
             visited: Vec::new(),
             target,
             trace,
-            ask,
         })
     }
 
     /// What the door is asked.
     pub(super) fn ask(&self, now: Nanos) -> Ask {
         let patient = now.saturating_add(self.max_wait);
-        self.ask
-            .by(self.end.map_or(patient, |end| end.min(patient)))
+        let ask = Ask::new(self.target)
+            .priority(self.priority)
+            .by(self.end.map_or(patient, |end| end.min(patient)));
+        self.mode.map_or(ask, |mode| ask.mode(mode))
     }
 
     /// The request of one attempt.
@@ -159,24 +162,45 @@ impl Order {
         self.visited.clear();
     }
 
+    /// Where a redirect really leads: a key that stands in the query goes along within the API, as one
+    /// in a header does. What came back from elsewhere gets none.
+    pub(super) fn led(&self, to: Uri, outlet: &Outlet) -> Uri {
+        match &outlet.shown {
+            Some(shown) if self.place == Place::Here && is_here(outlet, &to) => shown.follow(to),
+            _ => to,
+        }
+    }
+
     /// Goes on elsewhere. What could make the caller known there stays behind.
     pub(super) fn turn_to(&mut self, to: Uri, outlet: &Outlet) {
         if !same_origin(&self.uri, &to) {
             forget(&mut self.headers, outlet.shown.as_ref());
         }
-        let base = outlet.api.base_url.join("").ok();
-        self.place = match base.filter(|base| same_origin(base, &to)) {
-            Some(_) => Place::Here,
-            None => Place::Elsewhere,
+        self.place = if is_here(outlet, &to) {
+            Place::Here
+        } else {
+            Place::Elsewhere
         };
-        if self.place == Place::Here {
-            let path = to.path_and_query().map_or("/", |path| path.as_str());
-            let below = path.strip_prefix(outlet.api.base_url.prefix());
-            let target = outlet.upstream.route(&self.method, below.unwrap_or(path));
+        // A group that the caller named is the caller's word about the whole call.
+        if self.place == Place::Here && self.group.is_none() {
+            let target = outlet.upstream.route(&self.method, below(outlet, &to));
             self.target = self.cost.map_or(target, |cost| target.costing(cost));
         }
         self.visited.push(std::mem::replace(&mut self.uri, to));
     }
+}
+
+fn is_here(outlet: &Outlet, to: &Uri) -> bool {
+    let base = outlet.api.base_url.join("");
+    base.is_ok_and(|base| same_origin(&base, to))
+}
+
+/// The path as routes are written: behind the base, unless it is beside it.
+fn below<'a>(outlet: &Outlet, to: &'a Uri) -> &'a str {
+    let path = to.path();
+    path.strip_prefix(outlet.api.base_url.prefix())
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        .unwrap_or(path)
 }
 
 fn target(outlet: &Outlet, wish: &Wish) -> Result<Target, Error> {
