@@ -70,7 +70,10 @@ impl Shown {
         if named(name) {
             return to;
         }
-        let mut target = to.path_and_query().map_or("/", |part| part.as_str()).to_owned();
+        let mut target = to
+            .path_and_query()
+            .map_or("/", |part| part.as_str())
+            .to_owned();
         self.behind(&mut target);
         let mut parts = to.clone().into_parts();
         parts.path_and_query = target.try_into().ok();
