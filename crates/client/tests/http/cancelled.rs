@@ -74,7 +74,7 @@ async fn a_call_may_be_dropped_at_every_point() {
     for polls in 0..1_000 {
         let strict = eventful();
         let client = over_pipes(&strict, limited);
-        let call = client.get("strict", "/a").send();
+        let call = Box::pin(client.get("strict", "/a").send());
         if leaves_nothing_behind(&client, polls, call).await {
             assert!(polls > 5, "{polls} polls are no way to be dropped on");
             return;
@@ -112,7 +112,7 @@ async fn streams_may_be_dropped_at_every_point() {
         });
         let strict = scripted(Script::new().rule(When::always(), drip));
         let client = over_pipes(&strict, limited);
-        let work = flowing_both_ways(client.clone());
+        let work = Box::pin(flowing_both_ways(client.clone()));
         if leaves_nothing_behind(&client, polls, work).await {
             assert!(polls > 5, "{polls} polls are no way to be dropped on");
             return;

@@ -21,12 +21,12 @@ struct Went {
 
 /// Twenty calls a second to a server that is well for ten seconds, fails for a minute, and is well
 /// again.
-async fn went(health: HealthConfig) -> Went {
+async fn went(health: &HealthConfig) -> Went {
     let outage = When::always().between(10 * SECOND..70 * SECOND);
     let strict = scripted(Script::new().rule(outage, Answer::status(503)));
     let client = over_pipes(&strict, |api| {
         api.rules.limits = vec![Limit::sliding("100/s".parse().expect("a rate"))];
-        api.rules.health = health;
+        api.rules.health = *health;
     });
     let (began, mut good) = (Instant::now(), 0);
     for nth in 0..2_100 {
@@ -51,7 +51,7 @@ async fn went(health: HealthConfig) -> Went {
 async fn an_outage_is_not_multiplied_and_is_over_within_half_a_minute() {
     let breaker = HealthConfig::new(HealthSettings::BREAKER).expect("valid");
     for (health, most) in [(HealthConfig::default(), 1_200 + 280 + 610), (breaker, 60)] {
-        let went = went(health).await;
+        let went = went(&health).await;
         assert!(went.arrived <= most, "{} of {most} arrived", went.arrived);
         assert!(went.good >= 95, "{} of 100 were good again", went.good);
     }
