@@ -5,10 +5,12 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::Full;
 use outflow::core::Nanos;
 use outflow::event::What;
 use outflow::{Api, CacheMode, Outflow, Rules};
-use outflow_upstream::{Answer, Latency, Script, StrictApi, When};
+use outflow_upstream::{Answer, Content, Latency, Script, StrictApi, When};
 
 use super::support::{Heard, over_pipes, scripted};
 
@@ -51,9 +53,9 @@ fn conserved(heard: &Heard) -> (usize, usize) {
     (out, back)
 }
 
-async fn leaves_nothing_behind(client: &Outflow, polls: usize) -> bool {
+async fn leaves_nothing_behind<F: Future>(client: &Outflow, polls: usize, work: F) -> bool {
     let heard = Heard::on(client.events());
-    let over = given_up_after(polls, client.get("strict", "/a").send()).await;
+    let over = given_up_after(polls, work).await;
     let door = client.upstream("strict").expect("there");
     assert!(door.is_idle(), "after {polls} polls a place is still held");
     let (out, back) = conserved(&heard);
@@ -72,7 +74,8 @@ async fn a_call_may_be_dropped_at_every_point() {
     for polls in 0..1_000 {
         let strict = eventful();
         let client = over_pipes(&strict, limited);
-        if leaves_nothing_behind(&client, polls).await {
+        let call = Box::pin(client.get("strict", "/a").send());
+        if leaves_nothing_behind(&client, polls, call).await {
             assert!(polls > 5, "{polls} polls are no way to be dropped on");
             return;
         }
@@ -88,6 +91,34 @@ async fn a_call_may_be_dropped_at_every_point() {
         assert!(most <= 2, "after {polls} polls: {most} in a second");
     }
     panic!("the call never ended");
+}
+
+/// Sends a stream and reads one, piece by piece.
+async fn flowing_both_ways(client: Outflow) {
+    let body = Full::new(Bytes::from(vec![7; 300_000]));
+    let call = client.post("strict", "/a").stream(body);
+    let head = call.send_streaming().await;
+    let mut body = head.expect("a head").stream();
+    while let Some(Ok(_)) = body.chunk().await {}
+}
+
+// Five bytes at a tenth of a second each, behind an upload of several pieces.
+#[tokio::test(start_paused = true)]
+async fn streams_may_be_dropped_at_every_point() {
+    for polls in 0..1_000 {
+        let drip = Answer::ok("").content(Content::Drip {
+            bytes: "01234".into(),
+            every: Duration::from_millis(100),
+        });
+        let strict = scripted(Script::new().rule(When::always(), drip));
+        let client = over_pipes(&strict, limited);
+        let work = Box::pin(flowing_both_ways(client.clone()));
+        if leaves_nothing_behind(&client, polls, work).await {
+            assert!(polls > 5, "{polls} polls are no way to be dropped on");
+            return;
+        }
+    }
+    panic!("the streams never ended");
 }
 
 // What left counts: two calls were sent and given up, so the third waits for their second to pass.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outflow::core::{Backoff, Effect};
 use outflow::event::What;
 use outflow::{Mode, Rules};
-use outflow_upstream::{Act, Answer, Content, Fault, Script, When};
+use outflow_upstream::{Act, Answer, Content, Fault, Refusal, Script, When};
 use tokio::time::Instant;
 
 use super::support::{Heard, over_pipes, scripted};
@@ -168,4 +168,56 @@ async fn a_stream_outlives_its_attempt_but_not_its_readers_deadline() {
         .expect_err("no more time");
     assert!(error.is_timeout(), "{error:?}");
     assert!(client.upstream("strict").expect("there").is_idle());
+}
+
+/// An answer of so many bytes, one a second.
+fn dripping(bytes: &'static str) -> Answer {
+    Answer::ok("").content(Content::Drip {
+        bytes: bytes.into(),
+        every: SECOND,
+    })
+}
+
+// Ten bytes in ten seconds, and a reader who has two and a half.
+#[tokio::test(start_paused = true)]
+async fn a_readers_deadline_in_a_stream_blames_nobody() {
+    let strict = scripted(Script::new().rule(When::always(), dripping("0123456789")));
+    let client = over_pipes(&strict, |_| {});
+    let call = client.get("strict", "/").within(SECOND * 5 / 2);
+    let head = call.send_streaming().await.expect("a head");
+    let error = head.bytes().await.expect_err("no more time");
+    assert!(error.is_timeout() && !error.is_body(), "{error:?}");
+    let report = client.upstream("strict").expect("there").report();
+    let counts = report.health[0].snapshot.counts;
+    assert_eq!(counts.network, 0, "{counts:?}");
+}
+
+// "No timeout" is usually written as the longest span there is.
+#[tokio::test(start_paused = true)]
+async fn the_longest_spans_are_no_limits() {
+    let strict = scripted(Script::new().rule(When::always(), dripping("01")));
+    let client = over_pipes(&strict, |api| {
+        api.timeouts.attempt = Duration::MAX;
+        api.timeouts.read = Duration::MAX;
+        api.timeouts.connect = Duration::MAX;
+    });
+    let call = client.get("strict", "/").send().await;
+    let whole = call.expect("an answer").bytes().await;
+    assert_eq!(whole.expect("all of it"), "01");
+    let call = client.get("strict", "/").within(Duration::MAX);
+    let head = call.max_wait(Duration::MAX).send_streaming().await;
+    let flowed = head.expect("a head").bytes().await;
+    assert_eq!(flowed.expect("all of it"), "01");
+}
+
+// A 503 asks for 2 s each time and the caller has 3: one repetition fits, the second does not.
+#[tokio::test(start_paused = true)]
+async fn all_waits_together_keep_to_the_deadline() {
+    let busy = Refusal::new(503, 2 * SECOND);
+    let strict = scripted(Script::new().rule(When::always(), busy));
+    let client = over_pipes(&strict, |api| api.retry.count = 5);
+    let began = Instant::now();
+    let answer = client.get("strict", "/").within(3 * SECOND).send().await;
+    assert_eq!(answer.expect("the 503").status(), 503);
+    assert!(began.elapsed() <= 3 * SECOND, "{:?}", began.elapsed());
 }

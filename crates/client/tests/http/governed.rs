@@ -154,3 +154,50 @@ async fn closing_waits_for_what_is_under_way() {
         "{error}"
     );
 }
+
+// One order a minute. An escape that every server undoes is the same path; an encoded slash belongs to
+// its segment, so that `/orders%2F1` is another path, as it is to the APIs that want one there.
+#[tokio::test(start_paused = true)]
+async fn a_path_counts_in_its_group_however_it_is_spelled() {
+    let strict = scripted(Script::new());
+    let client = over_pipes(&strict, |api| {
+        let limit = Limit::sliding("1/m".parse().expect("a rate"));
+        api.rules.groups = vec![Group::new("orders", vec![limit])];
+        api.rules.routes = vec![Route {
+            methods: Vec::new(),
+            pattern: "/orders/**".parse().expect("a pattern"),
+            group: "orders".into(),
+            cost: None,
+        }];
+    });
+    for (path, goes) in [
+        ("/orders/1", true),
+        ("/%6frders/1", false),
+        ("/orders//1", false),
+        ("/orders/1?x=2", false),
+        ("/orders%2F1", true),
+    ] {
+        let call = client.get("strict", path).max_wait(Duration::from_secs(1));
+        assert_eq!(call.send().await.is_ok(), goes, "{path}");
+    }
+}
+
+// Everything that a program would want to store, share or give to another task.
+#[test]
+fn all_of_it_can_go_where_it_is_needed() {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn sent<T: Send>(_: T) {}
+    shared::<outflow::Outflow>();
+    shared::<outflow::Upstream>();
+    shared::<outflow::Permit>();
+    shared::<outflow::Tail>();
+    shared::<outflow::Admit>();
+    shared::<outflow::Response>();
+    shared::<outflow::Body>();
+    shared::<outflow::Error>();
+    shared::<outflow::Config>();
+    sent(|client: outflow::Outflow| {
+        sent(client.get("a", "/").send());
+        sent(client.get("a", "/").send_streaming());
+    });
+}

@@ -6,6 +6,7 @@ mod cancelled;
 mod deadlines;
 mod faults;
 mod governed;
+mod outages;
 mod paths;
 mod policy;
 mod redirects;

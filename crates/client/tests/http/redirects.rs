@@ -1,11 +1,11 @@
 //! Where redirects lead, and what goes along.
 
 use http::HeaderName;
-use outflow::core::Cost;
-use outflow::{Api, Credential, Outflow, Place};
-use outflow_upstream::{Answer, Server, StrictApi};
+use outflow::core::{Cost, Limit};
+use outflow::{Api, Credential, Group, Outflow, Place, Route};
+use outflow_upstream::{Answer, Script, Server, StrictApi};
 
-use super::support::{eager, over_sockets};
+use super::support::{Heard, eager, over_pipes, over_sockets, scripted};
 
 /// A server that tells which headers it saw.
 async fn noting() -> (StrictApi, Server) {
@@ -47,7 +47,7 @@ async fn a_redirect_within_the_api_keeps_the_key_and_takes_a_permit() {
     let (strict, server) = noting().await;
     strict.answer("/old", Answer::redirect(302, "/new?page=2"));
     let client = over_sockets(&server, |api| keyed(api, Place::Bearer));
-    let heard = super::support::Heard::on(client.events());
+    let heard = Heard::on(client.events());
     let answer = client
         .get("strict", "/old")
         .send()
@@ -189,4 +189,83 @@ async fn redirects_can_be_turned_off() {
     let answer = client.get("strict", "/old").send().await.expect("as it is");
     assert_eq!(answer.status(), 302);
     assert_eq!(answer.headers()["location"], "/new");
+}
+
+/// One call a minute to `/orders` and all below it.
+fn scarce_orders(api: &mut Api) {
+    let limit = Limit::sliding("1/m".parse().expect("a rate"));
+    api.rules.groups = vec![Group::new("orders", vec![limit])];
+    api.rules.routes = vec![Route {
+        methods: Vec::new(),
+        pattern: "/orders/**".parse().expect("a pattern"),
+        group: "orders".into(),
+        cost: None,
+    }];
+}
+
+// Nothing limits `/free`, but it leads to where one call a minute is allowed. The base `/v1` also
+// begins `/v1orders`, which is not below it.
+#[tokio::test(start_paused = true)]
+async fn a_redirected_call_counts_in_the_group_it_leads_to() {
+    for (leads_to, allowed) in [("/v1/orders/1", 1), ("/v1orders/1", 2)] {
+        let strict = scripted(Script::new());
+        strict.answer("/v1/free", Answer::redirect(302, leads_to));
+        let client = over_pipes(&strict, |api| {
+            api.base_url = format!("{}/v1", api.base_url).parse().expect("a URL");
+            scarce_orders(api);
+        });
+        let heard = Heard::on(client.events());
+        for _ in 0..2 {
+            let _refused = client.get("strict", "/free").send().await;
+        }
+        assert_eq!(strict.audit().attempts(leads_to), allowed, "{leads_to}");
+        let in_orders = heard.finished()[0].group == "orders";
+        assert_eq!(in_orders, allowed == 1, "{leads_to}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_the_caller_named_stays() {
+    let strict = scripted(Script::new());
+    strict.answer("/free", Answer::redirect(302, "/other"));
+    let client = over_pipes(&strict, scarce_orders);
+    let heard = Heard::on(client.events());
+    let call = client.get("strict", "/free").group("orders");
+    let error = call.send().await.expect_err("the second of this minute");
+    assert!(error.is_rate_limited(), "{error}");
+    assert_eq!(heard.finished()[0].group, "orders");
+}
+
+// A server that repeats the key gets it once, and a circle is still one.
+#[tokio::test(start_paused = true)]
+async fn a_key_in_the_query_follows_within_the_api() {
+    let strict = scripted(Script::new());
+    strict.answer("/new", Answer::echo());
+    strict.answer("/circle", Answer::redirect(302, "/circle"));
+    let client = over_pipes(&strict, |api| keyed(api, Place::Query("api_key".into())));
+    for to in [
+        "/new",
+        "/new?page=2",
+        "/new?api_key=CANARY",
+        "new?x_api_key=1",
+    ] {
+        strict.answer("/old", Answer::redirect(302, to));
+        let answer = client.get("strict", "/old").send().await.expect(to);
+        let seen = answer.text().await.expect("text");
+        assert_eq!(seen.matches("api_key=CANARY").count(), 1, "{to}: {seen}");
+    }
+    let circle = client.get("strict", "/circle").send().await;
+    assert_eq!(circle.expect_err("a circle").attempts(), 1);
+}
+
+// Every status that redirects, and one that leaves the choice to the reader.
+#[tokio::test(start_paused = true)]
+async fn a_redirect_to_nowhere_is_an_answer() {
+    let strict = scripted(Script::new());
+    let client = over_pipes(&strict, |_| {});
+    for status in [300, 301, 302, 303, 307, 308] {
+        strict.answer("/x", Answer::status(status));
+        let answer = client.get("strict", "/x").send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), status);
+    }
 }

@@ -1,15 +1,19 @@
 //! When a call is repeated, how often, how soon, and what that costs.
 
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::{Backoff, Nanos, RetryBudgetSettings, Share};
 use outflow::event::{Reason, What};
-use outflow::{Outflow, Rules};
-use outflow_upstream::{Answer, Fault, Latency, Quota, Refusal, Script, StrictApi, When};
+use outflow::{Connecting, Outflow, Rules, Stream};
+use outflow_testkit::VirtualTime;
+use outflow_upstream::{Answer, Fault, Latency, Quota, Received, Refusal, Script, StrictApi, When};
 
-use super::support::{Heard, over_pipes, over_sockets, scripted};
+use super::support::{Heard, eager, over_pipes, over_sockets, scripted};
 
 // The body arrived whole and then the connection was reset: the order may have been taken.
 #[tokio::test]
@@ -249,4 +253,43 @@ async fn one_connection_serves_many_calls() {
     let audit = strict.audit();
     let first = audit.arrivals()[0].connection;
     assert!(audit.arrivals().iter().all(|one| one.connection == first));
+}
+
+// The first connection is refused, so that nothing was produced; the second one takes all five bytes.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_never_began_is_tried_again() {
+    let strict = scripted(Script::new());
+    let server = Arc::new(strict.in_memory());
+    let api = eager(&server.url());
+    let nth = AtomicU32::new(0);
+    let way = move |_: &str, _: u16| -> Connecting {
+        if nth.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Box::pin(async { Err(ErrorKind::ConnectionRefused.into()) });
+        }
+        let pipe: Box<dyn Stream> = Box::new(server.connect());
+        Box::pin(async move { Ok(pipe) })
+    };
+    let client = Outflow::builder()
+        .api(api)
+        .timer(Arc::new(VirtualTime::new()))
+        .connector(Arc::new(way))
+        .build()
+        .expect("valid");
+    let body = Full::new(Bytes::from_static(b"hello"));
+    let answer = client.post("strict", "/").stream(body).send().await;
+    assert_eq!(answer.expect("it never began").attempts(), 2);
+    assert_eq!(strict.audit().arrivals()[0].body, Received::Whole(5));
+}
+
+// Every attempt is told to the door and to whoever listens, and each one once.
+#[tokio::test(start_paused = true)]
+async fn each_attempt_is_settled_once() {
+    let strict = scripted(Script::new().rule(When::always(), Answer::status(503)));
+    let client = over_pipes(&strict, |api| api.retry.count = 2);
+    let heard = Heard::on(client.events());
+    let call = client.post("strict", "/").body("x").idempotency_key("k");
+    let answer = call.send().await.expect("the 503");
+    let settled = |event: &outflow::Event| matches!(event.what, What::Settled { .. });
+    let told = heard.all().iter().filter(|event| settled(event)).count();
+    assert_eq!((answer.attempts(), told, strict.audit().count()), (3, 3, 3));
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use http::Method;
 use http_body::Body as _;
 use outflow_upstream::{Answer, Content, Fault, Script, When};
 
@@ -122,4 +123,50 @@ async fn decoding_is_no_part_of_the_call() {
         .text()
         .await;
     assert!(text.expect_err("no text").is_decode());
+}
+
+// A page of 100 KiB, with room for it and without. The status is told either way.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_an_error_is_there_or_said_to_be_too_large() {
+    const PAGE: u64 = 100 * 1024;
+    let page = Answer::status(500).content(Content::Zeros(PAGE));
+    let strict = scripted(Script::new().rule(When::always(), page));
+    for (largest, fits) in [(PAGE, true), (PAGE - 1, false)] {
+        let client = over_pipes(&strict, |api| {
+            api.largest_body = largest;
+            api.retry.count = 0;
+        });
+        let answer = client.get("strict", "/").send_streaming().await;
+        let answer = answer.expect("an answer");
+        assert_eq!(answer.status(), 500);
+        match answer.bytes().await {
+            Ok(bytes) => assert!(fits && bytes.len() == 100 * 1024, "{largest}"),
+            Err(error) => assert!(!fits && error.is_body(), "{largest}: {error}"),
+        }
+        let answer = client.get("strict", "/").send_streaming().await;
+        let first = answer.expect("an answer").stream().chunk().await;
+        assert_eq!(first.expect("something").is_ok(), fits, "{largest}");
+    }
+}
+
+// HEAD, 204 and 304 have no body, whatever their heads say; the connection serves the next call.
+#[tokio::test]
+async fn what_has_no_body_is_over_with_its_head() {
+    let strict = scripted(Script::new());
+    strict.answer("/204", Answer::status(204));
+    strict.answer("/304", Answer::status(304));
+    strict.answer("/ten", Answer::ok("0123456789"));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |_| {});
+    for (method, path, body) in [
+        (Method::GET, "/204", ""),
+        (Method::GET, "/304", ""),
+        (Method::HEAD, "/ten", ""),
+        (Method::GET, "/ten", "0123456789"),
+    ] {
+        let answer = client.request(method, "strict", path).send().await;
+        let bytes = answer.expect(path).bytes().await.expect(path);
+        assert_eq!(bytes, body, "{path}");
+        assert!(client.upstream("strict").expect("there").is_idle());
+    }
 }

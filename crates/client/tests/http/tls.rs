@@ -1,10 +1,12 @@
 //! Who the server is.
 
 use std::io::Write;
+use std::time::Duration;
 
+use http::Method;
 use outflow::event::Reason;
 use outflow::{Outflow, Trust};
-use outflow_upstream::{Script, Server, Tls};
+use outflow_upstream::{Act, Answer, Script, Server, Tls, When};
 
 use super::support::{Heard, eager, scripted};
 
@@ -111,4 +113,29 @@ fn a_file_without_certificates_is_refused_at_the_start() {
     file.write_all(broken).expect("written");
     api.trust = Trust::File(file.path().to_owned());
     assert!(Outflow::init([api]).is_err());
+}
+
+// The slow call is given up when its answer has four and a half seconds to go. The connection lives
+// on, and what may be repeated on it is what may be repeated anywhere.
+#[tokio::test]
+async fn a_call_that_is_given_up_leaves_the_connection_to_others() {
+    let script = Script::new()
+        .rule(When::path("/slow"), Act::Late(Duration::from_secs(5)))
+        .rule(When::path("/fail"), Answer::status(503));
+    let strict = scripted(script);
+    let server = strict.listen_tls(Tls::Good).await.expect("a port");
+    let (client, _file) = trusting(&server);
+    let slow = client.get("strict", "/slow").send();
+    let given_up = tokio::time::timeout(Duration::from_millis(500), slow).await;
+    assert!(given_up.is_err());
+    assert!(client.upstream("strict").expect("there").is_idle());
+    for (method, attempts) in [(Method::GET, 3), (Method::POST, 1)] {
+        let call = client.request(method, "strict", "/fail").body("x");
+        assert_eq!(call.send().await.expect("the 503").attempts(), attempts);
+    }
+    let audit = strict.audit();
+    assert_eq!(audit.attempts("/slow"), 1);
+    let mut others = audit.arrivals().iter().map(|one| one.connection);
+    let first = others.next();
+    assert!(others.all(|one| Some(one) == first));
 }

@@ -2,15 +2,16 @@
 //! was not.
 
 use std::process::Command;
+use std::time::Duration;
 
 use outflow::{Api, Outflow, Proxy};
 use outflow_testkit::Background;
-use outflow_upstream::Script;
+use outflow_upstream::{Answer, Content, Script, When};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::support::{eager, scripted};
+use super::support::{eager, over_sockets, scripted};
 
 /// A proxy that opens tunnels and tells whereto.
 async fn proxy() -> (String, mpsc::UnboundedReceiver<String>, Background<()>) {
@@ -119,6 +120,57 @@ async fn obey_or_not() {
         assert_eq!(answer.status(), 200);
     }
     assert_eq!(strict.audit().count(), 2);
+}
+
+// Ten bytes of which most still have to come when the last handle of the client is gone.
+#[tokio::test]
+async fn a_body_outlives_its_client() {
+    let drip = Answer::ok("").content(Content::Drip {
+        bytes: "0123456789".into(),
+        every: Duration::from_millis(5),
+    });
+    let strict = scripted(Script::new().rule(When::always(), drip));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |_| {});
+    let head = client.get("strict", "/").send_streaming().await;
+    drop(client);
+    let bytes = head.expect("a head").bytes().await;
+    assert_eq!(bytes.expect("all of it"), "0123456789");
+}
+
+// Idle connections die with the runtime that made them; the client does not.
+#[test]
+fn a_client_outlives_the_runtime_it_was_made_in() {
+    let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
+    let (serving, first) = (runtime(), runtime());
+    let strict = scripted(Script::new());
+    let server = serving.block_on(strict.listen()).expect("a port");
+    let client = first.block_on(async { over_sockets(&server, |_| {}) });
+    let call = || client.get("strict", "/").send();
+    first.block_on(call()).expect("in the first");
+    drop(first);
+    for _ in 0..3 {
+        let next = runtime();
+        for _ in 0..2 {
+            next.block_on(call()).expect("in another");
+        }
+    }
+    assert_eq!(strict.audit().count(), 7);
+}
+
+// A machine without IPv6 has nothing to show here.
+#[tokio::test]
+async fn an_address_in_brackets_is_reached_with_its_port_and_prefix() {
+    let Ok(listener) = TcpListener::bind("[::1]:0").await else {
+        return;
+    };
+    let strict = scripted(Script::new());
+    let server = strict.serve(listener).expect("served");
+    let url = format!("http://[::1]:{}/v1", server.address().port());
+    let client = Outflow::init([eager(&url)]).expect("valid");
+    let answer = client.get("strict", "/x?a=%2F").send().await;
+    assert_eq!(answer.expect("an answer").status(), 200);
+    assert!(strict.audit().arrivals()[0].path.starts_with("/v1/x"));
 }
 
 const INNER: &str = "OUTFLOW_TEST_INNER";
