@@ -4,6 +4,7 @@
 mod cached;
 mod cancelled;
 mod deadlines;
+mod echoes;
 mod faults;
 mod governed;
 mod paths;
@@ -14,4 +15,5 @@ mod secrets;
 mod sizes;
 mod support;
 mod tls;
+mod together;
 mod ways;
