@@ -78,6 +78,10 @@ impl Error {
         })
     }
 
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.inner.kind
+    }
+
     pub(crate) fn after(mut self, attempts: u32) -> Self {
         self.inner.attempts = attempts;
         self

@@ -25,8 +25,8 @@ pub(super) struct Key {
     pub(super) caller: Digest,
 }
 
-/// What concurrent equal requests have in common: the key, and every header that an answer could
-/// depend on. One-way, like every key here.
+/// What concurrent equal requests have in common: the key, every header that an answer could depend
+/// on, and the writes before them, so that a read after a write is not equal to one before it. One-way, like every key here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlightKey(Key, Digest);
 
@@ -86,9 +86,10 @@ impl Seal {
         digest(&hash)
     }
 
-    /// What equal requests have in common.
-    pub(super) fn flight(&self, query: &Query<'_>) -> FlightKey {
+    /// What equal requests have in common, among them how many writes they have come after.
+    pub(super) fn flight(&self, query: &Query<'_>, writes: u64) -> FlightKey {
         let mut hash = self.hasher("flight");
+        field(&mut hash, &writes.to_le_bytes());
         headers(&mut hash, query.headers, |name| !is_noise(name));
         FlightKey(self.key(query), digest(&hash))
     }

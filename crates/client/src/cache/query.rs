@@ -62,6 +62,12 @@ impl Query<'_> {
         (special || unkept || self.has_body()).then_some(Bypass::Request)
     }
 
+    /// Whether a read asks for what is kept and for nothing else.
+    pub(crate) fn is_only_if_cached(&self) -> bool {
+        let reads = self.method == Method::GET || self.method == Method::HEAD;
+        reads && Control::of(self.headers).is_some_and(|control| control.has("only-if-cached"))
+    }
+
     /// Whether something says whose request this is. What is kept for it then is that caller's own,
     /// a private cache in the sense of the RFC; what is kept for nobody in particular is shared.
     pub(super) fn is_personal(&self) -> bool {

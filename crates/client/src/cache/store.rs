@@ -5,6 +5,7 @@
 //! written without it, and what changed meanwhile is noticed when it is taken again. Files that must go
 //! are removed while it is held, so that nothing forgotten can come back.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderName, Uri};
@@ -32,6 +33,8 @@ pub(super) struct Store {
     largest: u64,
     written: Notify,
     faults: Faults,
+    /// How many writes there were to the resources whose hashes begin with a byte.
+    writes: [AtomicU64; 256],
 }
 
 struct Disk {
@@ -75,6 +78,7 @@ impl Store {
             largest: (smaller / 16).min(LARGEST),
             written: Notify::new(),
             faults,
+            writes: std::array::from_fn(|_| AtomicU64::new(0)),
         };
         store.shrink(settings.disk);
         Ok(store)
@@ -90,7 +94,18 @@ impl Store {
     }
 
     pub(super) fn flight(&self, query: &Query<'_>) -> FlightKey {
-        self.seal.flight(query)
+        let resource = self.seal.resource(query.api, query.uri);
+        let writes = self.writes_to(resource);
+        self.seal.flight(
+            query,
+            writes.map_or(0, |writes| writes.load(Ordering::Acquire)),
+        )
+    }
+
+    /// The count of writes that a resource shares with one in 256: a write too many costs a call that
+    /// could have been shared, and the counts stay few.
+    fn writes_to(&self, resource: Digest) -> Option<&AtomicU64> {
+        self.writes.get(usize::from(*resource.first()?))
     }
 
     /// Whether the server would choose this answer for the request.
@@ -173,6 +188,9 @@ impl Store {
     pub(super) fn forget(&self, api: &str, uri: &Uri) {
         let resource = self.seal.resource(api, uri);
         let mut ledger = self.ledger();
+        if let Some(writes) = self.writes_to(resource) {
+            writes.fetch_add(1, Ordering::AcqRel);
+        }
         let mut keys = ledger.keys.of(resource);
         keys.extend(ledger.index.of_resource(resource));
         keys.extend(ledger.backlog.of_resource(resource));

@@ -10,7 +10,8 @@ use super::builder::Unfit;
 use super::credential::Shown;
 use crate::api::{Api, CacheMode};
 use crate::cache::{Cache, Flights};
-use crate::event::Events;
+use crate::error::Kind;
+use crate::event::{Events, Lookup};
 use crate::http::{Transport, Wiring};
 use crate::upstream::{SharedTimer, Upstream};
 
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// What it was to the call that got it, if it came from the cache.
+    pub(crate) from_cache: Option<Lookup>,
 }
 
 /// Everything by which one API is called.
@@ -38,7 +41,7 @@ pub(crate) struct Outlet {
     /// Where its answers are kept, if they are.
     pub(crate) cache: Option<Cache>,
     /// Equal calls that are under way.
-    pub(crate) flights: Flights<Shared>,
+    pub(crate) flights: Flights<Result<Shared, Kind>>,
     retries: Mutex<RetryBudget>,
 }
 

@@ -5,15 +5,17 @@
 //! answer that is stale but better than none. Equal calls at one time are one call. An answer that
 //! was redirected is not kept: it belongs to another address than the one that was asked for.
 
+mod share;
+
 use http::{HeaderMap, HeaderValue, StatusCode};
 use outflow_core::{State, WallTime};
 use secrecy::ExposeSecret;
 
 use super::Trip;
 use super::order::{Asked, Start};
-use crate::cache::{Answer, Cache, CacheStatus, Flight, FollowFuture, Followed, Forward, Found};
+use crate::cache::{Answer, Cache, CacheStatus, Flight, FlightKey, Followed, Forward, Found};
 use crate::cache::{Kept, Query, Stored};
-use crate::client::{Body, CacheUse, Facts, Outlet, Response, Shape, Shared};
+use crate::client::{Body, CacheUse, Facts, Outlet, Response, Shape};
 use crate::error::{Error, Kind};
 use crate::event::{Lookup, What};
 use crate::refusal::Cause;
@@ -23,11 +25,13 @@ pub(super) async fn answered_or_fetched(trip: &mut Trip<'_>) -> Result<Response,
     let outlet = trip.outlet;
     match (&outlet.cache, trip.order.asked.take()) {
         (Some(cache), Some(asked)) => {
-            let desk = Desk {
+            let mut desk = Desk {
                 cache,
                 outlet,
                 asked,
+                began: None,
             };
+            desk.began = cache.flight_key(&desk.query());
             desk.answer(trip).await
         }
         _ if trip.order.cache == CacheUse::Only => Err(Error::new(Kind::CacheMiss)),
@@ -40,6 +44,8 @@ struct Desk<'a> {
     cache: &'a Cache,
     outlet: &'a Outlet,
     asked: Asked,
+    /// What the call had in common with its equals when it began.
+    began: Option<FlightKey>,
 }
 
 /// What the cache had, and may not give unasked.
@@ -56,8 +62,9 @@ impl Desk<'_> {
         }
         match self.cache.lookup(&self.query(), self.wall()) {
             Found::Fresh(stored) => Ok(given(trip, stored, Lookup::Hit)),
+            _ if self.query().is_only_if_cached() => Err(missed(trip)),
             Found::NotCacheable(_) => self.passed(trip).await,
-            Found::Missing => self.sought(trip, None).await,
+            Found::Missing => self.asked(trip, None).await,
             Found::Stale {
                 stored,
                 revalidate,
@@ -68,22 +75,32 @@ impl Desk<'_> {
                     conditions: revalidate,
                     usable_on_error,
                 };
-                self.sought(trip, Some(old)).await
+                self.asked(trip, Some(old)).await
             }
         }
     }
 
-    /// Fetches what may be kept, unless it is to flow: that is passed on, and the cache only stands in
-    /// for it.
-    async fn sought(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
-        if trip.shape == Shape::Whole {
-            return self.together(trip, old).await;
+    /// Asks the server, in the shape that the caller wants.
+    async fn asked(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
+        match trip.shape {
+            Shape::Whole => self.together(trip, old).await,
+            Shape::Flowing => self.flowed(trip, old).await,
         }
-        match (self.passed(trip).await, old) {
+    }
+
+    /// Fetches what flows by: it is neither kept nor shared, and so not asked about with conditions.
+    async fn flowed(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
+        match (trip.fetched().await, old) {
             (Ok(answer), Some(old)) if answer.status.is_server_error() && old.usable_on_error => {
                 Ok(given(trip, old.stored, Lookup::Stale))
             }
-            (Ok(answer), _) => Ok(answer),
+            (Ok(mut answer), old) => {
+                tell(trip, Lookup::Miss);
+                let status = CacheStatus::forwarded(why(old.as_ref()));
+                let code = answer.status.as_u16();
+                mark(&mut answer.headers, status.answered(code));
+                Ok(answer)
+            }
             (Err(error), old) => self.instead(trip, error, old),
         }
     }
@@ -99,31 +116,26 @@ impl Desk<'_> {
 
     /// Fetches, unless an equal call already does.
     async fn together(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
-        let Some(key) = self.cache.flight_key(&self.query()) else {
+        let Some(key) = self.began else {
             return self.fetched(trip, old).await;
         };
         let lead = match self.outlet.flights.join(key) {
             Flight::Lead(lead) => Some(lead),
             Flight::Alone => None,
-            Flight::Follow(other) => match followed(trip, other).await? {
-                Followed::Shared(answer) => return Ok(shared(trip, answer)),
-                Followed::Lead(lead) => Some(lead),
-                Followed::Alone => None,
+            Flight::Follow(other) => match share::followed(trip, other).await {
+                Ok(Followed::Shared(Ok(answer))) => return Ok(share::shared(trip, answer)),
+                Ok(Followed::Shared(Err(kind))) => {
+                    return self.instead(trip, Error::new(kind), old);
+                }
+                Ok(Followed::Lead(lead)) => Some(lead),
+                Ok(Followed::Alone) => None,
+                Err(late) => return self.instead(trip, late, old),
             },
         };
         let ended = self.fetched(trip, old).await;
-        // A failure passes the lead on: the next one may have more time left.
-        if let (Some(lead), Ok(answer)) = (lead, &ended) {
-            match answer.body.here() {
-                Some(body) if self.cache.may_share(&self.query(), &answer.headers) => {
-                    lead.share(Shared {
-                        status: answer.status,
-                        headers: answer.headers.clone(),
-                        body: body.clone(),
-                    });
-                }
-                _ => lead.keep(),
-            }
+        if let Some(lead) = lead {
+            let may = |answer: &Response| self.cache.may_share(&self.query(), &answer.headers);
+            share::landed(lead, &ended, may);
         }
         ended
     }
@@ -144,10 +156,7 @@ impl Desk<'_> {
             (Ok(answer), Some(old)) if answer.status.is_server_error() && old.usable_on_error => {
                 Ok(given(trip, old.stored, Lookup::Stale))
             }
-            (Ok(answer), old) => {
-                let why = old.map_or(Forward::Miss, |_| Forward::Stale);
-                Ok(self.kept(trip, answer, why))
-            }
+            (Ok(answer), old) => Ok(self.kept(trip, answer, why(old.as_ref()))),
             (Err(error), old) => self.instead(trip, error, old),
         }
     }
@@ -155,7 +164,7 @@ impl Desk<'_> {
     /// The kept answer, if the server's "nothing has changed" is about it. Who was asked after a
     /// redirect speaks of another address, and perhaps for another origin: it confirms nothing.
     fn confirmed(&self, trip: &Trip<'_>, answer: &Response, old: &Old) -> Option<Stored> {
-        if trip.tally.hops > 0 {
+        if trip.tally.hops > 0 || self.is_overtaken() {
             return None;
         }
         let said = offered(trip, answer);
@@ -176,7 +185,7 @@ impl Desk<'_> {
     fn kept(&self, trip: &Trip<'_>, mut answer: Response, why: Forward) -> Response {
         tell(trip, Lookup::Miss);
         let mut status = CacheStatus::forwarded(why).answered(answer.status.as_u16());
-        if trip.tally.hops == 0 {
+        if trip.tally.hops == 0 && !self.is_overtaken() {
             let said = offered(trip, &answer);
             if self.cache.offer(&self.query(), said, self.wall()) == Kept::Stored {
                 status = status.stored();
@@ -200,12 +209,16 @@ impl Desk<'_> {
     /// The kept answer however stale it is; a clear error if there is none.
     fn whatever(&self, trip: &Trip<'_>) -> Result<Response, Error> {
         let Some(stored) = self.cache.any(&self.query(), self.wall()) else {
-            tell(trip, Lookup::Miss);
-            return Err(Error::new(Kind::CacheMiss));
+            return Err(missed(trip));
         };
         let stale = stored.is_stale();
         let lookup = if stale { Lookup::Stale } else { Lookup::Hit };
         Ok(given(trip, stored, lookup))
+    }
+
+    /// Whether something was written there since the call began: its answer may be from before that.
+    fn is_overtaken(&self) -> bool {
+        self.cache.flight_key(&self.query()) != self.began
     }
 
     fn query(&self) -> Query<'_> {
@@ -235,14 +248,15 @@ fn leaves_all_to_the_cache(error: &Error) -> bool {
     })
 }
 
-/// Waits for an equal call, as long as the caller's time allows.
-async fn followed(trip: &Trip<'_>, other: FollowFuture<Shared>) -> Result<Followed<Shared>, Error> {
-    match trip.time_left() {
-        None => Ok(other.await),
-        Some(left) => tokio::time::timeout(left, other)
-            .await
-            .map_err(|_| Error::new(Kind::Deadline)),
-    }
+/// Why the server was asked.
+fn why(old: Option<&Old>) -> Forward {
+    old.map_or(Forward::Miss, |_| Forward::Stale)
+}
+
+/// Nothing is kept that may be given, and nothing may be sent.
+fn missed(trip: &Trip<'_>) -> Error {
+    tell(trip, Lookup::Miss);
+    Error::new(Kind::CacheMiss)
 }
 
 fn offered<'a>(trip: &Trip<'_>, answer: &'a Response) -> Answer<'a> {
@@ -267,24 +281,6 @@ fn given(trip: &Trip<'_>, stored: Stored, lookup: Lookup) -> Response {
         body: Body::whole(body),
         facts: Facts {
             from_cache: Some(lookup),
-            ..trip.facts()
-        },
-    }
-}
-
-/// The answer to an equal call.
-fn shared(trip: &Trip<'_>, answer: Shared) -> Response {
-    tell(trip, Lookup::Coalesced);
-    let mut headers = answer.headers;
-    let status = CacheStatus::forwarded(Forward::Miss).collapsed();
-    headers.remove(CACHE_STATUS);
-    mark(&mut headers, status);
-    Response {
-        status: answer.status,
-        headers,
-        body: Body::whole(answer.body),
-        facts: Facts {
-            from_cache: Some(Lookup::Coalesced),
             ..trip.facts()
         },
     }

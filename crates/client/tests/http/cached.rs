@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::core::Hold;
-use outflow::event::Lookup;
+use outflow::event::{Lookup, What};
 use outflow::{Api, CacheMode, CacheUse, Response};
 use outflow_upstream::{Act, Answer, Fault, Latency, Script, StrictApi, When};
 
@@ -244,4 +244,71 @@ async fn an_answer_from_elsewhere_is_not_kept() {
         assert_eq!((answer.from_cache(), answer.attempts()), (None, 2));
     }
     assert_eq!(strict.audit().attempts("/old"), 2);
+}
+
+// Both ways in which nothing may be sent, and a caller that reads as it comes.
+#[tokio::test(start_paused = true)]
+async fn with_nothing_sent_a_streaming_call_is_answered_from_the_cache_too() {
+    for hold in [Hold::CacheOnly, Hold::Sleep] {
+        let strict = lasting("");
+        let client = over_pipes(&strict, keeping);
+        client.get("strict", "/a").send().await.expect("kept");
+        tokio::time::sleep(10 * MINUTE).await;
+        client.upstream("strict").expect("there").force(None, hold);
+        let flow = |path: &str| client.get("strict", path).send_streaming();
+        let stale = flow("/a").await.expect("what was kept");
+        assert_eq!(stale.from_cache(), Some(Lookup::Stale), "{hold:?}");
+        let missing = flow("/b").await.expect_err("never kept");
+        assert!(missing.is_cache_miss(), "{hold:?}: {missing}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_call_gets_the_stale_answer_that_a_whole_one_gets() {
+    for act in [
+        Act::from(Answer::status(503)),
+        Fault::CloseBeforeHead.into(),
+    ] {
+        let strict = lasting(", stale-if-error=600");
+        let client = over_pipes(&strict, |api| {
+            keeping(api);
+            api.retry.count = 0;
+        });
+        client.get("strict", "/a").send().await.expect("kept");
+        strict.rewrite(Script::new().rule(When::always(), act.clone()));
+        tokio::time::sleep(2 * MINUTE).await;
+        let flowing = client.get("strict", "/a").send_streaming().await;
+        let from = flowing.expect("what was kept").from_cache();
+        assert_eq!(from, Some(Lookup::Stale), "{act:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_miss_is_told_and_marked() {
+    let strict = lasting("");
+    let client = over_pipes(&strict, keeping);
+    let heard = Heard::on(client.events());
+    let call = client.get("strict", "/a").send_streaming();
+    let answer = call.await.expect("an answer");
+    let misses = heard.all().into_iter().filter(|event| {
+        let lookup = Lookup::Miss;
+        matches!(event.what, What::Cache { lookup: told } if told == lookup)
+    });
+    assert_eq!(misses.count(), 1);
+    assert_eq!(status(&answer), "outflow; fwd=uri-miss; fwd-status=200");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_if_cached_sends_nothing() {
+    let strict = lasting("");
+    let client = over_pipes(&strict, keeping);
+    let call = || {
+        let call = client.get("strict", "/a");
+        call.header("cache-control", "only-if-cached").send()
+    };
+    assert!(call().await.expect_err("never kept").is_cache_miss());
+    assert_eq!(strict.audit().count(), 0);
+    client.get("strict", "/a").send().await.expect("kept");
+    let hit = call().await.expect("what was kept");
+    assert_eq!(hit.from_cache(), Some(Lookup::Hit));
 }

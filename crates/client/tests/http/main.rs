@@ -4,6 +4,7 @@
 mod cached;
 mod cancelled;
 mod deadlines;
+mod echoes;
 mod faults;
 mod governed;
 mod outages;
@@ -15,4 +16,5 @@ mod secrets;
 mod sizes;
 mod support;
 mod tls;
+mod together;
 mod ways;
