@@ -180,7 +180,10 @@ fn open(path: &Path) -> io::Result<Open> {
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let place = |found: fs::Metadata| (found.dev(), found.ino());
-    let (ours, there) = (file.metadata().map(place), fs::symlink_metadata(path).map(place));
+    let (ours, there) = (
+        file.metadata().map(place),
+        fs::symlink_metadata(path).map(place),
+    );
     ours.ok().is_some_and(|ours| Some(ours) == there.ok())
 }
 
