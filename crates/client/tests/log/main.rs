@@ -2,6 +2,7 @@
 
 mod samples;
 mod secrets;
+mod whole;
 mod writing;
 
 use std::io::{self, Write};
@@ -243,6 +244,28 @@ fn a_program_s_own_lines_have_the_same_form() {
         format!(
             "{HEAD}INFO comp=outflow::serve msg=\"now serving\" port=7070 ok=true seq=0\n\
              {HEAD}WARN comp=h2 msg=odd ratio=NaN seq=1\n"
+        )
+    );
+}
+
+// `shop` is the program; `shopping` and `outflowing` only begin like it and like us.
+#[test]
+fn a_crate_is_the_program_s_by_its_whole_name() {
+    let (log, mut pump, page) = log(Format::Logfmt, Level::INFO);
+    let layer = log.layer().of_crate("shop");
+    let subscriber = tracing_subscriber::registry().with(layer);
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::info!(target: "shop", "open");
+        tracing::info!(target: "shop::orders", order = 7, "order placed");
+        tracing::info!(target: "shopping", header = "authorization: x", "frame");
+        tracing::info!(target: "outflowing::wire", header = "authorization: x", "frame");
+    });
+    pump.drain();
+    assert_eq!(
+        page.text(),
+        format!(
+            "{HEAD}INFO comp=shop msg=open seq=0\n\
+             {HEAD}INFO comp=shop::orders msg=\"order placed\" order=7 seq=1\n"
         )
     );
 }

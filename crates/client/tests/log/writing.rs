@@ -168,6 +168,53 @@ fn what_cannot_be_written_is_refused() {
     );
 }
 
+// A link that was there before, and one that is laid while the file is written.
+#[cfg(unix)]
+#[test]
+fn a_log_is_not_written_through_a_link() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (path, victim) = (folder.path().join("o.log"), folder.path().join("victim"));
+    fs::write(&victim, "precious\n").expect("written");
+    let mut file = RollingFile::new(&path, CAP, 2).expect("valid");
+    file.write_all(b"before\n").expect("written");
+    fs::remove_file(&path).expect("removed");
+    std::os::unix::fs::symlink(&victim, &path).expect("a link");
+    file.write_all(b"line\n").expect_err("a link");
+    let text = fs::read_to_string(&victim).expect("text");
+    assert_eq!(text, "precious\n");
+    let again = RollingFile::new(&path, CAP, 2);
+    assert_eq!(again.expect_err("a link"), InvalidRolling::Link);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_and_its_directory_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("logs/o.log");
+    let mut file = RollingFile::new(&path, CAP, 2).expect("valid");
+    file.write_all(b"line\n").expect("written");
+    let mode = |path: &Path| fs::metadata(path).expect("its mode").permissions().mode() & 0o777;
+    assert_eq!(mode(path.parent().expect("logs")), 0o700);
+    assert_eq!(mode(&path), 0o600);
+}
+
+// Blocks of which one fits into a file: five files, then two.
+#[test]
+fn fewer_files_than_before_are_fewer_files() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let block = vec![b'x'; 100_000];
+    for files in [5, 2] {
+        let path = folder.path().join("o.log");
+        let mut file = RollingFile::new(path, CAP, files).expect("valid");
+        for _ in 0..8 {
+            file.write_all(&block).expect("written");
+        }
+    }
+    let found = sizes(folder.path());
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
 // The device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
