@@ -4,7 +4,8 @@
 //! runtime's own timers would do with less, but they turn in steps of a millisecond, which costs a
 //! limit of ten milliseconds a tenth of its throughput; and a thread of its own serves programs on any
 //! runtime. It only rings: a thread that dies in a ring is caught and goes on, and whoever missed a ring
-//! is rung again when it next asks.
+//! is rung again when it next asks. Observers of what a ring leads to are called here, once those who
+//! wait were woken: one that blocks makes the rings of all others late, which is why none may.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -44,8 +45,7 @@ impl Bell {
     pub(crate) fn run(&self, clock: &dyn Clock) -> ! {
         loop {
             for alarm in self.wait_for_the_next(clock) {
-                // Whatever went wrong in there was told there; this thread serves others too.
-                let _caught = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
+                ring(alarm);
             }
         }
     }
@@ -77,6 +77,13 @@ impl Bell {
     }
 }
 
+/// Rings, and lets go of an alarm that nobody else may know any more. Whatever goes wrong in there was
+/// told there; this thread serves others too.
+fn ring(alarm: Arc<dyn Alarm>) {
+    let _rung = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
+    let _ended = catch_unwind(AssertUnwindSafe(move || drop(alarm)));
+}
+
 /// Takes out those whose time has come and who are still there.
 fn due(asked: &mut BinaryHeap<Asked>, now: Nanos) -> Vec<Arc<dyn Alarm>> {
     let mut due = Vec::new();
@@ -106,3 +113,29 @@ impl PartialEq for Asked {
 }
 
 impl Eq for Asked {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goes wrong when it is rung, and when it ends.
+    struct Fragile;
+
+    impl Alarm for Fragile {
+        fn ring(&self) {
+            panic!("rung badly");
+        }
+    }
+
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            panic!("ended badly");
+        }
+    }
+
+    // The last who knows a door may be the thread that rings it, and with the door its observers end.
+    #[test]
+    fn an_alarm_that_rings_and_ends_badly_takes_nobody_down() {
+        ring(Arc::new(Fragile));
+    }
+}

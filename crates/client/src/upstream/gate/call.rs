@@ -109,18 +109,31 @@ impl Gate {
                 Obstacle::Shared(_) => break,
             }
             let class = self.class_of(key);
-            self.patience.tried(class);
+            if !self.waits_elsewhere(class, &skipped) {
+                self.patience.tried(class);
+            }
         }
         self.consider(next);
     }
 
+    /// Whether one of this class waits where somebody may yet go. One that cannot go does not use up
+    /// the turn of those of its class who can.
+    fn waits_elsewhere(&self, class: Class, skipped: &Skipped) -> bool {
+        let mut lanes = self.lanes_left(skipped);
+        lanes.any(|lane| !self.lane_ref(lane).line(class).is_empty())
+    }
+
+    fn lanes_left(&self, skipped: &Skipped) -> impl Iterator<Item = u32> {
+        let left = move |lane: &u32| {
+            !skipped.lanes.contains(lane) && !skipped.wards.contains(&self.lane_ref(*lane).ward)
+        };
+        self.busy.iter().copied().filter(left)
+    }
+
     fn whose_turn(&self, skipped: &Skipped) -> Option<(u32, usize)> {
-        let lanes = self.busy.iter().filter(|lane| {
-            !skipped.lanes.contains(lane) && !skipped.wards.contains(&self.lane_ref(**lane).ward)
-        });
-        let heads = lanes.filter_map(|lane| {
-            let (rank, key) = self.lane_ref(*lane).head(self.patience)?;
-            Some((rank, self.waiters.get(key)?.number, *lane, key))
+        let heads = self.lanes_left(skipped).filter_map(|lane| {
+            let (rank, key) = self.lane_ref(lane).head(self.patience)?;
+            Some((rank, self.waiters.get(key)?.number, lane, key))
         });
         heads.min().map(|(_, _, lane, key)| (lane, key))
     }
