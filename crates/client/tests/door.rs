@@ -11,6 +11,8 @@
 mod chaos;
 #[path = "door/conserved.rs"]
 mod conserved;
+#[path = "door/departing.rs"]
+mod departing;
 #[path = "door/exact.rs"]
 mod exact;
 #[path = "door/health.rs"]

@@ -59,6 +59,15 @@ impl Door {
         self.with(|gate, _| gate.is_called_off(flight))
     }
 
+    /// A call is being sent: when that is.
+    #[inline]
+    pub(super) fn sending(&self, flight: usize) -> Nanos {
+        self.with(|gate, now| {
+            gate.sending(flight, now);
+            now
+        })
+    }
+
     pub(super) fn refund(&self, flight: usize) {
         self.with(|gate, now| gate.refund(flight, now));
     }

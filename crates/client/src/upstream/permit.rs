@@ -48,16 +48,17 @@ impl Permit {
 
     /// Whether, after it was given, the server asked everybody to wait or the state began to let
     /// nobody go. Whoever took long to get ready, with a connection perhaps, looks at this before the
-    /// first byte leaves, drops the permit if so and asks again.
+    /// first byte leaves, drops the permit if so and asks again. What was sent cannot be called off.
     pub fn is_called_off(&self) -> bool {
-        let door = self.door.as_ref();
+        let door = self.door.as_ref().filter(|_| self.sent.is_none());
         door.is_some_and(|door| door.is_called_off(self.flight))
     }
 
-    /// The first byte is about to leave. From here on the call counts, whatever becomes of it.
+    /// The first byte is about to leave. From here on the call counts, whatever becomes of it; where
+    /// calls count from their sending, that is now.
     pub fn sending(&mut self) {
-        if let Some(door) = &self.door {
-            self.sent = Some(door.now());
+        if let (Some(door), None) = (&self.door, self.sent) {
+            self.sent = Some(door.sending(self.flight));
         }
     }
 

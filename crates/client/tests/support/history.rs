@@ -176,7 +176,9 @@ impl History {
             }
         }
         self.waiting.clear();
-        self.going.clear();
+        for one in self.going.drain(..) {
+            one.permit.refund();
+        }
         prop_assert!(self.world.is_at_rest(), "{:?}", self.world.door.report());
         self.world.pass(TIMEOUT + TICK * 10);
         for limit in self.limits() {
@@ -238,17 +240,16 @@ impl History {
                 }
             }
             Step::Settle(nth) => {
-                if let Some(mut one) = nth_of(&mut self.going, nth) {
-                    one.permit.sending();
+                if let Some(one) = nth_of(&mut self.going, nth) {
                     let now = self.world.now();
                     self.landed.push((one.group, one.resumed, now, one.cost));
                     one.permit.settle(Answer::status(200));
                 }
             }
             Step::Abandon(nth) => {
-                if let Some(mut one) = nth_of(&mut self.going, nth) {
-                    one.permit.sending();
-                    let lost = self.world.now().saturating_add(TIMEOUT);
+                if let Some(one) = nth_of(&mut self.going, nth) {
+                    let lost = one.resumed.saturating_add(TIMEOUT);
+                    let lost = lost.max(self.world.now());
                     self.landed.push((one.group, one.resumed, lost, one.cost));
                 }
             }
@@ -269,12 +270,15 @@ impl History {
         let mut caller = self.world.caller(Ask::new(target).by(deadline));
         let now = self.world.now();
         match caller.poll() {
-            Some(Ok(permit)) => self.going.push(Going {
-                group,
-                cost,
-                resumed: now,
-                permit,
-            }),
+            Some(Ok(mut permit)) => {
+                permit.sending();
+                self.going.push(Going {
+                    group,
+                    cost,
+                    resumed: now,
+                    permit,
+                });
+            }
             Some(Err(refusal)) => {
                 let early = refusal.retry_after.is_some_and(|wait| wait <= ready);
                 prop_assert!(!early, "it could go in time: {refusal:?}");
@@ -298,7 +302,8 @@ impl History {
         );
         let late = woken && woken_at > one.deadline;
         match one.caller.poll() {
-            Some(Ok(permit)) => {
+            Some(Ok(mut permit)) => {
+                permit.sending();
                 prop_assert!(!late, "let go after its deadline");
                 let fair = one.caller.polls <= 2 + one.glances + self.failed_wakes;
                 prop_assert!(fair, "{} polls for one grant", one.caller.polls);

@@ -94,8 +94,8 @@ impl Gate {
         }))
     }
 
-    /// Where entries count from their sending, they are stamped by who resumes and not by who calls:
-    /// whoever is late to resume would otherwise send when its entry has long expired.
+    /// Where entries count from their sending, they are stamped by who resumes and again by who sends,
+    /// and not by who calls: whoever is late would otherwise send when its entry has long expired.
     pub(super) fn restamp(&mut self, flight: usize, now: Nanos) -> Stamp {
         let Some(known) = self.flights.get_mut(flight) else {
             return Stamp::Expired;
@@ -121,6 +121,43 @@ impl Gate {
             (known.own, known.shared) = (own, shared);
         }
         Stamp::Renewed
+    }
+
+    /// A call is being sent, which may be long after it was let go: from here on it counts. One that
+    /// took longer than its entries last is sent all the same, and those after it wait for that.
+    pub(in crate::upstream) fn sending(&mut self, flight: usize, now: Nanos) {
+        match self.restamp(flight, now) {
+            Stamp::Kept => {}
+            Stamp::Renewed => {
+                self.forget_the_rest(flight, now);
+                self.count_the_rest(flight, now);
+                self.call_those_who_may_go(now);
+            }
+            Stamp::Expired => {
+                self.forget_the_rest(flight, now);
+                self.count_all(flight, now);
+            }
+        }
+    }
+
+    fn forget_the_rest(&mut self, flight: usize, now: Nanos) {
+        if let Some(known) = self.flights.get_mut(flight) {
+            let (lane, rest) = (known.lane, std::mem::take(&mut known.rest));
+            self.rest_landed(lane, rest, Landed::Never, now);
+        }
+    }
+
+    fn count_all(&mut self, flight: usize, now: Nanos) {
+        let Some(known) = self.flights.get_mut(flight) else {
+            return;
+        };
+        let (lane, units) = (known.lane, known.cost.units());
+        known.rest = Rest {
+            own: units,
+            shared: units,
+        };
+        self.lane(lane).limits.overhang(now, units);
+        self.shared.overhang(now, units);
     }
 
     /// Gives back a permit whose call never left.
