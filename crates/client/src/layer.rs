@@ -86,7 +86,7 @@ where
             let route = self.upstream.route(request.method(), request.uri().path());
             Ask::new(route)
         });
-        Governing::new(self.upstream.admit(ask), self.inner.clone(), request)
+        Governing::new(self.upstream.clone(), ask, self.inner.clone(), request)
     }
 }
 

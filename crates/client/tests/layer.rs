@@ -244,3 +244,73 @@ async fn a_request_that_is_dropped_while_it_waits_costs_nothing() {
         began.elapsed()
     );
 }
+
+/// A service that is ready when it is told to be.
+#[derive(Clone)]
+struct Slow {
+    ready: Arc<AtomicU32>,
+    called: Arc<AtomicU32>,
+}
+
+impl Service<Request<()>> for Slow {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        match self.ready.load(Ordering::Relaxed) {
+            0 => Poll::Pending,
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn call(&mut self, _: Request<()>) -> Self::Future {
+        self.called.fetch_add(1, Ordering::Relaxed);
+        ready(Ok(Response::new(short())))
+    }
+}
+
+/// Whether a future is over when it is looked at once.
+fn polled<F: Future>(future: Pin<&mut F>) -> bool {
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    future.poll(&mut context).is_ready()
+}
+
+// A request has its permit and waits for the service below; meanwhile another is told to stay away for
+// two seconds. When the service is ready at last, the request waits like everybody.
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_service_was_slow_is_not_sent_before_the_server_s_time() {
+    let door = door("100/s");
+    let (ready, called) = (Arc::default(), Arc::default());
+    let inner = Slow {
+        ready: Arc::clone(&ready),
+        called: Arc::clone(&called),
+    };
+    let mut service = Govern::new(door.clone()).layer(inner);
+    let began = Instant::now();
+    let mut request = pin!(service.call(Request::new(())));
+    assert!(!polled(request.as_mut()), "its service is not ready");
+
+    let mut other = door
+        .try_admit(Ask::new(door.group("default").expect("known")))
+        .expect("room");
+    other.sending();
+    let mut told = http::HeaderMap::new();
+    told.insert("retry-after", "2".parse().expect("a value"));
+    other.settle(outflow::Answer::response(429, &told));
+    ready.store(1, Ordering::Relaxed);
+    assert!(!polled(request.as_mut()));
+    assert_eq!(
+        called.load(Ordering::Relaxed),
+        0,
+        "it was sent before its time"
+    );
+
+    request.await.expect("an answer");
+    assert!(
+        began.elapsed() >= Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(called.load(Ordering::Relaxed), 1);
+}

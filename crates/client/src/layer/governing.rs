@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::Stopped;
 use super::body::GovernedBody;
-use crate::upstream::{Admit, Answer, Permit};
+use crate::upstream::{Admit, Answer, Ask, Permit, Upstream};
 
 pin_project! {
     /// A request that waits for its permit, or is under way. Dropping it gives back what was not used.
@@ -22,6 +22,8 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
+        upstream: Upstream,
+        ask: Ask,
         inner: S,
         request: Option<Request<B>>,
         permit: Option<Permit>,
@@ -40,8 +42,11 @@ pin_project! {
 }
 
 impl<S: Service<Request<B>>, B> Governing<S, B> {
-    pub(super) const fn new(admit: Admit, inner: S, request: Request<B>) -> Self {
+    pub(super) fn new(upstream: Upstream, ask: Ask, inner: S, request: Request<B>) -> Self {
+        let admit = upstream.admit(ask);
         Self {
+            upstream,
+            ask,
             inner,
             request: Some(request),
             permit: None,
@@ -67,6 +72,13 @@ where
                 StepNow::Ready => {
                     // An error here drops the permit unsent, which gives it back.
                     ready!(this.inner.poll_ready(cx)).map_err(Stopped::Failed)?;
+                    if this.permit.as_ref().is_some_and(Permit::is_called_off) {
+                        // Getting ready took so long that nobody is to go any more.
+                        *this.permit = None;
+                        let admit = this.upstream.admit(*this.ask);
+                        this.step.set(Step::Admitting { admit });
+                        continue;
+                    }
                     let Some(request) = this.request.take() else {
                         return Poll::Pending;
                     };

@@ -6,16 +6,18 @@
 
 mod moving;
 mod slot;
+mod verdict;
 
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, Correction, Cost, Decision, Drift, Effect, Evidence, Grant, Health,
-    Hint, Journey, Limit, Mark, MeterEvent, MeterSet, Moment, Nanos, Ours, Rate, Reaction,
-    TooManyLimits, Unit, Usage,
+    Accounting, AlertChange, Correction, Cost, Decision, Drift, Evidence, Grant, Health, Hint,
+    Journey, Limit, Mark, MeterEvent, MeterSet, Moment, Nanos, Ours, Rate, Reaction, TooManyLimits,
+    Unit, Usage,
 };
 
 pub(super) use slot::{Slot, When};
+pub(super) use verdict::{Charge, Heard, Landed, Refused};
 
 use super::report::History;
 use crate::rules::Rules;
@@ -354,52 +356,6 @@ impl Limits {
         }
         cost
     }
-}
-
-/// What a refusal is evidence of.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Charge {
-    Throttled { sent: Nanos },
-    Banned { sent: Nanos, until: Nanos },
-}
-
-impl Charge {
-    const fn evidence(&self, admitted: u64) -> Evidence {
-        match *self {
-            Self::Throttled { sent } => Evidence::Throttled { sent, admitted },
-            Self::Banned { sent, until } => Evidence::Ban { sent, until },
-        }
-    }
-}
-
-/// Whether a call that is over reached the server, as far as anyone knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Landed {
-    Counts,
-    Never,
-}
-
-/// Whether the server refused the call that a hint came with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refused {
-    Yes,
-    No,
-}
-
-impl Refused {
-    pub(super) const fn by(effect: Effect) -> Self {
-        match effect {
-            Effect::Throttled | Effect::Banned => Self::Yes,
-            _ => Self::No,
-        }
-    }
-}
-
-/// What became of a hint.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
-    pub(super) correction: Correction,
-    pub(super) reaction: Reaction,
 }
 
 /// Nothing is known of what was sent before this call: nobody else can be told from ourselves.

@@ -14,6 +14,8 @@
 pub mod caller;
 pub mod diary;
 pub mod history;
+#[path = "../../../core/tests/support/laws.rs"]
+pub mod laws;
 pub mod oracle;
 pub mod timer;
 
@@ -22,11 +24,10 @@ use std::time::Duration;
 
 use outflow::core::{Accounting, Limit, Nanos, Rate};
 use outflow::{Ask, Events, Rules, Target, Upstream};
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 pub use caller::Caller;
 pub use diary::Diary;
+pub use laws::{CASES, STRESS_CASES, law};
 pub use timer::ManualTimer;
 
 /// A door, its time and what it told.
@@ -164,41 +165,4 @@ pub const fn ms(millis: u64) -> Duration {
 
 pub const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
-}
-
-/// Ten thousand histories a law, and a million in the long run.
-pub const CASES: u32 = 10_000;
-pub const STRESS_CASES: u32 = 1_000_000;
-
-/// Runs a law over generated values; prints the smallest counterexample when it breaks.
-pub fn law<S: Strategy>(
-    cases: u32,
-    values: S,
-    test: impl Fn(S::Value) -> Result<(), TestCaseError>,
-) {
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    if let Err(broken) = TestRunner::new(config).run(&values, test) {
-        panic!("{broken}");
-    }
-}
-
-/// Declares a law twice: as an ordinary test, and as a long run of the same body.
-#[macro_export]
-macro_rules! laws {
-    ($($(#[$attribute:meta])* fn $name:ident / fn $stress:ident ($values:expr) = $body:expr;)+) => {$(
-        $(#[$attribute])*
-        fn $name() {
-            $crate::support::law($crate::support::CASES, $values, $body);
-        }
-
-        #[test]
-        #[ignore = "long run: cargo xtask test --stress"]
-        fn $stress() {
-            $crate::support::law($crate::support::STRESS_CASES, $values, $body);
-        }
-    )+};
 }

@@ -5,6 +5,7 @@
 
 #![allow(
     dead_code,
+    unused_imports,
     unreachable_pub,
     clippy::indexing_slicing,
     clippy::panic,
@@ -13,6 +14,7 @@
 
 pub mod bucket;
 pub mod fixed;
+pub mod laws;
 pub mod server;
 pub mod sliding;
 
@@ -20,44 +22,8 @@ use std::time::Duration;
 
 use outflow_core::{Accounting, Limit, Nanos, Rate};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Ten thousand histories a law, and a million in the long run.
-pub const CASES: u32 = 10_000;
-pub const STRESS_CASES: u32 = 1_000_000;
-
-/// Runs a law over generated values; prints the smallest counterexample when it breaks.
-pub fn law<S: Strategy>(
-    cases: u32,
-    values: S,
-    test: impl Fn(S::Value) -> Result<(), TestCaseError>,
-) {
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    if let Err(broken) = TestRunner::new(config).run(&values, test) {
-        panic!("{broken}");
-    }
-}
-
-/// Declares a law twice: as an ordinary test, and as a long run of the same body.
-#[macro_export]
-macro_rules! laws {
-    ($($(#[$attribute:meta])* fn $name:ident / fn $stress:ident ($values:expr) = $body:expr;)+) => {$(
-        $(#[$attribute])*
-        fn $name() {
-            $crate::support::law($crate::support::CASES, $values, $body);
-        }
-
-        #[test]
-        #[ignore = "long run: cargo xtask test --stress"]
-        fn $stress() {
-            $crate::support::law($crate::support::STRESS_CASES, $values, $body);
-        }
-    )+};
-}
+pub use laws::{CASES, STRESS_CASES, law};
 
 /// One step of a history.
 #[derive(Debug, Clone)]

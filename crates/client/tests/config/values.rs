@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use outflow::config::{
-    CacheSettings, Config, Environment, LogFormat, LogLevel, LogSettings, MetricsSettings,
-    Mistakes, Ndjson, Source,
-};
+use outflow::config::{CacheSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson};
 use outflow::core::{
     Accounting, Adaptive, Attempt, Cost, Dialect, Effect, HealthSettings, Kind, Limit, Pacing,
     Rate, Share, Streak,
@@ -14,34 +11,12 @@ use outflow::{
     Addresses, Api, CacheMode, HealthScope, Mode, Place, Proxy, Rules, Thresholds, Timeouts, Trust,
     WhenAsleep,
 };
+
+use super::support::{rates, read, seconds, with};
 use secrecy::ExposeSecret;
-
-const STOCK: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
-
-fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Mistakes> {
-    let environment: Environment = variables.iter().copied().collect();
-    Config::read(&[Source::new("outflow.toml", text)], &environment)
-}
 
 fn stock(more: &str) -> Api {
     with(more, &[])
-}
-
-fn with(more: &str, variables: &[(&str, &str)]) -> Api {
-    let config = read(&format!("{STOCK}{more}"), variables);
-    let config = config.expect("no mistake");
-    config.apis.into_iter().next().expect("one API")
-}
-
-fn rates(limits: &[Limit]) -> Vec<String> {
-    limits
-        .iter()
-        .map(|limit| limit.rate().to_string())
-        .collect()
-}
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
 }
 
 #[test]
@@ -438,7 +413,7 @@ fn a_key_comes_from_a_variable_or_a_file_and_is_sent_as_told() {
 // key that can be asked for must be in the file, in force or behind a `#`.
 #[test]
 fn the_default_file_says_every_key_and_sets_none_of_them_otherwise() {
-    let written = include_str!("../config.default.toml");
+    let written = include_str!("../../config.default.toml");
     let documented = read(written, &[]).expect("the default file has no mistake");
     assert!(documented.warnings.is_empty(), "{}", documented.warnings);
     let bare = "[apis.example]\nbase_url = \"https://api.example.com\"\n";

@@ -2,33 +2,11 @@
 
 use std::time::Duration;
 
-use outflow::config::{Config, Environment, LogLevel, Mistakes, Source};
-use outflow::core::{HealthSettings, Limit, Share};
-use outflow::{Api, HealthScope};
+use outflow::HealthScope;
+use outflow::config::{Config, Environment, LogLevel, Source};
+use outflow::core::{HealthSettings, Share};
 
-const STOCK: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
-
-fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Mistakes> {
-    let environment: Environment = variables.iter().copied().collect();
-    Config::read(&[Source::new("outflow.toml", text)], &environment)
-}
-
-fn with(more: &str, variables: &[(&str, &str)]) -> Api {
-    let config = read(&format!("{STOCK}{more}"), variables);
-    let config = config.expect("no mistake");
-    config.apis.into_iter().next().expect("one API")
-}
-
-fn rates(limits: &[Limit]) -> Vec<String> {
-    limits
-        .iter()
-        .map(|limit| limit.rate().to_string())
-        .collect()
-}
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use super::support::{STOCK, rates, read, seconds, with};
 
 #[test]
 fn later_texts_lie_over_earlier_ones() {

@@ -1,0 +1,49 @@
+//! What an answer means to the limits: in words that they and the gate exchange.
+
+use outflow_core::{Correction, Effect, Evidence, Nanos, Reaction};
+
+/// What a refusal is evidence of.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) enum Charge {
+    Throttled { sent: Nanos },
+    Banned { sent: Nanos, until: Nanos },
+}
+
+impl Charge {
+    pub(super) const fn evidence(&self, admitted: u64) -> Evidence {
+        match *self {
+            Self::Throttled { sent } => Evidence::Throttled { sent, admitted },
+            Self::Banned { sent, until } => Evidence::Ban { sent, until },
+        }
+    }
+}
+
+/// Whether a call that is over reached the server, as far as anyone knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::upstream) enum Landed {
+    Counts,
+    Never,
+}
+
+/// Whether the server refused the call that a hint came with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::upstream) enum Refused {
+    Yes,
+    No,
+}
+
+impl Refused {
+    pub(in crate::upstream) const fn by(effect: Effect) -> Self {
+        match effect {
+            Effect::Throttled | Effect::Banned => Self::Yes,
+            _ => Self::No,
+        }
+    }
+}
+
+/// What became of a hint.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) struct Heard {
+    pub(in crate::upstream) correction: Correction,
+    pub(in crate::upstream) reaction: Reaction,
+}

@@ -1,0 +1,9 @@
+//! Configuration: what it means, who speaks last, and what is said about mistakes.
+
+mod layers;
+mod mistakes;
+mod presets;
+mod report;
+mod soup;
+mod support;
+mod values;
