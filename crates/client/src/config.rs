@@ -27,6 +27,7 @@ mod render;
 mod rules;
 mod scrub;
 mod sections;
+mod server;
 mod source;
 mod syntax;
 mod tree;
@@ -42,6 +43,7 @@ pub use mistake::{Mistake, Mistakes, Severity};
 pub use origin::{Origin, Origins};
 pub use render::Style;
 pub use sections::{CacheSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson};
+pub use server::{AdminSettings, Listen, ServerSettings};
 pub use source::Source;
 
 use crate::api::Api;
@@ -71,6 +73,10 @@ pub struct Config {
     pub metrics: MetricsSettings,
     /// Where answers are kept.
     pub cache: CacheSettings,
+    /// Where the program takes calls.
+    pub server: ServerSettings,
+    /// Where it is operated.
+    pub admin: AdminSettings,
     /// What is allowed and was hardly meant.
     pub warnings: Mistakes,
     /// Where each value came from.
@@ -91,6 +97,8 @@ impl Config {
             sections::metrics(&fields),
             sections::cache(&fields),
         );
+        let server = server::server(&fields, environment);
+        let admin = server::admin(&fields, environment);
         let apis = apis(&fields, environment);
         fields.finish();
         drop(fields);
@@ -103,6 +111,8 @@ impl Config {
             log,
             metrics,
             cache,
+            server,
+            admin,
             warnings: mistakes,
             origins,
         })
@@ -113,18 +123,8 @@ impl Config {
     /// # Errors
     /// As [`Config::read`], and if the file cannot be read or is not text.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Mistakes> {
-        let name = path.as_ref().display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| {
-            unreadable(&name, &format!("the file cannot be read: {}", error.kind()))
-        })?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let place = error.utf8_error().valid_up_to();
-            unreadable(
-                &name,
-                &format!("the file is not text: byte {place} is not UTF-8"),
-            )
-        })?;
-        Self::read(&[Source::new(name, text)], &Environment::of_process())
+        let source = Source::from_file(path)?;
+        Self::read(&[source], &Environment::of_process())
     }
 
     /// The API of this name.
@@ -145,6 +145,8 @@ impl From<Vec<Api>> for Config {
             },
             metrics: MetricsSettings::default(),
             cache: CacheSettings::default(),
+            server: ServerSettings::default(),
+            admin: AdminSettings::default(),
             warnings: Mistakes::default(),
             origins: Origins::default(),
         }
@@ -170,6 +172,7 @@ fn apis(root: &Fields<'_>, environment: &Environment) -> Vec<Api> {
     apis
 }
 
+/// The one mistake of a text that could not be had.
 fn unreadable(name: &str, message: &str) -> Mistakes {
     let book = Book::default();
     book.add(Source::new(name, ""));

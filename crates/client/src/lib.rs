@@ -51,7 +51,7 @@ pub use preset::Preset;
 pub use refusal::{Cause, Explanation, Refusal, Why};
 pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
 pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Thresholds, WhenAsleep};
-pub use tasks::{CannotStart, Drained, Stop, TaskReport, Tasks};
+pub use tasks::{CannotStart, Crowd, Drained, Stop, TaskReport, Tasks};
 pub use upstream::{
     Admit, Alerted, Answer, Ask, GroupReport, HealthReport, History, InvalidRules, LimitReport,
     Permit, SharedTimer, Tail, Target, Upstream, UpstreamReport, Verdict,

@@ -97,14 +97,14 @@ impl Trip<'_> {
         else {
             return Ok(false);
         };
-        if self.outlet.api.redirects == 0 || !order.payload.can_be_sent() {
+        if order.redirects == 0 || !order.payload.can_be_sent() {
             return Ok(false);
         }
         let to = order.led(to.map_err(wandered)?, self.outlet);
         if order.uri == to || order.visited.contains(&to) {
             return Err(wandered(Wandered::Loop));
         }
-        if self.tally.hops >= self.outlet.api.redirects {
+        if self.tally.hops >= order.redirects {
             return Err(wandered(Wandered::TooMany));
         }
         self.tally.hops = self.tally.hops.saturating_add(1);

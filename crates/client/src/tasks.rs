@@ -10,6 +10,7 @@
 //! on background work for being right: it can always be late, or gone.
 
 mod board;
+mod crowd;
 mod stop;
 mod supervision;
 
@@ -26,6 +27,7 @@ use tokio::sync::oneshot;
 
 pub use self::board::TaskReport;
 use self::board::{Board, Kind, Place};
+pub use self::crowd::Crowd;
 pub use self::stop::Stop;
 use self::supervision::{Ending, caught, caught_here, supervise};
 use crate::event::Events;
@@ -132,6 +134,18 @@ impl Tasks {
                 })
             })
         })
+    }
+
+    /// Starts a crowd: pieces of work that come and go under one name and one row of the report, such
+    /// as the connections of a server. A shutdown waits for all of them.
+    ///
+    /// # Errors
+    /// Outside of a runtime, and after a shutdown has begun.
+    pub fn crowd(&self, name: &'static str) -> Result<Crowd, CannotStart> {
+        let runtime = Handle::try_current().map_err(|_| CannotStart::NoRuntime)?;
+        let (crowd, guard) = Crowd::new(runtime, self.stop());
+        self.start(name, Kind::Lasting, |place| guard(place).watch())?;
+        Ok(crowd)
     }
 
     /// What work is told to stop with, for work that is made elsewhere.

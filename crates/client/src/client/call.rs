@@ -6,10 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use outflow_core::{Cost, Priority};
 use serde::Serialize;
@@ -62,6 +59,7 @@ pub(crate) struct Wish {
     pub(crate) within: Option<Duration>,
     pub(crate) repeats: Repeats,
     pub(crate) cache: CacheUse,
+    pub(crate) redirects: Option<u8>,
     pub(crate) mistake: Option<Mistake>,
 }
 
@@ -102,6 +100,7 @@ impl Call {
             within: None,
             repeats: Repeats::ByMethod,
             cache: CacheUse::Configured,
+            redirects: None,
             mistake: None,
         };
         Self { client, wish }
@@ -122,6 +121,16 @@ impl Call {
             }
             _ => self.mistaken(Mistake::Header),
         }
+    }
+
+    /// Adds headers that were written for another connection, as a gateway hands them on. What belongs
+    /// to that connection stays behind instead of being a mistake.
+    pub fn headers(mut self, headers: HeaderMap) -> Self {
+        self.wish.headers.extend(headers);
+        for name in THE_CONNECTIONS {
+            self.wish.headers.remove(name);
+        }
+        self
     }
 
     /// Adds parameters to the query, percent-encoded. One that is already in the path stays as it is.
@@ -222,6 +231,12 @@ impl Call {
         self
     }
 
+    /// How many redirects are followed, if not as many as the API's configuration says.
+    pub const fn redirects(mut self, most: u8) -> Self {
+        self.wish.redirects = Some(most);
+        self
+    }
+
     /// Makes it part of a trace, given as a W3C `traceparent`. The call becomes a span of its own.
     pub fn trace_parent(self, written: &str) -> Self {
         if TraceContext::parse(written).is_none() {
@@ -254,21 +269,22 @@ impl Call {
     }
 }
 
+fn is_the_connections(name: &HeaderName) -> bool {
+    THE_CONNECTIONS.contains(&name.as_str())
+}
+
 /// What the connection writes itself. A caller who could would say where one request ends and the
 /// next begins, or which host is meant.
-fn is_the_connections(name: &HeaderName) -> bool {
-    [
-        HOST,
-        CONTENT_LENGTH,
-        TRANSFER_ENCODING,
-        CONNECTION,
-        UPGRADE,
-        TE,
-        TRAILER,
-        PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION,
-    ]
-    .contains(name)
-        || name == "keep-alive"
-        || name == "proxy-connection"
-}
+const THE_CONNECTIONS: [&str; 11] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "keep-alive",
+    "proxy-connection",
+];

@@ -119,6 +119,12 @@ fn secrets(config: &Config) -> Scrubber {
     for credential in config.apis.iter().filter_map(|api| api.credential.as_ref()) {
         scrubber.learn(&credential.secret);
     }
+    for token in [&config.server.token, &config.admin.token]
+        .into_iter()
+        .flatten()
+    {
+        scrubber.learn(token);
+    }
     scrubber
 }
 

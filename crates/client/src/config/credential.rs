@@ -14,16 +14,32 @@ use super::tree::Value;
 use super::values::{expected, filled, text};
 use crate::api::{Credential, Place};
 
+/// The keys under which a secret may be named, and the one under which it may not be written.
+#[derive(Clone, Copy)]
+pub(super) struct Named {
+    inline: &'static str,
+    variable: &'static str,
+    file: &'static str,
+}
+
+/// Who we are at an API.
+pub(super) const API_KEY: Named = Named {
+    inline: "api_key",
+    variable: "api_key_env",
+    file: "api_key_file",
+};
+
+/// What callers of the program must know.
+pub(super) const TOKEN: Named = Named {
+    inline: "token",
+    variable: "token_env",
+    file: "token_file",
+};
+
 /// Reads `api_key_env` or `api_key_file`, and `key`.
 pub(super) fn read(fields: &Fields<'_>, environment: &Environment) -> Option<Credential> {
-    refuse_inline(fields);
     let place = fields.read("key", place);
-    let named = fields.read("api_key_env", |item| from_environment(item, environment));
-    let filed = fields.read("api_key_file", from_file);
-    if fields.has("api_key_env") && fields.has("api_key_file") {
-        let wrong = Wrong::new("`api_key_env` and `api_key_file` both say where the key is");
-        fields.tell("api_key_file", wrong.help("keep one of them"));
-    }
+    let secret = secret(fields, environment, API_KEY);
     let keyless = !fields.has("api_key_env") && !fields.has("api_key_file");
     if let Some(key) = fields.item("key").filter(|_| keyless && place.is_some())
         && fields.book().is_own(key.node.at)
@@ -31,17 +47,43 @@ pub(super) fn read(fields: &Fields<'_>, environment: &Environment) -> Option<Cre
         let wrong = Wrong::warning("this says how a key is sent, and there is no key");
         key.tell(wrong.help("name its variable in `api_key_env`"));
     }
-    let secret = named.or(filed)?;
+    let secret = secret?;
     let place = place.unwrap_or(Place::Bearer);
     check(fields, &secret, &place)?;
     Some(Credential { secret, place })
 }
 
-fn refuse_inline(fields: &Fields<'_>) {
-    if let Some(item) = fields.item("api_key") {
+/// Reads a secret from the variable or the file that is named.
+pub(super) fn secret(
+    fields: &Fields<'_>,
+    environment: &Environment,
+    named: Named,
+) -> Option<SecretString> {
+    refuse_inline(fields, named);
+    let Named { variable, file, .. } = named;
+    let by_variable = fields.read(variable, |item| from_environment(item, environment));
+    let by_file = fields.read(file, from_file);
+    if fields.has(variable) && fields.has(file) {
+        let wrong = Wrong::new(format!(
+            "`{variable}` and `{file}` both say where the key is"
+        ));
+        fields.tell(file, wrong.help("keep one of them"));
+    }
+    by_variable.or(by_file)
+}
+
+fn refuse_inline(fields: &Fields<'_>, named: Named) {
+    let Named {
+        inline,
+        variable,
+        file,
+    } = named;
+    if let Some(item) = fields.item(inline) {
         let wrong = Wrong::new("a key is never written into a configuration");
-        let help = "put it into a variable and name that: `api_key_env = \"STOCK_API_KEY\"`, or into \
-                    a file: `api_key_file`; and replace the key, it is known now";
+        let help = format!(
+            "put it into a variable and name that: `{variable} = \"{EXAMPLE}\"`, or into a file: \
+             `{file}`; and replace the key, it is known now"
+        );
         item.tell(wrong.help(help));
     }
 }
@@ -125,3 +167,6 @@ fn check(fields: &Fields<'_>, secret: &SecretString, place: &Place) -> Option<()
     fields.tell(from, wrong.help("it must be one line of plain letters"));
     None
 }
+
+/// A variable as one might be called.
+const EXAMPLE: &str = "STOCK_API_KEY";

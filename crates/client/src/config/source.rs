@@ -6,8 +6,11 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 
+use super::mistake::Mistakes;
 use super::scrub::scrubbed;
+use super::unreadable;
 
 /// A text with the name under which its mistakes are reported.
 ///
@@ -46,6 +49,25 @@ impl Source {
             text,
             kind: Kind::Text,
         }
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is not text.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Mistakes> {
+        let name = path.as_ref().display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| {
+            unreadable(&name, &format!("the file cannot be read: {}", error.kind()))
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let place = error.utf8_error().valid_up_to();
+            unreadable(
+                &name,
+                &format!("the file is not text: byte {place} is not UTF-8"),
+            )
+        })?;
+        Ok(Self::new(name, text))
     }
 
     /// What it is called.

@@ -1,0 +1,232 @@
+//! Where connections come in: a port, or a socket in the file system.
+//!
+//! Both are one type to whoever serves them. A socket in the file system is its owner's alone, from
+//! before the first connection can come.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use outflow::config::Listen;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// An open door for connections.
+#[derive(Debug)]
+pub struct Listener {
+    kind: Kind,
+    address: Address,
+    _file: Option<SocketFile>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Where a listener is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// An address and a port.
+    Tcp(SocketAddr),
+    /// A file.
+    Unix(PathBuf),
+}
+
+impl Listener {
+    /// Listens there.
+    ///
+    /// # Errors
+    /// If that is not possible; the error says why and what to do.
+    pub async fn open(place: &Listen) -> Result<Self, CannotListen> {
+        let opened = match place {
+            Listen::Tcp(address) => TcpListener::bind(address).await.and_then(Self::tcp),
+            Listen::Unix(path) => Self::unix(path),
+        };
+        opened.map_err(|error| CannotListen {
+            place: place.clone(),
+            kind: error.kind(),
+        })
+    }
+
+    /// Where it is: with the port that the system chose, if it was to choose one.
+    pub const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The next connection, and who it is from.
+    ///
+    /// # Errors
+    /// As the system's `accept`: the next one may well succeed.
+    pub async fn accept(&self) -> io::Result<(Connection, Peer)> {
+        match &self.kind {
+            Kind::Tcp(listener) => {
+                let (stream, from) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok((Connection::Tcp(stream), Peer::Remote(from.ip())))
+            }
+            Kind::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Connection::Unix(stream), Peer::Local))
+            }
+        }
+    }
+
+    fn tcp(listener: TcpListener) -> io::Result<Self> {
+        let address = Address::Tcp(listener.local_addr()?);
+        Ok(Self {
+            kind: Kind::Tcp(listener),
+            address,
+            _file: None,
+        })
+    }
+
+    fn unix(path: &Path) -> io::Result<Self> {
+        if is_abandoned(path) {
+            std::fs::remove_file(path)?;
+        }
+        // Between `bind` and a later change of its mode anybody could connect.
+        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        let bound = UnixListener::bind(path);
+        rustix::process::umask(before);
+        Ok(Self {
+            kind: Kind::Unix(bound?),
+            address: Address::Unix(path.to_owned()),
+            _file: Some(SocketFile(path.to_owned())),
+        })
+    }
+}
+
+/// A socket that a killed process left behind: nobody answers there.
+fn is_abandoned(path: &Path) -> bool {
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    std::os::unix::net::UnixStream::connect(path)
+        .err()
+        .is_some_and(refused)
+}
+
+/// Removed with the listener, so that the next one finds the place free.
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // If it is gone already, that is what was wanted.
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+impl fmt::Display for Address {
+    /// As a base URL where it is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "http://{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Peer {
+    /// A machine, which may be this one.
+    Remote(IpAddr),
+    /// A process of this machine that may open our socket.
+    Local,
+}
+
+/// A connection of either kind.
+#[derive(Debug)]
+pub enum Connection {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// Over a socket in the file system.
+    Unix(UnixStream),
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// Why nobody can be listened to somewhere.
+#[derive(Debug)]
+pub struct CannotListen {
+    place: Listen,
+    kind: io::ErrorKind,
+}
+
+impl fmt::Display for CannotListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = &self.place;
+        match self.kind {
+            io::ErrorKind::AddrInUse => write!(
+                f,
+                "another program listens on {place}, perhaps another outflow: stop it or listen \
+                 elsewhere"
+            ),
+            io::ErrorKind::PermissionDenied => write!(
+                f,
+                "listening on {place} is not allowed: choose a port above 1023 or a directory of your \
+                 own"
+            ),
+            kind => write!(f, "cannot listen on {place}: {kind}"),
+        }
+    }
+}
+
+impl std::error::Error for CannotListen {}

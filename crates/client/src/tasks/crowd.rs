@@ -1,0 +1,120 @@
+//! Many short pieces of work under one name: the connections of a server.
+//!
+//! Each on the board by itself would make the board as long as the crowd and a lock that all of them
+//! pass. So a crowd has one place, held by a guardian that ends when the last of them has, and whose
+//! abort ends them all: each of them listens for the guardian beside its work.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+
+use super::board::Place;
+use super::{CannotStart, Stop};
+
+/// Work that comes and goes under one name. The crowd is over when this handle is dropped and the last
+/// of it has ended.
+pub struct Crowd {
+    runtime: Handle,
+    stop: Stop,
+    present: Present,
+    guardian: watch::Receiver<()>,
+}
+
+/// Held by everybody who belongs to a crowd: the guardian waits until nobody does.
+#[derive(Clone)]
+struct Present {
+    _here: mpsc::Sender<Infallible>,
+    count: Arc<AtomicUsize>,
+}
+
+/// One who is counted.
+struct Counted(Present);
+
+impl Crowd {
+    /// A crowd, and the guardian who has to be started with its place on the board.
+    pub(super) fn new(runtime: Handle, stop: Stop) -> (Self, impl FnOnce(Place) -> Guardian) {
+        let (here, gone) = mpsc::channel(1);
+        let (alive, guardian) = watch::channel(());
+        let present = Present {
+            _here: here,
+            count: Arc::default(),
+        };
+        let crowd = Self {
+            runtime,
+            stop,
+            present,
+            guardian,
+        };
+        let guard = move |place| Guardian { place, alive, gone };
+        (crowd, guard)
+    }
+
+    /// Adds a piece of work. A panic ends it and nothing else.
+    ///
+    /// # Errors
+    /// After a shutdown has begun.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a crowd is started here and nowhere else, and its guardian stands on the board"
+    )]
+    pub fn spawn(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), CannotStart> {
+        if self.stop.is_told() {
+            return Err(CannotStart::Stopping);
+        }
+        let (counted, mut guardian) = (Counted::new(&self.present), self.guardian.clone());
+        self.runtime.spawn(async move {
+            let _counted = counted;
+            tokio::select! {
+                () = work => {}
+                // Nothing is ever sent: this ends when the guardian does.
+                _ = guardian.changed() => {}
+            }
+        });
+        Ok(())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.present.count.load(Ordering::Relaxed)
+    }
+
+    /// True if there is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Counted {
+    fn new(present: &Present) -> Self {
+        present.count.fetch_add(1, Ordering::Relaxed);
+        Self(present.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Who stands on the board for all of a crowd.
+pub(super) struct Guardian {
+    place: Place,
+    alive: watch::Sender<()>,
+    gone: mpsc::Receiver<Infallible>,
+}
+
+impl Guardian {
+    /// Waits until the last has gone.
+    pub(super) async fn watch(mut self) {
+        while self.gone.recv().await.is_some() {}
+        drop((self.alive, self.place));
+    }
+}
