@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outflow::config::{CacheSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson};
+use outflow::config::{
+    CacheSettings, Config, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson,
+};
 use outflow::core::{
     Accounting, Adaptive, Attempt, Cost, Dialect, Effect, HealthSettings, Kind, Limit, Pacing,
     Rate, Share, Streak,
@@ -425,6 +427,8 @@ fn the_default_file_says_every_key_and_sets_none_of_them_otherwise() {
     assert_eq!(documented.log, silent.log);
     assert_eq!(documented.metrics, silent.metrics);
     assert_eq!(documented.cache, silent.cache);
+    let ours = |config: &Config| format!("{:#?}{:#?}", config.server, config.admin);
+    assert_eq!(ours(&documented), ours(&silent));
     for (key, _) in silent.origins.iter() {
         let name = key.rsplit('.').next().expect("a name");
         let says = |line: &str| {
