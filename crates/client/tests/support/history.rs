@@ -422,9 +422,7 @@ impl History {
                     more == 0 || self.counted(group).at(now) + more <= most
                 })
             };
-            if !has_room(self.shape.groups[one.group], Some(one.group)) {
-                blocked[one.group] = true;
-            } else {
+            if has_room(self.shape.groups[one.group], Some(one.group)) {
                 let free = has_room(self.shape.shared, None);
                 prop_assert!(
                     !free,
@@ -434,6 +432,7 @@ impl History {
                 );
                 return Ok(());
             }
+            blocked[one.group] = true;
         }
         Ok(())
     }
