@@ -6,8 +6,8 @@ use outflow::config::{
     CacheSettings, Config, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson,
 };
 use outflow::core::{
-    Accounting, Adaptive, Attempt, Cost, Dialect, Effect, HealthSettings, Kind, Limit, Pacing,
-    Rate, Share, Streak,
+    Accounting, Adaptive, Attempt, Cost, Dialect, Effect, HealthSettings, Kind, Limit, Measure,
+    Pacing, Rate, Share, Streak,
 };
 use outflow::{
     Addresses, Api, CacheMode, HealthScope, Mode, Place, Proxy, Rules, Thresholds, Timeouts, Trust,
@@ -71,12 +71,13 @@ fn a_limit_is_read_in_each_of_its_forms() {
             { rate = "1000/h", kind = "aligned", accounting = "send", warn_below = "10%" },
             { rate = "2/s", kind = "bucket", burst = 40, guard = "5ms", pacing = "soft" },
             { rate = "3/s", pacing = { max_delay = "1s" } },
+            { rate = "4/s", counts = "calls" },
         ]
     "#;
     let limits = stock(more).rules.limits;
     assert_eq!(
         rates(&limits),
-        ["10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s"]
+        ["10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s", "4/s"]
     );
     let kinds: Vec<_> = limits.iter().map(Limit::kind).collect();
     assert_eq!(
@@ -95,6 +96,27 @@ fn a_limit_is_read_in_each_of_its_forms() {
             max_delay: seconds(1)
         }
     );
+    assert_eq!(limits[0].measure(), Measure::Cost);
+    assert_eq!(limits[6].measure(), Measure::Calls);
+}
+
+// A quarter of each, whatever is counted.
+#[test]
+fn a_limit_counts_what_it_says() {
+    let words = ["cost", "calls", "tokens", "input_tokens", "output_tokens"];
+    let measures = [
+        Measure::Cost,
+        Measure::Calls,
+        Measure::Tokens,
+        Measure::InputTokens,
+        Measure::OutputTokens,
+    ];
+    for (word, measure) in words.into_iter().zip(measures) {
+        let more =
+            format!("rate_share = \"1/4\"\nlimits = [{{ rate = \"8/s\", counts = \"{word}\" }}]");
+        let limit = stock(&more).rules.limits[0];
+        assert_eq!((limit.capacity(), limit.measure()), (2, measure), "{word}");
+    }
 }
 
 // Half of a call more than 17 a second is 35 in two; the bucket holds what comes in one second.

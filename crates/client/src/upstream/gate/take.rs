@@ -4,7 +4,7 @@ use outflow_core::{Decision, Grant, Ticket};
 
 use super::super::limits::Landed;
 use super::super::line::Class;
-use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle, Rest};
+use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle, Overhang, Rest};
 
 impl Gate {
     /// Takes a permit for a call of this lane, or says what stands in the way.
@@ -151,13 +151,13 @@ impl Gate {
         let Some(known) = self.flights.get_mut(flight) else {
             return;
         };
-        let (lane, units) = (known.lane, known.cost.units());
+        let (lane, all) = (known.lane, Overhang::whole(known.cost));
         known.rest = Rest {
-            own: units,
-            shared: units,
+            own: all,
+            shared: all,
         };
-        self.lane(lane).limits.overhang(now, units);
-        self.shared.overhang(now, units);
+        self.lane(lane).limits.overhang(now, all);
+        self.shared.overhang(now, all);
     }
 
     /// Gives back a permit whose call never left.
@@ -181,10 +181,10 @@ impl Gate {
         let (lane, cost) = (known.lane, known.cost);
         let rest = |grant: &Option<Grant>| {
             let taken = grant.as_ref().map_or(cost, Grant::cost);
-            cost.units().saturating_sub(taken.units())
+            Overhang::beyond(taken, cost)
         };
         let (own, shared) = (rest(&known.own), rest(&known.shared));
-        if own > 0 || shared > 0 {
+        if !own.is_nothing() || !shared.is_nothing() {
             known.rest = Rest { own, shared };
             self.lane(lane).limits.overhang(now, own);
             self.shared.overhang(now, shared);
