@@ -13,12 +13,13 @@ use crate::{Cost, Unit};
 /// are counted does a cost of zero take nothing and always pass.
 ///
 /// ```
-/// use outflow_core::{Cost, Decision, Limit, Measure, MeterSet, Moment, Nanos};
+/// use outflow_core::{Accounting, Cost, Decision, Limit, Measure, MeterSet, Moment, Nanos};
 ///
 /// let limits = [
 ///     Limit::sliding("2/min".parse()?).measured_in(Measure::Calls),
 ///     Limit::sliding("1000/min".parse()?).measured_in(Measure::Tokens),
 /// ];
+/// let limits = limits.map(|limit| limit.counted(Accounting::Send));
 /// let mut set = MeterSet::new(&limits, Moment::default())?;
 /// assert_eq!(set.take(Nanos::ZERO, Cost::new(1001)), Decision::Never, "too many tokens");
 /// assert!(set.take(Nanos::ZERO, Cost::new(900)).is_allow());
