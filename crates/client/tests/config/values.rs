@@ -175,6 +175,7 @@ fn everything_else_of_an_api_is_read() {
         adaptive = "learn"
         dialects = ["upbit"]
         cache = { force = "5m" }
+        stale_if_error = "1h"
         methods = ["GET", "PURGE"]
         proxy = "http://proxy.example:3128"
         trust = { file = "ca.pem" }
@@ -208,7 +209,10 @@ fn everything_else_of_an_api_is_read() {
     assert!(
         api.rules.dialects.contains(Dialect::Upbit) && !api.rules.dialects.contains(Dialect::Ietf)
     );
-    assert_eq!(api.cache, CacheMode::Force(seconds(300)));
+    assert_eq!(
+        (api.cache, api.stale_if_error),
+        (CacheMode::Force(seconds(300)), seconds(3_600))
+    );
     assert_eq!(api.methods.len(), 2);
     assert_eq!(
         api.proxy,
