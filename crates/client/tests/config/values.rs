@@ -199,6 +199,7 @@ fn everything_else_of_an_api_is_read() {
         adaptive = "learn"
         dialects = ["upbit"]
         cache = { force = "5m" }
+        stale_if_error = "1h"
         methods = ["GET", "PURGE"]
         proxy = "http://proxy.example:3128"
         trust = { file = "ca.pem" }
@@ -232,7 +233,10 @@ fn everything_else_of_an_api_is_read() {
     assert!(
         api.rules.dialects.contains(Dialect::Upbit) && !api.rules.dialects.contains(Dialect::Ietf)
     );
-    assert_eq!(api.cache, CacheMode::Force(seconds(300)));
+    assert_eq!(
+        (api.cache, api.stale_if_error),
+        (CacheMode::Force(seconds(300)), seconds(3_600))
+    );
     assert_eq!(api.methods.len(), 2);
     assert_eq!(
         api.proxy,
@@ -431,6 +435,23 @@ fn a_key_comes_from_a_variable_or_a_file_and_is_sent_as_told() {
         .credential
         .expect("a key");
     assert_eq!(filed.secret.expose_secret(), "from-a-file");
+}
+
+// One byte more than a key can have, and a file without an end.
+#[test]
+fn a_file_that_is_no_key_is_not_read_to_its_end() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    std::io::Write::write_all(&mut file, &vec![b'k'; 64 * 1024]).expect("writable");
+    let config = |path: &std::path::Path| {
+        let base = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
+        read(&format!("{base}api_key_file = {path:?}"), &[])
+    };
+    assert!(config(file.path()).is_ok());
+    std::io::Write::write_all(&mut file, b"k").expect("writable");
+    for path in [file.path(), std::path::Path::new("/dev/zero")] {
+        let wrong = config(path).expect_err("no key").to_string();
+        assert!(wrong.contains("too large for a key"), "{wrong}");
+    }
 }
 
 // The documented defaults and the ones in force are compared as they print, every field of them; and every

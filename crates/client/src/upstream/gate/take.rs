@@ -107,11 +107,7 @@ impl Gate {
         if !self.lane(lane).limits.is_stamped_at_send() && !self.shared.is_stamped_at_send() {
             return Stamp::Kept;
         }
-        let grants = self.flights.get_mut(flight).map(|known| {
-            known.granted = now;
-            (known.own.take(), known.shared.take())
-        });
-        let (own, shared) = grants.unwrap_or_default();
+        let (own, shared) = self.set_out_again(flight, now);
         self.lane(lane).limits.refund(now, own);
         self.shared.refund(now, shared);
         let Ok((own, shared)) = self.grants(lane, cost, now) else {
@@ -121,6 +117,27 @@ impl Gate {
             (known.own, known.shared) = (own, shared);
         }
         Stamp::Renewed
+    }
+
+    /// A call counts from now in its ward, and gives up what it took of the limits before.
+    fn set_out_again(&mut self, flight: usize, now: Nanos) -> (Option<Grant>, Option<Grant>) {
+        let Self {
+            flights,
+            wards,
+            lanes,
+            ..
+        } = self;
+        let Some(known) = flights.get_mut(flight) else {
+            return (None, None);
+        };
+        let from = std::mem::replace(&mut known.granted, now);
+        let ward = lanes
+            .get(super::place(known.lane))
+            .and_then(|lane| wards.get_mut(lane.ward));
+        if let Some(ward) = ward {
+            ward.sets_out_again(&known.ticket, from, now);
+        }
+        (known.own.take(), known.shared.take())
     }
 
     /// A call is being sent, which may be long after it was let go: from here on it counts. One that
