@@ -20,13 +20,15 @@ mod report;
 mod settle;
 mod take;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
 use outflow_core::{Cost, Grant, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits};
 use slab::Slab;
 
-pub(super) use ask::{Caller, Pass, Reply};
+pub(super) use ask::{Caller, Pass, Reply, Stamped, Term};
 pub(super) use settle::Open;
 
 use super::lane::Lane;
@@ -59,11 +61,14 @@ pub(super) struct Gate {
     swollen: Alerted,
     next_permit: u64,
     next_number: u64,
+    /// The highest number of all wards below which permits were called off, for those who ask often.
+    called_off: Arc<AtomicU64>,
     entry: Entry,
     /// Whether answers of this API speak of limits.
     hints: Hinting,
-    /// When the civil clock was last read, and what it showed.
+    /// The civil time of the last answer, and when its clock was last read.
     wall_seen: Moment,
+    wall_read: Nanos,
     random: fastrand::Rng,
     alarm: Alarm,
     after: After,
@@ -188,13 +193,20 @@ impl Gate {
             swollen: Alerted::No,
             next_permit: 1,
             next_number: 1,
+            called_off: Arc::default(),
             entry: Entry::Open,
             hints: Hinting::NotYet,
             wall_seen: moment,
+            wall_read: moment.now,
             random: fastrand::Rng::new(),
             alarm: Alarm::new(),
             after: After::default(),
         })
+    }
+
+    /// The number below which permits may have been called off, as it changes.
+    pub(super) fn called_off(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.called_off)
     }
 
     /// Begins a turn under the lock.

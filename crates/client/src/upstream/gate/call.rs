@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use super::ask::{Pass, Reply};
+use super::ask::{Pass, Reply, Stamped};
 use super::take::Stamp;
 use super::{Cause, Class, Gate, Nanos, Obstacle, Place, Refusal, What};
 use crate::refusal::Why;
@@ -235,6 +235,7 @@ impl Gate {
                 flight,
                 id: 0,
                 waited,
+                stamped: Stamped::AtSending,
             };
         };
         let (id, cost, lane) = (known.id, known.cost, known.lane);
@@ -248,7 +249,12 @@ impl Gate {
                 waited,
             });
         }
-        Pass { flight, id, waited }
+        Pass {
+            flight,
+            id,
+            waited,
+            stamped: self.stamped(lane),
+        }
     }
 }
 

@@ -225,6 +225,9 @@ impl Gate {
     }
 
     pub(super) fn retry_after(&self, headers: &HeaderMap) -> Option<RetryAfter> {
+        if !headers.contains_key(http::header::RETRY_AFTER) {
+            return None;
+        }
         let after = headers.get_all(http::header::RETRY_AFTER);
         let values = after.iter().map(http::HeaderValue::as_bytes);
         RetryAfter::read_all(values, self.came(headers), WaitBounds::default())

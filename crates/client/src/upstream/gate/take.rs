@@ -4,6 +4,7 @@ use outflow_core::{Decision, Grant, Ticket};
 
 use super::super::limits::Landed;
 use super::super::line::Class;
+use super::ask::Stamped;
 use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle, Rest};
 
 impl Gate {
@@ -104,7 +105,7 @@ impl Gate {
         if known.granted >= now || known.send_at() >= now {
             return Stamp::Kept;
         }
-        if !self.lane(lane).limits.is_stamped_at_send() && !self.shared.is_stamped_at_send() {
+        if self.stamped(lane) == Stamped::AtGrant {
             return Stamp::Kept;
         }
         let grants = self.flights.get_mut(flight).map(|known| {
@@ -121,6 +122,15 @@ impl Gate {
             (known.own, known.shared) = (own, shared);
         }
         Stamp::Renewed
+    }
+
+    #[inline]
+    pub(super) fn stamped(&self, lane: u32) -> Stamped {
+        let own = self.lane_ref(lane).limits.is_stamped_at_send();
+        if own || self.shared.is_stamped_at_send() {
+            return Stamped::AtSending;
+        }
+        Stamped::AtGrant
     }
 
     /// A call is being sent, which may be long after it was let go: from here on it counts. One that
