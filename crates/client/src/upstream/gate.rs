@@ -25,7 +25,9 @@ use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::{Cost, Grant, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits};
+use outflow_core::{
+    Accounting, Cost, Grant, Limit, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits,
+};
 use slab::Slab;
 
 pub(super) use ask::{Caller, Pass, Reply, Stamped, Term};
@@ -54,6 +56,10 @@ pub(super) struct Gate {
     patience: Patience,
     /// Those who were called and are not to go before an instant.
     paced: Vec<usize>,
+    /// Nobody in line can go before this instant, whatever ends or is sent until then.
+    held_until: Nanos,
+    /// Whether time alone makes room in all limits.
+    freed: Freed,
     flights: Slab<Flight>,
     trips: RoundTrips,
     rules: Settings,
@@ -85,6 +91,26 @@ struct Settings {
     dialects: outflow_core::Dialects,
     adaptive: outflow_core::Adaptive,
     memory: u64,
+}
+
+/// What makes room in limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Freed {
+    /// Time alone: all count from the sending.
+    ByTime,
+    /// Arrivals too.
+    ByAnything,
+}
+
+impl Freed {
+    fn by(shared: &[Limit], groups: &[Group]) -> Self {
+        let own = groups.iter().flat_map(|group| &group.limits);
+        let mut all = shared.iter().chain(own);
+        if all.all(|limit| limit.accounting() == Accounting::Send) {
+            return Self::ByTime;
+        }
+        Self::ByAnything
+    }
 }
 
 /// Whether anybody is let in.
@@ -187,6 +213,8 @@ impl Gate {
             busy: Vec::new(),
             patience: Patience::default(),
             paced: Vec::new(),
+            held_until: Nanos::ZERO,
+            freed: Freed::by(&rules.limits, groups),
             flights: Slab::new(),
             trips: RoundTrips::default(),
             rules: Settings::of(rules),

@@ -82,6 +82,7 @@ impl Gate {
     }
 
     fn cooled(&mut self, ward: usize, until: Nanos, now: Nanos) {
+        self.held_until = Nanos::ZERO;
         let entropy = self.random.u64(..);
         self.ward(ward).cool(until, entropy);
         if self.after.heard {
@@ -144,6 +145,7 @@ impl Gate {
 
     /// Puts into effect what is left of the limits under this ward.
     pub(super) fn retune(&mut self, ward: usize, now: Nanos) {
+        self.held_until = Nanos::ZERO;
         let moment = self.moment(now);
         let whole = self.rules.scope == super::HealthScope::Api;
         let Self {

@@ -141,7 +141,7 @@ impl Gate {
             Stamp::Renewed => {
                 self.forget_the_rest(flight, now);
                 self.count_the_rest(flight, now);
-                self.call_those_who_may_go(now);
+                self.call_if_freed(now);
             }
             Stamp::Expired => {
                 self.forget_the_rest(flight, now);
