@@ -34,7 +34,7 @@ pub use permit::{Answer, Permit, Tail, Verdict};
 pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, UpstreamReport};
 
 use door::Door;
-use gate::{Caller, Gate};
+use gate::{Caller, Gate, Term};
 
 use crate::event::Events;
 use crate::refusal::{Cause, Refusal};
@@ -227,8 +227,9 @@ impl Upstream {
             lane: self.rules.lane(ask.target),
             cost: ask.target.cost,
             class: ask.priority,
-            deadline: ask.deadline,
-            max_wait: self.rules.max_wait,
+            term: ask
+                .deadline
+                .map_or(Term::Within(self.rules.max_wait), Term::By),
             mode: ask.mode.unwrap_or(self.rules.mode),
         }
     }
