@@ -6,7 +6,7 @@ use outflow::config::Origin;
 use serde_json::{Value, json};
 
 use super::super::operate::AdminApi;
-use super::super::user_config::UserConfig;
+use super::super::user_config::{UserConfig, quoted};
 use super::default_file;
 use crate::exit::Exit;
 use crate::terminal::{Table, answer, answer_json};
@@ -85,6 +85,7 @@ fn effective(config: &Config) -> anyhow::Result<Vec<Effective>> {
     let value = |(key, origin): (&str, Origin)| {
         let written = match origin {
             Origin::Default => default_of(key, config, &defaults),
+            Origin::Environment { .. } => config.origins.written(key).map(as_toml),
             _ => config.origins.written(key).map(str::to_owned),
         };
         Effective {
@@ -93,7 +94,24 @@ fn effective(config: &Config) -> anyhow::Result<Vec<Effective>> {
             origin,
         }
     };
-    Ok(config.origins.iter().map(value).collect())
+    let values = config.origins.iter().map(value);
+    // What is written inside of a list or a table is shown with it.
+    let is_within = |key: &str| {
+        let ends = key.match_indices(['.', '[']).map(|(end, _)| end);
+        ends.filter_map(|end| key.get(..end))
+            .any(|outer| config.origins.written(outer).is_some())
+    };
+    Ok(values.filter(|one| !is_within(&one.key)).collect())
+}
+
+/// A variable's value as a file would write it.
+fn as_toml(value: &str) -> String {
+    let is_literal = serde_json::from_str::<Value>(value).is_ok();
+    if is_literal {
+        value.to_owned()
+    } else {
+        quoted(value)
+    }
 }
 
 /// What holds where nobody said anything. A few defaults depend on other keys.
