@@ -83,7 +83,8 @@ fn value(step: usize) -> u64 {
         0 => step,
         doublings => {
             let (shift, first) = (doublings - 1, FINE + step % FINE);
-            ((first + 1) << shift) - 1
+            let next = u128::from(first + 1) << shift;
+            u64::try_from(next - 1).unwrap_or(u64::MAX)
         }
     }
 }
