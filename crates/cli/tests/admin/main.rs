@@ -15,5 +15,6 @@ mod limiter;
 mod look;
 mod operate;
 mod page;
+mod postman;
 mod stream;
 mod support;
