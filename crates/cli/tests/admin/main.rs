@@ -4,6 +4,7 @@
 //! also shows that the document tells the truth.
 
 #![expect(
+    unreachable_pub,
     clippy::indexing_slicing,
     clippy::panic,
     reason = "helpers of tests stop at the first surprise, as tests do"

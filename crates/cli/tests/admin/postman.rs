@@ -14,8 +14,8 @@ use crate::support::{QUIET, Running, STOCK};
 
 /// The operations in the order in which they are run. A permit is used once, so there are two.
 const ORDER: [&str; 18] = [
-    "alive", "ready", "metrics", "document", "snapshot", "apis", "api", "limits", "explain", "tasks",
-    "force", "release", "audit", "check", "acquire", "settle", "acquire", "refund",
+    "alive", "ready", "metrics", "document", "snapshot", "apis", "api", "limits", "explain",
+    "tasks", "force", "release", "audit", "check", "acquire", "settle", "acquire", "refund",
 ];
 
 /// A stream has no end: no runner of requests can wait for it.
@@ -30,7 +30,10 @@ fn the_collection_is_made_from_the_document() {
     if kept != text {
         let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join(COLLECTION);
         std::fs::write(&beside, text).expect("a file");
-        panic!("docs/postman is not what the document makes: copy {}", beside.display());
+        panic!(
+            "docs/postman is not what the document makes: copy {}",
+            beside.display()
+        );
     }
 }
 
@@ -56,9 +59,14 @@ async fn newman_runs_the_collection_green() {
         .arg("--env-var")
         .arg(format!("base=http://{}", running.place()))
         .args(["--bail", "--disable-unicode", "--color", "off"]);
-    let mut newman = Process::start(newman).expect("newman is installed: npm install --global newman");
-    let ended = newman.wait(Duration::from_secs(60)).expect("an end");
-    let told: Vec<_> = newman.lines().iter().map(|line| line.text.clone()).collect();
+    let mut newman =
+        Process::start(newman).expect("newman is installed: npm install --global newman");
+    let ended = newman.wait(Duration::from_mins(1)).expect("an end");
+    let told: Vec<_> = newman
+        .lines()
+        .iter()
+        .map(|line| line.text.clone())
+        .collect();
     assert!(ended.success(), "{}", told.join("\n"));
     assert!(running.stop().await);
 }
@@ -127,11 +135,18 @@ fn url(path: &str, operation: &Value) -> String {
     let given = given.filter(|parameter| !parameter["example"].is_null());
     let given: Vec<_> = given
         .map(|parameter| {
-            let value = parameter["example"].to_string().replace('"', "").replace(' ', "%20");
+            let value = parameter["example"]
+                .to_string()
+                .replace('"', "")
+                .replace(' ', "%20");
             format!("{}={value}", parameter["name"].as_str().expect("a name"))
         })
         .collect();
-    let query = if given.is_empty() { String::new() } else { format!("?{}", given.join("&")) };
+    let query = if given.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", given.join("&"))
+    };
     let query = query.replace("api=stock", "api={{api}}");
     format!("{{{{base}}}}{}{query}", path.replace("{api}", "{{api}}"))
 }
@@ -144,7 +159,9 @@ fn script(operation: &Value, document: &Value) -> Vec<String> {
         "pm.test(\"answers {status}\", () => pm.response.to.have.status({status}));"
     )];
     let schema = &good["content"]["application/json"]["schema"]["$ref"];
-    let schema = schema.as_str().and_then(|place| document.pointer(place.trim_start_matches('#')));
+    let schema = schema
+        .as_str()
+        .and_then(|place| document.pointer(place.trim_start_matches('#')));
     if let Some(promised) = schema.map(|schema| &schema["required"]) {
         lines.push(format!(
             "pm.test(\"holds what is promised\", () => \

@@ -1,8 +1,10 @@
 //! The live stream.
 
 use outflow::Ask;
+use outflow_cli::Address;
+use outflow_upstream::{Server, StrictApi};
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -186,6 +188,36 @@ async fn a_change_of_state_and_who_made_it_are_told() {
         (&operated["action"], &operated["who"]),
         (&json!("hold_offline"), &json!("127.0.0.1: a move"))
     );
+}
+
+// A call through the sidecar with a key in its query and one that looks like one in its path.
+#[tokio::test]
+async fn a_call_is_told_without_its_secrets() {
+    let api = StrictApi::builder().build().expect("valid");
+    let server = api.listen().await.expect("a port");
+    let text = format!("[apis.stock]\nbase_url = \"{}\"\n", server.url());
+    let running = Running::with(&format!("{QUIET}{text}")).await;
+    let mut stream = Stream::open(&running, "/v1/events?snapshot_ms=100").await;
+    let Address::Tcp(sidecar) = running.program.sidecar() else {
+        panic!("a port was asked for");
+    };
+    let mut wire = TcpStream::connect(sidecar).await.expect("a connection");
+    let call = "GET /stock/bot8123:AAHk0vT3xPqL9sWz2mRbYc/films?key=CANARY HTTP/1.1\r\n\
+                host: localhost\r\nconnection: close\r\n\r\n";
+    wire.write_all(call.as_bytes()).await.expect("sent");
+    let told = stream.next_named("request").await;
+    assert_eq!(
+        (&told["method"], &told["group"]),
+        (&json!("GET"), &json!("default"))
+    );
+    assert_eq!(told["path"], "/…/films");
+    let snapshot = stream.next_named("snapshot").await.to_string();
+    for secret in ["CANARY", "AAHk0vT3xPqL9sWz2mRbYc"] {
+        assert!(
+            !told.to_string().contains(secret) && !snapshot.contains(secret),
+            "{secret}"
+        );
+    }
 }
 
 #[tokio::test]

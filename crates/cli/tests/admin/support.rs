@@ -118,13 +118,13 @@ impl Running {
             .iter()
             .any(|(name, _)| name.eq_ignore_ascii_case("host"))
         {
-            head.push_str(&format!("host: {}\r\n", self.place()));
+            head += &format!("host: {}\r\n", self.place());
         }
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head += &format!("{name}: {value}\r\n");
         }
         if !body.is_empty() {
-            head.push_str(&format!("content-length: {}\r\n", body.len()));
+            head += &format!("content-length: {}\r\n", body.len());
         }
         let mut wire = TcpStream::connect(self.place())
             .await
