@@ -2,7 +2,7 @@
 
 use outflow::Ask;
 use outflow_cli::Address;
-use outflow_upstream::{Server, StrictApi};
+use outflow_upstream::StrictApi;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -113,23 +113,19 @@ impl Running {
         headers: &[(&str, &str)],
         body: &str,
     ) -> TcpStream {
-        let mut head = format!("{method} {target} HTTP/1.1\r\nconnection: close\r\n");
-        if !headers
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
-        {
-            head += &format!("host: {}\r\n", self.place());
-        }
-        for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
-        }
-        if !body.is_empty() {
-            head += &format!("content-length: {}\r\n", body.len());
-        }
+        let own = ("host", &*self.place().to_string());
+        let length = ("content-length", &*body.len().to_string());
+        let names = |wanted: &str| headers.iter().any(|(name, _)| *name == wanted);
+        let more = [own, length].into_iter().filter(|(name, _)| !names(name));
+        let head: String = more
+            .chain(headers.iter().copied())
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
         let mut wire = TcpStream::connect(self.place())
             .await
             .expect("a connection");
-        let request = format!("{head}\r\n{body}");
+        let request =
+            format!("{method} {target} HTTP/1.1\r\nconnection: close\r\n{head}\r\n{body}");
         // A server that refuses a body need not read it.
         let _refused = wire.write_all(request.as_bytes()).await;
         wire
