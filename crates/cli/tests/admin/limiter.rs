@@ -317,10 +317,11 @@ async fn whoever_hangs_up_while_it_waits_loses_nothing() {
     );
 }
 
-// Whoever waits is told at once, and whoever holds a permit does not hold up the end.
+// Whoever waits is told at once, and whoever holds a permit does not hold up the end. One call a
+// minute: the second would wait for the whole of it.
 #[tokio::test]
 async fn the_end_of_the_program_is_told_to_those_who_wait() {
-    let text = "[apis.stock]\nbase_url = \"http://localhost:9\"\nconcurrency = 1\n";
+    let text = "[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"1/min\"]\nmax_wait = \"5m\"\n";
     let running = Running::with(&format!("{QUIET}{text}")).await;
     let mut events = Stream::open(&running, "/v1/events").await;
     permit(&running).await;
