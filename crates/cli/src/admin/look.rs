@@ -21,6 +21,7 @@ use super::feed::{Flow, Snapshots, Wish};
 use super::outlook::Outlook;
 use super::problem::Problem;
 use super::snapshot::{ApiLine, ApiView, LimitsView, Snapshot, tasks};
+use crate::commands::{Effective, effective};
 
 type Asked<T> = Result<Query<T>, QueryRejection>;
 
@@ -109,6 +110,16 @@ pub(super) async fn explain(
 /// The background work.
 pub(super) async fn work(State(admin): State<Arc<Admin>>) -> Json<Value> {
     Json(json!({ "tasks": tasks(&admin) }))
+}
+
+/// The configuration in effect, with where each value came from.
+pub(super) async fn config(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, Problem> {
+    let values = effective(&admin.station.config()).map_err(|_| {
+        let detail = "the defaults cannot be read, which is a mistake of ours";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "defaults", detail)
+    })?;
+    let values: Vec<_> = values.iter().map(Effective::json).collect();
+    Ok(Json(json!({ "values": values })))
 }
 
 /// The last changes.

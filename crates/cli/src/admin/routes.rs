@@ -71,6 +71,7 @@ pub(super) fn table() -> Vec<Route> {
         Route::get("/v1/explain", look::explain),
         Route::get("/v1/events", look::events),
         Route::get("/v1/tasks", look::work),
+        Route::get("/v1/config", look::config),
         Route::get("/v1/audit", look::audit),
         Route::post("/v1/acquire", limiter::acquire),
         Route::post("/v1/settle", limiter::settle),

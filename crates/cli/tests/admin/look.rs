@@ -1,5 +1,6 @@
 //! What can be seen of the program.
 
+use outflow::config::Environment;
 use serde_json::json;
 
 use crate::support::{QUIET, Running, STOCK};
@@ -210,6 +211,35 @@ async fn a_wait_is_explained_before_it_begins() {
         3,
         "nothing was taken"
     );
+}
+
+// A key in the environment, a value in the environment, one in the text and one that nobody wrote.
+#[tokio::test]
+async fn the_configuration_is_shown_with_its_sources_and_without_its_secrets() {
+    let text = STOCK.replace("base_url", "api_key_env = \"STOCK_KEY\"\n    base_url");
+    let environment = Environment::from_iter([
+        ("STOCK_KEY", "CANARY-9f2c"),
+        ("OUTFLOW_APIS__STOCK__TIMEOUT", "7s"),
+    ]);
+    let running = Running::within(&format!("{QUIET}{text}"), environment).await;
+    let config = running.get("/v1/config").await;
+    let values = config.json()["values"].as_array().expect("a list").clone();
+    let of = |key: &str| {
+        let value = values.iter().find(|value| value["key"] == key);
+        let value = value.unwrap_or_else(|| panic!("{key} in {values:?}"));
+        (value["value"].clone(), value["origin"].clone())
+    };
+    assert_eq!(
+        of("apis.stock.api_key_env"),
+        (json!("\"STOCK_KEY\""), json!("file"))
+    );
+    assert_eq!(of("apis.stock.timeout").1, "environment");
+    assert_eq!(of("apis.stock.retry_count"), (json!("2"), json!("default")));
+    assert_eq!(
+        of("admin.listen"),
+        (json!("\"127.0.0.1:0\""), json!("file"))
+    );
+    assert!(!config.text().contains("CANARY"), "{}", config.text());
 }
 
 #[tokio::test]

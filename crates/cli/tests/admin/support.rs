@@ -117,10 +117,11 @@ impl Running {
         let length = ("content-length", &*body.len().to_string());
         let names = |wanted: &str| headers.iter().any(|(name, _)| *name == wanted);
         let more = [own, length].into_iter().filter(|(name, _)| !names(name));
-        let head: String = more
-            .chain(headers.iter().copied())
+        let all = more.chain(headers.iter().copied());
+        let lines: Vec<_> = all
             .map(|(name, value)| format!("{name}: {value}\r\n"))
             .collect();
+        let head = lines.concat();
         let mut wire = TcpStream::connect(self.place())
             .await
             .expect("a connection");
