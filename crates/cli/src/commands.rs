@@ -17,6 +17,8 @@ mod user_config;
 
 use clap::Subcommand;
 
+pub(crate) use self::config::{Effective, effective};
+
 use crate::exit::Exit;
 use crate::terminal::Terminal;
 

@@ -13,9 +13,12 @@ mod report;
 mod retry;
 mod steady;
 
+use std::time::Duration;
+
 use outflow_core::Nanos;
 
 use self::attempt::Ended;
+use self::cached::Lead;
 use self::order::Order;
 pub(crate) use self::steady::Steady;
 use crate::client::{Outlet, Response, Shape, Wish};
@@ -34,6 +37,7 @@ pub(crate) async fn make(outlet: &Outlet, wish: Wish, shape: Shape) -> Result<Re
         shape,
         begun,
         tally: Tally::default(),
+        lead: None,
     };
     let ended = cached::answered_or_fetched(&mut trip).await;
     let ended = ended.map_err(|error| error.after(trip.tally.attempts));
@@ -48,6 +52,8 @@ struct Trip<'a> {
     shape: Shape,
     begun: Nanos,
     tally: Tally,
+    /// The duty to tell equal calls how this one ends, if any follow it.
+    lead: Option<Lead>,
 }
 
 /// What a call has taken so far.
@@ -57,7 +63,7 @@ struct Tally {
     retries: u32,
     hops: u8,
     sent: Nanos,
-    waited: std::time::Duration,
+    waited: Duration,
 }
 
 impl Trip<'_> {
@@ -112,7 +118,17 @@ impl Trip<'_> {
         Ok(true)
     }
 
-    fn tell_retry(&self, ended: &Ended, delay: std::time::Duration) {
+    /// When the permit that is asked for now must have come. The first is waited for from when the call
+    /// began, whomever it followed meanwhile: nobody's patience begins again because another's ended.
+    fn patient_until(&self) -> Nanos {
+        let since = match self.tally.attempts {
+            0 => self.begun,
+            _ => self.outlet.upstream.now(),
+        };
+        self.order.patient_until(since)
+    }
+
+    fn tell_retry(&self, ended: &Ended, delay: Duration) {
         let Some(reason) = ended.reason() else {
             return;
         };

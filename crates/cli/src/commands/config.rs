@@ -6,6 +6,8 @@ mod show;
 
 use clap::Subcommand;
 
+pub(crate) use show::{Effective, effective};
+
 use crate::exit::Exit;
 use crate::terminal::{answer, answer_json};
 

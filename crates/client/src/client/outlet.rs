@@ -11,7 +11,7 @@ use super::credential::Shown;
 use crate::api::{Api, CacheMode};
 use crate::cache::{Cache, Flights};
 use crate::error::Kind;
-use crate::event::{Events, Lookup};
+use crate::event::Events;
 use crate::http::{Transport, Wiring};
 use crate::upstream::{SharedTimer, Upstream};
 
@@ -28,8 +28,6 @@ pub(crate) struct Shared {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// What it was to the call that got it, if it came from the cache.
-    pub(crate) from_cache: Option<Lookup>,
 }
 
 /// Everything by which one API is called.
@@ -65,7 +63,10 @@ impl Outlet {
             upstream: upstream.map_err(Unfit::Rules)?,
             transport,
             shown,
-            cache: parts.cache.filter(|_| api.cache != CacheMode::Off).cloned(),
+            cache: parts
+                .cache
+                .filter(|_| api.cache != CacheMode::Off)
+                .map(|cache| cache.stale_if_error(api.stale_if_error)),
             flights: Flights::new(),
             retries: Mutex::new(retries),
             api,

@@ -41,7 +41,7 @@ pub(super) const fn reason_of_code(code: u16) -> Option<Reason> {
 impl Trip<'_> {
     /// Makes one attempt, or is turned away.
     pub(super) async fn attempt(&mut self) -> Result<Ended, Refusal> {
-        let ask = self.order.ask(self.outlet.upstream.now());
+        let ask = self.order.ask(self.patient_until());
         loop {
             let mut permit = match self.order.place {
                 Place::Here => Some(self.admitted(ask).await?),
@@ -83,6 +83,9 @@ impl Trip<'_> {
     async fn admitted(&mut self, ask: Ask) -> Result<Permit, Refusal> {
         let permit = self.outlet.upstream.admit(ask).await?;
         self.tally.waited = self.tally.waited.saturating_add(permit.waited());
+        if let Some(lead) = &self.lead {
+            lead.depart();
+        }
         Ok(permit)
     }
 

@@ -113,12 +113,15 @@ impl Order {
         })
     }
 
+    /// By when a permit that is waited for since then must have come.
+    pub(super) fn patient_until(&self, since: Nanos) -> Nanos {
+        let patient = since.saturating_add(self.max_wait);
+        self.end.map_or(patient, |end| end.min(patient))
+    }
+
     /// What the door is asked.
-    pub(super) fn ask(&self, now: Nanos) -> Ask {
-        let patient = now.saturating_add(self.max_wait);
-        let ask = Ask::new(self.target)
-            .priority(self.priority)
-            .by(self.end.map_or(patient, |end| end.min(patient)));
+    pub(super) fn ask(&self, until: Nanos) -> Ask {
+        let ask = Ask::new(self.target).priority(self.priority).by(until);
         self.mode.map_or(ask, |mode| ask.mode(mode))
     }
 

@@ -30,7 +30,7 @@ pub(super) use ask::{Caller, Pass, Reply};
 pub(super) use settle::Open;
 
 use super::lane::Lane;
-use super::limits::Limits;
+use super::limits::{Limits, Overhang};
 use super::line::{Class, Place, Waiter};
 use super::patience::Patience;
 use super::report::Alerted;
@@ -110,11 +110,11 @@ pub(super) struct Flight {
     marks: Option<Box<Marks>>,
 }
 
-/// What a call costs beyond what it could take of lowered limits.
+/// What a call comes to beyond what it could take of lowered limits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
-    own: u64,
-    shared: u64,
+    own: Overhang,
+    shared: Overhang,
 }
 
 /// Where the limits stood when a call was sent.

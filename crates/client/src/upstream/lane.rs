@@ -108,7 +108,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),
             cost: self.cost.saturating_add(other.cost),

@@ -1,5 +1,7 @@
 //! Anthropic's `Anthropic-RateLimit-…`: what is counted, then what is told of it, and resets as
-//! dates of RFC 3339.
+//! dates of RFC 3339. All its limits are of a minute, though no header says so.
+
+use core::time::Duration;
 
 use super::{Dialect, Hint, Noted, Part, Reading, Unit, after, named};
 
@@ -9,7 +11,10 @@ pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<No
     let (unit, part) = UNITS
         .iter()
         .find_map(|(known, unit)| Some((*unit, named(&PARTS, after(rest, known)?)?)))?;
-    let hint = Hint::about(Dialect::Anthropic, unit);
+    let hint = Hint {
+        window: Some(Duration::from_mins(1)),
+        ..Hint::about(Dialect::Anthropic, unit)
+    };
     let read = part.of(hint, value, reading.now);
     Some(read.map(|hint| reading.note(hint)))
 }

@@ -63,14 +63,15 @@ impl Show {
 }
 
 /// A value in effect.
-struct Effective {
+pub(crate) struct Effective {
     key: String,
     value: Option<String>,
     origin: Origin,
 }
 
 impl Effective {
-    fn json(&self) -> Value {
+    /// The value with where it came from.
+    pub(crate) fn json(&self) -> Value {
         json!({
             "key": self.key,
             "value": self.value,
@@ -80,7 +81,8 @@ impl Effective {
     }
 }
 
-fn effective(config: &Config) -> anyhow::Result<Vec<Effective>> {
+/// Every value in effect, with where it came from.
+pub(crate) fn effective(config: &Config) -> anyhow::Result<Vec<Effective>> {
     let defaults = default_file::defaults()?;
     let value = |(key, origin): (&str, Origin)| {
         let written = match origin {
