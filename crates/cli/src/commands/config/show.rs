@@ -32,29 +32,30 @@ pub(crate) struct Show {
 impl Show {
     /// Reads and shows it.
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        if self.running {
-            let document = self.admin.get("/v1/config")?;
-            answer_json(&document)?;
-            return Ok(Exit::Done);
-        }
-        let config = self.config.sources()?.read()?;
-        let values = effective(&config)?;
-        if self.json {
-            let values: Vec<_> = values.iter().map(Effective::json).collect();
-            answer_json(&json!({ "values": values }))?;
+        let document = if self.running {
+            self.admin.get("/v1/config")?
         } else {
-            answer(&self.text(&values))?;
+            let config = self.config.sources()?.read()?;
+            let values: Vec<_> = effective(&config)?.iter().map(Effective::json).collect();
+            json!({ "values": values })
+        };
+        if self.json {
+            answer_json(&document)?;
+        } else {
+            answer(&self.text(&document))?;
         }
         Ok(Exit::Done)
     }
-}
 
-impl Show {
-    fn text(&self, values: &[Effective]) -> String {
+    /// A line for each value that there is.
+    fn text(&self, document: &Value) -> String {
         let mut table = Table::default();
-        for Effective { key, value, origin } in values {
-            if let Some(value) = value {
-                let from = self.sources.then(|| format!("# {origin}"));
+        let values = document.get("values").and_then(Value::as_array);
+        for one in values.into_iter().flatten() {
+            let word = |name: &str| one.get(name).and_then(Value::as_str);
+            if let (Some(key), Some(value)) = (word("key"), word("value")) {
+                let from = word("from").filter(|_| self.sources);
+                let from = from.map(|from| format!("# {from}"));
                 table.row([format!("{key} = {value}"), from.unwrap_or_default()]);
             }
         }
