@@ -56,6 +56,14 @@ pub(crate) const REDIS: Need = Need {
     reason: "what outlives a process is tested with a real server that is really killed",
 };
 
+/// Runs collections of Postman.
+pub(crate) const NEWMAN: Need = Need {
+    name: "newman",
+    probe: "newman --version",
+    install: &["npm install --global newman@6"],
+    reason: "the collection that users get is run as users run it",
+};
+
 /// The proxies that people would use instead, and the load generator.
 pub(crate) const PROXIES: [Need; 4] = [
     Need {

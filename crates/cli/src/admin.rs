@@ -1,64 +1,227 @@
 //! The admin API: how the program is watched and operated, on a port of its own.
+//!
+//! It speaks HTTP/1.1 and JSON, looks at the client's own reports and changes things through the same
+//! doors that calls take. Every request passes the guard first, whatever its address. Nothing here
+//! decides about a call, and a call never waits for anything here.
+
+mod aim;
+mod audit;
+mod body;
+mod ending;
+mod feed;
+mod guard;
+mod limiter;
+mod look;
+mod operate;
+mod outlook;
+mod page;
+mod permits;
+mod problem;
+mod routes;
+mod snapshot;
+mod telling;
+mod units;
+mod words;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
-use axum::routing::get;
-use http::StatusCode;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, header};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use outflow::{CannotStart, Crowd, Stop};
+use outflow::{Api, CannotStart, Crowd, Stop, SystemClock, Upstream};
+use outflow_core::{Clock, Nanos};
+use smol_str::{SmolStr, format_smolstr};
 
-use crate::listener::{Connection, Listener};
+use self::audit::{Audit, Change, Who};
+use self::feed::Feed;
+use self::guard::Guard;
+use self::permits::Permits;
+use self::problem::Problem;
+use crate::listener::{Connection, Listener, Peer};
 use crate::station::Station;
+
+/// What all requests share.
+struct Admin {
+    station: Arc<Station>,
+    guard: Guard,
+    permits: Arc<Permits>,
+    feed: Arc<Feed>,
+    audit: Audit,
+    clock: SystemClock,
+    started: Nanos,
+    stop: Stop,
+}
 
 /// Lets operators in there until the program stops.
 pub(crate) fn open(station: &Arc<Station>, listener: Listener) -> Result<(), CannotStart> {
+    let admin = Arc::new(Admin::new(station, &listener));
+    station.client().events().subscribe(admin.feed.clone());
+    let permits = Arc::clone(&admin.permits);
+    station.tasks().spawn("permits", move |stop| {
+        let permits = Arc::clone(&permits);
+        async move { permits.watch(&SystemClock::new(), stop).await }
+    })?;
     let crowd = Arc::new(station.tasks().crowd("admin connections")?);
-    let (routes, listener) = (routes(Arc::clone(station)), Arc::new(listener));
+    let door = Arc::new(Door {
+        routes: routes(&admin),
+        admin,
+        listener,
+        crowd,
+    });
     station.tasks().spawn("admin", move |stop| {
-        let (routes, listener) = (routes.clone(), Arc::clone(&listener));
-        accept(routes, listener, Arc::clone(&crowd), stop)
+        let door = Arc::clone(&door);
+        async move { door.accept(stop).await }
     })
 }
 
-fn routes(station: Arc<Station>) -> Router {
-    Router::new()
-        .route("/healthz", get(async || "ok\n"))
-        .route("/metrics", get(metrics))
-        .with_state(station)
+fn routes(admin: &Arc<Admin>) -> Router {
+    let guarded = from_fn_with_state(Arc::clone(admin), guarded);
+    routes::router()
+        .layer(guarded)
+        .with_state(Arc::clone(admin))
 }
 
-async fn metrics(State(station): State<Arc<Station>>) -> Result<String, StatusCode> {
-    let metrics = station.client().metrics();
-    let metrics = metrics.ok_or(StatusCode::NOT_FOUND)?;
-    Ok(metrics.render())
+/// Lets a request through if the guard does, and says the same of every answer.
+async fn guarded(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let config = admin.station.config();
+    let mut response = match admin.guard.check(&head, config.admin.token.as_ref()) {
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
+        Err(problem) => problem.into_response(),
+    };
+    for (name, value) in SAID_OF_ALL {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    response
 }
 
-async fn accept(routes: Router, listener: Arc<Listener>, crowd: Arc<Crowd>, stop: Stop) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.told() => return,
-        };
-        if let Ok((connection, _)) = accepted {
-            // Refused only while the program stops.
-            let _stopping = crowd.spawn(serve(routes.clone(), connection, stop.clone()));
+impl Admin {
+    fn new(station: &Arc<Station>, listener: &Listener) -> Self {
+        let clock = SystemClock::new();
+        Self {
+            station: Arc::clone(station),
+            guard: Guard::new(listener.address()),
+            permits: Arc::default(),
+            feed: Arc::new(Feed::new(clock)),
+            audit: Audit::default(),
+            started: clock.now(),
+            clock,
+            stop: station.tasks().stop(),
         }
     }
+
+    /// The door of an API.
+    fn door(&self, api: &str) -> Result<Upstream, Problem> {
+        let door = self.station.client().upstream(api);
+        door.cloned().ok_or_else(Problem::unknown_api)
+    }
+
+    /// All doors, by name.
+    fn doors(&self) -> Vec<Upstream> {
+        let mut doors: Vec<_> = self.station.client().upstreams().cloned().collect();
+        doors.sort_by(|one, other| one.name().cmp(other.name()));
+        doors
+    }
+
+    /// What was configured of an API.
+    fn configured(&self, api: &str) -> Option<Api> {
+        self.station.client().api(api).cloned()
+    }
+
+    /// Notes a change.
+    fn note(&self, change: Change, who: &Who) {
+        let events = self.station.client().events();
+        self.audit.note(change, who, &self.clock, events);
+    }
 }
 
-async fn serve(routes: Router, connection: Connection, stop: Stop) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new());
-    let service = TowerToHyperService::new(routes);
-    let connection = builder.serve_connection(TokioIo::new(connection), service);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        _ended = &mut connection => return,
-        () = stop.told() => connection.as_mut().graceful_shutdown(),
-    }
-    let _ended = connection.await;
+/// Where operators come in.
+struct Door {
+    routes: Router,
+    admin: Arc<Admin>,
+    listener: Listener,
+    crowd: Arc<Crowd>,
 }
+
+impl Door {
+    async fn accept(&self, stop: Stop) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = stop.told() => return,
+            };
+            match accepted {
+                Ok((connection, peer)) => self.welcome(connection, peer, stop.clone()),
+                // Too many open files, as a rule: trying again at once would only burn a core.
+                Err(_) => tokio::time::sleep(BREATH).await,
+            }
+        }
+    }
+
+    /// Serves a connection, or closes it if there are too many.
+    fn welcome(&self, connection: Connection, peer: Peer, stop: Stop) {
+        let settings = self.admin.station.config().server.clone();
+        if u32::try_from(self.crowd.len()).unwrap_or(u32::MAX) >= settings.max_connections {
+            return;
+        }
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(settings.header_timeout)
+            .max_headers(usize::from(settings.max_headers))
+            .max_buf_size(LARGEST_HEAD);
+        let routes = self.routes.clone().layer(axum::Extension(who(peer)));
+        let service = TowerToHyperService::new(routes);
+        let connection = builder.serve_connection(TokioIo::new(connection), service);
+        // Refused only while the program stops.
+        let _stopping = self.crowd.spawn(async move {
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                _ended = &mut connection => return,
+                () = stop.told() => connection.as_mut().graceful_shutdown(),
+            }
+            // All that was waited for is told to end too; only a reader who does not read remains.
+            let _ended = tokio::time::timeout(LAST_WORDS, connection).await;
+        });
+    }
+}
+
+fn who(peer: Peer) -> Who {
+    Who(match peer {
+        Peer::Remote(address) => format_smolstr!("{address}"),
+        Peer::Local => SmolStr::new_static("local socket"),
+    })
+}
+
+/// The page's rules hold for every answer: a browser may be made to show any of them.
+const SAID_OF_ALL: [(HeaderName, &str); 7] = [
+    (header::CONTENT_SECURITY_POLICY, page::POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+];
+
+/// How long to wait after a connection that could not be accepted.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// Far more than a browser sends.
+const LARGEST_HEAD: usize = 64 * 1024;
+
+/// Long enough for the last bytes of an answer to a program that reads.
+const LAST_WORDS: Duration = Duration::from_secs(1);

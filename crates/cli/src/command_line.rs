@@ -2,42 +2,83 @@
 //!
 //! What a command does is in `commands`, one file each; nothing is decided here.
 
+use std::fmt;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use outflow::config::Mistakes;
 
 use crate::commands::Command;
 use crate::exit::Exit;
+use crate::terminal::{Colour, Terminal};
 
 /// Outbound traffic control for rate-limited APIs.
+///
+/// Say once what each provider allows; every call then waits for its turn, and none is refused.
 #[derive(Parser)]
-#[command(name = "outflow", version, after_help = EXITS)]
+#[command(name = "outflow", version, after_help = EXITS, after_long_help = FIRST)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
+    /// When talk is coloured: on a terminal, unless `NO_COLOR` is set.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Colour,
 }
 
 /// Runs the program as it was called.
 pub fn main() -> ExitCode {
     // Clap answers a wrong command line itself, with its usage and exit code 2.
-    let exit = run(CommandLine::parse()).unwrap_or_else(|error| {
-        eprintln!("outflow: {error:#}");
-        Exit::Failed
-    });
-    exit.into()
+    let line = CommandLine::parse();
+    let terminal = Terminal::new(line.color);
+    let exit = match line.command {
+        Some(command) => command.run(terminal),
+        None => help(),
+    };
+    exit.unwrap_or_else(|error| report(&error, terminal)).into()
 }
 
-fn run(line: CommandLine) -> anyhow::Result<Exit> {
-    match line.command {
-        Some(command) => command.run(),
-        None => {
-            CommandLine::command().print_long_help()?;
-            Ok(Exit::Done)
-        }
+fn help() -> anyhow::Result<Exit> {
+    CommandLine::command().print_long_help()?;
+    Ok(Exit::Done)
+}
+
+/// Says what went wrong and what was behind it, outermost first.
+fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
+    if let Some(mistakes) = error.downcast_ref::<Mistakes>() {
+        eprintln!("{}", mistakes.render(terminal.style()));
+        return Exit::Usage;
+    }
+    eprintln!("{} {error}", terminal.alarm("error:"));
+    for cause in error.chain().skip(1) {
+        eprintln!("  because: {cause}");
+    }
+    match error.downcast_ref::<Misuse>() {
+        Some(_) => Exit::Usage,
+        None => Exit::Failed,
     }
 }
 
+/// A mistake of whoever called the program, which the same call will make again.
+#[derive(Debug)]
+pub(crate) struct Misuse(pub(crate) String);
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
 const EXITS: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong command line or configuration, 3 some jobs failed,
+4 and 5 the answer's status with --check-status, 75 blocked by a limit or a state,
+99 a goal was missed, 130 interrupted.";
+
+const FIRST: &str = "\
+To see it at work, without any configuration:  outflow dev
+To use it with your own APIs:                  outflow init && outflow check && outflow serve
+
 Exit codes: 0 done, 1 failed, 2 wrong command line or configuration, 3 some jobs failed,
 4 and 5 the answer's status with --check-status, 75 blocked by a limit or a state,
 99 a goal was missed, 130 interrupted.";
@@ -62,5 +103,26 @@ mod tests {
     fn no_command_at_all_is_answered_with_help() {
         let line = CommandLine::try_parse_from(["outflow"]).expect("a bare call is valid");
         assert!(line.command.is_none());
+    }
+
+    // Whoever reads the list of commands learns what each is for, and each flag says what it does.
+    #[test]
+    fn every_command_and_every_flag_is_explained() {
+        fn check(command: &clap::Command) {
+            let name = command.get_name();
+            assert!(
+                command.get_about().is_some(),
+                "{name} says nothing of itself"
+            );
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{name}: {}",
+                    argument.get_id()
+                );
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&CommandLine::command());
     }
 }

@@ -3,26 +3,74 @@
 //! A command is its flags and a `run` that does the work and answers how the program ends, or the
 //! error for the user. The enumeration is the whole list: what is not here cannot be called.
 
+mod call;
+mod check;
+mod config;
+mod dev;
+mod init;
+mod operate;
+mod papers;
 mod serve;
 mod simulate;
+mod upstream;
+mod user_config;
 
 use clap::Subcommand;
 
+pub(crate) use self::config::{Effective, effective};
+
 use crate::exit::Exit;
+use crate::terminal::Terminal;
 
 /// What the program can be told to do.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Dev(dev::Dev),
     Serve(serve::Serve),
+    Check(check::Check),
+    Init(init::Init),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    Get(call::Get),
+    Post(call::Post),
+    Put(call::Put),
+    Delete(call::Delete),
+    Request(call::AnyMethod),
+    Status(operate::Status),
+    Limits(operate::Limits),
+    Explain(operate::Explain),
+    #[command(subcommand)]
+    Health(operate::HealthCommand),
+    Reload(operate::Reload),
+    Upstream(upstream::Upstream),
     Simulate(simulate::Simulate),
+    Completions(papers::Completions),
+    Man(papers::Man),
 }
 
 impl Command {
     /// Runs the command to its end.
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         match self {
-            Self::Serve(serve) => serve.run(),
+            Self::Dev(dev) => dev.run(terminal),
+            Self::Serve(serve) => serve.run(terminal),
+            Self::Check(check) => check.run(terminal),
+            Self::Init(init) => init.run(terminal),
+            Self::Config(config) => config.run(),
+            Self::Get(get) => get.run(terminal),
+            Self::Post(post) => post.run(terminal),
+            Self::Put(put) => put.run(terminal),
+            Self::Delete(delete) => delete.run(terminal),
+            Self::Request(request) => request.run(terminal),
+            Self::Status(status) => status.run(),
+            Self::Limits(limits) => limits.run(),
+            Self::Explain(explain) => explain.run(),
+            Self::Health(health) => health.run(),
+            Self::Reload(reload) => reload.run(),
+            Self::Upstream(upstream) => upstream.run(terminal),
             Self::Simulate(simulate) => simulate.run().map(|()| Exit::Done),
+            Self::Completions(completions) => completions.run(),
+            Self::Man(man) => man.run(),
         }
     }
 }

@@ -5,14 +5,18 @@
 //! between HTTP and calls, and is operated.
 
 mod admin;
+mod admin_client;
 mod command_line;
 mod commands;
+mod exchange;
 mod exit;
+mod interrupt;
 mod listener;
 mod program;
 mod sidecar;
 mod sources;
 mod station;
+mod terminal;
 
 pub use command_line::main;
 pub use exit::Exit;

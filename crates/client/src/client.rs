@@ -38,6 +38,7 @@ pub(crate) use self::response::Facts;
 
 use self::household::Household;
 use crate::api::Api;
+use crate::cache::Cache;
 use crate::config::Config;
 use crate::error::{Error, Mistake};
 use crate::event::Events;
@@ -152,6 +153,12 @@ impl Outflow {
     /// The doors of all its APIs, in no order.
     pub fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
         self.inner.outlets.values().map(|outlet| &outlet.upstream)
+    }
+
+    /// Where the answers of its APIs are kept, if any of them wants that.
+    pub fn cache(&self) -> Option<&Cache> {
+        let mut outlets = self.inner.outlets.values();
+        outlets.find_map(|outlet| outlet.cache.as_ref())
     }
 
     /// What it counts, if it was made from a configuration.

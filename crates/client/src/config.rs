@@ -29,6 +29,7 @@ mod scrub;
 mod sections;
 mod server;
 mod source;
+mod spoken;
 mod syntax;
 mod tree;
 mod units;
@@ -45,6 +46,7 @@ pub use render::Style;
 pub use sections::{CacheSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson};
 pub use server::{AdminSettings, Listen, ServerSettings};
 pub use source::Source;
+pub use spoken::{Misread, read_duration, read_share};
 
 use crate::api::Api;
 

@@ -168,6 +168,15 @@ pub enum What {
     },
     /// A call is over, whatever came of it.
     Finished(Box<Finished>),
+    /// Somebody who operates the program changed something.
+    Operated {
+        /// The group, if it was about one.
+        group: Option<SmolStr>,
+        /// What was done.
+        action: &'static str,
+        /// Who did it, as far as that is known, and why.
+        who: SmolStr,
+    },
     /// Background work began, ended or was restarted.
     Task {
         /// Its name.

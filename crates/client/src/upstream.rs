@@ -37,7 +37,7 @@ use door::Door;
 use gate::{Caller, Gate, Term};
 
 use crate::event::Events;
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::{Cause, Explanation, Refusal};
 use crate::rules::{DEFAULT_GROUP, Group, Mode, Route, Rules};
 
 /// The door to one API. Clones are the same door.
@@ -159,6 +159,13 @@ impl Upstream {
     pub fn check(&self, ask: Ask) -> Decision {
         let caller = self.caller(ask);
         self.door.with(|gate, now| gate.check(caller, now))
+    }
+
+    /// What such a call would wait for, how many are before it and when its turn would come; `None`
+    /// if it could go now. As with [`check`](Self::check), nothing is taken and nothing promised.
+    pub fn explain(&self, ask: Ask) -> Option<Explanation> {
+        let caller = self.caller(ask);
+        self.door.with(|gate, now| gate.foresee(caller, now))
     }
 
     /// The time by which deadlines are meant.

@@ -35,7 +35,14 @@ impl StrictApi {
     /// # Errors
     /// If there is no such port, or no certificate could be made.
     pub async fn listen_tls(&self, tls: Tls) -> io::Result<Server> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        self.serve_tls(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?, tls)
+    }
+
+    /// Serves behind TLS on a socket that is listening already.
+    ///
+    /// # Errors
+    /// If the socket cannot tell its address, or no certificate could be made.
+    pub fn serve_tls(&self, listener: TcpListener, tls: Tls) -> io::Result<Server> {
         let protocols = self.shared.manners.protocols;
         Server::accepting(self, listener, Some(Greeter::new(tls, protocols)?))
     }

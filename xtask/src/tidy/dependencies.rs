@@ -172,6 +172,7 @@ const ROOMS: [Room; 8] = [
             "clap",
             "clap_complete",
             "clap_mangen",
+            "getrandom",
             "http",
             "http-body",
             "http-body-util",

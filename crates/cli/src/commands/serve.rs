@@ -1,58 +1,170 @@
 //! `outflow serve`: the sidecar and the admin API with the user's configuration, until it is told to
 //! stop.
+//!
+//! A flag is a line of configuration that lies over the files, so that it is checked, shown and kept
+//! through a reload as any other line is.
 
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use outflow::config::Style;
-use tokio::signal::unix::{SignalKind, signal};
+use outflow::config::{Source, read_duration};
+use outflow::{Api, Config, Outflow};
+use outflow_core::Hold;
+use tokio::runtime::{Builder, Runtime};
 
+use super::user_config::{UserConfig, quoted};
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::program::{Program, StartError};
 use crate::sources::Sources;
+use crate::terminal::Terminal;
 
 /// Governs calls as a sidecar: point the base URL of any program at it.
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// A configuration file; later ones lie over earlier ones.
-    #[arg(long, short, value_name = "FILE", default_value = "outflow.toml")]
-    config: Vec<PathBuf>,
+    #[command(flatten)]
+    config: UserConfig,
+    /// Where calls are taken, over `server.listen`.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Where it is watched and operated, over `admin.listen`.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+    /// Make no calls: every API is held asleep until it is released, and the cache answers.
+    #[arg(long)]
+    offline: bool,
+    /// How often an API that only the cache answers for is tried again, over `health.auto_recover`.
+    #[arg(long, value_name = "TIME", value_parser = read_duration)]
+    auto_recover: Option<Duration>,
+    /// How many threads serve, over `server.workers`.
+    #[arg(long, value_name = "COUNT")]
+    workers: Option<u16>,
 }
 
 impl Serve {
     /// Serves until the program is told to stop.
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
-        runtime.block_on(serve(Sources::new(self.config)))
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let offline = self.offline;
+        let (sources, config) = self.sources()?;
+        runtime(&config)?.block_on(async {
+            let mut interrupt = Interrupt::listen()?;
+            let program = start(sources).await?;
+            if offline {
+                hold_asleep(program.station().client());
+            }
+            tell(&program, &config, terminal);
+            if offline {
+                eprintln!("offline: no call is made, and the cache answers what it can");
+            }
+            interrupt.told().await;
+            eprintln!("finishing the calls under way");
+            let all_finished = program.stop().await;
+            Ok(if all_finished {
+                Exit::Done
+            } else {
+                Exit::Failed
+            })
+        })
+    }
+
+    /// The files with the flags over them, and what they say together.
+    fn sources(self) -> anyhow::Result<(Sources, Config)> {
+        let flags = [
+            (
+                "--listen",
+                "server.listen",
+                self.listen.as_deref().map(quoted),
+            ),
+            ("--admin", "admin.listen", self.admin.as_deref().map(quoted)),
+            (
+                "--workers",
+                "server.workers",
+                self.workers.map(|count| count.to_string()),
+            ),
+        ];
+        let mut sources = self.config.sources()?;
+        for (flag, key, value) in flags {
+            if let Some(value) = value {
+                sources = sources.with(Source::new(flag, format!("{key} = {value}\n")));
+            }
+        }
+        let config = sources.read()?;
+        match self.auto_recover {
+            Some(every) => {
+                let sources = sources.with(recovering(&config, every));
+                let config = sources.read()?;
+                Ok((sources, config))
+            }
+            None => Ok((sources, config)),
+        }
     }
 }
 
-async fn serve(sources: Sources) -> anyhow::Result<Exit> {
-    let program = match Program::start(sources).await {
-        Ok(program) => program,
-        Err(StartError::Config(mistakes)) => {
-            eprint!("{}", mistakes.render(Style::Plain));
-            return Ok(Exit::Usage);
-        }
-        Err(other) => return Err(other.into()),
-    };
-    eprintln!("calls      {}/NAME/PATH", program.sidecar());
-    eprintln!("operation  {}", program.admin());
-    told_to_stop().await?;
-    eprintln!("finishing the calls under way");
-    let all_finished = program.stop().await;
-    Ok(if all_finished {
-        Exit::Done
-    } else {
-        Exit::Failed
+/// The same period for every API.
+fn recovering(config: &Config, every: Duration) -> Source {
+    let mut text = String::new();
+    for api in &config.apis {
+        let name = quoted(&api.name);
+        // Writing to a string cannot fail.
+        let _whole = writeln!(
+            text,
+            "apis.{name}.health.auto_recover = \"{}ms\"",
+            every.as_millis()
+        );
+    }
+    Source::new("--auto-recover", text)
+}
+
+fn runtime(config: &Config) -> anyhow::Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    if let Some(workers) = config.server.workers {
+        builder.worker_threads(usize::from(workers).max(1));
+    }
+    let built = builder.enable_all().build();
+    built.context("no runtime can be started")
+}
+
+async fn start(sources: Sources) -> anyhow::Result<Program> {
+    Program::start(sources).await.map_err(|error| match error {
+        StartError::Config(mistakes) => mistakes.into(),
+        StartError::Listen(why) => anyhow::Error::new(why),
+        other => other.into(),
     })
 }
 
-async fn told_to_stop() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("signals cannot be heard")?;
-    tokio::select! {
-        pressed = tokio::signal::ctrl_c() => pressed.context("signals cannot be heard"),
-        _ = terminate.recv() => Ok(()),
+/// No timer leaves it; an operator's release does.
+pub(super) fn hold_asleep(client: &Outflow) {
+    for door in client.upstreams() {
+        door.force(None, Hold::Sleep);
+    }
+}
+
+fn tell(program: &Program, config: &Config, terminal: Terminal) {
+    if !config.warnings.is_empty() {
+        eprintln!("{}\n", config.warnings.render(terminal.style()));
+    }
+    let (calls, admin) = (program.sidecar(), program.admin());
+    eprintln!(
+        "{} {}",
+        terminal.strong("outflow"),
+        env!("CARGO_PKG_VERSION")
+    );
+    eprintln!("  calls     {calls}/NAME/PATH");
+    eprintln!("  operation {admin}/");
+    eprintln!("  metrics   {admin}/metrics");
+    for api in &config.apis {
+        eprintln!("  {}: {} ({})", api.name, api.base_url, allowed(api));
+    }
+}
+
+fn allowed(api: &Api) -> String {
+    let limits = api.rules.limits.iter();
+    let limits: Vec<_> = limits.map(|limit| limit.rate().to_string()).collect();
+    match (limits.is_empty(), api.rules.groups.len()) {
+        (true, 0) => "no limit".to_owned(),
+        (true, groups) => format!("limits of {groups} groups"),
+        (false, _) => limits.join(", "),
     }
 }

@@ -5,6 +5,7 @@
 //! production. What judges them is a model of the strictest server, which shares no code with the
 //! meters it judges. The same seed always gives the same output.
 
+mod forecast;
 mod ideal;
 mod network;
 mod outcome;
@@ -26,7 +27,10 @@ use scenario::{Scenario, ScenarioName};
 use scheduler::SchedulerName;
 use world::World;
 
-/// Plays bulk traffic against a strict API in virtual time and compares schedulers.
+use crate::terminal::{answer, answer_json};
+
+/// Foresees traffic in virtual time: your own load against a provider, or bulk scenarios by which
+/// schedulers are compared.
 #[derive(Args)]
 #[command(after_help = report::LEGEND)]
 pub(crate) struct Simulate {
@@ -48,22 +52,30 @@ pub(crate) struct Simulate {
     /// Print one JSON document instead of tables.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    forecast: forecast::Asked,
 }
 
 impl Simulate {
     /// Plays what was asked for and prints it.
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        if self.forecast.is_one() {
+            return self.foresee();
+        }
         let report = self.play()?;
-        let text = if self.json {
+        answer(&if self.json {
             report.to_json()
         } else {
             report.to_tables()
-        };
-        match io::stdout().lock().write_all(text.as_bytes()) {
-            // Whoever closes the pipe early has read enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => Ok(written?),
+        })
+    }
+
+    fn foresee(&self) -> anyhow::Result<()> {
+        let report = self.forecast.play(self.network(), self.seed)?;
+        if self.json {
+            return answer_json(&report.to_json());
         }
+        answer(&report.to_table())
     }
 
     fn play(&self) -> anyhow::Result<Report> {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use super::fields::Wrong;
 use super::mistake::{Mistake, Mistakes};
-use super::origin::{Origins, Place};
+use super::origin::{Noted, Origins, Place};
 use super::source::{Kind, Source};
 use super::tree::At;
 
@@ -15,7 +15,7 @@ use super::tree::At;
 pub(super) struct Book {
     sources: RefCell<Vec<Source>>,
     mistakes: RefCell<Vec<Mistake>>,
-    origins: RefCell<BTreeMap<Box<str>, Place>>,
+    origins: RefCell<BTreeMap<Box<str>, Noted>>,
     doubtful: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
 }
 
@@ -55,18 +55,20 @@ impl Book {
         });
     }
 
-    /// Notes where the value of a key came from.
+    /// Notes where the value of a key came from, and how it was written there.
     pub(super) fn note(&self, key: &str, at: Option<At>) {
         let sources = self.sources.borrow();
-        let line = |at: At| {
+        let noted = |at: At| {
             let source = sources.get(at.source)?;
-            Some(Place::Line {
+            let place = Place::Line {
                 source: at.source,
                 line: source.line(at.start),
-            })
+            };
+            let written = Some(source.written(at.start..at.end));
+            Some(Noted { place, written })
         };
-        let place = at.and_then(line).unwrap_or(Place::Nowhere);
-        self.origins.borrow_mut().insert(key.into(), place);
+        let noted = at.and_then(noted).unwrap_or(Noted::NOWHERE);
+        self.origins.borrow_mut().insert(key.into(), noted);
     }
 
     /// True if the value at a place was written by the user and not by a preset.

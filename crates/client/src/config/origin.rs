@@ -55,11 +55,13 @@ impl fmt::Display for Origin {
 /// let origin = |key| config.origins.of(key).unwrap().to_string();
 /// assert_eq!(origin("apis.stock.base_url"), "outflow.toml:2");
 /// assert_eq!(origin("apis.stock.timeout"), "default");
+/// let written = config.origins.written("apis.stock.base_url");
+/// assert_eq!(written, Some("\"https://stock.example\""));
 /// # Ok::<(), outflow::config::Mistakes>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origins {
-    keys: BTreeMap<Box<str>, Place>,
+    keys: BTreeMap<Box<str>, Noted>,
     /// Every source that was read; many keys share one name.
     sources: Vec<(Kind, String)>,
 }
@@ -71,20 +73,42 @@ pub(super) enum Place {
     Line { source: usize, line: usize },
 }
 
+/// What is known of a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Noted {
+    pub(super) place: Place,
+    /// The value as it was written, with stars in the place of what may be a key.
+    pub(super) written: Option<Box<str>>,
+}
+
+impl Noted {
+    /// Nobody said anything.
+    pub(super) const NOWHERE: Self = Self {
+        place: Place::Nowhere,
+        written: None,
+    };
+}
+
 impl Origins {
     /// Where the value of a key came from; `None` if there is no such key.
     pub fn of(&self, key: &str) -> Option<Origin> {
-        self.keys.get(key).map(|place| self.origin(*place))
+        self.keys.get(key).map(|noted| self.origin(noted.place))
     }
 
     /// Every key and its origin, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Origin)> {
         self.keys
             .iter()
-            .map(|(key, place)| (key.as_ref(), self.origin(*place)))
+            .map(|(key, noted)| (key.as_ref(), self.origin(noted.place)))
     }
 
-    pub(super) const fn new(keys: BTreeMap<Box<str>, Place>, sources: Vec<(Kind, String)>) -> Self {
+    /// The value of a key as it was written, on one line and without secrets; `None` where nobody wrote
+    /// one and the default holds.
+    pub fn written(&self, key: &str) -> Option<&str> {
+        self.keys.get(key)?.written.as_deref()
+    }
+
+    pub(super) const fn new(keys: BTreeMap<Box<str>, Noted>, sources: Vec<(Kind, String)>) -> Self {
         Self { keys, sources }
     }
 

@@ -141,6 +141,20 @@ impl Source {
         }
     }
 
+    /// What was written from here to there, as it may be shown: on one line, and cut where nobody reads
+    /// on.
+    pub(super) fn written(&self, span: Range<usize>) -> Box<str> {
+        let (from, to) = (self.bounded(span.start), self.bounded(span.end));
+        let shown = self.shown.get(from..to).unwrap_or_default();
+        let words: Vec<_> = shown.split_whitespace().take(LONGEST_WRITTEN).collect();
+        let mut line = words.join(" ");
+        if line.len() > LONGEST_WRITTEN {
+            line.truncate(line.floor_char_boundary(LONGEST_WRITTEN));
+            line.push('…');
+        }
+        line.into()
+    }
+
     fn bounded(&self, offset: usize) -> usize {
         self.shown.floor_char_boundary(offset.min(self.shown.len()))
     }
@@ -159,6 +173,9 @@ impl fmt::Debug for Source {
             .finish_non_exhaustive()
     }
 }
+
+/// The routes of the largest preset, twice over. Whoever writes more reads it where it is written.
+const LONGEST_WRITTEN: usize = 4_096;
 
 /// A place in a text, for people: both numbers begin at 1, and a column is a character.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,6 +211,15 @@ mod tests {
         let source = Source::new("a", "x");
         assert_eq!(source.position(99).column, 2);
         assert_eq!(source.excerpt(0, 50..99).span, 1..1);
+    }
+
+    // A list of four lines, and a text of 2,000 bytes.
+    #[test]
+    fn a_value_is_shown_on_one_line_and_not_without_end() {
+        let source = Source::new("a", "x = [\n  1,\n  2,\n]\n");
+        assert_eq!(&*source.written(4..18), "[ 1, 2, ]");
+        let long = Source::new("a", "ü".repeat(4_000));
+        assert!(long.written(0..8_000).len() < 4_200);
     }
 
     #[test]

@@ -60,6 +60,11 @@ pub(super) fn record(event: &Event) -> Record<'_> {
         What::Admitted { .. } | What::Refused { .. } | What::Refunded { .. } => passed(event),
         What::Retrying { .. } | What::Cache { .. } => repeated(event),
         What::Disk { state } => disk(event, *state),
+        What::Operated { group, action, who } => Record::new(level(event), "admin")
+            .with(key::EVENT, Value::Word("operated"))
+            .with(key::REASON, Value::Word(action))
+            .about(event, group.as_ref())
+            .with(key::MESSAGE, Value::Text(who)),
         What::Meter { event: meter, .. } => warned(event, meter),
         _ => learned(event),
     }

@@ -161,6 +161,21 @@ fn every_other_event_has_its_line() {
     );
 }
 
+// What an operator wrote is a value like any other: it cannot end its line or begin another key.
+#[test]
+fn who_changed_what_is_told() {
+    let what = What::Operated {
+        group: Some("movies".into()),
+        action: "hold_offline",
+        who: "127.0.0.1: a move\nlvl=ERROR".into(),
+    };
+    let lines = written(Format::Logfmt, vec![what]);
+    let line = lines[0].split(" seq=").next().unwrap_or_default();
+    let expected = "lvl=INFO comp=admin event=operated reason=hold_offline api=tmdb group=movies \
+                    msg=\"127.0.0.1: a move\\nlvl=ERROR\"";
+    assert!(line.ends_with(expected), "{line}");
+}
+
 // Both forms hold the same: keys in logfmt have no spaces, so the words before `=` are the keys.
 #[test]
 fn json_holds_what_logfmt_holds() {

@@ -10,6 +10,7 @@ fn simulate() -> Simulate {
         jitter: 2,
         seed: 1,
         json: false,
+        forecast: forecast::Asked::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use smol_str::SmolStr;
 
 use super::super::report::{Alerted, GroupReport, HealthReport, LimitReport, UpstreamReport};
 use super::{Caller, Entry, Flight, Gate, Lane, Limits, Nanos, Waiter, What};
+use crate::refusal::Explanation;
 
 impl Gate {
     pub(in crate::upstream) fn report(&mut self, now: Nanos) -> UpstreamReport {
@@ -94,6 +95,18 @@ impl Gate {
             None if self.closed(ward, now).is_some() => Decision::WaitUntil(Nanos::MAX),
             None => Decision::Allow(()),
         }
+    }
+
+    /// What a call would wait for, if it could not go now.
+    pub(in crate::upstream) fn foresee(
+        &mut self,
+        caller: Caller,
+        now: Nanos,
+    ) -> Option<Explanation> {
+        if self.check(caller, now).is_allow() {
+            return None;
+        }
+        Some(self.forecast(caller, now))
     }
 }
 

@@ -1,0 +1,43 @@
+//! What a request brings: a small JSON document, read whole or refused.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use http::StatusCode;
+use http_body_util::{BodyExt, Limited};
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+
+/// The body of a request as a value.
+#[derive(Debug)]
+pub(super) struct Json<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let body = Limited::new(request.into_body(), LARGEST).collect();
+        let Ok(read) = tokio::time::timeout(PATIENCE, body).await else {
+            let detail = "the body took too long: send it at once";
+            let status = StatusCode::REQUEST_TIMEOUT;
+            return Err(Problem::new(status, "slow_body", detail));
+        };
+        let bytes = read.map_err(|_| too_large())?.to_bytes();
+        let value = serde_json::from_slice(&bytes);
+        value
+            .map(Self)
+            .map_err(|error| Problem::bad(format!("the body is not as expected: {error}")))
+    }
+}
+
+fn too_large() -> Problem {
+    let detail = "the body is larger than 1 MiB or broke off: nothing here needs so much";
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "large_body", detail)
+}
+
+/// Far more than any document that is understood here.
+const LARGEST: usize = 1024 * 1024;
+
+/// Operators send a few hundred bytes; whoever takes longer holds a connection for its own sake.
+const PATIENCE: Duration = Duration::from_secs(15);

@@ -1,0 +1,134 @@
+//! Asks the admin API of a running program.
+
+use std::fmt::Display;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use clap::Args;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use outflow::redact;
+use serde_json::Value;
+
+use crate::exchange::{Place, Unanswered, exchange};
+
+/// Which running program a command is about.
+#[derive(Args)]
+pub(crate) struct AdminApi {
+    /// Where the program is operated.
+    #[arg(
+        long = "admin",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7071"
+    )]
+    place: Place,
+    /// The variable that holds the operator's token, if one is asked for.
+    #[arg(long, value_name = "VARIABLE", default_value = "OUTFLOW_ADMIN_TOKEN")]
+    token_env: String,
+}
+
+impl AdminApi {
+    /// What a GET answers.
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(Method::GET, path, None)
+    }
+
+    /// What any request answers, if it is a success.
+    pub(crate) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let request = self.request(method, path, body)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.context("no runtime can be started")?;
+        let answer = runtime.block_on(exchange(&self.place, request));
+        self.read(answer.map_err(|why| self.unanswered(why))?)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Request<Full<Bytes>>> {
+        let text = body.map(Value::to_string).unwrap_or_default();
+        let mut request = Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Ok(token) = std::env::var(&self.token_env) {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"));
+            let value = value.with_context(|| format!("`{}` holds no token", self.token_env))?;
+            request = request.header(AUTHORIZATION, redact::sensitive(value));
+        }
+        let request = request.body(Full::new(Bytes::from(text)));
+        request.context("this is no path of the admin API")
+    }
+
+    fn unanswered(&self, why: Unanswered) -> anyhow::Error {
+        let message = format!(
+            "no program is operated at {}: start one with `outflow serve` or `outflow dev`, or name it \
+             with `--admin URL`",
+            self.place
+        );
+        anyhow::Error::new(why).context(message)
+    }
+
+    fn read(&self, answer: Response<Bytes>) -> anyhow::Result<Value> {
+        let status = answer.status();
+        let body: Option<Value> = serde_json::from_slice(answer.body()).ok();
+        if status.is_success() {
+            return Ok(body.unwrap_or(Value::Null));
+        }
+        let told = body.as_ref().and_then(|problem| {
+            let text = |key| problem.get(key).and_then(Value::as_str);
+            text("detail").or_else(|| text("title"))
+        });
+        match (status, told) {
+            (StatusCode::UNAUTHORIZED, _) => bail!(
+                "{} wants the operator's token: put it into `{}`",
+                self.place,
+                self.token_env
+            ),
+            (_, Some(told)) => bail!("{told}"),
+            (StatusCode::NOT_FOUND, None) => bail!("{} has no such thing", self.place),
+            (status, None) => bail!("{} answered {status}", self.place),
+        }
+    }
+}
+
+/// A path of segments that may hold anything.
+pub(crate) fn path<const N: usize>(segments: [&dyn Display; N]) -> String {
+    let encoded = segments.map(|segment| encoded(&segment.to_string()));
+    format!("/{}", encoded.join("/"))
+}
+
+/// Percent-encodes all but what needs it nowhere.
+pub(crate) fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_in_a_path_stays_in_its_segment() {
+        assert_eq!(
+            path([&"v1", &"apis", &"a/../b", &"health"]),
+            "/v1/apis/a%2F..%2Fb/health"
+        );
+        assert_eq!(encoded("ä?&"), "%C3%A4%3F%26");
+    }
+}

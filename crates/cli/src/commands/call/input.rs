@@ -1,0 +1,90 @@
+//! What is sent: headers and bodies as people type them.
+
+use std::io::Read;
+
+use anyhow::Context;
+use http::{HeaderName, HeaderValue};
+use outflow::Call;
+use serde_json::Value;
+
+use crate::command_line::Misuse;
+
+/// Reads `Name: value`.
+pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), Misuse> {
+    let read = text.split_once(':').and_then(|(name, value)| {
+        let name = HeaderName::try_from(name.trim()).ok()?;
+        Some((name, HeaderValue::from_str(value.trim()).ok()?))
+    });
+    // Not the text itself: a header may hold a key.
+    read.ok_or_else(|| Misuse("a header is written like `-H 'Accept: text/plain'`".to_owned()))
+}
+
+/// A body to send.
+#[derive(Debug, PartialEq)]
+pub(super) enum Body {
+    /// As it is.
+    Bytes(Vec<u8>),
+    /// As JSON, with its type.
+    Json(Value),
+}
+
+impl Body {
+    /// Gives it to a call.
+    pub(super) fn on(self, call: Call) -> Call {
+        match self {
+            Self::Bytes(bytes) => call.body(bytes),
+            Self::Json(value) => call.json(&value),
+        }
+    }
+}
+
+/// What is to be sent, if anything.
+pub(super) fn body(data: Option<&str>, json: Option<&str>) -> anyhow::Result<Option<Body>> {
+    if let Some(data) = data {
+        return Ok(Some(Body::Bytes(bytes(data)?)));
+    }
+    let Some(json) = json else {
+        return Ok(None);
+    };
+    let value = serde_json::from_slice(&bytes(json)?);
+    let value = value.map_err(|error| Misuse(format!("the body is not JSON: {error}")))?;
+    Ok(Some(Body::Json(value)))
+}
+
+fn bytes(data: &str) -> anyhow::Result<Vec<u8>> {
+    if data == "-" {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().read_to_end(&mut bytes);
+        read.context("the body cannot be read from the standard input")?;
+        return Ok(bytes);
+    }
+    match data.strip_prefix('@') {
+        Some(file) => std::fs::read(file).with_context(|| format!("`{file}` cannot be read")),
+        None => Ok(data.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_a_name_and_a_value() {
+        let (name, value) = header("X-A:  b: c ").expect("one");
+        assert_eq!(
+            (name.as_str(), value.as_bytes()),
+            ("x-a", b"b: c".as_slice())
+        );
+        for wrong in ["no colon", ": value", "a b: c", "a: \u{1}"] {
+            assert!(header(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn json_is_checked_before_it_is_sent() {
+        assert!(body(None, Some("{\"a\":")).is_err());
+        let json = body(None, Some("[1]")).expect("read");
+        assert_eq!(json, Some(Body::Json(serde_json::json!([1]))));
+        assert_eq!(body(None, None).expect("nothing"), None);
+    }
+}

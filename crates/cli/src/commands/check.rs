@@ -1,0 +1,119 @@
+//! `outflow check`: says everything that is wrong with a configuration, and sends nothing.
+
+mod tuning;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use outflow::Config;
+use outflow::config::{Mistakes, Severity};
+use serde_json::json;
+
+use self::tuning::Advice;
+use super::user_config::found;
+use crate::exit::Exit;
+use crate::sources::Sources;
+use crate::terminal::{Terminal, answer, answer_json};
+
+/// Checks a configuration: every mistake at once, with its line and what to write instead.
+#[derive(Args)]
+pub(crate) struct Check {
+    /// The files, later ones over earlier ones; `outflow.toml` if none is named.
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Reads and judges.
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let sources = found(self.files)?;
+        let read = sources.read();
+        let exit = if read.is_ok() {
+            Exit::Done
+        } else {
+            Exit::Usage
+        };
+        if self.json {
+            tell_json(&sources, &read)?;
+        } else {
+            tell(&sources, &read, terminal)?;
+        }
+        Ok(exit)
+    }
+}
+
+fn tell(
+    sources: &Sources,
+    read: &Result<Config, Mistakes>,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
+    let mistakes = mistakes(read);
+    if !mistakes.is_empty() {
+        eprintln!("{}\n", mistakes.render(terminal.style()));
+    }
+    let (errors, warnings) = counts(mistakes);
+    let Ok(config) = read else {
+        eprintln!(
+            "{} and {}: nothing would be started",
+            some(errors, "mistake"),
+            some(warnings, "warning")
+        );
+        return Ok(());
+    };
+    let advice = tuning::advice(config);
+    for one in &advice {
+        eprintln!("{one}\n");
+    }
+    let files: Vec<_> = sources
+        .files()
+        .map(|file| file.display().to_string())
+        .collect();
+    let warnings = warnings + advice.len();
+    answer(&format!(
+        "{}: {}, {}\n",
+        files.join(", "),
+        some(config.apis.len(), "API"),
+        some(warnings, "warning")
+    ))
+}
+
+fn tell_json(sources: &Sources, read: &Result<Config, Mistakes>) -> anyhow::Result<()> {
+    let mistakes = mistakes(read);
+    let (errors, warnings) = counts(mistakes);
+    let advice: Vec<Advice> = read.as_ref().map(tuning::advice).unwrap_or_default();
+    let files: Vec<_> = sources
+        .files()
+        .map(|file| file.display().to_string())
+        .collect();
+    answer_json(&json!({
+        "ok": read.is_ok(),
+        "files": files,
+        "errors": errors,
+        "warnings": warnings,
+        "mistakes": mistakes,
+        "advice": advice,
+    }))
+}
+
+fn mistakes(read: &Result<Config, Mistakes>) -> &Mistakes {
+    match read {
+        Ok(config) => &config.warnings,
+        Err(mistakes) => mistakes,
+    }
+}
+
+fn counts(mistakes: &Mistakes) -> (usize, usize) {
+    let errors = mistakes
+        .iter()
+        .filter(|one| one.severity == Severity::Error);
+    let errors = errors.count();
+    (errors, mistakes.len() - errors)
+}
+
+fn some(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}

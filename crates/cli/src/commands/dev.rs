@@ -1,0 +1,98 @@
+//! `outflow dev`: everything at once, without any configuration, to look at.
+//!
+//! Two strict APIs of our own stand in for providers, so that nothing leaves this machine and every
+//! promise can be checked against what the other side counted. The rest is the program as `serve` runs
+//! it.
+
+mod banner;
+mod load;
+mod world;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use outflow::config::Environment;
+
+use self::world::World;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::program::{Program, StartError};
+use crate::sources::Sources;
+use crate::terminal::Terminal;
+
+/// Shows everything at work without any configuration: two strict APIs, the sidecar before them, the
+/// admin API and some load.
+#[derive(Args)]
+pub(crate) struct Dev {
+    /// Where calls are taken; 0 is any free port.
+    #[arg(long, value_name = "PORT", default_value_t = 7070)]
+    port: u16,
+    /// Where it is watched and operated; 0 is any free port.
+    #[arg(long, value_name = "PORT", default_value_t = 7071)]
+    admin_port: u16,
+    /// Make no calls besides yours.
+    #[arg(long)]
+    no_load: bool,
+    /// Print where everything is as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Dev {
+    /// Runs until it is told to stop.
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
+        runtime.block_on(self.show(terminal))
+    }
+
+    async fn show(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let mut interrupt = Interrupt::listen()?;
+        let world = World::start().await?;
+        let program = self.start(&world).await?;
+        if self.json {
+            banner::print_json(&program, &world)?;
+        } else {
+            banner::print(&program, terminal);
+        }
+        if !self.no_load {
+            load::start(&program)?;
+        }
+        tokio::select! {
+            () = interrupt.told() => {}
+            () = watch(&program, &world, terminal) => {}
+        }
+        terminal.progress("");
+        program.stop().await;
+        eprint!("{}", world.summary());
+        Ok(Exit::Done)
+    }
+
+    async fn start(&self, world: &World) -> anyhow::Result<Program> {
+        let text = world.config(self.port, self.admin_port);
+        // The user's own variables are about APIs that there are not here.
+        let sources = Sources::new(Vec::new())
+            .with(text)
+            .in_environment(Environment::empty());
+        let started = Program::start(sources).await;
+        started.map_err(|error| match error {
+            StartError::Listen(why) => anyhow::Error::new(why).context(
+                "a port is taken: stop the other program, or say `--port 0 --admin-port 0`",
+            ),
+            other => other.into(),
+        })
+    }
+}
+
+/// Tells how it goes, on a terminal alone.
+async fn watch(program: &Program, world: &World, terminal: Terminal) {
+    let mut every = tokio::time::interval(GLANCE);
+    every.tick().await;
+    loop {
+        every.tick().await;
+        terminal.progress(&world.glance(program.station().client()));
+    }
+}
+
+/// Often enough to see a burst go by.
+const GLANCE: Duration = Duration::from_secs(1);

@@ -1,0 +1,138 @@
+//! What a load would meet at a provider: who waits and for how long, what would be refused, with us and
+//! without.
+//!
+//! The load is an access log or made of dice; the provider is an API of a configuration or a preset. The
+//! limits and the fair order are the real ones and decide as they would; the provider is a second set of
+//! plain meters that counts what arrives. Failures are not foreseen: a provider is as well as its limits.
+
+mod civil;
+mod load;
+mod provider;
+mod replay;
+mod report;
+mod waits;
+mod world;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use outflow::config::{Environment, Source, read_duration};
+use outflow::{Api, Config, Preset};
+use outflow_core::Rate;
+
+use self::load::{Call, Synthetic};
+use self::provider::Provider;
+use self::report::Report;
+use self::world::World;
+use super::network::Network;
+use crate::command_line::Misuse;
+use crate::commands::user_config::{found, quoted};
+
+/// A load, and whom it is for.
+#[derive(Args, Default)]
+pub(super) struct Asked {
+    /// Play this access log (combined log format, or lines of JSON with `ts`, `method`, `path`).
+    #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = LOADS)]
+    replay: Option<PathBuf>,
+    /// Play calls at this rate instead, such as 12/s.
+    #[arg(long, value_name = "RATE", help_heading = LOADS)]
+    rate: Option<Rate>,
+    /// For how long they come.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = read_duration, help_heading = LOADS)]
+    duration: Option<Duration>,
+    /// How many tenants make them.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = LOADS)]
+    tenants: Option<u32>,
+    /// The path of those calls, which decides their group.
+    #[arg(long, value_name = "PATH", default_value = "/", help_heading = LOADS)]
+    path: Option<String>,
+    /// The provider is the API of this name in the configuration.
+    #[arg(long, value_name = "NAME", conflicts_with = "preset", help_heading = LOADS)]
+    api: Option<String>,
+    /// The provider is a preset.
+    #[arg(long, value_name = "NAME", help_heading = LOADS)]
+    preset: Option<String>,
+    /// The configuration that holds the API; later files lie over earlier ones.
+    #[arg(long, short, value_name = "FILE", help_heading = LOADS)]
+    config: Vec<PathBuf>,
+}
+
+impl Asked {
+    /// Whether a load was named at all.
+    pub(super) const fn is_one(&self) -> bool {
+        self.replay.is_some() || self.rate.is_some()
+    }
+
+    /// Plays it to its end.
+    pub(super) fn play(&self, network: Network, seed: u64) -> anyhow::Result<Report> {
+        let api = self.provider()?;
+        let mut provider = Provider::new(&api)?;
+        match (&self.replay, self.rate) {
+            (Some(file), _) => {
+                let text = std::fs::read_to_string(file);
+                let text = text.with_context(|| format!("`{}` cannot be read", file.display()))?;
+                let replay = replay::read(&text, &mut provider)?;
+                watch(&api, provider, network, replay.into_iter())
+            }
+            (None, Some(rate)) => {
+                let path = self.path.as_deref().unwrap_or("/");
+                let lane = provider.lane(&http::Method::GET, path);
+                let span = self.duration.unwrap_or(Duration::from_hours(1));
+                let tenants = self.tenants.unwrap_or(1);
+                let load = Synthetic::new((rate, span), tenants, lane, seed);
+                watch(&api, provider, network, load)
+            }
+            (None, None) => {
+                Err(Misuse("name a load with `--replay` or `--rate`".to_owned()).into())
+            }
+        }
+    }
+
+    fn provider(&self) -> anyhow::Result<Api> {
+        let config = match &self.preset {
+            Some(name) => preset(name)?,
+            None => found(self.config.clone())?.read()?,
+        };
+        let names: Vec<_> = config.apis.iter().map(|api| api.name.to_string()).collect();
+        let wanted = self.api.as_ref().or(match names.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        });
+        let api = wanted.and_then(|name| config.api(name));
+        api.cloned().ok_or_else(|| {
+            let names = names.join(", ");
+            Misuse(format!(
+                "say which API is meant with `--api`: there are {names}"
+            ))
+            .into()
+        })
+    }
+}
+
+fn watch(
+    api: &Api,
+    provider: Provider,
+    network: Network,
+    calls: impl Iterator<Item = Call>,
+) -> anyhow::Result<Report> {
+    let world = World::new(provider, network, &api.rules)?;
+    Ok(Report::new(&api.name, world.play(calls)))
+}
+
+/// A configuration of one provider. Where it is makes no difference here.
+fn preset(name: &str) -> anyhow::Result<Config> {
+    if Preset::named(name).is_none() {
+        let names = Preset::ALL.map(Preset::name).join(", ");
+        return Err(Misuse(format!("there is no preset `{name}`: there are {names}")).into());
+    }
+    let name = quoted(name);
+    let text = format!("[apis.{name}]\npreset = {name}\nbase_url = \"https://modelled.example\"\n");
+    Ok(Config::read(
+        &[Source::new("--preset", text)],
+        &Environment::empty(),
+    )?)
+}
+
+const LOADS: &str = "A load of your own against a provider";

@@ -1,0 +1,138 @@
+//! A provider as its rules describe it: which call is of which group, and what each group allows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use http::Method;
+use outflow::{Api, Events, SystemClock, Upstream};
+use outflow_core::{
+    Accounting, Cost, Decision, Grant, Journey, Limit, MeterSet, Moment, Nanos, TooManyLimits,
+};
+
+/// The groups of an API and their limits.
+#[derive(Debug)]
+pub(super) struct Provider {
+    /// Knows the routes; it is never asked for leave.
+    door: Upstream,
+    limits: Vec<Limit>,
+    groups: Vec<(String, Vec<Limit>)>,
+}
+
+/// Where a call belongs, and what it costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lane {
+    /// The place of its group in the list.
+    pub(super) place: usize,
+    /// Its cost.
+    pub(super) cost: Cost,
+}
+
+impl Provider {
+    /// The provider that an API is.
+    pub(super) fn new(api: &Api) -> anyhow::Result<Self> {
+        let clock = Arc::new(SystemClock::new());
+        let door = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
+        let named = |group: &outflow::Group| (group.name.to_string(), group.limits.clone());
+        Ok(Self {
+            door: door.context("the rules of this API contradict each other")?,
+            limits: api.rules.limits.clone(),
+            groups: api.rules.groups.iter().map(named).collect(),
+        })
+    }
+
+    /// Where a call belongs. A group that only the rules' default names is added to the list.
+    pub(super) fn lane(&mut self, method: &Method, path: &str) -> Lane {
+        let target = self.door.route(method, path);
+        let name = self.door.group_name(target);
+        let known = self.groups.iter().position(|(known, _)| *known == name);
+        let place = known.unwrap_or_else(|| {
+            self.groups.push((name.to_string(), Vec::new()));
+            self.groups.len() - 1
+        });
+        Lane {
+            place,
+            cost: target.cost(),
+        }
+    }
+
+    /// The names of the groups, in their order.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.groups.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Meters for all calls and for each group, as the client keeps them.
+    ///
+    /// # Errors
+    /// If there are more limits than a call can pass, which the rules do not allow.
+    pub(super) fn meters(&self) -> Result<Meters, TooManyLimits> {
+        Meters::of(&self.limits, &self.groups)
+    }
+
+    /// The same as a server keeps them: by what arrives, and to the letter.
+    ///
+    /// # Errors
+    /// As [`Self::meters`].
+    pub(super) fn judge(&self) -> Result<Meters, TooManyLimits> {
+        let plain = |limits: &[Limit]| -> Vec<Limit> {
+            let plain = limits.iter().map(|limit| limit.counted(Accounting::Send));
+            plain.collect()
+        };
+        let groups = self.groups.iter();
+        let groups: Vec<_> = groups
+            .map(|(name, limits)| (name.clone(), plain(limits)))
+            .collect();
+        Meters::of(&plain(&self.limits), &groups)
+    }
+}
+
+/// Meters for all calls, and for each group.
+#[derive(Debug)]
+pub(super) struct Meters {
+    all: MeterSet,
+    groups: Vec<MeterSet>,
+}
+
+impl Meters {
+    fn of(limits: &[Limit], groups: &[(String, Vec<Limit>)]) -> Result<Self, TooManyLimits> {
+        let set = |limits: &[Limit]| MeterSet::new(limits, Moment::default());
+        let groups = groups.iter().map(|(_, limits)| set(limits));
+        Ok(Self {
+            all: set(limits)?,
+            groups: groups.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether a call may go now; if so, it is taken everywhere.
+    pub(super) fn take(&mut self, now: Nanos, lane: usize, cost: Cost) -> Decision<(Grant, Grant)> {
+        let Some(own) = self.groups.get_mut(lane) else {
+            return Decision::Never;
+        };
+        match self.all.check(now, cost).and(own.check(now, cost)) {
+            Decision::WaitUntil(at) => Decision::WaitUntil(at),
+            Decision::Never => Decision::Never,
+            Decision::Allow(_) => self.all.take(now, cost).and(own.take(now, cost)),
+        }
+    }
+
+    /// Tells how a call went.
+    pub(super) fn settle(&mut self, lane: usize, grants: (Grant, Grant), end: Ended) {
+        let Ended {
+            answered,
+            journey,
+            floor,
+        } = end;
+        self.all.settle(answered, grants.0, journey, floor);
+        if let Some(own) = self.groups.get_mut(lane) {
+            own.settle(answered, grants.1, journey, floor);
+        }
+    }
+}
+
+/// How a call went.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) answered: Nanos,
+    pub(super) journey: Journey,
+    pub(super) floor: Option<Duration>,
+}

@@ -1,0 +1,114 @@
+//! An access log as a load.
+
+use std::collections::HashMap;
+
+use http::Method;
+use outflow_core::Nanos;
+use serde_json::Value;
+
+use super::civil;
+use super::load::Call;
+use super::provider::Provider;
+use crate::command_line::Misuse;
+
+/// Reads every line that is one, in the order of time, from the first on.
+///
+/// # Errors
+/// If no line is one.
+pub(super) fn read(text: &str, provider: &mut Provider) -> Result<Vec<Call>, Misuse> {
+    let mut tenants = HashMap::new();
+    let mut calls: Vec<_> = text
+        .lines()
+        .filter_map(line)
+        .map(|entry| {
+            let lane = provider.lane(&entry.method, &entry.path);
+            let next = tenants.len();
+            Call {
+                at: entry.at,
+                tenant: *tenants.entry(entry.tenant).or_insert(next),
+                lane: lane.place,
+                cost: lane.cost,
+            }
+        })
+        .collect();
+    calls.sort_by_key(|call| call.at);
+    let Some(first) = calls.first().map(|call| call.at) else {
+        let message = "no line of the log could be read: it is neither in combined log format nor lines of \
+                       JSON with `ts`, `method` and `path`";
+        return Err(Misuse(message.to_owned()));
+    };
+    for call in &mut calls {
+        call.at = Nanos::ZERO.saturating_add(call.at.since(first));
+    }
+    Ok(calls)
+}
+
+#[derive(PartialEq, Debug)]
+struct Entry {
+    at: Nanos,
+    tenant: String,
+    method: Method,
+    path: String,
+}
+
+fn line(text: &str) -> Option<Entry> {
+    if text.trim_start().starts_with('{') {
+        json(text)
+    } else {
+        combined(text)
+    }
+}
+
+/// `host ident user [time] "GET /path HTTP/1.1" ...`; whoever asks is the tenant.
+fn combined(text: &str) -> Option<Entry> {
+    let (before, rest) = text.split_once('[')?;
+    let (time, rest) = rest.split_once(']')?;
+    let request = rest.split('"').nth(1)?;
+    let mut words = request.split(' ');
+    Some(Entry {
+        at: civil::of_access_log(time)?,
+        tenant: before.split(' ').next()?.to_owned(),
+        method: words.next()?.parse().ok()?,
+        path: without_query(words.next()?),
+    })
+}
+
+fn json(text: &str) -> Option<Entry> {
+    let line: Value = serde_json::from_str(text).ok()?;
+    let word = |name: &str| line.get(name).and_then(Value::as_str);
+    let at = match line.get("ts")? {
+        Value::Number(number) => civil::of_number(number)?,
+        Value::String(text) => civil::of_rfc3339(text)?,
+        _ => return None,
+    };
+    Some(Entry {
+        at,
+        tenant: word("tenant").unwrap_or_default().to_owned(),
+        method: word("method").unwrap_or("GET").parse().ok()?,
+        path: without_query(word("path")?),
+    })
+}
+
+fn without_query(path: &str) -> String {
+    path.split('?').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_line_say_the_same() {
+        let combined = "10.0.0.7 - - [10/Oct/2026:13:15:36 +0000] \"POST /orders?a=b HTTP/1.1\" 200 5 \"-\" \"curl\"";
+        let json = "{\"ts\": 1791638136, \"method\": \"POST\", \"path\": \"/orders\", \"tenant\": \"10.0.0.7\"}";
+        let entry = line(combined).expect("a line");
+        assert_eq!(
+            (entry.path.as_str(), &entry.method),
+            ("/orders", &Method::POST)
+        );
+        assert_eq!(line(json), Some(entry));
+        for wrong in ["", "{}", "{", "GET / HTTP/1.1", "a [b] \"c\""] {
+            assert_eq!(line(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Which configuration a command works with.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::command_line::Misuse;
+use crate::sources::Sources;
+
+/// The files that a command reads.
+#[derive(Args)]
+pub(crate) struct UserConfig {
+    /// A configuration file; later ones lie over earlier ones.
+    #[arg(long, short, value_name = "FILE", default_value = USUAL)]
+    config: Vec<PathBuf>,
+}
+
+impl UserConfig {
+    /// The files, once it is known that they are there.
+    pub(crate) fn sources(&self) -> anyhow::Result<Sources> {
+        found(self.config.clone())
+    }
+}
+
+/// These files, or the usual one if none is named.
+pub(crate) fn found(mut files: Vec<PathBuf>) -> anyhow::Result<Sources> {
+    if files.is_empty() {
+        files.push(PathBuf::from(USUAL));
+    }
+    if let Some(missing) = files.iter().find(|file| !file.exists()) {
+        return Err(missing_file(missing).into());
+    }
+    Ok(Sources::new(files))
+}
+
+fn missing_file(file: &Path) -> Misuse {
+    let file = file.display();
+    Misuse(format!(
+        "there is no `{file}` here: write one with `outflow init`, or name yours with `--config FILE`"
+    ))
+}
+
+/// A text as TOML writes it.
+pub(crate) fn quoted(text: &str) -> String {
+    // What JSON escapes, TOML's basic strings escape the same way.
+    Value::from(text).to_string()
+}
+
+/// What is read if nothing is named.
+pub(crate) const USUAL: &str = "outflow.toml";

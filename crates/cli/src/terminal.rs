@@ -1,0 +1,160 @@
+//! What people see: colour where it can be shown, tables that line up, and text that may be cut off by
+//! whoever reads it.
+//!
+//! What a command answers goes to the standard output and what it talks besides to the standard error,
+//! so that a pipe holds the answer alone.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+use outflow::config::Style;
+
+/// When text is coloured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Where people read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terminal {
+    talk: Style,
+    is_watched: bool,
+}
+
+impl Terminal {
+    /// The terminal of this process, if there is one.
+    pub(crate) fn new(colour: Colour) -> Self {
+        let is_watched = io::stderr().is_terminal();
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let coloured = match colour {
+            Colour::Auto => is_watched && wanted,
+            Colour::Always => true,
+            Colour::Never => false,
+        };
+        let talk = if coloured {
+            Style::Coloured
+        } else {
+            Style::Plain
+        };
+        Self { talk, is_watched }
+    }
+
+    /// How talk is shown.
+    pub(crate) const fn style(self) -> Style {
+        self.talk
+    }
+
+    /// A word that stands out.
+    pub(crate) fn strong(self, text: &str) -> String {
+        match self.talk {
+            Style::Plain => text.to_owned(),
+            Style::Coloured => format!("\u{1b}[1m{text}\u{1b}[0m"),
+        }
+    }
+
+    /// The word that begins an error.
+    pub(crate) fn alarm(self, text: &str) -> String {
+        match self.talk {
+            Style::Plain => text.to_owned(),
+            Style::Coloured => format!("\u{1b}[1;31m{text}\u{1b}[0m"),
+        }
+    }
+
+    /// Writes over the line that shows progress; nothing where nobody looks.
+    pub(crate) fn progress(self, line: &str) {
+        if self.is_watched {
+            let mut out = io::stderr().lock();
+            // A terminal that cannot be written to changes no result.
+            let _unseen = write!(out, "\r{line}\u{1b}[K");
+            let _unseen = out.flush();
+        }
+    }
+}
+
+/// Prints an answer. Whoever closes the pipe early has read enough.
+pub(crate) fn answer(text: &str) -> anyhow::Result<()> {
+    answer_bytes(text.as_bytes())
+}
+
+/// The same for what may not be text.
+pub(crate) fn answer_bytes(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// Prints one JSON document.
+pub(crate) fn answer_json(document: &serde_json::Value) -> anyhow::Result<()> {
+    answer(&format!("{document:#}\n"))
+}
+
+/// Rows whose columns line up. The last column is as wide as it is.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with this first row.
+    pub(crate) fn new<const N: usize>(head: [&str; N]) -> Self {
+        Self {
+            rows: vec![head.map(str::to_owned).into()],
+        }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// The whole table as text.
+    pub(crate) fn text(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<_> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                // Writing to a string cannot fail.
+                let _whole = write!(line, "{cell:width$}  ");
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // `ü` is one column wide and two bytes long.
+    #[test]
+    fn columns_line_up_and_no_line_ends_in_blanks() {
+        let mut table = Table::new(["api", "state"]);
+        table.row(["ü".to_owned(), "Normal".to_owned()]);
+        table.row(["longer".to_owned(), String::new()]);
+        assert_eq!(table.text(), "api     state\nü       Normal\nlonger\n");
+    }
+
+    #[test]
+    fn colour_is_the_users_choice_first() {
+        assert_eq!(Terminal::new(Colour::Always).style(), Style::Coloured);
+        assert_eq!(Terminal::new(Colour::Never).alarm("error"), "error");
+    }
+}

@@ -1,0 +1,95 @@
+//! `outflow check`.
+
+use super::support::{configured, folder, run_in};
+
+const GOOD: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\nlimits = [\"10/s\"]\n";
+
+#[test]
+fn a_good_file_is_said_to_be_good() {
+    let folder = configured(GOOD);
+    let ran = run_in(folder.path(), &["check"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.out, "outflow.toml: 1 API, 0 warnings\n");
+    assert!(ran.talk.is_empty(), "{ran:?}");
+}
+
+#[test]
+fn every_mistake_is_told_at_once_and_points_at_its_line() {
+    let folder = configured(&format!("{GOOD}timeuot = \"5s\"\nmax_wait = 30\n"));
+    let ran = run_in(folder.path(), &["check"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.out.is_empty(),
+        "an answer is there only for a good file: {ran:?}"
+    );
+    for part in [
+        "error: unknown key `timeuot`",
+        "outflow.toml:4:1",
+        "did you mean `timeout`?",
+        "outflow.toml:5:12",
+        "write \"30s\" for seconds",
+        "2 mistakes and 0 warnings",
+    ] {
+        assert!(ran.talk.contains(part), "{part} in {}", ran.talk);
+    }
+    assert!(!ran.talk.contains('\u{1b}'), "no terminal, no colour");
+    let coloured = run_in(folder.path(), &["check", "--color", "always"]);
+    assert!(coloured.talk.contains('\u{1b}'), "{coloured:?}");
+}
+
+#[test]
+fn later_files_lie_over_earlier_ones() {
+    let folder = configured(GOOD);
+    let over = "[apis.stock]\nlimits = [\"20/s\"]\n";
+    std::fs::write(folder.path().join("over.toml"), over).expect("writable");
+    let both = run_in(
+        folder.path(),
+        &["check", "outflow.toml", "over.toml", "--json"],
+    );
+    assert_eq!(both.json(0)["files"].as_array().map(Vec::len), Some(2));
+    let alone = run_in(folder.path(), &["check", "over.toml", "--json"]);
+    assert_eq!(alone.json(2)["mistakes"][0]["key"], "apis.stock.base_url");
+}
+
+#[test]
+fn a_missing_file_is_told_how_to_be_written() {
+    let ran = run_in(folder().path(), &["check"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.talk.contains("outflow init"), "{ran:?}");
+}
+
+// A first wait of 50 ms under a window of 1 s, a cap of 5 min under a patience of 30 s, and a log of
+// ten million entries.
+#[test]
+fn settings_that_work_against_each_other_are_told_and_allowed() {
+    let text = GOOD.replace("10/s", "10000000/s")
+        + "retry.backoff.base = \"50ms\"\nretry.backoff.cap = \"5m\"\n";
+    let ran = run_in(configured(&text).path(), &["check", "--json"]);
+    let document = ran.json(0);
+    let keys: Vec<_> = document["advice"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["key"].as_str().expect("a key"))
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "apis.stock.retry.backoff.base",
+            "apis.stock.retry.backoff.cap",
+            "apis.stock.limits"
+        ]
+    );
+    let people = run_in(configured(&text).path(), &["check"]);
+    assert!(people.out.ends_with("1 API, 3 warnings\n"), "{people:?}");
+    assert!(people.talk.contains("--> outflow.toml:4"), "{people:?}");
+}
+
+#[test]
+fn what_nobody_wrote_is_not_judged() {
+    for preset in ["upbit", "github", "openai"] {
+        let text = format!("[apis.stock]\npreset = \"{preset}\"\n");
+        let ran = run_in(configured(&text).path(), &["check", "--json"]);
+        assert_eq!(ran.json(0)["advice"], serde_json::json!([]), "{preset}");
+    }
+}

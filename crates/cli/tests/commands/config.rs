@@ -1,0 +1,118 @@
+//! `outflow config show` and `default`.
+
+use serde_json::Value;
+
+use super::support::{Ran, command, configured, run, run_in};
+
+const TEXT: &str = "\
+[server]
+listen = \":7080\"
+
+[apis.quotes]
+preset = \"upbit\"
+timeout = \"7s\"
+
+[apis.shop]
+base_url = \"https://shop.example\"
+api_key_env = \"SHOP_KEY\"
+rate_limit_per_sec = 3
+";
+
+fn shown(flags: &[&str]) -> Ran {
+    let folder = configured(TEXT);
+    let mut arguments = vec!["config", "show"];
+    arguments.extend_from_slice(flags);
+    let output = command(folder.path(), &arguments)
+        .env("SHOP_KEY", "sk-canary-1234567890")
+        .env("OUTFLOW_APIS__SHOP__TIMEOUT", "9s")
+        .output();
+    Ran::of(output.expect("it starts"))
+}
+
+#[test]
+fn every_value_is_shown_with_where_it_came_from() {
+    let document = shown(&["--json"]).json(0);
+    let values = document["values"].as_array().expect("a list");
+    let of = |key: &str| -> [&Value; 3] {
+        let one = values.iter().find(|one| one["key"] == key);
+        let one = one.unwrap_or_else(|| panic!("{key} is not shown"));
+        [&one["value"], &one["origin"], &one["from"]]
+    };
+    for (key, expected) in [
+        ("server.listen", ["\":7080\"", "file", "outflow.toml:2"]),
+        ("server.grace", ["\"30s\"", "default", "default"]),
+        ("apis.quotes.timeout", ["\"7s\"", "file", "outflow.toml:6"]),
+        (
+            "apis.shop.timeout",
+            [
+                "\"9s\"",
+                "environment",
+                "environment OUTFLOW_APIS__SHOP__TIMEOUT",
+            ],
+        ),
+        (
+            "apis.shop.api_key_env",
+            ["\"SHOP_KEY\"", "file", "outflow.toml:10"],
+        ),
+        ("apis.shop.retry_count", ["2", "default", "default"]),
+        // A default that depends on other keys: no attempt connects for longer than it lasts.
+        (
+            "apis.quotes.connect_timeout",
+            ["\"3000ms\"", "default", "default"],
+        ),
+        // Said by `rate_limit_per_sec`, and in groups alone: the five a second do not hold.
+        ("apis.quotes.limits", ["[]", "default", "default"]),
+    ] {
+        assert_eq!(of(key), expected, "{key}");
+    }
+    assert_eq!(of("apis.shop.limits")[0], &Value::Null);
+    let candle = of("apis.quotes.groups.candle.limits");
+    assert_eq!([candle[0], candle[1]], ["[\"10/s\"]", "preset"]);
+    let from = candle[2].as_str().expect("a text");
+    assert!(from.starts_with("preset upbit:"), "{from}");
+}
+
+#[test]
+fn people_read_one_line_for_each_value_and_no_secret() {
+    let with = shown(&["--sources"]);
+    assert_eq!(with.code, Some(0), "{with:?}");
+    let line = |key: &str| with.out.lines().find(|line| line.starts_with(key));
+    let grace = line("server.grace = ").expect("shown");
+    assert!(
+        grace.starts_with("server.grace = \"30s\" ") && grace.ends_with("# default"),
+        "{grace}"
+    );
+    assert!(!with.out.contains("canary"), "{}", with.out);
+    let without = shown(&[]);
+    assert!(
+        without.out.contains("\nserver.listen = \":7080\"\n"),
+        "{without:?}"
+    );
+}
+
+// What it prints is a configuration again, and the same one.
+#[test]
+fn what_is_shown_can_be_read_again() {
+    let first = shown(&[]).out;
+    let folder = configured(&first);
+    let output = command(folder.path(), &["config", "show"])
+        .env("SHOP_KEY", "sk-canary-1234567890")
+        .output();
+    let second = Ran::of(output.expect("it starts"));
+    assert_eq!(second.code, Some(0), "{second:?}");
+    assert_eq!(second.out, first);
+}
+
+#[test]
+fn a_wrong_file_is_told_as_the_check_tells_it() {
+    let ran = run_in(configured("[apis.a]\n").path(), &["config", "show"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.talk.contains("this API has no `base_url`"), "{ran:?}");
+}
+
+#[test]
+fn the_default_file_is_a_good_configuration() {
+    let default = run(&["config", "default"]);
+    let ran = run_in(configured(&default.out).path(), &["check"]);
+    assert_eq!(ran.out, "outflow.toml: 1 API, 0 warnings\n", "{ran:?}");
+}

@@ -1,0 +1,77 @@
+//! `outflow init`.
+
+use super::support::{Ran, command, folder, run, run_in};
+
+#[test]
+fn what_it_writes_passes_the_check() {
+    let presets = run(&["init", "--preset", "list"]).out;
+    assert!(presets.lines().count() >= 7, "{presets}");
+    for preset in presets.lines() {
+        let folder = folder();
+        let ran = run_in(folder.path(), &["init", "--preset", preset]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let variable = format!("{}_API_KEY", preset.to_uppercase());
+        let checked = command(folder.path(), &["check", "--json"])
+            .env(&variable, "a-test-key-123")
+            .output();
+        let document = Ran::of(checked.expect("it starts")).json(0);
+        assert_eq!(document["warnings"], 0, "{preset}");
+        let names_it = ran.talk.contains(&format!("export {variable}="));
+        let unset = run_in(folder.path(), &["check", "--json"]);
+        assert_eq!(unset.code == Some(2), names_it, "{preset}: {unset:?}");
+    }
+}
+
+#[test]
+fn without_a_preset_it_writes_an_example() {
+    let folder = folder();
+    let ran = run_in(folder.path(), &["init", "--path", "mine.toml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.talk.contains("outflow serve -c mine.toml"), "{ran:?}");
+    let checked = run_in(folder.path(), &["check", "mine.toml"]);
+    assert_eq!(checked.out, "mine.toml: 1 API, 0 warnings\n");
+}
+
+// What is written as a comment must be as right as the rest: people take the `#` away.
+#[test]
+fn the_commented_lines_are_right_too() {
+    let folder = folder();
+    run_in(folder.path(), &["init"]);
+    let file = folder.path().join("outflow.toml");
+    let text = std::fs::read_to_string(&file).expect("written");
+    let uncommented = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => rest.to_owned(),
+        _ => line.to_owned(),
+    };
+    let lines: Vec<_> = text.lines().map(uncommented).collect();
+    std::fs::write(&file, lines.join("\n")).expect("writable");
+    let checked = command(folder.path(), &["check"])
+        .env("EXAMPLE_API_KEY", "a-test-key-123")
+        .output();
+    let checked = Ran::of(checked.expect("it starts"));
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+}
+
+#[test]
+fn a_file_that_is_there_is_kept_unless_it_is_forced() {
+    let folder = folder();
+    let file = folder.path().join("outflow.toml");
+    std::fs::write(&file, "# mine\n").expect("writable");
+    let ran = run_in(folder.path(), &["init"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.talk.contains("--force"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(&file).expect("there"), "# mine\n");
+    assert_eq!(run_in(folder.path(), &["init", "--force"]).code, Some(0));
+    assert!(
+        std::fs::read_to_string(&file)
+            .expect("there")
+            .contains("[apis.example]")
+    );
+}
+
+#[test]
+fn an_unknown_preset_is_told_the_known_ones() {
+    let ran = run(&["init", "--preset", "upbot"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.talk.contains("upbit"), "{ran:?}");
+}

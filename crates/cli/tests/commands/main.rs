@@ -1,0 +1,21 @@
+//! Every command as a user runs it: the real program, its output, its exit code.
+
+#![expect(
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise, its helpers too"
+)]
+
+mod broken;
+mod call;
+mod check;
+mod config;
+mod dev;
+mod init;
+mod operate;
+mod papers;
+mod schema;
+mod serve;
+mod simulate;
+mod support;
+mod upstream;
