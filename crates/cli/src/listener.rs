@@ -148,6 +148,17 @@ pub enum Connection {
     Unix(UnixStream),
 }
 
+impl Connection {
+    /// Waits until something can be read, or the other side is gone.
+    pub(crate) async fn readable(&self) {
+        // What is wrong with it, reading tells.
+        let _ready = match self {
+            Self::Tcp(stream) => stream.readable().await,
+            Self::Unix(stream) => stream.readable().await,
+        };
+    }
+}
+
 impl AsyncRead for Connection {
     fn poll_read(
         self: Pin<&mut Self>,

@@ -19,7 +19,7 @@ use outflow_core::{
 pub(super) use slot::{Slot, When};
 pub(super) use verdict::{Charge, Heard, Landed, Refused};
 
-use super::report::History;
+use super::report::{History, Room};
 use crate::rules::Rules;
 use moving::Moving;
 
@@ -156,6 +156,23 @@ impl Limits {
         for place in 0..self.configured.len() {
             self.meters.charge(now, place, units);
         }
+    }
+
+    /// How the fullest of them stands.
+    pub(super) fn room(&mut self, now: Nanos) -> Option<Room> {
+        let rooms = self.meters.standings(now).map(|(limit, standing)| {
+            let expiry = standing
+                .oldest
+                .map(|oldest| oldest.saturating_add(limit.rate().per()));
+            let reset = Some(standing.window_end).filter(|end| *end > now);
+            Room {
+                rate: limit.rate(),
+                capacity: standing.capacity,
+                left: standing.remaining(),
+                more_in: reset.or(expiry).map(|at| at.since(now)),
+            }
+        });
+        rooms.reduce(Room::fuller)
     }
 
     pub(super) fn refund(&mut self, now: Nanos, grant: Option<Grant>) {
