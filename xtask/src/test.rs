@@ -9,7 +9,7 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
-use crate::needs::{Met, NEXTEST, REDIS};
+use crate::needs::{CALLERS, Met, NEXTEST, Need, REDIS};
 
 /// What to run.
 #[derive(Default)]
@@ -48,6 +48,8 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let runner = NEXTEST.meet()?;
     let redis = REDIS.meet()?;
+    // A test whose client is missing says so itself and is skipped.
+    CALLERS.iter().map(Need::meet).collect::<Result<Vec<_>>>()?;
     if options.filters.is_empty() {
         Program::cargo("test --doc --workspace").run()?;
         model_check()?;

@@ -28,7 +28,7 @@ pub(super) async fn serve(
     stop: Stop,
 ) {
     // Whoever says nothing costs nothing: buffers are made for the first byte.
-    if timeout(settings.header_timeout, connection.readable())
+    if timeout(settings.header_timeout, connection.has_come())
         .await
         .is_err()
     {

@@ -130,9 +130,11 @@ fn one_host(head: &Parts) -> Result<Authority, Problem> {
 /// lead here as well, and a page from there would then be one of ours.
 fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || host.to_ascii_lowercase().ends_with(".localhost")
-        || bare.parse::<std::net::IpAddr>().is_ok()
+    let dot = host.len().saturating_sub(".localhost".len());
+    let end = host.get(dot..).unwrap_or_default();
+    bare.parse::<std::net::IpAddr>().is_ok()
+        || host.eq_ignore_ascii_case("localhost")
+        || end.eq_ignore_ascii_case(".localhost")
 }
 
 /// Whether the sender wants to speak something else. HTTP/2 over an open connection may be offered in
@@ -160,6 +162,7 @@ fn misdirected() -> Problem {
     )
     .advice("call it as 127.0.0.1 or localhost")
     .proxy_error("http_request_denied")
+    .closing()
 }
 
 /// By this a head is told that was not in order.

@@ -110,6 +110,11 @@ impl Framing {
         matches!(self.state, State::First | State::Head)
     }
 
+    /// Whether nothing has come yet.
+    pub(super) const fn is_untouched(&self) -> bool {
+        matches!(self.state, State::First)
+    }
+
     /// Looks at the next bytes; those that were unfinished the last time come first, again.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> Scanned {
         let mut passed = 0;

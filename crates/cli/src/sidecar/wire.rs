@@ -127,9 +127,9 @@ impl Wire {
         self.ready = last.freeze();
     }
 
-    /// Whether a head has taken too long.
+    /// Whether a head has taken too long. Between requests there is none: then the connection is idle.
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.held.is_empty() {
+        if self.held.is_empty() && !self.framing.is_untouched() {
             return Poll::Pending;
         }
         let patience = self.patience.head;
@@ -200,6 +200,10 @@ impl AsyncRead for Wire {
                 Poll::Ready(ended) => return Poll::Ready(ended),
                 Poll::Pending => {
                     ready!(me.poll_alarm(cx));
+                    // Who has said nothing is told nothing.
+                    if me.held.is_empty() {
+                        return Poll::Ready(Ok(()));
+                    }
                     me.refuse(Fault::Slow);
                 }
             }

@@ -6,6 +6,7 @@ mod framing;
 mod hops;
 mod hostile;
 mod refusals;
+mod soup;
 mod steering;
 mod streaming;
 mod stress;

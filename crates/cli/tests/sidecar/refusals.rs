@@ -3,9 +3,11 @@
 use outflow::core::{Hold, State};
 use outflow_upstream::{Answer, Content, Fault, Script, StrictApi, When};
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
-use crate::support::{Reply, Sidecar, Told, echo};
+use crate::support::{PATIENCE, Reply, Sidecar, Told, echo};
 
 fn mark(reply: &Reply) -> &str {
     let mark = reply.header("proxy-status").expect("a mark");
@@ -73,16 +75,26 @@ async fn a_state_that_lets_nothing_go_is_told_as_such() {
     assert_eq!(api.audit().count(), 0);
 }
 
-// As many may wait as there are places in the line: none.
+// One place in the line, and it is taken: by a call that waits for an hour to pass.
 #[tokio::test]
 async fn a_full_line_is_told_as_such() {
     let (_, server) = echo().await;
     let told = Told {
-        api: "limits = [\"1/h\"]\nmax_wait = \"2h\"\nqueue = 0",
+        api: "limits = [\"1/h\"]\nmax_wait = \"9h\"\nqueue = 1",
         ..Told::default()
     };
     let sidecar = Sidecar::before(&server.url(), told).await;
     assert_eq!(sidecar.get("/strict/x", "").await.status, 200);
+    let mut waits = sidecar.connect().await;
+    let request = sidecar.request("GET", "/strict/x", "");
+    waits.write_all(request.as_bytes()).await.expect("written");
+    let client = sidecar.program.station().client();
+    let in_line = async {
+        while client.upstream("strict").expect("known").report().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, in_line).await.expect("it waits");
     let reply = sidecar.get("/strict/x", "").await;
     assert_eq!(reply.status, 503);
     assert_eq!(reply.problem()["cause"], "queue_full");

@@ -108,7 +108,7 @@ async fn patience_is_what_the_caller_says() {
 // A deadline of half a second before an API that takes a minute.
 #[tokio::test]
 async fn a_deadline_ends_a_call_that_is_under_way() {
-    let late = Act::Late(Duration::from_secs(60));
+    let late = Act::Late(Duration::from_mins(1));
     let api = StrictApi::builder()
         .script(Script::new().rule(When::always(), late))
         .build()
