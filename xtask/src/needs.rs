@@ -102,6 +102,37 @@ pub(crate) const PROXIES: [Need; 4] = [
 /// Where Envoy is once it is installed.
 pub(crate) const ENVOY_PROGRAM: &str = "target/peers/bin/envoy";
 
+/// The clients of other languages with which the sidecar is called.
+pub(crate) const CALLERS: [Need; 3] = [
+    Need {
+        name: "curl",
+        probe: "curl --version",
+        install: &[
+            "apt-get update",
+            "apt-get install --yes --no-install-recommends curl",
+        ],
+        reason: "the sidecar is called by programs that people have, and this one first",
+    },
+    Need {
+        name: "python3",
+        probe: "python3 --version",
+        install: &[
+            "apt-get update",
+            "apt-get install --yes --no-install-recommends python3",
+        ],
+        reason: "its standard library frames requests in its own way",
+    },
+    Need {
+        name: "node",
+        probe: "node --version",
+        install: &[
+            "apt-get update",
+            "apt-get install --yes --no-install-recommends nodejs",
+        ],
+        reason: "its fetch streams bodies and keeps connections in its own way",
+    },
+];
+
 /// Whether a need could be met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Met {

@@ -22,5 +22,6 @@ pub use command_line::main;
 pub use exit::Exit;
 pub use listener::{Address, CannotListen, Listener};
 pub use program::{Program, StartError};
+pub use sidecar::TurnedAway;
 pub use sources::Sources;
 pub use station::Station;

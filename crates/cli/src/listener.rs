@@ -148,6 +148,19 @@ pub enum Connection {
     Unix(UnixStream),
 }
 
+impl Connection {
+    /// Waits until something has come, or the other side is gone. Over a socket in the file system it
+    /// may be too early, which costs its owner some memory and nobody else anything.
+    pub(crate) async fn has_come(&self) {
+        // What is wrong with it, reading tells.
+        let _ready = match self {
+            // Readiness alone is sometimes told of a connection on which nothing ever came.
+            Self::Tcp(stream) => stream.peek(&mut [0]).await.map(drop),
+            Self::Unix(stream) => stream.readable().await,
+        };
+    }
+}
+
 impl AsyncRead for Connection {
     fn poll_read(
         self: Pin<&mut Self>,

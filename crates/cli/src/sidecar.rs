@@ -2,95 +2,146 @@
 //!
 //! It translates between HTTP and calls and decides nothing about limits. What a caller may say about
 //! one call is said in headers of ours; what we have to say about an answer is added to it the same
-//! way.
+//! way. Whoever calls is not trusted. What is checked where:
+//!
+//! | where | what |
+//! |---|---|
+//! | `guests` | how many are connected, in all and from one address |
+//! | `wire`, `framing` | on HTTP/1, before anything is parsed: line ends, names and values, one host, one length or one coding, the size and the time of a head; that what is written is also read |
+//! | hyper | what is left of HTTP/1, and all of HTTP/2: streams, resets, windows, sizes |
+//! | `doorman` | on the parsed request: one host in target and header, a host of this machine, methods, protocols, the token |
+//! | `route` | that the API is one of ours |
+//! | `steering` | that what is said about the call can be done |
+//! | `upload` | the size of the body, and its silences |
+//! | the client | that the path can be taken for no other one, and never leaves its API |
+//!
+//! Nothing is ever handed on as it was framed: both legs are written anew.
 
-use std::convert::Infallible;
+mod annotate;
+mod connection;
+mod doorman;
+mod download;
+mod framing;
+mod gateway;
+mod guests;
+mod hop;
+mod problem;
+mod pulse;
+mod refused;
+mod route;
+mod steering;
+mod turned_away;
+mod upload;
+mod wire;
+
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use outflow::{CannotStart, Crowd, Stop};
 
-use crate::listener::{Connection, Listener};
+pub use self::turned_away::TurnedAway;
+
+use self::doorman::Door;
+use self::gateway::Gateway;
+use self::guests::{Crowded, Guests};
+use crate::listener::{Address, Connection, Listener, Peer};
 use crate::station::Station;
 
 /// Takes calls there until the program stops.
 pub(crate) fn open(station: &Arc<Station>, listener: Listener) -> Result<(), CannotStart> {
-    let crowd = Arc::new(station.tasks().crowd("sidecar connections")?);
-    let (shared, listener) = (Arc::clone(station), Arc::new(listener));
+    let crowd = station.tasks().crowd("sidecar connections")?;
+    let turned_away = Arc::clone(station.turned_away());
+    let gateway = Gateway::new(
+        Arc::clone(station),
+        Arc::clone(&turned_away),
+        door(listener.address()),
+    );
+    let entrance = Arc::new(Entrance {
+        station: Arc::clone(station),
+        gateway: Arc::new(gateway),
+        guests: Arc::default(),
+        turned_away,
+        listener,
+        crowd,
+    });
     station.tasks().spawn("sidecar", move |stop| {
-        accept(
-            Arc::clone(&shared),
-            Arc::clone(&listener),
-            Arc::clone(&crowd),
-            stop,
-        )
+        let entrance = Arc::clone(&entrance);
+        async move { entrance.keep(stop).await }
     })
 }
 
-async fn accept(station: Arc<Station>, listener: Arc<Listener>, crowd: Arc<Crowd>, stop: Stop) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.told() => return,
-        };
-        if let Ok((connection, _)) = accepted {
-            let served = serve(Arc::clone(&station), connection, stop.clone());
-            // Refused only while the program stops.
-            let _stopping = crowd.spawn(served);
+fn door(address: &Address) -> Door {
+    match address {
+        Address::Tcp(address) if address.ip().is_loopback() => Door::Loopback,
+        Address::Tcp(_) | Address::Unix(_) => Door::Elsewhere,
+    }
+}
+
+/// Where connections come in.
+struct Entrance {
+    station: Arc<Station>,
+    gateway: Arc<Gateway>,
+    guests: Arc<Guests>,
+    turned_away: Arc<TurnedAway>,
+    listener: Listener,
+    crowd: Crowd,
+}
+
+impl Entrance {
+    async fn keep(&self, stop: Stop) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = stop.told() => return,
+            };
+            match accepted {
+                Ok((connection, from)) => self.greet(connection, from, &stop),
+                // No descriptors are left, most likely: asking again at once would only spin.
+                Err(_) => tokio::time::sleep(BREATH).await,
+            }
         }
     }
-}
 
-async fn serve(station: Arc<Station>, connection: Connection, stop: Stop) {
-    let settings = station.config().server.clone();
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(settings.header_timeout);
-    let service = service_fn(move |request| answer(Arc::clone(&station), request));
-    let connection = builder.serve_connection(TokioIo::new(connection), service);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        // What a caller's connection ends with is the caller's business.
-        _ended = &mut connection => return,
-        () = stop.told() => connection.as_mut().graceful_shutdown(),
+    fn greet(&self, connection: Connection, from: Peer, stop: &Stop) {
+        let config = self.station.config();
+        // What is spawned is refused only while the program stops.
+        let _stopping = match self.guests.admit(from, &config.server) {
+            Ok(guest) => {
+                let gateway = Arc::clone(&self.gateway);
+                let stop = stop.clone();
+                self.crowd.spawn(async move {
+                    connection::serve(connection, gateway, &config.server, stop).await;
+                    drop(guest);
+                })
+            }
+            Err(why) => {
+                self.turned_away.no_place(why);
+                self.send_away(connection, why)
+            }
+        };
     }
-    let _ended = connection.await;
+
+    /// Says why, unless even that would be too much.
+    fn send_away(&self, connection: Connection, why: Crowded) -> Result<(), CannotStart> {
+        let config = self.station.config();
+        let places = usize::try_from(config.server.max_connections).unwrap_or(usize::MAX);
+        if self.crowd.len() >= places.saturating_add(MOST_SENT_AWAY) {
+            return Ok(());
+        }
+        let words = match why {
+            Crowded::InAll => {
+                "as many connections are open as may be: close some, or raise `max_connections`"
+            }
+            Crowded::FromThere => {
+                "this address has as many connections as it may: reuse them, or raise `max_connections_per_client`"
+            }
+        };
+        self.crowd.spawn(connection::send_away(connection, words))
+    }
 }
 
-type Body = UnsyncBoxBody<Bytes, outflow::Error>;
+/// How long the door stays shut when no connection can be taken.
+const BREATH: Duration = Duration::from_millis(100);
 
-async fn answer(
-    station: Arc<Station>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
-    let (head, body) = request.into_parts();
-    let target = head.uri.path_and_query().map_or("/", |path| path.as_str());
-    let target = target.strip_prefix('/').unwrap_or(target);
-    let (api, path) = target.split_at(target.find(['/', '?']).unwrap_or(target.len()));
-    let call = station
-        .client()
-        .request(head.method, api, path)
-        .headers(head.headers)
-        .redirects(0)
-        .stream(body);
-    Ok(match call.send_streaming().await {
-        Ok(answer) => answer.into_http().map(BodyExt::boxed_unsync),
-        Err(error) => told(StatusCode::BAD_GATEWAY, error.to_string()),
-    })
-}
-
-fn told(status: StatusCode, text: String) -> Response<Body> {
-    let body = Full::new(Bytes::from(text)).map_err(|never| match never {});
-    let mut response = Response::new(body.boxed_unsync());
-    *response.status_mut() = status;
-    response
-}
+/// So many are told at once that there is no place; the others see the door close.
+const MOST_SENT_AWAY: usize = 64;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use outflow::{Config, Outflow, Tasks};
 
+use crate::sidecar::TurnedAway;
 use crate::sources::Sources;
 
 /// The running program, as its rooms see it: the client that governs, the configuration in effect and
@@ -14,6 +15,7 @@ pub struct Station {
     config: ArcSwap<Config>,
     sources: Sources,
     tasks: Tasks,
+    turned_away: Arc<TurnedAway>,
 }
 
 impl Station {
@@ -23,6 +25,7 @@ impl Station {
             config: ArcSwap::from_pointee(config),
             sources,
             tasks,
+            turned_away: Arc::default(),
         }
     }
 
@@ -44,5 +47,10 @@ impl Station {
     /// The work that runs beside the calls.
     pub const fn tasks(&self) -> &Tasks {
         &self.tasks
+    }
+
+    /// How many were turned away at the sidecar's door.
+    pub const fn turned_away(&self) -> &Arc<TurnedAway> {
+        &self.turned_away
     }
 }

@@ -6,6 +6,7 @@
 //! instead. A configuration that has one is not used, not even in part.
 
 use std::path::Path;
+use std::time::Duration;
 
 mod api;
 mod book;
@@ -83,6 +84,21 @@ pub struct Config {
     pub warnings: Mistakes,
     /// Where each value came from.
     pub origins: Origins,
+}
+
+/// Reads a duration as a configuration writes it: `10s`, `1m30s`, `250ms`.
+///
+/// # Errors
+/// With what to write instead.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// assert_eq!(outflow::config::duration("1.5s"), Ok(Duration::from_millis(1_500)));
+/// assert!(outflow::config::duration("10").is_err());
+/// ```
+pub fn duration(text: &str) -> Result<Duration, String> {
+    units::duration(text).map_err(fields::Wrong::advice)
 }
 
 impl Config {

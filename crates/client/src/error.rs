@@ -74,7 +74,9 @@ impl Error {
     pub(crate) fn of(failure: Failure) -> Self {
         Self::new(match failure.trouble {
             Trouble::Deadline => Kind::Deadline,
-            Trouble::Fault(_) | Trouble::Forbidden | Trouble::CalledOff => Kind::Failed(failure),
+            Trouble::Fault(_) | Trouble::Forbidden | Trouble::CalledOff | Trouble::Caller => {
+                Kind::Failed(failure)
+            }
         })
     }
 
@@ -174,6 +176,32 @@ impl Error {
         matches!(self.inner.kind, Kind::Mistake(_))
     }
 
+    /// Whether the API is not to be called with this method.
+    pub fn is_method_not_allowed(&self) -> bool {
+        matches!(self.inner.kind, Kind::Mistake(Mistake::Method(_)))
+    }
+
+    /// Whether there is no API of this name.
+    pub fn is_unknown_api(&self) -> bool {
+        matches!(self.inner.kind, Kind::Mistake(Mistake::UnknownApi(_)))
+    }
+
+    /// Whether the API's name leads into a network that may not be called.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(&self.inner.kind, Kind::Failed(failure) if failure.trouble == Trouble::Forbidden)
+    }
+
+    /// What went wrong on the way or at the server, if the last attempt ended with that.
+    pub fn fault(&self) -> Option<Fault> {
+        match &self.inner.kind {
+            Kind::Failed(failure) => match failure.trouble {
+                Trouble::Fault(fault) => Some(fault),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The status, if an answer came with one that counts as an error.
     pub fn status(&self) -> Option<http::StatusCode> {
         match self.inner.kind {
@@ -220,7 +248,9 @@ impl Error {
         match &self.inner.kind {
             Kind::Failed(failure) => match failure.trouble {
                 Trouble::Fault(fault) => Some(reason_of(fault)),
-                Trouble::Forbidden | Trouble::Deadline | Trouble::CalledOff => None,
+                Trouble::Forbidden | Trouble::Deadline | Trouble::CalledOff | Trouble::Caller => {
+                    None
+                }
             },
             Kind::TooLarge(_) => Some(Reason::Body),
             Kind::Deadline if self.inner.attempts > 0 => Some(Reason::Timeout),

@@ -54,7 +54,7 @@ pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Threshold
 pub use tasks::{CannotStart, Crowd, Drained, Stop, TaskReport, Tasks};
 pub use upstream::{
     Admit, Alerted, Answer, Ask, GroupReport, HealthReport, History, InvalidRules, LimitReport,
-    Permit, SharedTimer, Tail, Target, Upstream, UpstreamReport, Verdict,
+    Permit, Room, SharedTimer, Tail, Target, Upstream, UpstreamReport, Verdict,
 };
 
 /// The README's example, compiled and run with the documentation's own.

@@ -31,7 +31,7 @@ use smol_str::SmolStr;
 pub use admit::Admit;
 pub use door::SharedTimer;
 pub use permit::{Answer, Permit, Tail, Verdict};
-pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, UpstreamReport};
+pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, Room, UpstreamReport};
 
 use door::Door;
 use gate::{Caller, Gate, Term};
@@ -187,6 +187,12 @@ impl Upstream {
     pub fn state(&self, target: Target) -> State {
         let lane = self.rules.lane(target);
         self.door.with(|gate, _| gate.state(lane))
+    }
+
+    /// How the fullest of the limits of a target stands; nothing if it has no limits.
+    pub fn room(&self, target: Target) -> Option<Room> {
+        let lane = self.rules.lane(target);
+        self.door.with(|gate, now| gate.room(lane, now))
     }
 
     /// Holds the API, or one group with a health of its own, in a state until it is released.

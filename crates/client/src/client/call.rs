@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, TE, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use outflow_core::{Cost, Priority};
 use serde::Serialize;
@@ -130,10 +130,28 @@ impl Call {
     /// Adds headers that were written for another connection, as a gateway hands them on. What belongs
     /// to that connection stays behind instead of being a mistake.
     pub fn headers(mut self, headers: HeaderMap) -> Self {
-        self.wish.headers.extend(headers);
+        if self.wish.headers.is_empty() {
+            self.wish.headers = headers;
+        } else {
+            self.wish.headers.extend(headers);
+        }
         for name in THE_CONNECTIONS {
             self.wish.headers.remove(name);
         }
+        self
+    }
+
+    /// Announces fields behind the body, as a gateway does that hands a stream on: HTTP/1.1 sends none
+    /// that were not announced.
+    pub fn trailers(mut self, names: HeaderValue) -> Self {
+        self.wish.headers.insert(TRAILER, names);
+        self
+    }
+
+    /// Says that fields behind the body of the answer are welcome; few servers send them unasked.
+    pub fn accepting_trailers(mut self) -> Self {
+        let welcome = HeaderValue::from_static("trailers");
+        self.wish.headers.insert(TE, welcome);
         self
     }
 

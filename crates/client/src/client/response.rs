@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::body::Body;
 use crate::error::{Error, Kind, Undecoded};
 use crate::event::Lookup;
+use crate::upstream::Target;
 
 /// An answer.
 ///
@@ -38,6 +39,7 @@ pub(crate) struct Facts {
     pub(crate) from_cache: Option<Lookup>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) largest: u64,
+    pub(crate) target: Target,
 }
 
 impl Response {
@@ -69,6 +71,11 @@ impl Response {
     /// How long the server wants us away, if it said so.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.facts.retry_after
+    }
+
+    /// As what the call was counted.
+    pub const fn target(&self) -> Target {
+        self.facts.target
     }
 
     /// The same answer, or an error if its status is 400 or above.

@@ -33,6 +33,14 @@ impl Wrong {
         }
     }
 
+    /// What to do about it, in words.
+    pub(super) fn advice(self) -> String {
+        match self {
+            Self::Said { message, help, .. } => help.unwrap_or(message),
+            Self::Told => String::new(),
+        }
+    }
+
     pub(super) fn warning(message: impl Into<String>) -> Self {
         Self::Said {
             severity: Severity::Warning,

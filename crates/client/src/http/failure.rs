@@ -33,6 +33,8 @@ pub(crate) enum Trouble {
     Deadline,
     /// Nobody: leave to send was taken back before anything was sent.
     CalledOff,
+    /// The caller, whose body could not be produced: the server had no part in it.
+    Caller,
 }
 
 /// Whether anything of a request left this machine.
@@ -73,6 +75,10 @@ impl Failure {
 
     /// Reads what a connection says about a request without a response.
     pub(super) fn of_head(error: &hyper::Error) -> Self {
+        // What the caller's own body broke with may be an I/O error too, so it is asked first.
+        if error.is_user() {
+            return Self::of_caller();
+        }
         match find::<io::Error>(error) {
             Some(io) => Self {
                 words: Words::Kind(io.kind()),
@@ -94,6 +100,13 @@ impl Failure {
         }
     }
 
+    const fn of_caller() -> Self {
+        Self {
+            trouble: Trouble::Caller,
+            ..Self::reset("the request's body could not be produced")
+        }
+    }
+
     const fn reset(phrase: &'static str) -> Self {
         Self::of(Fault::Reset, Left::Something, phrase)
     }
@@ -104,8 +117,6 @@ fn phrase(error: &hyper::Error) -> &'static str {
         "what came back is not HTTP, or its head is too large"
     } else if error.is_incomplete_message() {
         "the connection was closed before the response"
-    } else if error.is_user() {
-        "the request's body could not be produced"
     } else {
         "the connection was lost"
     }

@@ -152,6 +152,7 @@ impl Trip<'_> {
             from_cache: None,
             retry_after: None,
             largest: self.outlet.api.largest_body,
+            target: self.order.target,
         }
     }
 }
@@ -173,7 +174,7 @@ fn failed(permit: Option<Permit>, failure: Failure) -> Ended {
     let verdict = permit.map_or(BEYOND, |permit| match failure.trouble {
         Trouble::Fault(fault) => permit.settle(answer(fault, failure.left)),
         // Sent, it counts as arrived; unsent, it is given back.
-        Trouble::Deadline | Trouble::Forbidden | Trouble::CalledOff => {
+        Trouble::Deadline | Trouble::Forbidden | Trouble::CalledOff | Trouble::Caller => {
             drop(permit);
             BEYOND
         }

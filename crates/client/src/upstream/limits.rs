@@ -21,7 +21,7 @@ pub(super) use overhang::Overhang;
 pub(super) use slot::{Slot, When};
 pub(super) use verdict::{Charge, Heard, Landed, Refused};
 
-use super::report::History;
+use super::report::{History, Room};
 use crate::rules::Rules;
 use moving::Moving;
 
@@ -163,6 +163,23 @@ impl Limits {
         for (place, moving) in self.moving.iter().enumerate() {
             self.meters.charge(now, place, overhang.at(moving.toll));
         }
+    }
+
+    /// How the fullest of them stands.
+    pub(super) fn room(&mut self, now: Nanos) -> Option<Room> {
+        let rooms = self.meters.standings(now).map(|(limit, standing)| {
+            let expiry = standing
+                .oldest
+                .map(|oldest| oldest.saturating_add(limit.rate().per()));
+            let reset = Some(standing.window_end).filter(|end| *end > now);
+            Room {
+                rate: limit.rate(),
+                capacity: standing.capacity,
+                left: standing.remaining(),
+                more_in: reset.or(expiry).map(|at| at.since(now)),
+            }
+        });
+        rooms.reduce(Room::fuller)
     }
 
     pub(super) fn refund(&mut self, now: Nanos, grant: Option<Grant>) {

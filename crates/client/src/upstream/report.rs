@@ -1,6 +1,8 @@
 //! Everything that can be told about a door at one instant, as plain data.
 
-use outflow_core::{Drift, Limit, Nanos, Pattern, Snapshot, Usage};
+use std::time::Duration;
+
+use outflow_core::{Drift, Limit, Nanos, Pattern, Rate, Snapshot, Usage};
 use smol_str::SmolStr;
 
 /// One API at one instant.
@@ -79,4 +81,29 @@ pub struct GroupReport {
     pub refused: u64,
     /// Its own limits.
     pub limits: Vec<LimitReport>,
+}
+
+/// How a limit stands, for those who are told with every answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// The rate in effect.
+    pub rate: Rate,
+    /// The most that it lets through at once.
+    pub capacity: u64,
+    /// How much of that is left.
+    pub left: u64,
+    /// How long until there is more, if that is known and any of it is used.
+    pub more_in: Option<Duration>,
+}
+
+impl Room {
+    /// The one of which less is left, in parts of the whole.
+    pub(super) fn fuller(self, other: Self) -> Self {
+        let part = |room: Self, whole: Self| u128::from(room.left) * u128::from(whole.capacity);
+        if part(other, self) < part(self, other) {
+            other
+        } else {
+            self
+        }
+    }
 }

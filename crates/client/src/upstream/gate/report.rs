@@ -3,7 +3,7 @@
 use outflow_core::{AlertChange, Decision, State};
 use smol_str::SmolStr;
 
-use super::super::report::{Alerted, GroupReport, HealthReport, LimitReport, UpstreamReport};
+use super::super::report::{Alerted, GroupReport, HealthReport, LimitReport, Room, UpstreamReport};
 use super::{Caller, Entry, Flight, Gate, Lane, Limits, Nanos, Waiter, What};
 use crate::refusal::Explanation;
 
@@ -41,6 +41,13 @@ impl Gate {
     /// The state that calls of a lane meet.
     pub(in crate::upstream) fn state(&mut self, lane: u32) -> State {
         self.ward_of(lane).health.state()
+    }
+
+    /// The limit with the smallest part left, of those that a lane's calls count against.
+    pub(in crate::upstream) fn room(&mut self, lane: u32, now: Nanos) -> Option<Room> {
+        let shared = self.shared.room(now);
+        let own = self.lane(lane).limits.room(now);
+        own.into_iter().chain(shared).reduce(Room::fuller)
     }
 
     /// Watches how full the limits are, and gives back memory that nobody uses.

@@ -1,0 +1,112 @@
+//! What we add to an answer of the API: that it came through here, how long it waited, and how the
+//! limits stand. What the API says about its limits itself is never overwritten.
+
+use std::time::Duration;
+
+use http::header::VIA;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use outflow::{Response, Room, Upstream};
+
+/// Adds what is known about an answer to its headers.
+pub(super) fn annotate(headers: &mut HeaderMap, answer: &Facts, upstream: Option<&Upstream>) {
+    headers.append(VIA, OUR_VIA);
+    headers.insert(WAIT, seconds(answer.waited));
+    headers.insert(ATTEMPTS, HeaderValue::from(answer.attempts));
+    let Some(upstream) = upstream else {
+        return;
+    };
+    let state = upstream.state(answer.target).name();
+    headers.insert(STATE, HeaderValue::from_static(state));
+    if THEIR_OWN.iter().any(|name| headers.contains_key(name)) {
+        return;
+    }
+    if let Some(room) = upstream.room(answer.target) {
+        tell(headers, &room);
+    }
+}
+
+/// What is known about an answer beside itself.
+pub(super) struct Facts {
+    waited: Duration,
+    attempts: u32,
+    target: outflow::Target,
+}
+
+impl From<&Response> for Facts {
+    fn from(answer: &Response) -> Self {
+        Self {
+            waited: answer.waited(),
+            attempts: answer.attempts(),
+            target: answer.target(),
+        }
+    }
+}
+
+/// Tells how the fullest limit stands, as the IETF's draft writes it.
+fn tell(headers: &mut HeaderMap, room: &Room) {
+    let name = room.rate;
+    let window = whole_seconds(room.rate.per());
+    let policy = format!("\"{name}\";q={};w={window}", room.capacity);
+    let stand = match room.more_in {
+        Some(span) => format!("\"{name}\";r={};t={}", room.left, whole_seconds(span)),
+        None => format!("\"{name}\";r={}", room.left),
+    };
+    for (header, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, stand)] {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(header, value);
+        }
+    }
+}
+
+/// A span in seconds, to the millisecond. Most calls do not wait.
+fn seconds(span: Duration) -> HeaderValue {
+    if span.as_millis() == 0 {
+        return HeaderValue::from_static("0");
+    }
+    let text = format!("{}.{:03}", span.as_secs(), span.subsec_millis());
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("0"))
+}
+
+fn whole_seconds(span: Duration) -> u64 {
+    span.as_secs()
+        .saturating_add(u64::from(span.subsec_nanos() > 0))
+}
+
+/// Who handed it on.
+pub(super) const OUR_VIA: HeaderValue = HeaderValue::from_static("1.1 outflow");
+
+const WAIT: HeaderName = HeaderName::from_static("outflow-wait");
+const ATTEMPTS: HeaderName = HeaderName::from_static("outflow-attempts");
+const STATE: HeaderName = HeaderName::from_static("outflow-state");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// By these an API tells how its own limits stand.
+const THEIR_OWN: [HeaderName; 4] = [
+    RATE_LIMIT,
+    RATE_LIMIT_POLICY,
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A window of half a second is told as one: the draft knows whole seconds only.
+    #[test]
+    fn a_limit_is_told_in_whole_seconds_rounded_up() {
+        let mut headers = HeaderMap::new();
+        let room = Room {
+            rate: "10/s".parse().expect("valid"),
+            capacity: 10,
+            left: 3,
+            more_in: Some(Duration::from_millis(200)),
+        };
+        tell(&mut headers, &room);
+        assert_eq!(headers[RATE_LIMIT_POLICY], "\"10/s\";q=10;w=1");
+        assert_eq!(headers[RATE_LIMIT], "\"10/s\";r=3;t=1");
+        assert_eq!(seconds(Duration::from_micros(900)), "0");
+        assert_eq!(seconds(Duration::from_millis(1_234)), "1.234");
+    }
+}

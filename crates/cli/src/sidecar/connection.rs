@@ -1,0 +1,131 @@
+//! One connection from its first byte to its last.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use outflow::Stop;
+use outflow::config::ServerSettings;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::framing::Bounds;
+use super::gateway::Gateway;
+use super::problem;
+use super::pulse::Pulse;
+use super::wire::{Patience, Wire};
+use crate::listener::Connection;
+
+/// Serves it until its end, until it is idle for too long, or until the program stops.
+pub(super) async fn serve(
+    connection: Connection,
+    gateway: Arc<Gateway>,
+    settings: &ServerSettings,
+    stop: Stop,
+) {
+    // Whoever says nothing costs nothing: buffers are made for the first byte.
+    if timeout(settings.header_timeout, connection.has_come())
+        .await
+        .is_err()
+    {
+        return;
+    }
+    let wire = Wire::new(connection, bounds(settings), patience(settings));
+    let pulse = Pulse::default();
+    let beats = pulse.clone();
+    let service = service_fn(move |request| {
+        let (gateway, beat) = (Arc::clone(&gateway), beats.begin());
+        async move { Ok::<_, Infallible>(gateway.answer(request, beat).await) }
+    });
+    let builder = builder(settings);
+    let mut served = pin!(builder.serve_connection(TokioIo::new(wire), service));
+    tokio::select! {
+        // What a caller's connection ends with is the caller's business.
+        _ended = &mut served => return,
+        () = pulse.stopped(settings.idle_timeout) => {
+            served.as_mut().graceful_shutdown();
+            // Whoever has nothing under way has nothing to finish.
+            let _ended = timeout(PARTING, served).await;
+            return;
+        }
+        () = stop.told() => served.as_mut().graceful_shutdown(),
+    }
+    let _ended = served.await;
+}
+
+/// Tells who came that there is no place, and waits a moment for that to be read.
+pub(super) async fn send_away(mut connection: Connection, words: &'static str) {
+    let said = async {
+        let text = problem::no_place(words);
+        connection.write_all(text.as_bytes()).await?;
+        connection.shutdown().await?;
+        let mut ignored = [0; 1_024];
+        while connection.read(&mut ignored).await? > 0 {}
+        Ok::<_, std::io::Error>(())
+    };
+    // Whoever does not listen need not be told.
+    let _told = timeout(PARTING, said).await;
+}
+
+fn bounds(settings: &ServerSettings) -> Bounds {
+    Bounds {
+        headers: usize::from(settings.max_headers),
+        bytes: usize::try_from(settings.max_header_size).unwrap_or(usize::MAX),
+    }
+}
+
+const fn patience(settings: &ServerSettings) -> Patience {
+    Patience {
+        head: settings.header_timeout,
+        write: settings.body_timeout,
+    }
+}
+
+fn builder(settings: &ServerSettings) -> Builder<TokioExecutor> {
+    let bounds = bounds(settings);
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // The wire has its own clock for heads, which does not run while a connection is idle.
+        .header_read_timeout(None)
+        .max_buf_size(bounds.bytes.max(SMALLEST_BUFFER));
+    if bounds.headers > PARSERS_USUAL {
+        builder.http1().max_headers(bounds.headers);
+    }
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(u32::try_from(bounds.bytes).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(RESETS)
+        .max_local_error_reset_streams(RESETS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(settings.idle_timeout)
+        .keep_alive_timeout(settings.header_timeout);
+    builder
+}
+
+/// How long a connection that is over may take to end.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// The parser makes its own buffers no smaller.
+const SMALLEST_BUFFER: usize = 8 * 1024;
+
+/// So many headers the parser holds without asking for memory.
+const PARSERS_USUAL: usize = 100;
+
+/// Each stream may wait for a permit: far fewer connections than callers are needed.
+const STREAMS: u32 = 100;
+
+/// Streams that are opened and given up at once; browsers need hardly one.
+const RESETS: usize = 20;
+
+/// What a stream and a connection may send unread: together no more than an ordinary connection's.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;

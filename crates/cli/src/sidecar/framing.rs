@@ -1,0 +1,352 @@
+//! Where one HTTP/1 request ends and the next begins, read without any forgiveness.
+//!
+//! The parser behind this one forgives: it takes a line that ends in a bare line feed, two lengths that
+//! agree, a length beside a coding, a request without a host. Each of these has been read differently
+//! by two servers in a row, and whoever can make two servers disagree about where a request ends can
+//! put words into somebody else's mouth. So every byte passes here first, and what could be read in
+//! two ways is refused. What passes has one reading, which is then the parser's too: all rules here
+//! are at least as strict as its own.
+//!
+//! It judges framing and nothing else. What a request asks for is judged once it is parsed.
+
+mod fault;
+mod head;
+
+pub(super) use self::fault::Fault;
+use self::head::{Body, Head};
+
+/// The requests on one connection, as far as they have come.
+#[derive(Debug)]
+pub(super) struct Framing {
+    state: State,
+    bounds: Bounds,
+    head: Head,
+    /// Where the line begins that is not over yet, and how far its end was looked for. Both count from
+    /// the first byte that was not let through, so that bytes which trickle in are looked at once.
+    begun: usize,
+    searched: usize,
+    /// Bytes of trailers so far: they are let through line by line.
+    behind: usize,
+}
+
+/// How much a head may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// The most header lines.
+    pub(super) headers: usize,
+    /// The most bytes, of head and of trailers.
+    pub(super) bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Before the first request: it may turn out to be HTTP/2.
+    First,
+    Head,
+    Body(u64),
+    ChunkSize,
+    Chunk(u64),
+    ChunkEnd,
+    Trailers,
+    /// HTTP/2, which has frames and is none of our business.
+    Through,
+}
+
+/// What became of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Scanned {
+    /// So many of them are in order.
+    pub(super) passed: usize,
+    /// The others.
+    pub(super) rest: Rest,
+}
+
+/// What is known of bytes that were not let through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rest {
+    /// There are none.
+    Nothing,
+    /// They are the beginning of something: they have to be shown again with what follows.
+    Unfinished,
+    /// They cannot be let through.
+    Faulty(Fault),
+}
+
+impl Framing {
+    pub(super) const fn new(bounds: Bounds) -> Self {
+        Self {
+            state: State::First,
+            bounds,
+            head: Head::new(),
+            begun: 0,
+            searched: 0,
+            behind: 0,
+        }
+    }
+
+    /// How many bytes are of a body and need not be looked at; none if the next byte must be.
+    const fn unseen(&self) -> u64 {
+        match self.state {
+            State::Through => u64::MAX,
+            State::Body(left) | State::Chunk(left) => left,
+            _ => 0,
+        }
+    }
+
+    /// So many bytes of a body went by unseen.
+    fn went_by(&mut self, count: u64) {
+        self.state = match self.state {
+            State::Body(left) if left <= count => State::Head,
+            State::Body(left) => State::Body(left - count),
+            State::Chunk(left) if left <= count => State::ChunkEnd,
+            State::Chunk(left) => State::Chunk(left - count),
+            other => other,
+        };
+    }
+
+    /// Whether a fault now is one of a head, which can be answered, rather than of a body whose request
+    /// is already under way.
+    pub(super) const fn is_between_bodies(&self) -> bool {
+        matches!(self.state, State::First | State::Head)
+    }
+
+    /// Whether nothing has come yet.
+    pub(super) const fn is_untouched(&self) -> bool {
+        matches!(self.state, State::First)
+    }
+
+    /// Looks at the next bytes; those that were unfinished the last time come first, again.
+    pub(super) fn scan(&mut self, bytes: &[u8]) -> Scanned {
+        let mut passed = 0;
+        while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
+            let rest = match self.step(rest) {
+                Ok(Some(count)) => {
+                    passed += count;
+                    continue;
+                }
+                Ok(None) => Rest::Unfinished,
+                Err(fault) => Rest::Faulty(fault),
+            };
+            return Scanned { passed, rest };
+        }
+        Scanned {
+            passed,
+            rest: Rest::Nothing,
+        }
+    }
+
+    /// How many bytes are in order; nothing if more of them have to come first.
+    fn step(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+        match self.state {
+            State::First | State::Head => self.head(bytes),
+            State::Body(_) | State::Chunk(_) | State::Through => {
+                let here = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                let count = self.unseen().min(here);
+                self.went_by(count);
+                Ok(usize::try_from(count).ok())
+            }
+            State::ChunkSize => self.one_line(bytes, |size| {
+                Ok(match chunk_size(size)? {
+                    0 => State::Trailers,
+                    size => State::Chunk(size),
+                })
+            }),
+            State::ChunkEnd => self.one_line(bytes, |line| match line {
+                b"" => Ok(State::ChunkSize),
+                _ => Err(Fault::Chunk),
+            }),
+            State::Trailers => self.trailer(bytes),
+        }
+    }
+
+    fn head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+        while let Some(line) = self.line(bytes)? {
+            if matches!(self.state, State::First) && line == PREFACE {
+                self.state = State::Through;
+                return Ok(Some(bytes.len()));
+            }
+            if !line.is_empty() || self.head.forgives_a_blank_line() {
+                self.head.take(line, self.bounds.headers)?;
+                continue;
+            }
+            let length = self.begun;
+            self.state = match std::mem::take(&mut self.head).body()? {
+                Body::Of(0) => State::Head,
+                Body::Of(length) => State::Body(length),
+                Body::Chunked => State::ChunkSize,
+            };
+            self.next_unit();
+            return Ok(Some(length));
+        }
+        Ok(None)
+    }
+
+    fn trailer(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+        let behind = self.behind;
+        let passed = self.one_line(bytes, |line| match line {
+            b"" => Ok(State::Head),
+            field => head::field(field).map(|_| State::Trailers),
+        })?;
+        let sum = behind.saturating_add(passed.unwrap_or(0));
+        if sum > self.bounds.bytes {
+            return Err(Fault::TooLarge);
+        }
+        self.behind = match self.state {
+            State::Trailers => sum,
+            _ => 0,
+        };
+        Ok(passed)
+    }
+
+    /// A line that is let through by itself.
+    fn one_line(
+        &mut self,
+        bytes: &[u8],
+        read: impl FnOnce(&[u8]) -> Result<State, Fault>,
+    ) -> Result<Option<usize>, Fault> {
+        let Some(line) = self.line(bytes)? else {
+            return Ok(None);
+        };
+        self.state = read(line)?;
+        let length = self.begun;
+        self.next_unit();
+        Ok(Some(length))
+    }
+
+    /// The next line without its end, once all of it is there.
+    fn line<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, Fault> {
+        let unsearched = bytes.get(self.searched..).unwrap_or_default();
+        let Some(at) = unsearched.iter().position(|byte| *byte == b'\n') else {
+            self.searched = bytes.len();
+            return self.within_bounds().map(|()| None);
+        };
+        let end = self.searched + at;
+        let line = bytes.get(self.begun..end).unwrap_or_default();
+        self.begun = end + 1;
+        self.searched = end + 1;
+        self.within_bounds()?;
+        line.strip_suffix(b"\r").ok_or(Fault::BareLf).map(Some)
+    }
+
+    const fn within_bounds(&self) -> Result<(), Fault> {
+        if self.searched > self.bounds.bytes {
+            return Err(Fault::TooLarge);
+        }
+        Ok(())
+    }
+
+    const fn next_unit(&mut self) {
+        self.begun = 0;
+        self.searched = 0;
+    }
+}
+
+/// Reads the size of a chunk. What may stand behind it is passed over, but must be text.
+fn chunk_size(line: &[u8]) -> Result<u64, Fault> {
+    let end = line.iter().position(|byte| *byte == b';');
+    let (digits, extension) = line.split_at(end.unwrap_or(line.len()));
+    let digits = str::from_utf8(digits).map_err(|_| Fault::Chunk)?;
+    let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !plain || line.len() > LONGEST_CHUNK_LINE || !extension.iter().copied().all(head::is_text) {
+        return Err(Fault::Chunk);
+    }
+    u64::from_str_radix(digits, 16).map_err(|_| Fault::Chunk)
+}
+
+/// What a client says first that speaks HTTP/2 without asking; the rest of its greeting is for the
+/// parser.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0";
+
+/// Sixteen digits and an extension that says something. Nobody known sends any.
+const LONGEST_CHUNK_LINE: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framing() -> Framing {
+        Framing::new(Bounds {
+            headers: 4,
+            bytes: 256,
+        })
+    }
+
+    fn whole(bytes: &str) -> Scanned {
+        framing().scan(bytes.as_bytes())
+    }
+
+    fn is_let_through(bytes: &str) -> bool {
+        whole(bytes)
+            == Scanned {
+                passed: bytes.len(),
+                rest: Rest::Nothing,
+            }
+    }
+
+    const TWO: &str = "POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc\
+                       POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+                       2;ext=1\r\nab\r\n0\r\nsum: 1\r\n\r\n\
+                       GET /c HTTP/1.1\r\nhost: x\r\n\r\n";
+
+    // However they are cut, the same bytes are let through: a head, a body and a chunk at each edge.
+    #[test]
+    fn requests_are_found_wherever_the_network_cuts_them() {
+        assert!(is_let_through(TWO));
+        for cut in 1..TWO.len() {
+            let (first, second) = TWO.as_bytes().split_at(cut);
+            let mut framing = framing();
+            let scanned = framing.scan(first);
+            assert!(
+                !matches!(scanned.rest, Rest::Faulty(_)),
+                "{cut}: {scanned:?}"
+            );
+            let mut held = first[scanned.passed..].to_vec();
+            held.extend(second);
+            let last = framing.scan(&held);
+            assert_eq!(
+                (last.passed, last.rest),
+                (held.len(), Rest::Nothing),
+                "{cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_whole_head_is_let_through() {
+        let head = "GET /a HTTP/1.1\r\nhost: x\r\n";
+        assert_eq!(
+            whole(head),
+            Scanned {
+                passed: 0,
+                rest: Rest::Unfinished
+            }
+        );
+        assert!(is_let_through(&format!("{head}\r\n")));
+    }
+
+    // 256 bytes are the bound: one more is too much even before the head is over.
+    #[test]
+    fn a_head_without_end_is_refused_at_its_bound() {
+        let endless = format!("GET /{} HTTP/1.1\r\n", "a".repeat(300));
+        assert_eq!(whole(&endless).rest, Rest::Faulty(Fault::TooLarge));
+        let endless = "GET /".to_owned() + &"a".repeat(252);
+        assert_eq!(whole(&endless).rest, Rest::Faulty(Fault::TooLarge));
+        let many = "GET / HTTP/1.1\r\nhost: x\r\na: 1\r\nb: 1\r\nc: 1\r\nd: 1\r\n\r\n";
+        assert_eq!(whole(many).rest, Rest::Faulty(Fault::TooMany));
+    }
+
+    // Trailers are let through line by line, and yet are bounded together.
+    #[test]
+    fn trailers_without_end_are_refused_at_their_bound() {
+        let head = "POST /b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n";
+        let endless = head.to_owned() + &"a: 1\r\n".repeat(100);
+        assert_eq!(whole(&endless).rest, Rest::Faulty(Fault::TooLarge));
+    }
+
+    #[test]
+    fn the_greeting_of_http_2_is_one_only_at_the_beginning() {
+        assert!(is_let_through("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04"));
+        let later = format!("{TWO}PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        assert_eq!(whole(&later).rest, Rest::Faulty(Fault::Version));
+    }
+}

@@ -1,0 +1,173 @@
+//! One head, line by line, and what it says about the body behind it.
+
+use super::Fault;
+
+/// A head as far as it has come.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    lines: usize,
+    blank: bool,
+    is_old: bool,
+    hosts: u8,
+    length: Option<u64>,
+    coded: bool,
+}
+
+/// How the end of a body is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Body {
+    /// It is so long.
+    Of(u64),
+    /// It says so itself.
+    Chunked,
+}
+
+impl Head {
+    pub(super) const fn new() -> Self {
+        Self {
+            lines: 0,
+            blank: false,
+            is_old: false,
+            hosts: 0,
+            length: None,
+            coded: false,
+        }
+    }
+
+    /// One blank line before a request is no end of anything: some old clients put one behind a body.
+    pub(super) const fn forgives_a_blank_line(&self) -> bool {
+        self.lines == 0 && !self.blank
+    }
+
+    /// Takes the next line, without its end, in.
+    pub(super) fn take(&mut self, line: &[u8], most: usize) -> Result<(), Fault> {
+        if line.is_empty() {
+            self.blank = true;
+            return Ok(());
+        }
+        self.lines += 1;
+        if self.lines == 1 {
+            return self.request_line(line);
+        }
+        // The first line is no header.
+        if self.lines > most.saturating_add(1) {
+            return Err(Fault::TooMany);
+        }
+        let (name, value) = field(line)?;
+        self.header(name, value)
+    }
+
+    /// The head is over: what follows.
+    pub(super) fn body(self) -> Result<Body, Fault> {
+        if self.lines == 0 {
+            return Err(Fault::RequestLine);
+        }
+        match self.hosts {
+            0 => return Err(Fault::NoHost),
+            1 => {}
+            _ => return Err(Fault::TwoHosts),
+        }
+        match (self.length, self.coded) {
+            (Some(_), true) => Err(Fault::LengthAndCoding),
+            (None, true) if self.is_old => Err(Fault::CodingInOld),
+            (None, true) => Ok(Body::Chunked),
+            (length, false) => Ok(Body::Of(length.unwrap_or(0))),
+        }
+    }
+
+    /// Reads `METHOD TARGET HTTP/1.1`: one blank between each, and nothing that is not visible.
+    fn request_line(&mut self, line: &[u8]) -> Result<(), Fault> {
+        let mut words = line.split(|byte| *byte == b' ');
+        let (method, target, version) = (words.next(), words.next(), words.next());
+        let (Some(method), Some(target), Some(version), None) =
+            (method, target, version, words.next())
+        else {
+            return Err(Fault::RequestLine);
+        };
+        let visible = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+        if method.is_empty() || !method.iter().copied().all(is_token) {
+            return Err(Fault::RequestLine);
+        }
+        if target.is_empty() || !target.iter().all(visible) {
+            return Err(Fault::Target);
+        }
+        self.is_old = match version {
+            b"HTTP/1.1" => false,
+            b"HTTP/1.0" => true,
+            _ => return Err(Fault::Version),
+        };
+        Ok(())
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Fault> {
+        if name.eq_ignore_ascii_case(b"host") {
+            self.hosts = self.hosts.saturating_add(1);
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            if self.length.is_some() {
+                return Err(Fault::TwoLengths);
+            }
+            self.length = Some(length(value).ok_or(Fault::Length)?);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            if self.coded || !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(Fault::Coding);
+            }
+            self.coded = true;
+        }
+        Ok(())
+    }
+}
+
+/// Reads `name: value`; the value without the blanks around it.
+pub(super) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
+    if line.first().is_some_and(|byte| is_blank(*byte)) {
+        return Err(Fault::Folded);
+    }
+    let colon = line.iter().position(|byte| *byte == b':');
+    let (name, value) = line.split_at(colon.ok_or(Fault::Name)?);
+    if name.is_empty() || !name.iter().copied().all(is_token) {
+        return Err(Fault::Name);
+    }
+    let value = value.strip_prefix(b":").unwrap_or(value);
+    if !value.iter().copied().all(is_text) {
+        return Err(Fault::Value);
+    }
+    Ok((name, value.trim_ascii()))
+}
+
+/// Digits alone: a sign, a blank or a list would be read differently by different servers.
+fn length(value: &[u8]) -> Option<u64> {
+    let digits = str::from_utf8(value).ok()?;
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten()
+}
+
+/// What names are made of.
+const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
+}
+
+/// What values are made of: no control character but the tabulator.
+pub(super) const fn is_text(byte: u8) -> bool {
+    byte == b'\t' || !byte.is_ascii_control()
+}
+
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}

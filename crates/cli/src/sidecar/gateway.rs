@@ -1,0 +1,187 @@
+//! One request and its answer: who asks, for what, by which call, and what came of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, TRAILER};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use outflow::config::ServerSettings;
+use outflow::{Api, CacheMode, Call};
+
+use super::annotate::{Facts, annotate};
+use super::doorman::{self, Door};
+use super::download::{Download, Source};
+use super::hop::{self, Trailers};
+use super::problem::Problem;
+use super::pulse::Beat;
+use super::refused;
+use super::route::{self, Route};
+use super::steering::{Mistaken, Steering};
+use super::turned_away::TurnedAway;
+use super::upload::{Broken, Upload};
+use crate::station::Station;
+
+/// What translates between HTTP and calls.
+pub(super) struct Gateway {
+    station: Arc<Station>,
+    turned_away: Arc<TurnedAway>,
+    door: Door,
+}
+
+impl Gateway {
+    pub(super) const fn new(
+        station: Arc<Station>,
+        turned_away: Arc<TurnedAway>,
+        door: Door,
+    ) -> Self {
+        Self {
+            station,
+            turned_away,
+            door,
+        }
+    }
+
+    /// Answers a request.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        beat: Beat,
+    ) -> Response<Download> {
+        let answered = self.forwarded(request).await;
+        let response = answered.unwrap_or_else(Problem::response);
+        response.map(|source| Download::new(source, beat))
+    }
+
+    async fn forwarded(&self, request: Request<Incoming>) -> Result<Response<Source>, Problem> {
+        let (mut head, body) = request.into_parts();
+        let config = self.station.config();
+        self.let_in(&mut head, &config.server)?;
+        let client = self.station.client();
+        let Some(route) = Route::of(&head.uri) else {
+            return Ok(text(route::help(client)));
+        };
+        let Some(api) = client.api(route.api) else {
+            return Err(route::unknown(route.api, client));
+        };
+        let steering = Steering::take(&mut head.headers).map_err(|why| unclear(&why))?;
+        let upload = Upload::new(body, &config.server);
+        let shape = Shape::of(api, &head, &upload, &steering);
+        let trailers = hop::trailers(&head.headers);
+        let call = client.request(head.method, route.api, route.path);
+        let call = steering.steer(call.redirects(0));
+        let breach = upload.breach();
+        let loaded = loaded(call, head.headers, upload).await;
+        let call = loaded.map_err(|broken| refused::body(route.api, broken))?;
+        let ended = match shape {
+            Shape::Whole => call.send().await,
+            Shape::Flowing => call.send_streaming().await,
+        };
+        match (ended, breach.why()) {
+            (Ok(answer), _) => Ok(self.told(route.api, answer, trailers)),
+            (Err(_), Some(broken)) => Err(refused::body(route.api, broken)),
+            (Err(error), None) => Err(refused::problem(route.api, &error)),
+        }
+    }
+
+    /// Turns away who may not ask, and what cannot be asked.
+    fn let_in(&self, head: &mut Parts, settings: &ServerSettings) -> Result<(), Problem> {
+        if let Some(problem) = doorman::misframed(&head.headers) {
+            self.turned_away.bad_framing();
+            return Err(problem);
+        }
+        doorman::possible(head, self.door)?;
+        doorman::known(&mut head.headers, settings.token.as_ref())
+            .inspect_err(|_| self.turned_away.no_token())
+    }
+
+    /// The answer of the API, with what belongs to its connection left out and our own words added.
+    fn told(&self, api: &str, answer: outflow::Response, trailers: Trailers) -> Response<Source> {
+        let facts = Facts::from(&answer);
+        let mut response = answer.into_http().map(Source::Api);
+        let headers = response.headers_mut();
+        let announced = hop::announced(headers).filter(|_| trailers == Trailers::Welcome);
+        hop::strip(headers);
+        if let Some(names) = announced {
+            headers.insert(TRAILER, names);
+        }
+        annotate(headers, &facts, self.station.client().upstream(api));
+        response
+    }
+}
+
+/// How the answer of an API is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shape {
+    /// Read whole, so that the cache can keep it and equal calls can share it.
+    Whole,
+    /// Handed on as it comes.
+    Flowing,
+}
+
+impl Shape {
+    /// Only what the cache may keep is held back until it is whole. A stream of events never would
+    /// be, so whoever asks for one gets it as it comes.
+    fn of(api: &Api, head: &Parts, upload: &Upload, steering: &Steering) -> Self {
+        let reads = head.method == Method::GET || head.method == Method::HEAD;
+        let kept = api.cache != CacheMode::Off && reads && upload.is_end_stream();
+        if kept && !steering.is_around_the_cache() && !wants_events(&head.headers) {
+            Self::Whole
+        } else {
+            Self::Flowing
+        }
+    }
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let named = |value: &HeaderValue| {
+        let text = value.as_bytes();
+        text.windows(EVENTS.len()).any(|part| part == EVENTS)
+    };
+    headers.get_all(ACCEPT).into_iter().any(named)
+}
+
+/// Puts headers and body into a call. A small body is held, so that the call can be repeated; a client
+/// that waits for leave to send its body gets it when the API's turn has come, and not before.
+async fn loaded(call: Call, mut headers: HeaderMap, upload: Upload) -> Result<Call, Broken> {
+    let announced = hop::announced(&headers);
+    let trailers = hop::trailers(&headers);
+    let waits_for_leave = headers.remove(EXPECT).is_some();
+    hop::strip(&mut headers);
+    let mut call = call.headers(headers);
+    if trailers == Trailers::Welcome {
+        call = call.accepting_trailers();
+    }
+    if upload.is_end_stream() {
+        return Ok(call);
+    }
+    if upload.is_too_large() {
+        return Err(Broken::TooLarge);
+    }
+    if upload.is_small() && !waits_for_leave {
+        return Ok(call.body(upload.whole().await?));
+    }
+    if let Some(names) = announced {
+        call = call.trailers(names);
+    }
+    Ok(call.stream(upload))
+}
+
+fn unclear(why: &Mistaken) -> Problem {
+    let status = http::StatusCode::BAD_REQUEST;
+    Problem::new(status, "steering", "a header of ours cannot be read")
+        .fact("header", why.header.as_str())
+        .detail(format!("{} cannot be read", why.header))
+        .advice(why.advice.clone())
+}
+
+fn text(text: String) -> Response<Source> {
+    let mut response = Response::new(Source::text(Bytes::from(text)));
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}
+
+const EVENTS: &[u8] = b"text/event-stream";

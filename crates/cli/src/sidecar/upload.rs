@@ -1,0 +1,170 @@
+//! The body of a request on its way in: bounded in size, and in how long it may be silent.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use outflow::config::ServerSettings;
+use tokio::time::Sleep;
+
+/// A request's body.
+pub(super) struct Upload {
+    body: Incoming,
+    left: u64,
+    silence: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+    broken: Breach,
+}
+
+/// Why a body did not come whole, told to whoever has to answer. The call itself only learns that its
+/// body is gone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Breach(Arc<OnceLock<Broken>>);
+
+/// Why a body did not come whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Broken {
+    /// It is larger than it may be.
+    TooLarge,
+    /// It was silent for too long.
+    Slow,
+    /// It broke off, or its chunks are none.
+    Malformed,
+}
+
+impl Upload {
+    pub(super) fn new(body: Incoming, settings: &ServerSettings) -> Self {
+        Self {
+            body,
+            left: settings.max_body,
+            silence: settings.body_timeout,
+            waiting: None,
+            broken: Breach::default(),
+        }
+    }
+
+    /// Where it is said if it does not come whole.
+    pub(super) fn breach(&self) -> Breach {
+        self.broken.clone()
+    }
+
+    /// Whether it is known to be larger than it may be.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.body.size_hint().lower() > self.left
+    }
+
+    /// Whether it is known to be small enough to be held, so that the call can be repeated.
+    pub(super) fn is_small(&self) -> bool {
+        self.body
+            .size_hint()
+            .upper()
+            .is_some_and(|size| size <= SMALL)
+    }
+
+    /// All of it.
+    pub(super) async fn whole(mut self) -> Result<Bytes, Broken> {
+        let Some(first) = self.data().await? else {
+            return Ok(Bytes::new());
+        };
+        let Some(second) = self.data().await? else {
+            return Ok(first);
+        };
+        let mut all = BytesMut::from(&*first);
+        all.extend_from_slice(&second);
+        while let Some(next) = self.data().await? {
+            all.extend_from_slice(&next);
+        }
+        Ok(all.freeze())
+    }
+
+    async fn data(&mut self) -> Result<Option<Bytes>, Broken> {
+        while let Some(frame) = self.frame().await {
+            // A body with a length has no trailers; over HTTP/2 it may, and they go with the stream.
+            if let Ok(data) = frame?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self, frame: &Frame<Bytes>) -> Result<(), Broken> {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        let length = u64::try_from(length).map_err(|_| Broken::TooLarge)?;
+        self.left = self.left.checked_sub(length).ok_or(Broken::TooLarge)?;
+        Ok(())
+    }
+
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
+        let silence = self.silence;
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(silence)));
+        ready!(waiting.as_mut().poll(cx));
+        Poll::Ready(Broken::Slow)
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let frame = match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Pending => Err(ready!(self.poll_silence(cx))),
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(Some(Err(_))) => Err(Broken::Malformed),
+            Poll::Ready(Some(Ok(frame))) => {
+                self.waiting = None;
+                self.take(&frame).map(|()| frame)
+            }
+        };
+        Poll::Ready(Some(frame.inspect_err(|why| self.broken.tell(*why))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Breach {
+    /// What happened, if anything did.
+    pub(super) fn why(&self) -> Option<Broken> {
+        self.0.get().copied()
+    }
+
+    fn tell(&self, why: Broken) {
+        // The first thing that went wrong is the one that matters.
+        let _known = self.0.set(why);
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "the body is larger than `max_body` allows",
+            Self::Slow => "the body was silent for too long",
+            Self::Malformed => "the body broke off, or its chunks are malformed",
+        })
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// As much as a connection's window, and more than most calls to an API carry. Held for each call that
+/// waits: ten thousand of them then take at most 640 MiB, and usually hardly anything.
+const SMALL: u64 = 64 * 1024;

@@ -1,0 +1,269 @@
+//! A running sidecar, and a client that writes bytes by hand: what is tested is what a library would
+//! never send.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use outflow::config::{Environment, Source};
+use outflow_cli::{Address, Program, Sources};
+use outflow_testkit::Background;
+use outflow_upstream::{Answer, Server, StrictApi};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+/// Longer than anything here takes, short enough to wait for once.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A sidecar before some API.
+pub(crate) struct Sidecar {
+    pub(crate) program: Program,
+    pub(crate) address: SocketAddr,
+}
+
+/// What a test has to say about the configuration.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Told<'a> {
+    /// Lines of `[server]`.
+    pub(crate) server: &'a str,
+    /// Lines of the API.
+    pub(crate) api: &'a str,
+    /// Lines before everything else.
+    pub(crate) rest: &'a str,
+}
+
+impl Sidecar {
+    /// Before the API at this URL, which it calls `strict`.
+    pub(crate) async fn before(url: &str, told: Told<'_>) -> Self {
+        let Told { server, api, rest } = told;
+        let limits = if api.contains("limits") {
+            ""
+        } else {
+            "limits = [\"100000/s\"]\nconcurrency = 1000"
+        };
+        let text = format!(
+            "{rest}\n[log]\nlevel = \"error\"\n[server]\nlisten = \"127.0.0.1:0\"\n{server}\n\
+             [admin]\nlisten = \"127.0.0.1:0\"\n\
+             [apis.strict]\nbase_url = \"{url}\"\naddresses = \"any\"\n{limits}\n{api}\n"
+        );
+        let environment = Environment::from_iter([("SIDECAR_TOKEN", "open sesame")]);
+        let sources = Sources::new(Vec::new())
+            .with(Source::new("test.toml", text))
+            .in_environment(environment);
+        let program = Program::start(sources).await.expect("it starts");
+        let address = match program.sidecar() {
+            Address::Tcp(address) => Some(*address),
+            Address::Unix(_) => None,
+        };
+        Self {
+            program,
+            address: address.expect("a port"),
+        }
+    }
+
+    /// Sends bytes on a connection of their own and reads all that comes back.
+    pub(crate) async fn exchange(&self, bytes: impl AsRef<[u8]>) -> Reply {
+        Reply::read(&self.raw(bytes.as_ref()).await)
+    }
+
+    /// The same, unread.
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = self.connect().await;
+        // A refusal may come before everything is written.
+        let _refused = stream.write_all(bytes).await;
+        rest(&mut stream).await
+    }
+
+    /// A GET with these header lines.
+    pub(crate) async fn get(&self, path: &str, headers: &str) -> Reply {
+        self.exchange(self.request("GET", path, headers)).await
+    }
+
+    /// The text of a request without a body.
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &str) -> String {
+        let host = self.address;
+        format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n")
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("it listens")
+    }
+}
+
+/// An API that echoes what it gets, on a port.
+pub(crate) async fn echo() -> (StrictApi, Server) {
+    let api = StrictApi::builder().answer("/**", Answer::echo()).build();
+    let api = api.expect("valid");
+    let server = api.listen().await.expect("a port");
+    (api, server)
+}
+
+/// Everything until the other side closes.
+pub(crate) async fn rest(stream: &mut TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    let read = timeout(PATIENCE, stream.read_to_end(&mut all)).await;
+    // A reset is an end too; what came before it is what counts.
+    let _ended = read.expect("an end in time");
+    all
+}
+
+/// Reads until these bytes have come.
+pub(crate) async fn until(stream: &mut TcpStream, end: &str) -> String {
+    let mut all = Vec::new();
+    while !String::from_utf8_lossy(&all).contains(end) {
+        let read = timeout(PATIENCE, stream.read_buf(&mut all)).await;
+        let count = read.expect("in time").expect("no reset");
+        assert!(
+            count > 0,
+            "no {end:?} in {:?}",
+            String::from_utf8_lossy(&all)
+        );
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// An answer, taken apart.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, Vec<String>>,
+    pub(crate) body: String,
+    /// What came behind it.
+    pub(crate) more: String,
+}
+
+impl Reply {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let mut lines = head.split("\r\n");
+        let first = lines.next().unwrap_or_default();
+        let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let mut headers = BTreeMap::<String, Vec<String>>::new();
+        for line in lines {
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            let values = headers.entry(name.to_ascii_lowercase()).or_default();
+            values.push(value.trim().to_owned());
+        }
+        let chunked = headers.contains_key("transfer-encoding");
+        let length = headers
+            .get("content-length")
+            .and_then(|values| values.first()?.parse().ok());
+        let (body, more) = match (chunked, length) {
+            (true, _) => (dechunked(body), ""),
+            (false, Some(length)) if body.len() >= length => {
+                let (body, more) = body.split_at(length);
+                (body.to_owned(), more)
+            }
+            _ => (body.to_owned(), ""),
+        };
+        Self {
+            status: status.unwrap_or(0),
+            headers,
+            body,
+            more: more.to_owned(),
+        }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.first().map(String::as_str)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let read = serde_json::from_str(&self.body);
+        assert!(read.is_ok(), "{self:?}");
+        read.unwrap_or_default()
+    }
+
+    /// What the echoing API says it got in this header.
+    pub(crate) fn echoed(&self, name: &str) -> Option<String> {
+        let seen = self.json();
+        let headers = seen
+            .get("headers")
+            .and_then(Value::as_array)
+            .expect("headers");
+        let is_it = |pair: &&Value| pair.get(0).is_some_and(|given| given == name);
+        let value = headers.iter().find(is_it)?.get(1).and_then(Value::as_str);
+        value.map(str::to_owned)
+    }
+
+    /// The problem that it tells, which is marked as ours.
+    pub(crate) fn problem(&self) -> Value {
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
+        assert!(
+            self.header("proxy-status")
+                .expect("a mark")
+                .starts_with("outflow; error=")
+        );
+        let problem = self.json();
+        let member = |name| problem.get(name).cloned().unwrap_or_default();
+        assert_eq!(member("status"), self.status, "{self:?}");
+        assert!(
+            member("type").is_string() && member("title").is_string(),
+            "{self:?}"
+        );
+        problem
+    }
+}
+
+fn dechunked(mut text: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, rest)) = text.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap_or(0);
+        let Some((piece, after)) = rest.split_at_checked(size).filter(|_| size > 0) else {
+            break;
+        };
+        body.push_str(piece);
+        text = after.trim_start_matches("\r\n");
+    }
+    body
+}
+
+/// An API that is one connection long: it writes down what it gets and answers with fixed bytes once
+/// the end of the request has come.
+pub(crate) struct Tape {
+    pub(crate) url: String,
+    got: Arc<Mutex<Vec<u8>>>,
+    _work: Background<()>,
+}
+
+impl Tape {
+    pub(crate) async fn playing(end_of_request: &'static str, answer: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let got = Arc::new(Mutex::new(Vec::new()));
+        let tape = Arc::clone(&got);
+        let work = Background::start(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            loop {
+                let mut piece = Vec::new();
+                let count = stream.read_buf(&mut piece).await.unwrap_or(0);
+                let whole = {
+                    let mut got = tape.lock().expect("no panic");
+                    got.extend_from_slice(&piece);
+                    String::from_utf8_lossy(&got).contains(end_of_request)
+                };
+                if whole || count == 0 {
+                    break;
+                }
+            }
+            stream.write_all(answer.as_bytes()).await.expect("a reader");
+        });
+        Self {
+            url,
+            got,
+            _work: work,
+        }
+    }
+
+    pub(crate) fn got(&self) -> String {
+        String::from_utf8_lossy(&self.got.lock().expect("no panic")).into_owned()
+    }
+}
