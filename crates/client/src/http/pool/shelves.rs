@@ -137,7 +137,7 @@ impl Shelves {
     fn look_after(self: &Arc<Self>, kept: &mut Kept) {
         if kept.sweeping == Sweeping::No {
             kept.sweeping = Sweeping::Yes;
-            run(sweep(Arc::downgrade(self)));
+            run(Sweeper(Arc::downgrade(self)).sweep());
         }
     }
 
@@ -200,13 +200,27 @@ impl Shelf {
     }
 }
 
-/// Looks after connections for as long as there are any.
-async fn sweep(shelves: Weak<Shelves>) {
-    loop {
-        tokio::time::sleep(IDLE).await;
-        let left = shelves.upgrade().map(|known| known.sweep(Instant::now()));
-        if left != Some(Sweeping::Yes) {
-            return;
+/// Looks after connections for as long as there are any. It may end before that with the runtime it
+/// was started in, and then another one has to.
+struct Sweeper(Weak<Shelves>);
+
+impl Sweeper {
+    async fn sweep(mut self) {
+        loop {
+            tokio::time::sleep(IDLE).await;
+            let left = self.0.upgrade().map(|known| known.sweep(Instant::now()));
+            if left != Some(Sweeping::Yes) {
+                self.0 = Weak::new();
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        if let Some(shelves) = self.0.upgrade() {
+            shelves.lock().sweeping = Sweeping::No;
         }
     }
 }
