@@ -82,7 +82,8 @@ fn rude() -> (Outflow, Background<()>) {
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
             let (ours, theirs) = tokio::io::duplex(1_024);
             knock.send(theirs).expect("somebody serves");
-            Box::pin(async move { Ok(Box::new(ours) as Box<dyn Stream>) })
+            let ours: Box<dyn Stream> = Box::new(ours);
+            Box::pin(async move { Ok(ours) })
         }))
         .build();
     (client.expect("valid"), Background::start(work))
