@@ -23,7 +23,7 @@ use super::end::End;
 use super::failure::{Failure, Left, Trouble, Words};
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Progress};
-use super::pool::{Age, Pool, Unanswered};
+use super::pool::{Age, Link, Origin, Pool, Unanswered};
 use super::proxy::{Routes, Tunnels};
 use super::resolve::{Checked, Guard, Resolve, System};
 use super::tls::{Untrusted, Vouchers, nobody};
@@ -80,26 +80,8 @@ impl Transport {
             progress: request.body().progress(),
             departed: None,
         };
-        // Reading the clock again would show a few microseconds more.
-        let mut now = end.begun;
         loop {
-            let (mut link, age) = match self.pool.idle(&origin, end.begun) {
-                Some(link) => (link, Age::Used),
-                None => {
-                    // On the heap: nearly all requests find a connection.
-                    let made = Box::pin(patience.last(self.pool.made(&origin))).await??;
-                    now = Instant::now();
-                    made
-                }
-            };
-            if patience.departed.is_none() {
-                if leave.is_taken_back() {
-                    self.pool.give_back(&origin, link);
-                    return Err(TAKEN_BACK);
-                }
-                leave.departing();
-                patience.departed = Some(now);
-            }
+            let (mut link, age) = self.link(&origin, &mut patience, leave).await?;
             match patience.last(link.answer(&origin, request)).await? {
                 Ok(response) => {
                     self.pool.give_back(&origin, link);
@@ -112,6 +94,34 @@ impl Transport {
                 Err(unanswered) => return Err(unanswered.failure),
             }
         }
+    }
+
+    /// A connection for a request that may leave now.
+    async fn link(
+        &self,
+        origin: &Arc<Origin>,
+        patience: &mut Patience,
+        leave: &mut impl Leave,
+    ) -> Result<(Link, Age), Failure> {
+        // Reading the clock again would show a few microseconds more.
+        let mut now = patience.end.begun;
+        let (link, age) = if let Some(link) = self.pool.idle(origin, now) {
+            (link, Age::Used)
+        } else {
+            // On the heap: nearly all requests find a connection.
+            let made = Box::pin(patience.last(self.pool.made(origin))).await??;
+            now = Instant::now();
+            made
+        };
+        if patience.departed.is_none() {
+            if leave.is_taken_back() {
+                self.pool.give_back(origin, link);
+                return Err(TAKEN_BACK);
+            }
+            leave.departing();
+            patience.departed = Some(now);
+        }
+        Ok((link, age))
     }
 
     fn incoming(

@@ -3,6 +3,7 @@
 
 mod cached;
 mod cancelled;
+mod connections;
 mod deadlines;
 mod echoes;
 mod faults;

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower_service::Service;
 
 use super::super::dial::Dial;
-use super::super::failure::Failure;
+use super::super::failure::{Failure, Unreached};
 use super::super::outgoing::Outgoing;
 use super::Origin;
 
@@ -32,7 +32,7 @@ impl Link {
     /// Makes a connection. The time that may take is not its concern.
     pub(super) async fn made(mut dial: Dial, origin: &Origin) -> Result<Self, Failure> {
         let stream = dial.call(origin.place_of(None)).await;
-        let stream = stream.map_err(|unreached| unreached.failure())?;
+        let stream = stream.map_err(Unreached::failure)?;
         let made = if stream.connected().is_negotiated_h2() {
             Self::shared(stream).await
         } else {

@@ -58,11 +58,11 @@ impl Shelves {
     /// A connection that leads there and can be used at once.
     pub(super) fn take(&self, origin: &Origin, now: Instant) -> Option<Link> {
         let mut kept = self.lock();
-        let shelf = kept.find(origin)?;
-        if let Some(link) = shelf.shared(now) {
+        let here = kept.find(origin)?;
+        if let Some(link) = here.shared(now) {
             return Some(link);
         }
-        while let Some(idle) = shelf.idle.pop() {
+        while let Some(idle) = here.idle.pop() {
             if idle.sender.is_ready() && is_fresh(idle.since, now) {
                 return Some(Link::Single(idle.sender));
             }
@@ -99,11 +99,11 @@ impl Shelves {
         };
         let now = Instant::now();
         let mut kept = self.lock();
-        let shelf = kept.shelf(origin);
-        if let Some(known) = shelf.shared(now) {
+        let here = kept.shelf(origin);
+        if let Some(known) = here.shared(now) {
             return known;
         }
-        shelf.shared = Some(Shared {
+        here.shared = Some(Shared {
             sender: sender.clone(),
             used: now,
         });
@@ -115,11 +115,11 @@ impl Shelves {
 
     fn keep(self: &Arc<Self>, origin: &Arc<Origin>, sender: http1::SendRequest<Outgoing>) {
         let mut kept = self.lock();
-        let shelf = kept.shelf(origin);
-        if shelf.idle.len() >= MOST_IDLE {
+        let here = kept.shelf(origin);
+        if here.idle.len() >= MOST_IDLE {
             return;
         }
-        shelf.idle.push(Idle {
+        here.idle.push(Idle {
             sender,
             since: Instant::now(),
         });
@@ -137,7 +137,7 @@ impl Shelves {
     fn look_after(self: &Arc<Self>, kept: &mut Kept) {
         if kept.sweeping == Sweeping::No {
             kept.sweeping = Sweeping::Yes;
-            run(sweep(Arc::downgrade(self)));
+            run(Sweeper(Arc::downgrade(self)).sweep());
         }
     }
 
@@ -200,13 +200,27 @@ impl Shelf {
     }
 }
 
-/// Looks after connections for as long as there are any.
-async fn sweep(shelves: Weak<Shelves>) {
-    loop {
-        tokio::time::sleep(IDLE).await;
-        let left = shelves.upgrade().map(|known| known.sweep(Instant::now()));
-        if left != Some(Sweeping::Yes) {
-            return;
+/// Looks after connections for as long as there are any. It may end before that with the runtime it
+/// was started in, and then another one has to.
+struct Sweeper(Weak<Shelves>);
+
+impl Sweeper {
+    async fn sweep(mut self) {
+        loop {
+            tokio::time::sleep(IDLE).await;
+            let left = self.0.upgrade().map(|known| known.sweep(Instant::now()));
+            if left != Some(Sweeping::Yes) {
+                self.0 = Weak::new();
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        if let Some(shelves) = self.0.upgrade() {
+            shelves.lock().sweeping = Sweeping::No;
         }
     }
 }

@@ -287,8 +287,8 @@ struct Skipped {
     wards: Vec<usize>,
 }
 
-/// Much later than the timer's thread ever is where it gets to run at all.
-const LATE: Duration = Duration::from_micros(500);
+/// Twice the spacing of rings: later than the timer is where its thread gets to run at once.
+const LATE: Duration = Duration::from_micros(100);
 
 /// Stands where a waiter's answer will be; nobody ever sees it.
 const NOT_YET: Refusal = Refusal {
