@@ -53,59 +53,81 @@ impl Alone {
             .expect("a figure")
     }
 
-    /// How long the slowest but one in a hundred of so many calls takes.
-    async fn p99(&self, calls: usize) -> Duration {
-        let mut stream = TcpStream::connect(&self.address).await.expect("it listens");
-        let request = format!("GET /strict/x HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
-        let mut times = Vec::with_capacity(calls);
-        for _ in 0..calls {
-            let begun = Instant::now();
-            stream.write_all(request.as_bytes()).await.expect("written");
-            let mut answer = Vec::new();
-            while !answer.ends_with(b"}") {
-                let count = stream.read_buf(&mut answer).await.expect("an answer");
-                assert!(count > 0, "closed");
-            }
-            times.push(begun.elapsed());
+    async fn caller(&self) -> Caller {
+        let stream = TcpStream::connect(&self.address).await;
+        Caller {
+            stream: stream.expect("it listens"),
+            request: format!("GET /strict/x HTTP/1.1\r\nhost: {}\r\n\r\n", self.address),
+            times: Vec::new(),
         }
-        times.sort_unstable();
-        let place = calls * 99 / 100;
-        *times.get(place).expect("so many were made")
+    }
+}
+
+/// Somebody who wants an answer, again and again.
+struct Caller {
+    stream: TcpStream,
+    request: String,
+    times: Vec<Duration>,
+}
+
+impl Caller {
+    async fn call(&mut self) {
+        let begun = Instant::now();
+        let written = self.stream.write_all(self.request.as_bytes()).await;
+        written.expect("written");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            let count = self.stream.read_buf(&mut answer).await.expect("an answer");
+            assert!(count > 0, "closed");
+        }
+        self.times.push(begun.elapsed());
+        // A refusal would be quick, and no answer.
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("\"path\":\"/x\""), "{answer}");
+    }
+
+    /// So many in a hundred took no longer.
+    fn within(&mut self, percent: usize) -> Duration {
+        self.times.sort_unstable();
+        let place = self.times.len() * percent / 100;
+        *self.times.get(place).expect("some were made")
     }
 }
 
 // The promise: 10,000 idle, 1,000 slow and 64 with huge heads take no more than 256 MiB, and others
-// are answered in at most twice the time. A test build is slow, so twice is given a floor of 20 ms.
+// are answered in at most twice the time. An empty and a crowded sidecar are called in turn, so that
+// both meet the same machine. On one that is busy with something else the hundredth call is cut off by
+// the system's scheduler and not by us: then the medians say more, and both are printed.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes more open files than most machines allow without asking"]
 async fn stress_ten_thousand_idle_and_a_thousand_slow_clients() {
     let (_, server) = echo().await;
-    let alone = Alone::before(&server.url());
-    let (before, rss_before) = (alone.p99(1_000).await, alone.resident());
+    let (empty, crowded) = (Alone::before(&server.url()), Alone::before(&server.url()));
+    let before = crowded.resident();
     let mut guests = Vec::new();
     for number in 0..11_064 {
-        let mut stream = TcpStream::connect(&alone.address).await.expect("a place");
-        match number {
-            0..10_000 => {}
-            10_000..11_000 => {
-                stream
-                    .write_all(b"GET /strict/x HTTP/1.1\r\nhost:")
-                    .await
-                    .expect("written");
-            }
-            _ => {
-                let huge = format!("GET /strict/x HTTP/1.1\r\nx: {}", "a".repeat(32_000));
-                stream.write_all(huge.as_bytes()).await.expect("written");
-            }
-        }
+        let mut stream = TcpStream::connect(&crowded.address).await.expect("a place");
+        let said = match number {
+            0..10_000 => String::new(),
+            10_000..11_000 => "GET /strict/x HTTP/1.1\r\nhost:".to_owned(),
+            _ => format!("GET /strict/x HTTP/1.1\r\nx: {}", "a".repeat(32_000)),
+        };
+        stream.write_all(said.as_bytes()).await.expect("written");
         guests.push(stream);
     }
-    let (after, rss) = (alone.p99(1_000).await, alone.resident());
-    println!("resident {rss_before} KiB, then {rss} KiB; p99 {before:?}, then {after:?}");
+    let (mut alone, mut among) = (empty.caller().await, crowded.caller().await);
+    for _ in 0..5_000 {
+        alone.call().await;
+        among.call().await;
+    }
+    let rss = crowded.resident();
+    let (p50, p50_among) = (alone.within(50), among.within(50));
+    let (p99, p99_among) = (alone.within(99), among.within(99));
+    println!("resident {before} KiB, then {rss} KiB");
+    println!("p50 {p50:?}, among them {p50_among:?}; p99 {p99:?}, among them {p99_among:?}");
     assert!(rss <= 256 * 1_024, "{rss} KiB");
-    assert!(
-        after <= (before * 2).max(Duration::from_millis(20)),
-        "{after:?}"
-    );
+    assert!(p50_among <= p50 * 2, "{p50:?}, then {p50_among:?}");
+    assert!(p99_among <= p99 * 2, "{p99:?}, then {p99_among:?}");
     drop(guests);
 }
