@@ -47,6 +47,13 @@ impl Grant {
         self.cost
     }
 
+    /// The same leave, of no limit yet.
+    pub(crate) const fn emptied(&self) -> Self {
+        let mut empty = Self::new(self.at, self.cost);
+        empty.send_at = self.send_at;
+        empty
+    }
+
     pub(crate) fn postpone(&mut self, pause: Duration) {
         self.send_at = self.send_at.max(self.at.saturating_add(pause));
     }
@@ -87,6 +94,11 @@ pub(crate) struct SlotReceipt {
 impl SlotReceipt {
     pub(crate) fn of(self, slot: u32) -> Option<Receipt> {
         (self.slot == slot).then_some(self.receipt)
+    }
+
+    /// The same, to look at.
+    pub(crate) fn shown_to(&self, slot: u32) -> Option<&Receipt> {
+        (self.slot == slot).then_some(&self.receipt)
     }
 }
 

@@ -4,13 +4,19 @@
 //! takes from all of them; if one refuses, none was touched. Asking the limits one after the other
 //! and taking as one goes would lose what was taken when a later one refuses.
 
+mod succession;
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+pub use succession::Heritage;
+
 use crate::grant::{Grant, MAX_LIMITS};
 use crate::watch::{MeterEvent, Watch};
-use crate::{Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Standing, Usage};
+use crate::{
+    Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing, Usage,
+};
 
 /// The meters of all limits that one request has to pass.
 ///
@@ -273,6 +279,13 @@ impl Slot {
             predicted_delay,
             ..Usage::default()
         }
+    }
+
+    /// Takes what a call on its way costs, whether there is room or not.
+    fn burden(&mut self, now: Nanos, grant: &Grant) -> Receipt {
+        // Looking brings the meter to this instant; what it says does not matter here.
+        let _room = self.meter.check(now, grant.cost());
+        self.meter.commit(grant.cost(), grant.send_at())
     }
 
     fn adopt(&mut self, limit: &Limit, moment: Moment) {

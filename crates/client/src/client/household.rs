@@ -14,7 +14,9 @@ use outflow_core::{Clock, OutcomeCounts, Rate, State};
 use smol_str::SmolStr;
 use tracing::Level;
 
+use super::roster::Roster;
 use super::{InvalidClient, Outflow};
+use crate::api::Api;
 use crate::cache::{Cache, CacheError, CacheSettings, DiskState};
 use crate::clock::SystemClock;
 use crate::config::{Config, LogFormat, LogLevel, Ndjson};
@@ -31,45 +33,89 @@ pub(super) struct Household {
     pub(super) metrics: Arc<Metrics>,
     pub(super) tasks: Tasks,
     events: Events,
+    scrubber: Scrubber,
     log: Option<Log>,
     lines: Option<Lines>,
+    /// What it was started with, and runs with until it is started again; the APIs are not among it.
+    begun: Config,
 }
 
 impl Household {
     /// A client as it is configured, and what runs beside it.
-    pub(super) fn found(config: Config) -> Result<(Outflow, Self), InitError> {
+    pub(super) fn found(mut config: Config) -> Result<(Outflow, Self), InitError> {
         let (events, clock) = (Events::new(), Arc::new(SystemClock::new()));
         let metrics = Arc::new(Metrics::new(config.apis.iter().map(Known::from)));
         events.subscribe(metrics.clone());
-        let scrubber = secrets(&config);
+        let scrubber = Scrubber::new();
+        learn(&scrubber, &config.apis, &config);
         events.subscribe(Arc::new(Narrator::new(scrubber.clone())));
         let cache = Cache::open(kept(&config.cache)).map_err(InitError::Cache)?;
         let tasks = Tasks::new(OURSELVES, events.clone(), clock);
-        let log = log(&config, scrubber, &tasks)?;
+        let log = log(&config, scrubber.clone(), &tasks)?;
         let lines = lines(&config, &metrics, &tasks)?;
         let builder = Outflow::builder()
             .events(events.clone())
             .cache(cache.clone());
-        let every = rhythm(&config);
-        let apis = config.apis.into_iter();
+        let apis = std::mem::take(&mut config.apis).into_iter();
         let client = apis.fold(builder, super::Builder::api).build();
         let client = client.map_err(InitError::Client)?;
-        let doors: Vec<_> = client.upstreams().cloned().collect();
-        metrics.ask(Arc::new(Doors(doors.clone())));
+        let roster = Arc::clone(&client.inner.roster);
+        metrics.ask(Arc::new(Doors(Arc::clone(&roster))));
         if let Some(log) = &log {
             events.subscribe(Arc::new(log.clone()));
             metrics.ask(Arc::new(log.clone()));
         }
-        keep_house(&tasks, doors, every)?;
+        keep_house(&tasks, roster)?;
         write_answers(&tasks, cache, events.clone())?;
         let household = Self {
             metrics,
             tasks,
             events,
+            scrubber,
             log,
             lines,
+            begun: config,
         };
         Ok((client, household))
+    }
+
+    /// Keeps these secrets out of every line from now on.
+    pub(super) fn learn_secrets(&self, apis: &[Api], config: &Config) {
+        learn(&self.scrubber, apis, config);
+    }
+
+    /// Counts for these APIs too.
+    pub(super) fn know<'a>(&self, apis: impl Iterator<Item = &'a Api>) {
+        self.metrics.know(apis.map(Known::from));
+    }
+
+    /// Follows other settings as far as that is possible. Answers the keys that have to wait until the
+    /// program is started again: what holds a file, a port or a directory open.
+    pub(super) fn adopt(&self, config: &Config) -> Vec<String> {
+        if let Some(log) = &self.log {
+            log.set_level(level(config.log.level));
+        }
+        let unlogged = self.log.is_none() && config.log.level != LogLevel::Off;
+        let (old, new) = (&self.begun, config);
+        let differences = [
+            ("log.level", unlogged),
+            ("log.format", old.log.format != new.log.format),
+            ("log.file", old.log.file != new.log.file),
+            ("log.max_size", old.log.max_size != new.log.max_size),
+            ("log.max_files", old.log.max_files != new.log.max_files),
+            ("metrics.ndjson", old.metrics.ndjson != new.metrics.ndjson),
+            (
+                "metrics.interval",
+                old.metrics.interval != new.metrics.interval,
+            ),
+            ("cache.dir", old.cache.dir != new.cache.dir),
+            ("cache.size", old.cache.size != new.cache.size),
+            ("server.listen", old.server.listen != new.server.listen),
+            ("server.workers", old.server.workers != new.server.workers),
+            ("admin.listen", old.admin.listen != new.admin.listen),
+        ];
+        let waiting = differences.into_iter().filter(|(_, differs)| *differs);
+        waiting.map(|(key, _)| key.to_owned()).collect()
     }
 
     /// Lets everything finish what it began.
@@ -114,9 +160,8 @@ fn kept(configured: &crate::config::CacheSettings) -> CacheSettings {
 }
 
 /// What no line may hold.
-fn secrets(config: &Config) -> Scrubber {
-    let scrubber = Scrubber::new();
-    for credential in config.apis.iter().filter_map(|api| api.credential.as_ref()) {
+fn learn(scrubber: &Scrubber, apis: &[Api], config: &Config) {
+    for credential in apis.iter().filter_map(|api| api.credential.as_ref()) {
         scrubber.learn(&credential.secret);
     }
     for token in [&config.server.token, &config.admin.token]
@@ -125,7 +170,6 @@ fn secrets(config: &Config) -> Scrubber {
     {
         scrubber.learn(token);
     }
-    scrubber
 }
 
 fn log(config: &Config, scrubber: Scrubber, tasks: &Tasks) -> Result<Option<Log>, InitError> {
@@ -202,19 +246,27 @@ fn write_lines(tasks: &Tasks, name: &'static str, pump: LogPump) -> Result<(), I
 }
 
 /// How often the statistics are brought up to date: as the most impatient API wants it.
-fn rhythm(config: &Config) -> Duration {
-    let wanted = config.apis.iter().map(|api| api.rules.thresholds);
+fn rhythm(roster: &Roster) -> Duration {
+    let outlets = roster.all();
+    let wanted = outlets.values().map(|outlet| outlet.api.rules.thresholds);
     let every = wanted.map(|thresholds| thresholds.statistics_every).min();
-    every.unwrap_or(Duration::MAX).max(SHORTEST_RHYTHM)
+    every
+        .unwrap_or(LONGEST_RHYTHM)
+        .clamp(SHORTEST_RHYTHM, LONGEST_RHYTHM)
 }
 
-fn keep_house(tasks: &Tasks, doors: Vec<Upstream>, every: Duration) -> Result<(), InitError> {
-    let doors = Arc::new(doors);
+fn keep_house(tasks: &Tasks, roster: Arc<Roster>) -> Result<(), InitError> {
     let tidy = move |stop: Stop| {
-        let doors = Arc::clone(&doors);
-        every_so_often(stop, every, move || {
-            doors.iter().for_each(Upstream::tidy);
-        })
+        let roster = Arc::clone(&roster);
+        async move {
+            loop {
+                tokio::select! {
+                    () = stop.told() => return,
+                    () = tokio::time::sleep(rhythm(&roster)) => {}
+                }
+                roster.doors().iter().for_each(Upstream::tidy);
+            }
+        }
     };
     tasks.spawn("tidy", tidy).map_err(InitError::Tasks)
 }
@@ -261,11 +313,11 @@ async fn every_so_often(stop: Stop, every: Duration, work: impl Fn()) {
 }
 
 /// How the doors stand, for whoever looks at the metrics.
-struct Doors(Vec<Upstream>);
+struct Doors(Arc<Roster>);
 
 impl Source for Doors {
     fn read(&self, tell: &mut dyn FnMut(&str, Reading)) {
-        for door in &self.0 {
+        for door in self.0.doors() {
             tell(door.name(), reading(&door.report()));
         }
     }
@@ -345,10 +397,13 @@ impl fmt::Display for InitError {
 impl std::error::Error for InitError {}
 
 /// The API of what happens at none.
-const OURSELVES: SmolStr = SmolStr::new_static("outflow");
+pub(super) const OURSELVES: SmolStr = SmolStr::new_static("outflow");
 
 /// More often, statistics would cost more than the calls they are about.
 const SHORTEST_RHYTHM: Duration = Duration::from_millis(100);
+
+/// Other APIs may come at any time, and theirs must not wait for an hour to be looked at.
+const LONGEST_RHYTHM: Duration = Duration::from_mins(1);
 
 /// An answer that is lost in a crash is asked for again; a disk that is written all the time is not
 /// worth it.

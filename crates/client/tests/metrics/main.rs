@@ -197,6 +197,7 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
         Cause::QueueFull,
         Cause::UnknownGroup(SmolStr::default()),
         Cause::ShuttingDown,
+        Cause::Removed,
     ] {
         let refusal = Refusal {
             cause,
