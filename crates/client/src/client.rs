@@ -41,6 +41,7 @@ use self::outlet::Parts;
 use self::reload::Plan;
 use self::roster::Roster;
 use crate::api::Api;
+use crate::cache::Cache;
 use crate::config::Config;
 use crate::error::{Error, Mistake};
 use crate::event::{Event, Events, Reload, What};
@@ -222,6 +223,11 @@ impl Outflow {
     /// What it counts, if it was made from a configuration.
     pub fn metrics(&self) -> Option<&Arc<Metrics>> {
         self.inner.household.get().map(|house| &house.metrics)
+    }
+
+    /// Where it keeps answers, for APIs that want them kept.
+    pub fn cache(&self) -> Option<&Cache> {
+        self.inner.parts.cache.as_ref()
     }
 
     /// The work that runs beside it, if it was made from a configuration.

@@ -40,13 +40,15 @@ async fn serve(sources: Sources) -> anyhow::Result<Exit> {
     eprintln!("calls      {}/NAME/PATH", program.sidecar());
     eprintln!("operation  {}", program.admin());
     told_to_stop().await?;
-    eprintln!("finishing the calls under way");
-    let all_finished = program.stop().await;
-    Ok(if all_finished {
-        Exit::Done
-    } else {
-        Exit::Failed
-    })
+    eprintln!("finishing the calls under way; once more ends at once");
+    tokio::select! {
+        all_finished = program.stop() => Ok(if all_finished {
+            Exit::Done
+        } else {
+            Exit::Failed
+        }),
+        told = told_to_stop() => told.map(|()| Exit::Interrupted),
+    }
 }
 
 async fn told_to_stop() -> anyhow::Result<()> {

@@ -294,6 +294,9 @@ impl Series<'_> {
     }
 
     fn gauge(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
+        if labels.is_empty() {
+            return self.encoder.encode_gauge(&value);
+        }
         self.encoder.encode_family(&labels)?.encode_gauge(&value)
     }
 
