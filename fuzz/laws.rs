@@ -1,6 +1,6 @@
-//! What must hold of every parser for every input, whoever makes the inputs up: the fuzzer here,
-//! the property runner in `crates/core/tests/parsers.rs`. One body for both, so that a law cannot
-//! be kept by one and forgotten by the other.
+//! What must hold of every parser of the core for every input, whoever makes the inputs up: the
+//! fuzzer here, the property runner in `crates/core/tests/parsers.rs`. One body for both, so that a
+//! law cannot be kept by one and forgotten by the other.
 
 use std::time::Duration;
 

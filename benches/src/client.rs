@@ -12,7 +12,7 @@
 mod bare;
 mod callers;
 mod peers;
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

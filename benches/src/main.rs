@@ -17,7 +17,10 @@ mod crowd;
 mod figure;
 mod figures;
 mod measure;
+mod proxies;
+mod proxy;
 mod report;
+mod storm;
 mod tasks;
 mod waiters;
 mod zero429;
@@ -88,7 +91,7 @@ impl Asked {
     }
 }
 
-const SUITES: [Suite; 4] = [
+const SUITES: [Suite; 6] = [
     Suite {
         name: "core",
         unit: "ns per operation unless the name says otherwise",
@@ -109,6 +112,17 @@ const SUITES: [Suite; 4] = [
         unit: "microseconds of processor time per call, over bare hyper where the name says overhead",
         run: client::figures,
     },
+    Suite {
+        name: "storm",
+        unit: "shares of the ideal, and counts",
+        run: storm::figures,
+    },
+    Suite {
+        name: "proxy",
+        unit: "what the name says; ours has limits, health, metrics and the log on",
+        run: proxy::figures,
+    },
 ];
 
-const USAGE: &str = "usage: outflow-bench core|waiters|zero429|client [--json] [--quick]";
+const USAGE: &str =
+    "usage: outflow-bench core|waiters|zero429|client|storm|proxy [--json] [--quick]";

@@ -3,11 +3,14 @@
 //! The peers live in a workspace of their own, so that their dependencies never reach ours; this
 //! only starts the program there with the flags it was given.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
+use crate::needs;
 
 /// Which suite, and what to pass on to it.
 #[derive(Debug)]
@@ -46,16 +49,40 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !root().join(MANIFEST).exists() {
         bail!("{MANIFEST} is missing: benchmarks need the whole tree, so clone it again");
     }
-    Program::cargo("run --quiet --release --manifest-path")
+    let suite = Program::cargo("run --quiet --release --manifest-path")
         .args([MANIFEST, "--", &options.suite])
-        .args(&options.flags)
+        .args(&options.flags);
+    if !OF_THE_PROGRAM.contains(&options.suite.as_str()) {
+        return suite.run();
+    }
+    Program::cargo("build --release --package outflow-cli").run()?;
+    for peer in needs::PROXIES {
+        // What cannot be had is said to be missing, here and in the table.
+        peer.meet()?;
+    }
+    suite
+        .env("OUTFLOW_PROGRAM", program().display().to_string())
+        .env(
+            "OUTFLOW_ENVOY",
+            root().join(needs::ENVOY_PROGRAM).display().to_string(),
+        )
         .run()
+}
+
+/// The binary that cargo has just built.
+fn program() -> PathBuf {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    target.join("release").join("outflow")
 }
 
 /// The manifest of the peers' workspace.
 pub(crate) const MANIFEST: &str = "benches/Cargo.toml";
 
-const SUITES: [&str; 4] = ["core", "waiters", "zero429", "client"];
+const SUITES: [&str; 6] = ["core", "waiters", "zero429", "client", "storm", "proxy"];
+
+/// Those that run the program itself, beside other programs.
+const OF_THE_PROGRAM: [&str; 2] = ["storm", "proxy"];
 
 #[cfg(test)]
 mod tests {

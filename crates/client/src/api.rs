@@ -41,6 +41,9 @@ pub struct Api {
     pub retry: RetryRules,
     /// Whether its answers are kept.
     pub cache: CacheMode,
+    /// How long past its time a kept answer may be given when the API fails, beyond what it allows
+    /// itself; zero adds nothing. Choose how old an answer may be and still be better than none.
+    pub stale_if_error: Duration,
     /// The methods that may be used; none means all.
     pub methods: Vec<Method>,
     /// How it is reached.
@@ -66,6 +69,7 @@ impl Api {
             timeouts: Timeouts::default(),
             retry: RetryRules::default(),
             cache: CacheMode::default(),
+            stale_if_error: Duration::ZERO,
             methods: Vec::new(),
             proxy: Proxy::default(),
             trust: Trust::default(),

@@ -20,6 +20,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode, header};
 use outflow_core::WallTime;
 
+pub use self::cold::Cold;
 pub use self::error::CacheError;
 pub use self::flights::{Flight, FlightBounds, Flights, FollowFuture, Followed, LeadGuard};
 pub use self::found::{Answer, Found, Kept, Stored, Unkept};
@@ -29,12 +30,13 @@ pub use self::query::{Bypass, Query};
 pub use self::report::{CacheReport, DiskState};
 pub use self::status::{CacheStatus, Forward};
 
-use self::entry::Entry;
+use self::entry::{Entry, Slot};
 use self::judgement::Judgement;
 use self::store::Store;
 
 mod backlog;
 mod codec;
+mod cold;
 mod control;
 mod entry;
 mod error;
@@ -64,19 +66,15 @@ pub struct CacheSettings {
     pub memory: u64,
     /// The bytes that they may take on disk.
     pub disk: u64,
-    /// How long past its time an answer may be given when the server fails, if it does not say so
-    /// itself. Zero gives none.
-    pub stale_if_error: Duration,
 }
 
 impl Default for CacheSettings {
-    /// In memory, 32 MiB; 256 MiB once a directory is named; stale answers only where they say so.
+    /// In memory, 32 MiB; 256 MiB once a directory is named.
     fn default() -> Self {
         Self {
             dir: None,
             memory: 32 << 20,
             disk: 256 << 20,
-            stale_if_error: Duration::ZERO,
         }
     }
 }
@@ -138,18 +136,39 @@ impl Cache {
     /// somebody else's, or open to others and full of other things.
     pub fn open(settings: CacheSettings) -> Result<Self, CacheError> {
         Ok(Self {
-            stale_if_error: settings.stale_if_error,
+            stale_if_error: Duration::ZERO,
             store: Arc::new(Store::open(&settings)?),
         })
     }
 
-    /// What there is for a request. Reads a file if the answer is only on disk, which
-    /// [`Cache::is_cold`] tells beforehand.
+    /// The same kept answers, of which those past their time may be given for so long when the server
+    /// fails, as if they said so themselves. An answer that allows more may be given for longer; one
+    /// that must be confirmed is never given. Choose how old an answer may be and still be better than
+    /// none.
+    #[must_use]
+    pub fn stale_if_error(&self, longest: Duration) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            stale_if_error: longest,
+        }
+    }
+
+    /// What there is for a request. Reads a file if the answer is only on disk.
     pub fn lookup(&self, query: &Query<'_>, now: WallTime) -> Found {
+        self.found(query, now, Store::slot)
+    }
+
+    /// What there is for a request in memory. Never reads a file: who must not wait for a disk asks
+    /// here, and [`Cache::cold`] before it.
+    pub fn lookup_in_memory(&self, query: &Query<'_>, now: WallTime) -> Found {
+        self.found(query, now, Store::slot_in_memory)
+    }
+
+    fn found(&self, query: &Query<'_>, now: WallTime, slot: Reader) -> Found {
         if let Some(bypass) = query.bypass() {
             return Found::NotCacheable(bypass);
         }
-        let Some(entry) = self.store.find(query) else {
+        let Some(entry) = self.store.find(query, slot) else {
             return Found::Missing;
         };
         let judgement = Judgement::of(query, &entry);
@@ -166,9 +185,18 @@ impl Cache {
 
     /// The kept answer however stale it is, for when nothing may be sent. It says how stale.
     pub fn any(&self, query: &Query<'_>, now: WallTime) -> Option<Stored> {
+        self.anything(query, now, Store::slot)
+    }
+
+    /// The same, if it is in memory. Never reads a file.
+    pub fn any_in_memory(&self, query: &Query<'_>, now: WallTime) -> Option<Stored> {
+        self.anything(query, now, Store::slot_in_memory)
+    }
+
+    fn anything(&self, query: &Query<'_>, now: WallTime, slot: Reader) -> Option<Stored> {
         match query.bypass() {
             Some(Bypass::Off | Bypass::Method) => None,
-            _ => Some(Stored::of(query, &self.store.find(query)?, now)),
+            _ => Some(Stored::of(query, &self.store.find(query, slot)?, now)),
         }
     }
 
@@ -245,10 +273,10 @@ impl Cache {
         query.bypass().is_none() && !own && !varies && !cookie && !control.has("no-store")
     }
 
-    /// Whether looking a request up would read a file. Who must not wait for a disk looks it up
-    /// elsewhere then.
-    pub fn is_cold(&self, query: &Query<'_>) -> bool {
-        query.bypass() != Some(Bypass::Off) && self.store.is_cold(query)
+    /// The answer to a request, if it is on disk alone: looking it up would read a file.
+    pub fn cold(&self, query: &Query<'_>) -> Option<Cold> {
+        let key = self.store.cold(query)?;
+        Some(Cold::new(&self.store, key))
     }
 
     /// Waits until something is to be written.
@@ -294,10 +322,13 @@ impl fmt::Debug for Cache {
     }
 }
 
+/// How far one goes for what is under a request's key.
+type Reader = fn(&Store, &Query<'_>) -> Option<Arc<Slot>>;
+
 impl Store {
     /// The kept answer that fits a request.
-    fn find(&self, query: &Query<'_>) -> Option<Arc<Entry>> {
-        self.slot(query)?
+    fn find(&self, query: &Query<'_>, slot: Reader) -> Option<Arc<Entry>> {
+        slot(self, query)?
             .find(|entry| self.fits(query, entry))
             .cloned()
     }

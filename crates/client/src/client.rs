@@ -30,6 +30,7 @@ pub use self::household::InitError;
 pub use self::reload::Changes;
 pub use self::response::Response;
 
+pub(crate) use self::body::gather;
 pub(crate) use self::call::{Repeats, Wish};
 pub(crate) use self::credential::forget;
 pub(crate) use self::outlet::{Outlet, Shared};
@@ -261,9 +262,9 @@ impl Outflow {
         none_made && self.inner.roster.doors().iter().all(Upstream::is_idle)
     }
 
-    pub(crate) async fn make(&self, wish: Wish, shape: Shape) -> Result<Response, Error> {
+    pub(crate) async fn make(&self, mut wish: Box<Wish>, shape: Shape) -> Result<Response, Error> {
         let _counted = UnderWay::new(&self.inner.under_way);
-        if let Some(mistake) = wish.mistake {
+        if let Some(mistake) = wish.mistake.take() {
             return Err(mistake.into());
         }
         let Some(outlet) = self.inner.roster.find(&wish.api) else {

@@ -2,21 +2,18 @@
 //!
 //! Events are values with names from closed sets: no path, header or body is ever in one, except the
 //! path of a finished call, without its query. Nobody listening costs one load: an event is built
-//! only for an ear. Observers are called where things happen and must not block; a slow one drops or
-//! hands over. This is the one stream that logs, metrics, the live page and the user's own code read.
+//! only for an ear. This is the one stream that logs, metrics, the live page and the user's own code
+//! read.
 
+mod observers;
 mod words;
 
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use outflow_core::{Attempt, Cost, Drift, Effect, MeterEvent, Nanos, State, Transition, WallTime};
 use smol_str::SmolStr;
 
+pub use observers::{Events, Observer};
 pub use words::{Lookup, Reason, Status};
 
 use crate::cache::DiskState;
@@ -301,87 +298,5 @@ impl Reload {
             changed: changes.changed.len(),
             waiting: changes.restart.len(),
         }
-    }
-}
-
-/// Somebody who listens.
-pub trait Observer: Send + Sync {
-    /// Is told of an event. It must not block: it is called on the way of a request. If it panics,
-    /// the request goes on.
-    fn observe(&self, event: &Event);
-}
-
-/// Where events are told. Clones tell the same observers.
-#[derive(Clone, Default)]
-pub struct Events {
-    inner: Arc<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    heard: AtomicBool,
-    observers: ArcSwap<Vec<Arc<dyn Observer>>>,
-}
-
-impl Events {
-    /// Nobody listens yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Tells an observer of everything from now on.
-    pub fn subscribe(&self, observer: Arc<dyn Observer>) {
-        self.inner.observers.rcu(|known| {
-            let mut all = Vec::clone(known);
-            all.push(Arc::clone(&observer));
-            all
-        });
-        self.inner.heard.store(true, Ordering::Release);
-    }
-
-    /// Tells an observer nothing any more.
-    pub fn unsubscribe(&self, observer: &Arc<dyn Observer>) {
-        self.inner.observers.rcu(|known| {
-            let mut all = Vec::clone(known);
-            all.retain(|one| !Arc::ptr_eq(one, observer));
-            all
-        });
-    }
-
-    /// Lets go of all observers.
-    pub(crate) fn silence(&self) {
-        self.inner.observers.store(Arc::default());
-        self.inner.heard.store(false, Ordering::Release);
-    }
-
-    /// Whether anybody listens.
-    #[inline]
-    pub fn are_heard(&self) -> bool {
-        self.inner.heard.load(Ordering::Acquire)
-    }
-
-    /// Tells what happened, if anybody listens.
-    #[inline]
-    pub fn emit(&self, event: impl FnOnce() -> Event) {
-        if self.are_heard() {
-            self.tell(&event());
-        }
-    }
-
-    /// Tells what happened. An observer that panics loses that event and nothing else: neither the
-    /// call it was told of nor the observers behind it. The program's panic hook has heard of it.
-    pub fn tell(&self, event: &Event) {
-        for observer in self.inner.observers.load().iter() {
-            let _unread = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
-        }
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let observers = self.inner.observers.load().len();
-        f.debug_struct("Events")
-            .field("observers", &observers)
-            .finish()
     }
 }

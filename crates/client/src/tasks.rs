@@ -220,6 +220,20 @@ async fn on_thread(name: &'static str, work: impl FnOnce() -> Ending + Send + 's
     }
 }
 
+/// Runs what may block, such as reading a file, where it holds up no task, and waits for it. `None`
+/// outside of a runtime, or if it panicked. It is not on any board: it ends by itself, and whoever
+/// waits for it may leave.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place of this crate that blocks beside the runtime"
+)]
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let runtime = Handle::try_current().ok()?;
+    runtime.spawn_blocking(work).await.ok()
+}
+
 /// What the handles share and the work does not, so that its end is theirs.
 struct Shared {
     board: Arc<Board>,

@@ -35,7 +35,7 @@ pub use permit::{Answer, Permit, Tail, Verdict};
 pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, UpstreamReport};
 
 use door::Door;
-use gate::{Caller, Gate};
+use gate::{Caller, Gate, Term};
 use known::{Known, Seats};
 
 use crate::event::Events;
@@ -255,8 +255,7 @@ impl Upstream {
             lane: known.lane(ask.target),
             cost: ask.target.cost,
             class: ask.priority,
-            deadline: ask.deadline,
-            max_wait: known.max_wait,
+            term: ask.deadline.map_or(Term::Within(known.max_wait), Term::By),
             mode: ask.mode.unwrap_or(known.mode),
         }
     }

@@ -19,6 +19,8 @@ mod departing;
 mod exact;
 #[path = "door/health.rs"]
 mod health;
+#[path = "door/measures.rs"]
+mod measures;
 #[path = "door/telling.rs"]
 mod telling;
 #[path = "door/truth.rs"]

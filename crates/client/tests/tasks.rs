@@ -457,3 +457,57 @@ async fn an_observer_that_panics_does_not_end_the_work() {
     sleep(Duration::from_secs(10)).await;
     assert!(runs.load(Ordering::Relaxed) > 4);
 }
+
+// A server's connections: thousands come and go, and the report stays as long as the work is various.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_has_one_row_and_is_waited_for() {
+    let (tasks, _, _) = office();
+    let crowd = tasks.crowd("connections").expect("a runtime");
+    for span in 1..=1_000 {
+        let work = sleep(Duration::from_millis(span));
+        crowd.spawn(work).expect("nobody stops");
+    }
+    assert_eq!((crowd.len(), tasks.report().len()), (1_000, 1));
+    sleep(Duration::from_millis(500)).await;
+    assert!((499..=501).contains(&crowd.len()), "{}", crowd.len());
+    drop(crowd);
+    assert!(tasks.shutdown(Duration::from_secs(1)).await.is_clean());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_does_not_leave_is_sent_away_and_named() {
+    let (tasks, _, _) = office();
+    let crowd = tasks.crowd("connections").expect("a runtime");
+    let gone = Arc::new(AtomicBool::new(false));
+    let flag = DropFlag(Arc::clone(&gone));
+    let stays = async move {
+        let _flag = flag;
+        pending::<()>().await;
+    };
+    crowd.spawn(stays).expect("nobody stops");
+    sleep(Duration::from_millis(1)).await;
+    let drained = tasks.shutdown(Duration::from_secs(1)).await;
+    assert!(!drained.is_clean() && format!("{drained:?}").contains("connections"));
+    sleep(Duration::from_millis(1)).await;
+    assert!(gone.load(Ordering::Acquire) && crowd.is_empty());
+    assert_eq!(crowd.spawn(async {}), Err(CannotStart::Stopping));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_a_crowd_may_panic_and_the_rest_goes_on() {
+    let (tasks, _, _) = office();
+    let crowd = tasks.crowd("connections").expect("a runtime");
+    let reached = Arc::new(AtomicU32::new(0));
+    for number in 0..10 {
+        let reached = Arc::clone(&reached);
+        let work = async move {
+            sleep(Duration::from_millis(1)).await;
+            assert!(number != 3, "{SECRET}");
+            reached.fetch_add(1, Ordering::AcqRel);
+        };
+        crowd.spawn(work).expect("nobody stops");
+    }
+    sleep(Duration::from_millis(2)).await;
+    assert_eq!(reached.load(Ordering::Acquire), 9);
+    assert!(crowd.is_empty());
+}

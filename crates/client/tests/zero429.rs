@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::core::{Accounting, HealthConfig, HealthSettings, Limit, Rate};
+use http::HeaderName;
+use outflow::core::{Accounting, Cost, HealthConfig, HealthSettings, Limit, Measure, Rate};
 use outflow::{Api, Outflow, Rules, Stream};
 use outflow_testkit::{Background, VirtualTime};
 use outflow_upstream::{Latency, Quota, StrictApi};
@@ -35,7 +36,7 @@ fn server(quota: Quota, jitter: u64) -> StrictApi {
 }
 
 /// A client that may have as many calls in flight as it likes, and repeats none.
-fn client(strict: &StrictApi, limit: Limit) -> Outflow {
+fn client(strict: &StrictApi, limits: Vec<Limit>) -> Outflow {
     let server = Arc::new(strict.in_memory());
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     let health = HealthSettings {
@@ -43,7 +44,7 @@ fn client(strict: &StrictApi, limit: Limit) -> Outflow {
         ..HealthSettings::ADAPTIVE
     };
     api.rules = Rules {
-        limits: vec![limit],
+        limits,
         max_wait: Duration::from_hours(1),
         ..Rules::unlimited()
     };
@@ -63,7 +64,7 @@ fn client(strict: &StrictApi, limit: Limit) -> Outflow {
 /// So many calls by so many callers, each of whom keeps a few under way: what the server refused, and
 /// the most that it saw in a second.
 async fn refused(strict: &StrictApi, limit: Limit, callers: usize) -> (usize, u64) {
-    let client = client(strict, limit);
+    let client = client(strict, vec![limit]);
     let caller = |calls: usize| {
         let client = client.clone();
         Background::start(async move {
@@ -123,4 +124,53 @@ async fn counted_by_sending_a_jittery_way_is_refused() {
     let strict = server(Quota::sliding(rate), 50);
     let (refused, _) = refused(&strict, Limit::sliding(rate).counted(Accounting::Send), 1).await;
     assert!(refused > 0);
+}
+
+/// A server like those of language models: ten calls and a hundred tokens a second, of which each call
+/// says how many it takes. What it refused, and the most calls and tokens that it saw in a second.
+async fn refused_by_both(limits: &[Limit]) -> (usize, u64, u64) {
+    let rate = |units| Rate::per_second(units).expect("valid");
+    let (base, mean) = (Duration::from_millis(20), Duration::from_millis(10));
+    let way = Latency::Exponential { base, mean };
+    let strict = StrictApi::builder()
+        .limit(Quota::sliding(rate(10)).named("requests").counting_calls())
+        .limit(Quota::sliding(rate(100)).named("tokens"))
+        .cost_from(HeaderName::from_static("x-tokens"))
+        .delay(way, way)
+        .seed(7)
+        .build()
+        .expect("valid");
+    let limits = limits.iter().map(|limit| limit.counted(Accounting::Safe));
+    let client = client(&strict, limits.collect());
+    let call = |tokens: u64| {
+        let client = client.clone();
+        Background::start(async move {
+            let call = client.get("strict", "/").cost(Cost::new(tokens));
+            let call = call.header("x-tokens", tokens.to_string());
+            call.send().await.expect("an answer");
+        })
+    };
+    // A hundred light calls, for which calls are scarce, then a hundred heavy ones, for which tokens are.
+    for tokens in [2, 20] {
+        let everybody: Vec<_> = (0..100).map(|_| call(tokens)).collect();
+        for one in everybody {
+            one.join().await;
+        }
+    }
+    let (audit, second) = (strict.audit(), Duration::from_secs(1));
+    let most = audit.most_cost_in_any_window(second);
+    (audit.refused(), audit.most_in_any_window(second), most)
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_and_tokens_are_kept_to_at_once() {
+    let rate = |units| Rate::per_second(units).expect("valid");
+    let calls = Limit::sliding(rate(10)).measured_in(Measure::Calls);
+    let tokens = Limit::sliding(rate(100)).measured_in(Measure::Tokens);
+    assert_eq!(refused_by_both(&[calls, tokens]).await, (0, 10, 100));
+    // Whoever knows only one of them is refused for the other.
+    for alone in [calls, tokens] {
+        let (refused, ..) = refused_by_both(&[alone]).await;
+        assert!(refused > 0, "{alone:?}");
+    }
 }

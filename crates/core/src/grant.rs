@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use crate::meter::Counting;
-use crate::{Cost, Nanos, Receipt};
+use crate::{Cost, Nanos, Receipt, Toll};
 
 /// Leave to send once, taken from every limit of a set. It is used up by settling or refunding.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Grant {
         self.send_at
     }
 
-    /// What was taken from each limit.
+    /// What was taken from each limit that counts costs.
     pub const fn cost(&self) -> Cost {
         self.cost
     }
@@ -92,8 +92,9 @@ pub(crate) struct SlotReceipt {
 }
 
 impl SlotReceipt {
-    pub(crate) fn of(self, slot: u32) -> Option<Receipt> {
-        (self.slot == slot).then_some(self.receipt)
+    /// What it stands for at the slot of this number, which takes this toll.
+    pub(crate) fn of(self, slot: u32, toll: Toll) -> Option<Receipt> {
+        (self.slot == slot).then(|| self.receipt.tolled(toll))
     }
 
     /// The same, to look at.

@@ -1,20 +1,20 @@
 //! A rule that a provider sets, and that cannot be built wrong.
 //!
-//! A [`Limit`] is configuration: how much, over how long, counted how. Its live state is a
+//! A [`Limit`] is configuration: how much of what, over how long, counted how. Its live state is a
 //! [`Meter`](crate::Meter). Keeping the two apart lets a running meter be given another limit.
 
 use core::fmt;
 use core::time::Duration;
 
-use crate::Rate;
 use crate::time::span_nanos;
+use crate::{Measure, Rate};
 
-/// The weight of one request, in whatever unit its limit counts: calls, points, tokens.
+/// The weight of one request, in whatever its limits count: calls, points, tokens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cost(u64);
 
 impl Cost {
-    /// Costs nothing and always passes.
+    /// Costs nothing, and always passes where costs are counted.
     pub const ZERO: Self = Self(0);
     /// An ordinary request.
     pub const ONE: Self = Self(1);
@@ -141,6 +141,7 @@ pub struct Limit {
     guard: Duration,
     pacing: Pacing,
     warn_below: Option<Share>,
+    measure: Measure,
 }
 
 impl Limit {
@@ -183,6 +184,13 @@ impl Limit {
     #[must_use]
     pub const fn counted(mut self, accounting: Accounting) -> Self {
         self.accounting = accounting;
+        self
+    }
+
+    /// The same limit, counting something else than costs.
+    #[must_use]
+    pub const fn measured_in(mut self, measure: Measure) -> Self {
+        self.measure = measure;
         self
     }
 
@@ -241,6 +249,11 @@ impl Limit {
         self.accounting
     }
 
+    /// What of a call counts.
+    pub const fn measure(&self) -> Measure {
+        self.measure
+    }
+
     /// The margin added by [`Accounting::Tight`].
     pub const fn guard(&self) -> Duration {
         self.guard
@@ -256,7 +269,7 @@ impl Limit {
         self.warn_below
     }
 
-    /// The most that can be taken at one instant. A request that costs more can never pass.
+    /// The most that can be taken at one instant. A request of which more counts can never pass.
     pub const fn capacity(&self) -> u64 {
         match self.kind {
             Kind::Bucket { burst } => burst,
@@ -272,6 +285,7 @@ impl Limit {
             guard: DEFAULT_GUARD,
             pacing: Pacing::Off,
             warn_below: None,
+            measure: Measure::Cost,
         }
     }
 }

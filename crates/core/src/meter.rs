@@ -5,6 +5,9 @@
 //! limit gets is decided here, once, from its configuration: a closed enum, because callers choose
 //! limits at run time and should not carry a type parameter for it.
 //!
+//! A meter counts numbers, and knows nothing of what its limit measures: whoever holds several
+//! says to each what a request comes to there.
+//!
 //! Time may step backwards: a meter lives at the latest time it was ever shown, so a step back
 //! refuses more and never grants more.
 
@@ -22,7 +25,7 @@ use fixed_window::FixedWindow;
 use sliding_window::SlidingWindow;
 use token_bucket::TokenBucket;
 
-use crate::{Accounting, Cost, Decision, Kind, Limit, Moment, Nanos};
+use crate::{Accounting, Cost, Decision, Kind, Limit, Moment, Nanos, Toll};
 
 /// The live state of one limit, of whichever kind.
 ///
@@ -229,6 +232,12 @@ impl Receipt {
             counting,
             mark: 0,
         }
+    }
+
+    /// The same consumption as a limit counts it that takes this toll.
+    pub(crate) const fn tolled(mut self, toll: Toll) -> Self {
+        self.cost = toll.of(self.cost);
+        self
     }
 
     pub(crate) const fn marked(mut self, mark: u64) -> Self {

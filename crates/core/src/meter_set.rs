@@ -3,6 +3,9 @@
 //! `10/s` **and** `100/min` **and** `1000/h`: a request passes if every limit has room, and then
 //! takes from all of them; if one refuses, none was touched. Asking the limits one after the other
 //! and taking as one goes would lose what was taken when a later one refuses.
+//!
+//! Limits may count different things of a request, its cost or the request itself. What it pays at
+//! each is worked out here, for the meters know numbers only.
 
 mod succession;
 
@@ -15,7 +18,7 @@ pub use succession::Heritage;
 use crate::grant::{Grant, MAX_LIMITS};
 use crate::watch::{MeterEvent, Watch};
 use crate::{
-    Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing, Usage,
+    Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing, Toll, Usage,
 };
 
 /// The meters of all limits that one request has to pass.
@@ -45,6 +48,7 @@ pub struct MeterSet {
 struct Slot {
     number: u32,
     limit: Limit,
+    toll: Toll,
     meter: Meter,
     watch: Watch,
 }
@@ -70,17 +74,17 @@ impl MeterSet {
         Ok(set)
     }
 
-    /// Whether `cost` passes all limits now; takes nothing. The wait is the longest of theirs.
+    /// Whether a request of this cost passes all limits now; takes nothing. The wait is the longest of theirs.
     pub fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
         let now = self.see(now);
         let all = self
             .slots
             .iter_mut()
-            .map(|slot| slot.meter.check(now, cost));
+            .map(|slot| slot.meter.check(now, slot.toll.of(cost)));
         all.fold(Decision::Allow(()), |sum, one| sum.and(one).map(drop))
     }
 
-    /// Takes `cost` from all limits, or from none.
+    /// Takes a request of this cost from all limits, or from none.
     pub fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Grant> {
         let decision = self.check(now, cost);
         match decision {
@@ -97,14 +101,24 @@ impl MeterSet {
         let now = self.see(now);
         self.slots
             .iter_mut()
-            .map(move |slot| slot.meter.check(now, cost))
+            .map(move |slot| slot.meter.check(now, slot.toll.of(cost)))
+    }
+
+    /// Whether so many units of whatever it counts fit the limit at `place` now; an unknown place
+    /// has room for anything. Takes nothing.
+    pub fn check_units(&mut self, now: Nanos, place: usize, units: u64) -> Decision {
+        let now = self.see(now);
+        match self.slots.get_mut(place) {
+            Some(slot) => slot.meter.check(now, Cost::new(units)),
+            None => Decision::Allow(()),
+        }
     }
 
     /// Gives a grant back to all limits, for a request that provably never left.
     pub fn refund(&mut self, now: Nanos, grant: Grant) {
         let now = self.see(now);
         for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
-            if let Some(receipt) = receipt.of(slot.number) {
+            if let Some(receipt) = receipt.of(slot.number, slot.toll) {
                 slot.meter.give_back(now, &receipt);
             }
         }
@@ -114,7 +128,7 @@ impl MeterSet {
     pub fn settle(&mut self, now: Nanos, grant: Grant, journey: Journey, floor: Option<Duration>) {
         let now = self.see(now);
         for (place, (slot, receipt)) in self.slots.iter_mut().zip(grant.receipts()).enumerate() {
-            if let Some(receipt) = receipt.of(slot.number) {
+            if let Some(receipt) = receipt.of(slot.number, slot.toll) {
                 let arrived = journey.arrived_by(slot.limit.accounting(), floor);
                 slot.meter.land(now, &receipt, arrived);
                 slot.look(place, now);
@@ -133,7 +147,8 @@ impl MeterSet {
     }
 
     /// Adopts other limits and keeps what was used of those at the same place. Outstanding grants
-    /// stay good; additional limits begin untouched.
+    /// stay good; additional limits begin untouched, and so do those that count something else than
+    /// the one before: so many calls say nothing of so many tokens.
     ///
     /// # Errors
     /// If there are more than [`MAX_LIMITS`]; nothing was changed then.
@@ -144,7 +159,11 @@ impl MeterSet {
         let now = self.see(moment.now);
         self.slots.truncate(limits.len());
         for (place, (slot, limit)) in self.slots.iter_mut().zip(limits).enumerate() {
-            slot.adopt(limit, moment);
+            if slot.limit.measure() == limit.measure() {
+                slot.adopt(limit, moment);
+            } else {
+                *slot = Slot::new(next_number(&mut self.made), limit, moment);
+            }
             slot.look(place, now);
         }
         let known = self.slots.len();
@@ -215,7 +234,7 @@ impl MeterSet {
             grant.postpone(slot.pause(place, now, cost));
         }
         for (place, slot) in self.slots.iter_mut().enumerate() {
-            let receipt = slot.meter.commit(cost, grant.send_at());
+            let receipt = slot.meter.commit(slot.toll.of(cost), grant.send_at());
             grant.hold(place, slot.number, &receipt);
             slot.look(place, now);
         }
@@ -224,10 +243,16 @@ impl MeterSet {
 
     fn extend(&mut self, limits: &[Limit], moment: Moment) {
         for limit in limits {
-            self.made = self.made.wrapping_add(1).max(1);
-            self.slots.push(Slot::new(self.made, limit, moment));
+            let number = next_number(&mut self.made);
+            self.slots.push(Slot::new(number, limit, moment));
         }
     }
+}
+
+/// A number that no slot has had.
+fn next_number(made: &mut u32) -> u32 {
+    *made = made.wrapping_add(1).max(1);
+    *made
 }
 
 impl Slot {
@@ -235,6 +260,7 @@ impl Slot {
         Self {
             number,
             limit: *limit,
+            toll: limit.measure().toll(),
             meter: Meter::new(limit, moment),
             watch: Watch::default(),
         }
@@ -253,7 +279,7 @@ impl Slot {
         if self.limit.pacing() == Pacing::Off {
             return Duration::ZERO;
         }
-        let asked = self.meter.even_pause(now, cost);
+        let asked = self.meter.even_pause(now, self.toll.of(cost));
         self.watch.cap(place, &self.limit, now, asked)
     }
 
@@ -284,8 +310,9 @@ impl Slot {
     /// Takes what a call on its way costs, whether there is room or not.
     fn burden(&mut self, now: Nanos, grant: &Grant) -> Receipt {
         // Looking brings the meter to this instant; what it says does not matter here.
-        let _room = self.meter.check(now, grant.cost());
-        self.meter.commit(grant.cost(), grant.send_at())
+        let cost = self.toll.of(grant.cost());
+        let _room = self.meter.check(now, cost);
+        self.meter.commit(cost, grant.send_at())
     }
 
     fn adopt(&mut self, limit: &Limit, moment: Moment) {

@@ -175,10 +175,10 @@ const ROWS: [Row; 19] = [
             ("anthropic-ratelimit-output-tokens-limit", "8000"),
         ],
         &[
-            "Anthropic Requests limit=50 remaining=49 resets=1s",
-            "Anthropic Tokens remaining=7",
-            "Anthropic InputTokens limit=40000",
-            "Anthropic OutputTokens limit=8000",
+            "Anthropic Requests limit=50 remaining=49 window=60s resets=1s",
+            "Anthropic Tokens remaining=7 window=60s",
+            "Anthropic InputTokens limit=40000 window=60s",
+            "Anthropic OutputTokens limit=8000 window=60s",
         ],
     ),
     (

@@ -170,18 +170,19 @@ impl Audit {
         }
     }
 
-    /// Slides a window over the history; its right end stands on each arrival in turn.
+    /// Slides a window over the history; its right end stands on each arrival in turn. Twice as wide as
+    /// a cost, the sum is exact for every history that fits into memory; only what is told is capped.
     fn heaviest(&self, window: Duration, weight: impl Fn(&Arrival) -> u64) -> u64 {
-        let (mut most, mut inside) = (0, 0);
+        let (mut most, mut inside) = (0, 0_u128);
         let mut leaving = self.arrivals.iter().peekable();
         for arrival in &self.arrivals {
-            inside += weight(arrival);
+            inside += u128::from(weight(arrival));
             let out = |first: &&Arrival| arrival.at.since(first.at) >= window;
             while let Some(first) = leaving.next_if(out) {
-                inside -= weight(first);
+                inside -= u128::from(weight(first));
             }
             most = most.max(inside);
         }
-        most
+        u64::try_from(most).unwrap_or(u64::MAX)
     }
 }

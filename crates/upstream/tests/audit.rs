@@ -46,6 +46,26 @@ fn windows_can_be_asked_for_cost_callers_and_routes() {
     assert_eq!(audit.on_route("orders").most_cost_in_any_window(SECOND), 7);
 }
 
+// Two of the greatest cost in one window are more than 64 bits hold: the answer is capped, and what
+// leaves the window afterwards leaves it whole.
+#[test]
+fn the_greatest_costs_are_added_without_overflow() {
+    let costing = |units, millis| Arrival {
+        cost: Cost::new(units),
+        ..at(millis)
+    };
+    let most = |arrivals| Audit::of(arrivals).most_cost_in_any_window(SECOND);
+    let greatest = || vec![costing(u64::MAX, 0), costing(u64::MAX, 1)];
+    assert_eq!(most(greatest()), u64::MAX);
+    let mut then_few = greatest();
+    then_few.extend([costing(3, 5_000), costing(4, 5_001)]);
+    assert_eq!(most(then_few), u64::MAX);
+    let one_less = vec![costing(u64::MAX - 1, 0), costing(1, 1), costing(1, 2_000)];
+    assert_eq!(most(one_less), u64::MAX);
+    let apart = vec![costing(u64::MAX, 0), costing(u64::MAX, 1_000)];
+    assert_eq!(most(apart), u64::MAX, "one at a time");
+}
+
 proptest! {
     // Against every window that begins at an arrival, which is where the fullest one can begin.
     #[test]

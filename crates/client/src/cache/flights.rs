@@ -3,8 +3,10 @@
 //! The first to come leads and the others follow. A leader that gives up, fails or is dropped harms
 //! nobody: one follower is woken and leads in its place, and if that one is dropped before it notices,
 //! the next. A leader that gets an answer shares it, or says that it is its own; then the followers go
-//! by themselves. Followers wait as long as they like: dropping the future is giving up. The number of
-//! flights and of followers is bounded; whoever finds no seat goes alone, which is always right.
+//! by themselves. Followers wait as long as they like: dropping the future is giving up. Whether the
+//! leader still waits for its own turn can be seen, for followers with less patience than that. The
+//! number of flights and of followers is bounded; whoever finds no seat goes alone, which is always
+//! right.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -185,6 +187,11 @@ pub struct LeadGuard<T> {
 }
 
 impl<T> LeadGuard<T> {
+    /// Tells whoever asks that it is on its way: it has waited for its turn and has it.
+    pub fn depart(&self) {
+        self.seats.depart();
+    }
+
     /// Gives every follower the answer.
     pub fn share(self, answer: T) {
         self.sky.clear(&self.key, &self.seats);
@@ -212,6 +219,14 @@ pub struct FollowFuture<T> {
     key: FlightKey,
     seats: Arc<Seats<T>>,
     seat: u64,
+}
+
+impl<T> FollowFuture<T> {
+    /// Whether the leader is on its way. One that is not may wait for its turn longer than a follower
+    /// would.
+    pub fn has_departed(&self) -> bool {
+        self.seats.has_departed()
+    }
 }
 
 impl<T: Clone> Future for FollowFuture<T> {

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderName, Uri};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::backlog::{Backlog, Queued};
 use super::entry::{Entry, Slot};
 use super::folder::{Folder, Opened, Secret, random_secret};
 use super::index::Index;
 use super::key::{Digest, FlightKey, Key, Seal};
-use super::query::Query;
+use super::query::{Bypass, Query};
 use super::report::{CacheReport, DiskState, Faults};
 use super::shelf::{Keys, Shelf};
 use super::{CacheError, CacheSettings, codec};
@@ -33,6 +33,8 @@ pub(super) struct Store {
     largest: u64,
     written: Notify,
     faults: Faults,
+    /// Leave to read a file.
+    reads: Arc<Semaphore>,
     /// How many writes there were to the resources whose hashes begin with a byte.
     writes: [AtomicU64; 256],
 }
@@ -78,6 +80,7 @@ impl Store {
             largest: (smaller / 16).min(LARGEST),
             written: Notify::new(),
             faults,
+            reads: Arc::new(Semaphore::new(READS_AT_A_TIME)),
             writes: std::array::from_fn(|_| AtomicU64::new(0)),
         };
         store.shrink(settings.disk);
@@ -113,14 +116,23 @@ impl Store {
         self.selection(&entry.vary, query) == entry.selected
     }
 
-    /// Whether a request's slot is on disk only.
-    pub(super) fn is_cold(&self, query: &Query<'_>) -> bool {
+    /// Who is given this may read a file; few are at a time.
+    pub(super) fn reads(&self) -> &Arc<Semaphore> {
+        &self.reads
+    }
+
+    /// The key of a request's slot, if that is on disk only.
+    pub(super) fn cold(&self, query: &Query<'_>) -> Option<Key> {
+        if self.disk.is_err() || query.bypass() == Some(Bypass::Off) {
+            return None;
+        }
         let key = self.seal.key(query);
-        if self.disk.is_err() || self.shelf.holds(&key) {
-            return false;
+        if self.shelf.holds(&key) {
+            return None;
         }
         let ledger = self.ledger();
-        ledger.backlog.waiting(&key).is_none() && ledger.index.current(&key).is_some()
+        let waits = ledger.backlog.waiting(&key).is_some();
+        ledger.index.current(&key).filter(|_| !waits).map(|_| key)
     }
 
     /// What is under a request's key, from wherever it is.
@@ -129,8 +141,18 @@ impl Store {
         self.shelf.slot(&key).or_else(|| self.reload(&key))
     }
 
-    /// Brings a slot back into memory.
-    fn reload(&self, key: &Key) -> Option<Arc<Slot>> {
+    /// What is under a request's key in memory, on the shelf or on its way to the disk.
+    pub(super) fn slot_in_memory(&self, query: &Query<'_>) -> Option<Arc<Slot>> {
+        let key = self.seal.key(query);
+        let waiting = || match self.disk {
+            Ok(_) => self.ledger().backlog.waiting(&key).cloned(),
+            Err(_) => None,
+        };
+        self.shelf.slot(&key).or_else(waiting)
+    }
+
+    /// Brings a slot back into memory. Reads a file.
+    pub(super) fn reload(&self, key: &Key) -> Option<Arc<Slot>> {
         let disk = self.disk.as_ref().ok()?;
         let ledger = self.ledger();
         if let Some(slot) = ledger.backlog.waiting(key) {
@@ -170,13 +192,13 @@ impl Store {
         self.replace(&mut ledger, key, slot);
     }
 
-    /// Forgets the answer that fits a request.
+    /// Forgets the answer that fits a request, and all variants of it if they are only on disk: to
+    /// spare the others, their file would have to be read.
     pub(super) fn displace(&self, query: &Query<'_>) {
-        // Brings it into memory, where it can be changed without a gap.
-        let _ = self.slot(query);
         let key = self.seal.key(query);
         let mut ledger = self.ledger();
-        let Some(slot) = self.shelf.slot(&key) else {
+        let slot = self.shelf.slot(&key);
+        let Some(slot) = slot.or_else(|| ledger.backlog.waiting(&key).cloned()) else {
             return self.replace(&mut ledger, key, Slot::default());
         };
         if let Some(entry) = slot.find(|entry| self.fits(query, entry)) {
@@ -300,6 +322,9 @@ const LEAST: u64 = 64 << 10;
 
 /// Larger answers are downloads: they would push out hundreds of others and are asked for once.
 const LARGEST: u64 = 8 << 20;
+
+/// Enough to keep a fast disk busy, and few of the threads on which a runtime lets things block.
+const READS_AT_A_TIME: usize = 8;
 
 /// What a file holds beside what its slot weighs, at most.
 const FILE_OVERHEAD: u64 = 4096;

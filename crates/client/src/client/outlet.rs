@@ -11,7 +11,7 @@ use super::credential::Shown;
 use crate::api::{Api, CacheMode, Trust};
 use crate::cache::{Cache, Flights};
 use crate::error::Kind;
-use crate::event::{Events, Lookup};
+use crate::event::Events;
 use crate::http::{Transport, Wiring};
 use crate::upstream::{SharedTimer, Upstream};
 
@@ -30,8 +30,6 @@ pub(crate) struct Shared {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// What it was to the call that got it, if it came from the cache.
-    pub(crate) from_cache: Option<Lookup>,
 }
 
 /// Everything by which one API is called.
@@ -72,7 +70,9 @@ impl Outlet {
             upstream,
             transport: Arc::new(transport),
             shown,
-            cache: cache.filter(|_| api.cache != CacheMode::Off).cloned(),
+            cache: cache
+                .filter(|_| api.cache != CacheMode::Off)
+                .map(|cache| cache.stale_if_error(api.stale_if_error)),
             flights: Arc::new(Flights::new()),
             retries: Arc::new(Mutex::new(retries.map_err(Unfit::Retries)?)),
             api,

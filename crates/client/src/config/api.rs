@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 use super::environment::Environment;
 use super::fields::{Fields, Item, Wrong};
 use super::tree::Value;
-use super::values::{choice, method, path, share, size, span, text, url, whole};
+use super::values::{choice, duration, method, path, share, size, span, text, url, whole};
 use super::{credential, reach, rules};
 use crate::api::{Addresses, Api, CacheMode, Proxy, RetryRules, Timeouts, Trust};
 use crate::base_url::BaseUrl;
@@ -21,7 +21,7 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
     let rules = rules::read(fields, timeouts.attempt);
     let credential = credential::read(fields, environment);
     let retry = retry(fields);
-    let cache = fields.read("cache", cache);
+    let (cache, stale_if_error) = kept(fields);
     let methods = fields.read("methods", |item| Ok(item.each(method)));
     let methods = methods.unwrap_or_default();
     let proxy = fields.read("proxy", proxy);
@@ -40,7 +40,8 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
         rules,
         timeouts,
         retry,
-        cache: cache.unwrap_or_default(),
+        cache,
+        stale_if_error,
         methods,
         proxy: proxy.unwrap_or_default(),
         trust: trust.unwrap_or_default(),
@@ -151,6 +152,17 @@ fn ttl(item: &Item<'_>) -> Result<Duration, Wrong> {
         }
         ttl => Ok(ttl),
     }
+}
+
+/// Whether answers are kept, and how long they are good for when the API fails.
+fn kept(fields: &Fields<'_>) -> (CacheMode, Duration) {
+    let mode = fields.read("cache", cache).unwrap_or_default();
+    let stale = fields.read("stale_if_error", duration).unwrap_or_default();
+    if mode == CacheMode::Off && stale > Duration::ZERO {
+        let wrong = Wrong::warning("no answer of this API is kept, so none can be given stale");
+        fields.tell("stale_if_error", wrong.help("say `cache = \"standard\"`"));
+    }
+    (mode, stale)
 }
 
 /// Reads `"off"`, `"standard"` or `{ force = "5m" }`.

@@ -3,6 +3,9 @@
 //! Never a key from the text itself. Configuration is committed, copied and shown; a key in it is a key
 //! that is known. No message here holds a key, not even a wrong one.
 
+use std::fs::File;
+use std::io::{self, Read};
+
 use http::HeaderName;
 use secrecy::{ExposeSecret, SecretString};
 use smol_str::SmolStr;
@@ -107,16 +110,27 @@ fn from_environment(item: &Item<'_>, environment: &Environment) -> Result<Secret
 
 fn from_file(item: &Item<'_>) -> Result<SecretString, Wrong> {
     let path = filled(item)?;
-    let text = std::fs::read_to_string(path)
-        .map(SecretString::from)
-        .map_err(|error| {
-            Wrong::new(format!("the file cannot be read: {}", error.kind()))
-                .help("it must exist, be readable and hold the key alone")
-        })?;
+    let help = "it must exist, be readable and hold the key alone";
+    let text = beginning(path).map_err(|error| {
+        Wrong::new(format!("the file cannot be read: {}", error.kind())).help(help)
+    })?;
     match text.expose_secret().trim() {
         "" => Err(Wrong::new("the file is empty").help("put the key into it")),
+        _ if text.expose_secret().len() > LONGEST_KEY => {
+            Err(Wrong::new("the file is too large for a key").help(help))
+        }
         key => Ok(SecretString::from(key)),
     }
+}
+
+/// As much of a file as a key can be, and a little more: a device or a log has no end.
+fn beginning(path: &str) -> io::Result<SecretString> {
+    let mut text = String::new();
+    let most = u64::try_from(LONGEST_KEY).unwrap_or(u64::MAX);
+    let file = File::open(path)?;
+    file.take(most.saturating_add(1))
+        .read_to_string(&mut text)?;
+    Ok(SecretString::from(text))
 }
 
 /// Reads `"bearer"`, `{ header = "X-Api-Key" }` or `{ query = "api_key" }`.
@@ -170,3 +184,6 @@ fn check(fields: &Fields<'_>, secret: &SecretString, place: &Place) -> Option<()
 
 /// A variable as one might be called.
 const EXAMPLE: &str = "STOCK_API_KEY";
+
+/// The longest tokens are a few kilobytes, and no server takes a header of more than this.
+const LONGEST_KEY: usize = 64 * 1024;

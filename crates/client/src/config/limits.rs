@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Limit, Pacing, Rate};
+use outflow_core::{Accounting, Limit, Measure, Pacing, Rate};
 
 use super::fields::{Fields, Item, Wrong};
 use super::tree::Value;
@@ -80,10 +80,12 @@ fn of_kind(fields: &Fields<'_>, kind: Kind, rate: Rate, burst: Option<u64>) -> O
 }
 
 fn refined(fields: &Fields<'_>, limit: Limit) -> Limit {
+    let counts = fields.read("counts", |item| choice(item, &MEASURES));
     let accounting = fields.read("accounting", |item| choice(item, &ACCOUNTINGS));
     let guard = fields.read("guard", duration);
     let pacing = fields.read("pacing", pacing);
     let warn_below = fields.read("warn_below", share);
+    let limit = limit.measured_in(counts.unwrap_or_default());
     let limit = limit.counted(accounting.unwrap_or_default());
     let limit = guard.map_or(limit, |guard| limit.guarded(guard));
     let limit = limit.paced(pacing.unwrap_or_default());
@@ -149,6 +151,14 @@ const KINDS: [(&str, Kind); 4] = [
     ("fixed", Kind::Fixed),
     ("aligned", Kind::Aligned),
     ("bucket", Kind::Bucket),
+];
+
+const MEASURES: [(&str, Measure); 5] = [
+    ("cost", Measure::Cost),
+    ("calls", Measure::Calls),
+    ("tokens", Measure::Tokens),
+    ("input_tokens", Measure::InputTokens),
+    ("output_tokens", Measure::OutputTokens),
 ];
 
 const ACCOUNTINGS: [(&str, Accounting); 3] = [

@@ -2,20 +2,28 @@
 //!
 //! Before the door: what it has and may give is given, and no permit is taken. Behind it: what the
 //! server says is offered to it, and where the server says nothing it is asked once more, for an
-//! answer that is stale but better than none. Equal calls at one time are one call. An answer that
-//! was redirected is not kept: it belongs to another address than the one that was asked for.
+//! answer that is stale but better than none. Equal calls at one time are one call, and share what the
+//! server said; what is given in its place is each call's own affair. An answer that was redirected is
+//! not kept: it belongs to another address than the one that was asked for.
+//!
+//! No file is read here: what is only on disk is brought into memory elsewhere, and a disk that takes
+//! too long has nothing.
 
 mod share;
 
+pub(super) use self::share::Lead;
+
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderValue, StatusCode};
-use outflow_core::{State, WallTime};
+use outflow_core::{Nanos, State, WallTime};
 use secrecy::ExposeSecret;
 
 use super::Trip;
 use super::order::{Asked, Start};
-use crate::cache::{Answer, Cache, CacheStatus, Flight, FlightKey, Followed, Forward, Found};
+use crate::cache::{Answer, Cache, CacheStatus, FlightKey, Forward, Found};
 use crate::cache::{Kept, Query, Stored};
-use crate::client::{Body, CacheUse, Facts, Outlet, Response, Shape};
+use crate::client::{Body, CacheUse, Facts, Outlet, Response, Shape, Shared};
 use crate::error::{Error, Kind};
 use crate::event::{Lookup, What};
 use crate::refusal::Cause;
@@ -32,10 +40,11 @@ pub(super) async fn answered_or_fetched(trip: &mut Trip<'_>) -> Result<Response,
                 began: None,
             };
             desk.began = cache.flight_key(&desk.query());
-            desk.answer(trip).await
+            // On the heap: those who have no cache would carry the whole of it along.
+            Box::pin(desk.answer(trip)).await
         }
-        _ if trip.order.cache == CacheUse::Only => Err(Error::new(Kind::CacheMiss)),
-        _ => trip.fetched().await,
+        _ if trip.order.wish.cache == CacheUse::Only => Err(Error::new(Kind::CacheMiss)),
+        _ => trip.fetched(trip.begun).await,
     }
 }
 
@@ -43,7 +52,7 @@ pub(super) async fn answered_or_fetched(trip: &mut Trip<'_>) -> Result<Response,
 struct Desk<'a> {
     cache: &'a Cache,
     outlet: &'a Outlet,
-    asked: Asked,
+    asked: Box<Asked>,
     /// What the call had in common with its equals when it began.
     began: Option<FlightKey>,
 }
@@ -55,12 +64,25 @@ struct Old {
     usable_on_error: bool,
 }
 
+impl Old {
+    /// Whether it is better than an answer with this status.
+    fn beats(&self, status: StatusCode) -> bool {
+        status.is_server_error() && self.usable_on_error
+    }
+}
+
 impl Desk<'_> {
     async fn answer(&self, trip: &mut Trip<'_>) -> Result<Response, Error> {
-        if trip.order.cache == CacheUse::Only {
+        if trip.order.wish.cache == CacheUse::Only {
+            self.warmed(trip).await;
             return self.whatever(trip);
         }
-        match self.cache.lookup(&self.query(), self.wall()) {
+        let look = || self.cache.lookup_in_memory(&self.query(), self.wall());
+        let found = match look() {
+            Found::Missing if self.warmed(trip).await => look(),
+            found => found,
+        };
+        match found {
             Found::Fresh(stored) => Ok(given(trip, stored, Lookup::Hit)),
             _ if self.query().is_only_if_cached() => Err(missed(trip)),
             Found::NotCacheable(_) => self.passed(trip).await,
@@ -80,6 +102,17 @@ impl Desk<'_> {
         }
     }
 
+    /// Brings what is kept on disk alone into memory, if the disk is in time. Says whether there was
+    /// something to bring.
+    async fn warmed(&self, trip: &Trip<'_>) -> bool {
+        let Some(cold) = self.cache.cold(&self.query()) else {
+            return false;
+        };
+        let left = trip.time_left().unwrap_or(SLOWEST_DISK);
+        cold.warm(left.min(SLOWEST_DISK)).await;
+        true
+    }
+
     /// Asks the server, in the shape that the caller wants.
     async fn asked(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
         match trip.shape {
@@ -90,8 +123,8 @@ impl Desk<'_> {
 
     /// Fetches what flows by: it is neither kept nor shared, and so not asked about with conditions.
     async fn flowed(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
-        match (trip.fetched().await, old) {
-            (Ok(answer), Some(old)) if answer.status.is_server_error() && old.usable_on_error => {
+        match (trip.fetched(self.now()).await, old) {
+            (Ok(answer), Some(old)) if old.beats(answer.status) => {
                 Ok(given(trip, old.stored, Lookup::Stale))
             }
             (Ok(mut answer), old) => {
@@ -107,7 +140,7 @@ impl Desk<'_> {
 
     /// Fetches what the cache has no part in, but may learn from: a write makes answers obsolete.
     async fn passed(&self, trip: &mut Trip<'_>) -> Result<Response, Error> {
-        let answer = trip.fetched().await?;
+        let answer = trip.fetched(self.now()).await?;
         let query = self.query();
         self.cache
             .invalidate(&query, answer.status, &answer.headers);
@@ -116,48 +149,44 @@ impl Desk<'_> {
 
     /// Fetches, unless an equal call already does.
     async fn together(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
-        let Some(key) = self.began else {
-            return self.fetched(trip, old).await;
-        };
-        let lead = match self.outlet.flights.join(key) {
-            Flight::Lead(lead) => Some(lead),
-            Flight::Alone => None,
-            Flight::Follow(other) => match share::followed(trip, other).await {
-                Ok(Followed::Shared(Ok(answer))) => return Ok(share::shared(trip, answer)),
-                Ok(Followed::Shared(Err(kind))) => {
-                    return self.instead(trip, Error::new(kind), old);
-                }
-                Ok(Followed::Lead(lead)) => Some(lead),
-                Ok(Followed::Alone) => None,
+        if let Some(key) = self.began {
+            match share::joined(trip, key).await {
+                Ok(None) => {}
+                Ok(Some(Ok(answer))) => return Ok(instead_of(trip, answer, old)),
+                Ok(Some(Err(kind))) => return self.instead(trip, Error::new(kind), old),
                 Err(late) => return self.instead(trip, late, old),
-            },
-        };
-        let ended = self.fetched(trip, old).await;
-        if let Some(lead) = lead {
-            let may = |answer: &Response| self.cache.may_share(&self.query(), &answer.headers);
-            share::landed(lead, &ended, may);
-        }
-        ended
-    }
-
-    async fn fetched(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
-        let start = trip.order.start();
-        if let Some(old) = &old {
-            trip.order.headers.extend(old.conditions.clone());
-        }
-        let ended = trip.fetched().await;
-        match (ended, old) {
-            (Ok(answer), Some(old)) if answer.status == StatusCode::NOT_MODIFIED => {
-                match self.confirmed(trip, &answer, &old) {
-                    Some(stored) => Ok(given(trip, stored, Lookup::Revalidated)),
-                    None => self.asked_again(trip, start).await,
-                }
             }
-            (Ok(answer), Some(old)) if answer.status.is_server_error() && old.usable_on_error => {
+        }
+        let ended = self.fetched(trip, old.as_ref()).await;
+        let may = |answer: &Response| self.cache.may_share(&self.query(), &answer.headers);
+        share::landed(trip, &ended, may);
+        match (ended, old) {
+            (Ok(answer), Some(old)) if old.beats(answer.status) => {
                 Ok(given(trip, old.stored, Lookup::Stale))
             }
-            (Ok(answer), old) => Ok(self.kept(trip, answer, why(old.as_ref()))),
+            (Ok(answer), _) => {
+                tell(trip, answer.facts.from_cache.unwrap_or(Lookup::Miss));
+                Ok(answer)
+            }
             (Err(error), old) => self.instead(trip, error, old),
+        }
+    }
+
+    /// What the server says, kept if it may be, and with the kept answer if it confirms that.
+    async fn fetched(&self, trip: &mut Trip<'_>, old: Option<&Old>) -> Result<Response, Error> {
+        let start = trip.order.start();
+        if let Some(old) = old {
+            trip.order.wish.headers.extend(old.conditions.clone());
+        }
+        let answer = trip.fetched(self.now()).await?;
+        match old {
+            Some(old) if answer.status == StatusCode::NOT_MODIFIED => {
+                match self.confirmed(trip, &answer, old) {
+                    Some(stored) => Ok(as_given(trip, stored, Lookup::Revalidated)),
+                    None => self.asked_again(trip, start, old).await,
+                }
+            }
+            _ => Ok(self.kept(trip, answer, old)),
         }
     }
 
@@ -174,18 +203,23 @@ impl Desk<'_> {
 
     /// Asks without conditions, and from where the call began: headers that another origin must not
     /// see were put there for the first address and for no other.
-    async fn asked_again(&self, trip: &mut Trip<'_>, start: Start) -> Result<Response, Error> {
+    async fn asked_again(
+        &self,
+        trip: &mut Trip<'_>,
+        start: Start,
+        old: &Old,
+    ) -> Result<Response, Error> {
         trip.order.return_to(start);
         trip.tally.hops = 0;
-        let answer = trip.fetched().await?;
-        Ok(self.kept(trip, answer, Forward::Stale))
+        let answer = trip.fetched(self.now()).await?;
+        Ok(self.kept(trip, answer, Some(old)))
     }
 
-    /// Offers the cache what the server said.
-    fn kept(&self, trip: &Trip<'_>, mut answer: Response, why: Forward) -> Response {
-        tell(trip, Lookup::Miss);
-        let mut status = CacheStatus::forwarded(why).answered(answer.status.as_u16());
-        if trip.tally.hops == 0 && !self.is_overtaken() {
+    /// Offers the cache what the server said, unless that is worse than what it has.
+    fn kept(&self, trip: &Trip<'_>, mut answer: Response, old: Option<&Old>) -> Response {
+        let mut status = CacheStatus::forwarded(why(old)).answered(answer.status.as_u16());
+        let worse = old.is_some_and(|old| old.beats(answer.status));
+        if trip.tally.hops == 0 && !worse && !self.is_overtaken() {
             let said = offered(trip, &answer);
             if self.cache.offer(&self.query(), said, self.wall()) == Kept::Stored {
                 status = status.stored();
@@ -208,7 +242,7 @@ impl Desk<'_> {
 
     /// The kept answer however stale it is; a clear error if there is none.
     fn whatever(&self, trip: &Trip<'_>) -> Result<Response, Error> {
-        let Some(stored) = self.cache.any(&self.query(), self.wall()) else {
+        let Some(stored) = self.cache.any_in_memory(&self.query(), self.wall()) else {
             return Err(missed(trip));
         };
         let stale = stored.is_stale();
@@ -231,6 +265,10 @@ impl Desk<'_> {
             credential: credential.map(|key| key.secret.expose_secret().as_bytes()),
             mode: self.outlet.api.cache,
         }
+    }
+
+    fn now(&self) -> Nanos {
+        self.outlet.upstream.now()
     }
 
     fn wall(&self) -> WallTime {
@@ -268,9 +306,22 @@ fn offered<'a>(trip: &Trip<'_>, answer: &'a Response) -> Answer<'a> {
     }
 }
 
-/// A kept answer as the caller gets it.
+/// The answer to an equal call, or what is better than it.
+fn instead_of(trip: &Trip<'_>, answer: Shared, old: Option<Old>) -> Response {
+    match old {
+        Some(old) if old.beats(answer.status) => given(trip, old.stored, Lookup::Stale),
+        _ => share::shared(trip, answer),
+    }
+}
+
+/// A kept answer as the caller gets it, told.
 fn given(trip: &Trip<'_>, stored: Stored, lookup: Lookup) -> Response {
     tell(trip, lookup);
+    as_given(trip, stored, lookup)
+}
+
+/// A kept answer as the caller gets it.
+fn as_given(trip: &Trip<'_>, stored: Stored, lookup: Lookup) -> Response {
     let status = stored.cache_status();
     let (parts, body) = stored.into_response().into_parts();
     let mut headers = parts.headers;
@@ -296,3 +347,6 @@ fn tell(trip: &Trip<'_>, lookup: Lookup) {
 }
 
 const CACHE_STATUS: &str = "cache-status";
+
+/// A disk that takes longer for a few kilobytes is no help: the server is asked instead.
+const SLOWEST_DISK: Duration = Duration::from_secs(1);

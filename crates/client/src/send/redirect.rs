@@ -125,6 +125,7 @@ fn without_dots(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -177,6 +178,56 @@ mod tests {
             "https:other",
         ] {
             assert_eq!(led(to), None, "{to}");
+        }
+    }
+
+    /// References made of what means something in one, and of anything.
+    fn references() -> impl Strategy<Value = String> {
+        let pieces = [
+            "http://",
+            "https:",
+            "//",
+            "/",
+            "\\",
+            ":",
+            "@",
+            "..",
+            ".",
+            "?",
+            "#",
+            "a",
+            "B.example",
+            ":80",
+            ":99999",
+            "[::1]",
+            "[",
+            "%2f",
+            " ",
+            "\u{e9}",
+            "\t",
+        ];
+        let made = prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..10);
+        prop_oneof![made.prop_map(|pieces| pieces.concat()), "\\PC{0,40}"]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+        // What has no authority of its own stays at the origin, whatever its path is made of.
+        #[test]
+        fn a_reference_leads_to_a_plain_place_of_http_or_nowhere(to in references()) {
+            let here: Uri = HERE.parse().expect("a place");
+            let Some(place) = resolved(&here, &to) else {
+                return Ok(());
+            };
+            let authority = place.authority().expect("a host");
+            prop_assert!(!authority.as_str().contains('@') && !authority.host().is_empty());
+            let scheme = place.scheme().expect("a scheme");
+            prop_assert!(*scheme == Scheme::HTTP || *scheme == Scheme::HTTPS);
+            let climbs = place.path().split('/').any(|segment| segment == "..");
+            if !has_scheme(&to) && !to.starts_with("//") {
+                prop_assert!(same_origin(&here, &place) && !climbs, "{}", place);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
@@ -30,6 +31,8 @@ pub(super) struct Door {
     /// Held by whoever changes the rules, so that two changes do not cross.
     pub(super) changing: Mutex<()>,
     gate: Mutex<Gate>,
+    /// Permits below this number may have been called off, and no others.
+    called_off: Arc<AtomicU64>,
     /// Itself, for the timer to find and to let go.
     me: Weak<Self>,
 }
@@ -47,6 +50,7 @@ impl Door {
             events,
             known: ArcSwap::from_pointee(known),
             changing: Mutex::new(()),
+            called_off: gate.called_off(),
             gate: Mutex::new(gate),
             me: Weak::clone(me),
         })
@@ -70,8 +74,11 @@ impl Door {
         self.with(|gate, now| gate.forget(key, now));
     }
 
-    pub(super) fn is_called_off(&self, flight: usize) -> bool {
-        self.with(|gate, _| gate.is_called_off(flight))
+    /// Whether a permit was called off. Nearly none ever is, so the gate is asked only about one that
+    /// could be.
+    pub(super) fn is_called_off(&self, id: u64, flight: usize) -> bool {
+        id < self.called_off.load(Ordering::Acquire)
+            && self.with(|gate, _| gate.is_called_off(flight))
     }
 
     /// A call is being sent: when that is.
@@ -98,8 +105,8 @@ impl Door {
         answer: &Answer<'_>,
     ) -> Option<(Verdict, Open)> {
         self.with(|gate, now| {
-            if answer.headers().is_some() {
-                gate.look_at_the_wall(&*self.timer, now);
+            if let Some(headers) = answer.headers() {
+                gate.look_at_the_wall(&*self.timer, headers, now);
             }
             gate.answered(flight, sent, answer, now)
         })
@@ -113,8 +120,8 @@ impl Door {
         answer: &Answer<'_>,
     ) -> Option<Verdict> {
         self.with(|gate, now| {
-            if answer.headers().is_some() {
-                gate.look_at_the_wall(&*self.timer, now);
+            if let Some(headers) = answer.headers() {
+                gate.look_at_the_wall(&*self.timer, headers, now);
             }
             let (verdict, open) = gate.answered(flight, sent, answer, now)?;
             gate.ended(open, now);

@@ -21,17 +21,21 @@ mod report;
 mod settle;
 mod take;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::{Cost, Grant, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits};
+use outflow_core::{
+    Accounting, Cost, Grant, Limit, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits,
+};
 use slab::Slab;
 
-pub(super) use ask::{Caller, Pass, Reply};
+pub(super) use ask::{Caller, Pass, Reply, Stamped, Term};
 pub(super) use settle::Open;
 
 use super::lane::Lane;
-use super::limits::Limits;
+use super::limits::{Limits, Overhang};
 use super::line::{Class, Place, Waiter};
 use super::patience::Patience;
 use super::report::Alerted;
@@ -53,6 +57,10 @@ pub(super) struct Gate {
     patience: Patience,
     /// Those who were called and are not to go before an instant.
     paced: Vec<usize>,
+    /// Nobody in line can go before this instant, whatever ends or is sent until then.
+    held_until: Nanos,
+    /// Whether time alone makes room in all limits.
+    freed: Freed,
     flights: Slab<Flight>,
     trips: RoundTrips,
     rules: Settings,
@@ -60,11 +68,14 @@ pub(super) struct Gate {
     swollen: Alerted,
     next_permit: u64,
     next_number: u64,
+    /// The highest number of all wards below which permits were called off, for those who ask often.
+    called_off: Arc<AtomicU64>,
     entry: Entry,
     /// Whether answers of this API speak of limits.
     hints: Hinting,
-    /// When the civil clock was last read, and what it showed.
+    /// The civil time of the last answer, and when its clock was last read.
     wall_seen: Moment,
+    wall_read: Nanos,
     random: fastrand::Rng,
     alarm: Alarm,
     after: After,
@@ -81,6 +92,26 @@ struct Settings {
     dialects: outflow_core::Dialects,
     adaptive: outflow_core::Adaptive,
     thresholds: Thresholds,
+}
+
+/// What makes room in limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Freed {
+    /// Time alone: all count from the sending.
+    ByTime,
+    /// Arrivals too.
+    ByAnything,
+}
+
+impl Freed {
+    fn by(shared: &[Limit], groups: &[Group]) -> Self {
+        let own = groups.iter().flat_map(|group| &group.limits);
+        let mut all = shared.iter().chain(own);
+        if all.all(|limit| limit.accounting() == Accounting::Send) {
+            return Self::ByTime;
+        }
+        Self::ByAnything
+    }
 }
 
 /// Whether anybody is let in.
@@ -118,11 +149,11 @@ pub(super) struct Flight {
     marks: Option<Box<Marks>>,
 }
 
-/// What a call costs beyond what it could take of lowered limits.
+/// What a call comes to beyond what it could take of lowered limits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
-    own: u64,
-    shared: u64,
+    own: Overhang,
+    shared: Overhang,
 }
 
 /// Where the limits stood when a call was sent.
@@ -191,19 +222,28 @@ impl Gate {
             busy: Vec::new(),
             patience: Patience::default(),
             paced: Vec::new(),
+            held_until: Nanos::ZERO,
+            freed: Freed::by(&rules.limits, groups),
             flights: Slab::new(),
             trips: RoundTrips::default(),
             rules: Settings::of(rules),
             swollen: Alerted::No,
             next_permit: 1,
             next_number: 1,
+            called_off: Arc::default(),
             entry: Entry::Open,
             hints: Hinting::NotYet,
             wall_seen: moment,
+            wall_read: moment.now,
             random: fastrand::Rng::new(),
             alarm: Alarm::new(),
             after: After::default(),
         })
+    }
+
+    /// The number below which permits may have been called off, as it changes.
+    pub(super) fn called_off(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.called_off)
     }
 
     /// Begins a turn under the lock.

@@ -85,6 +85,11 @@ impl Lane {
         self.lines.iter().all(Line::is_empty)
     }
 
+    /// Whether those who wait are all of one class.
+    pub(super) fn is_one_line(&self) -> bool {
+        self.lines.iter().filter(|line| !line.is_empty()).count() == 1
+    }
+
     pub(super) fn waiting(&self) -> u64 {
         self.lines.iter().map(|line| u64::from(line.length())).sum()
     }
@@ -114,7 +119,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),
             cost: self.cost.saturating_add(other.cost),

@@ -6,18 +6,20 @@
 
 mod change;
 mod moving;
+mod overhang;
 mod slot;
+mod told;
 mod verdict;
 
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, Correction, Cost, Decision, Drift, Evidence, Grant, Health, Hint,
-    Journey, Limit, Mark, MeterEvent, MeterSet, Moment, Nanos, Ours, Rate, Reaction, TooManyLimits,
-    Unit, Usage,
+    Accounting, AlertChange, Cost, Decision, Drift, Grant, Health, Journey, Limit, MeterEvent,
+    MeterSet, Moment, Nanos, Rate, Reaction, TooManyLimits, Usage,
 };
 
 pub(super) use change::{Before, Next, Past};
+pub(super) use overhang::Overhang;
 pub(super) use slot::{Slot, When};
 pub(super) use verdict::{Charge, Heard, Landed, Refused};
 
@@ -31,14 +33,16 @@ pub(super) struct Limits {
     configured: Vec<Limit>,
     meters: MeterSet,
     moving: Vec<Moving>,
-    /// The largest cost that can ever pass.
+    /// The largest cost that can ever pass, where costs are counted.
     most: u64,
     /// The largest cost that fits while limits are lowered; a heavier call takes all there is.
     largest: u64,
     /// Nothing goes before this instant: the server said that nothing is left.
     parked: Nanos,
-    /// What calls in flight cost beyond what they could take.
-    overhang: u64,
+    /// Of which limit.
+    parked_by: Option<Rate>,
+    /// What calls in flight come to beyond what they could take.
+    overhang: Overhang,
     /// Whether entries count from their sending, and so have to be stamped when that happens.
     stamped_at_send: bool,
     /// Whether entries count from their arrival.
@@ -61,7 +65,8 @@ impl Limits {
             most: 0,
             largest: 0,
             parked: Nanos::ZERO,
-            overhang: 0,
+            parked_by: None,
+            overhang: Overhang::default(),
             stamped_at_send: false,
             counts_arrivals: false,
         };
@@ -77,7 +82,7 @@ impl Limits {
         self.stamped_at_send = self.configured.iter().any(counts_sending);
         self.counts_arrivals = !self.configured.iter().all(counts_sending);
         if !self.counts_arrivals {
-            self.overhang = 0;
+            self.overhang = Overhang::default();
         }
     }
 
@@ -95,7 +100,7 @@ impl Limits {
         if cost.units() <= self.most {
             return None;
         }
-        let too_small = |limit: &&Limit| limit.capacity() < cost.units();
+        let too_small = |limit: &&Limit| limit.capacity() < limit.measure().toll().of(cost).units();
         self.configured.iter().find(too_small).map(Limit::rate)
     }
 
@@ -108,7 +113,7 @@ impl Limits {
         if now < self.parked {
             return Decision::WaitUntil(self.parked);
         }
-        if (self.overhang > 0 || cost.units() > self.largest)
+        if (!self.overhang.is_nothing() || cost.units() > self.largest)
             && let Some(until) = self.heavy_until(now, cost)
         {
             return Decision::WaitUntil(until);
@@ -117,7 +122,7 @@ impl Limits {
         let decision = self.meters.take(now, cost);
         if decision.is_allow() {
             for moving in &mut self.moving {
-                moving.ledger.taken(cost);
+                moving.ledger.taken(moving.toll.of(cost));
             }
         }
         decision.map(Some)
@@ -126,47 +131,49 @@ impl Limits {
     /// When a call can go, if not now, where one costs more than a lowered limit holds: each limit
     /// must have room for all of it, or have all of its room. `Nanos::MAX` is when others have landed.
     fn heavy_until(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
-        let overhang = self.overhang;
-        let capacities = self
-            .meters
-            .standings(now)
-            .map(|(limit, _)| limit.capacity());
-        let capacities: Vec<u64> = capacities.collect();
-        let waits = capacities.iter().enumerate().filter_map(|(place, most)| {
-            let fitting = cost.units().min(*most).saturating_add(overhang);
-            match self.meters.explain(now, Cost::new(fitting)).nth(place) {
-                Some(Decision::WaitUntil(at)) => Some(at),
-                Some(Decision::Never) => Some(Nanos::MAX),
-                Some(Decision::Allow(())) | None => None,
+        let limits = self.meters.standings(now);
+        let wanted = limits.map(|(limit, _)| {
+            let toll = limit.measure().toll();
+            match toll.of(cost) {
+                Cost::ZERO => 0,
+                all => (all.units().min(limit.capacity())).saturating_add(self.overhang.at(toll)),
+            }
+        });
+        let wanted: Vec<u64> = wanted.collect();
+        let waits = wanted.iter().enumerate().filter_map(|(place, units)| {
+            match self.meters.check_units(now, place, *units) {
+                Decision::WaitUntil(at) => Some(at),
+                Decision::Never => Some(Nanos::MAX),
+                Decision::Allow(()) => None,
             }
         });
         waits.max()
     }
 
-    /// A call goes that costs so many units more than it could take: limits were lowered below it.
-    pub(super) fn overhang(&mut self, now: Nanos, units: u64) {
+    /// A call goes that comes to so much more than it could take: limits were lowered below it.
+    pub(super) fn overhang(&mut self, now: Nanos, more: Overhang) {
         if self.stamped_at_send {
-            self.charge(now, units);
+            self.charge(now, more);
         }
         if self.counts_arrivals {
-            self.overhang = self.overhang.saturating_add(units);
+            self.overhang = self.overhang.and(more);
         }
     }
 
     /// It has landed, or never left.
-    pub(super) fn overhang_landed(&mut self, now: Nanos, units: u64, sent: Landed) {
-        if units == 0 || !self.counts_arrivals {
+    pub(super) fn overhang_landed(&mut self, now: Nanos, less: Overhang, sent: Landed) {
+        if less.is_nothing() || !self.counts_arrivals {
             return;
         }
-        self.overhang = self.overhang.saturating_sub(units);
+        self.overhang = self.overhang.without(less);
         if sent == Landed::Counts {
-            self.charge(now, units);
+            self.charge(now, less);
         }
     }
 
-    fn charge(&mut self, now: Nanos, units: u64) {
-        for place in 0..self.configured.len() {
-            self.meters.charge(now, place, units);
+    fn charge(&mut self, now: Nanos, overhang: Overhang) {
+        for (place, moving) in self.moving.iter().enumerate() {
+            self.meters.charge(now, place, overhang.at(moving.toll));
         }
     }
 
@@ -237,62 +244,12 @@ impl Limits {
     pub(super) fn passed(&mut self, now: Nanos, cost: Cost) -> bool {
         let mut grew = false;
         for moving in &mut self.moving {
-            moving.passed.add(now, cost.units());
+            moving.passed.add(now, moving.toll.of(cost).units());
             let before = moving.learned.effective();
             moving.learned.clean(now, moving.passed.within(now));
             grew |= moving.learned.effective() != before;
         }
         grew
-    }
-
-    /// Where things stand as a call is sent, for the headers of its answer.
-    pub(super) fn marks(&mut self, now: Nanos) -> Vec<Mark> {
-        let standings = self.meters.standings(now);
-        let marked = |((_, standing), moving): ((_, _), &Moving)| moving.ledger.mark(&standing);
-        standings.zip(&self.moving).map(marked).collect()
-    }
-
-    /// Compares a hint with the limit it is about. That nothing is left is news only after a refusal
-    /// or where strangers had a part in it: otherwise our own meter knows it, and more exactly.
-    pub(super) fn correct(
-        &mut self,
-        now: Nanos,
-        hint: &Hint,
-        marks: Option<&[Mark]>,
-        refused: Refused,
-    ) -> Option<Heard> {
-        let place = self.meant(hint)?;
-        let (limit, moving) = (self.configured.get(place)?, self.moving.get_mut(place)?);
-        let mark = marks.and_then(|marks| marks.get(place));
-        let correction = match mark {
-            Some(mark) => moving.ledger.correct(hint, limit, *mark, now),
-            None => Correction::of(hint, &unmarked(*limit), now),
-        };
-        if correction.foreign > 0 {
-            self.meters.charge(now, place, correction.foreign);
-        }
-        if refused == Refused::Yes || correction.foreign > 0 {
-            self.parked = self.parked.max(correction.until.unwrap_or_default());
-        }
-        let told = correction.limit_differs.map(Evidence::Limit);
-        let reaction = told.map_or(Reaction::Unmoved, |told| moving.learned.evidence(now, told));
-        Some(Heard {
-            correction,
-            reaction,
-        })
-    }
-
-    /// The limit that a hint is about: the one of its window, or of its size, or the only one.
-    fn meant(&self, hint: &Hint) -> Option<usize> {
-        // Our limits count calls or the points that calls cost; tokens, bytes and the like are neither.
-        if !matches!(hint.unit, Unit::Requests | Unit::Weight) {
-            return None;
-        }
-        let by_window = |limit: &Limit| hint.window == Some(limit.rate().per());
-        let by_size = |limit: &Limit| hint.window.is_none() && hint.limit == Some(limit.capacity());
-        let place = |is: &dyn Fn(&Limit) -> bool| self.configured.iter().position(is);
-        let only = (self.configured.len() == 1).then_some(0);
-        place(&by_window).or_else(|| place(&by_size)).or(only)
     }
 
     pub(super) fn poll_event(&mut self) -> Option<MeterEvent> {
@@ -370,21 +327,14 @@ impl Limits {
     }
 }
 
-/// Nothing is known of what was sent before this call: nobody else can be told from ourselves.
-const fn unmarked(limit: Limit) -> Ours {
-    Ours {
-        limit,
-        counted_at_send: u64::MAX,
-        added_since: 0,
-    }
-}
-
 fn fullness(used: u128, capacity: u64) -> u64 {
     let parts = used.saturating_mul(1_000_000) / u128::from(capacity.max(1));
     u64::try_from(parts).unwrap_or(u64::MAX)
 }
 
+/// Of the limits that count costs: to the others every call is the same.
 fn smallest_capacity(limits: &[Limit]) -> u64 {
-    let smallest = limits.iter().map(Limit::capacity).min();
+    let by_cost = |limit: &&Limit| limit.measure().toll().heeds_cost();
+    let smallest = limits.iter().filter(by_cost).map(Limit::capacity).min();
     smallest.unwrap_or(u64::MAX).max(1)
 }

@@ -108,7 +108,19 @@ impl Ward {
         }
     }
 
-    /// One that was to set out never did.
+    /// One that set out at `from` is only sent now. A probe counts when it is sent, even where so many
+    /// others have set out meanwhile that there is no room for it.
+    pub(super) fn sets_out_again(&mut self, ticket: &Ticket, from: Nanos, now: Nanos) {
+        if !ticket.is_probe() {
+            return;
+        }
+        self.probes.refund_at(from, Cost::ONE);
+        if !matches!(self.probes.take(now, Cost::ONE), Decision::Allow(_)) {
+            self.probes.charge(now, Cost::ONE.units());
+        }
+    }
+
+    /// One that was to set out at `granted` never did.
     pub(super) fn stays(&mut self, now: Nanos, ticket: Ticket, granted: Nanos) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if ticket.is_probe() {

@@ -45,11 +45,14 @@ fn what_was_written_is_there_after_a_restart() {
 
     let cache = on_disk(dir.path());
     assert!(
-        cache.is_cold(&ask.query()),
+        cache.cold(&ask.query()).is_some(),
         "nothing is read before it is asked for"
     );
     assert_eq!(fresh(&cache, &ask, 59).as_deref(), Some(&b"body"[..]));
-    assert!(!cache.is_cold(&ask.query()), "and then it is in memory");
+    assert!(
+        cache.cold(&ask.query()).is_none(),
+        "and then it is in memory"
+    );
     let (stored, conditions, _) = stale(&cache, &ask, 60).expect("stale");
     assert_eq!(conditions["if-none-match"], "\"1\"");
     assert_eq!(stored.headers.get_all("link").iter().count(), 2);

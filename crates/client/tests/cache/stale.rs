@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::CacheMode;
-use outflow::cache::{Bypass, Cache, CacheSettings, Found, Freshness};
+use outflow::cache::{Bypass, Cache, Found, Freshness};
 use outflow::core::WallTime;
 
 use super::support::{Ask, answer, at, fresh, memory, offer, said, stale, word};
@@ -117,11 +117,7 @@ fn a_304_that_forbids_keeping_ends_it() {
 
 /// A cache that gives stale answers for 20 seconds on its own account.
 fn lenient() -> Cache {
-    Cache::open(CacheSettings {
-        stale_if_error: Duration::from_secs(20),
-        ..CacheSettings::default()
-    })
-    .expect("a cache")
+    memory().stale_if_error(Duration::from_secs(20))
 }
 
 /// An answer's word; the last second at which it may be given on an error, without and with a usual

@@ -156,6 +156,7 @@ fn every_value_knows_where_it_came_from() {
         is("environment ANIVAULT_SLEEP_MIN")
     );
     assert_eq!(origin("apis.films.health.sleep_max"), is("default"));
+    assert_eq!(origin("apis.films.stale_if_error"), is("default"));
     assert_eq!(origin("log.level"), is("default"));
     let rate = origin("apis.films.rate_base").expect("known");
     assert!(rate.starts_with("preset tmdb:"), "{rate}");

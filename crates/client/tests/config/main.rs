@@ -4,6 +4,7 @@ mod layers;
 mod mistakes;
 mod presets;
 mod report;
+mod server;
 mod soup;
 mod support;
 mod values;

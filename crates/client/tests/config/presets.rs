@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use http::Method;
 use outflow::config::{Config, Environment, Source};
-use outflow::core::{Attempt, Cost, Dialect, Effect, Kind, Limit};
+use outflow::core::{Attempt, Cost, Dialect, Effect, Kind, Limit, Measure};
 use outflow::{Api, Group, Preset};
 use smol_str::SmolStr;
 
@@ -26,6 +26,9 @@ fn api(preset: &str) -> Api {
 
 fn limits(limits: &[Limit]) -> String {
     let shown = limits.iter().map(|limit| match limit.kind() {
+        Kind::Sliding if limit.measure() != Measure::Cost => {
+            format!("{} of {:?}", limit.rate(), limit.measure())
+        }
         Kind::Sliding => limit.rate().to_string(),
         Kind::Bucket { burst } => format!("{} bucket of {burst}", limit.rate()),
         other => format!("{} {other:?}", limit.rate()),

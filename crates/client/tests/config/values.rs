@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use outflow::config::{CacheSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson};
+use outflow::config::{
+    CacheSettings, Config, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson,
+};
 use outflow::core::{
-    Accounting, Adaptive, Attempt, Cost, Dialect, Effect, HealthSettings, Kind, Limit, Pacing,
-    Rate, Share, Streak,
+    Accounting, Adaptive, Attempt, Cost, Dialect, Effect, HealthSettings, Kind, Limit, Measure,
+    Pacing, Rate, Share, Streak,
 };
 use outflow::{
     Addresses, Api, CacheMode, HealthScope, Mode, Place, Proxy, Rules, Thresholds, Timeouts, Trust,
@@ -69,12 +71,13 @@ fn a_limit_is_read_in_each_of_its_forms() {
             { rate = "1000/h", kind = "aligned", accounting = "send", warn_below = "10%" },
             { rate = "2/s", kind = "bucket", burst = 40, guard = "5ms", pacing = "soft" },
             { rate = "3/s", pacing = { max_delay = "1s" } },
+            { rate = "4/s", counts = "calls" },
         ]
     "#;
     let limits = stock(more).rules.limits;
     assert_eq!(
         rates(&limits),
-        ["10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s"]
+        ["10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s", "4/s"]
     );
     let kinds: Vec<_> = limits.iter().map(Limit::kind).collect();
     assert_eq!(
@@ -93,6 +96,27 @@ fn a_limit_is_read_in_each_of_its_forms() {
             max_delay: seconds(1)
         }
     );
+    assert_eq!(limits[0].measure(), Measure::Cost);
+    assert_eq!(limits[6].measure(), Measure::Calls);
+}
+
+// A quarter of each, whatever is counted.
+#[test]
+fn a_limit_counts_what_it_says() {
+    let words = ["cost", "calls", "tokens", "input_tokens", "output_tokens"];
+    let measures = [
+        Measure::Cost,
+        Measure::Calls,
+        Measure::Tokens,
+        Measure::InputTokens,
+        Measure::OutputTokens,
+    ];
+    for (word, measure) in words.into_iter().zip(measures) {
+        let more =
+            format!("rate_share = \"1/4\"\nlimits = [{{ rate = \"8/s\", counts = \"{word}\" }}]");
+        let limit = stock(&more).rules.limits[0];
+        assert_eq!((limit.capacity(), limit.measure()), (2, measure), "{word}");
+    }
 }
 
 // Half of a call more than 17 a second is 35 in two; the bucket holds what comes in one second.
@@ -175,6 +199,7 @@ fn everything_else_of_an_api_is_read() {
         adaptive = "learn"
         dialects = ["upbit"]
         cache = { force = "5m" }
+        stale_if_error = "1h"
         methods = ["GET", "PURGE"]
         proxy = "http://proxy.example:3128"
         trust = { file = "ca.pem" }
@@ -208,7 +233,10 @@ fn everything_else_of_an_api_is_read() {
     assert!(
         api.rules.dialects.contains(Dialect::Upbit) && !api.rules.dialects.contains(Dialect::Ietf)
     );
-    assert_eq!(api.cache, CacheMode::Force(seconds(300)));
+    assert_eq!(
+        (api.cache, api.stale_if_error),
+        (CacheMode::Force(seconds(300)), seconds(3_600))
+    );
     assert_eq!(api.methods.len(), 2);
     assert_eq!(
         api.proxy,
@@ -409,6 +437,23 @@ fn a_key_comes_from_a_variable_or_a_file_and_is_sent_as_told() {
     assert_eq!(filed.secret.expose_secret(), "from-a-file");
 }
 
+// One byte more than a key can have, and a file without an end.
+#[test]
+fn a_file_that_is_no_key_is_not_read_to_its_end() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    std::io::Write::write_all(&mut file, &vec![b'k'; 64 * 1024]).expect("writable");
+    let config = |path: &std::path::Path| {
+        let base = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
+        read(&format!("{base}api_key_file = {path:?}"), &[])
+    };
+    assert!(config(file.path()).is_ok());
+    std::io::Write::write_all(&mut file, b"k").expect("writable");
+    for path in [file.path(), std::path::Path::new("/dev/zero")] {
+        let wrong = config(path).expect_err("no key").to_string();
+        assert!(wrong.contains("too large for a key"), "{wrong}");
+    }
+}
+
 // The documented defaults and the ones in force are compared as they print, every field of them; and every
 // key that can be asked for must be in the file, in force or behind a `#`.
 #[test]
@@ -425,6 +470,8 @@ fn the_default_file_says_every_key_and_sets_none_of_them_otherwise() {
     assert_eq!(documented.log, silent.log);
     assert_eq!(documented.metrics, silent.metrics);
     assert_eq!(documented.cache, silent.cache);
+    let ours = |config: &Config| format!("{:#?}{:#?}", config.server, config.admin);
+    assert_eq!(ours(&documented), ours(&silent));
     for (key, _) in silent.origins.iter() {
         let name = key.rsplit('.').next().expect("a name");
         let says = |line: &str| {

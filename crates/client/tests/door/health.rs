@@ -7,7 +7,7 @@ use outflow::core::{Cost, Decision, Effect, Fault, Hold, State};
 use outflow::event::What;
 use outflow::{Answer, Ask, Cause, Group, HealthScope, Rules, WhenAsleep, Why};
 
-use crate::support::{Caller, INSTANT, World, by_sending, health, ms, rules, secs};
+use crate::support::{Caller, INSTANT, World, by_sending, health, ms, parsed, rules, secs};
 
 fn unlimited() -> Rules {
     rules(Vec::new())
@@ -196,6 +196,52 @@ fn probes_keep_to_their_rate_where_nothing_else_is_limited() {
     world.pass(ms(1));
     assert!(fourth.is_woken());
     fourth.goes();
+}
+
+/// One probe a second, and entries that count from their sending: whoever resumes late is stamped anew.
+fn one_probe_a_second() -> World {
+    half_open(Rules {
+        health: health(|settings| settings.probe_rate = parsed("1/s")),
+        ..rules(vec![by_sending("100/s")])
+    })
+}
+
+// Called at once, resumed after 500 ms, given back unsent: in each of its ways it leaves no trace.
+#[test]
+fn a_probe_that_resumed_late_and_never_left_is_not_counted() {
+    for way in 0..3 {
+        let world = one_probe_a_second();
+        let mut late = world.waiting_behind(world.ask());
+        world.pass(ms(500));
+        let permit = late.admitted();
+        match way {
+            0 => drop(permit),
+            1 => permit.refund(),
+            _ => {
+                world.pass(ms(100));
+                drop(permit);
+            }
+        }
+        assert!(world.is_at_rest());
+        world.caller(world.ask()).goes();
+    }
+}
+
+// Called at once, resumed after 500 ms and sent after 800: the next goes a second after that.
+#[test]
+fn a_probe_counts_when_it_is_sent() {
+    let world = one_probe_a_second();
+    let mut late = world.waiting_behind(world.ask());
+    world.pass(ms(500));
+    let mut probe = late.admitted();
+    world.pass(ms(300));
+    probe.sending();
+    probe.settle(Answer::status(404));
+    let mut next = world.waiting(world.ask());
+    world.pass_all_but_an_instant_of(secs(1));
+    assert!(!next.is_woken());
+    world.pass(INSTANT);
+    next.goes();
 }
 
 // A probe may stay out for 15 s. One that hangs longer has failed, and holds nobody up for ever.

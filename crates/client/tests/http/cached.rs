@@ -186,7 +186,8 @@ async fn what_is_confirmed_is_not_sent_again() {
     assert_eq!(strict.audit().count(), 2);
 }
 
-// The server fails in each way that leaves no better answer.
+// The server fails in each way that leaves no better answer. An answer or the API's settings may say that
+// it is good for ten minutes more, and nothing can say so of one that must be confirmed.
 #[tokio::test(start_paused = true)]
 async fn a_stale_answer_is_better_than_none_where_it_says_so() {
     for act in [
@@ -194,18 +195,25 @@ async fn a_stale_answer_is_better_than_none_where_it_says_so() {
         Fault::CloseBeforeHead.into(),
         Fault::CutBody.into(),
     ] {
-        for (extra, rescued) in [(", stale-if-error=600", true), ("", false)] {
+        for (extra, configured, rescued) in [
+            (", stale-if-error=600", Duration::ZERO, true),
+            ("", Duration::ZERO, false),
+            ("", 10 * MINUTE, true),
+            ("", MINUTE / 2, false),
+            (", must-revalidate", 10 * MINUTE, false),
+        ] {
             let strict = lasting(extra);
             let client = over_pipes(&strict, |api| {
                 keeping(api);
                 api.retry.count = 0;
+                api.stale_if_error = configured;
             });
             client.get("strict", "/a").send().await.expect("kept");
             strict.rewrite(Script::new().rule(When::always(), act.clone()));
             tokio::time::sleep(2 * MINUTE).await;
             let ended = client.get("strict", "/a").send().await;
             let stale = ended.is_ok_and(|answer| answer.from_cache() == Some(Lookup::Stale));
-            assert_eq!(stale, rescued, "{act:?}{extra}");
+            assert_eq!(stale, rescued, "{act:?}{extra} {configured:?}");
         }
     }
 }

@@ -6,6 +6,7 @@ mod cancelled;
 mod deadlines;
 mod echoes;
 mod faults;
+mod following;
 mod governed;
 mod outages;
 mod paths;

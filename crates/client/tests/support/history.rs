@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use outflow::core::{Accounting, Cost, Limit, Nanos, Rate};
+use outflow::core::{Accounting, Cost, Limit, Measure, Nanos, Rate};
 use outflow::{Answer, Ask, Group, Permit, Rules};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -38,17 +38,21 @@ pub enum Step {
     Abandon(usize),
 }
 
-/// An API: the limit of each of its groups and of all together, as units in so many ticks.
+/// A limit: so many units of this measure in so many ticks.
+pub type Units = (u64, u64, Measure);
+
+/// An API: the limit of each of its groups and of all together.
 #[derive(Debug, Clone)]
 pub struct Shape {
     pub accounting: Accounting,
-    pub groups: Vec<Option<(u64, u64)>>,
-    pub shared: Option<(u64, u64)>,
+    pub groups: Vec<Option<Units>>,
+    pub shared: Option<Units>,
     pub concurrency: u32,
 }
 
 pub fn shapes(accounting: Accounting) -> impl Strategy<Value = Shape> {
-    let limit = || prop::option::of((1..5_u64, 1..8_u64));
+    let measure = || prop_oneof![3 => Just(Measure::Cost), 1 => Just(Measure::Calls)];
+    let limit = move || prop::option::of((1..5_u64, 1..8_u64, measure()));
     let groups = prop::collection::vec(limit(), 1..4);
     (groups, limit(), prop_oneof![Just(1_000_000), 1..4_u32]).prop_map(
         move |(groups, shared, concurrency)| Shape {
@@ -79,10 +83,11 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 impl Shape {
     fn rules(&self) -> Rules {
-        let limit = |(units, ticks): &(u64, u64)| {
+        let limit = |(units, ticks, measure): &Units| {
             let rate = Rate::new(*units, TICK * u32::try_from(*ticks).expect("few")).expect("some");
             Limit::sliding(rate)
                 .counted(self.accounting)
+                .measured_in(*measure)
                 .guarded(Duration::ZERO)
         };
         let groups = self.groups.iter().enumerate();
@@ -100,14 +105,15 @@ impl Shape {
         let all = [self.groups[group], self.shared];
         all.iter()
             .flatten()
-            .map(|(units, _)| *units)
+            .filter(|(_, _, measure)| *measure == Measure::Cost)
+            .map(|(units, ..)| *units)
             .min()
             .unwrap_or(9)
     }
 
     fn windows(&self, group: usize) -> impl Iterator<Item = Duration> {
         let all = [self.groups[group], self.shared];
-        let ticks = all.into_iter().flatten().map(|(_, ticks)| ticks);
+        let ticks = all.into_iter().flatten().map(|(_, ticks, _)| ticks);
         ticks.map(|ticks| TICK * u32::try_from(ticks).expect("few"))
     }
 }
@@ -336,16 +342,18 @@ impl History {
 
     /// What counts against a group's own limit, or against all, at this instant.
     fn counted(&self, group: Option<usize>) -> Everything {
-        let window = match group {
+        let limit = match group {
             Some(group) => self.shape.groups[group],
             None => self.shape.shared,
         };
-        let window = TICK * u32::try_from(window.map_or(0, |(_, ticks)| ticks)).expect("few");
+        let (_, ticks, measure) = limit.unwrap_or((0, 0, Measure::Cost));
+        let window = TICK * u32::try_from(ticks).expect("few");
         let mut all = Vec::new();
         let by_sending = self.shape.accounting == Accounting::Send;
         let mut add = |of: usize, from: Nanos, landed: Option<Nanos>, cost: u64| {
             let begins = if by_sending { Some(from) } else { landed };
             let until = begins.map_or(Nanos::MAX, |at| at.saturating_add(window));
+            let cost = weight(measure, cost);
             if group.is_none_or(|group| group == of) {
                 all.push(Counted { from, until, cost });
             }
@@ -368,12 +376,12 @@ impl History {
 
     fn check_limits(&self) -> Checked {
         for (group, own) in self.shape.groups.iter().enumerate() {
-            if let Some((most, _)) = own {
+            if let Some((most, ..)) = own {
                 let peak = self.counted(Some(group)).peak();
                 prop_assert!(peak <= *most, "group {group} had {peak} of {most}");
             }
         }
-        if let Some((most, _)) = self.shape.shared {
+        if let Some((most, ..)) = self.shape.shared {
             let peak = self.counted(None).peak();
             prop_assert!(peak <= most, "all had {peak} of {most}");
         }
@@ -408,13 +416,14 @@ impl History {
             if blocked[one.group] {
                 continue;
             }
-            let has_room = |limit: Option<(u64, u64)>, group| {
-                limit.is_none_or(|(most, _)| self.counted(group).at(now) + one.cost <= most)
+            let has_room = |limit: Option<Units>, group| {
+                limit.is_none_or(|(most, _, measure)| {
+                    let more = weight(measure, one.cost);
+                    more == 0 || self.counted(group).at(now) + more <= most
+                })
             };
-            if one.cost > 0 && !has_room(self.shape.groups[one.group], Some(one.group)) {
-                blocked[one.group] = true;
-            } else {
-                let free = one.cost == 0 || has_room(self.shape.shared, None);
+            if has_room(self.shape.groups[one.group], Some(one.group)) {
+                let free = has_room(self.shape.shared, None);
                 prop_assert!(
                     !free,
                     "one of group {} and cost {} could go",
@@ -423,8 +432,17 @@ impl History {
                 );
                 return Ok(());
             }
+            blocked[one.group] = true;
         }
         Ok(())
+    }
+}
+
+/// What a call comes to where this is counted.
+fn weight(measure: Measure, cost: u64) -> u64 {
+    match measure {
+        Measure::Cost => cost,
+        _ => 1,
     }
 }
 

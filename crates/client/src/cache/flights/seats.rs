@@ -15,6 +15,8 @@ pub(super) struct Seats<T> {
 struct Inner<T> {
     lead: Lead,
     landed: Option<Landed<T>>,
+    /// Whether the leader waits for nobody here any more.
+    departed: bool,
     /// Followers in the order in which they came, with whom to wake.
     followers: BTreeMap<u64, Option<Waker>>,
     next: u64,
@@ -39,6 +41,7 @@ impl<T> Seats<T> {
         let inner = Inner {
             lead: Lead::Taken,
             landed: None,
+            departed: false,
             followers: BTreeMap::new(),
             next: 0,
         };
@@ -64,11 +67,22 @@ impl<T> Seats<T> {
         Some(seat)
     }
 
+    /// The leader has what it waited for, and is on its way.
+    pub(super) fn depart(&self) {
+        self.locked().departed = true;
+    }
+
+    /// Whether whoever leads is on its way.
+    pub(super) fn has_departed(&self) -> bool {
+        self.locked().departed
+    }
+
     /// Nobody leads any more: the first follower is woken, to take the lead.
     pub(super) fn leave_the_lead(&self) {
         let mut inner = self.locked();
         if inner.landed.is_none() {
             inner.lead = Lead::Vacant;
+            inner.departed = false;
         }
         wake(inner.next_in_line(), inner);
     }

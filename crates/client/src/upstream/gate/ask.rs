@@ -13,16 +13,24 @@ pub(in crate::upstream) struct Caller {
     pub(in crate::upstream) lane: u32,
     pub(in crate::upstream) cost: Cost,
     pub(in crate::upstream) class: Class,
-    pub(in crate::upstream) deadline: Option<Nanos>,
-    pub(in crate::upstream) max_wait: Duration,
+    pub(in crate::upstream) term: Term,
     pub(in crate::upstream) mode: Mode,
+}
+
+/// By when a call must have gone.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) enum Term {
+    By(Nanos),
+    Within(Duration),
 }
 
 impl Caller {
     /// By when it must have gone, if it began to wait now.
     fn deadline(&self, now: Nanos) -> Nanos {
-        self.deadline
-            .unwrap_or_else(|| now.saturating_add(self.max_wait))
+        match self.term {
+            Term::By(deadline) => deadline,
+            Term::Within(span) => now.saturating_add(span),
+        }
     }
 }
 
@@ -43,6 +51,16 @@ pub(in crate::upstream) struct Pass {
     pub(in crate::upstream) flight: usize,
     pub(in crate::upstream) id: u64,
     pub(in crate::upstream) waited: Duration,
+    pub(in crate::upstream) stamped: Stamped,
+}
+
+/// From where a call counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::upstream) enum Stamped {
+    /// A limit counts from the sending, so the gate has to hear of it.
+    AtSending,
+    /// The sending changes nothing.
+    AtGrant,
 }
 
 impl Gate {

@@ -1,7 +1,10 @@
 //! What changes for everybody: a state, a cooldown, a timer, the end.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
 use outflow_core::{Change, Clock, Hold, Moment, Transition};
 
 use super::{Cause, Entry, Gate, Nanos, Place, What, WhenAsleep};
@@ -79,6 +82,7 @@ impl Gate {
     }
 
     fn cooled(&mut self, ward: usize, until: Nanos, now: Nanos) {
+        self.held_until = Nanos::ZERO;
         let entropy = self.random.u64(..);
         self.ward(ward).cool(until, entropy);
         if self.after.heard {
@@ -98,7 +102,9 @@ impl Gate {
 
     /// Nobody is to go who has not gone yet, a permit in hand or not.
     fn call_off(&mut self, ward: usize) {
-        self.ward(ward).called_off = self.next_permit;
+        let number = self.next_permit;
+        self.ward(ward).called_off = number;
+        self.called_off.fetch_max(number, Ordering::Release);
     }
 
     /// Whether nobody was to go any more after this permit was given.
@@ -138,6 +144,7 @@ impl Gate {
 
     /// Puts into effect what is left of the limits under this ward.
     pub(super) fn retune(&mut self, ward: usize, now: Nanos) {
+        self.held_until = Nanos::ZERO;
         let moment = self.moment(now);
         let whole = self.rules.scope == super::HealthScope::Api;
         let Self {
@@ -228,8 +235,19 @@ impl Gate {
         }
     }
 
-    /// The civil time, which only a few rules need and nobody reads for each call.
-    pub(in crate::upstream) fn look_at_the_wall(&mut self, clock: &dyn Clock, now: Nanos) {
+    /// The civil time, which only a few rules need and nobody reads for each call: between two looks
+    /// it goes on as the other clock does. Where a server may have named a date, it is read.
+    pub(in crate::upstream) fn look_at_the_wall(
+        &mut self,
+        clock: &dyn Clock,
+        headers: &HeaderMap,
+        now: Nanos,
+    ) {
+        if now.since(self.wall_read) < A_GLANCE && !headers.contains_key(RETRY_AFTER) {
+            self.wall_seen = self.moment(now);
+            return;
+        }
+        self.wall_read = now;
         self.wall_seen = Moment {
             now,
             wall: clock.wall(),
@@ -272,6 +290,9 @@ impl Gate {
         self.wards.iter().all(|ward| ward.in_flight == 0)
     }
 }
+
+/// Nobody sets a clock and expects all to know within a tenth of a second.
+const A_GLANCE: Duration = Duration::from_millis(100);
 
 /// What lies between an instant and the next.
 const INSTANT: Duration = Duration::from_nanos(1);

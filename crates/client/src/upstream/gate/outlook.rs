@@ -10,7 +10,7 @@ use outflow_core::{Rate, State};
 
 use super::super::lane::{Ahead, NEWCOMER};
 use super::super::limits::{Slot, When};
-use super::ask::Caller;
+use super::ask::{Caller, Term};
 use super::{Closed, Cost, Gate, Nanos, Place, WhenAsleep};
 use crate::refusal::{Explanation, Why};
 use crate::rules::Mode;
@@ -54,14 +54,13 @@ impl Gate {
     /// The later of the slots that its group's limits and those of the API leave.
     fn slot(&mut self, caller: Caller, number: u64, ahead: Ahead, when: When) -> Slot {
         let limits = &mut self.lane(caller.lane).limits;
-        let own = limits.slot(when, ahead.cost, caller.cost);
-        let mut slot = self.shared.slot(when, ahead.cost, caller.cost);
+        let own = limits.slot(when, ahead, caller.cost);
+        let mut slot = self.shared.slot(when, ahead, caller.cost);
         // Each round lets those of other lanes go first who can have gone by then; the slot only moves
         // back, and stands still as soon as that brings nobody new.
         for _ in 0..ROUNDS {
             let others = self.others_by(slot.at.max(own.at), caller, number, when);
-            let total = ahead.cost.saturating_add(others);
-            let next = self.shared.slot(when, total, caller.cost);
+            let next = self.shared.slot(when, ahead.and(others), caller.cost);
             if next.at <= slot.at {
                 break;
             }
@@ -70,10 +69,10 @@ impl Gate {
         if slot.at > own.at { slot } else { own }
     }
 
-    /// What those of other lanes cost who go before it and can have gone by `until`.
-    fn others_by(&mut self, until: Nanos, caller: Caller, number: u64, when: When) -> u64 {
+    /// Those of other lanes who go before it and can have gone by `until`.
+    fn others_by(&mut self, until: Nanos, caller: Caller, number: u64, when: When) -> Ahead {
         let ward = self.lane(caller.lane).ward;
-        let mut sum = 0_u64;
+        let mut sum = Ahead::default();
         for place in 0..self.busy.len() {
             let Some(lane) = self.busy.get(place).copied() else {
                 continue;
@@ -87,7 +86,7 @@ impl Gate {
                 .lane_ref(lane)
                 .ahead(&self.waiters, caller.class, number);
             let limits = &mut self.lane(lane).limits;
-            sum = sum.saturating_add(limits.passing_by(until, when, ahead.cost));
+            sum = sum.and(limits.passing_by(until, when, ahead));
         }
         sum
     }
@@ -132,8 +131,7 @@ impl Gate {
             lane: waiter.lane,
             cost: waiter.cost,
             class: waiter.class,
-            deadline: Some(waiter.deadline),
-            max_wait: std::time::Duration::ZERO,
+            term: Term::By(waiter.deadline),
             mode: Mode::Wait,
         })
     }

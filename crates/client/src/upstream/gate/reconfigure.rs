@@ -13,9 +13,9 @@ use outflow_core::{Moment, Nanos};
 use smol_str::SmolStr;
 
 use super::super::known::Seats;
-use super::super::limits::{Before, Landed, Next, Past};
+use super::super::limits::{Before, Landed, Next, Overhang, Past};
 use super::super::ward::Ward;
-use super::{Cause, Gate, Group, HealthScope, Lane, Place, Rules, Settings};
+use super::{Cause, Freed, Gate, Group, HealthScope, Lane, Place, Rules, Settings};
 use crate::rules::DEFAULT_GROUP;
 
 impl Gate {
@@ -28,7 +28,7 @@ impl Gate {
         moment: Moment,
     ) -> Seats {
         let now = moment.now;
-        self.wall_seen = moment;
+        (self.wall_seen, self.wall_read) = (moment, now);
         for ward in 0..self.wards.len() {
             self.recall(ward, now);
         }
@@ -36,6 +36,7 @@ impl Gate {
         self.change_limits(groups, &lanes, rules, moment);
         self.retire_lanes(&lanes, moment);
         self.renew_grants(now);
+        (self.held_until, self.freed) = (Nanos::ZERO, Freed::by(&rules.limits, groups));
         let scope = self.rules.scope;
         self.rules = Settings {
             scope,
@@ -125,9 +126,9 @@ impl Gate {
             .lanes
             .iter_mut()
             .map(|lane| lane.limits.landed(moment.now));
-        let sum = each.fold(0_u64, u64::saturating_add);
+        let sum = each.fold(Overhang::default(), Overhang::and);
         let shared = self.shared.past(moment.now);
-        self.shared.change(next, &Past::units(sum));
+        self.shared.change(next, &Past::landed(sum));
         for (group, lane) in groups.iter().zip(lanes) {
             let limits = &group.limits;
             self.lane(*lane)

@@ -4,7 +4,8 @@ use outflow_core::{Decision, Grant, Ticket};
 
 use super::super::limits::Landed;
 use super::super::line::Class;
-use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle, Rest};
+use super::ask::Stamped;
+use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle, Overhang, Rest};
 
 impl Gate {
     /// Takes a permit for a call of this lane, or says what stands in the way.
@@ -106,14 +107,10 @@ impl Gate {
         if known.granted >= now || known.send_at() >= now {
             return Stamp::Kept;
         }
-        if !self.lane(lane).limits.is_stamped_at_send() && !self.shared.is_stamped_at_send() {
+        if self.stamped(lane) == Stamped::AtGrant {
             return Stamp::Kept;
         }
-        let grants = self.flights.get_mut(flight).map(|known| {
-            known.granted = now;
-            (known.own.take(), known.shared.take())
-        });
-        let (own, shared) = grants.unwrap_or_default();
+        let (own, shared) = self.set_out_again(flight, now);
         self.lane(lane).limits.refund(now, own);
         self.shared.refund(now, shared);
         let Ok((own, shared)) = self.grants(lane, cost, now) else {
@@ -125,6 +122,36 @@ impl Gate {
         Stamp::Renewed
     }
 
+    /// A call counts from now in its ward, and gives up what it took of the limits before.
+    fn set_out_again(&mut self, flight: usize, now: Nanos) -> (Option<Grant>, Option<Grant>) {
+        let Self {
+            flights,
+            wards,
+            lanes,
+            ..
+        } = self;
+        let Some(known) = flights.get_mut(flight) else {
+            return (None, None);
+        };
+        let from = std::mem::replace(&mut known.granted, now);
+        let ward = lanes
+            .get(super::place(known.lane))
+            .and_then(|lane| wards.get_mut(lane.ward));
+        if let Some(ward) = ward {
+            ward.sets_out_again(&known.ticket, from, now);
+        }
+        (known.own.take(), known.shared.take())
+    }
+
+    #[inline]
+    pub(super) fn stamped(&self, lane: u32) -> Stamped {
+        let own = self.lane_ref(lane).limits.is_stamped_at_send();
+        if own || self.shared.is_stamped_at_send() {
+            return Stamped::AtSending;
+        }
+        Stamped::AtGrant
+    }
+
     /// A call is being sent, which may be long after it was let go: from here on it counts. One that
     /// took longer than its entries last is sent all the same, and those after it wait for that.
     pub(in crate::upstream) fn sending(&mut self, flight: usize, now: Nanos) {
@@ -133,7 +160,7 @@ impl Gate {
             Stamp::Renewed => {
                 self.forget_the_rest(flight, now);
                 self.count_the_rest(flight, now);
-                self.call_those_who_may_go(now);
+                self.call_if_freed(now);
             }
             Stamp::Expired => {
                 self.forget_the_rest(flight, now);
@@ -153,13 +180,13 @@ impl Gate {
         let Some(known) = self.flights.get_mut(flight) else {
             return;
         };
-        let (lane, units) = (known.lane, known.cost.units());
+        let (lane, all) = (known.lane, Overhang::whole(known.cost));
         known.rest = Rest {
-            own: units,
-            shared: units,
+            own: all,
+            shared: all,
         };
-        self.lane(lane).limits.overhang(now, units);
-        self.shared.overhang(now, units);
+        self.lane(lane).limits.overhang(now, all);
+        self.shared.overhang(now, all);
     }
 
     /// Gives back a permit whose call never left.
@@ -183,10 +210,10 @@ impl Gate {
         let (lane, cost) = (known.lane, known.cost);
         let rest = |grant: &Option<Grant>| {
             let taken = grant.as_ref().map_or(cost, Grant::cost);
-            cost.units().saturating_sub(taken.units())
+            Overhang::beyond(taken, cost)
         };
         let (own, shared) = (rest(&known.own), rest(&known.shared));
-        if own > 0 || shared > 0 {
+        if !own.is_nothing() || !shared.is_nothing() {
             known.rest = Rest { own, shared };
             self.lane(lane).limits.overhang(now, own);
             self.shared.overhang(now, shared);

@@ -1,8 +1,8 @@
 //! Other limits for a scope that is in use.
 //!
 //! The law: a change never mints room. A limit that stays keeps every entry that still counts, and a
-//! limit is the same if it is equal, or of the same kind and window, or at least of the same window;
-//! each old one is continued once. A limit that is new begins with what is known: a copy of the old
+//! limit is the same if it is equal, or of the same kind and window, or at least of the same window, and
+//! counts the same; each old one is continued once. A limit that is new begins with what is known: a copy of the old
 //! meter of the shortest window that looks back far enough, one of the whole API if the group has none,
 //! or else of the longest there is. What cannot be told apart in time counts as if it had been used
 //! just now. So whoever is let go fits every limit that is then in force, counting all that went before
@@ -16,22 +16,23 @@ use std::time::Duration;
 use outflow_core::{Adaptive, Grant, Heritage, Limit, Meter, Moment, Nanos};
 
 use super::moving::Moving;
-use super::{Cost, Limits};
+use super::overhang::Overhang;
+use super::{Cost, Limits, Rate};
 use crate::rules::{Rules, Thresholds};
 
 /// What others counted for a scope that had no limit of its own.
 #[derive(Debug, Default)]
 pub(in crate::upstream) struct Past {
     meters: Vec<(Limit, Meter)>,
-    units: u64,
+    landed: Overhang,
 }
 
 impl Past {
-    /// So many units, of which nobody knows when.
-    pub(in crate::upstream) const fn units(units: u64) -> Self {
+    /// So much, of which nobody knows when.
+    pub(in crate::upstream) const fn landed(landed: Overhang) -> Self {
         Self {
             meters: Vec::new(),
-            units,
+            landed,
         }
     }
 }
@@ -39,8 +40,8 @@ impl Past {
 /// What counted in a scope that is no more.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct Used {
-    units: u64,
-    parked: Nanos,
+    landed: Overhang,
+    parked: (Nanos, Option<Rate>),
 }
 
 /// What of the rules before a limit still knows.
@@ -74,7 +75,7 @@ impl Limits {
         self.configured = next.limits.to_vec();
         self.look_at_the_limits();
         if had_none {
-            self.charge(next.moment.now, past.units);
+            self.charge(next.moment.now, past.landed);
         }
     }
 
@@ -85,16 +86,26 @@ impl Limits {
             limits.filter_map(|(place, limit)| Some((limit, self.meters.landed(now, place)?)));
         Past {
             meters: meters.collect(),
-            units: 0,
+            landed: Overhang::default(),
         }
     }
 
-    /// The most that one of its limits counts, those in flight aside.
-    pub(in crate::upstream) fn landed(&mut self, now: Nanos) -> u64 {
-        let standings = self.meters.standings(now);
-        let landed =
-            standings.map(|(_, standing)| standing.used.saturating_sub(standing.in_flight));
-        u64::try_from(landed.max().unwrap_or(0)).unwrap_or(u64::MAX)
+    /// The most calls and the most cost that one of its limits counts, those in flight aside. Where only
+    /// one of the two is counted, it stands for both.
+    pub(in crate::upstream) fn landed(&mut self, now: Nanos) -> Overhang {
+        let (mut calls, mut cost) = (None, None);
+        for (limit, standing) in self.meters.standings(now) {
+            let landed = standing.used.saturating_sub(standing.in_flight);
+            let landed = u64::try_from(landed).unwrap_or(u64::MAX);
+            let most = if limit.measure().toll().heeds_cost() {
+                &mut cost
+            } else {
+                &mut calls
+            };
+            *most = (*most).max(Some(landed));
+        }
+        let (calls, cost) = (calls.or(cost), cost.or(calls));
+        Overhang::of(calls.unwrap_or(0), cost.unwrap_or(0))
     }
 
     /// Whether these are its limits, as configured.
@@ -105,21 +116,23 @@ impl Limits {
     /// Has no limits any more: its calls count elsewhere from now on. Answers what counted here.
     pub(in crate::upstream) fn give_up(&mut self, moment: Moment) -> Used {
         let used = Used {
-            units: self.landed(moment.now),
-            parked: self.parked,
+            landed: self.landed(moment.now),
+            parked: (self.parked, self.parked_by),
         };
         let _none = self.meters.succeed(moment, Vec::new());
         self.moving.clear();
         self.configured.clear();
-        (self.overhang, self.parked) = (0, Nanos::ZERO);
+        (self.parked, self.parked_by) = (Nanos::ZERO, None);
         self.look_at_the_limits();
         used
     }
 
     /// Counts what was used elsewhere as used here, just now.
     pub(in crate::upstream) fn take_over(&mut self, now: Nanos, used: Used) {
-        self.charge(now, used.units);
-        self.parked = self.parked.max(used.parked);
+        self.charge(now, used.landed);
+        if used.parked.0 > self.parked {
+            (self.parked, self.parked_by) = used.parked;
+        }
     }
 
     /// What a call in flight holds of the limits that there are now.
@@ -148,14 +161,15 @@ impl Limits {
         if let Some(place) = heir {
             return Heritage::Keeps(place);
         }
-        let known: Vec<Limit> = past.meters.iter().map(|(limit, _)| *limit).collect();
-        let others = |place: usize| past.meters.get(place).map(|(_, meter)| meter.clone());
-        let window = limit.rate().per();
-        let mut own = |place: usize| self.meters.landed(now, place);
-        let learned = reaching(window, &self.configured).map(&mut own);
-        let learned = learned.or_else(|| reaching(window, &known).map(others));
-        let learned = learned.or_else(|| longest(&self.configured).map(&mut own));
-        let learned = learned.or_else(|| longest(&known).map(others)).flatten();
+        let own = self.configured.iter().enumerate();
+        let own = own.map(|(place, known)| (rank(limit, known, 0), place));
+        let others = past.meters.iter().enumerate();
+        let others = others.map(|(place, (known, _))| (rank(limit, known, 1), place));
+        let learned = match own.chain(others).min() {
+            Some(((_, _, 0, _), place)) => self.meters.landed(now, place),
+            Some((_, place)) => past.meters.get(place).map(|(_, meter)| meter.clone()),
+            None => None,
+        };
         learned.map_or(Heritage::Nothing, |meter| Heritage::Learns(Box::new(meter)))
     }
 
@@ -192,17 +206,12 @@ fn heirs(old: &[Limit], new: &[Limit]) -> Vec<Option<usize>> {
     heirs
 }
 
-/// The limit of the shortest window that is no shorter than this one.
-fn reaching(window: Duration, known: &[Limit]) -> Option<usize> {
-    let spans = known.iter().map(|limit| limit.rate().per()).enumerate();
-    let enough = spans.filter(|(_, span)| *span >= window);
-    enough.min_by_key(|(_, span)| *span).map(|(place, _)| place)
-}
-
-/// The limit of the longest window.
-fn longest(known: &[Limit]) -> Option<usize> {
-    let spans = known.iter().map(|limit| limit.rate().per()).enumerate();
-    spans.max_by_key(|(_, span)| *span).map(|(place, _)| place)
+/// How much a meter knows of what a limit would have counted: the lower, the more. Of the same measure
+/// first, then far enough back, then of the same scope, then as near to its window as can be.
+fn rank(limit: &Limit, known: &Limit, scope: u8) -> (bool, bool, u8, Duration) {
+    let (window, span) = (limit.rate().per(), known.rate().per());
+    let foreign = limit.measure() != known.measure();
+    (foreign, span < window, scope, span.abs_diff(window))
 }
 
 fn equal(one: &Limit, other: &Limit) -> bool {
@@ -215,7 +224,7 @@ fn same_kind(one: &Limit, other: &Limit) -> bool {
 }
 
 fn same_window(one: &Limit, other: &Limit) -> bool {
-    one.rate().per() == other.rate().per()
+    one.rate().per() == other.rate().per() && one.measure() == other.measure()
 }
 
 #[cfg(test)]
@@ -246,13 +255,21 @@ mod tests {
         assert_eq!(heirs(&old, &twice), [Some(1), Some(0)]);
     }
 
-    // What looks back an hour knows of the last minute; what looks back a second knows a little of it.
+    // What looks back an hour knows of the last minute, if it counts the same; what looks back a second
+    // knows a little of it.
     #[test]
     fn a_new_limit_learns_from_whoever_looks_back_far_enough() {
-        let known = [sliding("10/s"), sliding("100/h"), sliding("90/d")];
-        let minute = Duration::from_mins(1);
-        assert_eq!(reaching(minute, &known), Some(1));
-        assert_eq!(reaching(minute, &known[..1]), None);
-        assert_eq!((longest(&known), longest(&[])), (Some(2), None));
+        let minute = sliding("50/min");
+        let calls = |rate: &str| sliding(rate).measured_in(outflow_core::Measure::Calls);
+        let order = [
+            (sliding("100/h"), 0),
+            (sliding("90/d"), 0),
+            (sliding("100/h"), 1),
+            (sliding("10/s"), 0),
+            (calls("100/h"), 0),
+            (calls("10/s"), 1),
+        ];
+        let ranks = order.map(|(known, scope)| rank(&minute, &known, scope));
+        assert!(ranks.is_sorted(), "{ranks:?}");
     }
 }

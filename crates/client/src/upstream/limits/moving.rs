@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Trend, UsageAlert};
+use outflow_core::{Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Toll, Trend, UsageAlert};
 
 use super::super::passed::Passed;
 use super::super::report::{Alerted, History};
@@ -12,6 +12,8 @@ use crate::rules::Rules;
 /// The moving parts of one limit.
 #[derive(Debug)]
 pub(super) struct Moving {
+    /// What a call comes to here.
+    pub(super) toll: Toll,
     pub(super) learned: Learned,
     pub(super) ledger: Ledger,
     pub(super) passed: Passed,
@@ -26,6 +28,7 @@ pub(super) struct Moving {
 impl Moving {
     pub(super) fn new(limit: &Limit, rules: &Rules, moment: Moment) -> Self {
         Self {
+            toll: limit.measure().toll(),
             learned: Learned::new(rules.adaptive, limit.rate(), moment.now),
             ledger: Ledger::default(),
             passed: Passed::over(limit.rate().per()),

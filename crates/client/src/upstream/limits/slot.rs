@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Cost, Decision, Kind, Limit, Nanos, Rate, Standing};
+use outflow_core::{Accounting, Cost, Decision, Kind, Limit, Nanos, Rate, Standing, Toll};
 
+use super::super::lane::Ahead;
 use super::Limits;
 
 /// When something could go, and which limit makes it so late.
@@ -22,20 +23,27 @@ pub(in crate::upstream) struct When {
 
 impl Limits {
     /// When a cost would pass if `ahead` went first and nothing else happened.
-    pub(in crate::upstream) fn slot(&mut self, when: When, ahead: u64, cost: Cost) -> Slot {
+    pub(in crate::upstream) fn slot(&mut self, when: When, ahead: Ahead, cost: Cost) -> Slot {
+        let itself = Ahead {
+            count: 1,
+            cost: self.fitting(cost).units(),
+        };
+        self.slot_of_the_last(when, ahead.and(itself))
+    }
+
+    /// When the last of so many would pass if nothing else happened.
+    fn slot_of_the_last(&mut self, when: When, all: Ahead) -> Slot {
         let parked = self.parked > when.from;
         let when = When {
             from: when.from.max(self.parked),
             ..when
         };
-        let blamed = self.configured.first().filter(|_| parked);
         let mut latest = Slot {
             at: when.from,
-            rate: blamed.map(Limit::rate),
+            rate: self.parked_by.filter(|_| parked),
         };
-        let total = ahead.saturating_add(self.fitting(cost).units());
         for place in 0..self.configured.len() {
-            let (at, rate) = self.passes_at(place, total, when);
+            let (at, rate) = self.passes_at(place, all, when);
             if at > latest.at {
                 latest = Slot { at, rate };
             }
@@ -43,16 +51,20 @@ impl Limits {
         latest
     }
 
-    /// How much of `most` units passes by an instant, if nothing else does.
-    pub(in crate::upstream) fn passing_by(&mut self, until: Nanos, when: When, most: u64) -> u64 {
-        let mut by_then = |units: u64| {
-            let last = Cost::new(u64::from(units > 0));
-            self.slot(when, units.saturating_sub(1), last).at <= until
-        };
-        if by_then(most) {
+    /// How many of `most` pass by an instant, if nobody else does.
+    pub(in crate::upstream) fn passing_by(
+        &mut self,
+        until: Nanos,
+        when: When,
+        most: Ahead,
+    ) -> Ahead {
+        let whole = most.cost.max(most.count);
+        let mut by_then =
+            |part: u64| self.slot_of_the_last(when, most.part(part, whole)).at <= until;
+        if by_then(whole) {
             return most;
         }
-        let (mut passes, mut fails) = (0, most);
+        let (mut passes, mut fails) = (0, whole);
         while fails - passes > 1 {
             let middle = passes + (fails - passes) / 2;
             if by_then(middle) {
@@ -61,16 +73,17 @@ impl Limits {
                 fails = middle;
             }
         }
-        passes
+        most.part(passes, whole)
     }
 
-    /// When the last of `total` units passes one limit. In a sliding window every unit passes one
+    /// When the last of so many passes one limit. In a sliding window every unit passes one
     /// window after the one that many places before it; a bucket that was emptied refills evenly.
-    fn passes_at(&mut self, place: usize, total: u64, when: When) -> (Nanos, Option<Rate>) {
+    fn passes_at(&mut self, place: usize, all: Ahead, when: When) -> (Nanos, Option<Rate>) {
         let standing = self.meters.standings(when.now).nth(place);
         let Some((limit, standing)) = standing.map(|(limit, standing)| (*limit, standing)) else {
             return (when.from, None);
         };
+        let total = all.at(limit.measure().toll());
         if total == 0 {
             return (when.from, None);
         }
@@ -83,14 +96,32 @@ impl Limits {
             Kind::Bucket { .. } => total.min(capacity),
             _ => (total - 1) % capacity + 1,
         };
-        let alone = self.meters.explain(when.now, Cost::new(rest)).nth(place);
-        let first = match alone {
-            Some(Decision::WaitUntil(at)) => at,
-            Some(Decision::Allow(()) | Decision::Never) | None => when.now,
+        let first = match self.meters.check_units(when.now, place, rest) {
+            Decision::WaitUntil(at) => at,
+            Decision::Allow(()) | Decision::Never => when.now,
         };
         let at = first.max(when.from);
         let at = at.saturating_add(time_for(total - rest, limit.rate()));
         (at, Some(limit.rate()))
+    }
+}
+
+impl Ahead {
+    /// What they come to at a limit of this toll.
+    const fn at(self, toll: Toll) -> u64 {
+        toll.of_many(self.count, self.cost)
+    }
+
+    /// `part` of `whole` of them, rounded down: who has not quite passed has not passed.
+    fn part(self, part: u64, whole: u64) -> Self {
+        let of = |all: u64| {
+            let share = u128::from(all) * u128::from(part) / u128::from(whole.max(1));
+            u64::try_from(share).unwrap_or(u64::MAX)
+        };
+        Self {
+            count: of(self.count),
+            cost: of(self.cost),
+        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! A client made from a configuration, with everything that runs beside it, over a real socket.
 
+mod standing;
+mod upkeep;
+mod writing;
+
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

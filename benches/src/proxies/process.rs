@@ -1,0 +1,134 @@
+//! A program that serves on a port, and what it takes of the machine.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::clock;
+
+/// A proxy while it runs.
+pub(crate) struct Proxy {
+    pub(crate) name: &'static str,
+    /// Where it takes calls.
+    pub(crate) address: SocketAddr,
+    /// What stands before every path.
+    pub(crate) prefix: &'static str,
+    /// From its start to its first connection.
+    pub(crate) ready_after: Duration,
+    child: Child,
+    home: PathBuf,
+}
+
+/// Processor time and memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    pub(crate) processor: Duration,
+    pub(crate) resident_mib: f64,
+}
+
+impl Proxy {
+    /// Writes the configuration, starts the program and waits until it takes connections.
+    ///
+    /// # Errors
+    /// If it is not installed, or does not listen within ten seconds.
+    pub(crate) fn start(
+        name: &'static str,
+        port: u16,
+        config: (&str, &str),
+        command: impl FnOnce(&Path) -> Command,
+    ) -> io::Result<Self> {
+        let home =
+            std::env::temp_dir().join(format!("outflow-bench-{}-{port}", std::process::id()));
+        fs::create_dir_all(&home)?;
+        let (file, text) = config;
+        let file = home.join(file);
+        fs::write(&file, text.replace("HOME", &home.display().to_string()))?;
+        let begun = clock::read();
+        let child = command(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(home.join("stderr"))?)
+            .spawn()?;
+        let mut proxy = Self {
+            name,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            prefix: "",
+            ready_after: Duration::ZERO,
+            child,
+            home,
+        };
+        proxy.wait_until_ready()?;
+        proxy.ready_after = clock::read().duration_since(begun);
+        Ok(proxy)
+    }
+
+    /// The same, with this before every path.
+    pub(crate) fn under(mut self, prefix: &'static str) -> Self {
+        self.prefix = prefix;
+        self
+    }
+
+    /// The address of a path of its upstream.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{}{path}", self.address, self.prefix)
+    }
+
+    /// What it has taken so far.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn spent(&self) -> io::Result<Spent> {
+        let process = Path::new("/proc").join(self.child.id().to_string());
+        let stat = fs::read_to_string(process.join("stat"))?;
+        let status = fs::read_to_string(process.join("status"))?;
+        // The name in brackets may hold blanks; what follows it does not.
+        let fields: Vec<&str> = match stat.rsplit_once(')') {
+            Some((_, rest)) => rest.split_whitespace().collect(),
+            None => Vec::new(),
+        };
+        let ticks = |place: usize| number(fields.get(place).copied());
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|line| line.split_whitespace().next());
+        Ok(Spent {
+            processor: Duration::from_secs_f64((ticks(UTIME) + ticks(STIME)) / TICKS_PER_SECOND),
+            resident_mib: number(kib) / 1024.0,
+        })
+    }
+
+    fn wait_until_ready(&mut self) -> io::Result<()> {
+        let begun = clock::read();
+        while TcpStream::connect(self.address).is_err() {
+            let late = clock::read().duration_since(begun) > PATIENCE;
+            if late || self.child.try_wait()?.is_some() {
+                return Err(io::Error::other("it does not listen"));
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // One that ended by itself needs no killing.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+        let _removed = fs::remove_dir_all(&self.home);
+    }
+}
+
+fn number(text: Option<&str>) -> f64 {
+    text.and_then(|text| text.parse().ok()).unwrap_or(0.0)
+}
+
+/// The 14th and 15th field of `/proc/PID/stat`, counted from behind the name.
+const UTIME: usize = 11;
+const STIME: usize = 12;
+
+/// `USER_HZ`, which Linux has kept at this on every machine that we measure on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,144 @@
+//! Whoever makes a thousand calls, a hundred at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::sync::mpsc;
+
+use crate::clock;
+use crate::tasks;
+
+/// What is called, and what is done about a refusal.
+#[derive(Clone)]
+pub(super) struct Call {
+    pub(super) url: String,
+    pub(super) patience: Patience,
+}
+
+/// What is done about a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Patience {
+    /// It is a failure.
+    None,
+    /// Another try after anything from nothing to a span that doubles, as clients are told to.
+    FullJitter,
+}
+
+/// What came of one storm.
+pub(super) struct Seen {
+    pub(super) makespan: Duration,
+    pub(super) waits: Vec<Duration>,
+    pub(super) failed: usize,
+}
+
+/// All storms at once.
+pub(super) async fn all(calls: Vec<Call>) -> Vec<Seen> {
+    let mut storms = Vec::new();
+    for call in calls {
+        let (tell, told) = mpsc::channel(TOGETHER);
+        let left = Arc::new(AtomicU32::new(CALLS));
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        for _ in 0..TOGETHER {
+            let (client, call) = (client.clone(), call.clone());
+            tasks::start(one_after_another(
+                client,
+                call,
+                Arc::clone(&left),
+                tell.clone(),
+            ));
+        }
+        storms.push((clock::read(), told));
+    }
+    let mut seen = Vec::new();
+    for (begun, told) in storms {
+        seen.push(heard(begun, told).await);
+    }
+    seen
+}
+
+async fn heard(begun: std::time::Instant, mut told: mpsc::Receiver<Made>) -> Seen {
+    let mut seen = Seen {
+        makespan: Duration::ZERO,
+        waits: Vec::new(),
+        failed: 0,
+    };
+    while let Some(made) = told.recv().await {
+        seen.makespan = seen.makespan.max(made.end.duration_since(begun));
+        seen.waits.push(made.took);
+        seen.failed += usize::from(!made.well);
+    }
+    seen
+}
+
+/// One call when it is over.
+struct Made {
+    end: std::time::Instant,
+    took: Duration,
+    well: bool,
+}
+
+async fn one_after_another(
+    client: Client<HttpConnector, Empty<Bytes>>,
+    call: Call,
+    left: Arc<AtomicU32>,
+    tell: mpsc::Sender<Made>,
+) {
+    let Ok(uri) = call.url.parse::<http::Uri>() else {
+        return;
+    };
+    let more = |left: u32| left.checked_sub(1);
+    while left
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+        .is_ok()
+    {
+        let begun = clock::read();
+        let well = until_answered(&client, &uri, call.patience).await;
+        let end = clock::read();
+        let took = end.duration_since(begun);
+        if tell.send(Made { end, took, well }).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn until_answered(
+    client: &Client<HttpConnector, Empty<Bytes>>,
+    uri: &http::Uri,
+    patience: Patience,
+) -> bool {
+    let mut ceiling = FIRST;
+    for _ in 0..MOST_TRIES {
+        let answer = client.get(uri.clone()).await;
+        let status = answer.as_ref().map(|answer| answer.status().as_u16());
+        let status = status.unwrap_or(0);
+        if let Ok(answer) = answer {
+            // The body is read so that the connection can be used again.
+            let _read = answer.into_body().collect().await;
+        }
+        if status != 429 || patience == Patience::None {
+            return status == 200;
+        }
+        tokio::time::sleep(ceiling.mul_f64(dice())).await;
+        ceiling = (ceiling * 2).min(LONGEST);
+    }
+    false
+}
+
+/// Something between 0 and 1 that differs from call to call: the lower digits of the clock.
+fn dice() -> f64 {
+    f64::from(clock::since_begin().subsec_nanos() % 10_007) / 10_007.0
+}
+
+const CALLS: u32 = 1_000;
+const TOGETHER: usize = 100;
+const FIRST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Enough for anyone who is ever served.
+const MOST_TRIES: u32 = 100;

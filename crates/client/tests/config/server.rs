@@ -1,0 +1,87 @@
+//! Where the program listens and whom it lets in.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use outflow::config::{AdminSettings, Config, Listen, Mistakes, ServerSettings};
+use secrecy::ExposeSecret;
+
+use super::support::{STOCK, read};
+
+fn with(section: &str) -> Result<Config, Mistakes> {
+    read(&format!("{section}\n{STOCK}"), &[("GATE", "open-sesame")])
+}
+
+fn message(section: &str) -> String {
+    with(section).expect_err("a mistake").to_string()
+}
+
+#[test]
+fn nothing_said_is_this_machine_alone() {
+    let config = with("").expect("no mistake");
+    assert_eq!(config.server.listen, ServerSettings::default().listen);
+    assert_eq!(config.admin.listen, AdminSettings::default().listen);
+    assert!(config.server.listen.is_local() && config.admin.listen.is_local());
+    assert_ne!(config.server.listen, config.admin.listen);
+    assert!(config.server.token.is_none() && config.admin.token.is_none());
+}
+
+#[test]
+fn a_place_to_listen_is_an_address_a_port_or_a_file() {
+    let listen = |written: &str| {
+        let config = with(&format!("[server]\nlisten = \"{written}\""));
+        config.expect("no mistake").server.listen
+    };
+    let address: SocketAddr = "127.0.0.1:9000".parse().expect("an address");
+    assert_eq!(listen("127.0.0.1:9000"), Listen::Tcp(address));
+    assert_eq!(listen(":9000"), Listen::Tcp(address));
+    assert!(listen("[::1]:9000").is_local());
+    assert_eq!(
+        listen("unix:/run/outflow.sock").to_string(),
+        "unix:/run/outflow.sock"
+    );
+    assert!(message("[server]\nlisten = \"localhost\"").contains("no address to listen on"));
+}
+
+// Whoever reaches the sidecar uses the keys that it holds, and whoever reaches the admin API can stop it.
+#[test]
+fn listening_beyond_this_machine_needs_a_token() {
+    for section in ["server", "admin"] {
+        let open = format!("[{section}]\nlisten = \"0.0.0.0:9000\"");
+        assert!(message(&open).contains("could use your keys"), "{section}");
+        assert!(with(&format!("{open}\ntoken_env = \"GATE\"")).is_ok());
+    }
+}
+
+#[test]
+fn a_token_comes_from_a_variable_or_a_file_and_is_never_shown() {
+    let config = with("[admin]\ntoken_env = \"GATE\"").expect("no mistake");
+    let token = config.admin.token.clone().expect("read");
+    assert_eq!(token.expose_secret(), "open-sesame");
+    assert!(!format!("{config:?}").contains("open-sesame"));
+    let written = message("[admin]\ntoken = \"open-sesame\"");
+    assert!(written.contains("never written") && !written.contains("open-sesame"));
+    assert!(written.contains("token_env"), "{written}");
+}
+
+#[test]
+fn what_the_program_bears_is_settable_within_reason() {
+    let config =
+        with("[server]\nmax_header_size = \"64KiB\"\nheader_timeout = \"2s\"\nworkers = 3");
+    let server = config.expect("no mistake").server;
+    assert_eq!(
+        (server.max_header_size, server.workers),
+        (64 << 10, Some(3))
+    );
+    assert_eq!(server.header_timeout, Duration::from_secs(2));
+    for wrong in [
+        "max_header_size = \"1KiB\"",
+        "max_headers = 0",
+        "max_connections = 0",
+        "workers = 0",
+        "grace = \"0s\"",
+        "max_conections = 1",
+    ] {
+        assert!(with(&format!("[server]\n{wrong}")).is_err(), "{wrong}");
+    }
+}

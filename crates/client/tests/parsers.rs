@@ -1,0 +1,170 @@
+//! The fuzzer's laws of the client, kept by the property runner: arbitrary bytes, and bytes that look
+//! like what is wanted with a few of them changed.
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+#[path = "../../../fuzz/client_laws.rs"]
+mod laws;
+mod support;
+
+/// Lines of a configuration: a text made of them gets past its syntax.
+const LINES: &[&str] = &[
+    "[apis.stock]",
+    "[apis.stock.health]",
+    "[apis.stock.retry.budget]",
+    "[apis.stock.groups.orders]",
+    "[log]",
+    "[metrics]",
+    "[cache]",
+    "base_url = \"https://stock.example/v1\"",
+    "preset = \"upbit\"",
+    "limits = [\"10/s\", { rate = \"5/s\", kind = \"bucket\", burst = 9 }]",
+    "limits = [\"18446744073709551615/ns\"]",
+    "rate_base = 35",
+    "rate_share = \"1/3\"",
+    "timeout = \"8s\"",
+    "timeout = \"584942417355d\"",
+    "max_wait = \"0s\"",
+    "concurrency = 4294967295",
+    "queue = 0",
+    "cache = { force = \"5m\" }",
+    "stale_if_error = \"1h\"",
+    "routes = [{ path = \"/a/**\", group = \"orders\", cost = 18446744073709551615 }]",
+    "policy = { 401 = \"failed\", \"5xx\" = \"neutral\" }",
+    "profile = \"breaker\"",
+    "sleep_min = \"5m\"",
+    "sleep_max = \"1ns\"",
+    "p_throttle = \"0%\"",
+    "probe_rate = \"1/1d\"",
+    "ramp_factor = 1e308",
+    "share = 1.5",
+    "size = \"1B\"",
+    "interval = \"1ns\"",
+    "level = \"off\"",
+    "api_key_env = \"KEY\"",
+    "key = { query = \"k\" }",
+    "env KEY=k3y",
+    "env OUTFLOW_APIS__STOCK__TIMEOUT=5s",
+    "env OUTFLOW_APIS__STOCK__LIMITS=[\"1/s\"]",
+    "env OUTFLOW_RATE_BASE=9",
+    "env OUTFLOW_APIS__=",
+];
+
+/// Pieces of addresses, honest and not.
+const PIECES: &[&str] = &[
+    "http://",
+    "https://",
+    "HTTP://",
+    "//",
+    "/",
+    "api.example.com",
+    "API.example.com",
+    "other.example",
+    "user:pw@",
+    "[::1]",
+    "127.0.0.1",
+    ":80",
+    ":8080",
+    ":99999",
+    ":",
+    "v1",
+    "from",
+    ".",
+    "..",
+    "..;a=b",
+    "%2e%2e",
+    "%252e",
+    "%2f",
+    "%5c",
+    "%00",
+    "\\",
+    "?",
+    "q=1&r=2",
+    "#top",
+    "@",
+    "\n",
+    "\t",
+    " ",
+    "é",
+];
+
+fn arbitrary() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..64)
+}
+
+/// Texts made of whole pieces, with up to two bytes changed.
+fn made_of(
+    pieces: &'static [&'static str],
+    between: &'static str,
+) -> impl Strategy<Value = Vec<u8>> {
+    let wounds = prop::collection::vec((any::<Index>(), any::<u8>()), 0..3);
+    let texts = prop::collection::vec(select(pieces), 0..12);
+    (texts, wounds).prop_map(move |(texts, wounds)| {
+        let mut bytes = texts.join(between).into_bytes();
+        for (place, byte) in wounds {
+            if !bytes.is_empty() {
+                *place.get_mut(&mut bytes) = byte;
+            }
+        }
+        bytes
+    })
+}
+
+/// An honest base, and whatever is put behind it.
+fn joined() -> impl Strategy<Value = Vec<u8>> {
+    let base = select(&["https://api.example.com/v1\n/", "http://[::1]:80\n"][..]);
+    let path = prop_oneof![arbitrary(), made_of(PIECES, "")];
+    (base, path).prop_map(|(base, path)| [base.as_bytes(), &path].concat())
+}
+
+fn addresses() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![arbitrary(), made_of(PIECES, "")]
+}
+
+/// Runs a law on inputs of its own.
+fn holds(cases: u32, law: fn(&[u8]), input: impl Strategy<Value = Vec<u8>>) {
+    support::law(cases, input, |input| {
+        law(&input);
+        Ok(())
+    });
+}
+
+fn laws_hold(cases: u32) {
+    let texts = prop_oneof![arbitrary(), made_of(LINES, "\n")];
+    holds(cases, laws::config, texts);
+    holds(cases, laws::base_url, prop_oneof![addresses(), joined()]);
+    holds(cases, laws::cache_file, arbitrary());
+    // Each of these is a call of its own, to a server of its own.
+    holds(cases / 10, laws::redirect, addresses());
+}
+
+#[test]
+fn nothing_that_others_wrote_breaks_the_client_or_its_laws() {
+    laws_hold(support::CASES);
+}
+
+#[test]
+#[ignore = "long run: cargo xtask test --stress"]
+fn stress_nothing_that_others_wrote_breaks_the_client_or_its_laws() {
+    laws_hold(support::STRESS_CASES);
+}
+
+// The fuzzer's own beginnings, honest forms and known tricks.
+#[test]
+fn the_seeds_of_the_client_s_fuzzer_keep_the_laws() {
+    seeds_keep("config", laws::config);
+    seeds_keep("base_url", laws::base_url);
+    seeds_keep("cache_file", laws::cache_file);
+    seeds_keep("redirect", laws::redirect);
+}
+
+fn seeds_keep(name: &str, law: fn(&[u8])) {
+    let folder = format!("{}/../../fuzz/seeds/{name}", env!("CARGO_MANIFEST_DIR"));
+    let mut seeds = 0;
+    for entry in std::fs::read_dir(folder).expect("the seeds are committed") {
+        law(&std::fs::read(entry.expect("readable").path()).expect("readable"));
+        seeds += 1;
+    }
+    assert!(seeds > 5, "{name}");
+}
