@@ -75,8 +75,8 @@ impl ApiView {
             in_flight: in_flight(&report),
             memory_bytes: door.memory_bytes(),
             health: healths(&report),
-            limits: shared_limits(&report, configured.as_ref()),
-            groups: groups(&report, configured.as_ref()),
+            limits: shared_limits(&report, configured.as_deref()),
+            groups: groups(&report, configured.as_deref()),
         }
     }
 }
@@ -122,8 +122,8 @@ impl LimitsView {
         let configured = admin.configured(door.name());
         Self {
             api: door.name().clone(),
-            limits: shared_limits(&report, configured.as_ref()),
-            groups: groups(&report, configured.as_ref()),
+            limits: shared_limits(&report, configured.as_deref()),
+            groups: groups(&report, configured.as_deref()),
         }
     }
 }

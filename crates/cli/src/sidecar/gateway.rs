@@ -68,7 +68,7 @@ impl Gateway {
         };
         let steering = Steering::take(&mut head.headers).map_err(|why| unclear(&why))?;
         let upload = Upload::new(body, &config.server);
-        let shape = Shape::of(api, &head, &upload, &steering);
+        let shape = Shape::of(&api, &head, &upload, &steering);
         let trailers = hop::trailers(&head.headers);
         let call = client.request(head.method, route.api, route.path);
         let call = steering.steer(call.redirects(0));
@@ -107,7 +107,8 @@ impl Gateway {
         if let Some(names) = announced {
             headers.insert(TRAILER, names);
         }
-        annotate(headers, &facts, self.station.client().upstream(api));
+        let door = self.station.client().upstream(api);
+        annotate(headers, &facts, door.as_ref());
         response
     }
 }

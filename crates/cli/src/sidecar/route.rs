@@ -30,7 +30,7 @@ impl<'a> Route<'a> {
 
 /// What is told of a name that there is not.
 pub(super) fn unknown(name: &str, client: &Outflow) -> Problem {
-    let mut names: Vec<String> = client.apis().map(ToString::to_string).collect();
+    let mut names: Vec<String> = client.apis().map(String::from).collect();
     names.sort_unstable();
     let known = names.join(", ");
     // The name is the caller's own, and may be anything: it is quoted only if it looks like one.
@@ -50,7 +50,7 @@ pub(super) fn unknown(name: &str, client: &Outflow) -> Problem {
 
 /// What is answered at `/`.
 pub(super) fn help(client: &Outflow) -> String {
-    let mut names: Vec<&str> = client.apis().map(smol_str::SmolStr::as_str).collect();
+    let mut names: Vec<_> = client.apis().collect();
     names.sort_unstable();
     let mut text = String::from(
         "outflow: calls to rate-limited APIs, governed.\n\n\
@@ -58,7 +58,7 @@ pub(super) fn help(client: &Outflow) -> String {
     );
     for name in names {
         text.push_str("  /");
-        text.push_str(name);
+        text.push_str(&name);
         text.push_str("/...\n");
     }
     text.push_str("\nHeaders such as Outflow-Priority and Outflow-Deadline steer one call.\n");

@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
-use outflow_core::{Alarm, Nanos, Timer};
+use arc_swap::ArcSwap;
+use outflow_core::{Alarm, Moment, Nanos, Timer};
 use smol_str::SmolStr;
 
 use super::gate::{After, Caller, Gate, Open, Reply};
+use super::known::{self, Known};
 use super::permit::{Answer, Verdict};
 use crate::event::{Event, Events};
 use crate::refusal::Explanation;
+use crate::rules::Rules;
 
 /// A timer that every thread may use.
 pub type SharedTimer = Arc<dyn Timer + Send + Sync>;
@@ -22,6 +25,11 @@ pub(super) struct Door {
     pub(super) name: SmolStr,
     pub(super) timer: SharedTimer,
     pub(super) events: Events,
+    /// What callers need before they ask. A new one is laid here after the gate has changed: all the
+    /// lanes that it names are there then.
+    pub(super) known: ArcSwap<Known>,
+    /// Held by whoever changes the rules, so that two changes do not cross.
+    pub(super) changing: Mutex<()>,
     gate: Mutex<Gate>,
     /// Permits below this number may have been called off, and no others.
     called_off: Arc<AtomicU64>,
@@ -30,11 +38,18 @@ pub(super) struct Door {
 }
 
 impl Door {
-    pub(super) fn new(name: SmolStr, gate: Gate, timer: SharedTimer, events: Events) -> Arc<Self> {
+    pub(super) fn new(
+        name: SmolStr,
+        (known, gate): (Known, Gate),
+        timer: SharedTimer,
+        events: Events,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             name,
             timer,
             events,
+            known: ArcSwap::from_pointee(known),
+            changing: Mutex::new(()),
             called_off: gate.called_off(),
             gate: Mutex::new(gate),
             me: Weak::clone(me),
@@ -124,6 +139,18 @@ impl Door {
 
     pub(super) fn flowing(&self, open: &mut Open) {
         self.with(|gate, now| gate.flowing(open, now));
+    }
+
+    /// Keeps to other rules from now on, which fit together.
+    pub(super) fn reconfigure(&self, rules: &Rules) {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (groups, moment) = (known::groups(rules), self.timer.moment());
+        let seats =
+            self.with(|gate, now| gate.reconfigure(&groups, rules, Moment { now, ..moment }));
+        // Rules that fit together name each group once, and all of them were just seated.
+        if let Ok(known) = Known::of(rules, seats) {
+            self.known.store(Arc::new(known));
+        }
     }
 
     /// Does something under the lock, and what follows from it outside.

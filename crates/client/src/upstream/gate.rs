@@ -16,6 +16,7 @@ mod change;
 mod learn;
 mod leave;
 mod outlook;
+mod reconfigure;
 mod report;
 mod settle;
 mod take;
@@ -41,7 +42,7 @@ use super::report::Alerted;
 use super::ward::{Closed, Ward};
 use crate::event::What;
 use crate::refusal::{Cause, Refusal};
-use crate::rules::{Group, HealthScope, Rules, WhenAsleep};
+use crate::rules::{Group, HealthScope, Rules, Thresholds, WhenAsleep};
 use alarm::Alarm;
 
 /// All that is decided together about one API.
@@ -90,7 +91,7 @@ struct Settings {
     policy: outflow_core::Policy,
     dialects: outflow_core::Dialects,
     adaptive: outflow_core::Adaptive,
-    memory: u64,
+    thresholds: Thresholds,
 }
 
 /// What makes room in limits.
@@ -117,7 +118,10 @@ impl Freed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entry {
     Open,
+    /// The client is shutting down.
     Closed,
+    /// The configuration no longer knows the API.
+    Removed,
 }
 
 /// Whether it is worth remembering where things stood at each send.
@@ -132,6 +136,10 @@ enum Hinting {
 pub(super) struct Flight {
     id: u64,
     lane: u32,
+    /// The lane it left from, which may be gone.
+    origin: u32,
+    /// Whose health it is of, also after its group became part of another.
+    ward: usize,
     cost: Cost,
     own: Option<Grant>,
     shared: Option<Grant>,
@@ -200,8 +208,9 @@ impl Gate {
     ) -> Result<Self, TooManyLimits> {
         let per_group = rules.health_scope == HealthScope::Group;
         let wards = if per_group { groups.len() } else { 1 };
-        let lanes = groups.iter().enumerate().map(|(number, group)| {
-            Lane::new(group, if per_group { number } else { 0 }, rules, moment)
+        let lanes = (0_u32..).zip(groups).map(|(number, group)| {
+            let ward = if per_group { place(number) } else { 0 };
+            Lane::new(group, (number, ward), rules, moment)
         });
         Ok(Self {
             wards: (0..wards)
@@ -342,7 +351,7 @@ impl Settings {
             policy: rules.policy.clone(),
             dialects: rules.dialects,
             adaptive: rules.adaptive,
-            memory: rules.thresholds.memory,
+            thresholds: rules.thresholds,
         }
     }
 }

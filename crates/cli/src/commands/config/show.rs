@@ -156,5 +156,6 @@ const fn kind(origin: &Origin) -> &'static str {
         Origin::Preset { .. } => "preset",
         Origin::Text { .. } => "file",
         Origin::Environment { .. } => "environment",
+        Origin::Runtime => "runtime",
     }
 }

@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use super::{Cause, Class, Cost, Entry, Gate, Nanos, Place, Refusal, Waiter, What};
+use super::{Cause, Class, Cost, Gate, Nanos, Place, Refusal, Waiter, What};
 use crate::refusal::{Explanation, Why};
 use crate::rules::Mode;
 
@@ -65,9 +65,15 @@ pub(in crate::upstream) enum Stamped {
 
 impl Gate {
     /// A call asks for the first time.
-    pub(in crate::upstream) fn ask(&mut self, caller: Caller, now: Nanos, waker: &Waker) -> Reply {
-        if self.entry == Entry::Closed {
-            return self.refuse(caller.lane, Cause::ShuttingDown, None, Duration::ZERO);
+    pub(in crate::upstream) fn ask(
+        &mut self,
+        mut caller: Caller,
+        now: Nanos,
+        waker: &Waker,
+    ) -> Reply {
+        caller.lane = self.current(caller.lane);
+        if let Some(cause) = self.closed_for_good() {
+            return self.refuse(caller.lane, cause, None, Duration::ZERO);
         }
         if let Some(limit) = self.impossible(caller.lane, caller.cost) {
             return self.refuse(caller.lane, Cause::Never { limit }, None, Duration::ZERO);

@@ -109,10 +109,9 @@ impl Gate {
 
     /// Whether nobody was to go any more after this permit was given.
     pub(in crate::upstream) fn is_called_off(&self, flight: usize) -> bool {
-        self.flights.get(flight).is_some_and(|known| {
-            let ward = self.lane_ref(known.lane).ward;
-            known.id < self.ward_ref(ward).called_off
-        })
+        self.flights
+            .get(flight)
+            .is_some_and(|known| known.id < self.ward_ref(known.ward).called_off)
     }
 
     /// While nothing goes, those who would wait in vain are told at once.
@@ -190,19 +189,49 @@ impl Gate {
 
     fn wards_of(&self, lane: Option<u32>) -> Vec<usize> {
         match lane {
-            Some(lane) => vec![self.lane_ref(lane).ward],
+            Some(lane) => vec![self.lane_ref(self.current(lane)).ward],
             None => (0..self.wards.len()).collect(),
         }
     }
 
-    /// Lets nobody in any more and turns away all who wait.
+    /// Lets nobody in any more, for the client ends.
     pub(in crate::upstream) fn close(&mut self, now: Nanos) {
-        self.entry = Entry::Closed;
+        self.shut(Entry::Closed, now);
+    }
+
+    /// Lets nobody in any more, for the configuration no longer knows the API.
+    pub(in crate::upstream) fn remove(&mut self, now: Nanos) {
+        self.shut(Entry::Removed, now);
+    }
+
+    /// Lets callers in again, if the API had only been removed.
+    pub(in crate::upstream) fn restore(&mut self) {
+        if self.entry == Entry::Removed {
+            self.entry = Entry::Open;
+        }
+    }
+
+    /// Turns away all who wait, and everybody who comes.
+    fn shut(&mut self, entry: Entry, now: Nanos) {
+        self.entry = entry;
+        let Some(cause) = self.closed_for_good() else {
+            return;
+        };
         for ward in 0..self.wards.len() {
             self.recall(ward, now);
             for key in self.those_in_line(ward) {
-                self.turn_away(key, Cause::ShuttingDown, None, now);
+                self.turn_away(key, cause.clone(), None, now);
             }
+        }
+    }
+
+    /// Why nobody is let in, if nobody is.
+    #[inline]
+    pub(super) const fn closed_for_good(&self) -> Option<Cause> {
+        match self.entry {
+            Entry::Open => None,
+            Entry::Closed => Some(Cause::ShuttingDown),
+            Entry::Removed => Some(Cause::Removed),
         }
     }
 

@@ -70,7 +70,7 @@ impl Gate {
         let judged = self.rules.policy.classify(&attempt);
         let effect = judged.outcome.effect();
         let mut open = Open {
-            ward: self.lane(sent.lane).ward,
+            ward: flight.ward,
             ticket: Some(flight.ticket),
         };
         // Health first: a limit that shrinks begins a new wave, and what began it belongs to the old.

@@ -23,6 +23,8 @@ impl Gate {
                 Ok(self.flights.insert(Flight {
                     id,
                     lane,
+                    origin: lane,
+                    ward,
                     cost,
                     own,
                     shared,
@@ -192,11 +194,11 @@ impl Gate {
         let Some(flight) = self.flights.try_remove(flight) else {
             return;
         };
-        let ward = self.lane(flight.lane).ward;
         self.lane(flight.lane).limits.refund(now, flight.own);
         self.shared.refund(now, flight.shared);
         self.rest_landed(flight.lane, flight.rest, Landed::Never, now);
-        self.ward(ward).stays(now, flight.ticket, flight.granted);
+        let ward = self.ward(flight.ward);
+        ward.stays(now, flight.ticket, flight.granted);
     }
 
     /// Counts what a call costs beyond what it could take: limits were lowered below its cost.
