@@ -5,6 +5,7 @@
 //! forgotten when the program ends: what should stay belongs into the file.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use toml::de::DeValue;
 
@@ -65,7 +66,8 @@ impl Runtime {
                 None if DeValue::parse(value).is_ok() => value.clone(),
                 _ => quoted(value),
             };
-            text.push_str(&format!("{} = {value}\n", path.join(".")));
+            // A string takes all.
+            let _whole = writeln!(text, "{} = {value}", path.join("."));
         }
         Source::runtime(text)
     }
@@ -78,7 +80,7 @@ fn quoted(text: &str) -> String {
         match character {
             '"' | '\\' => quoted.extend(['\\', character]),
             other if other.is_control() => {
-                quoted.push_str(&format!("\\U{:08X}", u32::from(other)));
+                let _whole = write!(quoted, "\\U{:08X}", u32::from(other));
             }
             other => quoted.push(other),
         }
