@@ -287,8 +287,9 @@ struct Skipped {
     wards: Vec<usize>,
 }
 
-/// Twice the spacing of rings: later than the timer is where its thread gets to run at once.
-const LATE: Duration = Duration::from_micros(100);
+/// Later than the timer is where its thread gets to run at all, and a twentieth of the shortest window
+/// in use.
+const LATE: Duration = Duration::from_micros(500);
 
 /// Stands where a waiter's answer will be; nobody ever sees it.
 const NOT_YET: Refusal = Refusal {
