@@ -69,11 +69,11 @@ impl Purpose {
 
 fn place(names: &[String], count: usize, purpose: Purpose) -> Option<usize> {
     let is = |purpose: Purpose| move |name: &String| name == purpose.name();
-    let named = names.iter().position(is(purpose));
+    let known = names.iter().position(is(purpose));
     let nobody = !names
         .iter()
         .any(|name| is(Purpose::Calls)(name) || is(Purpose::Admin)(name));
-    let place = named.or_else(|| nobody.then(|| purpose.place()));
+    let place = known.or_else(|| nobody.then(|| purpose.place()));
     place.filter(|place| *place < count)
 }
 

@@ -202,6 +202,15 @@ impl fmt::Debug for Tasks {
     }
 }
 
+/// Starts one of a crowd, whose guardian stands on the board for it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the members of a crowd are started here and nowhere else"
+)]
+fn one_of_many(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
+    drop(runtime.spawn(work));
+}
+
 /// Runs it on a new thread and waits for its end. A thread that the system refuses is as good as one
 /// that panicked: it is tried again later.
 #[expect(

@@ -28,7 +28,7 @@ async fn server(delay: Duration) -> Server {
 fn api(name: &str, server: &Server, rate: &str) -> Api {
     let mut api = Api::new(name, server.url().parse().expect("a URL"));
     api.rules = Rules::limited_to(rate.parse().expect("a rate"));
-    api.rules.max_wait = Duration::from_secs(7_200);
+    api.rules.max_wait = Duration::from_hours(2);
     api
 }
 

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use super::board::Place;
-use super::{CannotStart, Stop};
+use super::{CannotStart, Stop, one_of_many};
 
 /// Work that comes and goes under one name. The crowd is over when this handle is dropped and the last
 /// of it has ended.
@@ -57,10 +57,6 @@ impl Crowd {
     ///
     /// # Errors
     /// After a shutdown has begun.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a crowd is started here and nowhere else, and its guardian stands on the board"
-    )]
     pub fn spawn(
         &self,
         work: impl Future<Output = ()> + Send + 'static,
@@ -69,7 +65,7 @@ impl Crowd {
             return Err(CannotStart::Stopping);
         }
         let (counted, mut guardian) = (Counted::new(&self.present), self.guardian.clone());
-        self.runtime.spawn(async move {
+        one_of_many(&self.runtime, async move {
             let _counted = counted;
             tokio::select! {
                 () = work => {}
