@@ -54,7 +54,7 @@ impl Default for ServerSettings {
             body_timeout: Duration::from_secs(15),
             idle_timeout: Duration::from_mins(1),
             max_connections: 1_024,
-            max_connections_per_client: 64,
+            max_connections_per_client: 1_024,
             max_headers: 100,
             max_header_size: 32 * 1024,
             max_body: 10 * 1024 * 1024,
@@ -130,6 +130,13 @@ pub(super) fn server(root: &Fields<'_>, environment: &Environment) -> ServerSett
     let max_body = fields.read("max_body", size);
     let grace = fields.read("grace", span);
     fields.finish();
+    let max_connections = max_connections.unwrap_or(usual.max_connections);
+    // On this machine one program is often the only caller, and all of them have one address.
+    let usual_per_client = if listen.is_local() {
+        max_connections
+    } else {
+        STRANGERS
+    };
     ServerSettings {
         listen,
         token,
@@ -137,8 +144,8 @@ pub(super) fn server(root: &Fields<'_>, environment: &Environment) -> ServerSett
         header_timeout: header_timeout.unwrap_or(usual.header_timeout),
         body_timeout: body_timeout.unwrap_or(usual.body_timeout),
         idle_timeout: idle_timeout.unwrap_or(usual.idle_timeout),
-        max_connections: max_connections.unwrap_or(usual.max_connections),
-        max_connections_per_client: per_client.unwrap_or(usual.max_connections_per_client),
+        max_connections,
+        max_connections_per_client: per_client.unwrap_or(usual_per_client),
         max_headers: max_headers
             .and_then(|count| u16::try_from(count).ok())
             .unwrap_or(usual.max_headers),
@@ -199,6 +206,9 @@ fn header_size(item: &Item<'_>) -> Result<u64, Wrong> {
         _ => Err(Wrong::new("this must be from 8KiB to 1MiB").help("write it like \"32KiB\"")),
     }
 }
+
+/// What one address elsewhere needs at most, if it reuses its connections.
+const STRANGERS: u32 = 64;
 
 /// Threads beyond this only wait for each other.
 const MOST_WORKERS: u64 = 1_024;

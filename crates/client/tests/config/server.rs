@@ -64,6 +64,20 @@ fn a_token_comes_from_a_variable_or_a_file_and_is_never_shown() {
     assert!(written.contains("token_env"), "{written}");
 }
 
+// All programs of a machine have one address, and a storm of one of them is what a sidecar is for.
+#[test]
+fn one_address_has_few_connections_unless_it_is_this_machine() {
+    let most = |section: &str| {
+        let config = with(section).expect("no mistake").server;
+        config.max_connections_per_client
+    };
+    assert_eq!(most(""), 1_024);
+    assert_eq!(most("[server]\nmax_connections = 9"), 9);
+    let open = "[server]\nlisten = \"0.0.0.0:9000\"\ntoken_env = \"GATE\"";
+    assert_eq!(most(open), 64);
+    assert_eq!(most(&format!("{open}\nmax_connections_per_client = 7")), 7);
+}
+
 #[test]
 fn what_the_program_bears_is_settable_within_reason() {
     let config =

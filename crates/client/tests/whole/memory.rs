@@ -97,7 +97,7 @@ async fn many_paths(count: u64) {
     });
     let client = builder.cache(cache).build().expect("valid");
     let api = client.api("strict").expect("there").clone();
-    let metrics = Arc::new(Metrics::new([Known::from(&api)]));
+    let metrics = Arc::new(Metrics::new([Known::from(api.as_ref())]));
     client.events().subscribe(metrics.clone());
     let mut marks = Vec::new();
     for number in 0..count {
