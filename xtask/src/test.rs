@@ -9,7 +9,7 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
-use crate::needs::{Met, NEXTEST, REDIS};
+use crate::needs::{Met, NEXTEST, REDIS, VALKEY};
 
 /// What to run.
 #[derive(Default)]
@@ -47,43 +47,49 @@ impl Options {
 /// picks among them and leaves the other two runners out.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let runner = NEXTEST.meet()?;
-    let redis = REDIS.meet()?;
+    let absent = absent()?;
     if options.filters.is_empty() {
         Program::cargo("test --doc --workspace").run()?;
         model_check()?;
     }
     match runner {
-        Met::Yes => nextest(options, redis).run(),
-        Met::No => plain(options, redis).run(),
+        Met::Yes => nextest(options, &absent).run(),
+        Met::No => plain(options, &absent).run(),
     }
 }
 
-/// Tests that need a server say `redis` in their names, and are left out where there is none.
-fn nextest(options: &Options, redis: Met) -> Program {
+/// Tests that need a server say so in their names, and are left out where there is none.
+fn absent() -> Result<Vec<&'static str>> {
+    let mut absent = Vec::new();
+    for (need, word) in [(REDIS, "redis"), (VALKEY, "valkey")] {
+        if need.meet()? == Met::No {
+            absent.extend(["--skip", word]);
+        }
+    }
+    Ok(absent)
+}
+
+fn nextest(options: &Options, absent: &[&str]) -> Program {
     let program = Program::cargo("nextest run --workspace");
     let program = match options.runs {
         Runs::Usual => program,
         Runs::Stress => program.args(["--run-ignored", "all"]),
     };
     let program = program.args(&options.filters);
-    match redis {
-        Met::Yes => program,
-        Met::No => program.args(["--", "--skip", "redis"]),
+    if absent.is_empty() {
+        return program;
     }
+    program.args(["--"]).args(absent)
 }
 
 /// The same tests without nextest, for a machine that cannot have it.
-fn plain(options: &Options, redis: Met) -> Program {
+fn plain(options: &Options, absent: &[&str]) -> Program {
     let program = Program::cargo("test --workspace --lib --bins --tests --");
     let program = match options.runs {
         Runs::Usual => program,
         Runs::Stress => program.args(["--include-ignored"]),
     };
-    let program = program.args(&options.filters);
-    match redis {
-        Met::Yes => program,
-        Met::No => program.args(["--skip", "redis"]),
-    }
+    program.args(&options.filters).args(absent)
 }
 
 fn model_check() -> Result<()> {
@@ -124,21 +130,21 @@ mod tests {
 
     #[test]
     fn a_long_run_includes_the_ignored_tests() {
-        let usual = nextest(&options(&["meter"]), Met::Yes).to_string();
+        let usual = nextest(&options(&["meter"]), &[]).to_string();
         assert_eq!(usual, "cargo nextest run --workspace meter");
-        let stress = nextest(&options(&["--stress"]), Met::Yes).to_string();
+        let stress = nextest(&options(&["--stress"]), &[]).to_string();
         assert_eq!(stress, "cargo nextest run --workspace --run-ignored all");
     }
 
     #[test]
     fn tests_that_need_a_server_are_left_out_where_there_is_none() {
         let options = options(&["store"]);
-        let with_runner = nextest(&options, Met::No).to_string();
+        let with_runner = nextest(&options, &["--skip", "redis"]).to_string();
         assert!(
             with_runner.ends_with(" store -- --skip redis"),
             "{with_runner}"
         );
-        let without = plain(&options, Met::No).to_string();
+        let without = plain(&options, &["--skip", "redis"]).to_string();
         assert!(without.ends_with("-- store --skip redis"), "{without}");
     }
 
