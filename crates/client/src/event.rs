@@ -20,6 +20,7 @@ use smol_str::SmolStr;
 pub use words::{Lookup, Reason, Status};
 
 use crate::cache::DiskState;
+use crate::http::Unresolved;
 use crate::refusal::{Explanation, Refusal};
 
 /// Something that happened, at an API.
@@ -158,6 +159,11 @@ pub enum What {
         delay: Duration,
         /// Why it failed.
         reason: Reason,
+    },
+    /// An attempt found no address for its name.
+    Unresolved {
+        /// Why.
+        why: Unresolved,
     },
     /// The cache was asked.
     Cache {

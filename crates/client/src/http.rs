@@ -15,12 +15,15 @@ mod incoming;
 mod outgoing;
 mod proxy;
 mod resolve;
+mod system;
 mod tls;
 mod transport;
+mod unresolved;
 
 pub use self::connect::{Connect, Connecting, Stream};
 pub use self::resolve::{Resolve, Resolving};
 pub use self::transport::InvalidTransport;
+pub use self::unresolved::Unresolved;
 
 pub(crate) use self::end::End;
 pub(crate) use self::failure::{Failure, Left, Trouble, Words};

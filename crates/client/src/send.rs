@@ -63,18 +63,23 @@ struct Tally {
 impl Trip<'_> {
     /// Gets an answer from the server, by as many attempts as are allowed.
     async fn fetched(&mut self) -> Result<Response, Error> {
-        self.outlet.earn(self.begun);
         let mut before: Option<Result<Response, Error>> = None;
+        let mut earned = false;
         loop {
             let ended = match self.attempt().await {
                 Ok(ended) => ended,
                 Err(refusal) => return turned_away(before, refusal),
             };
+            if !std::mem::replace(&mut earned, true) {
+                // Not before the door has opened: whoever is turned away loads no server, and must
+                // not pay for the repetitions of others.
+                self.outlet.earn(self.tally.sent);
+            }
             if self.follow(&ended)? {
                 before = None;
                 continue;
             }
-            if ended.left == Left::Nothing {
+            if ended.left != Left::Something {
                 self.order.payload.take_back();
             }
             let Some(delay) = self.again(&ended) else {

@@ -206,6 +206,19 @@ async fn on_thread(name: &'static str, work: impl FnOnce() -> Ending + Send + 's
     }
 }
 
+/// Does what blocks on one of the runtime's threads for such work, and waits for its end; nothing if it
+/// panicked. It cannot be interrupted: whoever no longer waits leaves it running, so the caller bounds
+/// how many there are.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place of this crate that borrows the runtime's threads"
+)]
+pub(crate) async fn aside<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Option<R> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
 /// What the handles share and the work does not, so that its end is theirs.
 struct Shared {
     board: Arc<Board>,

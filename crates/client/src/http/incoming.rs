@@ -11,11 +11,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
+use hyper_util::client::legacy::connect::CaptureConnection;
 use outflow_core::Fault;
 use tokio::time::Sleep;
 
 use super::end::{End, from_now};
-use super::failure::{Failure, Left};
+use super::failure::{Failure, Left, Trouble};
 
 /// A response's body.
 pub(crate) struct Incoming {
@@ -23,16 +24,24 @@ pub(crate) struct Incoming {
     silence: Duration,
     end: Option<End>,
     waiting: Option<Pin<Box<Sleep>>>,
+    connection: CaptureConnection,
 }
 
 impl Incoming {
-    /// A body that must not be silent for longer, and must be over by then if that is said.
-    pub(super) fn new(body: hyper::body::Incoming, silence: Duration, end: Option<End>) -> Self {
+    /// A body on its way over a connection that must not be silent for longer, and must be over by
+    /// then.
+    pub(super) fn new(
+        body: hyper::body::Incoming,
+        silence: Duration,
+        end: End,
+        connection: CaptureConnection,
+    ) -> Self {
         Self {
             body,
             silence,
-            end,
+            end: Some(end),
             waiting: None,
+            connection,
         }
     }
 
@@ -45,6 +54,14 @@ impl Incoming {
 
     /// All of it, if it is no larger than that.
     pub(crate) async fn whole(mut self, largest: u64) -> Result<Bytes, Unread> {
+        let read = self.read(largest).await;
+        if read == Err(Unread::TooLarge) {
+            distrust(&self.connection);
+        }
+        read
+    }
+
+    async fn read(&mut self, largest: u64) -> Result<Bytes, Unread> {
         if self.body.size_hint().lower() > largest {
             return Err(Unread::TooLarge);
         }
@@ -91,7 +108,19 @@ impl Incoming {
             Left::Something,
             "the body did not come in time",
         );
-        Poll::Ready(end.map_or(failure, |end| end.judge(waiting.deadline(), failure)))
+        let failure = end.map_or(failure, |end| end.judge(waiting.deadline(), failure));
+        if failure.trouble == Trouble::Fault(Fault::ReadTimeout) {
+            distrust(&self.connection);
+        }
+        Poll::Ready(failure)
+    }
+}
+
+/// Gives a connection no new request. Others may still get their answers on it, but where many share
+/// one, a connection that is silent or floods us would take every call down, one after another.
+pub(super) fn distrust(connection: &CaptureConnection) {
+    if let Some(connected) = connection.connection_metadata().as_ref() {
+        connected.poison();
     }
 }
 

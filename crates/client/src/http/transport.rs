@@ -4,7 +4,7 @@
 //! what is trusted and where it may lead is a property of the pool and cannot be mixed up. Idle
 //! connections are let go before most servers do, which keeps the race rare in which a request meets
 //! a connection that is just being closed; where it happens and nothing had left, the pool itself
-//! takes another connection.
+//! takes another connection. One on which an answer did not come in time gets no other request.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -25,30 +25,32 @@ use super::connect::Connect;
 use super::dial::{Dial, Direct, Reach};
 use super::end::End;
 use super::failure::{Failure, Left, Trouble, Words};
-use super::incoming::Incoming;
+use super::incoming::{Incoming, distrust};
 use super::outgoing::{Outgoing, Progress};
 use super::proxy::{Routes, Tunnels};
-use super::resolve::{Checked, Guard, Resolve, System};
+use super::resolve::{Checked, Guard, Resolve};
+use super::system::System;
 use super::tls::{Untrusted, Vouchers, nobody};
 use crate::api::{Addresses, Api, Timeouts, Trust};
 
 /// What transports are made with beside their API's own settings.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Wiring {
     /// The program's own way to servers.
     pub(crate) connect: Option<Arc<dyn Connect>>,
-    /// Who resolves names.
-    pub(crate) names: Arc<dyn Resolve>,
+    /// Who resolves names, if not the system.
+    pub(crate) names: Option<Arc<dyn Resolve>>,
     /// What is trusted, shared by all.
     pub(crate) vouchers: Arc<Vouchers>,
 }
 
-impl Default for Wiring {
-    fn default() -> Self {
-        Self {
-            connect: None,
-            names: Arc::new(System),
-            vouchers: Arc::default(),
+impl Wiring {
+    /// Who resolves the names of one API: the program's own resolver, which all share, or the system
+    /// at places of the API's own.
+    fn resolver(&self) -> Arc<dyn Resolve> {
+        match &self.names {
+            Some(names) => Arc::clone(names),
+            None => Arc::new(System::new()),
         }
     }
 }
@@ -94,11 +96,16 @@ impl Transport {
         };
         let taken = || connection.connection_metadata().is_some();
         let head = patience.head(self.client.request(request), taken, leave);
-        let response = head.await?;
+        let head = head.await;
+        if matches!(&head, Err(failure) if failure.trouble == Trouble::Fault(Fault::ReadTimeout)) {
+            distrust(&connection);
+        }
+        let response = head?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(UNASKED);
         }
-        Ok(response.map(|body| Incoming::new(body, self.timeouts.read, Some(end))))
+        let silence = self.timeouts.read;
+        Ok(response.map(|body| Incoming::new(body, silence, end, connection)))
     }
 }
 
@@ -181,9 +188,10 @@ fn reach(api: &Api, wiring: &Wiring) -> Result<Reach, InvalidTransport> {
         return Ok(Reach::Own(Arc::clone(connect)));
     }
     let guard = Guard::of(api);
+    let (resolver, timeout) = (wiring.resolver(), api.timeouts.connect);
     let direct = |guard: &Guard| {
-        let names = Checked::new(Arc::clone(&wiring.names), guard.clone());
-        Direct::new(names, guard.clone())
+        let names = Checked::new(Arc::clone(&resolver), guard.clone(), timeout);
+        Direct::new(names, guard.clone(), timeout)
     };
     let mut anywhere = api.clone();
     anywhere.addresses = Addresses::Any;

@@ -34,6 +34,7 @@ pub(super) const fn level(event: &Event) -> Level {
             state: DiskState::Failing | DiskState::Elsewhere | DiskState::Unusable,
         }
         | What::Meter { .. }
+        | What::Unresolved { .. }
         | What::Malformed { .. } => Level::WARN,
         What::Settled {
             effect: Effect::Success | Effect::Neutral | Effect::Cancelled,
@@ -58,7 +59,7 @@ pub(super) fn record(event: &Event) -> Record<'_> {
         What::Settled { .. } => settled(event),
         What::Waiting { .. } => waiting(event),
         What::Admitted { .. } | What::Refused { .. } | What::Refunded { .. } => passed(event),
-        What::Retrying { .. } | What::Cache { .. } => repeated(event),
+        What::Retrying { .. } | What::Unresolved { .. } | What::Cache { .. } => repeated(event),
         What::Disk { state } => disk(event, *state),
         What::Meter { event: meter, .. } => warned(event, meter),
         _ => learned(event),
@@ -269,6 +270,10 @@ fn repeated(event: &Event) -> Record<'_> {
             .with(key::SLEEP, Value::Span(*delay))
             .about(event, None)
             .with(key::ATTEMPT, Value::Number((*attempt).into())),
+        What::Unresolved { why } => Record::new(level(event), "client")
+            .with(key::EVENT, Value::Word("unresolved"))
+            .with(key::REASON, Value::Word(why.name()))
+            .about(event, None),
         What::Cache { lookup } => Record::new(level(event), "cache")
             .with(key::EVENT, Value::Word("lookup"))
             .with(key::REASON, Value::Word(lookup.name()))
