@@ -1,12 +1,17 @@
 //! The client against the strict API: over real sockets where the network is the point, over pipes
 //! in virtual time where time is.
 
+#[path = "../support/alone.rs"]
+mod alone;
 mod cached;
 mod cancelled;
 mod deadlines;
 mod echoes;
 mod faults;
+mod floods;
+mod frames;
 mod governed;
+mod names;
 mod outages;
 mod paths;
 mod policy;
@@ -14,6 +19,7 @@ mod redirects;
 mod retries;
 mod secrets;
 mod sizes;
+mod streams;
 mod support;
 mod tls;
 mod together;
