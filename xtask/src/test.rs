@@ -9,7 +9,7 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
-use crate::needs::{CALLERS, Met, NEWMAN, NEXTEST, Need, REDIS};
+use crate::needs::{CALLERS, Met, NEWMAN, NEXTEST, Need, REDIS, VALKEY};
 
 /// What to run.
 #[derive(Default)]
@@ -116,7 +116,7 @@ fn loom_target() -> Result<String> {
 }
 
 /// What some tests talk to, and the word in their names.
-const SERVERS: [(&Need, &str); 2] = [(&REDIS, "redis"), (&NEWMAN, "newman")];
+const SERVERS: [(&Need, &str); 3] = [(&REDIS, "redis"), (&VALKEY, "valkey"), (&NEWMAN, "newman")];
 
 const LOOM_TESTS: &str = "crates/core/tests/loom.rs";
 

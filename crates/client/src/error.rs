@@ -13,7 +13,7 @@ use outflow_core::Fault;
 
 pub(crate) use self::mistake::{Mistake, Undecoded, Wandered};
 use crate::event::{Reason, Status};
-use crate::http::{Failure, Trouble, Words};
+use crate::http::{Failure, Trouble, Unresolved, Words};
 use crate::refusal::{Cause, Refusal, Why};
 
 /// Why a call brought nothing.
@@ -99,10 +99,7 @@ impl Error {
         match &self.inner.kind {
             Kind::Deadline => true,
             Kind::Refused(refusal) => matches!(refusal.cause, Cause::TooLate(_)),
-            Kind::Failed(failure) => matches!(
-                failure.trouble,
-                Trouble::Fault(Fault::ConnectTimeout | Fault::ReadTimeout)
-            ),
+            Kind::Failed(failure) => failure.is_timeout(),
             _ => false,
         }
     }
@@ -110,6 +107,14 @@ impl Error {
     /// Whether there was no connection, so that nothing was sent.
     pub fn is_connect(&self) -> bool {
         matches!(&self.inner.kind, Kind::Failed(failure) if failure.left == crate::http::Left::Nothing)
+    }
+
+    /// Why the API's name has no address, if that is why there was no connection.
+    pub fn unresolved(&self) -> Option<Unresolved> {
+        match &self.inner.kind {
+            Kind::Failed(failure) => failure.unresolved(),
+            _ => None,
+        }
     }
 
     /// Whether a limit stood in the way, ours or the server's.
@@ -283,6 +288,7 @@ impl fmt::Display for Error {
             Kind::Refused(refusal) => refusal.fmt(f),
             Kind::Failed(failure) => match failure.words {
                 Words::Phrase(phrase) => f.write_str(phrase),
+                Words::Unresolved(why) => why.fmt(f),
                 Words::Kind(kind) => write!(f, "the connection failed: {kind}"),
             },
             Kind::Deadline => f.write_str("the deadline passed before there was an answer"),

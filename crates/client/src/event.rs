@@ -18,6 +18,7 @@ pub use words::{Lookup, Reason, Status};
 
 use crate::cache::DiskState;
 use crate::client::Changes;
+use crate::http::Unresolved;
 use crate::refusal::{Explanation, Refusal};
 
 /// Something that happened, at an API.
@@ -156,6 +157,11 @@ pub enum What {
         delay: Duration,
         /// Why it failed.
         reason: Reason,
+    },
+    /// An attempt found no address for its name.
+    Unresolved {
+        /// Why.
+        why: Unresolved,
     },
     /// The cache was asked.
     Cache {

@@ -16,12 +16,15 @@ mod outgoing;
 mod pool;
 mod proxy;
 mod resolve;
+mod system;
 mod tls;
 mod transport;
+mod unresolved;
 
 pub use self::connect::{Connect, Connecting, Stream};
 pub use self::resolve::{Resolve, Resolving};
 pub use self::transport::InvalidTransport;
+pub use self::unresolved::Unresolved;
 
 pub(crate) use self::end::End;
 pub(crate) use self::failure::{Failure, Left, Trouble, Words};

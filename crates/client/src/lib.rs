@@ -34,7 +34,9 @@ mod tasks;
 pub mod trace;
 mod upstream;
 
-pub use self::http::{Connect, Connecting, InvalidTransport, Resolve, Resolving, Stream};
+pub use self::http::{
+    Connect, Connecting, InvalidTransport, Resolve, Resolving, Stream, Unresolved,
+};
 pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};

@@ -189,6 +189,11 @@ pub(crate) const RETRIES: Metric = Metric::counter(
     &[label::API, label::REASON],
     "Attempts that were repeated.",
 );
+pub(crate) const UNRESOLVED: Metric = Metric::counter(
+    "outflow_unresolved_total",
+    &[label::API, label::CLASS],
+    "Attempts whose name had no address.",
+);
 pub(crate) const TRANSITIONS: Metric = Metric::counter(
     "outflow_transitions_total",
     &[label::API, label::REASON],
@@ -262,6 +267,7 @@ pub(crate) mod label {
     pub(crate) const STATE: Label = "state";
     pub(crate) const CODE: Label = "code";
     pub(crate) const CAUSE: Label = "cause";
+    pub(crate) const CLASS: Label = "class";
     pub(crate) const WARNING: Label = "warning";
     pub(crate) const LOOKUP: Label = "lookup";
     pub(crate) const TASK: Label = "task";

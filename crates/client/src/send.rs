@@ -73,17 +73,22 @@ struct Tally {
 impl Trip<'_> {
     /// Gets an answer from the server, by as many attempts as are allowed, the first of them now.
     async fn fetched(&mut self, mut now: Nanos) -> Result<Response, Error> {
-        self.outlet.earn(now);
         let mut before: Option<Box<Result<Response, Error>>> = None;
+        let mut earned = false;
         loop {
             let ended = match self.attempt(now).await {
                 Ok(ended) => ended,
                 Err(refusal) => return turned_away(before, refusal),
             };
+            if !std::mem::replace(&mut earned, true) {
+                // Not before the door has opened: whoever is turned away loads no server, and must
+                // not pay for the repetitions of others.
+                self.outlet.earn(now);
+            }
             if self.follow(&ended)? {
                 before = None;
             } else {
-                if ended.left == Left::Nothing {
+                if ended.left != Left::Something {
                     self.order.wish.payload.take_back();
                 }
                 let Some(delay) = self.again(&ended) else {

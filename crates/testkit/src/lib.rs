@@ -24,7 +24,7 @@ pub use fault_proxy::{Cut, FaultProxy};
 pub use link::{Direction, Jitter, Link, Path};
 pub use poll_points::{PollPoint, PollPoints, Run, WakeCount};
 pub use process::{Line, Output, Process};
-pub use redis_server::{Keep, Listen, RedisOptions, RedisServer};
+pub use redis_server::{Brand, Keep, Listen, RedisOptions, RedisServer};
 pub use virtual_net::{VirtualNet, VirtualStream};
 pub use virtual_time::VirtualTime;
 pub use weather::{Traffic, Weather};

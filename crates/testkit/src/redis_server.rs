@@ -3,18 +3,19 @@
 //! Each test has a server of its own in a directory of its own, so that none sees another's keys and
 //! each may be killed, frozen and restarted. It never touches a server that runs already.
 
+mod brand;
 mod line;
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
+pub use self::brand::Brand;
 use self::line::ask;
 use crate::deadline::Deadline;
 use crate::process::Process;
@@ -41,6 +42,8 @@ pub struct RedisServer {
 /// How a server is started.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
+    /// Which one.
+    pub brand: Brand,
     /// Where it listens.
     pub listen: Listen,
     /// What outlives a crash.
@@ -105,7 +108,7 @@ impl RedisServer {
 
     /// True if a server can be started on this machine.
     pub fn is_installed() -> bool {
-        program().is_some()
+        Brand::Either.is_installed()
     }
 
     /// Its address in the form that clients take.
@@ -203,8 +206,8 @@ impl Place {
 }
 
 fn run(options: &RedisOptions, place: &Place, directory: &TempDir) -> io::Result<Process> {
-    let Some(program) = program() else {
-        let advice = "neither redis-server nor valkey-server is installed: install redis-server";
+    let Some(program) = options.brand.program() else {
+        let advice = options.brand.advice();
         return Err(io::Error::new(io::ErrorKind::NotFound, advice));
     };
     let mut command = Command::new(program);
@@ -265,19 +268,6 @@ fn why_it_ended(process: &mut Process) -> io::Error {
     };
     io::Error::new(kind, format!("the server ended; it printed:\n{printed}"))
 }
-
-fn program() -> Option<&'static str> {
-    PROGRAMS.into_iter().find(|program| {
-        let mut command = Command::new(OsStr::new(program));
-        command
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    })
-}
-
-const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
 /// Starting takes a few milliseconds; on a machine that is busy with other tests, perhaps a second.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,12 +1,12 @@
-//! Laws of the server for one test. Each name says `redis`, so that a machine without a server can
-//! leave them out.
+//! Laws of the server for one test. Each name says `redis` or `valkey`, so that a machine without that
+//! server can leave them out.
 
 use std::path::Path;
 
-use outflow_testkit::{Keep, Listen, RedisOptions, RedisServer};
+use outflow_testkit::{Brand, Keep, Listen, RedisOptions, RedisServer};
 
 fn started(options: RedisOptions) -> RedisServer {
-    RedisServer::start(options).expect("`cargo xtask test` installs redis-server")
+    RedisServer::start(options).expect("`cargo xtask test` installs it")
 }
 
 #[test]
@@ -102,4 +102,33 @@ fn a_redis_that_cannot_start_says_why() {
     })
     .unwrap_err();
     assert!(error.to_string().contains("no-such-setting"), "{error}");
+}
+
+// A script counts three up to five, as a shared limit would: the answer of each server must be its own
+// and the same.
+#[test]
+fn a_valkey_keeps_values_and_runs_scripts() {
+    let server = started(RedisOptions {
+        brand: Brand::Valkey,
+        ..RedisOptions::default()
+    });
+    let about = server.ask(&["INFO", "server"]).unwrap();
+    assert!(about.contains("valkey_version:"), "{about}");
+    assert_eq!(server.ask(&["SET", "units", "3"]).unwrap(), "OK");
+    let script = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+    let counted = server.ask(&["EVAL", script, "1", "units", "2"]).unwrap();
+    assert_eq!(counted, "5");
+    assert_eq!(server.ask(&["GET", "units"]).unwrap(), "5");
+}
+
+#[test]
+fn a_valkey_that_keeps_every_write_has_it_after_a_kill() {
+    let mut server = started(RedisOptions {
+        brand: Brand::Valkey,
+        keep: Keep::EveryWrite,
+        ..RedisOptions::default()
+    });
+    server.ask(&["SET", "key", "kept"]).unwrap();
+    server.restart().unwrap();
+    assert_eq!(server.ask(&["GET", "key"]).unwrap(), "kept");
 }

@@ -92,7 +92,7 @@ impl Exchange {
     ) -> Result<Response<Payload>, Infallible> {
         let plan = match fault {
             Fault::Hang if parts.version == Version::HTTP_2 => pending().await,
-            _ if parts.version == Version::HTTP_2 => Plan {
+            _ if parts.version == Version::HTTP_2 && !fault.is_raw() => Plan {
                 bytes: Bytes::new(),
                 then: Then::Reset,
             },

@@ -1,8 +1,8 @@
 //! Answers that break the protocol, as bytes on the wire.
 //!
 //! The HTTP library would not write any of these, so the connection is taken away from it and the
-//! bytes are written by hand. On HTTP/2 there are no such bytes: every fault is a connection that
-//! ends without an answer.
+//! bytes are written by hand. On HTTP/2 most have no such bytes and are a connection that ends
+//! without an answer; only those that are given as bytes are written there as they are.
 
 use std::time::Duration;
 
@@ -45,6 +45,17 @@ pub enum Fault {
     ManyHeaders(usize),
     /// Sends these bytes, and closes.
     Bytes(Bytes),
+    /// Sends these bytes, and stays open without another word.
+    Held(Bytes),
+    /// Sends bytes, and then others for ever.
+    Endless {
+        /// What is sent once.
+        first: Bytes,
+        /// What is sent again and again.
+        again: Bytes,
+        /// How often; zero is as fast as it is taken.
+        every: Duration,
+    },
 }
 
 /// What is done to the wire.
@@ -74,6 +85,11 @@ impl Fault {
         *self != Self::ResetUnread
     }
 
+    /// Whether it is given as the bytes that are sent, whatever the protocol.
+    pub(crate) const fn is_raw(&self) -> bool {
+        matches!(self, Self::Bytes(_) | Self::Held(_) | Self::Endless { .. })
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         let (bytes, then) = match self {
             Self::ResetUnread | Self::ResetBeforeHead => (Bytes::new(), Then::Reset),
@@ -92,6 +108,15 @@ impl Fault {
             Self::HugeHeader(size) => (huge(*size).into(), Then::Hold),
             Self::ManyHeaders(count) => (many(*count).into(), Then::Hold),
             Self::Bytes(bytes) => (bytes.clone(), Then::Close),
+            Self::Held(bytes) => (bytes.clone(), Then::Hold),
+            Self::Endless {
+                first,
+                again,
+                every,
+            } => {
+                let (line, every) = (again.clone(), *every);
+                (first.clone(), Then::Repeat { line, every })
+            }
         };
         Plan { bytes, then }
     }

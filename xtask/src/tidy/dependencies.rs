@@ -118,6 +118,7 @@ const ROOMS: [Room; 8] = [
             "bytes",
             "fastrand",
             "foldhash",
+            "h2",
             "http",
             "http-body",
             "http-body-util",

@@ -69,7 +69,7 @@ impl Builder {
     /// Resolves names by this; the system's resolver otherwise. Its answers are looked at all the
     /// same.
     pub fn resolver(mut self, names: Arc<dyn Resolve>) -> Self {
-        self.wiring.names = names;
+        self.wiring.names = Some(names);
         self
     }
 

@@ -98,8 +98,10 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub(super) fn new(names: Checked, guard: Guard) -> Self {
+    pub(super) fn new(names: Checked, guard: Guard, timeout: Duration) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(names);
+        // Shared out among the addresses: one that never answers must not take the others' time.
+        tcp.set_connect_timeout(Some(timeout));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         Self { tcp, guard }

@@ -11,6 +11,8 @@ use std::io;
 use outflow_core::Fault;
 use rustls::CertificateError;
 
+use super::unresolved::Unresolved;
+
 /// An attempt that brought no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
@@ -42,6 +44,9 @@ pub(crate) enum Trouble {
 pub(crate) enum Left {
     /// Provably nothing: there was no connection.
     Nothing,
+    /// Something did, and the server says that it has done nothing with it. So it may be sent again,
+    /// but whoever counts what arrives has counted it.
+    Untouched,
     /// Something may have.
     Something,
 }
@@ -53,6 +58,8 @@ pub(crate) enum Words {
     Phrase(&'static str),
     /// The operating system's.
     Kind(io::ErrorKind),
+    /// The resolver's.
+    Unresolved(Unresolved),
 }
 
 impl fmt::Display for Words {
@@ -60,6 +67,7 @@ impl fmt::Display for Words {
         match self {
             Self::Phrase(phrase) => f.write_str(phrase),
             Self::Kind(kind) => kind.fmt(f),
+            Self::Unresolved(why) => why.fmt(f),
         }
     }
 }
@@ -79,6 +87,9 @@ impl Failure {
         if error.is_user() {
             return Self::of_caller();
         }
+        if let Some(h2) = find::<h2::Error>(error) {
+            return Self::of_stream(h2);
+        }
         match find::<io::Error>(error) {
             Some(io) => Self {
                 words: Words::Kind(io.kind()),
@@ -86,6 +97,39 @@ impl Failure {
             },
             None => Self::reset(phrase(error)),
         }
+    }
+
+    /// Reads what ended one of the streams of a connection. A server that goes away names the last
+    /// stream it has looked at, and only those behind it end by its word.
+    fn of_stream(error: &h2::Error) -> Self {
+        let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        if error.is_remote() && (error.is_go_away() || refused) {
+            let phrase = "the server did not begin with the request";
+            return Self::of(Fault::Reset, Left::Untouched, phrase);
+        }
+        match error.get_io() {
+            Some(io) => Self {
+                words: Words::Kind(io.kind()),
+                ..Self::reset("")
+            },
+            None if error.is_remote() => Self::reset("the server ended the request"),
+            None => Self::reset("the server broke the protocol"),
+        }
+    }
+
+    /// Why its name has no address, if that was it.
+    pub(crate) const fn unresolved(&self) -> Option<Unresolved> {
+        match self.words {
+            Words::Unresolved(why) => Some(why),
+            Words::Phrase(_) | Words::Kind(_) => None,
+        }
+    }
+
+    /// Whether it was time that ran out.
+    pub(crate) fn is_timeout(&self) -> bool {
+        let late = Trouble::Fault(Fault::ConnectTimeout) == self.trouble
+            || Trouble::Fault(Fault::ReadTimeout) == self.trouble;
+        late || self.unresolved() == Some(Unresolved::TimedOut)
     }
 
     /// Reads what ended a body before its end.
@@ -126,7 +170,7 @@ fn phrase(error: &hyper::Error) -> &'static str {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unreached {
     /// The name has no address.
-    Unresolved,
+    Unresolved(Unresolved),
     /// The name leads where we do not go.
     Forbidden,
     /// It took too long.
@@ -179,7 +223,10 @@ impl Unreached {
     pub(super) fn failure(self) -> Failure {
         let of = |fault, phrase| Failure::of(fault, Left::Nothing, phrase);
         match self {
-            Self::Unresolved => of(Fault::Dns, "the name has no address"),
+            Self::Unresolved(why) => Failure {
+                words: Words::Unresolved(why),
+                ..of(Fault::Dns, "")
+            },
             Self::Forbidden => Failure {
                 trouble: Trouble::Forbidden,
                 ..of(

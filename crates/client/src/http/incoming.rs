@@ -15,7 +15,8 @@ use outflow_core::Fault;
 use tokio::time::Sleep;
 
 use super::end::{End, from_now};
-use super::failure::{Failure, Left};
+use super::failure::{Failure, Left, Trouble};
+use super::pool::Doubt;
 
 /// A response's body.
 pub(crate) struct Incoming {
@@ -23,16 +24,25 @@ pub(crate) struct Incoming {
     silence: Duration,
     end: Option<End>,
     waiting: Option<Pin<Box<Sleep>>>,
+    /// About the connection, if others use it too.
+    doubt: Option<Doubt>,
 }
 
 impl Incoming {
-    /// A body that must not be silent for longer, and must be over by then if that is said.
-    pub(super) fn new(body: hyper::body::Incoming, silence: Duration, end: Option<End>) -> Self {
+    /// A body on its way over a connection that must not be silent for longer, and must be over by
+    /// then.
+    pub(super) fn new(
+        body: hyper::body::Incoming,
+        silence: Duration,
+        end: End,
+        doubt: Option<Doubt>,
+    ) -> Self {
         Self {
             body,
             silence,
-            end,
+            end: Some(end),
             waiting: None,
+            doubt,
         }
     }
 
@@ -45,6 +55,14 @@ impl Incoming {
 
     /// All of it, if it is no larger than that.
     pub(crate) async fn whole(mut self, largest: u64) -> Result<Bytes, Unread> {
+        let read = self.read(largest).await;
+        if read == Err(Unread::TooLarge) {
+            self.distrust();
+        }
+        read
+    }
+
+    async fn read(&mut self, largest: u64) -> Result<Bytes, Unread> {
         if self.body.size_hint().lower() > largest {
             return Err(Unread::TooLarge);
         }
@@ -91,7 +109,18 @@ impl Incoming {
             Left::Something,
             "the body did not come in time",
         );
-        Poll::Ready(end.map_or(failure, |end| end.judge(waiting.deadline(), failure)))
+        let failure = end.map_or(failure, |end| end.judge(waiting.deadline(), failure));
+        if failure.trouble == Trouble::Fault(Fault::ReadTimeout) {
+            self.distrust();
+        }
+        Poll::Ready(failure)
+    }
+
+    /// Has the connection get no new request. Others may still get their answers on it, but where many
+    /// share one, a connection that is silent or floods us would take every call down, one after
+    /// another. One that nobody shares ends with this body.
+    fn distrust(&self) {
+        self.doubt.iter().for_each(Doubt::cast);
     }
 }
 

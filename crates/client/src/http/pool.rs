@@ -21,7 +21,7 @@ use std::task::Poll;
 use http::Uri;
 use tokio::time::Instant;
 
-pub(super) use self::link::{Link, Unanswered};
+pub(super) use self::link::{Doubt, Link, Unanswered};
 pub(super) use self::origin::Origin;
 
 use self::link::run;

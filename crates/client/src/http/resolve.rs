@@ -5,41 +5,44 @@
 //! Answers are not kept: the system's resolver does that, and knows for how long.
 
 use std::future::Future;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
 use super::address::is_public;
 use super::failure::Unreached;
+use super::unresolved::Unresolved;
 use crate::api::{Addresses, Api};
 
 /// Finds the addresses of a name, for programs that do not want the system's answer.
+///
+/// ```
+/// use outflow::{Resolve, Resolving, Unresolved};
+///
+/// struct Hosts;
+///
+/// impl Resolve for Hosts {
+///     fn resolve(&self, name: &str) -> Resolving {
+///         let found = match name {
+///             "api.example.com" => Ok(vec![[203, 0, 113, 7].into()]),
+///             _ => Err(Unresolved::NoSuchName),
+///         };
+///         Box::pin(async move { found })
+///     }
+/// }
+/// ```
 pub trait Resolve: Send + Sync {
-    /// Begins to look a name up.
+    /// Begins to look a name up. One that takes almost as long as a connection may is given up.
     fn resolve(&self, name: &str) -> Resolving;
 }
 
 /// Addresses that are being looked up.
-pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-
-/// The system's resolver.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct System;
-
-impl Resolve for System {
-    fn resolve(&self, name: &str) -> Resolving {
-        let name = name.to_owned();
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
-    }
-}
+pub type Resolving = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, Unresolved>> + Send>>;
 
 /// Where a name may lead.
 #[derive(Clone, Debug)]
@@ -93,11 +96,18 @@ fn unbracketed(host: &str) -> &str {
 pub(super) struct Checked {
     names: Arc<dyn Resolve>,
     guard: Guard,
+    patience: Duration,
 }
 
 impl Checked {
-    pub(super) fn new(names: Arc<dyn Resolve>, guard: Guard) -> Self {
-        Self { names, guard }
+    /// The answers of `names` that come while a connection may still be made, which takes so long at
+    /// most.
+    pub(super) fn new(names: Arc<dyn Resolve>, guard: Guard, connect: Duration) -> Self {
+        Self {
+            names,
+            guard,
+            patience: connect.saturating_sub(connect / KEPT_FOR_CONNECTING),
+        }
     }
 }
 
@@ -112,8 +122,11 @@ impl Service<Name> for Checked {
 
     fn call(&mut self, name: Name) -> Self::Future {
         let (looking, guard) = (self.names.resolve(name.as_str()), self.guard.clone());
+        let patience = self.patience;
         Box::pin(async move {
-            let found = looking.await.map_err(|_| Unreached::Unresolved)?;
+            let found = tokio::time::timeout(patience, looking).await;
+            let found = found.unwrap_or(Err(Unresolved::TimedOut));
+            let found = found.map_err(Unreached::Unresolved)?;
             allowed(&guard, name.as_str(), found)
         })
     }
@@ -127,7 +140,7 @@ fn allowed(
     found: Vec<IpAddr>,
 ) -> Result<std::vec::IntoIter<SocketAddr>, Unreached> {
     if found.is_empty() {
-        return Err(Unreached::Unresolved);
+        return Err(Unreached::Unresolved(Unresolved::NoAddress));
     }
     if !found.iter().all(|address| guard.allows(name, *address)) {
         return Err(Unreached::Forbidden);
@@ -143,6 +156,10 @@ fn allowed(
 
 /// Enough for every family and a spare; more would only share the connect timeout out in slivers.
 const MOST_ADDRESSES: usize = 8;
+
+/// A tenth: with less time than that no connection would come about either, and a lookup that ends
+/// before the connection's own time shows what took so long.
+const KEPT_FOR_CONNECTING: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -169,8 +186,30 @@ mod tests {
         assert!(allowed(&guard, "api.example.com", vec![open]).is_ok());
         assert_eq!(
             allowed(&guard, "api.example.com", Vec::new()).err(),
-            Some(Unreached::Unresolved)
+            Some(Unreached::Unresolved(Unresolved::NoAddress))
         );
+    }
+
+    // Harmless when it is first looked at, and home when it is called: each connection looks again, and
+    // goes where it has looked.
+    #[tokio::test]
+    async fn a_name_that_turns_home_is_refused_from_then_on() {
+        struct Turning(std::sync::atomic::AtomicBool);
+        impl Resolve for Turning {
+            fn resolve(&self, _: &str) -> Resolving {
+                let turned = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+                let to: IpAddr = if turned { [127, 0, 0, 1] } else { [8, 8, 8, 8] }.into();
+                Box::pin(async move { Ok(vec![to]) })
+            }
+        }
+        let guard = guard("https://api.example.com", Addresses::Public);
+        let names = Arc::new(Turning(false.into()));
+        let mut checked = Checked::new(names, guard, Duration::from_secs(1));
+        let name: Name = "api.example.com".parse().expect("a name");
+        let first = checked.call(name.clone()).await.map(Iterator::collect);
+        assert_eq!(first, Ok(vec![SocketAddr::from(([8, 8, 8, 8], 0))]));
+        let second = checked.call(name).await.map(Iterator::count);
+        assert_eq!(second, Err(Unreached::Forbidden));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Each API has a pool of its own, so that a slow one cannot take another's connections, and so that
 //! what is trusted and where it may lead is a property of the pool and cannot be mixed up. A request
 //! may meet a connection that is just being closed; where that happens and nothing had left, another
-//! one is taken.
+//! one is taken. One on which an answer did not come in time gets no other request.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -23,29 +23,31 @@ use super::end::End;
 use super::failure::{Failure, Left, Trouble, Words};
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Progress};
-use super::pool::{Age, Link, Origin, Pool, Unanswered};
+use super::pool::{Age, Doubt, Link, Origin, Pool, Unanswered};
 use super::proxy::{Routes, Tunnels};
-use super::resolve::{Checked, Guard, Resolve, System};
+use super::resolve::{Checked, Guard, Resolve};
+use super::system::System;
 use super::tls::{Untrusted, Vouchers, nobody};
 use crate::api::{Addresses, Api, Timeouts, Trust};
 
 /// What transports are made with beside their API's own settings.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Wiring {
     /// The program's own way to servers.
     pub(crate) connect: Option<Arc<dyn Connect>>,
-    /// Who resolves names.
-    pub(crate) names: Arc<dyn Resolve>,
+    /// Who resolves names, if not the system.
+    pub(crate) names: Option<Arc<dyn Resolve>>,
     /// What is trusted, shared by all.
     pub(crate) vouchers: Arc<Vouchers>,
 }
 
-impl Default for Wiring {
-    fn default() -> Self {
-        Self {
-            connect: None,
-            names: Arc::new(System),
-            vouchers: Arc::default(),
+impl Wiring {
+    /// Who resolves the names of one API: the program's own resolver, which all share, or the system
+    /// at places of the API's own.
+    fn resolver(&self) -> Arc<dyn Resolve> {
+        match &self.names {
+            Some(names) => Arc::clone(names),
+            None => Arc::new(System::new()),
         }
     }
 }
@@ -82,10 +84,15 @@ impl Transport {
         };
         loop {
             let (mut link, age) = self.link(&origin, &mut patience, leave).await?;
-            match patience.last(link.answer(&origin, request)).await? {
+            let answered = patience.last(link.answer(&origin, request)).await;
+            if matches!(&answered, Err(failure) if failure.trouble == LATE) {
+                link.doubt().iter().for_each(Doubt::cast);
+            }
+            match answered? {
                 Ok(response) => {
+                    let doubt = link.doubt();
                     self.pool.give_back(&origin, link);
-                    return self.incoming(response, end);
+                    return self.incoming(response, end, doubt);
                 }
                 Err(Unanswered {
                     unsent: Some(unsent),
@@ -128,11 +135,13 @@ impl Transport {
         &self,
         response: Response<hyper::body::Incoming>,
         end: End,
+        doubt: Option<Doubt>,
     ) -> Result<Response<Incoming>, Failure> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(UNASKED);
         }
-        Ok(response.map(|body| Incoming::new(body, self.timeouts.read, Some(end))))
+        let silence = self.timeouts.read;
+        Ok(response.map(|body| Incoming::new(body, silence, end, doubt)))
     }
 }
 
@@ -202,9 +211,10 @@ fn reach(api: &Api, wiring: &Wiring) -> Result<Reach, InvalidTransport> {
         return Ok(Reach::Own(Arc::clone(connect)));
     }
     let guard = Guard::of(api);
+    let (resolver, timeout) = (wiring.resolver(), api.timeouts.connect);
     let direct = |guard: &Guard| {
-        let names = Checked::new(Arc::clone(&wiring.names), guard.clone());
-        Direct::new(names, guard.clone())
+        let names = Checked::new(Arc::clone(&resolver), guard.clone(), timeout);
+        Direct::new(names, guard.clone(), timeout)
     };
     let mut anywhere = api.clone();
     anywhere.addresses = Addresses::Any;
@@ -233,6 +243,9 @@ fn trust(api: &Api, vouchers: &Vouchers) -> Result<Arc<rustls::ClientConfig>, In
         config => config.map_err(InvalidTransport::from),
     }
 }
+
+/// What makes a connection doubtful.
+const LATE: Trouble = Trouble::Fault(Fault::ReadTimeout);
 
 const NOWHERE: Failure = Failure::of(Fault::Dns, Left::Nothing, "the request names no host");
 

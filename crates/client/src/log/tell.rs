@@ -35,6 +35,7 @@ pub(super) const fn level(event: &Event) -> Level {
             state: DiskState::Failing | DiskState::Elsewhere | DiskState::Unusable,
         }
         | What::Meter { .. }
+        | What::Unresolved { .. }
         | What::Malformed { .. } => Level::WARN,
         What::Settled {
             effect: Effect::Success | Effect::Neutral | Effect::Cancelled,
@@ -59,7 +60,7 @@ pub(super) fn record(event: &Event) -> Record<'_> {
         What::Settled { .. } => settled(event),
         What::Waiting { .. } => waiting(event),
         What::Admitted { .. } | What::Refused { .. } | What::Refunded { .. } => passed(event),
-        What::Retrying { .. } | What::Cache { .. } => repeated(event),
+        What::Retrying { .. } | What::Unresolved { .. } | What::Cache { .. } => repeated(event),
         What::Disk { state } => disk(event, *state),
         What::Operated { group, action, who } => Record::new(level(event), "admin")
             .with(key::EVENT, Value::Word("operated"))
@@ -276,6 +277,10 @@ fn repeated(event: &Event) -> Record<'_> {
             .with(key::SLEEP, Value::Span(*delay))
             .about(event, None)
             .with(key::ATTEMPT, Value::Number((*attempt).into())),
+        What::Unresolved { why } => Record::new(level(event), "client")
+            .with(key::EVENT, Value::Word("unresolved"))
+            .with(key::REASON, Value::Word(why.name()))
+            .about(event, None),
         What::Cache { lookup } => Record::new(level(event), "cache")
             .with(key::EVENT, Value::Word("lookup"))
             .with(key::REASON, Value::Word(lookup.name()))

@@ -13,6 +13,7 @@ use smol_str::SmolStr;
 use super::histogram::Histogram;
 use super::{ALL_GROUPS, OTHER};
 use crate::event::{Lookup, Reason, Status};
+use crate::http::Unresolved;
 
 /// The counters of one API and its groups.
 #[derive(Debug)]
@@ -35,6 +36,7 @@ pub(super) struct WholeCells {
     pub(super) latency: Histogram,
     pub(super) sleep: Histogram,
     pub(super) retries: Tally<{ Reason::ALL.len() }>,
+    pub(super) unresolved: Tally<{ Unresolved::ALL.len() }>,
     pub(super) transitions: Tally<{ MOVES.len() }>,
     pub(super) malformed: Tally<1>,
     pub(super) warnings: Tally<{ WARNINGS.len() }>,
@@ -120,6 +122,7 @@ impl WholeCells {
             latency: Histogram::new(),
             sleep: Histogram::new(),
             retries: Tally::new(Reason::ALL.map(Reason::name)),
+            unresolved: Tally::new(Unresolved::ALL.map(Unresolved::name)),
             transitions: Tally::new(MOVES),
             malformed: Tally::new([""]),
             warnings: Tally::new(WARNINGS),

@@ -53,7 +53,8 @@ impl Page<'_, '_> {
         self.codes()?;
         self.histograms(super::LATENCY, Unit::Millis, |api| &api.latency)?;
         self.histograms(super::SLEEP, Unit::Millis, |api| &api.sleep)?;
-        self.tallies(super::RETRIES, |api| &api.retries)
+        self.tallies(super::RETRIES, |api| &api.retries)?;
+        self.tallies(super::UNRESOLVED, |api| &api.unresolved)
     }
 
     fn state(&mut self) -> fmt::Result {

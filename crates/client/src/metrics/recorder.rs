@@ -250,6 +250,7 @@ fn count_in_api(api: &ApiCells, what: &What) {
             cells.retries.count(reason.name());
             cells.sleep.observe(*delay);
         }
+        What::Unresolved { why } => cells.unresolved.count(why.name()),
         What::Cache { lookup } => cells.lookups.count(lookup.name()),
         What::Finished(call) => count_call(api, call),
         _ => {}

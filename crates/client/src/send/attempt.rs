@@ -7,7 +7,7 @@ use super::Trip;
 use super::order::Place;
 use crate::client::{Body, Facts, Response, Shape, gather};
 use crate::error::Error;
-use crate::event::Reason;
+use crate::event::{Reason, What};
 use crate::http::{End, Failure, Incoming, Leave, Left, Trouble};
 use crate::refusal::{Cause, Refusal, Why};
 use crate::upstream::{Answer, Ask, Permit, Verdict};
@@ -72,8 +72,15 @@ impl Trip<'_> {
         self.tally.attempts = self.tally.attempts.saturating_add(1);
         Some(match sent {
             Ok(response) => self.answered(permit, response).await,
-            Err(failure) => failed(permit, failure),
+            Err(failure) => self.failed(permit, failure),
         })
+    }
+
+    fn failed(&self, permit: Option<Permit>, failure: Failure) -> Ended {
+        if let Some(why) = failure.unresolved() {
+            self.tell(|| What::Unresolved { why });
+        }
+        failed(permit, failure)
     }
 
     /// A stream that was handed over for sending does not come back, so its call cannot wait.
@@ -189,7 +196,7 @@ fn failed(permit: Option<Permit>, failure: Failure) -> Ended {
 fn answer(fault: Fault, left: Left) -> Answer<'static> {
     match left {
         Left::Nothing => Answer::fault(fault).unsent(),
-        Left::Something => Answer::fault(fault),
+        Left::Something | Left::Untouched => Answer::fault(fault),
     }
 }
 

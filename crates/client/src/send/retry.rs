@@ -17,7 +17,7 @@ impl Trip<'_> {
     pub(super) fn again(&self, ended: &Ended) -> Option<Duration> {
         let wanted = ended.verdict.retry == Retry::Worthwhile
             && self.tally.retries < self.outlet.api.retry.count;
-        let harmless = ended.left == Left::Nothing || self.order.can_be_repeated();
+        let harmless = ended.left != Left::Something || self.order.can_be_repeated();
         if !wanted || !harmless || !self.order.wish.payload.can_be_sent() {
             return None;
         }

@@ -9,11 +9,13 @@ use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::{Backoff, Nanos, RetryBudgetSettings, Share};
 use outflow::event::{Reason, What};
-use outflow::{Connecting, Outflow, Rules, Stream};
+use outflow::{Connecting, Mode, Outflow, Rules, Stream};
 use outflow_testkit::VirtualTime;
-use outflow_upstream::{Answer, Fault, Latency, Quota, Received, Refusal, Script, StrictApi, When};
+use outflow_upstream::{
+    Answer, Content, Fault, Latency, Quota, Received, Refusal, Script, StrictApi, When,
+};
 
-use super::support::{Heard, eager, over_pipes, over_sockets, scripted};
+use super::support::{Heard, eager, one_at_a_time, over_pipes, over_sockets, scripted};
 
 // The body arrived whole and then the connection was reset: the order may have been taken.
 #[tokio::test]
@@ -187,6 +189,49 @@ async fn retries_never_multiply_an_outage() {
     let most = 200 + 200 / 5 + 10 * (seconds + 1);
     let reached = strict.audit().count();
     assert!((200 + 40..=most).contains(&reached), "{reached} of {most}");
+}
+
+// A fifth of a repetition for each call that goes: the first two have not earned one, whatever the fifty
+// between them wanted, which the door did not let through.
+#[tokio::test(start_paused = true)]
+async fn whoever_was_turned_away_earns_no_repetition() {
+    let strict = scripted(Script::new().rule(When::always(), Answer::status(500)));
+    let client = over_pipes(&strict, |api| {
+        api.rules = Rules::limited_to("1/s".parse().expect("valid"));
+        api.retry.budget = RetryBudgetSettings {
+            share: Share::percent(20),
+            per_second: 0,
+            ..RetryBudgetSettings::default()
+        };
+    });
+    let first = client.get("strict", "/").send().await.expect("a 500");
+    assert_eq!(first.attempts(), 1);
+    for _ in 0..50 {
+        let refused = client.get("strict", "/").mode(Mode::Reject).send().await;
+        assert!(refused.expect_err("the second is used up").is_refused());
+    }
+    let second = client.get("strict", "/").send().await.expect("a 500");
+    assert_eq!((second.attempts(), strict.audit().count()), (1, 2));
+}
+
+// One place, and an answer whose body is on its way: the repetition needs the place, so whoever streams
+// is given neither the head of what is repeated nor a wait for its own body.
+#[tokio::test(start_paused = true)]
+async fn a_stream_begins_with_the_answer_that_is_not_repeated() {
+    let page = |status| Answer::status(status).content(Content::Zeros(100_000));
+    for status in [429, 500, 502, 503, 504] {
+        let strict = scripted(Script::new().rule(When::always().first(2), page(status)));
+        let client = over_pipes(&strict, |api| {
+            api.rules.health = one_at_a_time();
+        });
+        let answer = client.get("strict", "/").send_streaming().await;
+        let answer = answer.expect("the third");
+        assert_eq!((answer.status().as_u16(), answer.attempts()), (200, 3));
+        assert_eq!(strict.audit().count(), 3, "{status}");
+        let text = answer.text().await.expect("its body");
+        assert_eq!(text, r#"{"ok":true}"#, "{status}");
+        assert!(client.upstream("strict").expect("there").is_idle());
+    }
 }
 
 // Between one and two seconds by the rule; the delay is told before it is waited for.

@@ -1,14 +1,15 @@
 //! One secret in every place where one can be, and every way in which a call can fail: it is found in
 //! no error, event or printed value.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
-use outflow::{Credential, Mode, Outflow, Place, Resolve, Resolving, Rules};
+use outflow::{Credential, Mode, Outflow, Place, Rules, Unresolved};
 use outflow_upstream::{Act, Answer, Fault, Refusal, Script, Tls, When};
 
-use super::support::{Heard, eager, over_sockets, scripted};
+use super::support::{Heard, Names, eager, over_sockets, scripted};
 
 const CANARY: &str = "CANARY-7f3a";
 
@@ -63,14 +64,9 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A resolver that knows no name.
-struct Nobody;
-
-impl Resolve for Nobody {
-    fn resolve(&self, name: &str) -> Resolving {
-        let error = std::io::Error::other(format!("{name}? {CANARY}?"));
-        Box::pin(async move { Err(error) })
-    }
+/// A resolver that fails in these words.
+fn nobody() -> Names<impl Fn(&str) -> Result<Vec<IpAddr>, Unresolved> + Send + Sync> {
+    Names(|name: &str| Err(std::io::Error::other(format!("{name}? {CANARY}?")).into()))
 }
 
 fn places() -> [Place; 3] {
@@ -162,10 +158,10 @@ async fn no_secret_is_told_when_nothing_is_reached() {
         api.base_url = "https://no-such-host.example".parse().expect("a URL");
         let unknown = Outflow::builder()
             .api(api.clone())
-            .resolver(Arc::new(Nobody));
+            .resolver(Arc::new(nobody()));
         let unknown = unknown.build().ok();
         api.rules = Rules::limited_to("1/day".parse().expect("valid"));
-        let spent = Outflow::builder().api(api).resolver(Arc::new(Nobody));
+        let spent = Outflow::builder().api(api).resolver(Arc::new(nobody()));
         let spent = spent.build().ok();
         for client in [untrusted, gone, unknown, spent].into_iter().flatten() {
             for path in ["/a", "//evil", "/..", "/\r\n", "", "no slash"] {

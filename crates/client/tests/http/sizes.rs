@@ -90,6 +90,32 @@ async fn a_head_has_a_size() {
     }
 }
 
+// The first bytes of a stream of zeros, compressed a thousand times over. Nobody asked for it, and nobody
+// blows it up: what is counted against the largest size is what came.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_decompressed() {
+    let bomb = [
+        &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3, 0xec, 0xc1][..],
+        &[0; 500],
+    ]
+    .concat();
+    let packed = Answer::ok(bomb.clone()).header("content-encoding", "gzip");
+    let strict = scripted(Script::new().rule(When::path("/bomb"), packed));
+    strict.answer("/echo", Answer::echo());
+    let client = over_pipes(&strict, |api| api.largest_body = 4_096);
+    let answer = client
+        .get("strict", "/bomb")
+        .send()
+        .await
+        .expect("as it is");
+    assert_eq!(answer.headers()["content-encoding"], "gzip");
+    assert_eq!(answer.bytes().await.expect("whole"), bomb);
+    let echo = client.get("strict", "/echo").send().await.expect("an echo");
+    let echo = echo.text().await.expect("text");
+    assert!(echo.contains("user-agent"), "{echo}");
+    assert!(!echo.contains("accept-encoding"), "{echo}");
+}
+
 // The server did its work. Whatever its answer is worth, it is not asked again.
 #[tokio::test(start_paused = true)]
 async fn decoding_is_no_part_of_the_call() {

@@ -1,11 +1,15 @@
 //! A strict API and a client that calls it.
 
+use std::io::Write;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outflow::core::Backoff;
+use outflow::core::{Backoff, HealthConfig, HealthSettings};
 use outflow::event::{Finished, What};
-use outflow::{Api, Event, Events, Observer, Outflow, Rules, Stream};
+use outflow::{
+    Api, Event, Events, Observer, Outflow, Resolve, Resolving, Rules, Stream, Trust, Unresolved,
+};
 use outflow_testkit::VirtualTime;
 use outflow_upstream::{Script, Server, StrictApi};
 
@@ -30,6 +34,30 @@ pub(crate) fn over_sockets(server: &Server, adapt: impl FnOnce(&mut Api)) -> Out
     Outflow::init([api]).expect("valid")
 }
 
+/// A client that trusts the authority of this server, and so speaks HTTP/2 to it.
+pub(crate) fn trusting(server: &Server, adapt: impl FnOnce(&mut Api)) -> Outflow {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(server.ca_pem().expect("TLS").as_bytes())
+        .expect("written");
+    over_sockets(server, |api| {
+        api.trust = Trust::File(file.path().to_owned());
+        adapt(api);
+    })
+}
+
+/// A resolver that knows what this function knows.
+pub(crate) struct Names<F>(pub(crate) F);
+
+impl<F> Resolve for Names<F>
+where
+    F: Fn(&str) -> Result<Vec<IpAddr>, Unresolved> + Send + Sync,
+{
+    fn resolve(&self, name: &str) -> Resolving {
+        let found = self.0(name);
+        Box::pin(async move { found })
+    }
+}
+
 /// A client over pipes, in the runtime's own time. The server lives as long as the client.
 pub(crate) fn over_pipes(strict: &StrictApi, adapt: impl FnOnce(&mut Api)) -> Outflow {
     let server = Arc::new(strict.in_memory());
@@ -44,6 +72,15 @@ pub(crate) fn over_pipes(strict: &StrictApi, adapt: impl FnOnce(&mut Api)) -> Ou
         }))
         .build()
         .expect("valid")
+}
+
+/// Health as usual, with one call in flight at most.
+pub(crate) fn one_at_a_time() -> HealthConfig {
+    let settings = HealthSettings {
+        concurrency: 1,
+        ..HealthSettings::default()
+    };
+    HealthConfig::new(settings).expect("valid")
 }
 
 /// Remembers every event.

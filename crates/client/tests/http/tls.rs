@@ -6,26 +6,16 @@ use std::time::Duration;
 use http::Method;
 use outflow::event::Reason;
 use outflow::{Outflow, Trust};
-use outflow_upstream::{Act, Answer, Script, Server, Tls, When};
+use outflow_upstream::{Act, Answer, Script, Tls, When};
 
-use super::support::{Heard, eager, scripted};
-
-/// A client that trusts the authority of this server.
-fn trusting(server: &Server) -> (Outflow, tempfile::NamedTempFile) {
-    let mut file = tempfile::NamedTempFile::new().expect("a file");
-    file.write_all(server.ca_pem().expect("TLS").as_bytes())
-        .expect("written");
-    let mut api = eager(&server.url());
-    api.trust = Trust::File(file.path().to_owned());
-    (Outflow::init([api]).expect("valid"), file)
-}
+use super::support::{Heard, eager, scripted, trusting};
 
 // HTTP/2 on one connection: two calls at once do not need a second one.
 #[tokio::test]
 async fn a_trusted_server_is_spoken_to_in_http_2() {
     let strict = scripted(Script::new());
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
-    let (client, _file) = trusting(&server);
+    let client = trusting(&server, |_| {});
     strict.answer("/", outflow_upstream::Answer::echo());
     let first = client.get("strict", "/").send().await.expect("an answer");
     let echo = first.text().await.expect("text");
@@ -57,7 +47,7 @@ async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
     ] {
         let strict = scripted(Script::new());
         let server = strict.listen_tls(tls).await.expect("a port");
-        let (client, _file) = trusting(&server);
+        let client = trusting(&server, |_| {});
         let heard = Heard::on(client.events());
         let error = client
             .post("strict", "/")
@@ -124,7 +114,7 @@ async fn a_call_that_is_given_up_leaves_the_connection_to_others() {
         .rule(When::path("/fail"), Answer::status(503));
     let strict = scripted(script);
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
-    let (client, _file) = trusting(&server);
+    let client = trusting(&server, |_| {});
     let slow = client.get("strict", "/slow").send();
     let given_up = tokio::time::timeout(Duration::from_millis(500), slow).await;
     assert!(given_up.is_err());

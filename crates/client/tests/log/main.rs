@@ -154,6 +154,7 @@ fn every_other_event_has_its_line() {
             ratelimiter("WARN", "event=malformed_headers api=tmdb count=2"),
             ratelimiter("INFO", "event=foreign_use api=tmdb group=movies count=5"),
             "lvl=INFO comp=client event=retry reason=timeout sleep=0.9s api=tmdb attempt=1".into(),
+            "lvl=WARN comp=client event=unresolved reason=no_such_name api=tmdb".into(),
             "lvl=DEBUG comp=cache event=lookup reason=stale api=tmdb".into(),
             "lvl=WARN comp=cache event=disk reason=elsewhere".into(),
             "lvl=ERROR comp=tasks event=task_restarting sleep=1s count=2 task=refill".into(),
@@ -185,7 +186,7 @@ fn json_holds_what_logfmt_holds() {
         .collect();
     let logfmt = written(Format::Logfmt, whats.clone());
     let json = written(Format::Json, whats);
-    assert_eq!((logfmt.len(), json.len()), (19, 19));
+    assert_eq!((logfmt.len(), json.len()), (20, 20));
     for (logfmt, json) in logfmt.iter().zip(&json) {
         let object: serde_json::Value = serde_json::from_str(json).expect("valid");
         let object = object.as_object().expect("an object");
@@ -219,7 +220,7 @@ fn only_what_is_as_important_as_asked_is_written() {
         pump.drain();
         counts.push(page.text().lines().count());
     }
-    assert_eq!(counts, [1, 7, 15, 19, 19]);
+    assert_eq!(counts, [1, 8, 16, 20, 20]);
 }
 
 // The two ways to a line, directly and through `tracing`, are one way for the reader.
@@ -239,7 +240,7 @@ fn what_tracing_is_told_makes_the_same_line() {
         pump.drain();
         layer_pump.drain();
         assert_eq!(page.text(), expected.text());
-        assert_eq!(page.text().lines().count(), 19);
+        assert_eq!(page.text().lines().count(), 20);
     }
 }
 

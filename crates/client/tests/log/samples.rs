@@ -8,7 +8,7 @@ use outflow::core::{
     Transition, WallTime,
 };
 use outflow::event::{Finished, Lookup, Reason, Status, TaskState, Vitals, What};
-use outflow::{Cause, Event, Explanation, Refusal, Why};
+use outflow::{Cause, Event, Explanation, Refusal, Unresolved, Why};
 use smol_str::SmolStr;
 
 /// 2024-05-01T10:00:00Z, in seconds since 1970.
@@ -160,6 +160,9 @@ pub(crate) fn client(text: &str) -> Vec<What> {
             attempt: 1,
             delay: Duration::from_millis(900),
             reason: Reason::Timeout,
+        },
+        What::Unresolved {
+            why: Unresolved::NoSuchName,
         },
         What::Cache {
             lookup: Lookup::Stale,

@@ -57,7 +57,7 @@ fn a_known_secret_is_in_no_line_at_any_level() {
                 log.observe(&event);
             }
             pump.drain();
-            assert_eq!(page.text().lines().count(), 19);
+            assert_eq!(page.text().lines().count(), 20);
             assert_silent(&page.text(), &disguise);
         }
     }
@@ -87,7 +87,7 @@ fn a_known_secret_is_in_nothing_that_tracing_is_told() {
             tracing::error!(target: "h2", header = ?disguise, "{disguise}");
         });
         pump.drain();
-        assert_eq!(page.text().lines().count(), 20);
+        assert_eq!(page.text().lines().count(), 21);
         assert_silent(&page.text(), &disguise);
     }
 }

@@ -3,6 +3,8 @@
 //! Time is virtual and the network in memory, except where a real socket or a background thread is
 //! the point.
 
+#[path = "../support/alone.rs"]
+mod alone;
 mod background;
 mod canary;
 mod cancelling;

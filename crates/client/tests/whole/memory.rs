@@ -9,33 +9,8 @@ use outflow::metrics::{Known, Metrics};
 use outflow::{Cache, CacheMode, CacheSettings, Outflow, Rules};
 use outflow_upstream::{Answer, StrictApi};
 
+use super::alone::{MIB, is_alone, resident};
 use super::support::{World, report};
-
-const MIB: u64 = 1024 * 1024;
-
-/// What this process holds in memory now. Pages are 4 KiB on everything that this runs on.
-fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages = statm.split(' ').nth(1).expect("the second number");
-    pages.parse::<u64>().expect("a number") * 4_096
-}
-
-/// Whether this process runs one test alone, as memory is measured. If not, it has just been run so,
-/// and was well.
-fn is_alone(test: &str) -> bool {
-    if std::env::var_os(ALONE).is_some() {
-        return true;
-    }
-    let this = std::env::current_exe().expect("a test is a program");
-    let name = format!("memory::{test}");
-    let arguments = ["--exact", &name, "--include-ignored", "--nocapture"];
-    let mut alone = std::process::Command::new(this);
-    let ended = alone.args(arguments).env(ALONE, "yes").status();
-    assert!(ended.expect("it was started").success(), "{test}");
-    false
-}
-
-const ALONE: &str = "OUTFLOW_TEST_ALONE";
 
 type Waiting = Pin<Box<dyn Future<Output = Result<outflow::Response, outflow::Error>> + Send>>;
 
@@ -54,7 +29,7 @@ fn line(client: &Outflow, count: usize) -> Vec<Waiting> {
 // 10 KiB, nearly all of which is the future that its caller holds; its place in line is a tenth.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_who_wait_cost_little_and_leave_nothing() {
-    if !is_alone("a_hundred_thousand_who_wait_cost_little_and_leave_nothing") {
+    if !is_alone("memory::a_hundred_thousand_who_wait_cost_little_and_leave_nothing") {
         return;
     }
     let world = World::near(StrictApi::builder());
@@ -118,7 +93,7 @@ async fn many_paths(count: u64) {
 // A quarter of these fills a cache of 1 MiB several times over; what grows after it grows for ever.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_paths_are_forgotten() {
-    if !is_alone("a_hundred_thousand_paths_are_forgotten") {
+    if !is_alone("memory::a_hundred_thousand_paths_are_forgotten") {
         return;
     }
     many_paths(100_000).await;
@@ -127,7 +102,7 @@ async fn a_hundred_thousand_paths_are_forgotten() {
 #[ignore = "a million calls take a minute"]
 #[tokio::test(start_paused = true)]
 async fn stress_a_million_paths_are_forgotten() {
-    if !is_alone("stress_a_million_paths_are_forgotten") {
+    if !is_alone("memory::stress_a_million_paths_are_forgotten") {
         return;
     }
     many_paths(1_000_000).await;

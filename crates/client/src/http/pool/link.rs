@@ -1,5 +1,8 @@
 //! A connection that takes requests, of whichever version of HTTP.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use http::header::HOST;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
@@ -19,7 +22,22 @@ pub(crate) enum Link {
     /// One request after the other.
     Single(http1::SendRequest<Outgoing>),
     /// Many at once.
-    Shared(http2::SendRequest<Outgoing>),
+    Shared(http2::SendRequest<Outgoing>, Doubt),
+}
+
+/// Whether a connection that many use gets no more requests. Clones are about the same connection.
+#[derive(Clone, Default)]
+pub(crate) struct Doubt(Arc<AtomicBool>);
+
+impl Doubt {
+    /// Has it get no more.
+    pub(crate) fn cast(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_cast(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 /// A request without an answer, and the request itself if nothing of it was written.
@@ -67,7 +85,15 @@ impl Link {
             let _ended = connection.await;
         });
         sender.ready().await?;
-        Ok(Self::Shared(sender))
+        Ok(Self::Shared(sender, Doubt::default()))
+    }
+
+    /// What others can be warned of the connection with, if there are others.
+    pub(crate) fn doubt(&self) -> Option<Doubt> {
+        match self {
+            Self::Single(_) => None,
+            Self::Shared(_, doubt) => Some(doubt.clone()),
+        }
     }
 
     /// Hands a request over and waits for the head of its answer.
@@ -81,7 +107,7 @@ impl Link {
                 address_line(&mut request, origin);
                 sender.try_send_request(request).await
             }
-            Self::Shared(sender) => {
+            Self::Shared(sender, _) => {
                 address_whole(&mut request, origin);
                 sender.try_send_request(request).await
             }

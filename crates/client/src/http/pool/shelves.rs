@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::super::outgoing::Outgoing;
 use super::link::run;
-use super::{Link, Origin};
+use super::{Doubt, Link, Origin};
 
 /// All connections that a request may take.
 #[derive(Default)]
@@ -51,6 +51,7 @@ struct Idle {
 
 struct Shared {
     sender: http2::SendRequest<Outgoing>,
+    doubt: Doubt,
     used: Instant,
 }
 
@@ -94,7 +95,7 @@ impl Shelves {
 
     /// Takes in a connection that was just made. Where many can use one, one is enough.
     pub(super) fn welcome(self: &Arc<Self>, origin: &Arc<Origin>, link: Link) -> Link {
-        let Link::Shared(sender) = link else {
+        let Link::Shared(sender, doubt) = link else {
             return link;
         };
         let now = Instant::now();
@@ -105,12 +106,13 @@ impl Shelves {
         }
         here.shared = Some(Shared {
             sender: sender.clone(),
+            doubt: doubt.clone(),
             used: now,
         });
         self.look_after(&mut kept);
         drop(kept);
         self.tell_freed();
-        Link::Shared(sender)
+        Link::Shared(sender, doubt)
     }
 
     fn keep(self: &Arc<Self>, origin: &Arc<Origin>, sender: http1::SendRequest<Outgoing>) {
@@ -192,11 +194,14 @@ impl Kept {
 impl Shelf {
     /// The connection that many use, if there is one.
     fn shared(&mut self, now: Instant) -> Option<Link> {
-        let usable = |shared: &mut Shared| shared.sender.is_ready() && is_fresh(shared.used, now);
+        let usable = |shared: &mut Shared| {
+            let trusted = !shared.doubt.is_cast();
+            trusted && shared.sender.is_ready() && is_fresh(shared.used, now)
+        };
         self.shared.take_if(|shared| !usable(shared));
         let shared = self.shared.as_mut()?;
         shared.used = now;
-        Some(Link::Shared(shared.sender.clone()))
+        Some(Link::Shared(shared.sender.clone(), shared.doubt.clone()))
     }
 }
 
