@@ -14,7 +14,7 @@ fn client(adapt: impl FnOnce(&mut Rules)) -> Outflow {
     Outflow::init([api]).expect("valid")
 }
 
-fn door(client: &Outflow) -> &Upstream {
+fn door(client: &Outflow) -> Upstream {
     client.upstream("strict").expect("there")
 }
 
