@@ -9,6 +9,7 @@ mod admin;
 mod command_line;
 mod commands;
 mod exit;
+mod interrupt;
 mod listener;
 mod program;
 mod reload;

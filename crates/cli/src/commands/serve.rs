@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use outflow::config::Style;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::program::{Program, StartError};
 use crate::sources::Sources;
 
@@ -29,6 +29,7 @@ impl Serve {
 }
 
 async fn serve(sources: Sources) -> anyhow::Result<Exit> {
+    let mut interrupt = Interrupt::listen()?;
     let program = match Program::start(sources).await {
         Ok(program) => program,
         Err(StartError::Config(mistakes)) => {
@@ -39,7 +40,7 @@ async fn serve(sources: Sources) -> anyhow::Result<Exit> {
     };
     eprintln!("calls      {}/NAME/PATH", program.sidecar());
     eprintln!("operation  {}", program.admin());
-    told_to_stop().await?;
+    interrupt.told().await;
     eprintln!("finishing the calls under way; once more ends at once");
     tokio::select! {
         all_finished = program.stop() => Ok(if all_finished {
@@ -47,14 +48,6 @@ async fn serve(sources: Sources) -> anyhow::Result<Exit> {
         } else {
             Exit::Failed
         }),
-        told = told_to_stop() => told.map(|()| Exit::Interrupted),
-    }
-}
-
-async fn told_to_stop() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("signals cannot be heard")?;
-    tokio::select! {
-        pressed = tokio::signal::ctrl_c() => pressed.context("signals cannot be heard"),
-        _ = terminate.recv() => Ok(()),
+        () = interrupt.told() => Ok(Exit::Interrupted),
     }
 }

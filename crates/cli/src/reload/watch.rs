@@ -77,7 +77,7 @@ async fn watch(station: Arc<Station>, stop: Stop) {
 
 fn watcher(files: &[PathBuf], changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.is_ok_and(|event| is_change(&event.kind)) {
+        if event.is_ok_and(|event| is_change(event.kind)) {
             changed.notify_one();
         }
     })?;
@@ -89,7 +89,7 @@ fn watcher(files: &[PathBuf], changed: Arc<Notify>) -> notify::Result<Recommende
 }
 
 /// Reading is no change: otherwise our own reading would wake us for ever.
-const fn is_change(kind: &EventKind) -> bool {
+const fn is_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
         EventKind::Access(_) => false,
@@ -133,6 +133,6 @@ mod tests {
     fn reading_is_no_change() {
         let opened = EventKind::Access(AccessKind::Open(AccessMode::Read));
         let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
-        assert_eq!((is_change(&opened), is_change(&written)), (false, true));
+        assert_eq!((is_change(opened), is_change(written)), (false, true));
     }
 }

@@ -57,34 +57,27 @@ impl Runtime {
 
     /// All of it as the text that lies over all others.
     pub fn source(&self) -> Source {
-        let mut text = String::new();
-        for ((api, key), value) in &self.values {
+        let lines = self.values.iter().map(|((api, key), value)| {
             let parts = ["apis", api].into_iter().chain(key.split('.'));
             let path: Vec<_> = parts.map(quoted).collect();
             let value = match too_deep(value) {
                 None if DeValue::parse(value).is_ok() => value.clone(),
                 _ => quoted(value),
             };
-            text.push_str(&format!("{} = {value}\n", path.join(".")));
-        }
-        Source::runtime(text)
+            format!("{} = {value}\n", path.join("."))
+        });
+        Source::runtime(lines.collect())
     }
 }
 
 /// A text as TOML writes it, whatever is in it.
 fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            other if other.is_control() => {
-                quoted.push_str(&format!("\\U{:08X}", u32::from(other)));
-            }
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
+    let escaped = text.chars().map(|character| match character {
+        '"' | '\\' => format!("\\{character}"),
+        other if other.is_control() => format!("\\U{:08X}", u32::from(other)),
+        other => other.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
 }
 
 #[cfg(test)]
