@@ -74,7 +74,7 @@ fn idle(url: &str) -> TcpStream {
 // The call takes a minute, and grace is twenty seconds: whoever asks twice means it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_at_once() {
-    let server = slow_server(Duration::from_secs(60)).await;
+    let server = slow_server(Duration::from_mins(1)).await;
     let file = File::for_server(&server);
     let mut running = Running::start(&file);
     let client = running.caller();
