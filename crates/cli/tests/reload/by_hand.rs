@@ -31,7 +31,7 @@ async fn a_variable_that_is_set_holds_until_the_end() {
     };
     assert_eq!(most(), 7);
 
-    file.write("retries = 1");
+    file.write("retry_count = 1");
     assert_eq!(
         station.reload().expect("valid").to_string(),
         "changed strict"

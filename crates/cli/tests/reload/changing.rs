@@ -56,13 +56,13 @@ async fn a_hundred_reloads_fail_no_call() {
 /// Every turn differs from the one before.
 fn variant(turn: u32) -> String {
     let retries = turn % 4;
-    let group = "[apis.strict.groups.orders]\nlimits = [\"5000/s\"]\n\
-                 [[apis.strict.routes]]\npath = \"/orders/**\"\ngroup = \"orders\"\n";
+    let group = "routes = [{ path = \"/orders/**\", group = \"orders\" }]\n\
+                 [apis.strict.groups.orders]\nlimits = [\"5000/s\"]\n";
     let other = "[apis.other]\nbase_url = \"http://127.0.0.1:9\"\n";
     match turn % 3 {
-        0 => format!("retries = {retries}\n{group}"),
-        1 => format!("retries = {retries}\n{other}"),
-        _ => format!("retries = {retries}\nmax_wait = \"{turn}s\"\n"),
+        0 => format!("retry_count = {retries}\n{group}"),
+        1 => format!("retry_count = {retries}\n{other}"),
+        _ => format!("retry_count = {retries}\nmax_wait = \"{turn}s\"\n"),
     }
 }
 
@@ -91,7 +91,7 @@ async fn a_torn_or_empty_file_keeps_the_configuration_before() {
     }
     let page = running.metrics().await;
     assert!(page.contains("outflow_reload_ok 0.0\n"), "{page}");
-    file.write("retries = 1");
+    file.write("retry_count = 1");
     running.says("configuration read again: changed strict");
     assert!(running.metrics().await.contains("outflow_reload_ok 1.0\n"));
 }
@@ -103,7 +103,7 @@ async fn a_file_that_is_written_slowly_is_in_effect_when_it_is_whole() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let mut running = Running::start(&file);
-    let whole = file.text("retries = 3");
+    let whole = file.text("retry_count = 3");
     std::fs::write(file.path(), &whole[..whole.len() / 3]).expect("written");
     tokio::time::sleep(Duration::from_millis(250)).await;
     std::fs::write(file.path(), &whole).expect("written");
