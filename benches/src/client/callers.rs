@@ -41,7 +41,7 @@ pub(crate) fn all(address: SocketAddr) -> (Vec<Entrant>, Vec<&'static str>) {
     let client = api(address).and_then(|api| Outflow::builder().api(api).build().ok());
     let kept = api(address).and_then(|api| Outflow::init([api]).ok());
     let door = client.as_ref().and_then(|client| client.upstream(NAME));
-    let governed = door.and_then(|door| Governed::new(address, door.clone()));
+    let governed = door.and_then(|door| Governed::new(address, door));
     let [middlewares, tower, reqwest] = PEERS;
     let made = [
         Entrant::new(BARE, Bare::new(address)),

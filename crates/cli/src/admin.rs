@@ -17,6 +17,7 @@ mod outlook;
 mod page;
 mod permits;
 mod problem;
+mod reload;
 mod routes;
 mod snapshot;
 mod telling;
@@ -120,19 +121,19 @@ impl Admin {
     /// The door of an API.
     fn door(&self, api: &str) -> Result<Upstream, Problem> {
         let door = self.station.client().upstream(api);
-        door.cloned().ok_or_else(Problem::unknown_api)
+        door.ok_or_else(Problem::unknown_api)
     }
 
     /// All doors, by name.
     fn doors(&self) -> Vec<Upstream> {
-        let mut doors: Vec<_> = self.station.client().upstreams().cloned().collect();
+        let mut doors: Vec<_> = self.station.client().upstreams().collect();
         doors.sort_by(|one, other| one.name().cmp(other.name()));
         doors
     }
 
     /// What was configured of an API.
     fn configured(&self, api: &str) -> Option<Api> {
-        self.station.client().api(api).cloned()
+        self.station.client().api(api)
     }
 
     /// Notes a change.

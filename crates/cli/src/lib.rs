@@ -4,6 +4,7 @@
 //! binary is one line. What governs calls is in the crate `outflow`: this one listens, translates
 //! between HTTP and calls, and is operated.
 
+mod activation;
 mod admin;
 mod admin_client;
 mod command_line;
@@ -13,14 +14,17 @@ mod exit;
 mod interrupt;
 mod listener;
 mod program;
+mod reload;
 mod sidecar;
 mod sources;
 mod station;
+mod supervisor;
 mod terminal;
 
 pub use command_line::main;
 pub use exit::Exit;
 pub use listener::{Address, CannotListen, Listener};
-pub use program::{Program, StartError};
+pub use program::{Program, StartError, Watch};
+pub use reload::{CannotReload, LastReload};
 pub use sources::Sources;
 pub use station::Station;

@@ -53,6 +53,24 @@ impl Listener {
         })
     }
 
+    /// One that listens already.
+    pub(crate) fn from_tcp(listener: std::net::TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener).and_then(Self::tcp)
+    }
+
+    /// One that listens already, whose file is its owner's to remove.
+    pub(crate) fn from_unix(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().map(Path::to_owned);
+        Ok(Self {
+            kind: Kind::Unix(UnixListener::from_std(listener)?),
+            address: Address::Unix(path.unwrap_or_default()),
+            _file: None,
+        })
+    }
+
     /// Where it is: with the port that the system chose, if it was to choose one.
     pub const fn address(&self) -> &Address {
         &self.address

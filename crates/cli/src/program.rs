@@ -5,16 +5,20 @@
 //! the calls under way, then what runs beside them.
 
 use std::fmt;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::config::Mistakes;
-use outflow::{CannotStart, InitError, Outflow, SystemClock, Tasks};
+use outflow::cache::DiskState;
+use outflow::config::{Listen, Mistakes};
+use outflow::{CannotStart, Config, InitError, Outflow, SystemClock, Tasks};
 
+use crate::activation::{Activation, Purpose};
 use crate::listener::{Address, CannotListen, Listener};
 use crate::sources::Sources;
 use crate::station::Station;
-use crate::{admin, sidecar};
+use crate::{admin, reload, sidecar};
 
 /// The program while it runs.
 pub struct Program {
@@ -24,17 +28,26 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts everything, inside of a runtime.
+    /// Starts everything, inside of a runtime, and reads the configuration again whenever a file of it
+    /// changes.
     ///
     /// # Errors
     /// If anything of it is not possible. Nothing is left running then.
     pub async fn start(sources: Sources) -> Result<Self, StartError> {
+        Self::start_watching(sources, Watch::Files).await
+    }
+
+    /// The same, watching the files or not. SIGHUP has them read again in any case.
+    ///
+    /// # Errors
+    /// As [`Program::start`].
+    pub async fn start_watching(sources: Sources, watch: Watch) -> Result<Self, StartError> {
         let config = sources.read().map_err(StartError::Config)?;
-        let calls = Listener::open(&config.server.listen).await;
-        let calls = calls.map_err(StartError::Listen)?;
-        let operators = Listener::open(&config.admin.listen).await;
-        let operators = operators.map_err(StartError::Listen)?;
+        let mut given = Activation::of_process();
+        let calls = listener(&mut given, Purpose::Calls, &config.server.listen).await?;
+        let operators = listener(&mut given, Purpose::Admin, &config.admin.listen).await?;
         let client = Outflow::init(config.clone()).map_err(StartError::Client)?;
+        alone(&client, &config)?;
         let tasks = Tasks::new(
             OURSELVES,
             client.events().clone(),
@@ -44,6 +57,11 @@ impl Program {
         let station = Arc::new(Station::new(client, config, sources, tasks));
         sidecar::open(&station, calls).map_err(StartError::Tasks)?;
         admin::open(&station, operators).map_err(StartError::Tasks)?;
+        reload::on_hangup(&station).map_err(StartError::Tasks)?;
+        if watch == Watch::Files {
+            reload::on_change(&station).map_err(StartError::Tasks)?;
+        }
+        station.supervisor.ready();
         Ok(Self {
             station,
             sidecar,
@@ -67,12 +85,46 @@ impl Program {
     }
 
     /// Takes no more calls, waits for those under way as long as the configuration says, and ends.
-    /// Says whether all of them could finish.
+    /// Connections on which nothing happens are closed at once. Says whether all calls could finish.
+    /// Dropped, it ends without waiting any longer.
     pub async fn stop(self) -> bool {
+        self.station.supervisor.stopping();
         let grace = self.station.config().server.grace;
         let connections = self.station.tasks().shutdown(grace).await;
         let calls = self.station.client().close(LAST_CALLS).await;
         connections.is_clean() && calls
+    }
+}
+
+/// Whether the configuration is read again by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Watch {
+    /// When one of its files changes.
+    #[default]
+    Files,
+    /// Only when somebody asks for it.
+    Nothing,
+}
+
+/// The socket that was handed over for this, or one of our own.
+async fn listener(
+    given: &mut Activation,
+    purpose: Purpose,
+    place: &Listen,
+) -> Result<Listener, StartError> {
+    match given.take(purpose).map_err(StartError::Given)? {
+        Some(listener) => Ok(listener),
+        None => Listener::open(place).await.map_err(StartError::Listen),
+    }
+}
+
+/// Two programs that keep answers in one directory would each know half of them. The cache holds a lock
+/// on its directory for as long as it is open, and says who was first.
+fn alone(client: &Outflow, config: &Config) -> Result<(), StartError> {
+    let state = client.cache().map(|cache| cache.report().state);
+    match (&config.cache.dir, state) {
+        (Some(dir), Some(DiskState::Elsewhere)) => Err(StartError::InUse(dir.clone())),
+        _ => Ok(()),
     }
 }
 
@@ -84,6 +136,10 @@ pub enum StartError {
     Config(Mistakes),
     /// A port could not be opened.
     Listen(CannotListen),
+    /// What the supervisor handed over cannot be listened on.
+    Given(io::Error),
+    /// Another program keeps its answers in this directory.
+    InUse(PathBuf),
     /// The client could not be made.
     Client(InitError),
     /// Nothing can be started here.
@@ -95,6 +151,16 @@ impl fmt::Display for StartError {
         match self {
             Self::Config(mistakes) => mistakes.fmt(f),
             Self::Listen(why) => why.fmt(f),
+            Self::Given(why) => write!(
+                f,
+                "the supervisor handed over what cannot be listened on ({why}): look at its socket unit"
+            ),
+            Self::InUse(dir) => write!(
+                f,
+                "another program, perhaps another outflow, uses the directory {}: stop it or set \
+                 `cache.dir` to another",
+                dir.display()
+            ),
             Self::Client(why) => why.fmt(f),
             Self::Tasks(why) => why.fmt(f),
         }

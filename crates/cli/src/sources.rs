@@ -1,12 +1,12 @@
 //! Where the configuration comes from: files in their order, and the environment over them.
 //!
 //! The same sources are read at the start and at every reload, so that a reload can never see other
-//! files than the start did.
+//! files than the start did. What is set while the program runs lies over all of them.
 
 use std::path::{Path, PathBuf};
 
 use outflow::Config;
-use outflow::config::{Environment, Mistakes, Source};
+use outflow::config::{Environment, Mistakes, Runtime, Source};
 
 /// The files and the environment that configure the program.
 #[derive(Clone, Debug)]
@@ -51,11 +51,22 @@ impl Sources {
     /// # Errors
     /// With every mistake in all of it. A file that cannot be read is one.
     pub fn read(&self) -> Result<Config, Mistakes> {
+        self.read_under(&Runtime::default())
+    }
+
+    /// The same, with what was set while the program runs over it.
+    ///
+    /// # Errors
+    /// As [`Sources::read`].
+    pub fn read_under(&self, runtime: &Runtime) -> Result<Config, Mistakes> {
         let mut sources = Vec::new();
         for file in &self.files {
             sources.push(Source::from_file(file)?);
         }
         sources.extend(self.texts.iter().cloned());
+        if !runtime.is_empty() {
+            sources.push(runtime.source());
+        }
         Config::read(&sources, &self.environment)
     }
 }

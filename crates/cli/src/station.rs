@@ -1,19 +1,27 @@
 //! What every room of the running program shares.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use outflow::config::Runtime;
 use outflow::{Config, Outflow, Tasks};
 
+use crate::reload::LastReload;
 use crate::sources::Sources;
+use crate::supervisor::Supervisor;
 
 /// The running program, as its rooms see it: the client that governs, the configuration in effect and
 /// the work beside it.
 pub struct Station {
-    client: Outflow,
-    config: ArcSwap<Config>,
-    sources: Sources,
+    pub(crate) client: Outflow,
+    pub(crate) config: ArcSwap<Config>,
+    pub(crate) sources: Sources,
     tasks: Tasks,
+    /// What was set while the program runs. Whoever holds it may change the configuration: one after
+    /// the other.
+    pub(crate) runtime: Mutex<Runtime>,
+    pub(crate) last_reload: ArcSwapOption<LastReload>,
+    pub(crate) supervisor: Supervisor,
 }
 
 impl Station {
@@ -23,6 +31,9 @@ impl Station {
             config: ArcSwap::from_pointee(config),
             sources,
             tasks,
+            runtime: Mutex::default(),
+            last_reload: ArcSwapOption::empty(),
+            supervisor: Supervisor::of_process(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderName, Method};
 use outflow_core::{Backoff, RetryBudgetSettings};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use smol_str::SmolStr;
 
 use crate::base_url::BaseUrl;
@@ -25,7 +25,7 @@ use crate::rules::Rules;
 /// api.retry.count = 1;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Api {
     /// What it is called in calls, logs and metrics.
     pub name: SmolStr,
@@ -89,6 +89,16 @@ pub struct Credential {
     pub place: Place,
 }
 
+impl PartialEq for Credential {
+    /// Two of our own are compared, when a configuration is read again: nobody measures how long that
+    /// takes.
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place && self.secret.expose_secret() == other.secret.expose_secret()
+    }
+}
+
+impl Eq for Credential {}
+
 /// How a key is sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
@@ -123,7 +133,7 @@ impl Default for Timeouts {
 }
 
 /// When a failed attempt is repeated.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RetryRules {
     /// How often, at most.
     pub count: u32,

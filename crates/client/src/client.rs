@@ -11,15 +11,15 @@ mod credential;
 mod household;
 mod outlet;
 mod payload;
+mod reload;
 mod response;
+mod roster;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
 use http::Method;
 use smol_str::SmolStr;
 
@@ -27,8 +27,10 @@ pub use self::body::Body;
 pub use self::builder::{Builder, InvalidClient, Unfit};
 pub use self::call::{CacheUse, Call};
 pub use self::household::InitError;
+pub use self::reload::Changes;
 pub use self::response::Response;
 
+pub(crate) use self::body::gather;
 pub(crate) use self::call::{Repeats, Wish};
 pub(crate) use self::credential::forget;
 pub(crate) use self::outlet::{Outlet, Shared};
@@ -36,11 +38,14 @@ pub(crate) use self::payload::Payload;
 pub(crate) use self::response::Facts;
 
 use self::household::Household;
+use self::outlet::Parts;
+use self::reload::Plan;
+use self::roster::Roster;
 use crate::api::Api;
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::error::{Error, Mistake};
-use crate::event::Events;
+use crate::event::{Event, Events, Reload, What};
 use crate::metrics::Metrics;
 use crate::send;
 use crate::tasks::Tasks;
@@ -67,8 +72,11 @@ pub struct Outflow {
 }
 
 struct Inner {
-    outlets: HashMap<SmolStr, Outlet, RandomState>,
-    events: Events,
+    roster: Arc<Roster>,
+    /// What outlets that are to come are made with.
+    parts: Parts,
+    /// Held by whoever changes the configuration: one after the other, and never by a call.
+    changing: Mutex<()>,
     /// Calls that are being made. One between two attempts has no permit, so the doors do not know.
     under_way: AtomicUsize,
     household: OnceLock<Household>,
@@ -97,6 +105,55 @@ impl Outflow {
         // The client was made a moment ago: nobody else can have given it a household.
         let _first = client.inner.household.set(household);
         Ok(client)
+    }
+
+    /// Goes on with another configuration, all of it or nothing, while calls go on. Calls under way end
+    /// as they began; those that come after take the new one.
+    ///
+    /// An API of the same name keeps its door: what it used of its limits, its state of health, those
+    /// who wait and those in flight, as [`Upstream::reconfigure`] says. One that is gone refuses those
+    /// who wait; should it come back, what it used still counts. New secrets are kept out of the log
+    /// from before their first use. What takes effect only when the program is started again is named
+    /// in the [`Changes`].
+    ///
+    /// # Errors
+    /// If an API cannot be called as it is configured; every such API is named, and nothing was changed.
+    pub fn reload(&self, config: impl Into<Config>) -> Result<Changes, InvalidClient> {
+        let _alone = self
+            .inner
+            .changing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut config = config.into();
+        let household = self.inner.household.get();
+        let apis = std::mem::take(&mut config.apis);
+        if let Some(household) = household {
+            household.learn_secrets(&apis, &config);
+        }
+        let planned = Plan::of(apis, &self.inner.roster, &self.inner.parts);
+        let plan = planned.inspect_err(|wrong| {
+            self.tell(Reload::Refused {
+                mistakes: wrong.count(),
+            })
+        })?;
+        if let Some(household) = household {
+            household.know(plan.apis());
+        }
+        let mut changes = plan.apply(&self.inner.roster);
+        if let Some(household) = household {
+            changes.restart.extend(household.adopt(&config));
+        }
+        self.tell(Reload::applied(&changes));
+        Ok(changes)
+    }
+
+    fn tell(&self, reload: Reload) {
+        let parts = &self.inner.parts;
+        parts.events.emit(|| Event {
+            api: household::OURSELVES,
+            at: parts.timer.now(),
+            what: What::Reloaded(reload),
+        });
     }
 
     /// A client that is put together piece by piece.
@@ -130,39 +187,48 @@ impl Outflow {
     }
 
     /// The door of an API, for whoever sends by other means or wants to look at it.
-    pub fn upstream(&self, api: &str) -> Option<&Upstream> {
-        self.inner.outlets.get(api).map(|outlet| &outlet.upstream)
+    pub fn upstream(&self, api: &str) -> Option<Upstream> {
+        let outlet = self.inner.roster.find(api)?;
+        Some(outlet.upstream.clone())
     }
 
     /// The configuration of an API.
-    pub fn api(&self, name: &str) -> Option<&Api> {
-        self.inner.outlets.get(name).map(|outlet| &outlet.api)
+    pub fn api(&self, name: &str) -> Option<Api> {
+        self.inner
+            .roster
+            .find(name)
+            .map(|outlet| outlet.api.clone())
     }
 
     /// The names of its APIs, in no order.
-    pub fn apis(&self) -> impl Iterator<Item = &SmolStr> {
-        self.inner.outlets.keys()
+    pub fn apis(&self) -> impl Iterator<Item = SmolStr> {
+        let names: Vec<_> = self.inner.roster.all().keys().cloned().collect();
+        names.into_iter()
     }
 
     /// Where its events are told.
     pub fn events(&self) -> &Events {
-        &self.inner.events
+        &self.inner.parts.events
     }
 
     /// The doors of all its APIs, in no order.
-    pub fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
-        self.inner.outlets.values().map(|outlet| &outlet.upstream)
-    }
-
-    /// Where the answers of its APIs are kept, if any of them wants that.
-    pub fn cache(&self) -> Option<&Cache> {
-        let mut outlets = self.inner.outlets.values();
-        outlets.find_map(|outlet| outlet.cache.as_ref())
+    pub fn upstreams(&self) -> impl Iterator<Item = Upstream> {
+        let outlets = self.inner.roster.all();
+        let doors: Vec<_> = outlets
+            .values()
+            .map(|outlet| outlet.upstream.clone())
+            .collect();
+        doors.into_iter()
     }
 
     /// What it counts, if it was made from a configuration.
     pub fn metrics(&self) -> Option<&Arc<Metrics>> {
         self.inner.household.get().map(|house| &house.metrics)
+    }
+
+    /// Where it keeps answers, for APIs that want them kept.
+    pub fn cache(&self) -> Option<&Cache> {
+        self.inner.parts.cache.as_ref()
     }
 
     /// The work that runs beside it, if it was made from a configuration.
@@ -173,8 +239,8 @@ impl Outflow {
     /// Lets no more calls out, waits until those under way are over, and then until what runs beside
     /// it has finished, but for neither longer than that. Says whether both were over.
     pub async fn close(&self, patience: Duration) -> bool {
-        for outlet in self.inner.outlets.values() {
-            outlet.upstream.close();
+        for door in self.inner.roster.doors() {
+            door.close();
         }
         let quiet = tokio::time::timeout(patience, self.idle()).await.is_ok();
         let drained = match self.inner.household.get() {
@@ -193,29 +259,26 @@ impl Outflow {
     /// Whether no call is being made and no answer is being read.
     fn is_idle(&self) -> bool {
         let none_made = self.inner.under_way.load(Ordering::Acquire) == 0;
-        none_made && self.upstreams().all(Upstream::is_idle)
+        none_made && self.inner.roster.doors().iter().all(Upstream::is_idle)
     }
 
-    pub(crate) async fn make(&self, wish: Wish, shape: Shape) -> Result<Response, Error> {
+    pub(crate) async fn make(&self, mut wish: Box<Wish>, shape: Shape) -> Result<Response, Error> {
         let _counted = UnderWay::new(&self.inner.under_way);
-        if let Some(mistake) = wish.mistake {
+        if let Some(mistake) = wish.mistake.take() {
             return Err(mistake.into());
         }
-        let Some(outlet) = self.inner.outlets.get(&wish.api) else {
+        let Some(outlet) = self.inner.roster.find(&wish.api) else {
             return Err(Mistake::UnknownApi(wish.api).into());
         };
-        send::make(outlet, wish, shape).await
+        send::make(&outlet, wish, shape).await
     }
 
-    fn of(outlets: Vec<Outlet>, events: Events) -> Self {
-        let named = outlets
-            .into_iter()
-            .map(|outlet| (outlet.api.name.clone(), outlet));
-        let outlets = named.collect();
+    fn of(roster: Roster, parts: Parts) -> Self {
         Self {
             inner: Arc::new(Inner {
-                outlets,
-                events,
+                roster: Arc::new(roster),
+                parts,
+                changing: Mutex::new(()),
                 under_way: AtomicUsize::new(0),
                 household: OnceLock::new(),
             }),
@@ -225,7 +288,7 @@ impl Outflow {
 
 impl fmt::Debug for Outflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.inner.outlets.keys()).finish()
+        f.debug_list().entries(self.apis()).finish()
     }
 }
 

@@ -17,6 +17,7 @@ pub use observers::{Events, Observer};
 pub use words::{Lookup, Reason, Status};
 
 use crate::cache::DiskState;
+use crate::client::Changes;
 use crate::refusal::{Explanation, Refusal};
 
 /// Something that happened, at an API.
@@ -166,6 +167,8 @@ pub enum What {
         /// Whether it is used.
         state: DiskState,
     },
+    /// Another configuration was put into effect, or was not.
+    Reloaded(Reload),
     /// A call is over, whatever came of it.
     Finished(Box<Finished>),
     /// Somebody who operates the program changed something.
@@ -265,4 +268,44 @@ pub enum TaskState {
     },
     /// It ended.
     Ended,
+}
+
+/// What became of another configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reload {
+    /// It is in effect.
+    Applied {
+        /// How many APIs are new.
+        added: usize,
+        /// How many are gone.
+        removed: usize,
+        /// How many differ.
+        changed: usize,
+        /// How many keys wait for the program to be started again.
+        waiting: usize,
+    },
+    /// It has mistakes: the one before stays in effect.
+    Refused {
+        /// How many.
+        mistakes: usize,
+    },
+}
+
+impl Reload {
+    /// The outcome in one word, for logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Applied { .. } => "applied",
+            Self::Refused { .. } => "refused",
+        }
+    }
+
+    pub(crate) fn applied(changes: &Changes) -> Self {
+        Self::Applied {
+            added: changes.added.len(),
+            removed: changes.removed.len(),
+            changed: changes.changed.len(),
+            waiting: changes.restart.len(),
+        }
+    }
 }

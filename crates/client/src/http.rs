@@ -13,6 +13,7 @@ mod end;
 mod failure;
 mod incoming;
 mod outgoing;
+mod pool;
 mod proxy;
 mod resolve;
 mod tls;

@@ -39,7 +39,7 @@ pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, T
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use client::{
-    Body, Builder, CacheUse, Call, InitError, InvalidClient, Outflow, Response, Unfit,
+    Body, Builder, CacheUse, Call, Changes, InitError, InvalidClient, Outflow, Response, Unfit,
 };
 pub use clock::SystemClock;
 pub use config::Config;

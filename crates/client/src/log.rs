@@ -21,7 +21,7 @@ mod tell;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use outflow_core::{Clock, WallTime};
 use tracing::Level;
@@ -108,6 +108,7 @@ impl Log {
     /// A log, and the pump that writes it to `sink`.
     pub fn new(settings: LogSettings, sink: impl Write + Send + 'static) -> (Self, LogPump) {
         let scribe = Arc::new(Scribe {
+            least: AtomicU8::new(rank(Some(settings.level))),
             settings,
             seq: AtomicU64::new(0),
         });
@@ -121,6 +122,11 @@ impl Log {
     /// it, and the warnings and errors of all.
     pub fn layer(&self) -> LogLayer {
         LogLayer::new(self.clone())
+    }
+
+    /// Writes events from this importance on, or none.
+    pub fn set_level(&self, level: Option<Level>) {
+        self.scribe.least.store(rank(level), Ordering::Relaxed);
     }
 
     /// How many lines were dropped so far.
@@ -154,6 +160,8 @@ impl Source for Log {
 #[derive(Debug)]
 struct Scribe {
     settings: LogSettings,
+    /// The least important events that are written, which may change.
+    least: AtomicU8,
     /// The order of lines, whatever the clock does.
     seq: AtomicU64,
 }
@@ -161,7 +169,7 @@ struct Scribe {
 impl Scribe {
     /// Whether lines of this importance are written.
     fn writes(&self, level: Level) -> bool {
-        level <= self.settings.level
+        rank(Some(level)) <= self.least.load(Ordering::Relaxed)
     }
 
     fn line(&self, record: &Record<'_>) -> String {
@@ -188,5 +196,17 @@ impl Scribe {
     fn end(&self, mut line: Line) -> String {
         line.last(key::SEQ, self.seq.fetch_add(1, Ordering::Relaxed));
         line.finish()
+    }
+}
+
+/// The more is written, the higher.
+const fn rank(level: Option<Level>) -> u8 {
+    match level {
+        None => 0,
+        Some(Level::ERROR) => 1,
+        Some(Level::WARN) => 2,
+        Some(Level::INFO) => 3,
+        Some(Level::DEBUG) => 4,
+        Some(Level::TRACE) => 5,
     }
 }

@@ -11,6 +11,7 @@ mod cells;
 mod exposition;
 mod histogram;
 mod recorder;
+mod reloads;
 mod source;
 mod summary;
 mod tasks;
@@ -239,6 +240,17 @@ pub(crate) const LINES_DROPPED: Metric = Metric::counter(
     "Lines that were not written rather than waited for.",
 );
 
+pub(crate) const RELOADS: Metric = Metric::counter(
+    "outflow_reloads_total",
+    &[label::RESULT],
+    "Configurations that were read again, by what became of them.",
+);
+pub(crate) const RELOAD_OK: Metric = Metric::gauge(
+    "outflow_reload_ok",
+    &[],
+    "0 while the configuration that was last read has mistakes and is not in effect.",
+);
+
 /// The labels of metrics.
 pub(crate) mod label {
     use super::Label;
@@ -253,6 +265,7 @@ pub(crate) mod label {
     pub(crate) const WARNING: Label = "warning";
     pub(crate) const LOOKUP: Label = "lookup";
     pub(crate) const TASK: Label = "task";
+    pub(crate) const RESULT: Label = "result";
 }
 
 /// The keys of log lines.

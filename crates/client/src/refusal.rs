@@ -42,6 +42,8 @@ pub enum Cause {
     UnknownGroup(SmolStr),
     /// The door is closed.
     ShuttingDown,
+    /// The configuration no longer knows the API.
+    Removed,
 }
 
 /// What a call waits for.
@@ -88,6 +90,7 @@ impl Cause {
             Self::QueueFull => "queue_full",
             Self::UnknownGroup(_) => "unknown_group",
             Self::ShuttingDown => "shutting_down",
+            Self::Removed => "removed",
         }
     }
 }
@@ -117,6 +120,9 @@ impl fmt::Display for Cause {
             Self::QueueFull => f.write_str("as many calls wait as may: slow down or raise `queue`"),
             Self::UnknownGroup(name) => write!(f, "there is no group `{name}`"),
             Self::ShuttingDown => f.write_str("the client is shutting down"),
+            Self::Removed => f.write_str(
+                "the API was removed from the configuration: call another, or add it again",
+            ),
         }
     }
 }

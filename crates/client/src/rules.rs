@@ -24,7 +24,7 @@ use crate::pattern::Pattern;
 /// assert!(rules.groups.is_empty(), "every call is of the group `default`");
 /// # Ok::<(), outflow::core::InvalidRate>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rules {
     /// Limits that every call of the API counts against, whatever its group.
     pub limits: Vec<Limit>,
@@ -92,7 +92,7 @@ impl Rules {
 }
 
 /// Endpoints that share limits.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
     /// What it is called in reports.
     pub name: SmolStr,
@@ -117,7 +117,7 @@ impl Group {
 }
 
 /// Which calls are of a group.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
     /// The methods it is about; none means all.
     pub methods: Vec<Method>,

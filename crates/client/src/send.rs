@@ -28,7 +28,11 @@ use crate::http::Left;
 use crate::refusal::Refusal;
 
 /// Makes a call.
-pub(crate) async fn make(outlet: &Outlet, wish: Wish, shape: Shape) -> Result<Response, Error> {
+pub(crate) async fn make(
+    outlet: &Outlet,
+    wish: Box<Wish>,
+    shape: Shape,
+) -> Result<Response, Error> {
     let begun = outlet.upstream.now();
     let order = Order::of(outlet, wish, begun)?;
     let mut trip = Trip {
@@ -67,29 +71,30 @@ struct Tally {
 }
 
 impl Trip<'_> {
-    /// Gets an answer from the server, by as many attempts as are allowed.
-    async fn fetched(&mut self) -> Result<Response, Error> {
-        self.outlet.earn(self.begun);
-        let mut before: Option<Result<Response, Error>> = None;
+    /// Gets an answer from the server, by as many attempts as are allowed, the first of them now.
+    async fn fetched(&mut self, mut now: Nanos) -> Result<Response, Error> {
+        self.outlet.earn(now);
+        let mut before: Option<Box<Result<Response, Error>>> = None;
         loop {
-            let ended = match self.attempt().await {
+            let ended = match self.attempt(now).await {
                 Ok(ended) => ended,
                 Err(refusal) => return turned_away(before, refusal),
             };
             if self.follow(&ended)? {
                 before = None;
-                continue;
+            } else {
+                if ended.left == Left::Nothing {
+                    self.order.wish.payload.take_back();
+                }
+                let Some(delay) = self.again(&ended) else {
+                    return ended.result;
+                };
+                self.tell_retry(&ended, delay);
+                self.tally.retries = self.tally.retries.saturating_add(1);
+                before = Some(Box::new(ended.result));
+                tokio::time::sleep(delay).await;
             }
-            if ended.left == Left::Nothing {
-                self.order.payload.take_back();
-            }
-            let Some(delay) = self.again(&ended) else {
-                return ended.result;
-            };
-            self.tell_retry(&ended, delay);
-            self.tally.retries = self.tally.retries.saturating_add(1);
-            before = Some(ended.result);
-            tokio::time::sleep(delay).await;
+            now = self.outlet.upstream.now();
         }
     }
 
@@ -99,11 +104,15 @@ impl Trip<'_> {
             return Ok(false);
         };
         let order = &self.order;
-        let Some(to) = redirect::next(&order.uri, &order.method, answer.status, &answer.headers)
-        else {
+        let Some(to) = redirect::next(
+            &order.uri,
+            &order.wish.method,
+            answer.status,
+            &answer.headers,
+        ) else {
             return Ok(false);
         };
-        if order.redirects == 0 || !order.payload.can_be_sent() {
+        if order.redirects == 0 || !order.wish.payload.can_be_sent() {
             return Ok(false);
         }
         let to = order.led(to.map_err(wandered)?, self.outlet);
@@ -120,10 +129,10 @@ impl Trip<'_> {
 
     /// When the permit that is asked for now must have come. The first is waited for from when the call
     /// began, whomever it followed meanwhile: nobody's patience begins again because another's ended.
-    fn patient_until(&self) -> Nanos {
+    fn patient_until(&self, now: Nanos) -> Nanos {
         let since = match self.tally.attempts {
             0 => self.begun,
-            _ => self.outlet.upstream.now(),
+            _ => now,
         };
         self.order.patient_until(since)
     }
@@ -151,10 +160,13 @@ impl Trip<'_> {
 
 /// The door did not open. To a repetition it says less than the answer that we already have.
 fn turned_away(
-    before: Option<Result<Response, Error>>,
+    before: Option<Box<Result<Response, Error>>>,
     refusal: Refusal,
 ) -> Result<Response, Error> {
-    before.unwrap_or_else(|| Err(Error::new(Kind::Refused(refusal))))
+    match before {
+        Some(answer) => *answer,
+        None => Err(Error::new(Kind::Refused(refusal))),
+    }
 }
 
 fn wandered(how: Wandered) -> Error {

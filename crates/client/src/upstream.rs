@@ -8,6 +8,7 @@
 mod admit;
 mod door;
 mod gate;
+mod known;
 mod lane;
 mod limits;
 mod line;
@@ -17,7 +18,6 @@ mod permit;
 mod report;
 mod ward;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -25,20 +25,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use outflow_core::{Cost, Decision, Hold, Nanos, Priority, State, TooManyLimits};
+use outflow_core::{Cost, Decision, Hold, Nanos, Priority, State};
 use smol_str::SmolStr;
 
 pub use admit::Admit;
 pub use door::SharedTimer;
+pub use known::InvalidRules;
 pub use permit::{Answer, Permit, Tail, Verdict};
 pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, UpstreamReport};
 
 use door::Door;
-use gate::{Caller, Gate};
+use gate::{Caller, Gate, Term};
+use known::{Known, Seats};
 
 use crate::event::Events;
 use crate::refusal::{Cause, Explanation, Refusal};
-use crate::rules::{DEFAULT_GROUP, Group, Mode, Route, Rules};
+use crate::rules::{HealthScope, Mode, Rules};
 
 /// The door to one API. Clones are the same door.
 ///
@@ -62,17 +64,6 @@ use crate::rules::{DEFAULT_GROUP, Group, Mode, Route, Rules};
 #[derive(Clone)]
 pub struct Upstream {
     door: Arc<Door>,
-    rules: Arc<Known>,
-}
-
-/// What does not change while the door is open.
-struct Known {
-    names: HashMap<SmolStr, u32>,
-    groups: Vec<Group>,
-    routes: Vec<(Route, u32)>,
-    default: u32,
-    mode: Mode,
-    max_wait: std::time::Duration,
 }
 
 impl Upstream {
@@ -86,12 +77,45 @@ impl Upstream {
         timer: SharedTimer,
         events: Events,
     ) -> Result<Self, InvalidRules> {
-        let known = Known::of(&rules)?;
-        let gate = Gate::new(&known.groups, &rules, timer.moment())?;
+        let known = Known::of(&rules, Seats::first(&rules))?;
+        let gate = Gate::new(&known::groups(&rules), &rules, timer.moment())?;
         Ok(Self {
-            door: Door::new(SmolStr::new(name), gate, timer, events),
-            rules: Arc::new(known),
+            door: Door::new(SmolStr::new(name), (known, gate), timer, events),
         })
+    }
+
+    /// Keeps to other rules from now on, in one step: no call sees half of them. Everything that was
+    /// used stays used, the state of health stays, whoever waits goes on waiting under the new rules,
+    /// and what is in flight is settled under them. A limit that grew lets calls go at once.
+    ///
+    /// A limit is the same if its window is: it keeps what counts against it. One that is new begins
+    /// with what the others know of its window, so no change ever makes room that was not there. A
+    /// group keeps what it used under its name, an alias, or another name with the same limits; what
+    /// a group that is gone had used counts in the one that takes its calls. Whether groups fall ill
+    /// together ([`HealthScope`](crate::HealthScope)) stays as it is.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use outflow::{Ask, Events, Rules, SystemClock, Upstream};
+    ///
+    /// let rules = |rate: &str| Ok::<_, outflow::core::InvalidRate>(Rules::limited_to(rate.parse()?));
+    /// let door = Upstream::new("github", rules("1/h")?, Arc::new(SystemClock::new()), Events::new())?;
+    /// let ask = Ask::new(door.route(&http::Method::GET, "/"));
+    /// let first = door.try_admit(ask)?;
+    /// assert!(door.try_admit(ask).is_err());
+    /// door.reconfigure(&rules("2/h")?)?;
+    /// let second = door.try_admit(ask)?;
+    /// assert!(door.try_admit(ask).is_err(), "two in all, not two more");
+    /// # drop((first, second));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the rules contradict each other; nothing was changed then.
+    pub fn reconfigure(&self, rules: &Rules) -> Result<(), InvalidRules> {
+        known::check(rules)?;
+        self.door.reconfigure(rules);
+        Ok(())
     }
 
     /// The API's name.
@@ -101,34 +125,17 @@ impl Upstream {
 
     /// Which group a call is of, and what it costs.
     pub fn route(&self, method: &Method, path: &str) -> Target {
-        let matching = |(route, _): &&(Route, u32)| {
-            let methods = &route.methods;
-            (methods.is_empty() || methods.contains(method)) && route.pattern.matches(path)
-        };
-        match self.rules.routes.iter().find(matching) {
-            Some((route, lane)) => {
-                let target = self.rules.target(*lane);
-                route.cost.map_or(target, |cost| target.costing(cost))
-            }
-            None => self.rules.target(self.rules.default),
-        }
+        self.door.known.load().route(method, path)
     }
 
     /// The group of this name or alias.
     pub fn group(&self, name: &str) -> Option<Target> {
-        self.rules
-            .names
-            .get(name)
-            .map(|lane| self.rules.target(*lane))
+        self.door.known.load().group(name)
     }
 
     /// The name of a target's group.
     pub fn group_name(&self, target: Target) -> SmolStr {
-        let lane = usize::try_from(target.lane).unwrap_or(usize::MAX);
-        let group = self.rules.groups.get(lane);
-        group.map_or(SmolStr::new_static(DEFAULT_GROUP), |group| {
-            group.name.clone()
-        })
+        self.door.known.load().group_name(target)
     }
 
     /// Asks for leave to send one call, and waits for it as the rules and the caller allow. Nothing
@@ -185,19 +192,19 @@ impl Upstream {
 
     /// The state that a call of this target meets.
     pub fn state(&self, target: Target) -> State {
-        let lane = self.rules.lane(target);
+        let lane = self.door.known.load().lane(target);
         self.door.with(|gate, _| gate.state(lane))
     }
 
     /// Holds the API, or one group with a health of its own, in a state until it is released.
     pub fn force(&self, group: Option<Target>, hold: Hold) {
-        let lane = group.map(|target| self.rules.lane(target));
+        let lane = group.map(|target| self.door.known.load().lane(target));
         self.door.with(|gate, now| gate.force(lane, hold, now));
     }
 
     /// Lets go of what was held.
     pub fn release(&self, group: Option<Target>) {
-        let lane = group.map(|target| self.rules.lane(target));
+        let lane = group.map(|target| self.door.known.load().lane(target));
         self.door.with(|gate, now| gate.release(lane, now));
     }
 
@@ -223,6 +230,26 @@ impl Upstream {
         self.door.with(Gate::close);
     }
 
+    /// The same, for an API that the configuration no longer knows.
+    pub(crate) fn remove(&self) {
+        self.door.with(Gate::remove);
+    }
+
+    /// Lets callers in again, if the API had only been removed.
+    pub(crate) fn restore(&self) {
+        self.door.with(|gate, _| gate.restore());
+    }
+
+    /// Whether its groups fall ill together.
+    pub(crate) fn health_scope(&self) -> HealthScope {
+        self.door.with(|gate, _| gate.health_scope())
+    }
+
+    /// Looks whether rules fit together.
+    pub(crate) fn check_rules(rules: &Rules) -> Result<(), InvalidRules> {
+        known::check(rules)
+    }
+
     /// True if no call is in flight.
     pub fn is_idle(&self) -> bool {
         self.door.with(|gate, _| gate.is_idle())
@@ -230,13 +257,13 @@ impl Upstream {
 
     #[inline]
     fn caller(&self, ask: Ask) -> Caller {
+        let known = self.door.known.load();
         Caller {
-            lane: self.rules.lane(ask.target),
+            lane: known.lane(ask.target),
             cost: ask.target.cost,
             class: ask.priority,
-            deadline: ask.deadline,
-            max_wait: self.rules.max_wait,
-            mode: ask.mode.unwrap_or(self.rules.mode),
+            term: ask.deadline.map_or(Term::Within(known.max_wait), Term::By),
+            mode: ask.mode.unwrap_or(known.mode),
         }
     }
 }
@@ -311,88 +338,3 @@ impl Ask {
         self
     }
 }
-
-impl Known {
-    fn of(rules: &Rules) -> Result<Self, InvalidRules> {
-        let mut groups = rules.groups.clone();
-        if !groups.iter().any(|group| group.name == DEFAULT_GROUP) {
-            groups.push(Group::new(DEFAULT_GROUP, Vec::new()));
-        }
-        let mut names = HashMap::new();
-        for (lane, group) in (0_u32..).zip(&groups) {
-            for name in std::iter::once(&group.name).chain(&group.aliases) {
-                if names.insert(name.clone(), lane).is_some() {
-                    return Err(InvalidRules::SameName(name.clone()));
-                }
-            }
-        }
-        let known = |route: &Route| {
-            let lane = names.get(&route.group).copied();
-            lane.ok_or_else(|| InvalidRules::UnknownGroup(route.group.clone()))
-        };
-        let routes = rules
-            .routes
-            .iter()
-            .map(|route| Ok::<_, InvalidRules>((route.clone(), known(route)?)));
-        Ok(Self {
-            routes: routes.collect::<Result<_, _>>()?,
-            default: names.get(DEFAULT_GROUP).copied().unwrap_or(0),
-            names,
-            groups,
-            mode: rules.mode,
-            max_wait: rules.max_wait,
-        })
-    }
-
-    /// The lane of a target. One that another door gave may be of a group that there is not here:
-    /// it is treated like a call that no route names.
-    #[inline]
-    fn lane(&self, target: Target) -> u32 {
-        let place = usize::try_from(target.lane).unwrap_or(usize::MAX);
-        if place < self.groups.len() {
-            return target.lane;
-        }
-        self.default
-    }
-
-    fn target(&self, lane: u32) -> Target {
-        let place = usize::try_from(lane).unwrap_or(usize::MAX);
-        let cost = self.groups.get(place).map_or(Cost::ONE, |group| group.cost);
-        Target { lane, cost }
-    }
-}
-
-/// Why rules do not fit together.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum InvalidRules {
-    /// Two groups have this name or alias.
-    SameName(SmolStr),
-    /// A route names a group that there is not.
-    UnknownGroup(SmolStr),
-    /// A group, or the API, has too many limits.
-    TooManyLimits(TooManyLimits),
-}
-
-impl From<TooManyLimits> for InvalidRules {
-    fn from(why: TooManyLimits) -> Self {
-        Self::TooManyLimits(why)
-    }
-}
-
-impl fmt::Display for InvalidRules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SameName(name) => write!(f, "two groups are called `{name}`: rename one"),
-            Self::UnknownGroup(name) => {
-                write!(
-                    f,
-                    "a route leads to the group `{name}`, which there is not: define it"
-                )
-            }
-            Self::TooManyLimits(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for InvalidRules {}

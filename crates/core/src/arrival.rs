@@ -67,6 +67,8 @@ impl Journey {
 #[derive(Debug, Clone)]
 pub struct RoundTrips {
     slots: [Slot; SLOTS],
+    /// All slots together, so that an answer need not look at each.
+    all: Slot,
     newest: u64,
 }
 
@@ -81,6 +83,7 @@ impl Default for RoundTrips {
     fn default() -> Self {
         Self {
             slots: [EMPTY; SLOTS],
+            all: EMPTY,
             newest: 0,
         }
     }
@@ -92,28 +95,22 @@ impl RoundTrips {
     pub fn observe(&mut self, now: Nanos, round_trip: Duration) -> Option<Duration> {
         self.turn_to(now);
         let index = Self::index(self.newest);
+        let nanos = span_nanos(round_trip);
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.lowest = slot.lowest.min(span_nanos(round_trip));
-            slot.seen = slot.seen.saturating_add(1);
+            slot.note(nanos);
+            self.all.note(nanos);
         }
-        self.floor(now)
+        self.known()
     }
 
     /// The lowest round trip, if enough were seen of late.
     pub fn floor(&mut self, now: Nanos) -> Option<Duration> {
         self.turn_to(now);
-        let seen = self
-            .slots
-            .iter()
-            .fold(0_u32, |sum, slot| sum.saturating_add(slot.seen));
-        if seen <= WARM_UP {
-            return None;
-        }
-        self.slots
-            .iter()
-            .map(|slot| slot.lowest)
-            .min()
-            .map(Duration::from_nanos)
+        self.known()
+    }
+
+    fn known(&self) -> Option<Duration> {
+        (self.all.seen > WARM_UP).then_some(Duration::from_nanos(self.all.lowest))
     }
 
     /// Forgets slots that are too old. After a spell of few responses the path has to show itself
@@ -129,10 +126,21 @@ impl RoundTrips {
             }
         }
         self.newest = newest;
+        self.all = self.slots.iter().fold(EMPTY, |all, slot| Slot {
+            lowest: all.lowest.min(slot.lowest),
+            seen: all.seen.saturating_add(slot.seen),
+        });
     }
 
     fn index(slot: u64) -> usize {
         usize::try_from(slot % SLOTS_U64).unwrap_or(0)
+    }
+}
+
+impl Slot {
+    fn note(&mut self, nanos: u64) {
+        self.lowest = self.lowest.min(nanos);
+        self.seen = self.seen.saturating_add(1);
     }
 }
 

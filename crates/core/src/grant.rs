@@ -47,6 +47,13 @@ impl Grant {
         self.cost
     }
 
+    /// The same leave, of no limit yet.
+    pub(crate) const fn emptied(&self) -> Self {
+        let mut empty = Self::new(self.at, self.cost);
+        empty.send_at = self.send_at;
+        empty
+    }
+
     pub(crate) fn postpone(&mut self, pause: Duration) {
         self.send_at = self.send_at.max(self.at.saturating_add(pause));
     }
@@ -88,6 +95,11 @@ impl SlotReceipt {
     /// What it stands for at the slot of this number, which takes this toll.
     pub(crate) fn of(self, slot: u32, toll: Toll) -> Option<Receipt> {
         (self.slot == slot).then(|| self.receipt.tolled(toll))
+    }
+
+    /// The same, to look at.
+    pub(crate) fn shown_to(&self, slot: u32) -> Option<&Receipt> {
+        (self.slot == slot).then_some(&self.receipt)
     }
 }
 

@@ -67,7 +67,7 @@ pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
 pub use limiter::{LimitTooLarge, Limiter, MAX_SHARED_UNITS};
 pub use measure::{Measure, Toll};
 pub use meter::{Meter, Receipt, Standing};
-pub use meter_set::{Counts, MeterSet, TooManyLimits};
+pub use meter_set::{Counts, Heritage, MeterSet, TooManyLimits};
 pub use outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
 pub use pace::WaitTime;
 pub use policy::{Classified, Policy, Retry, Rule, Treatment, Waiting, When};

@@ -183,6 +183,13 @@ impl Meter {
         }
     }
 
+    /// Forgets what is in flight and will be settled by others; what was given up and may yet arrive
+    /// stays.
+    pub(crate) fn forget_held(&mut self, now: Nanos) {
+        let _brought_to_now = self.standing(now);
+        each!(&mut self.live, meter => meter.in_flight_mut().forget_held());
+    }
+
     /// Places wall-aligned windows anew after the civil clock was set; others do not care.
     pub fn realign(&mut self, moment: Moment) {
         if let Live::Fixed(meter) = &mut self.live {

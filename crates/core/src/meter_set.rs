@@ -7,13 +7,19 @@
 //! Limits may count different things of a request, its cost or the request itself. What it pays at
 //! each is worked out here, for the meters know numbers only.
 
+mod succession;
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+pub use succession::Heritage;
+
 use crate::grant::{Grant, MAX_LIMITS};
 use crate::watch::{MeterEvent, Watch};
-use crate::{Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Standing, Toll, Usage};
+use crate::{
+    Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing, Toll, Usage,
+};
 
 /// The meters of all limits that one request has to pass.
 ///
@@ -299,6 +305,14 @@ impl Slot {
             predicted_delay,
             ..Usage::default()
         }
+    }
+
+    /// Takes what a call on its way costs, whether there is room or not.
+    fn burden(&mut self, now: Nanos, grant: &Grant) -> Receipt {
+        // Looking brings the meter to this instant; what it says does not matter here.
+        let cost = self.toll.of(grant.cost());
+        let _room = self.meter.check(now, cost);
+        self.meter.commit(cost, grant.send_at())
     }
 
     fn adopt(&mut self, limit: &Limit, moment: Moment) {

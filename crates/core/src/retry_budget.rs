@@ -62,6 +62,25 @@ impl RetryBudget {
         })
     }
 
+    /// The same budget under other settings: what was taken of the allowance stays taken, and what
+    /// calls have earned is kept unless it now keeps for another time.
+    ///
+    /// # Errors
+    /// As [`RetryBudget::new`].
+    pub fn under(
+        &self,
+        settings: RetryBudgetSettings,
+        now: Nanos,
+    ) -> Result<Self, InvalidRetryBudget> {
+        let now = now.max(self.latest);
+        let mut next = Self::new(settings, now)?;
+        next.allowance.full_at = self.allowance.full_at.max(next.allowance.full_at);
+        if next.earned.slot == self.earned.slot {
+            next.earned = self.earned.clone();
+        }
+        Ok(next)
+    }
+
     /// Notes a call (a first attempt), which earns its share of a retry.
     pub fn deposit(&mut self, now: Nanos) {
         let now = self.clamped(now);
@@ -312,6 +331,26 @@ mod tests {
         }
         assert_eq!(budget.balance(Nanos::from_millis(9_999)), 20);
         assert_eq!(budget.balance(Nanos::from_secs(10)), 10);
+    }
+
+    // All ten of this second are taken and five calls have earned one: other settings bring neither
+    // the ten back nor lose the one, unless it is to keep for another time.
+    #[test]
+    fn other_settings_give_nothing_back() {
+        let (now, settings) = (Nanos::from_secs(1), RetryBudgetSettings::default());
+        let mut budget = usual();
+        while budget.withdraw(now) {}
+        (0..5).for_each(|_| budget.deposit(now));
+        let fewer = RetryBudgetSettings {
+            per_second: 5,
+            ..settings
+        };
+        let mut fewer = budget.under(fewer, now).expect("valid");
+        assert!(fewer.withdraw(now), "what was earned");
+        assert!(!fewer.withdraw(now));
+        let ttl = Duration::from_secs(20);
+        let longer = budget.under(RetryBudgetSettings { ttl, ..settings }, now);
+        assert!(!longer.expect("valid").withdraw(now));
     }
 
     #[test]

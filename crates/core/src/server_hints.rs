@@ -65,7 +65,7 @@ impl Hints {
         let mut reading = Reading {
             hints: Self::NOTHING,
             dialects,
-            now: came.at_server(),
+            came,
         };
         for (name, value) in headers {
             reading.header(name, value);
@@ -116,13 +116,18 @@ struct Malformed;
 type Noted = Result<(), Malformed>;
 
 /// The state of reading one response.
-struct Reading {
+struct Reading<'a> {
     hints: Hints,
     dialects: Dialects,
-    now: WallTime,
+    came: ResponseTime<'a>,
 }
 
-impl Reading {
+impl Reading<'_> {
+    /// The server's time. Read where a hint needs it: most responses hold none.
+    fn now(&self) -> WallTime {
+        self.came.at_server()
+    }
+
     fn header(&mut self, name: &str, value: &[u8]) {
         let families = [
             ietf::read,

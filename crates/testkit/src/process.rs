@@ -166,6 +166,15 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
+    /// Tells it that its terminal hung up, which programs without one take as a wish to read their
+    /// configuration again.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    pub fn hang_up(&mut self) -> io::Result<()> {
+        self.signal(Signal::HUP)
+    }
+
     /// Has it stand still, as a paused machine does: its sockets stay open and nothing answers.
     ///
     /// # Errors

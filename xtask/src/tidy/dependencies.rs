@@ -178,6 +178,7 @@ const ROOMS: [Room; 8] = [
             "http-body-util",
             "hyper",
             "hyper-util",
+            "listenfd",
             "notify",
             "pin-project-lite",
             "rustix",

@@ -240,7 +240,7 @@ impl Wish {
         let target = self
             .cost
             .map_or(target, |cost| target.costing(Cost::new(cost)));
-        Ok(Some(Explained::of(door, target)))
+        Ok(Some(Explained::of(&door, target)))
     }
 
     fn call(&self, client: &Outflow, method: Method) -> anyhow::Result<Call> {

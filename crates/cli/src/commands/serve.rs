@@ -59,13 +59,15 @@ impl Serve {
                 eprintln!("offline: no call is made, and the cache answers what it can");
             }
             interrupt.told().await;
-            eprintln!("finishing the calls under way");
-            let all_finished = program.stop().await;
-            Ok(if all_finished {
-                Exit::Done
-            } else {
-                Exit::Failed
-            })
+            eprintln!("finishing the calls under way; once more ends at once");
+            tokio::select! {
+                all_finished = program.stop() => Ok(if all_finished {
+                    Exit::Done
+                } else {
+                    Exit::Failed
+                }),
+                () = interrupt.told() => Ok(Exit::Interrupted),
+            }
         })
     }
 

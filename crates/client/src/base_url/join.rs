@@ -10,7 +10,7 @@
 use std::fmt;
 
 use http::Uri;
-use http::uri::PathAndQuery;
+use http::uri::{Parts, PathAndQuery};
 use percent_encoding::percent_decode_str;
 
 use super::BaseUrl;
@@ -39,14 +39,13 @@ impl BaseUrl {
         } else {
             ""
         };
-        let whole = format!("{}{slash}{path_and_query}", self.prefix());
-        let target = PathAndQuery::try_from(whole).map_err(|_| InvalidPath::Character)?;
-        Uri::builder()
-            .scheme(self.scheme().clone())
-            .authority(self.authority().clone())
-            .path_and_query(target)
-            .build()
-            .map_err(|_| InvalidPath::Character)
+        let whole = [self.prefix(), slash, path_and_query].concat();
+        let mut parts = Parts::default();
+        parts.scheme = Some(self.scheme().clone());
+        parts.authority = Some(self.authority().clone());
+        parts.path_and_query =
+            Some(PathAndQuery::try_from(whole).map_err(|_| InvalidPath::Character)?);
+        Uri::from_parts(parts).map_err(|_| InvalidPath::Character)
     }
 }
 
@@ -77,6 +76,10 @@ fn every_reading(path: &str) -> Result<(), InvalidPath> {
     }
     if !escapes_are_whole(path) {
         return Err(InvalidPath::Encoding);
+    }
+    // Every reading of a path without escapes is the path itself.
+    if !path.contains('%') {
+        return harmless(path);
     }
     let mut reading = path.to_owned();
     for _ in 0..READINGS {

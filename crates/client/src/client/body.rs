@@ -100,34 +100,43 @@ impl Body {
 
     /// All of it, if it is no larger than that.
     pub(crate) async fn read(self, largest: u64) -> Result<Bytes, Broken> {
-        let mut flowing = match self.source {
-            Source::Whole(bytes) => return Ok(bytes),
-            Source::Over => return Ok(Bytes::new()),
-            Source::Lost(error) => {
-                return Err(Broken {
-                    error,
-                    verdict: None,
-                });
-            }
-            Source::Flowing(flowing) => flowing,
-        };
-        let tail = flowing.tail.take();
-        match flowing.incoming.whole(largest).await {
-            Ok(bytes) => {
-                if let Some(tail) = tail {
-                    tail.finished();
-                }
-                Ok(bytes)
-            }
-            Err(Unread::TooLarge) => Err(Broken {
-                error: Error::new(Kind::TooLarge(largest)),
+        match self.source {
+            Source::Whole(bytes) => Ok(bytes),
+            Source::Over => Ok(Bytes::new()),
+            Source::Lost(error) => Err(Broken {
+                error,
                 verdict: None,
             }),
-            Err(Unread::Failed(failure)) => Err(Broken {
-                error: Error::of(failure),
-                verdict: broke(tail, failure),
-            }),
+            // On the heap: most bodies are here already, and their readers hold nothing more.
+            Source::Flowing(flowing) => {
+                let Flowing { incoming, tail, .. } = *flowing;
+                Box::pin(gather(incoming, tail, largest)).await
+            }
         }
+    }
+}
+
+/// All of what comes in, if it is no larger than that; the call is in flight until then.
+pub(crate) async fn gather(
+    incoming: Incoming,
+    tail: Option<Tail>,
+    largest: u64,
+) -> Result<Bytes, Broken> {
+    match incoming.whole(largest).await {
+        Ok(bytes) => {
+            if let Some(tail) = tail {
+                tail.finished();
+            }
+            Ok(bytes)
+        }
+        Err(Unread::TooLarge) => Err(Broken {
+            error: Error::new(Kind::TooLarge(largest)),
+            verdict: None,
+        }),
+        Err(Unread::Failed(failure)) => Err(Broken {
+            error: Error::of(failure),
+            verdict: broke(tail, failure),
+        }),
     }
 }
 

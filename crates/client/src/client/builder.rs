@@ -7,7 +7,9 @@ use outflow_core::InvalidRetryBudget;
 use smol_str::SmolStr;
 
 use super::Outflow;
-use super::outlet::{Outlet, Parts};
+use super::outlet::Parts;
+use super::reload::Plan;
+use super::roster::Roster;
 use crate::api::Api;
 use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
@@ -92,25 +94,15 @@ impl Builder {
             None => Cache::open(CacheSettings::default()).ok(),
         };
         let parts = Parts {
-            wiring: &self.wiring,
-            cache: cache.as_ref(),
+            timer,
+            events: self.events,
+            wiring: self.wiring,
+            cache,
         };
-        let (mut outlets, mut unfit) = (Vec::<Outlet>::new(), Vec::new());
-        for api in self.apis {
-            let name = api.name.clone();
-            if outlets.iter().any(|known| known.api.name == name) {
-                unfit.push((name, Unfit::Twice));
-                continue;
-            }
-            match Outlet::new(api, Arc::clone(&timer), self.events.clone(), parts) {
-                Ok(outlet) => outlets.push(outlet),
-                Err(why) => unfit.push((name, why)),
-            }
-        }
-        if unfit.is_empty() {
-            return Ok(Outflow::of(outlets, self.events));
-        }
-        Err(InvalidClient { unfit })
+        let roster = Roster::default();
+        let plan = Plan::of(self.apis, &roster, &parts)?;
+        plan.apply(&roster);
+        Ok(Outflow::of(roster, parts))
     }
 }
 
@@ -128,6 +120,15 @@ pub struct InvalidClient {
 }
 
 impl InvalidClient {
+    pub(super) const fn new(unfit: Vec<(SmolStr, Unfit)>) -> Self {
+        Self { unfit }
+    }
+
+    /// How many APIs that is.
+    pub fn count(&self) -> usize {
+        self.unfit.len()
+    }
+
     /// Each API with what is wrong with it.
     pub fn apis(&self) -> impl Iterator<Item = (&SmolStr, &Unfit)> {
         self.unfit.iter().map(|(name, why)| (name, why))

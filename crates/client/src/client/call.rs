@@ -41,7 +41,8 @@ use crate::trace::TraceContext;
 #[must_use = "a call is made by `send`"]
 pub struct Call {
     pub(crate) client: Outflow,
-    pub(crate) wish: Wish,
+    /// On the heap: it is handed from room to room, and a hundred thousand calls may wait with theirs.
+    pub(crate) wish: Box<Wish>,
 }
 
 /// What is wanted.
@@ -103,7 +104,10 @@ impl Call {
             redirects: None,
             mistake: None,
         };
-        Self { client, wish }
+        Self {
+            client,
+            wish: Box::new(wish),
+        }
     }
 
     /// Adds a header. The host, the length and what belongs to the connection are not the caller's to

@@ -17,78 +17,124 @@ use smol_str::SmolStr;
 
 pub use self::failure::InitError;
 use self::standing::Doors;
-use self::upkeep::{keep_house, rhythm, write_answers};
+use self::upkeep::{keep_house, write_answers};
 use self::writing::snapshot;
 use super::Outflow;
+use super::roster::Roster;
+use crate::api::Api;
 use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
-use crate::config::Config;
+use crate::config::{Config, LogLevel};
 use crate::event::Events;
 use crate::log::{Lines, Log, Narrator};
 use crate::metrics::{Known, Metrics};
 use crate::redact::Scrubber;
 use crate::tasks::{Drained, Tasks};
-use crate::upstream::Upstream;
 
 /// All that runs beside a client.
 pub(super) struct Household {
     pub(super) metrics: Arc<Metrics>,
     pub(super) tasks: Tasks,
     events: Events,
+    scrubber: Scrubber,
     log: Option<Log>,
     lines: Option<Lines>,
+    /// What it was started with, and runs with until it is started again; the APIs are not among it.
+    begun: Config,
 }
 
 impl Household {
     /// A client as it is configured, and what runs beside it.
-    pub(super) fn found(config: Config) -> Result<(Outflow, Self), InitError> {
+    pub(super) fn found(mut config: Config) -> Result<(Outflow, Self), InitError> {
         let cache = Cache::open(kept(&config.cache)).map_err(InitError::Cache)?;
-        let household = Self::of(&config)?;
+        let apis = std::mem::take(&mut config.apis);
+        let household = Self::of(&apis, config)?;
         let (tasks, events) = (&household.tasks, &household.events);
         let builder = Outflow::builder().events(events.clone());
         let builder = builder.cache(cache.clone());
-        let every = rhythm(&config);
-        let apis = config.apis.into_iter();
+        let apis = apis.into_iter();
         let client = apis.fold(builder, super::Builder::api).build();
         let client = client.map_err(InitError::Client)?;
-        let doors: Vec<_> = client.upstreams().cloned().collect();
-        household.ask(doors.clone());
-        keep_house(tasks, doors, every)?;
+        let roster = Arc::clone(&client.inner.roster);
+        household.ask(Arc::clone(&roster));
+        keep_house(tasks, roster)?;
         write_answers(tasks, cache, events.clone())?;
         Ok((client, household))
     }
 
     /// Those who listen and write, before there is anything to hear.
-    fn of(config: &Config) -> Result<Self, InitError> {
-        let (events, scrubber) = (Events::new(), secrets(config));
-        let metrics = Arc::new(Metrics::new(config.apis.iter().map(Known::from)));
+    fn of(apis: &[Api], config: Config) -> Result<Self, InitError> {
+        let (events, scrubber) = (Events::new(), Scrubber::new());
+        learn(&scrubber, apis, &config);
+        let metrics = Arc::new(Metrics::new(apis.iter().map(Known::from)));
         let clock = Arc::new(SystemClock::new());
         let tasks = Tasks::new(OURSELVES, events.clone(), clock);
         events.subscribe(metrics.clone());
         events.subscribe(Arc::new(Narrator::new(scrubber.clone())));
-        let log = writing::log(config, scrubber, &tasks)?;
+        let log = writing::log(&config, scrubber.clone(), &tasks)?;
         if let Some(log) = &log {
             events.subscribe(Arc::new(log.clone()));
         }
-        let lines = writing::lines(config, &metrics, &tasks)?;
+        let lines = writing::lines(&config, &metrics, &tasks)?;
         Ok(Self {
             metrics,
             tasks,
             events,
+            scrubber,
             log,
             lines,
+            begun: config,
         })
     }
 
     /// Has the metrics ask the doors how they stand, and the writers what they dropped.
-    fn ask(&self, doors: Vec<Upstream>) {
-        self.metrics.ask(Arc::new(Doors(doors)));
+    fn ask(&self, roster: Arc<Roster>) {
+        self.metrics.ask(Arc::new(Doors(roster)));
         if let Some(log) = &self.log {
             self.metrics.ask(Arc::new(log.clone()));
         }
         if let Some(lines) = &self.lines {
             self.metrics.ask(Arc::new(lines.clone()));
         }
+    }
+
+    /// Keeps these secrets out of every line from now on.
+    pub(super) fn learn_secrets(&self, apis: &[Api], config: &Config) {
+        learn(&self.scrubber, apis, config);
+    }
+
+    /// Counts for these APIs too.
+    pub(super) fn know<'a>(&self, apis: impl Iterator<Item = &'a Api>) {
+        self.metrics.know(apis.map(Known::from));
+    }
+
+    /// Follows other settings as far as that is possible. Answers the keys that have to wait until the
+    /// program is started again: what holds a file, a port or a directory open.
+    pub(super) fn adopt(&self, config: &Config) -> Vec<String> {
+        if let Some(log) = &self.log {
+            log.set_level(writing::level(config.log.level));
+        }
+        let unlogged = self.log.is_none() && config.log.level != LogLevel::Off;
+        let (old, new) = (&self.begun, config);
+        let differences = [
+            ("log.level", unlogged),
+            ("log.format", old.log.format != new.log.format),
+            ("log.file", old.log.file != new.log.file),
+            ("log.max_size", old.log.max_size != new.log.max_size),
+            ("log.max_files", old.log.max_files != new.log.max_files),
+            ("metrics.ndjson", old.metrics.ndjson != new.metrics.ndjson),
+            (
+                "metrics.interval",
+                old.metrics.interval != new.metrics.interval,
+            ),
+            ("cache.dir", old.cache.dir != new.cache.dir),
+            ("cache.size", old.cache.size != new.cache.size),
+            ("server.listen", old.server.listen != new.server.listen),
+            ("server.workers", old.server.workers != new.server.workers),
+            ("admin.listen", old.admin.listen != new.admin.listen),
+        ];
+        let waiting = differences.into_iter().filter(|(_, differs)| *differs);
+        waiting.map(|(key, _)| key.to_owned()).collect()
     }
 
     /// Lets everything finish what it began.
@@ -132,9 +178,8 @@ fn kept(configured: &crate::config::CacheSettings) -> CacheSettings {
 }
 
 /// What no line may hold.
-fn secrets(config: &Config) -> Scrubber {
-    let scrubber = Scrubber::new();
-    for credential in config.apis.iter().filter_map(|api| api.credential.as_ref()) {
+fn learn(scrubber: &Scrubber, apis: &[Api], config: &Config) {
+    for credential in apis.iter().filter_map(|api| api.credential.as_ref()) {
         scrubber.learn(&credential.secret);
     }
     for token in [&config.server.token, &config.admin.token]
@@ -143,8 +188,7 @@ fn secrets(config: &Config) -> Scrubber {
     {
         scrubber.learn(token);
     }
-    scrubber
 }
 
 /// The API of what happens at none.
-const OURSELVES: SmolStr = SmolStr::new_static("outflow");
+pub(super) const OURSELVES: SmolStr = SmolStr::new_static("outflow");

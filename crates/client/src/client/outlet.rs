@@ -1,6 +1,6 @@
 //! One API as the client holds it: its door, its connections, its key and its retries.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -8,7 +8,7 @@ use outflow_core::{Nanos, RetryBudget};
 
 use super::builder::Unfit;
 use super::credential::Shown;
-use crate::api::{Api, CacheMode};
+use crate::api::{Api, CacheMode, Trust};
 use crate::cache::{Cache, Flights};
 use crate::error::Kind;
 use crate::event::Events;
@@ -16,10 +16,12 @@ use crate::http::{Transport, Wiring};
 use crate::upstream::{SharedTimer, Upstream};
 
 /// What all outlets of a client have in common.
-#[derive(Clone, Copy)]
-pub(super) struct Parts<'a> {
-    pub(super) wiring: &'a Wiring,
-    pub(super) cache: Option<&'a Cache>,
+#[derive(Clone)]
+pub(super) struct Parts {
+    pub(super) timer: SharedTimer,
+    pub(super) events: Events,
+    pub(super) wiring: Wiring,
+    pub(super) cache: Option<Cache>,
 }
 
 /// An answer that equal calls share.
@@ -34,43 +36,96 @@ pub(crate) struct Shared {
 pub(crate) struct Outlet {
     pub(crate) api: Api,
     pub(crate) upstream: Upstream,
-    pub(crate) transport: Transport,
+    pub(crate) transport: Arc<Transport>,
     pub(crate) shown: Option<Shown>,
     /// Where its answers are kept, if they are.
     pub(crate) cache: Option<Cache>,
     /// Equal calls that are under way.
-    pub(crate) flights: Flights<Result<Shared, Kind>>,
-    retries: Mutex<RetryBudget>,
+    pub(crate) flights: Arc<Flights<Result<Shared, Kind>>>,
+    /// Shared with the outlets before and after it: what was spent stays spent.
+    retries: Arc<Mutex<RetryBudget>>,
 }
 
 impl Outlet {
-    pub(super) fn new(
-        mut api: Api,
-        timer: SharedTimer,
-        events: Events,
-        parts: Parts<'_>,
-    ) -> Result<Self, Unfit> {
-        // An attempt that was given up may arrive until its timeout, and no longer.
-        api.rules.timeout = api.timeouts.attempt;
-        let retries = RetryBudget::new(api.retry.budget, timer.now()).map_err(Unfit::Retries)?;
+    /// An outlet with a door of its own.
+    pub(super) fn new(api: Api, parts: &Parts) -> Result<Self, Unfit> {
+        let api = Self::completed(api);
+        let timer = Arc::clone(&parts.timer);
+        let door = Upstream::new(&api.name, api.rules.clone(), timer, parts.events.clone());
+        Self::behind(door.map_err(Unfit::Rules)?, api, parts)
+    }
+
+    /// An outlet behind a door that there is. The door keeps its rules until this
+    /// [takes effect](Self::take_effect).
+    pub(super) fn behind(upstream: Upstream, api: Api, parts: &Parts) -> Result<Self, Unfit> {
+        Upstream::check_rules(&api.rules).map_err(Unfit::Rules)?;
+        let retries = RetryBudget::new(api.retry.budget, parts.timer.now());
         let shown = match &api.credential {
             Some(credential) => Some(Shown::of(credential).ok_or(Unfit::Credential)?),
             None => None,
         };
-        let transport = Transport::new(&api, parts.wiring).map_err(Unfit::Transport)?;
-        let upstream = Upstream::new(&api.name, api.rules.clone(), timer, events);
+        let transport = Transport::new(&api, &parts.wiring).map_err(Unfit::Transport)?;
+        let cache = parts.cache.as_ref();
         Ok(Self {
-            upstream: upstream.map_err(Unfit::Rules)?,
-            transport,
+            upstream,
+            transport: Arc::new(transport),
             shown,
-            cache: parts
-                .cache
+            cache: cache
                 .filter(|_| api.cache != CacheMode::Off)
                 .map(|cache| cache.stale_if_error(api.stale_if_error)),
-            flights: Flights::new(),
-            retries: Mutex::new(retries),
+            flights: Arc::new(Flights::new()),
+            retries: Arc::new(Mutex::new(retries.map_err(Unfit::Retries)?)),
             api,
         })
+    }
+
+    /// The outlet of the same API as it is configured now: behind the same door, with the same budget,
+    /// and on the same connections if nothing about them is different.
+    pub(super) fn succeeded_by(&self, api: Api, parts: &Parts) -> Result<Self, Unfit> {
+        let mut next = Self::behind(self.upstream.clone(), api, parts)?;
+        next.retries = Arc::clone(&self.retries);
+        if self.reaches(&next.api) {
+            next.transport = Arc::clone(&self.transport);
+        }
+        // Who calls with another key, or elsewhere, does not share an answer with those before.
+        let same = self.reaches(&next.api) && self.api.credential == next.api.credential;
+        if same && self.api.cache == next.api.cache {
+            next.flights = Arc::clone(&self.flights);
+        }
+        Ok(next)
+    }
+
+    /// Whether it serves the API as this says it, so that there is nothing to change.
+    pub(super) fn serves(&self, api: &Api) -> bool {
+        self.api == *api && self.reaches(api)
+    }
+
+    /// Whether connections made by this lead where the API is now. A file of certificates may hold
+    /// others under the same name.
+    fn reaches(&self, api: &Api) -> bool {
+        let (old, new) = (&self.api, api);
+        let same_place = old.base_url == new.base_url && old.proxy == new.proxy;
+        let same_trust = old.trust == new.trust && !matches!(new.trust, Trust::File(_));
+        same_place && same_trust && old.addresses == new.addresses && old.timeouts == new.timeouts
+    }
+
+    /// Has the door and the budget follow this configuration. What can be wrong with it was looked at
+    /// when this was made.
+    pub(super) fn take_effect(&self) {
+        let _they_fit = self.upstream.reconfigure(&self.api.rules);
+        self.upstream.restore();
+        let (settings, now) = (self.api.retry.budget, self.upstream.now());
+        self.budget(|budget| {
+            if let Ok(next) = budget.under(settings, now) {
+                *budget = next;
+            }
+        });
+    }
+
+    /// An attempt that was given up may arrive until its timeout, and no longer.
+    pub(super) fn completed(mut api: Api) -> Api {
+        api.rules.timeout = api.timeouts.attempt;
+        api
     }
 
     /// Notes a call, which earns its share of a retry.

@@ -109,7 +109,7 @@ impl Book {
 
 fn shown_name(source: &Source) -> String {
     match source.kind() {
-        Kind::Text => source.name().to_owned(),
+        Kind::Text | Kind::Runtime => source.name().to_owned(),
         Kind::Preset => format!("preset {}", source.name()),
         Kind::Variable => format!("environment {}", source.name()),
     }

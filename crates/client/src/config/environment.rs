@@ -171,7 +171,7 @@ fn read(source: usize, value: &str) -> Node {
 }
 
 /// Where an operating variable belongs within its API, and what it is measured in.
-fn levels_of(short: &str) -> Option<(Vec<&'static str>, Measure)> {
+pub(super) fn levels_of(short: &str) -> Option<(Vec<&'static str>, Measure)> {
     let short = short.to_lowercase();
     let health = VARIABLES.iter().find(|(name, _)| *name == short);
     match short.as_str() {
@@ -209,7 +209,7 @@ fn for_apis(
 }
 
 /// These variables were told in plain numbers before, so a number alone is still one of seconds.
-fn with_unit(value: &str, measure: Measure) -> Cow<'_, str> {
+pub(super) fn with_unit(value: &str, measure: Measure) -> Cow<'_, str> {
     match measure {
         Measure::Time if decimal_millionths(value).is_some() => Cow::Owned(format!("{value}s")),
         Measure::Count => Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value)),

@@ -1,7 +1,7 @@
 //! Lays texts, presets and the environment over each other.
 //!
-//! From the bottom: the preset, the texts in their order, the environment. What is laid over speaks
-//! last. Two keys that say the same thing in two ways are rivals: the upper one takes the lower one
+//! From the bottom: the preset, the texts in their order, the environment, what was set while the program
+//! runs. What is laid over speaks last. Two keys that say the same thing in two ways are rivals: the upper one takes the lower one
 //! away, so that `rate_limit_per_sec` over a preset's `limits` is one limit and not two.
 
 use toml::de::DeTable;
@@ -10,7 +10,7 @@ use super::book::Book;
 use super::depth::too_deep;
 use super::environment::{Environment, Variable};
 use super::fields::{Wrong, joined, unknown};
-use super::source::Source;
+use super::source::{Kind, Source};
 use super::syntax;
 use super::tree::{At, Entry, Node, Table, Value, table_of};
 use crate::preset::Preset;
@@ -18,7 +18,8 @@ use crate::preset::Preset;
 /// All layers as one table.
 pub(super) fn merged(sources: &[Source], environment: &Environment, book: &Book) -> Table {
     let mut root = Table::EMPTY;
-    for source in sources {
+    let over_all = |source: &&Source| source.kind() == Kind::Runtime;
+    for source in sources.iter().filter(|source| !over_all(source)) {
         overlay_root(&mut root, parsed(source, book));
     }
     let variables = environment.overrides(book);
@@ -32,6 +33,9 @@ pub(super) fn merged(sources: &[Source], environment: &Environment, book: &Book)
     for variable in environment.operating(&root, book).into_iter().chain(others) {
         let over = variable.into_table(&root);
         overlay_root(&mut root, canonical(over, book));
+    }
+    for source in sources.iter().filter(over_all) {
+        overlay_root(&mut root, parsed(source, book));
     }
     root
 }

@@ -32,6 +32,8 @@ pub enum Origin {
         /// The variable.
         variable: String,
     },
+    /// Somebody set it while the program runs.
+    Runtime,
 }
 
 impl fmt::Display for Origin {
@@ -41,6 +43,7 @@ impl fmt::Display for Origin {
             Self::Preset { name, line } => write!(f, "preset {name}:{line}"),
             Self::Text { name, line } => write!(f, "{name}:{line}"),
             Self::Environment { variable } => write!(f, "environment {variable}"),
+            Self::Runtime => f.write_str("runtime"),
         }
     }
 }
@@ -124,6 +127,7 @@ impl Origins {
             Kind::Text => Origin::Text { name, line },
             Kind::Preset => Origin::Preset { name, line },
             Kind::Variable => Origin::Environment { variable: name },
+            Kind::Runtime => Origin::Runtime,
         }
     }
 }

@@ -36,6 +36,7 @@ pub(super) enum Kind {
     Text,
     Preset,
     Variable,
+    Runtime,
 }
 
 impl Source {
@@ -73,6 +74,15 @@ impl Source {
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What was set while the program runs. It lies over everything, the environment included: who sets
+    /// a variable now means it.
+    pub(super) fn runtime(text: String) -> Self {
+        Self {
+            kind: Kind::Runtime,
+            ..Self::new("runtime", text)
+        }
     }
 
     pub(super) fn preset(name: &str, text: &str) -> Self {

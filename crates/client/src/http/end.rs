@@ -12,6 +12,8 @@ use super::failure::{Failure, Trouble};
 /// The last moment of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct End {
+    /// When the attempt began.
+    pub(super) begun: Instant,
     pub(super) at: Instant,
     whose: Whose,
 }
@@ -27,18 +29,21 @@ impl End {
     pub(crate) fn of(attempt: Duration, left: Option<Duration>) -> Self {
         match left {
             Some(left) if left < attempt => Self::callers(left),
-            Some(_) | None => Self {
-                at: from_now(attempt),
-                whose: Whose::Ours,
-            },
+            Some(_) | None => Self::after(attempt, Whose::Ours),
         }
     }
 
     /// The end of what only its caller's time bounds.
     pub(crate) fn callers(left: Duration) -> Self {
+        Self::after(left, Whose::Callers)
+    }
+
+    fn after(span: Duration, whose: Whose) -> Self {
+        let begun = Instant::now();
         Self {
-            at: from_now(left),
-            whose: Whose::Callers,
+            begun,
+            at: begun + span.min(LONGEST),
+            whose,
         }
     }
 

@@ -8,7 +8,6 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 
-use hyper_util::client::legacy;
 use outflow_core::Fault;
 use rustls::CertificateError;
 
@@ -72,30 +71,14 @@ impl Failure {
         }
     }
 
-    /// Reads what the pooled client says about a request without a response.
-    pub(super) fn read(error: &legacy::Error) -> Self {
-        if error.is_connect() {
-            let unreached = find::<Unreached>(error).copied();
-            return unreached.map_or_else(
-                || {
-                    Self::of(
-                        Fault::Reset,
-                        Left::Nothing,
-                        "the connection could not be made",
-                    )
-                },
-                Unreached::failure,
-            );
-        }
+    /// Reads what a connection says about a request without a response.
+    pub(super) fn of_head(error: &hyper::Error) -> Self {
         match find::<io::Error>(error) {
             Some(io) => Self {
                 words: Words::Kind(io.kind()),
                 ..Self::reset("")
             },
-            None => match find::<hyper::Error>(error) {
-                Some(hyper) => Self::reset(phrase(hyper)),
-                None => Self::reset("the connection was lost"),
-            },
+            None => Self::reset(phrase(error)),
         }
     }
 
@@ -182,7 +165,7 @@ impl Unreached {
         }
     }
 
-    fn failure(self) -> Failure {
+    pub(super) fn failure(self) -> Failure {
         let of = |fault, phrase| Failure::of(fault, Left::Nothing, phrase);
         match self {
             Self::Unresolved => of(Fault::Dns, "the name has no address"),

@@ -1,10 +1,9 @@
 //! One attempt over a pool of connections.
 //!
 //! Each API has a pool of its own, so that a slow one cannot take another's connections, and so that
-//! what is trusted and where it may lead is a property of the pool and cannot be mixed up. Idle
-//! connections are let go before most servers do, which keeps the race rare in which a request meets
-//! a connection that is just being closed; where it happens and nothing had left, the pool itself
-//! takes another connection.
+//! what is trusted and where it may lead is a property of the pool and cannot be mixed up. A request
+//! may meet a connection that is just being closed; where that happens and nothing had left, another
+//! one is taken.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -15,9 +14,6 @@ use std::time::Duration;
 
 use http::uri::Scheme;
 use http::{Request, Response, StatusCode};
-use hyper_util::client::legacy::connect::capture_connection;
-use hyper_util::client::legacy::{Client, ResponseFuture};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use outflow_core::Fault;
 use tokio::time::Instant;
 
@@ -27,6 +23,7 @@ use super::end::End;
 use super::failure::{Failure, Left, Trouble, Words};
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Progress};
+use super::pool::{Age, Pool, Unanswered};
 use super::proxy::{Routes, Tunnels};
 use super::resolve::{Checked, Guard, Resolve, System};
 use super::tls::{Untrusted, Vouchers, nobody};
@@ -55,7 +52,7 @@ impl Default for Wiring {
 
 /// The connections to one API.
 pub(crate) struct Transport {
-    client: Client<Dial, Outgoing>,
+    pool: Pool,
     timeouts: Timeouts,
 }
 
@@ -63,17 +60,8 @@ impl Transport {
     pub(crate) fn new(api: &Api, wiring: &Wiring) -> Result<Self, InvalidTransport> {
         let reach = reach(api, wiring)?;
         let dial = Dial::new(reach, trust(api, &wiring.vouchers)?, api.timeouts.connect);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MOST_IDLE)
-            .retry_canceled_requests(true)
-            .timer(TokioTimer::new())
-            .http1_max_buf_size(LARGEST_HEAD)
-            .http2_max_header_list_size(LARGEST_HEAD_H2)
-            .build(dial);
         Ok(Self {
-            client,
+            pool: Pool::new(dial, &api.base_url),
             timeouts: api.timeouts,
         })
     }
@@ -85,16 +73,52 @@ impl Transport {
         end: End,
         leave: &mut impl Leave,
     ) -> Result<Response<Incoming>, Failure> {
-        let progress = request.body().progress();
-        let connection = capture_connection(&mut request);
-        let patience = Patience {
+        let origin = self.pool.origin(request.uri()).ok_or(NOWHERE)?;
+        let mut patience = Patience {
             silence: self.timeouts.read,
             end,
-            progress,
+            progress: request.body().progress(),
+            departed: None,
         };
-        let taken = || connection.connection_metadata().is_some();
-        let head = patience.head(self.client.request(request), taken, leave);
-        let response = head.await?;
+        // Reading the clock again would show a few microseconds more.
+        let mut now = end.begun;
+        loop {
+            let (mut link, age) = match self.pool.idle(&origin, end.begun) {
+                Some(link) => (link, Age::Used),
+                None => {
+                    // On the heap: nearly all requests find a connection.
+                    let made = Box::pin(patience.last(self.pool.made(&origin))).await??;
+                    now = Instant::now();
+                    made
+                }
+            };
+            if patience.departed.is_none() {
+                if leave.is_taken_back() {
+                    self.pool.give_back(&origin, link);
+                    return Err(TAKEN_BACK);
+                }
+                leave.departing();
+                patience.departed = Some(now);
+            }
+            match patience.last(link.answer(&origin, request)).await? {
+                Ok(response) => {
+                    self.pool.give_back(&origin, link);
+                    return self.incoming(response, end);
+                }
+                Err(Unanswered {
+                    unsent: Some(unsent),
+                    ..
+                }) if age == Age::Used => request = unsent,
+                Err(unanswered) => return Err(unanswered.failure),
+            }
+        }
+    }
+
+    fn incoming(
+        &self,
+        response: Response<hyper::body::Incoming>,
+        end: End,
+    ) -> Result<Response<Incoming>, Failure> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(UNASKED);
         }
@@ -104,11 +128,11 @@ impl Transport {
 
 /// Leave to send one request, as its sender holds it.
 pub(crate) trait Leave {
-    /// Whether it was taken back. Asked whenever the request could be handed to a connection, so that
-    /// it does not leave when its connection comes too late.
+    /// Whether it was taken back. Asked when there is a connection for the request, so that it does
+    /// not leave when its connection comes too late.
     fn is_taken_back(&self) -> bool;
 
-    /// Told once, when a connection has taken the request over and its first byte may leave.
+    /// Told once, when a connection is about to take the request over and its first byte may leave.
     fn departing(&mut self);
 }
 
@@ -117,35 +141,22 @@ struct Patience {
     silence: Duration,
     end: End,
     progress: Option<Progress>,
+    departed: Option<Instant>,
 }
 
 impl Patience {
-    async fn head(
-        self,
-        response: ResponseFuture,
-        taken: impl Fn() -> bool,
-        leave: &mut impl Leave,
-    ) -> Result<Response<hyper::body::Incoming>, Failure> {
-        let mut response = pin!(response);
-        let mut alarm = pin!(tokio::time::sleep_until(self.end.at));
-        let mut departed = None;
+    /// What comes of work, if it comes before patience ends.
+    async fn last<W: Future>(&self, work: W) -> Result<W::Output, Failure> {
+        let mut work = pin!(work);
+        let mut alarm = pin!(tokio::time::sleep_until(self.until()));
         poll_fn(|cx| {
-            if departed.is_none() && leave.is_taken_back() {
-                return Poll::Ready(Err(TAKEN_BACK));
-            }
-            let polled = response.as_mut().poll(cx);
-            if departed.is_none() && taken() {
-                leave.departing();
-                departed = Some(Instant::now());
-                alarm.as_mut().reset(self.until(departed));
-            }
-            if let Poll::Ready(answer) = polled {
-                return Poll::Ready(answer.map_err(|error| Failure::read(&error)));
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(done));
             }
             while alarm.as_mut().poll(cx).is_ready() {
-                let until = self.until(departed);
+                let until = self.until();
                 if until <= alarm.deadline() {
-                    return Poll::Ready(Err(self.late(departed, until)));
+                    return Poll::Ready(Err(self.late(until)));
                 }
                 alarm.as_mut().reset(until);
             }
@@ -155,16 +166,16 @@ impl Patience {
     }
 
     /// When patience ends, as far as is known now: a body that moves puts the end of silence off.
-    fn until(&self, departed: Option<Instant>) -> Instant {
+    fn until(&self) -> Instant {
         let moved = self.progress.as_ref().and_then(Progress::last);
-        let quiet = departed.max(moved).filter(|_| departed.is_some());
+        let quiet = self.departed.max(moved).filter(|_| self.departed.is_some());
         quiet
             .and_then(|since| since.checked_add(self.silence))
             .map_or(self.end.at, |silent| silent.min(self.end.at))
     }
 
-    fn late(&self, departed: Option<Instant>, until: Instant) -> Failure {
-        let failure = match departed {
+    fn late(&self, until: Instant) -> Failure {
+        let failure = match self.departed {
             None => Failure::of(
                 Fault::ConnectTimeout,
                 Left::Nothing,
@@ -213,6 +224,8 @@ fn trust(api: &Api, vouchers: &Vouchers) -> Result<Arc<rustls::ClientConfig>, In
     }
 }
 
+const NOWHERE: Failure = Failure::of(Fault::Dns, Left::Nothing, "the request names no host");
+
 const UNASKED: Failure = Failure::of(
     Fault::Reset,
     Left::Something,
@@ -224,17 +237,6 @@ const TAKEN_BACK: Failure = Failure {
     left: Left::Nothing,
     words: Words::Phrase("leave to send was taken back"),
 };
-
-/// Below the shortest that servers keep a silent connection for, so that we hang up first.
-const IDLE: Duration = Duration::from_secs(15);
-
-/// More than run at once by default; above it connections are not worth keeping.
-const MOST_IDLE: usize = 32;
-
-/// Far above what providers send. A head that trickles in is looked at again with every piece, so
-/// twice as much would take four times the work.
-const LARGEST_HEAD: usize = 32 * 1024;
-const LARGEST_HEAD_H2: u32 = 32 * 1024;
 
 /// Why there can be no connections to an API as it is configured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use tracing::Level;
 
 use super::record::{Record, Value};
 use crate::cache::DiskState;
-use crate::event::{Event, Finished, Status, TaskState, Vitals, What};
+use crate::event::{Event, Finished, Reload, Status, TaskState, Vitals, What};
 use crate::metrics::key;
 use crate::refusal::Why;
 
@@ -18,7 +18,8 @@ pub(super) const fn level(event: &Event) -> Level {
         What::Task {
             state: TaskState::Restarting { .. },
             ..
-        } => Level::ERROR,
+        }
+        | What::Reloaded(Reload::Refused { .. }) => Level::ERROR,
         What::Moved { transition, .. } => match transition.to {
             State::Sleep | State::CacheOnly => Level::WARN,
             State::Normal | State::Throttle | State::HalfOpen => Level::INFO,
@@ -65,6 +66,7 @@ pub(super) fn record(event: &Event) -> Record<'_> {
             .with(key::REASON, Value::Word(action))
             .about(event, group.as_ref())
             .with(key::MESSAGE, Value::Text(who)),
+        What::Reloaded(reload) => reloaded(event, *reload),
         What::Meter { event: meter, .. } => warned(event, meter),
         _ => learned(event),
     }
@@ -294,6 +296,26 @@ fn disk<'a>(event: &Event, state: DiskState) -> Record<'a> {
     Record::new(level(event), "cache")
         .with(key::EVENT, Value::Word("disk"))
         .with(key::REASON, Value::Word(state))
+}
+
+/// What became of another configuration.
+fn reloaded<'a>(event: &Event, reload: Reload) -> Record<'a> {
+    let record = Record::new(level(event), "config")
+        .with(key::EVENT, Value::Word("reload"))
+        .with(key::REASON, Value::Word(reload.name()));
+    let count = match reload {
+        Reload::Applied {
+            added,
+            removed,
+            changed,
+            ..
+        } => added.saturating_add(removed).saturating_add(changed),
+        Reload::Refused { mistakes } => mistakes,
+    };
+    record.with(
+        key::COUNT,
+        Value::Number(u64::try_from(count).unwrap_or(u64::MAX)),
+    )
 }
 
 fn warned<'a>(event: &'a Event, meter: &MeterEvent) -> Record<'a> {

@@ -283,7 +283,7 @@ const FIRST_CODE: u16 = 100;
 pub(super) const CIRCUITS: [Circuit; 3] = [Circuit::Closed, Circuit::HalfOpen, Circuit::Open];
 
 /// The names of the causes of a refusal, and of those to come.
-const CAUSES: [&str; 8] = [
+const CAUSES: [&str; 9] = [
     "too_late",
     "never",
     "busy",
@@ -291,6 +291,7 @@ const CAUSES: [&str; 8] = [
     "queue_full",
     "unknown_group",
     "shutting_down",
+    "removed",
     OTHER,
 ];
 

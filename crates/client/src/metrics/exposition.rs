@@ -101,7 +101,13 @@ impl Page<'_, '_> {
             series.gauge(&[(label::TASK, task.name)], f64::from(task.running()))?;
         }
         let mut series = describe(&mut self.encoder, super::LINES_DROPPED)?;
-        series.count(&[], board.lines_dropped())
+        series.count(&[], board.lines_dropped())?;
+        let mut series = describe(&mut self.encoder, super::RELOADS)?;
+        for (result, total) in board.reloads.totals() {
+            series.count(&[(label::RESULT, result)], total)?;
+        }
+        let mut series = describe(&mut self.encoder, super::RELOAD_OK)?;
+        series.gauge(&[], f64::from(board.reloads.ok()))
     }
 
     /// One counter for each API.
@@ -288,6 +294,9 @@ impl Series<'_> {
     }
 
     fn gauge(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
+        if labels.is_empty() {
+            return self.encoder.encode_gauge(&value);
+        }
         self.encoder.encode_family(&labels)?.encode_gauge(&value)
     }
 

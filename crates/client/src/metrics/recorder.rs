@@ -17,6 +17,7 @@ use smol_str::SmolStr;
 
 use super::OTHER;
 use super::cells::{ApiCells, GroupCells, WARNINGS};
+use super::reloads::ReloadCells;
 use super::source::{Reading, Source};
 use super::summary::Summary;
 use super::tasks::TaskCells;
@@ -146,6 +147,7 @@ pub(crate) struct Board {
     apis: ArcSwap<Apis>,
     sources: ArcSwap<Vec<Arc<dyn Source>>>,
     pub(super) tasks: TaskCells,
+    pub(super) reloads: ReloadCells,
 }
 
 impl Board {
@@ -174,6 +176,9 @@ impl Board {
     fn count(&self, event: &Event) {
         if let What::Task { name, state } = &event.what {
             return self.tasks.count(name, *state);
+        }
+        if let What::Reloaded(reload) = &event.what {
+            return self.reloads.count(*reload);
         }
         let apis = self.apis.load();
         let Some(api) = apis.get(&event.api).or_else(|| apis.get(OTHER)) else {

@@ -1,11 +1,11 @@
 //! One attempt: a permit, a request, an answer or none, and the door's verdict on it.
 
 use http::response::Parts;
-use outflow_core::{Decision, Effect, Fault, Retry};
+use outflow_core::{Decision, Effect, Fault, Nanos, Retry};
 
 use super::Trip;
 use super::order::Place;
-use crate::client::{Body, Facts, Response, Shape};
+use crate::client::{Body, Facts, Response, Shape, gather};
 use crate::error::Error;
 use crate::event::Reason;
 use crate::http::{End, Failure, Incoming, Leave, Left, Trouble};
@@ -40,31 +40,40 @@ pub(super) const fn reason_of_code(code: u16) -> Option<Reason> {
 
 impl Trip<'_> {
     /// Makes one attempt, or is turned away.
-    pub(super) async fn attempt(&mut self) -> Result<Ended, Refusal> {
-        let ask = self.order.ask(self.patient_until());
+    pub(super) async fn attempt(&mut self, now: Nanos) -> Result<Ended, Refusal> {
+        let ask = self.order.ask(self.patient_until(now));
         loop {
-            let mut permit = match self.order.place {
+            let permit = match self.order.place {
                 Place::Here => Some(self.admitted(ask).await?),
                 // Not this API's server any more: its limits say nothing about another's.
                 Place::Elsewhere => None,
             };
-            self.tally.sent = self.outlet.upstream.now();
-            let end = End::of(self.outlet.api.timeouts.attempt, self.time_left());
-            let request = self.order.request();
-            let sent = self.outlet.transport.send(request, end, &mut permit).await;
-            if matches!(&sent, Err(failure) if failure.trouble == Trouble::CalledOff) {
-                drop(permit);
-                if self.order.payload.can_be_sent() {
-                    continue;
-                }
+            // On the heap: of those who wait for a permit there are many, of those who have one few.
+            if let Some(ended) = Box::pin(self.sent(permit)).await {
+                return Ok(ended);
+            }
+            if !self.order.wish.payload.can_be_sent() {
                 return Err(self.too_late_for_its_stream(ask));
             }
-            self.tally.attempts = self.tally.attempts.saturating_add(1);
-            return Ok(match sent {
-                Ok(response) => self.answered(permit, response).await,
-                Err(failure) => failed(permit, failure),
-            });
         }
+    }
+
+    /// Sends, and hears the answer; nothing if its permit was called off before anything left.
+    async fn sent(&mut self, mut permit: Option<Permit>) -> Option<Ended> {
+        if self.outlet.cache.is_some() {
+            self.tally.sent = self.outlet.upstream.now();
+        }
+        let end = End::of(self.outlet.api.timeouts.attempt, self.time_left());
+        let request = self.order.request();
+        let sent = self.outlet.transport.send(request, end, &mut permit).await;
+        if matches!(&sent, Err(failure) if failure.trouble == Trouble::CalledOff) {
+            return None;
+        }
+        self.tally.attempts = self.tally.attempts.saturating_add(1);
+        Some(match sent {
+            Ok(response) => self.answered(permit, response).await,
+            Err(failure) => failed(permit, failure),
+        })
     }
 
     /// A stream that was handed over for sending does not come back, so its call cannot wait.
@@ -99,32 +108,17 @@ impl Trip<'_> {
             }
             None => (BEYOND, None),
         };
-        let body = Body::flowing(self.lasting(incoming, verdict), tail);
-        match self.shape {
-            Shape::Flowing if verdict.retry == Retry::Pointless => self.ended(parts, body, verdict),
-            Shape::Flowing => {
-                // It may be repeated, and must not hold its place meanwhile.
-                let read = body.read(self.outlet.api.largest_body).await;
-                let body = read.map_or_else(|broken| Body::lost(broken.error), Body::whole);
-                self.ended(parts, body, verdict)
-            }
-            Shape::Whole => self.read(parts, body, verdict).await,
+        if self.shape == Shape::Flowing && verdict.retry == Retry::Pointless {
+            // It is bounded by silence and the caller's own deadline alone.
+            let incoming = incoming.until(self.time_left().map(End::callers));
+            return self.ended(parts, Body::flowing(incoming, tail), verdict);
         }
-    }
-
-    /// A body that flows to the caller is bounded by silence and the caller's own deadline alone.
-    fn lasting(&self, incoming: Incoming, verdict: Verdict) -> Incoming {
-        match (self.shape, verdict.retry) {
-            (Shape::Flowing, Retry::Pointless) => {
-                incoming.until(self.time_left().map(End::callers))
-            }
-            _ => incoming,
-        }
-    }
-
-    async fn read(&self, parts: Parts, body: Body, verdict: Verdict) -> Ended {
-        match body.read(self.outlet.api.largest_body).await {
+        match gather(incoming, tail, self.outlet.api.largest_body).await {
             Ok(bytes) => self.ended(parts, Body::whole(bytes), verdict),
+            // It may be repeated, and if it is not, its caller wants the head all the same.
+            Err(broken) if self.shape == Shape::Flowing => {
+                self.ended(parts, Body::lost(broken.error), verdict)
+            }
             Err(broken) => Ended {
                 result: Err(broken.error),
                 verdict: broken.verdict.unwrap_or(BEYOND),

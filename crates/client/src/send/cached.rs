@@ -16,7 +16,7 @@ pub(super) use self::share::Lead;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use outflow_core::{State, WallTime};
+use outflow_core::{Nanos, State, WallTime};
 use secrecy::ExposeSecret;
 
 use super::Trip;
@@ -40,10 +40,11 @@ pub(super) async fn answered_or_fetched(trip: &mut Trip<'_>) -> Result<Response,
                 began: None,
             };
             desk.began = cache.flight_key(&desk.query());
-            desk.answer(trip).await
+            // On the heap: those who have no cache would carry the whole of it along.
+            Box::pin(desk.answer(trip)).await
         }
-        _ if trip.order.cache == CacheUse::Only => Err(Error::new(Kind::CacheMiss)),
-        _ => trip.fetched().await,
+        _ if trip.order.wish.cache == CacheUse::Only => Err(Error::new(Kind::CacheMiss)),
+        _ => trip.fetched(trip.begun).await,
     }
 }
 
@@ -51,7 +52,7 @@ pub(super) async fn answered_or_fetched(trip: &mut Trip<'_>) -> Result<Response,
 struct Desk<'a> {
     cache: &'a Cache,
     outlet: &'a Outlet,
-    asked: Asked,
+    asked: Box<Asked>,
     /// What the call had in common with its equals when it began.
     began: Option<FlightKey>,
 }
@@ -72,7 +73,7 @@ impl Old {
 
 impl Desk<'_> {
     async fn answer(&self, trip: &mut Trip<'_>) -> Result<Response, Error> {
-        if trip.order.cache == CacheUse::Only {
+        if trip.order.wish.cache == CacheUse::Only {
             self.warmed(trip).await;
             return self.whatever(trip);
         }
@@ -122,7 +123,7 @@ impl Desk<'_> {
 
     /// Fetches what flows by: it is neither kept nor shared, and so not asked about with conditions.
     async fn flowed(&self, trip: &mut Trip<'_>, old: Option<Old>) -> Result<Response, Error> {
-        match (trip.fetched().await, old) {
+        match (trip.fetched(self.now()).await, old) {
             (Ok(answer), Some(old)) if old.beats(answer.status) => {
                 Ok(given(trip, old.stored, Lookup::Stale))
             }
@@ -139,7 +140,7 @@ impl Desk<'_> {
 
     /// Fetches what the cache has no part in, but may learn from: a write makes answers obsolete.
     async fn passed(&self, trip: &mut Trip<'_>) -> Result<Response, Error> {
-        let answer = trip.fetched().await?;
+        let answer = trip.fetched(self.now()).await?;
         let query = self.query();
         self.cache
             .invalidate(&query, answer.status, &answer.headers);
@@ -175,9 +176,9 @@ impl Desk<'_> {
     async fn fetched(&self, trip: &mut Trip<'_>, old: Option<&Old>) -> Result<Response, Error> {
         let start = trip.order.start();
         if let Some(old) = old {
-            trip.order.headers.extend(old.conditions.clone());
+            trip.order.wish.headers.extend(old.conditions.clone());
         }
-        let answer = trip.fetched().await?;
+        let answer = trip.fetched(self.now()).await?;
         match old {
             Some(old) if answer.status == StatusCode::NOT_MODIFIED => {
                 match self.confirmed(trip, &answer, old) {
@@ -210,7 +211,7 @@ impl Desk<'_> {
     ) -> Result<Response, Error> {
         trip.order.return_to(start);
         trip.tally.hops = 0;
-        let answer = trip.fetched().await?;
+        let answer = trip.fetched(self.now()).await?;
         Ok(self.kept(trip, answer, Some(old)))
     }
 
@@ -264,6 +265,10 @@ impl Desk<'_> {
             credential: credential.map(|key| key.secret.expose_secret().as_bytes()),
             mode: self.outlet.api.cache,
         }
+    }
+
+    fn now(&self) -> Nanos {
+        self.outlet.upstream.now()
     }
 
     fn wall(&self) -> WallTime {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
-use outflow_core::{Cost, Nanos, Priority};
+use outflow_core::Nanos;
 use smol_str::SmolStr;
 
 use super::redirect::same_origin;
@@ -12,31 +12,22 @@ use crate::client::{CacheUse, Outlet, Payload, Repeats, Wish, forget};
 use crate::error::{Error, Kind, Mistake};
 use crate::http::Outgoing;
 use crate::refusal::{Cause, Refusal};
-use crate::rules::Mode;
 use crate::trace::Trace;
 use crate::upstream::{Ask, Target};
 
 /// What is sent, and what is known about it.
 pub(super) struct Order {
-    pub(super) method: Method,
+    /// What was wished for; its headers are those that go out, but for our name.
+    pub(super) wish: Box<Wish>,
     pub(super) uri: Uri,
-    pub(super) headers: HeaderMap,
-    pub(super) payload: Payload,
     pub(super) target: Target,
     pub(super) place: Place,
-    pub(super) path: String,
     pub(super) end: Option<Nanos>,
     pub(super) max_wait: Duration,
-    pub(super) repeats: Repeats,
-    pub(super) cache: CacheUse,
     pub(super) redirects: u8,
     pub(super) trace: Option<SmolStr>,
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<Box<Asked>>,
     pub(super) visited: Vec<Uri>,
-    priority: Priority,
-    mode: Option<Mode>,
-    group: Option<SmolStr>,
-    cost: Option<Cost>,
 }
 
 /// A request as the cache sees it: as its caller wrote it, without the API's own key.
@@ -48,7 +39,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// What the cache is asked; nothing if it has no part in this call.
-    fn of(outlet: &Outlet, wish: &Wish) -> Result<Option<Self>, Error> {
+    fn of(outlet: &Outlet, wish: &Wish) -> Result<Option<Box<Self>>, Error> {
         let has_body = !matches!(&wish.payload, Payload::Whole(bytes) if bytes.is_empty());
         let reads = [Method::GET, Method::HEAD].contains(&wish.method);
         // A write concerns the cache even around it: what was kept is obsolete all the same.
@@ -57,11 +48,11 @@ impl Asked {
             return Ok(None);
         }
         let uri = outlet.api.base_url.join(&wish.path);
-        Ok(Some(Self {
+        Ok(Some(Box::new(Self {
             method: wish.method.clone(),
             uri: uri.map_err(Mistake::Path)?,
             headers: wish.headers.clone(),
-        }))
+        })))
     }
 }
 
@@ -81,7 +72,7 @@ pub(super) struct Start {
 }
 
 impl Order {
-    pub(super) fn of(outlet: &Outlet, wish: Wish, now: Nanos) -> Result<Self, Error> {
+    pub(super) fn of(outlet: &Outlet, mut wish: Box<Wish>, now: Nanos) -> Result<Self, Error> {
         let api = &outlet.api;
         let known = api.methods.is_empty() || api.methods.contains(&wish.method);
         if !known || wish.method == Method::CONNECT {
@@ -89,27 +80,18 @@ impl Order {
         }
         let target = target(outlet, &wish)?;
         let asked = Asked::of(outlet, &wish)?;
-        let (headers, trace) = headers(outlet, wish.headers);
+        let trace = dress(outlet, &mut wish.headers);
         Ok(Self {
             uri: uri(outlet, &wish.path)?,
-            headers,
             asked,
             end: wish.within.map(|span| now.saturating_add(span)),
             max_wait: wish.max_wait.unwrap_or(api.rules.max_wait),
-            method: wish.method,
-            payload: wish.payload,
-            path: wish.path,
-            repeats: wish.repeats,
-            cache: wish.cache,
             redirects: wish.redirects.unwrap_or(api.redirects),
-            priority: wish.priority,
-            mode: wish.mode,
-            group: wish.group,
-            cost: wish.cost,
             place: Place::Here,
             visited: Vec::new(),
             target,
             trace,
+            wish,
         })
     }
 
@@ -121,16 +103,19 @@ impl Order {
 
     /// What the door is asked.
     pub(super) fn ask(&self, until: Nanos) -> Ask {
-        let ask = Ask::new(self.target).priority(self.priority).by(until);
-        self.mode.map_or(ask, |mode| ask.mode(mode))
+        let ask = Ask::new(self.target).priority(self.wish.priority).by(until);
+        self.wish.mode.map_or(ask, |mode| ask.mode(mode))
     }
 
     /// The request of one attempt.
     pub(super) fn request(&mut self) -> Request<Outgoing> {
-        let mut request = Request::new(self.payload.outgoing());
-        *request.method_mut() = self.method.clone();
+        let mut request = Request::new(self.wish.payload.outgoing());
+        *request.method_mut() = self.wish.method.clone();
         *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = self.wish.headers.clone();
+        // Here and not before: most calls have no headers of their own, and nothing to copy then.
+        let name = request.headers_mut().entry(USER_AGENT);
+        name.or_insert(HeaderValue::from_static(AGENT));
         request
     }
 
@@ -144,15 +129,17 @@ impl Order {
             Method::DELETE,
             Method::TRACE,
         ]
-        .contains(&self.method);
-        by_method || self.repeats == Repeats::Safely || self.headers.contains_key("idempotency-key")
+        .contains(&self.wish.method);
+        by_method
+            || self.wish.repeats == Repeats::Safely
+            || self.wish.headers.contains_key("idempotency-key")
     }
 
     /// What a call needs to begin again.
     pub(super) fn start(&self) -> Start {
         Start {
             uri: self.uri.clone(),
-            headers: self.headers.clone(),
+            headers: self.wish.headers.clone(),
             target: self.target,
             place: self.place,
         }
@@ -161,7 +148,7 @@ impl Order {
     /// Begins again, as if it had led nowhere yet.
     pub(super) fn return_to(&mut self, start: Start) {
         self.uri = start.uri;
-        self.headers = start.headers;
+        self.wish.headers = start.headers;
         self.target = start.target;
         self.place = start.place;
         self.visited.clear();
@@ -179,7 +166,7 @@ impl Order {
     /// Goes on elsewhere. What could make the caller known there stays behind.
     pub(super) fn turn_to(&mut self, to: Uri, outlet: &Outlet) {
         if !same_origin(&self.uri, &to) {
-            forget(&mut self.headers, outlet.shown.as_ref());
+            forget(&mut self.wish.headers, outlet.shown.as_ref());
         }
         self.place = if is_here(outlet, &to) {
             Place::Here
@@ -187,9 +174,10 @@ impl Order {
             Place::Elsewhere
         };
         // A group that the caller named is the caller's word about the whole call.
-        if self.place == Place::Here && self.group.is_none() {
-            let target = outlet.upstream.route(&self.method, below(outlet, &to));
-            self.target = self.cost.map_or(target, |cost| target.costing(cost));
+        if self.place == Place::Here && self.wish.group.is_none() {
+            let target = outlet.upstream.route(&self.wish.method, below(outlet, &to));
+            let cost = self.wish.cost;
+            self.target = cost.map_or(target, |cost| target.costing(cost));
         }
         self.visited.push(std::mem::replace(&mut self.uri, to));
     }
@@ -237,21 +225,18 @@ fn uri(outlet: &Outlet, path: &str) -> Result<Uri, Error> {
     }
 }
 
-/// The headers as they go out, and the trace they belong to if they name one.
-fn headers(outlet: &Outlet, mut headers: HeaderMap) -> (HeaderMap, Option<SmolStr>) {
+/// Makes a caller's headers those that go out; answers the trace they belong to if they name one.
+fn dress(outlet: &Outlet, headers: &mut HeaderMap) -> Option<SmolStr> {
     if let Some(shown) = &outlet.shown {
-        shown.put(&mut headers);
+        shown.put(headers);
     }
-    headers
-        .entry(USER_AGENT)
-        .or_insert(HeaderValue::from_static(AGENT));
     // A trace is continued and never begun: whoever wants one has begun it.
-    let trace = headers.contains_key("traceparent").then(|| {
-        let trace = Trace::of(&headers, &mut fastrand::Rng::new());
-        trace.write(&mut headers);
+    let traced = !headers.is_empty() && headers.contains_key("traceparent");
+    traced.then(|| {
+        let trace = Trace::of(headers, &mut fastrand::Rng::new());
+        trace.write(headers);
         trace.context.trace_id()
-    });
-    (headers, trace)
+    })
 }
 
 /// Some providers answer nobody without a name.

@@ -31,8 +31,8 @@ fn line(trip: &Trip<'_>, ended: &Result<Response, Error>) -> Finished {
     Finished {
         ts: moment.wall,
         group: upstream.group_name(trip.order.target),
-        method: name_of(&trip.order.method),
-        path: shortened(&trip.order.path),
+        method: name_of(&trip.order.wish.method),
+        path: shortened(&trip.order.wish.path),
         status,
         code,
         reason,

@@ -18,7 +18,7 @@ impl Trip<'_> {
         let wanted = ended.verdict.retry == Retry::Worthwhile
             && self.tally.retries < self.outlet.api.retry.count;
         let harmless = ended.left == Left::Nothing || self.order.can_be_repeated();
-        if !wanted || !harmless || !self.order.payload.can_be_sent() {
+        if !wanted || !harmless || !self.order.wish.payload.can_be_sent() {
             return None;
         }
         let delay = self.delay(ended);

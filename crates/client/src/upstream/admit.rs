@@ -17,33 +17,31 @@ use crate::refusal::{Explanation, Refusal};
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Admit {
-    door: Arc<Door>,
-    caller: Caller,
+    /// Handed on to the permit, and gone from here then.
+    door: Option<Arc<Door>>,
     step: Step,
 }
 
 #[derive(Debug)]
 enum Step {
-    First,
+    First(Caller),
     Waiting(usize),
-    Over,
 }
 
 impl Admit {
     pub(super) const fn new(door: Arc<Door>, caller: Caller) -> Self {
         Self {
-            door,
-            caller,
-            step: Step::First,
+            door: Some(door),
+            step: Step::First(caller),
         }
     }
 
     /// What it waits for, how many are before it and when its turn will come; `None` before it was
     /// first polled and after it was called.
     pub fn explain(&self) -> Option<Explanation> {
-        match self.step {
-            Step::Waiting(key) => self.door.explain(key),
-            Step::First | Step::Over => None,
+        match (&self.door, &self.step) {
+            (Some(door), Step::Waiting(key)) => door.explain(*key),
+            _ => None,
         }
     }
 }
@@ -52,22 +50,21 @@ impl Future for Admit {
     type Output = Result<Permit, Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(door) = &self.door else {
+            return Poll::Pending;
+        };
         let reply = match self.step {
-            Step::First => self.door.ask(self.caller, context.waker()),
-            Step::Waiting(key) => self.door.look(key, context.waker()),
-            Step::Over => return Poll::Pending,
+            Step::First(caller) => door.ask(caller, context.waker()),
+            Step::Waiting(key) => door.look(key, context.waker()),
         };
         match reply {
             Reply::Wait(key) => {
                 self.step = Step::Waiting(key);
                 Poll::Pending
             }
-            Reply::Go(pass) => {
-                self.step = Step::Over;
-                Poll::Ready(Ok(Permit::new(Arc::clone(&self.door), pass)))
-            }
+            Reply::Go(pass) => Poll::Ready(Ok(Permit::new(self.door.take(), pass))),
             Reply::No(refusal) => {
-                self.step = Step::Over;
+                self.door = None;
                 Poll::Ready(Err(refusal))
             }
         }
@@ -76,8 +73,8 @@ impl Future for Admit {
 
 impl Drop for Admit {
     fn drop(&mut self) {
-        if let Step::Waiting(key) = self.step {
-            self.door.forget(key);
+        if let (Some(door), Step::Waiting(key)) = (&self.door, &self.step) {
+            door.forget(*key);
         }
     }
 }

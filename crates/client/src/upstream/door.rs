@@ -2,16 +2,20 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
-use outflow_core::{Alarm, Nanos, Timer};
+use arc_swap::ArcSwap;
+use outflow_core::{Alarm, Moment, Nanos, Timer};
 use smol_str::SmolStr;
 
 use super::gate::{After, Caller, Gate, Open, Reply};
+use super::known::{self, Known};
 use super::permit::{Answer, Verdict};
 use crate::event::{Event, Events};
 use crate::refusal::Explanation;
+use crate::rules::Rules;
 
 /// A timer that every thread may use.
 pub type SharedTimer = Arc<dyn Timer + Send + Sync>;
@@ -21,17 +25,32 @@ pub(super) struct Door {
     pub(super) name: SmolStr,
     pub(super) timer: SharedTimer,
     pub(super) events: Events,
+    /// What callers need before they ask. A new one is laid here after the gate has changed: all the
+    /// lanes that it names are there then.
+    pub(super) known: ArcSwap<Known>,
+    /// Held by whoever changes the rules, so that two changes do not cross.
+    pub(super) changing: Mutex<()>,
     gate: Mutex<Gate>,
+    /// Permits below this number may have been called off, and no others.
+    called_off: Arc<AtomicU64>,
     /// Itself, for the timer to find and to let go.
     me: Weak<Self>,
 }
 
 impl Door {
-    pub(super) fn new(name: SmolStr, gate: Gate, timer: SharedTimer, events: Events) -> Arc<Self> {
+    pub(super) fn new(
+        name: SmolStr,
+        (known, gate): (Known, Gate),
+        timer: SharedTimer,
+        events: Events,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             name,
             timer,
             events,
+            known: ArcSwap::from_pointee(known),
+            changing: Mutex::new(()),
+            called_off: gate.called_off(),
             gate: Mutex::new(gate),
             me: Weak::clone(me),
         })
@@ -55,8 +74,11 @@ impl Door {
         self.with(|gate, now| gate.forget(key, now));
     }
 
-    pub(super) fn is_called_off(&self, flight: usize) -> bool {
-        self.with(|gate, _| gate.is_called_off(flight))
+    /// Whether a permit was called off. Nearly none ever is, so the gate is asked only about one that
+    /// could be.
+    pub(super) fn is_called_off(&self, id: u64, flight: usize) -> bool {
+        id < self.called_off.load(Ordering::Acquire)
+            && self.with(|gate, _| gate.is_called_off(flight))
     }
 
     /// A call is being sent: when that is.
@@ -83,8 +105,8 @@ impl Door {
         answer: &Answer<'_>,
     ) -> Option<(Verdict, Open)> {
         self.with(|gate, now| {
-            if answer.headers().is_some() {
-                gate.look_at_the_wall(&*self.timer, now);
+            if let Some(headers) = answer.headers() {
+                gate.look_at_the_wall(&*self.timer, headers, now);
             }
             gate.answered(flight, sent, answer, now)
         })
@@ -98,8 +120,8 @@ impl Door {
         answer: &Answer<'_>,
     ) -> Option<Verdict> {
         self.with(|gate, now| {
-            if answer.headers().is_some() {
-                gate.look_at_the_wall(&*self.timer, now);
+            if let Some(headers) = answer.headers() {
+                gate.look_at_the_wall(&*self.timer, headers, now);
             }
             let (verdict, open) = gate.answered(flight, sent, answer, now)?;
             gate.ended(open, now);
@@ -117,6 +139,18 @@ impl Door {
 
     pub(super) fn flowing(&self, open: &mut Open) {
         self.with(|gate, now| gate.flowing(open, now));
+    }
+
+    /// Keeps to other rules from now on, which fit together.
+    pub(super) fn reconfigure(&self, rules: &Rules) {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (groups, moment) = (known::groups(rules), self.timer.moment());
+        let seats =
+            self.with(|gate, now| gate.reconfigure(&groups, rules, Moment { now, ..moment }));
+        // Rules that fit together name each group once, and all of them were just seated.
+        if let Ok(known) = Known::of(rules, seats) {
+            self.known.store(Arc::new(known));
+        }
     }
 
     /// Does something under the lock, and what follows from it outside.

@@ -16,17 +16,22 @@ mod change;
 mod learn;
 mod leave;
 mod outlook;
+mod reconfigure;
 mod report;
 mod settle;
 mod take;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::{Cost, Grant, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits};
+use outflow_core::{
+    Accounting, Cost, Grant, Limit, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits,
+};
 use slab::Slab;
 
-pub(super) use ask::{Caller, Pass, Reply};
+pub(super) use ask::{Caller, Pass, Reply, Stamped, Term};
 pub(super) use settle::Open;
 
 use super::lane::Lane;
@@ -37,7 +42,7 @@ use super::report::Alerted;
 use super::ward::{Closed, Ward};
 use crate::event::What;
 use crate::refusal::{Cause, Refusal};
-use crate::rules::{Group, HealthScope, Rules, WhenAsleep};
+use crate::rules::{Group, HealthScope, Rules, Thresholds, WhenAsleep};
 use alarm::Alarm;
 
 /// All that is decided together about one API.
@@ -52,6 +57,10 @@ pub(super) struct Gate {
     patience: Patience,
     /// Those who were called and are not to go before an instant.
     paced: Vec<usize>,
+    /// Nobody in line can go before this instant, whatever ends or is sent until then.
+    held_until: Nanos,
+    /// Whether time alone makes room in all limits.
+    freed: Freed,
     flights: Slab<Flight>,
     trips: RoundTrips,
     rules: Settings,
@@ -59,11 +68,14 @@ pub(super) struct Gate {
     swollen: Alerted,
     next_permit: u64,
     next_number: u64,
+    /// The highest number of all wards below which permits were called off, for those who ask often.
+    called_off: Arc<AtomicU64>,
     entry: Entry,
     /// Whether answers of this API speak of limits.
     hints: Hinting,
-    /// When the civil clock was last read, and what it showed.
+    /// The civil time of the last answer, and when its clock was last read.
     wall_seen: Moment,
+    wall_read: Nanos,
     random: fastrand::Rng,
     alarm: Alarm,
     after: After,
@@ -79,14 +91,37 @@ struct Settings {
     policy: outflow_core::Policy,
     dialects: outflow_core::Dialects,
     adaptive: outflow_core::Adaptive,
-    memory: u64,
+    thresholds: Thresholds,
+}
+
+/// What makes room in limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Freed {
+    /// Time alone: all count from the sending.
+    ByTime,
+    /// Arrivals too.
+    ByAnything,
+}
+
+impl Freed {
+    fn by(shared: &[Limit], groups: &[Group]) -> Self {
+        let own = groups.iter().flat_map(|group| &group.limits);
+        let mut all = shared.iter().chain(own);
+        if all.all(|limit| limit.accounting() == Accounting::Send) {
+            return Self::ByTime;
+        }
+        Self::ByAnything
+    }
 }
 
 /// Whether anybody is let in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entry {
     Open,
+    /// The client is shutting down.
     Closed,
+    /// The configuration no longer knows the API.
+    Removed,
 }
 
 /// Whether it is worth remembering where things stood at each send.
@@ -101,6 +136,10 @@ enum Hinting {
 pub(super) struct Flight {
     id: u64,
     lane: u32,
+    /// The lane it left from, which may be gone.
+    origin: u32,
+    /// Whose health it is of, also after its group became part of another.
+    ward: usize,
     cost: Cost,
     own: Option<Grant>,
     shared: Option<Grant>,
@@ -169,8 +208,9 @@ impl Gate {
     ) -> Result<Self, TooManyLimits> {
         let per_group = rules.health_scope == HealthScope::Group;
         let wards = if per_group { groups.len() } else { 1 };
-        let lanes = groups.iter().enumerate().map(|(number, group)| {
-            Lane::new(group, if per_group { number } else { 0 }, rules, moment)
+        let lanes = (0_u32..).zip(groups).map(|(number, group)| {
+            let ward = if per_group { place(number) } else { 0 };
+            Lane::new(group, (number, ward), rules, moment)
         });
         Ok(Self {
             wards: (0..wards)
@@ -182,19 +222,28 @@ impl Gate {
             busy: Vec::new(),
             patience: Patience::default(),
             paced: Vec::new(),
+            held_until: Nanos::ZERO,
+            freed: Freed::by(&rules.limits, groups),
             flights: Slab::new(),
             trips: RoundTrips::default(),
             rules: Settings::of(rules),
             swollen: Alerted::No,
             next_permit: 1,
             next_number: 1,
+            called_off: Arc::default(),
             entry: Entry::Open,
             hints: Hinting::NotYet,
             wall_seen: moment,
+            wall_read: moment.now,
             random: fastrand::Rng::new(),
             alarm: Alarm::new(),
             after: After::default(),
         })
+    }
+
+    /// The number below which permits may have been called off, as it changes.
+    pub(super) fn called_off(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.called_off)
     }
 
     /// Begins a turn under the lock.
@@ -302,7 +351,7 @@ impl Settings {
             policy: rules.policy.clone(),
             dialects: rules.dialects,
             adaptive: rules.adaptive,
-            memory: rules.thresholds.memory,
+            thresholds: rules.thresholds,
         }
     }
 }

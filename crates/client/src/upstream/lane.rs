@@ -13,6 +13,10 @@ use crate::rules::{Group, Rules};
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) name: SmolStr,
+    /// Other names by which it was asked for.
+    pub(super) aliases: Vec<SmolStr>,
+    /// Where its calls go: to itself, or elsewhere once the rules no longer know it.
+    pub(super) leads_to: u32,
     pub(super) ward: usize,
     pub(super) limits: Limits,
     pub(super) admitted: u64,
@@ -24,12 +28,14 @@ pub(super) struct Lane {
 impl Lane {
     pub(super) fn new(
         group: &Group,
-        ward: usize,
+        (number, ward): (u32, usize),
         rules: &Rules,
         moment: Moment,
     ) -> Result<Self, TooManyLimits> {
         Ok(Self {
             name: group.name.clone(),
+            aliases: group.aliases.clone(),
+            leads_to: number,
             ward,
             limits: Limits::new(&group.limits, rules, moment)?,
             admitted: 0,
@@ -77,6 +83,11 @@ impl Lane {
 
     pub(super) fn is_empty(&self) -> bool {
         self.lines.iter().all(Line::is_empty)
+    }
+
+    /// Whether those who wait are all of one class.
+    pub(super) fn is_one_line(&self) -> bool {
+        self.lines.iter().filter(|line| !line.is_empty()).count() == 1
     }
 
     pub(super) fn waiting(&self) -> u64 {

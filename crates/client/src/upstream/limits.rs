@@ -4,6 +4,7 @@
 //! the API scales it, evidence lowers it, and a server's headers tell of strangers who use the same
 //! key. Whoever asks sees one set of meters.
 
+mod change;
 mod moving;
 mod overhang;
 mod slot;
@@ -17,6 +18,7 @@ use outflow_core::{
     MeterSet, Moment, Nanos, Rate, Reaction, TooManyLimits, Usage,
 };
 
+pub(super) use change::{Before, Next, Past};
 pub(super) use overhang::Overhang;
 pub(super) use slot::{Slot, When};
 pub(super) use verdict::{Charge, Heard, Landed, Refused};
@@ -56,22 +58,32 @@ impl Limits {
         let moving = configured
             .iter()
             .map(|limit| Moving::new(limit, rules, moment));
-        Ok(Self {
+        let mut limits = Self {
             configured: configured.to_vec(),
             meters: MeterSet::new(configured, moment)?,
             moving: moving.collect(),
-            most: smallest_capacity(configured),
-            largest: smallest_capacity(configured),
+            most: 0,
+            largest: 0,
             parked: Nanos::ZERO,
             parked_by: None,
             overhang: Overhang::default(),
-            stamped_at_send: configured
-                .iter()
-                .any(|limit| limit.accounting() == Accounting::Send),
-            counts_arrivals: configured
-                .iter()
-                .any(|limit| limit.accounting() != Accounting::Send),
-        })
+            stamped_at_send: false,
+            counts_arrivals: false,
+        };
+        limits.look_at_the_limits();
+        Ok(limits)
+    }
+
+    /// Works out what follows from the configured limits alone.
+    fn look_at_the_limits(&mut self) {
+        let counts_sending = |limit: &Limit| limit.accounting() == Accounting::Send;
+        self.most = smallest_capacity(&self.configured);
+        self.largest = self.most;
+        self.stamped_at_send = self.configured.iter().any(counts_sending);
+        self.counts_arrivals = !self.configured.iter().all(counts_sending);
+        if !self.counts_arrivals {
+            self.overhang = Overhang::default();
+        }
     }
 
     pub(super) const fn is_empty(&self) -> bool {

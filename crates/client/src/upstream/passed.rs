@@ -12,6 +12,8 @@ use outflow_core::Nanos;
 pub(super) struct Passed {
     slice: u64,
     newest: u64,
+    /// When the slice under way is over: before that nothing is divided and nothing forgotten.
+    until: u64,
     sum: u64,
     counts: [u64; SLICES],
 }
@@ -22,6 +24,7 @@ impl Passed {
         Self {
             slice: (nanos / WHOLE_SLICES).max(1),
             newest: 0,
+            until: 0,
             sum: 0,
             counts: [0; SLICES],
         }
@@ -43,16 +46,21 @@ impl Passed {
     }
 
     fn turn_to(&mut self, now: Nanos) {
-        let newest = now.as_nanos() / self.slice;
-        if newest <= self.newest {
+        if now.as_nanos() < self.until {
             return;
         }
-        for passed in (self.newest.saturating_add(1)..=newest).rev().take(SLICES) {
-            if let Some(count) = self.counts.get_mut(place(passed)) {
-                self.sum -= std::mem::take(count);
+        let newest = now.as_nanos() / self.slice;
+        if newest - self.newest >= SLICE_COUNT {
+            (self.sum, self.counts) = (0, [0; SLICES]);
+        } else {
+            for passed in self.newest.saturating_add(1)..=newest {
+                if let Some(count) = self.counts.get_mut(place(passed)) {
+                    self.sum -= std::mem::take(count);
+                }
             }
         }
         self.newest = newest;
+        self.until = newest.saturating_add(1).saturating_mul(self.slice);
     }
 }
 

@@ -12,7 +12,7 @@ use http::HeaderMap;
 use outflow_core::{Attempt, Effect, Ended, Fault, Nanos, Retry};
 
 use super::door::Door;
-use super::gate::Open;
+use super::gate::{Open, Pass, Stamped};
 
 /// Leave to send one request.
 #[derive(Debug)]
@@ -22,16 +22,18 @@ pub struct Permit {
     flight: usize,
     id: u64,
     waited: Duration,
+    stamped: Stamped,
     sent: Option<Nanos>,
 }
 
 impl Permit {
-    pub(super) fn new(door: Arc<Door>, pass: super::gate::Pass) -> Self {
+    pub(super) fn new(door: Option<Arc<Door>>, pass: Pass) -> Self {
         Self {
-            door: Some(door),
+            door,
             flight: pass.flight,
             id: pass.id,
             waited: pass.waited,
+            stamped: pass.stamped,
             sent: None,
         }
     }
@@ -51,14 +53,18 @@ impl Permit {
     /// first byte leaves, drops the permit if so and asks again. What was sent cannot be called off.
     pub fn is_called_off(&self) -> bool {
         let door = self.door.as_ref().filter(|_| self.sent.is_none());
-        door.is_some_and(|door| door.is_called_off(self.flight))
+        door.is_some_and(|door| door.is_called_off(self.id, self.flight))
     }
 
     /// The first byte is about to leave. From here on the call counts, whatever becomes of it; where
     /// calls count from their sending, that is now.
     pub fn sending(&mut self) {
         if let (Some(door), None) = (&self.door, self.sent) {
-            self.sent = Some(door.sending(self.flight));
+            self.sent = Some(match self.stamped {
+                Stamped::AtSending => door.sending(self.flight),
+                // The gate has nothing to change: it need not be asked.
+                Stamped::AtGrant => door.now(),
+            });
         }
     }
 

@@ -36,11 +36,9 @@ struct Release {
 
 impl Ward {
     pub(super) fn new(config: &HealthConfig, moment: Moment) -> Self {
-        let rate = config.settings().probe_rate;
-        let probes = Limit::sliding(rate).counted(Accounting::Send);
         Self {
             health: Health::new(*config, moment.now),
-            probes: Meter::new(&probes, moment),
+            probes: Meter::new(&probing(config), moment),
             in_flight: 0,
             waiting: 0,
             called_off: 0,
@@ -49,6 +47,14 @@ impl Ward {
                 next: Nanos::ZERO,
                 end: Nanos::ZERO,
             },
+        }
+    }
+
+    /// Goes on with other variables, in the state that it is in.
+    pub(super) fn configure(&mut self, config: &HealthConfig, moment: Moment) {
+        if self.health.config() != config {
+            self.health.configure(moment.now, *config);
+            self.probes.reconfigure(moment, &probing(config));
         }
     }
 
@@ -197,6 +203,10 @@ impl Ward {
         let health = self.health.next_wakeup().unwrap_or(Nanos::MAX);
         health.min(self.first_deadline())
     }
+}
+
+fn probing(config: &HealthConfig) -> Limit {
+    Limit::sliding(config.settings().probe_rate).counted(Accounting::Send)
 }
 
 /// Why a ward lets nobody go.

@@ -197,6 +197,7 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
         Cause::QueueFull,
         Cause::UnknownGroup(SmolStr::default()),
         Cause::ShuttingDown,
+        Cause::Removed,
     ] {
         let refusal = Refusal {
             cause,
@@ -220,7 +221,7 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
             .count()
     };
     assert_eq!(ones("outflow_transitions_total{"), 15, "{page}");
-    assert_eq!(ones("outflow_refused_total{"), 7, "{page}");
+    assert_eq!(ones("outflow_refused_total{"), 8, "{page}");
     assert!(page.contains("external_circuit_state{api=\"tmdb\",state=\"OPEN\"} 1.0\n"));
     assert!(page.contains("external_circuit_state{api=\"tmdb\",state=\"CLOSED\"} 0.0\n"));
 }

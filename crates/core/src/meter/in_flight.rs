@@ -41,6 +41,11 @@ impl InFlight {
         self.requests = self.requests.saturating_sub(1);
     }
 
+    /// Forgets those that somebody else will see come back.
+    pub(crate) const fn forget_held(&mut self) {
+        (self.held, self.requests) = (0, 0);
+    }
+
     /// A released request that can arrive until `by`.
     pub(crate) fn lose(&mut self, by: u64, cost: u64) {
         self.lost_weight += u128::from(cost);

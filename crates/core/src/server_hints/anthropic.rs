@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::{Dialect, Hint, Noted, Part, Reading, Unit, after, named};
 
-pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = after(name, "anthropic-ratelimit-")?;
     reading.listens_to(Dialect::Anthropic)?;
     let (unit, part) = UNITS
@@ -15,7 +15,7 @@ pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<No
         window: Some(Duration::from_mins(1)),
         ..Hint::about(Dialect::Anthropic, unit)
     };
-    let read = part.of(hint, value, reading.now);
+    let read = part.of(hint, value, reading.now());
     Some(read.map(|hint| reading.note(hint)))
 }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::{Dialect, Hint, Label, Malformed, Noted, Reading, Unit, after};
 use crate::scan::{Scan, trimmed, whole};
 
-pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let (rest, unit, group) = COUNTERS
         .iter()
         .find_map(|counter| Some((after(name, counter.name)?, counter.unit, counter.group)))?;

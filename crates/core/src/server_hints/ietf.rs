@@ -10,7 +10,7 @@ use core::time::Duration;
 use super::structured::{Bare, Member, members};
 use super::{Dialect, Hint, Label, Malformed, Noted, Part, Reading, Unit, after, named};
 
-pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = after(name, "ratelimit")?;
     reading.listens_to(Dialect::Ietf)?;
     let field = named(&FIELDS, rest)?;
@@ -18,13 +18,13 @@ pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<No
         Field::Named => each(reading, value, named_or_keyed),
         Field::Quotas => quotas(reading, value, Dialect::Ietf),
         Field::Single(part) => part
-            .of(about(), value, reading.now)
+            .of(about(), value, reading.now())
             .map(|hint| reading.note(hint)),
     })
 }
 
 /// `100`, `100;w=60` or `10, 10;w=1, 50;w=60`: the one in force, and perhaps all that there are.
-pub(super) fn quotas(reading: &mut Reading, value: &[u8], dialect: Dialect) -> Noted {
+pub(super) fn quotas(reading: &mut Reading<'_>, value: &[u8], dialect: Dialect) -> Noted {
     each(reading, value, |member| match member.value {
         Bare::Whole(_) => policy(member).map(|hint| Hint { dialect, ..hint }),
         Bare::Name(_) | Bare::Other => Err(Malformed),
@@ -48,7 +48,7 @@ const FIELDS: [(&str, Field); 5] = [
 
 /// Notes every member, or none if one of them makes no sense.
 fn each(
-    reading: &mut Reading,
+    reading: &mut Reading<'_>,
     value: &[u8],
     hint: impl Fn(&Member<'_>) -> Result<Hint, Malformed>,
 ) -> Noted {

@@ -4,7 +4,7 @@
 use super::{Dialect, Hint, Malformed, Noted, Reading, Unit};
 use crate::scan::{trimmed, whole};
 
-pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     if !name.eq_ignore_ascii_case("x-shopify-shop-api-call-limit") {
         return None;
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::{Dialect, Hint, Label, Malformed, Noted, Reading, Unit};
 use crate::scan::{trimmed, whole};
 
-pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     if !name.eq_ignore_ascii_case("remaining-req") {
         return None;
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::{Dialect, Hint, Noted, Part, Reading, Unit, after, ietf, named};
 
-pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = PREFIXES.iter().find_map(|prefix| after(name, prefix))?;
     let (part, about) = PARTS
         .iter()
@@ -19,7 +19,7 @@ pub(super) fn read(reading: &mut Reading, name: &str, value: &[u8]) -> Option<No
     if matches!((part, about), (Part::Limit, About::Calls)) {
         return Some(ietf::quotas(reading, value, hint.dialect));
     }
-    let read = part.of(hint, value, reading.now);
+    let read = part.of(hint, value, reading.now());
     Some(read.map(|hint| reading.note(hint)))
 }
 

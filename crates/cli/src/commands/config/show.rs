@@ -155,5 +155,6 @@ const fn kind(origin: &Origin) -> &'static str {
         Origin::Preset { .. } => "preset",
         Origin::Text { .. } => "file",
         Origin::Environment { .. } => "environment",
+        Origin::Runtime => "runtime",
     }
 }

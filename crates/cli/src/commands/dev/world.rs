@@ -51,7 +51,7 @@ impl World {
         for (name, server) in self.both() {
             let totals = server.api().totals();
             let door = client.upstream(name);
-            let state = door.map_or("gone", |door| {
+            let state = door.as_ref().map_or("gone", |door| {
                 let target = door.route(&http::Method::GET, "/");
                 door.state(target).name()
             });

@@ -4,17 +4,20 @@
 //! for as long as nothing does. An API whose groups are each in a state of their own shows the worst of
 //! them, for that is what somebody must look at.
 
+use std::sync::Arc;
+
 use outflow_core::{OutcomeCounts, Rate, State};
 
+use super::super::roster::Roster;
 use crate::metrics::{Reading, Source};
-use crate::upstream::{Upstream, UpstreamReport};
+use crate::upstream::UpstreamReport;
 
 /// How the doors stand, for whoever looks at the metrics.
-pub(super) struct Doors(pub(super) Vec<Upstream>);
+pub(super) struct Doors(pub(super) Arc<Roster>);
 
 impl Source for Doors {
     fn read(&self, tell: &mut dyn FnMut(&str, Reading)) {
-        for door in &self.0 {
+        for door in self.0.doors() {
             tell(door.name(), reading(&door.report()));
         }
     }

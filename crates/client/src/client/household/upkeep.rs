@@ -8,32 +8,36 @@ use std::time::Duration;
 
 use outflow_core::Clock;
 
+use super::super::roster::Roster;
 use super::{InitError, OURSELVES};
 use crate::cache::{Cache, DiskState};
 use crate::clock::SystemClock;
-use crate::config::Config;
 use crate::event::{Event, Events, What};
 use crate::tasks::{Stop, Tasks};
 use crate::upstream::Upstream;
 
 /// How often the statistics are brought up to date: as the most impatient API wants it.
-pub(super) fn rhythm(config: &Config) -> Duration {
-    let wanted = config.apis.iter().map(|api| api.rules.thresholds);
+fn rhythm(roster: &Roster) -> Duration {
+    let outlets = roster.all();
+    let wanted = outlets.values().map(|outlet| outlet.api.rules.thresholds);
     let every = wanted.map(|thresholds| thresholds.statistics_every).min();
-    every.unwrap_or(Duration::MAX).max(SHORTEST_RHYTHM)
+    every
+        .unwrap_or(LONGEST_RHYTHM)
+        .clamp(SHORTEST_RHYTHM, LONGEST_RHYTHM)
 }
 
-pub(super) fn keep_house(
-    tasks: &Tasks,
-    doors: Vec<Upstream>,
-    every: Duration,
-) -> Result<(), InitError> {
-    let doors = Arc::new(doors);
+pub(super) fn keep_house(tasks: &Tasks, roster: Arc<Roster>) -> Result<(), InitError> {
     let tidy = move |stop: Stop| {
-        let doors = Arc::clone(&doors);
-        every_so_often(stop, every, move || {
-            doors.iter().for_each(Upstream::tidy);
-        })
+        let roster = Arc::clone(&roster);
+        async move {
+            loop {
+                tokio::select! {
+                    () = stop.told() => return,
+                    () = tokio::time::sleep(rhythm(&roster)) => {}
+                }
+                roster.doors().iter().for_each(Upstream::tidy);
+            }
+        }
     };
     tasks.spawn("tidy", tidy).map_err(InitError::Tasks)
 }
@@ -82,6 +86,9 @@ pub(super) async fn every_so_often(stop: Stop, every: Duration, work: impl Fn())
 
 /// More often, statistics would cost more than the calls they are about.
 const SHORTEST_RHYTHM: Duration = Duration::from_millis(100);
+
+/// Other APIs may come at any time, and theirs must not wait for an hour to be looked at.
+const LONGEST_RHYTHM: Duration = Duration::from_mins(1);
 
 /// An answer that is lost in a crash is asked for again; a disk that is written all the time is not
 /// worth it.

@@ -49,7 +49,7 @@ pub(super) fn log(
     Ok(Some(log))
 }
 
-const fn level(configured: LogLevel) -> Option<Level> {
+pub(super) const fn level(configured: LogLevel) -> Option<Level> {
     match configured {
         LogLevel::Off => None,
         LogLevel::Error => Some(Level::ERROR),

@@ -44,7 +44,8 @@ async fn followed(
     trip: &Trip<'_>,
     mut other: FollowFuture<Landing>,
 ) -> Result<Followed<Landing>, Error> {
-    let patience = trip.patient_until().since(trip.outlet.upstream.now());
+    let now = trip.outlet.upstream.now();
+    let patience = trip.patient_until(now).since(now);
     if let Ok(followed) = tokio::time::timeout(patience, &mut other).await {
         return Ok(followed);
     }

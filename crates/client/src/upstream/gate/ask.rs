@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use super::{Cause, Class, Cost, Entry, Gate, Nanos, Place, Refusal, Waiter, What};
+use super::{Cause, Class, Cost, Gate, Nanos, Place, Refusal, Waiter, What};
 use crate::refusal::{Explanation, Why};
 use crate::rules::Mode;
 
@@ -13,16 +13,24 @@ pub(in crate::upstream) struct Caller {
     pub(in crate::upstream) lane: u32,
     pub(in crate::upstream) cost: Cost,
     pub(in crate::upstream) class: Class,
-    pub(in crate::upstream) deadline: Option<Nanos>,
-    pub(in crate::upstream) max_wait: Duration,
+    pub(in crate::upstream) term: Term,
     pub(in crate::upstream) mode: Mode,
+}
+
+/// By when a call must have gone.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) enum Term {
+    By(Nanos),
+    Within(Duration),
 }
 
 impl Caller {
     /// By when it must have gone, if it began to wait now.
     fn deadline(&self, now: Nanos) -> Nanos {
-        self.deadline
-            .unwrap_or_else(|| now.saturating_add(self.max_wait))
+        match self.term {
+            Term::By(deadline) => deadline,
+            Term::Within(span) => now.saturating_add(span),
+        }
     }
 }
 
@@ -43,13 +51,29 @@ pub(in crate::upstream) struct Pass {
     pub(in crate::upstream) flight: usize,
     pub(in crate::upstream) id: u64,
     pub(in crate::upstream) waited: Duration,
+    pub(in crate::upstream) stamped: Stamped,
+}
+
+/// From where a call counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::upstream) enum Stamped {
+    /// A limit counts from the sending, so the gate has to hear of it.
+    AtSending,
+    /// The sending changes nothing.
+    AtGrant,
 }
 
 impl Gate {
     /// A call asks for the first time.
-    pub(in crate::upstream) fn ask(&mut self, caller: Caller, now: Nanos, waker: &Waker) -> Reply {
-        if self.entry == Entry::Closed {
-            return self.refuse(caller.lane, Cause::ShuttingDown, None, Duration::ZERO);
+    pub(in crate::upstream) fn ask(
+        &mut self,
+        mut caller: Caller,
+        now: Nanos,
+        waker: &Waker,
+    ) -> Reply {
+        caller.lane = self.current(caller.lane);
+        if let Some(cause) = self.closed_for_good() {
+            return self.refuse(caller.lane, cause, None, Duration::ZERO);
         }
         if let Some(limit) = self.impossible(caller.lane, caller.cost) {
             return self.refuse(caller.lane, Cause::Never { limit }, None, Duration::ZERO);

@@ -3,9 +3,9 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use super::ask::{Pass, Reply};
+use super::ask::{Pass, Reply, Stamped};
 use super::take::Stamp;
-use super::{Cause, Class, Gate, Nanos, Obstacle, Place, Refusal, What};
+use super::{Cause, Class, Freed, Gate, Nanos, Obstacle, Place, Refusal, What};
 use crate::refusal::Why;
 
 impl Gate {
@@ -69,7 +69,7 @@ impl Gate {
         let pass = self.pass(flight, now.since(waiter.since), now);
         // Entries that count from now may hold up another head than before.
         if stamp == Stamp::Renewed {
-            self.call_those_who_may_go(now);
+            self.call_if_freed(now);
         }
         Reply::Go(pass)
     }
@@ -90,8 +90,18 @@ impl Gate {
         }
     }
 
+    /// The same where a call ended or was stamped anew. If time alone makes room, that made none, and
+    /// the timer will call: whoever is woken from here stands in the queue of this very thread and
+    /// would resume before those whom the timer has woken. A timer that is late is not waited for.
+    pub(super) fn call_if_freed(&mut self, now: Nanos) {
+        if now >= self.held_until.saturating_add(LATE) || self.held_until == Nanos::ZERO {
+            self.call_those_who_may_go(now);
+        }
+    }
+
     /// Calls everybody who may go, in order.
     pub(in crate::upstream) fn call_those_who_may_go(&mut self, now: Nanos) {
+        self.held_until = Nanos::ZERO;
         if self.busy.is_empty() {
             return;
         }
@@ -113,7 +123,19 @@ impl Gate {
                 self.patience.tried(class);
             }
         }
+        let by_time = self.freed == Freed::ByTime && skipped.wards.is_empty();
+        if by_time && next < Nanos::MAX && self.is_one_line() {
+            self.held_until = next;
+        }
         self.consider(next);
+    }
+
+    /// Whether all who wait stand in one line, so that only its first can be next.
+    fn is_one_line(&self) -> bool {
+        match *self.busy {
+            [lane] => self.lane_ref(lane).is_one_line(),
+            _ => false,
+        }
     }
 
     /// Whether one of this class waits where somebody may yet go. One that cannot go does not use up
@@ -235,6 +257,7 @@ impl Gate {
                 flight,
                 id: 0,
                 waited,
+                stamped: Stamped::AtSending,
             };
         };
         let (id, cost, lane) = (known.id, known.cost, known.lane);
@@ -248,7 +271,12 @@ impl Gate {
                 waited,
             });
         }
-        Pass { flight, id, waited }
+        Pass {
+            flight,
+            id,
+            waited,
+            stamped: self.stamped(lane),
+        }
     }
 }
 
@@ -258,6 +286,9 @@ struct Skipped {
     lanes: Vec<u32>,
     wards: Vec<usize>,
 }
+
+/// Much later than the timer's thread ever is where it gets to run at all.
+const LATE: Duration = Duration::from_micros(500);
 
 /// Stands where a waiter's answer will be; nobody ever sees it.
 const NOT_YET: Refusal = Refusal {

@@ -1,7 +1,10 @@
 //! What changes for everybody: a state, a cooldown, a timer, the end.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
 use outflow_core::{Change, Clock, Hold, Moment, Transition};
 
 use super::{Cause, Entry, Gate, Nanos, Place, What, WhenAsleep};
@@ -79,6 +82,7 @@ impl Gate {
     }
 
     fn cooled(&mut self, ward: usize, until: Nanos, now: Nanos) {
+        self.held_until = Nanos::ZERO;
         let entropy = self.random.u64(..);
         self.ward(ward).cool(until, entropy);
         if self.after.heard {
@@ -98,15 +102,16 @@ impl Gate {
 
     /// Nobody is to go who has not gone yet, a permit in hand or not.
     fn call_off(&mut self, ward: usize) {
-        self.ward(ward).called_off = self.next_permit;
+        let number = self.next_permit;
+        self.ward(ward).called_off = number;
+        self.called_off.fetch_max(number, Ordering::Release);
     }
 
     /// Whether nobody was to go any more after this permit was given.
     pub(in crate::upstream) fn is_called_off(&self, flight: usize) -> bool {
-        self.flights.get(flight).is_some_and(|known| {
-            let ward = self.lane_ref(known.lane).ward;
-            known.id < self.ward_ref(ward).called_off
-        })
+        self.flights
+            .get(flight)
+            .is_some_and(|known| known.id < self.ward_ref(known.ward).called_off)
     }
 
     /// While nothing goes, those who would wait in vain are told at once.
@@ -139,6 +144,7 @@ impl Gate {
 
     /// Puts into effect what is left of the limits under this ward.
     pub(super) fn retune(&mut self, ward: usize, now: Nanos) {
+        self.held_until = Nanos::ZERO;
         let moment = self.moment(now);
         let whole = self.rules.scope == super::HealthScope::Api;
         let Self {
@@ -183,24 +189,65 @@ impl Gate {
 
     fn wards_of(&self, lane: Option<u32>) -> Vec<usize> {
         match lane {
-            Some(lane) => vec![self.lane_ref(lane).ward],
+            Some(lane) => vec![self.lane_ref(self.current(lane)).ward],
             None => (0..self.wards.len()).collect(),
         }
     }
 
-    /// Lets nobody in any more and turns away all who wait.
+    /// Lets nobody in any more, for the client ends.
     pub(in crate::upstream) fn close(&mut self, now: Nanos) {
-        self.entry = Entry::Closed;
+        self.shut(Entry::Closed, now);
+    }
+
+    /// Lets nobody in any more, for the configuration no longer knows the API.
+    pub(in crate::upstream) fn remove(&mut self, now: Nanos) {
+        self.shut(Entry::Removed, now);
+    }
+
+    /// Lets callers in again, if the API had only been removed.
+    pub(in crate::upstream) fn restore(&mut self) {
+        if self.entry == Entry::Removed {
+            self.entry = Entry::Open;
+        }
+    }
+
+    /// Turns away all who wait, and everybody who comes.
+    fn shut(&mut self, entry: Entry, now: Nanos) {
+        self.entry = entry;
+        let Some(cause) = self.closed_for_good() else {
+            return;
+        };
         for ward in 0..self.wards.len() {
             self.recall(ward, now);
             for key in self.those_in_line(ward) {
-                self.turn_away(key, Cause::ShuttingDown, None, now);
+                self.turn_away(key, cause.clone(), None, now);
             }
         }
     }
 
-    /// The civil time, which only a few rules need and nobody reads for each call.
-    pub(in crate::upstream) fn look_at_the_wall(&mut self, clock: &dyn Clock, now: Nanos) {
+    /// Why nobody is let in, if nobody is.
+    #[inline]
+    pub(super) const fn closed_for_good(&self) -> Option<Cause> {
+        match self.entry {
+            Entry::Open => None,
+            Entry::Closed => Some(Cause::ShuttingDown),
+            Entry::Removed => Some(Cause::Removed),
+        }
+    }
+
+    /// The civil time, which only a few rules need and nobody reads for each call: between two looks
+    /// it goes on as the other clock does. Where a server may have named a date, it is read.
+    pub(in crate::upstream) fn look_at_the_wall(
+        &mut self,
+        clock: &dyn Clock,
+        headers: &HeaderMap,
+        now: Nanos,
+    ) {
+        if now.since(self.wall_read) < A_GLANCE && !headers.contains_key(RETRY_AFTER) {
+            self.wall_seen = self.moment(now);
+            return;
+        }
+        self.wall_read = now;
         self.wall_seen = Moment {
             now,
             wall: clock.wall(),
@@ -243,6 +290,9 @@ impl Gate {
         self.wards.iter().all(|ward| ward.in_flight == 0)
     }
 }
+
+/// Nobody sets a clock and expects all to know within a tenth of a second.
+const A_GLANCE: Duration = Duration::from_millis(100);
 
 /// What lies between an instant and the next.
 const INSTANT: Duration = Duration::from_nanos(1);

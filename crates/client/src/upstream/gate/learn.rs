@@ -36,6 +36,9 @@ impl Gate {
     }
 
     fn tell_malformed(&mut self, headers: &HeaderMap, hints: u32) {
+        if !self.after.heard {
+            return;
+        }
         let garbage = matches!(self.retry_after(headers), Some(RetryAfter::Ignored(_)));
         let headers = hints.saturating_add(garbage.into());
         if headers > 0 {

@@ -10,7 +10,7 @@ use outflow_core::{Rate, State};
 
 use super::super::lane::{Ahead, NEWCOMER};
 use super::super::limits::{Slot, When};
-use super::ask::Caller;
+use super::ask::{Caller, Term};
 use super::{Closed, Cost, Gate, Nanos, Place, WhenAsleep};
 use crate::refusal::{Explanation, Why};
 use crate::rules::Mode;
@@ -131,8 +131,7 @@ impl Gate {
             lane: waiter.lane,
             cost: waiter.cost,
             class: waiter.class,
-            deadline: Some(waiter.deadline),
-            max_wait: std::time::Duration::ZERO,
+            term: Term::By(waiter.deadline),
             mode: Mode::Wait,
         })
     }

@@ -4,12 +4,16 @@ use outflow_core::{AlertChange, Decision, State};
 use smol_str::SmolStr;
 
 use super::super::report::{Alerted, GroupReport, HealthReport, LimitReport, UpstreamReport};
-use super::{Caller, Entry, Flight, Gate, Lane, Limits, Nanos, Waiter, What};
+use super::{Caller, Entry, Flight, Gate, HealthScope, Lane, Limits, Nanos, Waiter, What};
 use crate::refusal::Explanation;
 
 impl Gate {
     pub(in crate::upstream) fn report(&mut self, now: Nanos) -> UpstreamReport {
         let health = (0..self.wards.len())
+            .filter(|ward| !self.is_retired(*ward))
+            .collect::<Vec<_>>();
+        let health = health
+            .into_iter()
             .map(|ward| self.health_report(ward, now))
             .collect();
         let waiting = self.waiting();
@@ -19,12 +23,19 @@ impl Gate {
             waiting,
             health,
             limits: limit_reports(&mut self.shared, now, everybody),
-            groups: self
-                .lanes
-                .iter_mut()
-                .map(|lane| group_report(lane, now))
+            groups: (0_u32..)
+                .zip(&mut self.lanes)
+                .filter(|(number, lane)| lane.leads_to == *number)
+                .map(|(_, lane)| group_report(lane, now))
                 .collect(),
         }
+    }
+
+    /// Whether a ward is of a group that the rules no longer know.
+    fn is_retired(&self, ward: usize) -> bool {
+        let own = self.rules.scope == HealthScope::Group;
+        let lane = self.lanes.get(ward).filter(|_| own);
+        lane.is_some_and(|lane| super::place(lane.leads_to) != ward)
     }
 
     fn health_report(&mut self, ward: usize, now: Nanos) -> HealthReport {
@@ -40,7 +51,7 @@ impl Gate {
 
     /// The state that calls of a lane meet.
     pub(in crate::upstream) fn state(&mut self, lane: u32) -> State {
-        self.ward_of(lane).health.state()
+        self.ward_of(self.current(lane)).health.state()
     }
 
     /// Watches how full the limits are, and gives back memory that nobody uses.
@@ -71,7 +82,7 @@ impl Gate {
         let lanes = self.lanes.iter_mut().map(|lane| lane.limits.memory(now));
         let lanes: u64 = lanes.sum();
         let bytes = lanes.saturating_add(self.shared.memory(now));
-        let heavy = if bytes > self.rules.memory {
+        let heavy = if bytes > self.rules.thresholds.memory {
             Alerted::Yes
         } else {
             Alerted::No
@@ -84,8 +95,9 @@ impl Gate {
 
     /// Whether a call could go now, and otherwise when. What no time ends is never over as far as
     /// anyone knows.
-    pub(in crate::upstream) fn check(&mut self, caller: Caller, now: Nanos) -> Decision {
-        let closed = self.entry == Entry::Closed;
+    pub(in crate::upstream) fn check(&mut self, mut caller: Caller, now: Nanos) -> Decision {
+        caller.lane = self.current(caller.lane);
+        let closed = self.entry != Entry::Open;
         if closed || self.impossible(caller.lane, caller.cost).is_some() {
             return Decision::Never;
         }

@@ -70,7 +70,7 @@ impl Gate {
         let judged = self.rules.policy.classify(&attempt);
         let effect = judged.outcome.effect();
         let mut open = Open {
-            ward: self.lane(sent.lane).ward,
+            ward: flight.ward,
             ticket: Some(flight.ticket),
         };
         // Health first: a limit that shrinks begins a new wave, and what began it belongs to the old.
@@ -83,7 +83,7 @@ impl Gate {
             self.hear(sent, headers, flight.marks.as_deref(), (effect, now));
         }
         self.learn(sent, &judged.outcome, now);
-        self.call_those_who_may_go(now);
+        self.call_if_freed(now);
         let verdict = Verdict {
             effect,
             retry: judged.retry,
@@ -119,13 +119,13 @@ impl Gate {
     /// A body that may never end has begun to flow: that is all a probe wants to know.
     pub(in crate::upstream) fn flowing(&mut self, open: &mut Open, now: Nanos) {
         self.record(open, Outcome::SUCCESS, now);
-        self.call_those_who_may_go(now);
+        self.call_if_freed(now);
     }
 
     fn leave(&mut self, open: &Open, now: Nanos) {
         let ward = self.ward(open.ward);
         ward.in_flight = ward.in_flight.saturating_sub(1);
-        self.call_those_who_may_go(now);
+        self.call_if_freed(now);
     }
 
     fn record(&mut self, open: &mut Open, outcome: Outcome, now: Nanos) {
@@ -142,6 +142,7 @@ impl Gate {
     fn land(&mut self, flight: &mut Flight, sent: Sent, answer: &Answer<'_>, now: Nanos) {
         let (own, shared) = (flight.own.take(), flight.shared.take());
         if answer.is_unsent() {
+            self.held_until = Nanos::ZERO;
             self.rest_landed(sent.lane, flight.rest, Landed::Never, now);
             self.lane(sent.lane).limits.refund(now, own);
             self.shared.refund(now, shared);
@@ -225,6 +226,9 @@ impl Gate {
     }
 
     pub(super) fn retry_after(&self, headers: &HeaderMap) -> Option<RetryAfter> {
+        if !headers.contains_key(http::header::RETRY_AFTER) {
+            return None;
+        }
         let after = headers.get_all(http::header::RETRY_AFTER);
         let values = after.iter().map(http::HeaderValue::as_bytes);
         RetryAfter::read_all(values, self.came(headers), WaitBounds::default())

@@ -4,6 +4,7 @@ use outflow_core::{Decision, Grant, Ticket};
 
 use super::super::limits::Landed;
 use super::super::line::Class;
+use super::ask::Stamped;
 use super::{Closed, Cost, Flight, Gate, Hinting, Marks, Nanos, Obstacle, Overhang, Rest};
 
 impl Gate {
@@ -22,6 +23,8 @@ impl Gate {
                 Ok(self.flights.insert(Flight {
                     id,
                     lane,
+                    origin: lane,
+                    ward,
                     cost,
                     own,
                     shared,
@@ -104,7 +107,7 @@ impl Gate {
         if known.granted >= now || known.send_at() >= now {
             return Stamp::Kept;
         }
-        if !self.lane(lane).limits.is_stamped_at_send() && !self.shared.is_stamped_at_send() {
+        if self.stamped(lane) == Stamped::AtGrant {
             return Stamp::Kept;
         }
         let (own, shared) = self.set_out_again(flight, now);
@@ -140,6 +143,15 @@ impl Gate {
         (known.own.take(), known.shared.take())
     }
 
+    #[inline]
+    pub(super) fn stamped(&self, lane: u32) -> Stamped {
+        let own = self.lane_ref(lane).limits.is_stamped_at_send();
+        if own || self.shared.is_stamped_at_send() {
+            return Stamped::AtSending;
+        }
+        Stamped::AtGrant
+    }
+
     /// A call is being sent, which may be long after it was let go: from here on it counts. One that
     /// took longer than its entries last is sent all the same, and those after it wait for that.
     pub(in crate::upstream) fn sending(&mut self, flight: usize, now: Nanos) {
@@ -148,7 +160,7 @@ impl Gate {
             Stamp::Renewed => {
                 self.forget_the_rest(flight, now);
                 self.count_the_rest(flight, now);
-                self.call_those_who_may_go(now);
+                self.call_if_freed(now);
             }
             Stamp::Expired => {
                 self.forget_the_rest(flight, now);
@@ -182,11 +194,11 @@ impl Gate {
         let Some(flight) = self.flights.try_remove(flight) else {
             return;
         };
-        let ward = self.lane(flight.lane).ward;
         self.lane(flight.lane).limits.refund(now, flight.own);
         self.shared.refund(now, flight.shared);
         self.rest_landed(flight.lane, flight.rest, Landed::Never, now);
-        self.ward(ward).stays(now, flight.ticket, flight.granted);
+        let ward = self.ward(flight.ward);
+        ward.stays(now, flight.ticket, flight.granted);
     }
 
     /// Counts what a call costs beyond what it could take: limits were lowered below its cost.

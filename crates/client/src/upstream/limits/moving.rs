@@ -6,6 +6,7 @@ use outflow_core::{Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Toll, Tre
 
 use super::super::passed::Passed;
 use super::super::report::{Alerted, History};
+use super::change::Next;
 use crate::rules::Rules;
 
 /// The moving parts of one limit.
@@ -36,6 +37,19 @@ impl Moving {
             recording: (0, moment.now),
             told: None,
         }
+    }
+
+    /// The same, of a limit with other numbers. What was learned is a speed and stays one.
+    pub(super) fn under(mut self, old: &Limit, limit: &Limit, next: Next<'_>) -> Self {
+        let (now, rules) = (next.moment.now, next.rules);
+        if next.before.adaptive != rules.adaptive || old.rate() != limit.rate() {
+            let known = self.learned.snapshot(now);
+            self.learned = Learned::restore(rules.adaptive, limit.rate(), &known, now);
+        }
+        if rules.thresholds.usage != next.before.thresholds.usage {
+            self.alert = rules.thresholds.alert();
+        }
+        self
     }
 
     /// One entry for each window that has passed, with the most that was seen in it.

@@ -19,6 +19,11 @@ impl Overhang {
         }
     }
 
+    /// So many calls that cost so much.
+    pub(super) const fn of(calls: u64, cost: u64) -> Self {
+        Self { calls, cost }
+    }
+
     /// Of a call that was counted and took this much of its cost.
     pub(in crate::upstream) const fn beyond(taken: Cost, cost: Cost) -> Self {
         Self {
@@ -31,7 +36,7 @@ impl Overhang {
         self.calls == 0 && self.cost == 0
     }
 
-    pub(super) const fn and(self, more: Self) -> Self {
+    pub(in crate::upstream) const fn and(self, more: Self) -> Self {
         Self {
             calls: self.calls.saturating_add(more.calls),
             cost: self.cost.saturating_add(more.cost),

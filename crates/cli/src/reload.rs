@@ -1,0 +1,150 @@
+//! Reading the configuration again while calls go on.
+//!
+//! The same sources as at the start, through the same checks, all of it or nothing: with one mistake the
+//! configuration before stays in effect, and that is told in the log, in the metrics and to whoever asks.
+//! A file that is half written or empty is such a mistake: no API at all is never what a reload means,
+//! though it may be what a new program starts with.
+//!
+//! A variable that is set by hand takes the same way, as one more text over the files.
+
+mod watch;
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use outflow::config::{Mistakes, Runtime};
+use outflow::core::{Clock, WallTime};
+use outflow::event::{Event, Reload, What};
+use outflow::{Changes, Config, InvalidClient, SystemClock};
+
+pub(crate) use watch::{on_change, on_hangup};
+
+use crate::station::Station;
+
+/// How the last reload went.
+#[derive(Debug)]
+pub struct LastReload {
+    /// When.
+    pub at: WallTime,
+    /// What it changed, or why it changed nothing.
+    pub result: Result<Changes, CannotReload>,
+}
+
+impl Station {
+    /// Reads the configuration again and puts it into effect.
+    ///
+    /// # Errors
+    /// If it cannot be read or has mistakes. Everything is as before then.
+    pub fn reload(&self) -> Result<Changes, CannotReload> {
+        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        self.told(|| self.go_on_with(&mut runtime))
+    }
+
+    /// Sets a variable of an API until the program ends: an operating variable by its name alone,
+    /// anything else by its key below the API.
+    ///
+    /// # Errors
+    /// If there is no such API, variable or value, or the value contradicts another. Everything is as
+    /// before then.
+    pub fn set(&self, api: &str, variable: &str, value: &str) -> Result<Changes, CannotReload> {
+        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.config.load().api(api).is_none() {
+            return Err(CannotReload::UnknownApi(api.to_owned()));
+        }
+        self.told(|| {
+            let mut next = runtime.clone();
+            next.set(api, variable, value);
+            let changes = self.go_on_with(&mut next)?;
+            *runtime = next;
+            Ok(changes)
+        })
+    }
+
+    /// How the last reload went, if there was one.
+    pub fn last_reload(&self) -> Option<Arc<LastReload>> {
+        self.last_reload.load_full()
+    }
+
+    fn go_on_with(&self, runtime: &mut Runtime) -> Result<Changes, CannotReload> {
+        let config = self.read(runtime)?;
+        if config.apis.is_empty() {
+            return Err(CannotReload::NoApis);
+        }
+        let changes = self.client.reload(config.clone());
+        let changes = changes.map_err(|why| CannotReload::Client(Arc::new(why)))?;
+        self.config.store(Arc::new(config));
+        Ok(changes)
+    }
+
+    /// What was set by hand for an API that the files no longer know would be a mistake for ever.
+    fn read(&self, runtime: &mut Runtime) -> Result<Config, CannotReload> {
+        let written = self.sources.read().map_err(CannotReload::Config)?;
+        runtime.keep_only(|api| written.api(api).is_some());
+        if runtime.is_empty() {
+            return Ok(written);
+        }
+        self.sources
+            .read_under(runtime)
+            .map_err(CannotReload::Config)
+    }
+
+    /// Tells the supervisor that a reload is under way, and everybody how it went.
+    fn told(
+        &self,
+        reload: impl FnOnce() -> Result<Changes, CannotReload>,
+    ) -> Result<Changes, CannotReload> {
+        self.supervisor.reloading();
+        let result = reload();
+        self.supervisor.ready();
+        if let Err(why) = &result {
+            self.tell_refused(why);
+        }
+        let (at, told) = (SystemClock::new().wall(), result.clone());
+        self.last_reload
+            .store(Some(Arc::new(LastReload { at, result: told })));
+        result
+    }
+
+    /// The client tells what it refuses itself; what never came to it is told here.
+    fn tell_refused(&self, why: &CannotReload) {
+        let mistakes = match why {
+            CannotReload::Client(_) => return,
+            CannotReload::Config(mistakes) => mistakes.len(),
+            CannotReload::NoApis | CannotReload::UnknownApi(_) => 1,
+        };
+        self.client.events().emit(|| Event {
+            api: "outflow".into(),
+            at: SystemClock::new().now(),
+            what: What::Reloaded(Reload::Refused { mistakes }),
+        });
+    }
+}
+
+/// Why the configuration before stays in effect.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum CannotReload {
+    /// The configuration has mistakes.
+    Config(Mistakes),
+    /// It names no API at all.
+    NoApis,
+    /// An API cannot be called as it is configured.
+    Client(Arc<InvalidClient>),
+    /// There is no API of this name.
+    UnknownApi(String),
+}
+
+impl fmt::Display for CannotReload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(mistakes) => mistakes.fmt(f),
+            Self::NoApis => f.write_str(
+                "the configuration names no API: if that is meant, stop the program instead",
+            ),
+            Self::Client(why) => why.fmt(f),
+            Self::UnknownApi(name) => write!(f, "there is no API `{name}`: add it to a file first"),
+        }
+    }
+}
+
+impl std::error::Error for CannotReload {}

@@ -1,0 +1,69 @@
+//! The outlets of a client, replaced as a whole while calls go on.
+//!
+//! A call takes its outlet once, when it begins, and keeps it to its end: whatever is changed meanwhile
+//! is for those who come after it. The doors behind the outlets are not replaced. One whose API was
+//! removed is kept closed: should the API come back, what it used still counts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use smol_str::SmolStr;
+
+use super::outlet::Outlet;
+use crate::upstream::Upstream;
+
+/// Every outlet by the name of its API.
+pub(super) type Outlets = HashMap<SmolStr, Arc<Outlet>, RandomState>;
+
+/// The outlets that there are.
+#[derive(Default)]
+pub(super) struct Roster {
+    outlets: ArcSwap<Outlets>,
+    removed: Mutex<HashMap<SmolStr, Upstream>>,
+}
+
+impl Roster {
+    #[inline]
+    pub(super) fn find(&self, api: &str) -> Option<Arc<Outlet>> {
+        self.outlets.load().get(api).cloned()
+    }
+
+    pub(super) fn all(&self) -> Arc<Outlets> {
+        self.outlets.load_full()
+    }
+
+    /// Every door, those of removed APIs last: calls may still be in flight behind them.
+    pub(super) fn doors(&self) -> Vec<Upstream> {
+        let open = self.outlets.load_full();
+        let mut doors: Vec<_> = open
+            .values()
+            .map(|outlet| outlet.upstream.clone())
+            .collect();
+        doors.extend(self.removed().values().cloned());
+        doors
+    }
+
+    /// The door that an API had before it was removed.
+    pub(super) fn former(&self, api: &str) -> Option<Upstream> {
+        self.removed().get(api).cloned()
+    }
+
+    /// Lets calls that come from now on take these, and closes the doors of APIs that are not among
+    /// them.
+    pub(super) fn replace(&self, outlets: Outlets) {
+        let old = self.outlets.swap(Arc::new(outlets));
+        let new = self.outlets.load_full();
+        let mut removed = self.removed();
+        removed.retain(|name, _| !new.contains_key(name));
+        for (name, outlet) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
+            outlet.upstream.remove();
+            removed.insert(name.clone(), outlet.upstream.clone());
+        }
+    }
+
+    fn removed(&self) -> MutexGuard<'_, HashMap<SmolStr, Upstream>> {
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

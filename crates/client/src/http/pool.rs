@@ -1,0 +1,122 @@
+//! The connections of one API: those that wait for a request, and those that are being made.
+//!
+//! A pool of our own rather than the ready one around hyper: that one takes a request and hides the
+//! moment in which a connection takes it over, which is the moment from which a limit counts, and
+//! telling it by a channel cost each call more than all limits together. Here a connection is got
+//! first and the request handed to it afterwards, by whoever holds the permit.
+//!
+//! Idle connections are let go before most servers do, which keeps the race rare in which a request
+//! meets a connection that is just being closed.
+
+mod link;
+mod origin;
+mod shelves;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use http::Uri;
+use tokio::time::Instant;
+
+pub(super) use self::link::{Link, Unanswered};
+pub(super) use self::origin::Origin;
+
+use self::link::run;
+use self::shelves::Shelves;
+use super::dial::Dial;
+use super::failure::Failure;
+use crate::base_url::BaseUrl;
+
+/// The connections of one API.
+pub(super) struct Pool {
+    dial: Dial,
+    home: Option<Arc<Origin>>,
+    shelves: Arc<Shelves>,
+}
+
+impl Pool {
+    pub(super) fn new(dial: Dial, base: &BaseUrl) -> Self {
+        Self {
+            dial,
+            home: Origin::of_base(base).map(Arc::new),
+            shelves: Arc::default(),
+        }
+    }
+
+    /// Where a request is for: the API, or wherever a redirect led; nothing if it does not say.
+    pub(super) fn origin(&self, uri: &Uri) -> Option<Arc<Origin>> {
+        let home = self.home.as_ref().filter(|home| home.leads(uri));
+        home.map_or_else(
+            || Origin::of(uri).map(Arc::new),
+            |home| Some(Arc::clone(home)),
+        )
+    }
+
+    /// A connection that is there already.
+    pub(super) fn idle(&self, origin: &Origin, now: Instant) -> Option<Link> {
+        self.shelves.take(origin, now)
+    }
+
+    /// A connection that is made now, or one that others do not need any more, whichever is first.
+    /// One that comes second is kept: somebody will want it.
+    pub(super) async fn made(&self, origin: &Arc<Origin>) -> Result<(Link, Age), Failure> {
+        let _counted = Making::new(&self.shelves.making);
+        let mut making = Box::pin(making(self.dial.clone(), Arc::clone(origin)));
+        loop {
+            let mut freed = pin!(self.shelves.freed.notified());
+            let made = poll_fn(|cx| match making.as_mut().poll(cx) {
+                Poll::Ready(made) => Poll::Ready(Some(made)),
+                Poll::Pending => freed.as_mut().poll(cx).map(|()| None),
+            });
+            if let Some(made) = made.await {
+                return Ok((self.shelves.welcome(origin, made?), Age::New));
+            }
+            if let Some(link) = self.shelves.take(origin, Instant::now()) {
+                let (shelves, origin) = (Arc::clone(&self.shelves), Arc::clone(origin));
+                run(async move {
+                    if let Ok(made) = making.await {
+                        shelves.give_back(&origin, shelves.welcome(&origin, made));
+                    }
+                });
+                return Ok((link, Age::Used));
+            }
+        }
+    }
+
+    /// A connection whose request was answered, or was never handed to it.
+    pub(super) fn give_back(&self, origin: &Arc<Origin>, link: Link) {
+        self.shelves.give_back(origin, link);
+    }
+}
+
+/// Whether a connection has taken requests before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Age {
+    /// It may be about to be closed by the other side.
+    Used,
+    /// It was made for this request.
+    New,
+}
+
+async fn making(dial: Dial, origin: Arc<Origin>) -> Result<Link, Failure> {
+    Link::made(dial, &origin).await
+}
+
+/// One who makes a connection and would take another.
+struct Making<'a>(&'a AtomicUsize);
+
+impl<'a> Making<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,128 @@
+//! A connection that takes requests, of whichever version of HTTP.
+
+use http::header::HOST;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1, http2};
+use hyper::rt::Executor;
+use hyper_util::client::legacy::connect::Connection;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tower_service::Service;
+
+use super::super::dial::Dial;
+use super::super::failure::Failure;
+use super::super::outgoing::Outgoing;
+use super::Origin;
+
+/// One end of a connection.
+pub(crate) enum Link {
+    /// One request after the other.
+    Single(http1::SendRequest<Outgoing>),
+    /// Many at once.
+    Shared(http2::SendRequest<Outgoing>),
+}
+
+/// A request without an answer, and the request itself if nothing of it was written.
+pub(crate) struct Unanswered {
+    pub(crate) failure: Failure,
+    pub(crate) unsent: Option<Request<Outgoing>>,
+}
+
+impl Link {
+    /// Makes a connection. The time that may take is not its concern.
+    pub(super) async fn made(mut dial: Dial, origin: &Origin) -> Result<Self, Failure> {
+        let stream = dial.call(origin.place_of(None)).await;
+        let stream = stream.map_err(|unreached| unreached.failure())?;
+        let made = if stream.connected().is_negotiated_h2() {
+            Self::shared(stream).await
+        } else {
+            Self::single(stream).await
+        };
+        made.map_err(|error| Failure::of_head(&error))
+    }
+
+    async fn single<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
+        stream: S,
+    ) -> hyper::Result<Self> {
+        let mut settings = http1::Builder::new();
+        settings.max_buf_size(LARGEST_HEAD);
+        let (mut sender, connection) = settings.handshake(stream).await?;
+        run(async {
+            // Whoever waits for an answer is told what ended it.
+            let _ended = connection.with_upgrades().await;
+        });
+        sender.ready().await?;
+        Ok(Self::Single(sender))
+    }
+
+    async fn shared<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
+        stream: S,
+    ) -> hyper::Result<Self> {
+        let mut settings = http2::Builder::new(TokioExecutor::new());
+        settings
+            .timer(TokioTimer::new())
+            .max_header_list_size(LARGEST_HEAD_H2);
+        let (mut sender, connection) = settings.handshake(stream).await?;
+        run(async {
+            let _ended = connection.await;
+        });
+        sender.ready().await?;
+        Ok(Self::Shared(sender))
+    }
+
+    /// Hands a request over and waits for the head of its answer.
+    pub(crate) async fn answer(
+        &mut self,
+        origin: &Origin,
+        mut request: Request<Outgoing>,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let answered = match self {
+            Self::Single(sender) => {
+                address_line(&mut request, origin);
+                sender.try_send_request(request).await
+            }
+            Self::Shared(sender) => {
+                address_whole(&mut request, origin);
+                sender.try_send_request(request).await
+            }
+        };
+        answered.map_err(|unanswered: TrySendError<Request<Outgoing>>| {
+            let mut unanswered = unanswered;
+            let unsent = unanswered.take_message();
+            Unanswered {
+                failure: Failure::of_head(&unanswered.into_error()),
+                unsent,
+            }
+        })
+    }
+}
+
+/// HTTP/1.1 names the path in its first line and the host in a header.
+fn address_line(request: &mut Request<Outgoing>, origin: &Origin) {
+    let path = std::mem::take(request.uri_mut())
+        .into_parts()
+        .path_and_query;
+    *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
+    request.headers_mut().insert(HOST, origin.host.clone());
+}
+
+/// HTTP/2 names the whole place, also where the request was meant for HTTP/1.1 a moment ago.
+fn address_whole(request: &mut Request<Outgoing>, origin: &Origin) {
+    if request.headers_mut().remove(HOST).is_some() {
+        let path = std::mem::take(request.uri_mut())
+            .into_parts()
+            .path_and_query;
+        *request.uri_mut() = origin.place_of(path);
+    }
+}
+
+/// Runs a connection beside everything: it ends with whoever uses it, and a client that is closed
+/// waits for its calls and not for connections that nobody uses.
+pub(super) fn run(connection: impl Future<Output = ()> + Send + 'static) {
+    TokioExecutor::new().execute(connection);
+}
+
+/// Far above what providers send. A head that trickles in is looked at again with every piece, so
+/// twice as much would take four times the work.
+const LARGEST_HEAD: usize = 32 * 1024;
+const LARGEST_HEAD_H2: u32 = 32 * 1024;

@@ -1,0 +1,273 @@
+//! Other rules for a gate that is in use.
+//!
+//! Everything happens in one turn under the lock, so that no call sees half of it. Those who were called
+//! and have not resumed go back to where they stood, the rules change, and whoever may now go is called:
+//! a limit that grew lets them go at once.
+//!
+//! Lanes are never taken away, for calls that have not asked yet know them by number. One whose group
+//! is gone leads to the lane that now takes its calls, which also takes over those who wait, what is in
+//! flight and what was used. A group of the same name finds its lane again. Whether groups fall ill
+//! together is the one rule that does not change: states would have to be split or merged.
+
+use outflow_core::{Moment, Nanos};
+use smol_str::SmolStr;
+
+use super::super::known::Seats;
+use super::super::limits::{Before, Landed, Next, Overhang, Past};
+use super::super::ward::Ward;
+use super::{Cause, Freed, Gate, Group, HealthScope, Lane, Place, Rules, Settings};
+use crate::rules::DEFAULT_GROUP;
+
+impl Gate {
+    /// Keeps to other rules from now on. Answers where the groups are. There are no more limits in
+    /// any of them than a set can hold: that was looked at before.
+    pub(in crate::upstream) fn reconfigure(
+        &mut self,
+        groups: &[Group],
+        rules: &Rules,
+        moment: Moment,
+    ) -> Seats {
+        let now = moment.now;
+        (self.wall_seen, self.wall_read) = (moment, now);
+        for ward in 0..self.wards.len() {
+            self.recall(ward, now);
+        }
+        let lanes = self.seats(groups, rules, moment);
+        self.change_limits(groups, &lanes, rules, moment);
+        self.retire_lanes(&lanes, moment);
+        self.renew_grants(now);
+        (self.held_until, self.freed) = (Nanos::ZERO, Freed::by(&rules.limits, groups));
+        let scope = self.rules.scope;
+        self.rules = Settings {
+            scope,
+            ..Settings::of(rules)
+        };
+        for ward in 0..self.wards.len() {
+            self.ward(ward).configure(&rules.health, moment);
+            self.retune(ward, now);
+        }
+        self.turn_away_the_impossible(now);
+        self.call_those_who_may_go(now);
+        let next = self.wards.iter().map(Ward::next_wakeup).min();
+        self.consider(next.unwrap_or(Nanos::MAX));
+        Seats {
+            groups: lanes,
+            leads: self.lanes.iter().map(|lane| lane.leads_to).collect(),
+        }
+    }
+
+    pub(in crate::upstream) const fn health_scope(&self) -> HealthScope {
+        self.rules.scope
+    }
+
+    /// Where calls of a lane go.
+    #[inline]
+    pub(super) fn current(&self, lane: u32) -> u32 {
+        self.lane_ref(lane).leads_to
+    }
+
+    /// The lane of each group: the one that it had, under this name or another, or a new one.
+    fn seats(&mut self, groups: &[Group], rules: &Rules, moment: Moment) -> Vec<u32> {
+        let mut seats: Vec<Option<u32>> = vec![None; groups.len()];
+        for same in [by_name, by_alias, by_limits] {
+            for (place, group) in groups.iter().enumerate() {
+                let taken = |number: &u32| seats.contains(&Some(*number));
+                let mut lanes = (0_u32..).zip(&self.lanes);
+                let found = lanes
+                    .find(|(number, lane)| !taken(number) && same(lane, *number, group, groups));
+                let found = found.map(|(number, _)| number);
+                if let Some(seat @ None) = seats.get_mut(place) {
+                    *seat = found;
+                }
+            }
+        }
+        let seats = seats.into_iter().zip(groups);
+        seats
+            .map(|(seat, group)| {
+                let lane = seat.unwrap_or_else(|| self.add_lane(group, rules, moment));
+                let known = self.lane(lane);
+                (known.name, known.aliases) = (group.name.clone(), group.aliases.clone());
+                known.leads_to = lane;
+                lane
+            })
+            .collect()
+    }
+
+    /// A lane without limits yet.
+    fn add_lane(&mut self, group: &Group, rules: &Rules, moment: Moment) -> u32 {
+        let number = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
+        let ward = match self.rules.scope {
+            HealthScope::Api => 0,
+            HealthScope::Group => {
+                self.wards.push(Ward::new(&rules.health, moment));
+                self.wards.len() - 1
+            }
+        };
+        let bare = Group::new(&group.name, Vec::new());
+        // Without limits there cannot be too many.
+        if let Ok(lane) = Lane::new(&bare, (number, ward), rules, moment) {
+            self.lanes.push(lane);
+        }
+        number
+    }
+
+    fn change_limits(&mut self, groups: &[Group], lanes: &[u32], rules: &Rules, moment: Moment) {
+        let before = Before {
+            adaptive: self.rules.adaptive,
+            thresholds: self.rules.thresholds,
+        };
+        let next = Next {
+            limits: &rules.limits,
+            rules,
+            before,
+            moment,
+        };
+        let each = self
+            .lanes
+            .iter_mut()
+            .map(|lane| lane.limits.landed(moment.now));
+        let sum = each.fold(Overhang::default(), Overhang::and);
+        let shared = self.shared.past(moment.now);
+        self.shared.change(next, &Past::landed(sum));
+        for (group, lane) in groups.iter().zip(lanes) {
+            let limits = &group.limits;
+            self.lane(*lane)
+                .limits
+                .change(Next { limits, ..next }, &shared);
+        }
+    }
+
+    /// Has lanes without a group lead to those that take their calls.
+    fn retire_lanes(&mut self, seats: &[u32], moment: Moment) {
+        for lane in (0_u32..).take(self.lanes.len()) {
+            if seats.contains(&lane) {
+                continue;
+            }
+            let name = self.lane_ref(lane).name.clone();
+            let to = self
+                .named(&name, seats)
+                .or_else(|| self.named(DEFAULT_GROUP, seats));
+            let to = to.unwrap_or(lane);
+            self.lane(lane).leads_to = to;
+            self.merge(lane, to, moment);
+        }
+    }
+
+    fn named(&self, name: &str, seats: &[u32]) -> Option<u32> {
+        let is = |lane: &Lane| lane.name == name || lane.aliases.iter().any(|alias| alias == name);
+        seats.iter().copied().find(|seat| is(self.lane_ref(*seat)))
+    }
+
+    /// Lets one lane take over all of another.
+    fn merge(&mut self, from: u32, to: u32, moment: Moment) {
+        let now = moment.now;
+        let used = self.lane(from).limits.give_up(moment);
+        self.lane(to).limits.take_over(now, used);
+        let waiters = self
+            .waiters
+            .iter()
+            .filter(|(_, waiter)| waiter.lane == from);
+        let waiters: Vec<usize> = waiters.map(|(key, _)| key).collect();
+        for key in waiters {
+            self.move_waiter(key, to);
+        }
+    }
+
+    /// Lets one who waits stand in another line, among those who came when it did.
+    fn move_waiter(&mut self, key: usize, to: u32) {
+        let stepped_out = self.step_out(key, Place::Arriving);
+        let Some(waiter) = self.waiters.get_mut(key) else {
+            return;
+        };
+        waiter.lane = to;
+        waiter.expected = false;
+        let Some((_, waker)) = stepped_out else {
+            return;
+        };
+        let class = waiter.class;
+        self.mark_busy(to);
+        let Self { lanes, waiters, .. } = self;
+        if let Some(lane) = lanes.get_mut(super::place(to)) {
+            lane.line_mut(class).return_to(waiters, key, waker);
+        }
+        self.ward_of(to).waiting += 1;
+        self.expect(key);
+    }
+
+    /// Lets those in flight hold of the new limits what they held of the old ones. Where things stood
+    /// when they were sent is no longer comparable.
+    fn renew_grants(&mut self, now: Nanos) {
+        let keys: Vec<usize> = self.flights.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.follow_its_lane(key, now);
+            let Self {
+                flights,
+                lanes,
+                shared,
+                ..
+            } = self;
+            let Some(flight) = flights.get_mut(key) else {
+                continue;
+            };
+            flight.marks = None;
+            flight.shared = shared.renew(now, flight.shared.take(), flight.cost);
+            if let Some(lane) = lanes.get_mut(super::place(flight.lane)) {
+                flight.own = lane.limits.renew(now, flight.own.take(), flight.cost);
+            }
+        }
+    }
+
+    /// A call in flight counts in the lane that takes the calls of the one it left from: another one
+    /// when that is gone, and that one again when it is back.
+    fn follow_its_lane(&mut self, key: usize, now: Nanos) {
+        let Some(flight) = self.flights.get_mut(key) else {
+            return;
+        };
+        let (from, origin, rest) = (flight.lane, flight.origin, flight.rest.own);
+        let own = flight.own.take();
+        let to = self.current(origin);
+        if let Some(flight) = self.flights.get_mut(key) {
+            flight.lane = to;
+            if to == from {
+                flight.own = own;
+                return;
+            }
+        }
+        let before = &mut self.lane(from).limits;
+        before.refund(now, own);
+        before.overhang_landed(now, rest, Landed::Never);
+        self.lane(to).limits.overhang(now, rest);
+    }
+
+    /// Whoever costs more than a limit now ever allows would wait for ever.
+    fn turn_away_the_impossible(&mut self, now: Nanos) {
+        let waiters = self.waiters.iter().filter_map(|(key, waiter)| {
+            let limit = self.impossible(waiter.lane, waiter.cost)?;
+            Some((key, limit))
+        });
+        let waiters: Vec<_> = waiters.collect();
+        for (key, limit) in waiters {
+            self.turn_away(key, Cause::Never { limit }, None, now);
+        }
+    }
+}
+
+fn by_name(lane: &Lane, _: u32, group: &Group, _: &[Group]) -> bool {
+    lane.name == group.name
+}
+
+/// The group was known by one of its other names, or by the name that is now another name of it.
+fn by_alias(lane: &Lane, number: u32, group: &Group, groups: &[Group]) -> bool {
+    let known = |name: &SmolStr| lane.name == *name || lane.aliases.contains(name);
+    is_free(lane, number, groups) && (known(&group.name) || group.aliases.iter().any(known))
+}
+
+/// The group was called something else: its limits are those of one that is gone.
+fn by_limits(lane: &Lane, number: u32, group: &Group, groups: &[Group]) -> bool {
+    is_free(lane, number, groups) && !group.limits.is_empty() && lane.limits.are(&group.limits)
+}
+
+/// Whether a lane was in use, and no group is called as it was.
+fn is_free(lane: &Lane, number: u32, groups: &[Group]) -> bool {
+    lane.leads_to == number && groups.iter().all(|group| group.name != lane.name)
+}
