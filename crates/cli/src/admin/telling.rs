@@ -204,6 +204,7 @@ fn of_the_house(event: &Event) -> (&'static str, Value) {
             json!({ "attempt": attempt, "delay_ms": millis_up(*delay), "reason": reason.name() }),
         ),
         What::Cache { lookup } => ("cache", json!({ "lookup": lookup.name() })),
+        What::Reloaded(reload) => ("reload", json!({ "outcome": reload.name() })),
         What::Disk { state } => ("disk", json!({ "state": words::disk(*state) })),
         What::Operated { group, action, who } => (
             "operated",

@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::user_config::{UserConfig, quoted};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::program::{Program, StartError};
+use crate::program::{Program, StartError, Watch};
 use crate::sources::Sources;
 use crate::terminal::Terminal;
 
@@ -41,16 +41,24 @@ pub(crate) struct Serve {
     /// How many threads serve, over `server.workers`.
     #[arg(long, value_name = "COUNT")]
     workers: Option<u16>,
+    /// Read the files again only on SIGHUP or by the admin API, not when they change.
+    #[arg(long)]
+    no_watch: bool,
 }
 
 impl Serve {
     /// Serves until the program is told to stop.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let offline = self.offline;
+        let watch = if self.no_watch {
+            Watch::Nothing
+        } else {
+            Watch::Files
+        };
         let (sources, config) = self.sources()?;
         runtime(&config)?.block_on(async {
             let mut interrupt = Interrupt::listen()?;
-            let program = start(sources).await?;
+            let program = start(sources, watch).await?;
             if offline {
                 hold_asleep(program.station().client());
             }
@@ -128,8 +136,9 @@ fn runtime(config: &Config) -> anyhow::Result<Runtime> {
     built.context("no runtime can be started")
 }
 
-async fn start(sources: Sources) -> anyhow::Result<Program> {
-    Program::start(sources).await.map_err(|error| match error {
+async fn start(sources: Sources, watch: Watch) -> anyhow::Result<Program> {
+    let started = Program::start_watching(sources, watch).await;
+    started.map_err(|error| match error {
         StartError::Config(mistakes) => mistakes.into(),
         StartError::Listen(why) => anyhow::Error::new(why),
         other => other.into(),
