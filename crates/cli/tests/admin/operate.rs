@@ -156,9 +156,9 @@ async fn a_reload_is_all_or_nothing_and_says_what_it_did() {
     let mistake = &refused.json()["mistakes"][0];
     assert_eq!(mistake["key"], "apis.stock.limits[0]", "{mistake}");
     assert_eq!(limit().await, "4/min");
-    let changes = running.get("/v1/audit").await.json();
+    let noted = running.get("/v1/audit").await.json();
     assert_eq!(
-        changes["changes"].as_array().map(Vec::len),
+        noted["changes"].as_array().map(Vec::len),
         Some(1),
         "what failed changed nothing"
     );
