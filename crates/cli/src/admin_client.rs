@@ -83,7 +83,14 @@ impl AdminApi {
         let status = answer.status();
         let body: Option<Value> = serde_json::from_slice(answer.body()).ok();
         if status.is_success() {
-            return Ok(body.unwrap_or(Value::Null));
+            return match body {
+                Some(document) => Ok(document),
+                None if answer.body().is_empty() => Ok(Value::Null),
+                None => bail!(
+                    "{} answers, but is no admin API: name its address with `--admin URL`",
+                    self.place
+                ),
+            };
         }
         let told = body.as_ref().and_then(|problem| {
             let text = |key| problem.get(key).and_then(Value::as_str);

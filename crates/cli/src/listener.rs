@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -119,8 +120,13 @@ impl Listener {
     }
 }
 
-/// A socket that a killed process left behind: nobody answers there.
+/// A socket that a killed process left behind: nobody answers there. Nobody answers at a file either, and
+/// that is somebody's.
 fn is_abandoned(path: &Path) -> bool {
+    let socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if !socket {
+        return false;
+    }
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     std::os::unix::net::UnixStream::connect(path)
         .err()
@@ -135,6 +141,16 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         // If it is gone already, that is what was wanted.
         let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Address {
+    /// Whether only programs of this machine can connect.
+    pub(crate) const fn is_this_machines_alone(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().is_loopback(),
+            Self::Unix(_) => true,
+        }
     }
 }
 
@@ -261,3 +277,25 @@ impl fmt::Display for CannotListen {
 }
 
 impl std::error::Error for CannotListen {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Connecting to either is refused in the same way: only what a listener left may be removed.
+    #[tokio::test]
+    async fn an_abandoned_socket_is_replaced_and_a_file_is_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, left) = (dir.path().join("file"), dir.path().join("left"));
+        std::fs::write(&file, "somebody's").expect("written");
+        let refused = Listener::open(&Listen::Unix(file.clone())).await;
+        assert!(refused.is_err(), "{refused:?}");
+        assert_eq!(
+            std::fs::read_to_string(&file).expect("still there"),
+            "somebody's"
+        );
+        drop(std::os::unix::net::UnixListener::bind(&left).expect("a socket"));
+        let opened = Listener::open(&Listen::Unix(left)).await;
+        assert!(opened.is_ok(), "{opened:?}");
+    }
+}

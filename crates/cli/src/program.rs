@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use outflow::cache::DiskState;
 use outflow::config::{Listen, Mistakes};
+use outflow::core::Hold;
 use outflow::{CannotStart, Config, InitError, Outflow, SystemClock, Tasks};
 
 use crate::activation::{Activation, Purpose};
 use crate::listener::{Address, CannotListen, Listener};
 use crate::sources::Sources;
-use crate::station::Station;
+use crate::station::{Doors, Station};
 use crate::{admin, reload, sidecar};
 
 /// The program while it runs.
@@ -46,15 +47,22 @@ impl Program {
         let mut given = Activation::of_process();
         let calls = listener(&mut given, Purpose::Calls, &config.server.listen).await?;
         let operators = listener(&mut given, Purpose::Admin, &config.admin.listen).await?;
+        let (sidecar, admin) = (calls.address().clone(), operators.address().clone());
+        let doors = Doors::new(&sidecar, &admin);
+        if let Some(section) = doors.unguarded(&config) {
+            return Err(StartError::Unguarded(section));
+        }
         let client = Outflow::init(config.clone()).map_err(StartError::Client)?;
         alone(&client, &config)?;
+        if sources.is_offline() {
+            hold_asleep(&client);
+        }
         let tasks = Tasks::new(
             OURSELVES,
             client.events().clone(),
             Arc::new(SystemClock::new()),
         );
-        let (sidecar, admin) = (calls.address().clone(), operators.address().clone());
-        let station = Arc::new(Station::new(client, config, sources, tasks));
+        let station = Arc::new(Station::new(client, config, sources, tasks).behind(doors));
         sidecar::open(&station, calls).map_err(StartError::Tasks)?;
         admin::open(&station, operators).map_err(StartError::Tasks)?;
         reload::on_hangup(&station).map_err(StartError::Tasks)?;
@@ -118,6 +126,13 @@ async fn listener(
     }
 }
 
+/// Holds every API asleep. No timer leaves it; an operator's release does.
+pub(crate) fn hold_asleep(client: &Outflow) {
+    for door in client.upstreams() {
+        door.force(None, Hold::Sleep);
+    }
+}
+
 /// Two programs that keep answers in one directory would each know half of them. The cache holds a lock
 /// on its directory for as long as it is open, and says who was first.
 fn alone(client: &Outflow, config: &Config) -> Result<(), StartError> {
@@ -138,6 +153,8 @@ pub enum StartError {
     Listen(CannotListen),
     /// What the supervisor handed over cannot be listened on.
     Given(io::Error),
+    /// Others can reach the socket of this section, and it asks for no token.
+    Unguarded(&'static str),
     /// Another program keeps its answers in this directory.
     InUse(PathBuf),
     /// The client could not be made.
@@ -154,6 +171,11 @@ impl fmt::Display for StartError {
             Self::Given(why) => write!(
                 f,
                 "the supervisor handed over what cannot be listened on ({why}): look at its socket unit"
+            ),
+            Self::Unguarded(section) => write!(
+                f,
+                "whoever reaches the socket that was handed over could use your keys: name a secret in \
+                 `{section}.token_env` or `{section}.token_file`, or have it listen on 127.0.0.1"
             ),
             Self::InUse(dir) => write!(
                 f,

@@ -13,9 +13,10 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use outflow::config::{Mistakes, Runtime};
-use outflow::core::{Clock, WallTime};
+use outflow::core::{Clock, Hold, WallTime};
 use outflow::event::{Event, Reload, What};
 use outflow::{Changes, Config, InvalidClient, SystemClock};
+use smol_str::SmolStr;
 
 pub(crate) use watch::{on_change, on_hangup};
 
@@ -70,10 +71,23 @@ impl Station {
         if config.apis.is_empty() {
             return Err(CannotReload::NoApis);
         }
+        if let Some(section) = self.doors.unguarded(&config) {
+            return Err(CannotReload::Unguarded(section));
+        }
         let changes = self.client.reload(config.clone());
         let changes = changes.map_err(|why| CannotReload::Client(Arc::new(why)))?;
+        if self.sources.is_offline() {
+            self.hold_asleep(&changes.added);
+        }
         self.config.store(Arc::new(config));
         Ok(changes)
+    }
+
+    /// What was told to call nobody calls nobody new either.
+    fn hold_asleep(&self, added: &[SmolStr]) {
+        for door in added.iter().filter_map(|api| self.client.upstream(api)) {
+            door.force(None, Hold::Sleep);
+        }
     }
 
     /// What was set by hand for an API that the files no longer know would be a mistake for ever.
@@ -110,7 +124,7 @@ impl Station {
         let mistakes = match why {
             CannotReload::Client(_) => return,
             CannotReload::Config(mistakes) => mistakes.len(),
-            CannotReload::NoApis | CannotReload::UnknownApi(_) => 1,
+            CannotReload::NoApis | CannotReload::UnknownApi(_) | CannotReload::Unguarded(_) => 1,
         };
         self.client.events().emit(|| Event {
             api: "outflow".into(),
@@ -132,6 +146,8 @@ pub enum CannotReload {
     Client(Arc<InvalidClient>),
     /// There is no API of this name.
     UnknownApi(String),
+    /// The door of this section is where others can reach it, and would ask for no token.
+    Unguarded(&'static str),
 }
 
 impl fmt::Display for CannotReload {
@@ -142,6 +158,11 @@ impl fmt::Display for CannotReload {
                 "the configuration names no API: if that is meant, stop the program instead",
             ),
             Self::Client(why) => why.fmt(f),
+            Self::Unguarded(section) => write!(
+                f,
+                "others can still reach the address of `{section}`, and it would ask for no token: keep \
+                 `{section}.token_env` or `{section}.token_file`, or start the program again"
+            ),
             Self::UnknownApi(name) => write!(f, "there is no API `{name}`: add it to a file first"),
         }
     }

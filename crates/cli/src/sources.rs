@@ -3,7 +3,9 @@
 //! The same sources are read at the start and at every reload, so that a reload can never see other
 //! files than the start did. What is set while the program runs lies over all of them.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use outflow::Config;
 use outflow::config::{Environment, Mistakes, Runtime, Source};
@@ -15,6 +17,8 @@ pub struct Sources {
     /// Texts that no file holds: what flags say, and what `dev` makes up.
     texts: Vec<Source>,
     environment: Environment,
+    recover: Option<Duration>,
+    offline: bool,
 }
 
 impl Sources {
@@ -24,6 +28,8 @@ impl Sources {
             files,
             texts: Vec::new(),
             environment: Environment::of_process(),
+            recover: None,
+            offline: false,
         }
     }
 
@@ -39,6 +45,25 @@ impl Sources {
     pub fn in_environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
+    }
+
+    /// The same, with this period of recovery for every API that there is when they are read.
+    #[must_use]
+    pub const fn recovering(mut self, every: Duration) -> Self {
+        self.recover = Some(every);
+        self
+    }
+
+    /// The same, and no API is called: also none that a later reading adds.
+    #[must_use]
+    pub const fn offline(mut self) -> Self {
+        self.offline = true;
+        self
+    }
+
+    /// Whether no API is to be called.
+    pub(crate) const fn is_offline(&self) -> bool {
+        self.offline
     }
 
     /// The files, in their order.
@@ -64,9 +89,26 @@ impl Sources {
             sources.push(Source::from_file(file)?);
         }
         sources.extend(self.texts.iter().cloned());
+        if let Some(every) = self.recover {
+            let config = Config::read(&sources, &self.environment)?;
+            sources.push(recovery(&config, every));
+        }
         if !runtime.is_empty() {
             sources.push(runtime.source());
         }
         Config::read(&sources, &self.environment)
     }
+}
+
+/// The same period for every API. Made anew at each reading: about an API that is gone it would be a
+/// mistake, and one that is new would be without it.
+fn recovery(config: &Config, every: Duration) -> Source {
+    let mut text = String::new();
+    for api in &config.apis {
+        // What JSON escapes, TOML's basic strings escape the same way. Writing to a string cannot fail.
+        let name = serde_json::Value::from(api.name.as_str());
+        let millis = every.as_millis();
+        let _whole = writeln!(text, "apis.{name}.health.auto_recover = \"{millis}ms\"");
+    }
+    Source::new("--auto-recover", text)
 }

@@ -6,6 +6,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use outflow::config::Runtime;
 use outflow::{Config, Outflow, Tasks};
 
+use crate::listener::Address;
 use crate::reload::LastReload;
 use crate::sidecar::TurnedAway;
 use crate::sources::Sources;
@@ -24,6 +25,7 @@ pub struct Station {
     pub(crate) runtime: Mutex<Runtime>,
     pub(crate) last_reload: ArcSwapOption<LastReload>,
     pub(crate) supervisor: Supervisor,
+    pub(crate) doors: Doors,
 }
 
 impl Station {
@@ -37,7 +39,14 @@ impl Station {
             runtime: Mutex::default(),
             last_reload: ArcSwapOption::empty(),
             supervisor: Supervisor::of_process(),
+            doors: Doors::default(),
         }
+    }
+
+    /// The same behind these doors.
+    pub(crate) fn behind(mut self, doors: Doors) -> Self {
+        self.doors = doors;
+        self
     }
 
     /// What every call goes through.
@@ -63,5 +72,33 @@ impl Station {
     /// How many were turned away at the sidecar's door.
     pub const fn turned_away(&self) -> &Arc<TurnedAway> {
         &self.turned_away
+    }
+}
+
+/// Which doors others than this machine's own programs can come to, as they are and not as they are
+/// configured: a supervisor may have opened them, and a reload does not move them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Doors {
+    calls_from_outside: bool,
+    operators_from_outside: bool,
+}
+
+impl Doors {
+    pub(crate) const fn new(calls: &Address, admin: &Address) -> Self {
+        Self {
+            calls_from_outside: !calls.is_this_machines_alone(),
+            operators_from_outside: !admin.is_this_machines_alone(),
+        }
+    }
+
+    /// The section whose door would be open to everybody with this configuration.
+    pub(crate) const fn unguarded(self, config: &Config) -> Option<&'static str> {
+        if self.calls_from_outside && config.server.token.is_none() {
+            return Some("server");
+        }
+        if self.operators_from_outside && config.admin.token.is_none() {
+            return Some("admin");
+        }
+        None
     }
 }

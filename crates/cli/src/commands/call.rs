@@ -20,11 +20,11 @@ use outflow_core::{Cost, Priority};
 
 use self::explained::Explained;
 use self::outcome::Outcome;
-use super::serve::hold_asleep;
 use super::user_config::UserConfig;
 use crate::command_line::Misuse;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
+use crate::program::hold_asleep;
 use crate::terminal::Terminal;
 
 /// Makes a GET call to an API of the configuration.

@@ -4,14 +4,14 @@
 //! A flag is a line of configuration that lies over the files, so that it is checked, shown and kept
 //! through a reload as any other line is.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use outflow::config::{Source, read_duration};
-use outflow::{Api, Config, Outflow};
-use outflow_core::Hold;
+use outflow::config::{LogLevel, Source, read_duration};
+use outflow::log::RollingFile;
+use outflow::{Api, Config};
 use tokio::runtime::{Builder, Runtime};
 
 use super::user_config::{UserConfig, quoted};
@@ -41,7 +41,7 @@ pub(crate) struct Serve {
     /// How many threads serve, over `server.workers`.
     #[arg(long, value_name = "COUNT")]
     workers: Option<u16>,
-    /// Read the files again only on SIGHUP or by the admin API, not when they change.
+    /// Do not read the files again when they change; SIGHUP and `outflow reload` still do.
     #[arg(long)]
     no_watch: bool,
 }
@@ -59,9 +59,6 @@ impl Serve {
         runtime(&config)?.block_on(async {
             let mut interrupt = Interrupt::listen()?;
             let program = start(sources, watch).await?;
-            if offline {
-                hold_asleep(program.station().client());
-            }
             tell(&program, &config, terminal);
             if offline {
                 eprintln!("offline: no call is made, and the cache answers what it can");
@@ -100,31 +97,15 @@ impl Serve {
                 sources = sources.with(Source::new(flag, format!("{key} = {value}\n")));
             }
         }
-        let config = sources.read()?;
-        match self.auto_recover {
-            Some(every) => {
-                let sources = sources.with(recovering(&config, every));
-                let config = sources.read()?;
-                Ok((sources, config))
-            }
-            None => Ok((sources, config)),
+        if let Some(every) = self.auto_recover {
+            sources = sources.recovering(every);
         }
+        if self.offline {
+            sources = sources.offline();
+        }
+        let config = sources.read()?;
+        Ok((sources, config))
     }
-}
-
-/// The same period for every API.
-fn recovering(config: &Config, every: Duration) -> Source {
-    let mut text = String::new();
-    for api in &config.apis {
-        let name = quoted(&api.name);
-        // Writing to a string cannot fail.
-        let _whole = writeln!(
-            text,
-            "apis.{name}.health.auto_recover = \"{}ms\"",
-            every.as_millis()
-        );
-    }
-    Source::new("--auto-recover", text)
 }
 
 fn runtime(config: &Config) -> anyhow::Result<Runtime> {
@@ -145,13 +126,6 @@ async fn start(sources: Sources, watch: Watch) -> anyhow::Result<Program> {
     })
 }
 
-/// No timer leaves it; an operator's release does.
-pub(super) fn hold_asleep(client: &Outflow) {
-    for door in client.upstreams() {
-        door.force(None, Hold::Sleep);
-    }
-}
-
 fn tell(program: &Program, config: &Config, terminal: Terminal) {
     if !config.warnings.is_empty() {
         eprintln!("{}\n", config.warnings.render(terminal.style()));
@@ -165,6 +139,12 @@ fn tell(program: &Program, config: &Config, terminal: Terminal) {
     eprintln!("  calls     {calls}/NAME/PATH");
     eprintln!("  operation {admin}/");
     eprintln!("  metrics   {admin}/metrics");
+    if config.apis.is_empty() {
+        eprintln!("  no API is configured: add one to a file, and it is served");
+    }
+    if let Some(why) = unwritable_log(config) {
+        eprintln!("  the log cannot be written, and nothing of it is kept: {why}");
+    }
     for api in &config.apis {
         eprintln!("  {}: {} ({})", api.name, api.base_url, allowed(api));
     }
@@ -178,4 +158,15 @@ fn allowed(api: &Api) -> String {
         (true, groups) => format!("limits of {groups} groups"),
         (false, _) => limits.join(", "),
     }
+}
+
+/// Why no line would reach the log's file, if none would. Writing nothing opens it as a line does.
+fn unwritable_log(config: &Config) -> Option<std::io::Error> {
+    let log = &config.log;
+    if log.level == LogLevel::Off {
+        return None;
+    }
+    let mut file = RollingFile::new(log.file.as_ref()?, log.max_size, log.max_files).ok()?;
+    let written = file.write(b"");
+    written.err()
 }

@@ -55,16 +55,15 @@ pub(super) fn possible(head: &Parts, door: Door) -> Result<(), Problem> {
         );
         return Err(refusal.detail("send the request without Upgrade").closing());
     }
-    let expected = head.headers.get(EXPECT).map(HeaderValue::as_bytes);
-    match expected {
-        None => Ok(()),
-        Some(expected) if expected.eq_ignore_ascii_case(b"100-continue") => Ok(()),
-        Some(_) => Err(Problem::new(
-            StatusCode::EXPECTATION_FAILED,
-            "expect",
-            "only 100-continue can be expected",
-        )),
+    let known = |word: &HeaderValue| word.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    if head.headers.get_all(EXPECT).into_iter().all(known) {
+        return Ok(());
     }
+    Err(Problem::new(
+        StatusCode::EXPECTATION_FAILED,
+        "expect",
+        "only 100-continue can be expected",
+    ))
 }
 
 /// Whether the sender may use what is kept here. The token is taken out: it is for us alone.

@@ -161,7 +161,7 @@ impl Framing {
 
     fn head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         while let Some(line) = self.line(bytes)? {
-            if matches!(self.state, State::First) && line == PREFACE {
+            if matches!(self.state, State::First) && self.head.is_untouched() && line == PREFACE {
                 self.state = State::Through;
                 return Ok(Some(bytes.len()));
             }
@@ -348,5 +348,10 @@ mod tests {
         assert!(is_let_through("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04"));
         let later = format!("{TWO}PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         assert_eq!(whole(&later).rest, Rest::Faulty(Fault::Version));
+        // Behind a blank line or within a head nobody takes it for a greeting, and what follows is checked.
+        let behind = "\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        assert_eq!(whole(behind).rest, Rest::Faulty(Fault::Version));
+        let within = "GET / HTTP/1.1\r\nPRI * HTTP/2.0\r\nhost: x\r\n\r\n";
+        assert_eq!(whole(within).rest, Rest::Faulty(Fault::Name));
     }
 }

@@ -69,7 +69,10 @@ fn refused(refusal: &Refusal) -> Problem {
             "the state of the API lets nothing go",
         )
         .fact("state", state.name())
-        .advice("come back after `retry_after`; `outflow status` says why"),
+        .advice(match refusal.retry_after {
+            Some(_) => "come back after `retry_after`; `outflow status` says why",
+            None => "`outflow status` says why; what an operator holds, `outflow health release` lets go",
+        }),
         Cause::QueueFull => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "queue-full",

@@ -142,6 +142,12 @@ fn what_stood_in_the_way_is_seen_in_the_exit_code() {
         never.talk.contains("costs more than 5/s ever allows"),
         "{never:?}"
     );
+    let nowhere = run_in(folder.path(), &["get", "up", "/", "--group", "none"]);
+    assert_eq!(
+        nowhere.code,
+        Some(2),
+        "no such group at any time: {nowhere:?}"
+    );
     for flags in [&["--offline"][..], &["--cache", "only"]] {
         let mut arguments = vec!["get", "up", "/", "--json"];
         arguments.extend_from_slice(flags);

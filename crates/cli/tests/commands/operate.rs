@@ -1,5 +1,8 @@
 //! `outflow status`, `limits`, `explain`, `health` and `config show --running`.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use outflow_testkit::Process;
 use serde_json::Value;
 
@@ -182,4 +185,24 @@ fn a_place_that_is_none_is_a_usage_error() {
     let ran = run(&["status", "--admin", "https://elsewhere"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("http://127.0.0.1:7071"), "{ran:?}");
+}
+
+// Some other program at that port, which answers everything with a page.
+#[test]
+fn an_answer_that_is_no_document_is_no_status() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let ran = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let (mut stream, _) = listener.accept().expect("a caller");
+            let mut head = [0; 1_024];
+            let _some = stream.read(&mut head).expect("a request");
+            let page = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+            stream.write_all(page.as_bytes()).expect("written");
+        });
+        run(&["status", "--admin", &address])
+    });
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.out.is_empty(), "{ran:?}");
+    assert!(ran.talk.contains("is no admin API"), "{ran:?}");
 }

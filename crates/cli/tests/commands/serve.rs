@@ -129,3 +129,32 @@ fn warnings_are_told_and_do_not_stop_it() {
     let ended = served.process.wait(Duration::from_secs(5)).expect("soon");
     assert_eq!(ended.code(), Some(0));
 }
+
+// The file changes and stays unread for longer than the watch takes to settle; a hangup is still heard.
+#[test]
+fn without_a_watch_only_who_asks_has_the_file_read_again() {
+    let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
+    let mut served = serve(&folder, &["--no-watch"]);
+    let text = "[apis.b]\nbase_url = \"http://127.0.0.1:9\"\n";
+    std::fs::write(folder.path().join("outflow.toml"), text).expect("written");
+    let read = served
+        .process
+        .wait_for_line("read again", Duration::from_millis(500));
+    assert!(read.is_err(), "{read:?}");
+    served.process.hang_up().expect("a signal");
+    let read = served.process.wait_for_line("read again", PATIENCE);
+    assert!(read.expect("read").contains("added b"));
+}
+
+// Below a file there is no folder, and root cannot make one there either.
+#[test]
+fn a_log_that_cannot_be_written_is_told() {
+    let text =
+        "[log]\nfile = \"outflow.toml/below.log\"\n[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
+    let folder = configured(text);
+    let mut served = serve(&folder, &[]);
+    let told = served
+        .process
+        .wait_for_line("the log cannot be written", PATIENCE);
+    told.expect("it says so");
+}

@@ -9,5 +9,6 @@
 mod by_hand;
 mod changing;
 mod ending;
+mod flags;
 mod supervised;
 mod support;

@@ -28,8 +28,10 @@ impl Drop for Supervised {
     }
 }
 
-// The shell hands its standard input over as the third descriptor, which is where systemd puts the first
-// socket, and its own number, which is the program's after `exec`.
+/// The shell hands its standard input over as the third descriptor, which is where systemd puts the first
+/// socket, and its own number, which is the program's after `exec`.
+const HANDED_OVER: &str = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=calls exec \"$0\" serve --config \"$1\" 3<&0 </dev/null";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_that_was_opened_before_is_served_and_each_step_is_told() {
     let server = slow_server(Duration::ZERO).await;
@@ -45,9 +47,8 @@ async fn a_socket_that_was_opened_before_is_served_and_each_step_is_told() {
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
 
-    let script = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=calls exec \"$0\" serve --config \"$1\" 3<&0 </dev/null";
     let child = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_outflow")])
+        .args(["-c", HANDED_OVER, env!("CARGO_BIN_EXE_outflow")])
         .arg(file.path())
         .env("NOTIFY_SOCKET", &path)
         .stdin(Stdio::from(OwnedFd::from(socket)))
@@ -69,4 +70,21 @@ async fn a_socket_that_was_opened_before_is_served_and_each_step_is_told() {
     program.signal("TERM");
     assert_eq!(heard(), "STOPPING=1");
     assert_eq!(program.0.wait().expect("its end").code(), Some(0));
+}
+
+// A socket for everybody beside a configuration for this machine alone: without a token it is not served.
+#[tokio::test]
+async fn a_socket_that_others_reach_is_not_served_without_a_token() {
+    let server = slow_server(Duration::ZERO).await;
+    let file = File::for_server(&server);
+    let socket = TcpListener::bind("0.0.0.0:0").expect("a port");
+    let ended = Command::new("sh")
+        .args(["-c", HANDED_OVER, env!("CARGO_BIN_EXE_outflow")])
+        .arg(file.path())
+        .stdin(Stdio::from(OwnedFd::from(socket)))
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("`server.token_env`"), "{said}");
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use outflow::event::{Event, Lookup, What};
-use outflow::{Call, Error, Observer, Outflow, SystemClock};
+use outflow::{Call, Cause, Error, Observer, Outflow, SystemClock};
 use outflow_core::Clock;
 use serde_json::{Map, Value, json};
 
@@ -91,7 +91,7 @@ impl Outcome {
             Ok(answer) if check_status && answer.status.is_client_error() => Exit::RefusedByServer,
             Ok(answer) if check_status && answer.status.is_server_error() => Exit::ServerFailed,
             Ok(_) => Exit::Done,
-            Err(error) if error.is_mistake() => Exit::Usage,
+            Err(error) if error.is_mistake() || names_no_group(error) => Exit::Usage,
             Err(error) if is_blocked(error) => Exit::Blocked,
             Err(_) => Exit::Failed,
         }
@@ -138,7 +138,13 @@ impl Outcome {
 
 /// Whether a limit or a state stood in the way: the same call may pass later.
 fn is_blocked(error: &Error) -> bool {
-    error.is_refused() || error.is_cache_miss()
+    (error.is_refused() && !names_no_group(error)) || error.is_cache_miss()
+}
+
+/// Whether the caller named a group that there is not, which no other time will change.
+fn names_no_group(error: &Error) -> bool {
+    let cause = error.refusal().map(|refusal| &refusal.cause);
+    matches!(cause, Some(Cause::UnknownGroup(_)))
 }
 
 impl Timing {

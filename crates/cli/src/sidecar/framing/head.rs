@@ -34,9 +34,14 @@ impl Head {
         }
     }
 
+    /// Whether no line has come yet.
+    pub(super) const fn is_untouched(&self) -> bool {
+        self.lines == 0 && !self.blank
+    }
+
     /// One blank line before a request is no end of anything: some old clients put one behind a body.
     pub(super) const fn forgives_a_blank_line(&self) -> bool {
-        self.lines == 0 && !self.blank
+        self.is_untouched()
     }
 
     /// Takes the next line, without its end, in.
@@ -138,7 +143,8 @@ pub(super) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
 fn length(value: &[u8]) -> Option<u64> {
     let digits = str::from_utf8(value).ok()?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| digits.parse().ok()).flatten()
+    let length = plain.then(|| digits.parse().ok()).flatten();
+    length.filter(|length| *length <= LONGEST_BODY)
 }
 
 /// What names are made of.
@@ -171,3 +177,6 @@ pub(super) const fn is_text(byte: u8) -> bool {
 const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
+
+/// The parser keeps the two numbers above for bodies without a length.
+const LONGEST_BODY: u64 = u64::MAX - 2;
