@@ -140,10 +140,11 @@ async fn traces(api: Api, format: LogFormat) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let told = Told::default();
     let listening = told.listening();
-    let client = telling_all(api, format, dir.path());
+    let client = telling_all(api.clone(), format, dir.path());
     let heard = Heard::on(client.events());
     let mut text = format!("{client:?}");
     text += &calls(&client).await;
+    text += &reloads(&client, &api);
     client
         .upstream("strict")
         .expect("there")
@@ -155,6 +156,29 @@ async fn traces(api: Api, format: LogFormat) -> String {
     drop(client);
     drop(listening);
     text + &told.text() + &everything(dir.path())
+}
+
+/// Another key, and two reloads that are refused: a key that no header can hold, and a name that is there
+/// twice.
+fn reloads(client: &Outflow, api: &Api) -> String {
+    let with_key = |secret: String| {
+        let place = api.credential.as_ref().map(|known| known.place.clone());
+        let mut api = api.clone();
+        api.credential = place.map(|place| Credential {
+            secret: secret.into(),
+            place,
+        });
+        api
+    };
+    let accepted = client.reload([with_key(format!("{CANARY}-2"))]);
+    let twice = client.reload([api.clone(), api.clone()]);
+    let unfit = client.reload([with_key(format!("{CANARY}\n"))]);
+    assert!(accepted.is_ok() && twice.is_err());
+    format!("{accepted:?} {twice:?} {unfit:?} ") + &reason(twice) + &reason(unfit)
+}
+
+fn reason<T>(result: Result<T, outflow::InvalidClient>) -> String {
+    result.err().map_or_else(String::new, |why| why.to_string())
 }
 
 async fn calls(client: &Outflow) -> String {
