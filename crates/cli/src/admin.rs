@@ -17,6 +17,7 @@ mod outlook;
 mod page;
 mod permits;
 mod problem;
+mod reload;
 mod routes;
 mod snapshot;
 mod telling;

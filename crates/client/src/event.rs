@@ -80,6 +80,19 @@ pub enum What {
         /// What the log line tells with it, where it ended badly.
         vitals: Option<Vitals>,
     },
+    /// The body of an answer that was settled broke off, which makes a failure of it after all.
+    Broken {
+        /// Its group.
+        group: SmolStr,
+        /// The permit's number.
+        permit: u64,
+        /// How it broke.
+        attempt: Attempt,
+        /// What that counts as.
+        effect: Effect,
+        /// What the log line tells with it.
+        vitals: Vitals,
+    },
     /// A permit was given back unused.
     Refunded {
         /// Its group.

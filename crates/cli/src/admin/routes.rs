@@ -11,7 +11,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use http::StatusCode;
 
 use super::problem::Problem;
-use super::{Admin, limiter, look, operate, page};
+use super::{Admin, limiter, look, operate, page, reload};
 
 /// One method of one address.
 pub(super) struct Route {
@@ -33,6 +33,10 @@ impl Route {
 
     fn post<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
         Self::new(("post", MethodFilter::POST), path, handler)
+    }
+
+    fn patch<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
+        Self::new(("patch", MethodFilter::PATCH), path, handler)
     }
 
     fn delete<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
@@ -68,6 +72,8 @@ pub(super) fn table() -> Vec<Route> {
         Route::get("/v1/apis/{api}/limits", look::limits),
         Route::post("/v1/apis/{api}/health", operate::force),
         Route::delete("/v1/apis/{api}/health", operate::release),
+        Route::patch("/v1/apis/{api}/variables", reload::set),
+        Route::post("/v1/reload", reload::reload),
         Route::get("/v1/explain", look::explain),
         Route::get("/v1/events", look::events),
         Route::get("/v1/tasks", look::work),

@@ -16,7 +16,7 @@ pub(super) fn told(event: &Event) -> (&'static str, Value) {
     let mut told = match &event.what {
         What::Finished(call) => ("request", request(call)),
         What::Waiting { .. } | What::Admitted { .. } | What::Refused { .. } => at_the_door(event),
-        What::Settled { .. } | What::Refunded { .. } => afterwards(event),
+        What::Settled { .. } | What::Broken { .. } | What::Refunded { .. } => afterwards(event),
         What::Moved { .. } | What::Cooling { .. } => of_health(event),
         What::Meter { .. }
         | What::Drifting { .. }
@@ -100,6 +100,17 @@ fn afterwards(event: &Event) -> (&'static str, Value) {
             json!({ "group": group, "permit": permit, "code": code(attempt.ended()),
                     "ended": words::ended(attempt.ended()), "effect": words::effect(*effect),
                     "round_trip_ms": round_trip.map(millis) }),
+        ),
+        What::Broken {
+            group,
+            permit,
+            attempt,
+            effect,
+            ..
+        } => (
+            "broken",
+            json!({ "group": group, "permit": permit, "ended": words::ended(attempt.ended()),
+                    "effect": words::effect(*effect) }),
         ),
         What::Refunded { group, permit } => {
             ("refunded", json!({ "group": group, "permit": permit }))
@@ -204,6 +215,7 @@ fn of_the_house(event: &Event) -> (&'static str, Value) {
             json!({ "attempt": attempt, "delay_ms": millis_up(*delay), "reason": reason.name() }),
         ),
         What::Cache { lookup } => ("cache", json!({ "lookup": lookup.name() })),
+        What::Reloaded(reload) => ("reload", json!({ "outcome": reload.name() })),
         What::Disk { state } => ("disk", json!({ "state": words::disk(*state) })),
         What::Operated { group, action, who } => (
             "operated",

@@ -51,7 +51,7 @@ async fn a_snapshot_tells_what_the_doors_know() {
     let snapshot = running.get("/v1/snapshot").await.json();
     assert_eq!(snapshot["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(snapshot["permits_out"], 2);
-    assert_eq!(snapshot["cache"], json!(null), "no API keeps answers");
+    assert_eq!(snapshot["cache"]["entries"], 0);
     let api = &snapshot["apis"][0];
     assert_eq!(
         (&api["name"], &api["in_flight"]),

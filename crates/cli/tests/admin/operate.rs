@@ -1,5 +1,6 @@
 //! What operators change.
 
+use outflow_cli::Sources;
 use serde_json::json;
 
 use crate::support::{QUIET, Running};
@@ -119,6 +120,98 @@ async fn a_group_is_held_alone_only_where_it_has_a_state_of_its_own() {
     assert_eq!(
         running.get("/v1/audit").await.json()["changes"][0]["group"],
         "orders"
+    );
+}
+
+// A file of one limit that becomes another, then a torn one: the second stays in effect, and all that is
+// wrong with the third is told.
+#[tokio::test]
+async fn a_reload_is_all_or_nothing_and_says_what_it_did() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("outflow.toml");
+    let write = |limit: &str| {
+        let api =
+            format!("[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"{limit}\"]\n");
+        std::fs::write(&file, format!("{QUIET}{api}")).expect("written");
+    };
+    write("3/min");
+    let running = Running::of(Sources::new(vec![file.clone()])).await;
+    write("4/min");
+    let changed = running.post("/v1/reload", r#"{"reason":"more"}"#).await;
+    assert_eq!(
+        changed.json()["changed"],
+        json!(["stock"]),
+        "{}",
+        changed.text()
+    );
+    let limit =
+        async || running.get("/v1/apis/stock").await.json()["limits"][0]["configured"].clone();
+    assert_eq!(limit().await, "4/min");
+    write("many");
+    let refused = running.post("/v1/reload", "{}").await;
+    assert_eq!(
+        (refused.status, refused.problem().as_str()),
+        (422, "configuration")
+    );
+    let mistake = &refused.json()["mistakes"][0];
+    assert_eq!(mistake["key"], "apis.stock.limits[0]", "{mistake}");
+    assert_eq!(limit().await, "4/min");
+    let noted = running.get("/v1/audit").await.json();
+    assert_eq!(
+        noted["changes"].as_array().map(Vec::len),
+        Some(1),
+        "what failed changed nothing"
+    );
+}
+
+#[tokio::test]
+async fn a_variable_is_set_while_the_program_runs() {
+    let running = Running::start().await;
+    let set = async |body: serde_json::Value| {
+        let json_body = [("content-type", "application/json")];
+        let target = "/v1/apis/stock/variables";
+        running
+            .send("PATCH", target, &json_body, &body.to_string())
+            .await
+    };
+    let done = set(json!({ "variable": "concurrency", "value": 9, "reason": "room" })).await;
+    assert_eq!(done.json()["changed"], json!(["stock"]), "{}", done.text());
+    let concurrency =
+        running.get("/v1/apis/stock").await.json()["health"][0]["concurrency"].clone();
+    assert_eq!(concurrency, 9);
+    let shown = running.get("/v1/config").await.json();
+    let mut values = shown["values"].as_array().expect("a list").iter();
+    let shown = values
+        .find(|value| value["key"] == "apis.stock.concurrency")
+        .expect("shown");
+    assert_eq!(
+        (&shown["value"], &shown["origin"]),
+        (&json!("9"), &json!("runtime")),
+        "{shown}"
+    );
+    for wrong in [
+        json!({ "variable": "concurrency", "value": "many" }),
+        json!({ "variable": "concurency", "value": 9 }),
+    ] {
+        assert_eq!(
+            set(wrong.clone()).await.problem(),
+            "configuration",
+            "{wrong}"
+        );
+    }
+    let unknown = running
+        .send(
+            "PATCH",
+            "/v1/apis/bonds/variables",
+            &[("content-type", "application/json")],
+            r#"{"variable":"concurrency","value":9}"#,
+        )
+        .await;
+    assert_eq!(unknown.problem(), "unknown_api");
+    let change = &running.get("/v1/audit").await.json()["changes"][0];
+    assert_eq!(
+        (&change["action"], &change["reason"]),
+        (&json!("set_variable"), &json!("concurrency = 9: room"))
     );
 }
 

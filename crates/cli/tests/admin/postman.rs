@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::support::{QUIET, Running, STOCK};
 
 /// The operations in the order in which they are run. A permit is used once, so there are two.
-const ORDER: [&str; 19] = [
+const ORDER: &[&str] = &[
     "alive", "ready", "metrics", "document", "snapshot", "apis", "api", "limits", "explain",
-    "tasks", "config", "force", "release", "audit", "check", "acquire", "settle", "acquire",
-    "refund",
+    "tasks", "config", "force", "release", "set", "reload", "audit", "check", "acquire", "settle",
+    "acquire", "refund",
 ];
 
 /// A stream has no end: no runner of requests can wait for it.

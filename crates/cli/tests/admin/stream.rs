@@ -95,8 +95,7 @@ fn pass(running: &Running, api: &str, calls: usize) {
         .station()
         .client()
         .upstream(api)
-        .expect("known")
-        .clone();
+        .expect("known");
     for _ in 0..calls {
         let target = door.route(&http::Method::GET, "/");
         drop(

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow_cli::{Address, Program, Sources};
+use outflow_cli::{Address, Program, Sources, Watch};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -57,7 +57,12 @@ impl Running {
         let sources = Sources::new(Vec::new())
             .with(Source::new("test.toml", text))
             .in_environment(environment);
-        let program = Program::start(sources).await;
+        Self::of(sources).await
+    }
+
+    /// With whatever these sources say.
+    pub async fn of(sources: Sources) -> Self {
+        let program = Program::start_watching(sources, Watch::Nothing).await;
         let program = program.unwrap_or_else(|error| panic!("{error}"));
         let document = include_str!("../../src/admin/page/openapi.json");
         Self {

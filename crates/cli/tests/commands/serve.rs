@@ -93,21 +93,26 @@ fn a_flag_is_checked_like_any_line() {
     }
 }
 
-// A recovery every second would leave the state, if a timer could.
+// The answer was kept while there was a way. A recovery every second would leave the state, if a timer
+// could.
 #[test]
-fn offline_makes_no_call_and_no_timer_leaves_it() {
+fn offline_makes_no_call_and_the_cache_answers() {
     let upstream = Upstream::start(&[]);
-    let folder = configured(&upstream.config(""));
+    let config = upstream.config("cache = { force = \"1h\" }") + "[cache]\ndir = \"kept\"\n";
+    let folder = configured(&config);
+    assert_eq!(run_in(folder.path(), &["get", "up", "/kept"]).code, Some(0));
     let mut served = serve(&folder, &["--offline", "--auto-recover", "1s"]);
     let said = served.process.wait_for_line("offline: no call", PATIENCE);
     said.expect("it says so");
+    let (status, answer) = fetch(&format!("{}/up/kept", served.calls));
+    assert_eq!(status, 200, "{answer}");
     for number in 0..5 {
         let (status, answer) = fetch(&format!("{}/up/{number}", served.calls));
         assert!(status >= 500, "{answer}");
     }
     served.process.terminate().expect("a signal");
     served.process.wait(PATIENCE).expect("it ends");
-    assert_eq!(upstream.end()["seen"], 0);
+    assert_eq!(upstream.end()["seen"], 1, "the one before");
 }
 
 #[test]

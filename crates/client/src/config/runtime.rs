@@ -5,7 +5,7 @@
 //! forgotten when the program ends: what should stay belongs into the file.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use toml::de::DeValue;
 
@@ -27,7 +27,7 @@ use super::source::Source;
 /// assert_eq!(origin.to_string(), "runtime");
 /// # Ok::<(), outflow::config::Mistakes>(())
 /// ```
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Runtime {
     values: BTreeMap<(String, String), String>,
 }
@@ -73,6 +73,13 @@ impl Runtime {
     }
 }
 
+/// Shows what was set and not to what: a key or a URL with a password in it can be set too.
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).finish()
+    }
+}
+
 /// A text as TOML writes it, whatever is in it.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
@@ -93,6 +100,17 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::{Config, Environment};
     use super::*;
+
+    #[test]
+    fn a_value_is_not_shown() {
+        let mut runtime = Runtime::default();
+        runtime.set("stock", "auth.value", "canary-17");
+        let shown = format!("{runtime:?}");
+        assert!(
+            shown.contains("auth.value") && !shown.contains("canary"),
+            "{shown}"
+        );
+    }
 
     fn file() -> Source {
         Source::new(

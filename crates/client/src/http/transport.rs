@@ -97,7 +97,11 @@ impl Transport {
                 Err(Unanswered {
                     unsent: Some(unsent),
                     ..
-                }) if age == Age::Used => request = unsent,
+                }) if age == Age::Used => {
+                    // It may take long until there is another connection: it has not left yet.
+                    leave.stayed();
+                    (request, patience.departed) = (unsent, None);
+                }
                 Err(unanswered) => return Err(unanswered.failure),
             }
         }
@@ -120,14 +124,12 @@ impl Transport {
             now = Instant::now();
             made
         };
-        if patience.departed.is_none() {
-            if leave.is_taken_back() {
-                self.pool.give_back(origin, link);
-                return Err(TAKEN_BACK);
-            }
-            leave.departing();
-            patience.departed = Some(now);
+        if leave.is_taken_back() {
+            self.pool.give_back(origin, link);
+            return Err(TAKEN_BACK);
         }
+        leave.departing();
+        patience.departed = Some(now);
         Ok((link, age))
     }
 
@@ -151,8 +153,11 @@ pub(crate) trait Leave {
     /// not leave when its connection comes too late.
     fn is_taken_back(&self) -> bool;
 
-    /// Told once, when a connection is about to take the request over and its first byte may leave.
+    /// Told when a connection is about to take the request over and its first byte may leave.
     fn departing(&mut self);
+
+    /// Told when that connection gave it back untouched, and another is to be found.
+    fn stayed(&mut self);
 }
 
 /// How long the head of a response is waited for.

@@ -58,6 +58,7 @@ pub(super) fn record(event: &Event) -> Record<'_> {
         What::Moved { .. } => moved(event),
         What::Cooling { .. } => cooling(event),
         What::Settled { .. } => settled(event),
+        What::Broken { .. } => broken(event),
         What::Waiting { .. } => waiting(event),
         What::Admitted { .. } | What::Refused { .. } | What::Refunded { .. } => passed(event),
         What::Retrying { .. } | What::Unresolved { .. } | What::Cache { .. } => repeated(event),
@@ -182,6 +183,27 @@ fn settled(event: &Event) -> Record<'_> {
     record
         .about(event, Some(group))
         .with_some(key::LATENCY, round_trip.map(Value::millis))
+        .with(key::PERMIT, Value::Number(*permit))
+}
+
+/// A body that broke is named by its end too, and always told with the state.
+fn broken(event: &Event) -> Record<'_> {
+    let record = Record::new(level(event), RATE_LIMITER);
+    let What::Broken {
+        group,
+        permit,
+        attempt,
+        vitals,
+        ..
+    } = &event.what
+    else {
+        return record;
+    };
+    record
+        .with(key::STATE, Value::Word(vitals.state.name()))
+        .with(key::EVENT, ended(attempt.ended()))
+        .with_vitals(vitals)
+        .about(event, Some(group))
         .with(key::PERMIT, Value::Number(*permit))
 }
 

@@ -10,13 +10,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use outflow_core::{Drift, MeterEvent};
+use outflow_core::{Attempt, Drift, Effect, MeterEvent};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use smol_str::SmolStr;
 
 use super::OTHER;
-use super::cells::{ApiCells, GroupCells, WARNINGS};
+use super::cells::{ApiCells, GroupCells, WARNINGS, WholeCells};
 use super::reloads::ReloadCells;
 use super::source::{Reading, Source};
 use super::summary::Summary;
@@ -235,6 +235,10 @@ fn count_in_api(api: &ApiCells, what: &What) {
     match what {
         What::Admitted { waited, .. } => cells.waits.observe(*waited),
         What::Settled { .. } => count_attempt(api, what),
+        // Its attempt was counted when it was settled, and not as a failure.
+        What::Broken {
+            attempt, effect, ..
+        } => count_failure(cells, attempt, *effect),
         What::Moved {
             transition, vitals, ..
         } => {
@@ -269,11 +273,15 @@ fn count_attempt(api: &ApiCells, what: &What) {
     };
     let cells = &api.whole;
     cells.codes.count(attempt.ended());
-    if let Some(reason) = Reason::of(attempt, *effect) {
-        cells.failures.count(reason.name());
-    }
+    count_failure(cells, attempt, *effect);
     if let Some(span) = round_trip {
         cells.latency.observe(*span);
+    }
+}
+
+fn count_failure(cells: &WholeCells, attempt: &Attempt, effect: Effect) {
+    if let Some(reason) = Reason::of(attempt, effect) {
+        cells.failures.count(reason.name());
     }
 }
 

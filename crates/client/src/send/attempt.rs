@@ -174,6 +174,12 @@ impl Leave for Option<Permit> {
             permit.sending();
         }
     }
+
+    fn stayed(&mut self) {
+        if let Some(permit) = self {
+            permit.stayed();
+        }
+    }
 }
 
 /// Tells the door that no answer came.

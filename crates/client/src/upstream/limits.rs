@@ -14,8 +14,8 @@ mod verdict;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, Cost, Decision, Drift, Grant, Health, Journey, Limit, MeterEvent,
-    MeterSet, Moment, Nanos, Rate, Reaction, TooManyLimits, Usage,
+    Accounting, AlertChange, Cost, Decision, Drift, Grant, Health, Journey, Limit, Meter,
+    MeterEvent, MeterSet, Moment, Nanos, Rate, Reaction, TooManyLimits, Usage,
 };
 
 pub(super) use change::{Before, Next, Past};
@@ -43,6 +43,8 @@ pub(super) struct Limits {
     parked_by: Option<Rate>,
     /// What calls in flight come to beyond what they could take.
     overhang: Overhang,
+    /// Limits that are gone, with what still counts should they come back; the latest last.
+    gone: Vec<(Limit, Meter)>,
     /// Whether entries count from their sending, and so have to be stamped when that happens.
     stamped_at_send: bool,
     /// Whether entries count from their arrival.
@@ -67,6 +69,7 @@ impl Limits {
             parked: Nanos::ZERO,
             parked_by: None,
             overhang: Overhang::default(),
+            gone: Vec::new(),
             stamped_at_send: false,
             counts_arrivals: false,
         };
@@ -334,6 +337,7 @@ impl Limits {
 
     pub(super) fn tidy(&mut self, now: Nanos) {
         self.meters.tidy(now);
+        self.forget_the_gone(now);
     }
 
     const fn fitting(&self, cost: Cost) -> Cost {

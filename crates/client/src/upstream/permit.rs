@@ -68,6 +68,12 @@ impl Permit {
         }
     }
 
+    /// Nothing left after all: the connection had been closed. It is as it was before
+    /// [`sending`](Self::sending), and may be called off again.
+    pub(crate) const fn stayed(&mut self) {
+        self.sent = None;
+    }
+
     /// Tells how the whole attempt ended.
     pub fn settle(mut self, answer: Answer<'_>) -> Verdict {
         let door = self.door.take();

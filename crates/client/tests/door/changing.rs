@@ -438,6 +438,43 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
     assert!(world.is_at_rest());
 }
 
+// Whoever takes a change back within the hour has not got the hour's quota again: of a group, of the
+// whole API, of one limit beside another. One of the two calls is in flight while the limit is gone.
+#[test]
+fn a_limit_that_comes_back_has_used_what_it_had_used() {
+    let beside = || rules(vec![by_sending("9/s"), by_sending("2/h")]);
+    let only = |rate| rules(vec![by_sending(rate)]);
+    let by_arrivals = || rules(vec![by_arrival("2/h")]);
+    for (with, without) in [
+        (grouped("default", "2/h"), rules(Vec::new())),
+        (grouped("orders", "2/h"), rules(Vec::new())),
+        (only("2/h"), rules(Vec::new())),
+        (by_arrivals(), rules(Vec::new())),
+        (beside(), only("9/s")),
+    ] {
+        let world = World::new(with.clone());
+        let ask = || {
+            let orders = world.door.group("orders");
+            orders.map_or_else(|| world.ask(), Ask::new)
+        };
+        world.sends(1, ask());
+        let mut permit = world.caller(ask()).admitted();
+        permit.sending();
+        world.door.reconfigure(&without).expect("they fit");
+        permit.settle(Answer::status(200));
+        world.pass(secs(2));
+        world.door.tidy();
+        world.door.reconfigure(&with).expect("they fit");
+        assert!(
+            world.door.try_admit(ask()).is_err(),
+            "two an hour: {with:?}"
+        );
+        world.pass(secs(3_602));
+        world.door.try_admit(ask()).expect("an hour later").refund();
+        assert!(world.is_at_rest());
+    }
+}
+
 // The call is of a group with a health of its own, and the group is gone when it comes back.
 #[test]
 fn a_call_comes_back_to_the_health_it_left_under() {

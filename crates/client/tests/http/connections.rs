@@ -100,3 +100,111 @@ async fn a_connection_that_was_closed_costs_no_attempt() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
+
+/// A client whose connections the test answers itself. The third takes two seconds to make.
+fn played() -> (Outflow, mpsc::UnboundedReceiver<BufReader<DuplexStream>>) {
+    let (knock, doors) = mpsc::unbounded_channel();
+    let made = AtomicUsize::new(0);
+    let mut api = eager("http://played.example");
+    api.retry.count = 0;
+    let client = Outflow::builder()
+        .api(api)
+        .timer(Arc::new(VirtualTime::new()))
+        .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
+            let (ours, theirs) = tokio::io::duplex(1_024);
+            knock.send(BufReader::new(theirs)).expect("a listener");
+            let slow = made.fetch_add(1, Ordering::Relaxed) == 2;
+            let ours: Box<dyn Stream> = Box::new(ours);
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(if slow { 2 } else { 0 })).await;
+                Ok(ours)
+            })
+        }))
+        .build();
+    (client.expect("valid"), doors)
+}
+
+/// The head of the next request, which has no body; nothing if the connection ends.
+async fn asked(stream: &mut BufReader<DuplexStream>) -> Option<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(head)
+}
+
+async fn answers(stream: &mut BufReader<DuplexStream>, head: &str) {
+    let head = format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("heard");
+}
+
+// The connection is closed in the very moment in which a POST is handed to it, before anybody has seen
+// its end: nothing of it has left, so it goes over another one and was sent once.
+#[tokio::test(start_paused = true)]
+async fn a_post_that_a_closed_connection_gave_back_is_sent_once() {
+    let (client, mut doors) = played();
+    let serve = async {
+        let mut first = doors.recv().await.expect("a connection");
+        asked(&mut first).await.expect("a request");
+        answers(&mut first, "200 OK").await;
+        first
+    };
+    let ((), first) = tokio::join!(call(&client), serve);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    drop(first);
+    let serve = async {
+        let mut next = doors.recv().await.expect("another");
+        let head = asked(&mut next).await.expect("the request");
+        answers(&mut next, "201 Created").await;
+        (head, next)
+    };
+    let (posted, (head, _next)) = tokio::join!(client.post("strict", "/order").send(), serve);
+    let posted = posted.expect("an answer");
+    assert!(head.starts_with("POST /order "), "{head}");
+    assert_eq!((posted.status().as_u16(), posted.attempts()), (201, 1));
+    assert!(doors.try_recv().is_err(), "no third connection");
+}
+
+// The same while making another connection takes two seconds, and after one of them the server asks
+// everybody to stay away for a minute: nothing of the POST had left, and nothing leaves.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_a_closed_connection_gave_back_can_still_be_called_off() {
+    let (client, mut doors) = played();
+    let serve = async {
+        let mut first = doors.recv().await.expect("a connection");
+        let mut second = doors.recv().await.expect("another");
+        for stream in [&mut first, &mut second] {
+            asked(stream).await.expect("a request");
+            answers(stream, "200 OK").await;
+        }
+        (first, second)
+    };
+    let ((), (), (mut busy, mut idle)) = tokio::join!(call(&client), call(&client), serve);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let mut refused = Box::pin(client.get("strict", "/").send());
+    tokio::select! {
+        _ = &mut refused => unreachable!("nobody answered"),
+        _ = asked(&mut busy) => {}
+        _ = asked(&mut idle) => std::mem::swap(&mut busy, &mut idle),
+    }
+    // Nobody runs between these two, so nobody sees the end of the connection before the POST is on it.
+    drop(idle);
+    let post = client.post("strict", "/order").send();
+    let refuse = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        answers(&mut busy, "429 Too Many\r\nretry-after: 60").await;
+        drop(busy);
+    };
+    let (posted, refused, ()) = tokio::join!(post, refused, refuse);
+    assert_eq!(refused.expect("an answer").status(), 429);
+    let error = posted.expect_err("called off");
+    assert!(
+        error.refusal().is_some() && error.attempts() == 0,
+        "{error:?}"
+    );
+    drop(client);
+    let mut third = doors.recv().await.expect("it was made");
+    assert_eq!(asked(&mut third).await, None);
+}

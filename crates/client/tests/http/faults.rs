@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Method;
 use outflow::event::{Reason, Status};
-use outflow::{Error, Mode, Outflow, Rules};
+use outflow::{Api, Error, Mode, Outflow, Rules};
 use outflow_upstream::{Fault, Script, When};
 
 use super::support::{Heard, eager, one_at_a_time, over_pipes, over_sockets, scripted};
@@ -305,4 +305,21 @@ async fn a_call_that_never_left_takes_nothing_from_the_limit() {
     assert_eq!(answer.expect("the minute's one").waited(), Duration::ZERO);
     let third = client.get("strict", "/").mode(Mode::Reject).send().await;
     assert!(third.expect_err("used up").is_rate_limited());
+}
+
+// The head was good, so its attempt was settled as a success: only the end of the body shows the failure,
+// and whoever looks at the metrics must see it as the state machine does.
+#[tokio::test]
+async fn a_body_that_breaks_is_counted_as_the_failure_it_is() {
+    let strict = scripted(Script::new().rule(When::always(), Fault::CutBody));
+    let server = strict.listen().await.expect("a port");
+    let mut api = Api::new("strict", server.url().parse().expect("a URL"));
+    api.retry.count = 0;
+    let client = Outflow::init([api]).expect("valid");
+    assert!(client.get("strict", "/").send().await.is_err());
+    let metrics = client.metrics().expect("of a configuration").render();
+    let line = "external_failures_total{api=\"strict\",reason=\"body\"} 1\n";
+    assert!(metrics.contains(line), "{metrics}");
+    let attempts = "requests_total{api=\"strict\",code=\"200\"} 1\n";
+    assert!(metrics.contains(attempts), "{metrics}");
 }

@@ -59,7 +59,7 @@ impl Link {
         made.map_err(|error| Failure::of_head(&error))
     }
 
-    async fn single<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
+    pub(super) async fn single<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
         stream: S,
     ) -> hyper::Result<Self> {
         let mut settings = http1::Builder::new();
@@ -73,7 +73,7 @@ impl Link {
         Ok(Self::Single(sender))
     }
 
-    async fn shared<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
+    pub(super) async fn shared<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
         stream: S,
     ) -> hyper::Result<Self> {
         let mut settings = http2::Builder::new(TokioExecutor::new());

@@ -53,6 +53,8 @@ struct Shared {
     sender: http2::SendRequest<Outgoing>,
     doubt: Doubt,
     used: Instant,
+    /// Since when requests were handed to it without an answer to any.
+    unanswered: Option<Instant>,
 }
 
 impl Shelves {
@@ -73,9 +75,9 @@ impl Shelves {
 
     /// Puts a connection back that was used, as soon as it can be used again.
     pub(super) fn give_back(self: &Arc<Self>, origin: &Arc<Origin>, link: Link) {
-        // One that many use was never taken away.
+        // One that many use was never taken away, but now it is known to live.
         let Link::Single(mut sender) = link else {
-            return;
+            return self.heard(origin);
         };
         if sender.is_ready() {
             return self.keep(origin, sender);
@@ -108,11 +110,19 @@ impl Shelves {
             sender: sender.clone(),
             doubt: doubt.clone(),
             used: now,
+            unanswered: Some(now),
         });
-        self.look_after(&mut kept);
-        drop(kept);
+        self.look_after(kept);
         self.tell_freed();
         Link::Shared(sender, doubt)
+    }
+
+    /// Somebody was answered over the connection that many use.
+    fn heard(&self, origin: &Origin) {
+        let mut kept = self.lock();
+        if let Some(shared) = kept.find(origin).and_then(|here| here.shared.as_mut()) {
+            shared.unanswered = None;
+        }
     }
 
     fn keep(self: &Arc<Self>, origin: &Arc<Origin>, sender: http1::SendRequest<Outgoing>) {
@@ -125,8 +135,7 @@ impl Shelves {
             sender,
             since: Instant::now(),
         });
-        self.look_after(&mut kept);
-        drop(kept);
+        self.look_after(kept);
         self.tell_freed();
     }
 
@@ -136,9 +145,12 @@ impl Shelves {
         }
     }
 
-    fn look_after(self: &Arc<Self>, kept: &mut Kept) {
-        if kept.sweeping == Sweeping::No {
-            kept.sweeping = Sweeping::Yes;
+    /// Has somebody look after what is kept. The lock is free by then: a runtime that is ending drops
+    /// the sweeper at once, and that takes the lock.
+    fn look_after(self: &Arc<Self>, mut kept: MutexGuard<'_, Kept>) {
+        let before = std::mem::replace(&mut kept.sweeping, Sweeping::Yes);
+        drop(kept);
+        if before == Sweeping::No {
             run(Sweeper(Arc::downgrade(self)).sweep());
         }
     }
@@ -194,14 +206,22 @@ impl Kept {
 impl Shelf {
     /// The connection that many use, if there is one.
     fn shared(&mut self, now: Instant) -> Option<Link> {
-        let usable = |shared: &mut Shared| {
-            let trusted = !shared.doubt.is_cast();
-            trusted && shared.sender.is_ready() && is_fresh(shared.used, now)
-        };
-        self.shared.take_if(|shared| !usable(shared));
+        self.shared.take_if(|shared| !shared.is_usable(now));
         let shared = self.shared.as_mut()?;
         shared.used = now;
+        shared.unanswered.get_or_insert(now);
         Some(Link::Shared(shared.sender.clone(), shared.doubt.clone()))
+    }
+}
+
+impl Shared {
+    /// Whether one more may go over it. A way that swallows everything closes no connection, and whoever
+    /// gives up leaves this one open for the others: without an answer to anybody it is not trusted.
+    fn is_usable(&self, now: Instant) -> bool {
+        let silent = |since| now.saturating_duration_since(since) >= SILENT;
+        let heard = !self.unanswered.is_some_and(silent);
+        let trusted = heard && !self.doubt.is_cast();
+        trusted && self.sender.is_ready() && is_fresh(self.used, now)
     }
 }
 
@@ -237,5 +257,78 @@ fn is_fresh(since: Instant, now: Instant) -> bool {
 /// Below the shortest that servers keep a silent connection for, so that we hang up first.
 const IDLE: Duration = Duration::from_secs(15);
 
+/// Where answers take longer than that, another connection now and then costs little beside them.
+const SILENT: Duration = Duration::from_secs(5);
+
 /// More than run at once by default; above it connections are not worth keeping.
 const MOST_IDLE: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::DuplexStream;
+
+    use super::*;
+
+    fn origin() -> Arc<Origin> {
+        let place = http::Uri::from_static("https://a.example/");
+        Arc::new(Origin::of(&place).expect("an origin"))
+    }
+
+    /// A connection of many, and its other end, which says nothing.
+    async fn shared() -> (Link, DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(1_024);
+        let link = Link::shared(hyper_util::rt::TokioIo::new(ours)).await;
+        (link.expect("a handshake"), theirs)
+    }
+
+    // Nobody closes what a dead way swallows. Asked at 0 s and without an answer it is given away until
+    // 5 s; once somebody was answered, until 5 s after the next request.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_answers_nobody_is_not_given_to_others() {
+        let (shelves, origin) = (Arc::new(Shelves::default()), origin());
+        let (link, _theirs) = shared().await;
+        let (link, begun) = (shelves.welcome(&origin, link), Instant::now());
+        let take = |secs| shelves.take(&origin, begun + Duration::from_secs(secs));
+        assert!(take(4).is_some());
+        shelves.give_back(&origin, link);
+        assert!(take(6).is_some() && take(10).is_some(), "one was answered");
+        assert!(take(11).is_none(), "nobody for five seconds");
+        assert!(take(12).is_none(), "and it does not come back");
+    }
+
+    /// Puts a connection back when it is dropped, as a task does that ends with its runtime.
+    struct Late(Arc<Shelves>, Option<http1::SendRequest<Outgoing>>);
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            if let Some(sender) = self.1.take() {
+                self.0.keep(&origin(), sender);
+            }
+        }
+    }
+
+    // Whatever is started in a runtime that ends is dropped on the spot: a sweeper too, in the middle of
+    // putting a connection back.
+    #[test]
+    fn a_runtime_can_end_while_a_connection_comes_back() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.expect("a runtime");
+        let shelves = Arc::new(Shelves::default());
+        let known = Arc::clone(&shelves);
+        runtime.block_on(async move {
+            let (ours, _theirs) = tokio::io::duplex(1_024);
+            let link = Link::single(hyper_util::rt::TokioIo::new(ours)).await;
+            let Ok(Link::Single(sender)) = link else {
+                unreachable!("a connection of one")
+            };
+            let late = Late(known, Some(sender));
+            run(async move {
+                let _late = late;
+                std::future::pending::<()>().await;
+            });
+            tokio::task::yield_now().await;
+        });
+        drop(runtime);
+        assert!(shelves.lock().sweeping == Sweeping::No, "another may");
+    }
+}

@@ -117,8 +117,15 @@ impl Gate {
     /// Turns away those whose deadline is before `end`.
     pub(super) fn turn_away_the_late(&mut self, ward: usize, end: Nanos, now: Nanos) {
         while let Some((number, key)) = self.ward(ward).late(end) {
-            let waiter = self.waiters.get_mut(key);
-            if let Some(waiter) = waiter.filter(|waiter| waiter.number == number) {
+            let Self { lanes, waiters, .. } = self;
+            // Its group may have become part of another, where it is expected too.
+            let is_here = |lane| {
+                let lane = lanes.get(super::place(lane));
+                lane.is_some_and(|lane| lane.ward == ward)
+            };
+            let known =
+                |waiter: &&mut super::Waiter| waiter.number == number && is_here(waiter.lane);
+            if let Some(waiter) = waiters.get_mut(key).filter(known) {
                 waiter.expected = false;
                 self.turn_away_late(key, now);
             }

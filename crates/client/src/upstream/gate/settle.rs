@@ -14,6 +14,8 @@ use super::{Cost, Flight, Gate, Nanos, What};
 /// A call whose answer has begun and whose body has not ended.
 #[derive(Debug)]
 pub(in crate::upstream) struct Open {
+    id: u64,
+    lane: u32,
     ward: usize,
     /// Kept for the end of the body where all was well so far.
     ticket: Option<Ticket>,
@@ -70,6 +72,8 @@ impl Gate {
         let judged = self.rules.policy.classify(&attempt);
         let effect = judged.outcome.effect();
         let mut open = Open {
+            id: sent.id,
+            lane: sent.lane,
             ward: flight.ward,
             ticket: Some(flight.ticket),
         };
@@ -107,10 +111,12 @@ impl Gate {
     ) -> Verdict {
         let attempt = self.attempt(answer);
         let judged = self.rules.policy.classify(&attempt);
+        let effect = judged.outcome.effect();
         self.record(&mut open, judged.outcome, now);
+        self.tell_broken(&open, attempt, effect, now);
         self.leave(&open, now);
         Verdict {
-            effect: judged.outcome.effect(),
+            effect,
             retry: judged.retry,
             retry_after: None,
         }
@@ -241,6 +247,22 @@ impl Gate {
         ResponseTime {
             date,
             wall: self.wall_seen.wall,
+        }
+    }
+
+    fn tell_broken(&mut self, open: &Open, attempt: Attempt, effect: Effect, now: Nanos) {
+        if self.after.heard {
+            let (group, vitals) = (
+                self.lane(open.lane).name.clone(),
+                self.vitals(open.ward, now),
+            );
+            self.tell(What::Broken {
+                group,
+                permit: open.id,
+                attempt,
+                effect,
+                vitals,
+            });
         }
     }
 

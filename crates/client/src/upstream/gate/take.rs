@@ -124,20 +124,12 @@ impl Gate {
 
     /// A call counts from now in its ward, and gives up what it took of the limits before.
     fn set_out_again(&mut self, flight: usize, now: Nanos) -> (Option<Grant>, Option<Grant>) {
-        let Self {
-            flights,
-            wards,
-            lanes,
-            ..
-        } = self;
+        let Self { flights, wards, .. } = self;
         let Some(known) = flights.get_mut(flight) else {
             return (None, None);
         };
         let from = std::mem::replace(&mut known.granted, now);
-        let ward = lanes
-            .get(super::place(known.lane))
-            .and_then(|lane| wards.get_mut(lane.ward));
-        if let Some(ward) = ward {
+        if let Some(ward) = wards.get_mut(known.ward) {
             ward.sets_out_again(&known.ticket, from, now);
         }
         (known.own.take(), known.shared.take())

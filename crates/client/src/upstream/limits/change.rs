@@ -5,7 +5,8 @@
 //! counts the same; each old one is continued once. A limit that is new begins with what is known: a copy of the old
 //! meter of the shortest window that looks back far enough, one of the whole API if the group has none,
 //! or else of the longest there is. What cannot be told apart in time counts as if it had been used
-//! just now. So whoever is let go fits every limit that is then in force, counting all that went before
+//! just now. A limit that is gone is remembered for as long as it would have counted anything: who takes
+//! a change back finds what was used before it, also where nobody else had looked back as far. So whoever is let go fits every limit that is then in force, counting all that went before
 //! under whatever rules, as far back as any meter looked: no window since the change holds more than
 //! the new limit, and one around it no more than the largest that was in force in it.
 //!
@@ -13,7 +14,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Adaptive, Grant, Heritage, Limit, Meter, Moment, Nanos};
+use outflow_core::{Adaptive, Grant, Heritage, Limit, MAX_LIMITS, Meter, Moment, Nanos};
 
 use super::moving::Moving;
 use super::overhang::Overhang;
@@ -64,6 +65,9 @@ impl Limits {
     /// Goes on under other limits. Whoever is in flight has its grants renewed afterwards.
     pub(in crate::upstream) fn change(&mut self, next: Next<'_>, past: &Past) {
         let heirs = heirs(&self.configured, next.limits);
+        let gone = (0..self.configured.len()).filter(|place| !heirs.contains(&Some(*place)));
+        let gone: Vec<_> = gone.collect();
+        self.remember(&gone, next.moment.now);
         let list = next.limits.iter().zip(&heirs);
         let list: Vec<_> = list
             .map(|(limit, heir)| (*limit, self.heritage(limit, *heir, past, next.moment.now)))
@@ -73,6 +77,8 @@ impl Limits {
         let _few = self.meters.succeed(next.moment, list);
         self.moving = self.moved(next, &heirs);
         self.configured = next.limits.to_vec();
+        let back = |known: &Limit| next.limits.iter().any(|limit| same_window(known, limit));
+        self.gone.retain(|(limit, _)| !back(limit));
         self.look_at_the_limits();
         if had_none {
             self.charge(next.moment.now, past.landed);
@@ -115,6 +121,8 @@ impl Limits {
 
     /// Has no limits any more: its calls count elsewhere from now on. Answers what counted here.
     pub(in crate::upstream) fn give_up(&mut self, moment: Moment) -> Used {
+        let all: Vec<_> = (0..self.configured.len()).collect();
+        self.remember(&all, moment.now);
         let used = Used {
             landed: self.landed(moment.now),
             parked: (self.parked, self.parked_by),
@@ -151,6 +159,31 @@ impl Limits {
         })
     }
 
+    /// Keeps what the limits at these places counted, should they come back. What is in flight counts
+    /// as landed now: nobody will tell a limit that is gone.
+    fn remember(&mut self, places: &[usize], now: Nanos) {
+        for place in places {
+            let in_flight = self.meters.standings(now).nth(*place);
+            let in_flight = in_flight.map_or(0, |(_, standing)| standing.in_flight);
+            let limit = self.configured.get(*place).copied();
+            if let (Some(limit), Some(mut meter)) = (limit, self.meters.landed(now, *place)) {
+                meter.charge(now, u64::try_from(in_flight).unwrap_or(u64::MAX));
+                self.gone.retain(|(known, _)| !same_window(known, &limit));
+                self.gone.push((limit, meter));
+            }
+        }
+        let many = self.gone.len().saturating_sub(MAX_LIMITS);
+        self.gone.drain(..many);
+    }
+
+    /// Forgets limits of which nothing would count any more.
+    pub(super) fn forget_the_gone(&mut self, now: Nanos) {
+        self.gone.retain_mut(|(_, meter)| {
+            meter.tidy(now);
+            meter.standing(now).used > 0
+        });
+    }
+
     fn heritage(
         &mut self,
         limit: &Limit,
@@ -165,9 +198,16 @@ impl Limits {
         let own = own.map(|(place, known)| (rank(limit, known, 0), place));
         let others = past.meters.iter().enumerate();
         let others = others.map(|(place, (known, _))| (rank(limit, known, 1), place));
-        let learned = match own.chain(others).min() {
+        let gone = self.gone.iter().enumerate();
+        let gone = gone.map(|(place, (known, _))| (rank(limit, known, 2), place));
+        let copied = |meters: &[(Limit, Meter)], place: usize| {
+            let known = meters.get(place);
+            known.map(|(_, meter)| meter.clone())
+        };
+        let learned = match own.chain(others).chain(gone).min() {
             Some(((_, _, 0, _), place)) => self.meters.landed(now, place),
-            Some((_, place)) => past.meters.get(place).map(|(_, meter)| meter.clone()),
+            Some(((_, _, 1, _), place)) => copied(&past.meters, place),
+            Some((_, place)) => copied(&self.gone, place),
             None => None,
         };
         learned.map_or(Heritage::Nothing, |meter| Heritage::Learns(Box::new(meter)))
