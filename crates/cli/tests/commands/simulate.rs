@@ -141,3 +141,26 @@ fn a_load_that_is_none_is_a_usage_error() {
         assert!(ran.talk.contains(said), "{said} in {ran:?}");
     }
 }
+
+// Three lines: a call, one that no log has, and a call by somebody whose name is not UTF-8.
+#[test]
+fn lines_that_are_left_out_are_told() {
+    let folder = folder();
+    let mut log = br#"10.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 12"#.to_vec();
+    log.extend(b"\na line of something else\n");
+    log.extend(br#"{"ts": "2026-10-10T13:55:37Z", "path": "/a", "tenant": ""#);
+    log.extend(b"\xff\"}\n");
+    std::fs::write(folder.path().join("access.log"), log).expect("writable");
+    let arguments = [
+        "simulate",
+        "--replay",
+        "access.log",
+        "--preset",
+        "upbit",
+        "--json",
+    ];
+    let ran = run_in(folder.path(), &arguments);
+    let calls = ran.json(0)["groups"][0]["calls"].clone();
+    assert_eq!(calls, 2, "{ran:?}");
+    assert!(ran.talk.contains("1 of 3 lines"), "{ran:?}");
+}

@@ -71,9 +71,13 @@ impl Asked {
         let mut provider = Provider::new(&api)?;
         match (&self.replay, self.rate) {
             (Some(file), _) => {
-                let text = std::fs::read_to_string(file);
-                let text = text.with_context(|| format!("`{}` cannot be read", file.display()))?;
+                let bytes = std::fs::read(file);
+                let bytes =
+                    bytes.with_context(|| format!("`{}` cannot be read", file.display()))?;
+                // What clients call themselves is in such logs, and may be anything.
+                let text = String::from_utf8_lossy(&bytes);
                 let replay = replay::read(&text, &mut provider)?;
+                tell_unread(&text, replay.len());
                 watch(&api, provider, network, replay.into_iter())
             }
             (None, Some(rate)) => {
@@ -108,6 +112,16 @@ impl Asked {
             ))
             .into()
         })
+    }
+}
+
+/// A load that is smaller than the real one foresees too little.
+fn tell_unread(text: &str, read: usize) {
+    let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    let lines = text.lines().filter(says).count();
+    let unread = lines.saturating_sub(read);
+    if unread > 0 {
+        eprintln!("{unread} of {lines} lines could not be read, and are left out");
     }
 }
 
