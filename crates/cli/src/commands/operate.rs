@@ -204,8 +204,7 @@ impl Reload {
             .asked
             .admin
             .send(Method::POST, "/v1/reload", Some(&json!({})))?;
-        self.asked
-            .tell(&told, |_| "the configuration was read again\n".to_owned())
+        self.asked.tell(&told, tables::reload)
     }
 }
 

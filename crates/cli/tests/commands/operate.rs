@@ -206,3 +206,13 @@ fn an_answer_that_is_no_document_is_no_status() {
     assert!(ran.out.is_empty(), "{ran:?}");
     assert!(ran.talk.contains("is no admin API"), "{ran:?}");
 }
+
+#[test]
+fn a_reload_is_asked_for_and_told() {
+    let running = Running::start();
+    assert_eq!(
+        running.told(&["reload"]),
+        "the configuration was read again\n"
+    );
+    assert_eq!(running.json(&["reload"])["changed"], serde_json::json!([]));
+}

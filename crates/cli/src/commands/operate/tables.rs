@@ -148,11 +148,46 @@ fn dash() -> String {
     "-".to_owned()
 }
 
+/// What a reload changed, and what waits for the next start.
+pub(super) fn reload(document: &Value) -> String {
+    let mut text = String::from("the configuration was read again\n");
+    for (key, said) in [
+        ("added", "added"),
+        ("removed", "removed"),
+        ("changed", "changed"),
+        ("restart", "in effect at the next start"),
+    ] {
+        let names = document.get(key).and_then(Value::as_array);
+        let names: Vec<_> = names
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        if !names.is_empty() {
+            text.push_str(&["  ", said, ": ", &names.join(", "), "\n"].concat());
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    // What nobody has to look at is not listed.
+    #[test]
+    fn a_reload_says_what_is_different_and_what_waits() {
+        let document = serde_json::json!({
+            "added": [], "removed": [], "changed": ["shop", "mail"], "restart": ["server.listen"]
+        });
+        assert_eq!(
+            reload(&document),
+            "the configuration was read again\n  changed: shop, mail\n  in effect at the next start: \
+             server.listen\n"
+        );
+    }
 
     #[test]
     fn a_snapshot_is_a_row_for_each_state() {
