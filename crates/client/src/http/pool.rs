@@ -38,11 +38,11 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(dial: Dial, base: &BaseUrl) -> Self {
+    pub(super) fn new(dial: Dial, base: &BaseUrl, most_idle: usize) -> Self {
         Self {
             dial,
             home: Origin::of_base(base).map(Arc::new),
-            shelves: Arc::default(),
+            shelves: Arc::new(Shelves::new(most_idle)),
         }
     }
 

@@ -63,7 +63,7 @@ impl Transport {
         let reach = reach(api, wiring)?;
         let dial = Dial::new(reach, trust(api, &wiring.vouchers)?, api.timeouts.connect);
         Ok(Self {
-            pool: Pool::new(dial, &api.base_url),
+            pool: Pool::new(dial, &api.base_url, most_idle(api)),
             timeouts: api.timeouts,
         })
     }
@@ -248,6 +248,15 @@ fn trust(api: &Api, vouchers: &Vouchers) -> Result<Arc<rustls::ClientConfig>, In
         config => config.map_err(InvalidTransport::from),
     }
 }
+
+/// As many connections as calls may run at once, and a few more for those that a reload may allow.
+fn most_idle(api: &Api) -> usize {
+    let together = api.rules.health.settings().concurrency;
+    usize::try_from(together).map_or(usize::MAX, |together| together.max(FEW))
+}
+
+/// Connections that are worth keeping in any case.
+const FEW: usize = 32;
 
 /// What makes a connection doubtful.
 const LATE: Trouble = Trouble::Fault(Fault::ReadTimeout);

@@ -3,7 +3,9 @@
 //! `INFO` is what an operator wants to read of a normal day: calls, refusals, changes of state. What
 //! needs a look is `WARN`, what is broken in ourselves `ERROR`; every step of every call is `DEBUG`.
 
-use outflow_core::{Effect, Ended, Fault, MeterEvent, State};
+mod attempt;
+
+use outflow_core::{Effect, MeterEvent, State};
 use tracing::Level;
 
 use super::record::{Record, Value};
@@ -57,8 +59,8 @@ pub(super) fn record(event: &Event) -> Record<'_> {
         What::Task { name, state } => task(event, name, *state),
         What::Moved { .. } => moved(event),
         What::Cooling { .. } => cooling(event),
-        What::Settled { .. } => settled(event),
-        What::Broken { .. } => broken(event),
+        What::Settled { .. } => attempt::settled(event),
+        What::Broken { .. } => attempt::broken(event),
         What::Waiting { .. } => waiting(event),
         What::Admitted { .. } | What::Refused { .. } | What::Refunded { .. } => passed(event),
         What::Retrying { .. } | What::Unresolved { .. } | What::Cache { .. } => repeated(event),
@@ -156,71 +158,6 @@ fn cooling(event: &Event) -> Record<'_> {
         .with(key::EVENT, Value::Word("cooldown"))
         .with_vitals(&Vitals { sleep, ..*vitals })
         .about(event, group.as_ref())
-}
-
-/// An attempt is named by its end: `429`, `200`, `read_timeout`.
-fn settled(event: &Event) -> Record<'_> {
-    let record = Record::new(level(event), RATE_LIMITER);
-    let What::Settled {
-        group,
-        permit,
-        attempt,
-        round_trip,
-        vitals,
-        ..
-    } = &event.what
-    else {
-        return record;
-    };
-    let name = Value::Word;
-    let record = record
-        .with_some(key::STATE, vitals.map(|vitals| name(vitals.state.name())))
-        .with(key::EVENT, ended(attempt.ended()));
-    let record = match vitals {
-        Some(vitals) => record.with_vitals(vitals),
-        None => record,
-    };
-    record
-        .about(event, Some(group))
-        .with_some(key::LATENCY, round_trip.map(Value::millis))
-        .with(key::PERMIT, Value::Number(*permit))
-}
-
-/// A body that broke is named by its end too, and always told with the state.
-fn broken(event: &Event) -> Record<'_> {
-    let record = Record::new(level(event), RATE_LIMITER);
-    let What::Broken {
-        group,
-        permit,
-        attempt,
-        vitals,
-        ..
-    } = &event.what
-    else {
-        return record;
-    };
-    record
-        .with(key::STATE, Value::Word(vitals.state.name()))
-        .with(key::EVENT, ended(attempt.ended()))
-        .with_vitals(vitals)
-        .about(event, Some(group))
-        .with(key::PERMIT, Value::Number(*permit))
-}
-
-const fn ended(ended: Ended) -> Value<'static> {
-    match ended {
-        Ended::Status(code) => Value::Code(code),
-        Ended::Cancelled => Value::Word("cancelled"),
-        Ended::Fault(fault) => Value::Word(match fault {
-            Fault::ConnectTimeout => "connect_timeout",
-            Fault::ReadTimeout => "read_timeout",
-            Fault::Dns => "dns",
-            Fault::Reset => "reset",
-            Fault::TlsHandshake => "tls_handshake",
-            Fault::TlsCertificate => "tls_certificate",
-            Fault::TruncatedBody => "truncated_body",
-        }),
-    }
 }
 
 fn waiting(event: &Event) -> Record<'_> {

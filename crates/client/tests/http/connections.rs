@@ -1,7 +1,9 @@
 //! Connections: kept while they are of use, and never one that somebody may have closed.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use outflow::{Outflow, Stream};
@@ -10,15 +12,22 @@ use outflow_upstream::Script;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::mpsc;
 
-use super::support::{eager, scripted};
+use super::support::{eager, scripted, together};
 
 /// A client in the runtime's own time that counts the connections it makes.
 fn counting() -> (Outflow, Arc<AtomicUsize>) {
+    counting_up_to(4)
+}
+
+/// The same with so many calls at a time.
+fn counting_up_to(most: u32) -> (Outflow, Arc<AtomicUsize>) {
     let server = Arc::new(scripted(Script::new()).in_memory());
+    let mut api = eager(&server.url());
+    api.rules.health = together(most);
     let made = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&made);
     let client = Outflow::builder()
-        .api(eager(&server.url()))
+        .api(api)
         .timer(Arc::new(VirtualTime::new()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
             counted.fetch_add(1, Ordering::Relaxed);
@@ -46,6 +55,31 @@ async fn a_connection_is_used_again_as_soon_as_it_is_free() {
         tokio::join!(call(&client), call(&client));
         assert_eq!(made.load(Ordering::Relaxed), 2);
     }
+}
+
+/// So many calls at once.
+async fn burst(client: &Outflow, count: usize) {
+    let calls = (0..count).map(|_| Some(Box::pin(call(client))));
+    let mut calls: Vec<_> = calls.collect();
+    poll_fn(|cx| {
+        for place in &mut calls {
+            place.take_if(|call| call.as_mut().poll(cx).is_ready());
+        }
+        let over = calls.iter().all(Option::is_none);
+        if over { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+// Fifty may run at once: the connections of one burst serve the next, all of them.
+#[tokio::test(start_paused = true)]
+async fn as_many_connections_are_kept_as_calls_may_run_at_once() {
+    let (client, made) = counting_up_to(50);
+    burst(&client, 50).await;
+    let first = made.load(Ordering::Relaxed);
+    assert!(first > 32, "{first} of fifty at once");
+    burst(&client, 50).await;
+    assert_eq!(made.load(Ordering::Relaxed), first);
 }
 
 // Servers hang up after 15 seconds of silence at the earliest: 14 are fine, 16 are not.

@@ -76,8 +76,13 @@ pub(crate) fn over_pipes(strict: &StrictApi, adapt: impl FnOnce(&mut Api)) -> Ou
 
 /// Health as usual, with one call in flight at most.
 pub(crate) fn one_at_a_time() -> HealthConfig {
+    together(1)
+}
+
+/// So many at a time.
+pub(crate) fn together(concurrency: u32) -> HealthConfig {
     let settings = HealthSettings {
-        concurrency: 1,
+        concurrency,
         ..HealthSettings::default()
     };
     HealthConfig::new(settings).expect("valid")

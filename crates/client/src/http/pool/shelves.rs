@@ -13,9 +13,11 @@ use super::link::run;
 use super::{Doubt, Link, Origin};
 
 /// All connections that a request may take.
-#[derive(Default)]
 pub(super) struct Shelves {
     kept: Mutex<Kept>,
+    /// The most that are kept for one place. Above what runs at once they are not worth keeping, and
+    /// below it every burst would hang up on connections that the next one needs.
+    most_idle: usize,
     /// Told when a connection was put back, while anybody makes one.
     pub(super) freed: Notify,
     /// How many are being made.
@@ -58,6 +60,16 @@ struct Shared {
 }
 
 impl Shelves {
+    /// Empty ones, for so many connections to a place.
+    pub(super) fn new(most_idle: usize) -> Self {
+        Self {
+            kept: Mutex::default(),
+            most_idle,
+            freed: Notify::new(),
+            making: AtomicUsize::new(0),
+        }
+    }
+
     /// A connection that leads there and can be used at once.
     pub(super) fn take(&self, origin: &Origin, now: Instant) -> Option<Link> {
         let mut kept = self.lock();
@@ -128,7 +140,7 @@ impl Shelves {
     fn keep(self: &Arc<Self>, origin: &Arc<Origin>, sender: http1::SendRequest<Outgoing>) {
         let mut kept = self.lock();
         let here = kept.shelf(origin);
-        if here.idle.len() >= MOST_IDLE {
+        if here.idle.len() >= self.most_idle {
             return;
         }
         here.idle.push(Idle {
@@ -260,9 +272,6 @@ const IDLE: Duration = Duration::from_secs(15);
 /// Where answers take longer than that, another connection now and then costs little beside them.
 const SILENT: Duration = Duration::from_secs(5);
 
-/// More than run at once by default; above it connections are not worth keeping.
-const MOST_IDLE: usize = 32;
-
 #[cfg(test)]
 mod tests {
     use tokio::io::DuplexStream;
@@ -285,7 +294,7 @@ mod tests {
     // 5 s; once somebody was answered, until 5 s after the next request.
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_answers_nobody_is_not_given_to_others() {
-        let (shelves, origin) = (Arc::new(Shelves::default()), origin());
+        let (shelves, origin) = (Arc::new(Shelves::new(1)), origin());
         let (link, _theirs) = shared().await;
         let (link, begun) = (shelves.welcome(&origin, link), Instant::now());
         let take = |secs| shelves.take(&origin, begun + Duration::from_secs(secs));
@@ -313,7 +322,7 @@ mod tests {
     fn a_runtime_can_end_while_a_connection_comes_back() {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.expect("a runtime");
-        let shelves = Arc::new(Shelves::default());
+        let shelves = Arc::new(Shelves::new(1));
         let known = Arc::clone(&shelves);
         runtime.block_on(async move {
             let (ours, _theirs) = tokio::io::duplex(1_024);

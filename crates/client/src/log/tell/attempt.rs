@@ -1,0 +1,73 @@
+//! How an attempt ended, as a line.
+
+use outflow_core::{Ended, Fault};
+
+use super::super::record::{Record, Value};
+use super::{RATE_LIMITER, level};
+use crate::event::{Event, What};
+use crate::metrics::key;
+
+/// An attempt is named by its end: `429`, `200`, `read_timeout`.
+pub(super) fn settled(event: &Event) -> Record<'_> {
+    let record = Record::new(level(event), RATE_LIMITER);
+    let What::Settled {
+        group,
+        permit,
+        attempt,
+        round_trip,
+        vitals,
+        ..
+    } = &event.what
+    else {
+        return record;
+    };
+    let name = Value::Word;
+    let record = record
+        .with_some(key::STATE, vitals.map(|vitals| name(vitals.state.name())))
+        .with(key::EVENT, ended(attempt.ended()));
+    let record = match vitals {
+        Some(vitals) => record.with_vitals(vitals),
+        None => record,
+    };
+    record
+        .about(event, Some(group))
+        .with_some(key::LATENCY, round_trip.map(Value::millis))
+        .with(key::PERMIT, Value::Number(*permit))
+}
+
+/// A body that broke is named by its end too, and always told with the state.
+pub(super) fn broken(event: &Event) -> Record<'_> {
+    let record = Record::new(level(event), RATE_LIMITER);
+    let What::Broken {
+        group,
+        permit,
+        attempt,
+        vitals,
+        ..
+    } = &event.what
+    else {
+        return record;
+    };
+    record
+        .with(key::STATE, Value::Word(vitals.state.name()))
+        .with(key::EVENT, ended(attempt.ended()))
+        .with_vitals(vitals)
+        .about(event, Some(group))
+        .with(key::PERMIT, Value::Number(*permit))
+}
+
+const fn ended(ended: Ended) -> Value<'static> {
+    match ended {
+        Ended::Status(code) => Value::Code(code),
+        Ended::Cancelled => Value::Word("cancelled"),
+        Ended::Fault(fault) => Value::Word(match fault {
+            Fault::ConnectTimeout => "connect_timeout",
+            Fault::ReadTimeout => "read_timeout",
+            Fault::Dns => "dns",
+            Fault::Reset => "reset",
+            Fault::TlsHandshake => "tls_handshake",
+            Fault::TlsCertificate => "tls_certificate",
+            Fault::TruncatedBody => "truncated_body",
+        }),
+    }
+}
