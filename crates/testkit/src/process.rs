@@ -130,6 +130,16 @@ impl Process {
         &self.lines
     }
 
+    /// All lines, once its outputs are closed or so much time has passed: what a program printed last
+    /// is heard a little after its end.
+    pub fn last_lines(&mut self, within: Duration) -> &[Line] {
+        let deadline = Deadline::within(within);
+        while let Ok(line) = self.incoming.recv_timeout(deadline.left()) {
+            self.lines.push(line);
+        }
+        &self.lines
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

@@ -256,7 +256,7 @@ fn is_ours(place: &Place, id: u32) -> bool {
 
 fn why_it_ended(process: &mut Process) -> io::Error {
     let lines: Vec<_> = process
-        .lines()
+        .last_lines(PATIENCE)
         .iter()
         .map(|line| line.text.as_str())
         .collect();
