@@ -22,7 +22,7 @@ pub(super) fn start(upstream: SocketAddr, job: Job) -> io::Result<Proxy> {
          client_body_temp_path HOME/body;\nproxy_temp_path HOME/proxy;\n\
          fastcgi_temp_path HOME/fastcgi;\nuwsgi_temp_path HOME/uwsgi;\nscgi_temp_path HOME/scgi;\n\
          keepalive_requests 100000000;\n\
-         limit_req_zone $server_name zone=all:1m rate={rate};\nlimit_req_status 429;\n\
+         limit_req_zone $server_port zone=all:1m rate={rate};\nlimit_req_status 429;\n\
          upstream up {{ server {upstream}; keepalive 256; keepalive_requests 100000000; }}\n\
          server {{\nlisten 127.0.0.1:{port} backlog=8192;\n\
          location / {{\nlimit_req zone=all burst=2000 {burst};\n\

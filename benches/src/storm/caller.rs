@@ -41,7 +41,8 @@ pub(super) struct Seen {
 pub(super) async fn all(calls: Vec<Call>) -> Vec<Seen> {
     let mut storms = Vec::new();
     for call in calls {
-        let (tell, told) = mpsc::channel(TOGETHER);
+        // Whoever is heard later must not wait for it.
+        let (tell, told) = mpsc::unbounded_channel();
         let left = Arc::new(AtomicU32::new(CALLS));
         let client = Client::builder(TokioExecutor::new()).build_http();
         for _ in 0..TOGETHER {
@@ -62,7 +63,7 @@ pub(super) async fn all(calls: Vec<Call>) -> Vec<Seen> {
     seen
 }
 
-async fn heard(begun: std::time::Instant, mut told: mpsc::Receiver<Made>) -> Seen {
+async fn heard(begun: std::time::Instant, mut told: mpsc::UnboundedReceiver<Made>) -> Seen {
     let mut seen = Seen {
         makespan: Duration::ZERO,
         waits: Vec::new(),
@@ -87,7 +88,7 @@ async fn one_after_another(
     client: Client<HttpConnector, Empty<Bytes>>,
     call: Call,
     left: Arc<AtomicU32>,
-    tell: mpsc::Sender<Made>,
+    tell: mpsc::UnboundedSender<Made>,
 ) {
     let Ok(uri) = call.url.parse::<http::Uri>() else {
         return;
@@ -101,7 +102,7 @@ async fn one_after_another(
         let well = until_answered(&client, &uri, call.patience).await;
         let end = clock::read();
         let took = end.duration_since(begun);
-        if tell.send(Made { end, took, well }).await.is_err() {
+        if tell.send(Made { end, took, well }).is_err() {
             return;
         }
     }
