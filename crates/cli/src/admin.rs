@@ -153,16 +153,8 @@ struct Door {
 
 impl Door {
     async fn accept(&self, stop: Stop) {
-        loop {
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = stop.told() => return,
-            };
-            match accepted {
-                Ok((connection, peer)) => self.welcome(connection, peer, stop.clone()),
-                // Too many open files, as a rule: trying again at once would only burn a core.
-                Err(_) => tokio::time::sleep(BREATH).await,
-            }
+        while let Some((connection, peer)) = self.listener.next(&stop).await {
+            self.welcome(connection, peer, stop.clone());
         }
     }
 
@@ -217,9 +209,6 @@ const SAID_OF_ALL: [(HeaderName, &str); 7] = [
         "same-origin",
     ),
 ];
-
-/// How long to wait after a connection that could not be accepted.
-const BREATH: Duration = Duration::from_millis(50);
 
 /// Far more than a browser sends.
 const LARGEST_HEAD: usize = 64 * 1024;

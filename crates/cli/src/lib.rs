@@ -14,6 +14,7 @@ mod exit;
 mod interrupt;
 mod listener;
 mod program;
+mod refusals;
 mod reload;
 mod sidecar;
 mod sources;

@@ -10,7 +10,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use outflow::Stop;
 use outflow::config::Listen;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -77,15 +79,29 @@ impl Listener {
         &self.address
     }
 
-    /// The next connection, and who it is from.
-    ///
-    /// # Errors
-    /// As the system's `accept`: the next one may well succeed.
-    pub async fn accept(&self) -> io::Result<(Connection, Peer)> {
+    /// The next connection, and who it is from; nothing once the program stops.
+    pub async fn next(&self, stop: &Stop) -> Option<(Connection, Peer)> {
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept() => accepted,
+                () = stop.told() => return None,
+            };
+            match accepted {
+                Ok(came) => return Some(came),
+                // Whoever hung up before it was greeted must not keep the others waiting.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                // No descriptors are left, most likely: asking again at once would only spin.
+                Err(_) => tokio::time::sleep(BREATH).await,
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Connection, Peer)> {
         match &self.kind {
             Kind::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                // Without it answers are a little later, and that is all.
+                let _slower = stream.set_nodelay(true);
                 Ok((Connection::Tcp(stream), Peer::Remote(from.ip())))
             }
             Kind::Unix(listener) => {
@@ -249,6 +265,9 @@ impl AsyncWrite for Connection {
         }
     }
 }
+
+/// How long the door stays shut when no connection can be taken.
+const BREATH: Duration = Duration::from_millis(100);
 
 /// Why nobody can be listened to somewhere.
 #[derive(Debug)]

@@ -35,7 +35,6 @@ mod upload;
 mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use outflow::{CannotStart, Crowd, Stop};
 
@@ -89,16 +88,8 @@ struct Entrance {
 
 impl Entrance {
     async fn keep(&self, stop: Stop) {
-        loop {
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = stop.told() => return,
-            };
-            match accepted {
-                Ok((connection, from)) => self.greet(connection, from, &stop),
-                // No descriptors are left, most likely: asking again at once would only spin.
-                Err(_) => tokio::time::sleep(BREATH).await,
-            }
+        while let Some((connection, from)) = self.listener.next(&stop).await {
+            self.greet(connection, from, &stop);
         }
     }
 
@@ -139,9 +130,6 @@ impl Entrance {
         self.crowd.spawn(connection::send_away(connection, words))
     }
 }
-
-/// How long the door stays shut when no connection can be taken.
-const BREATH: Duration = Duration::from_millis(100);
 
 /// So many are told at once that there is no place; the others see the door close.
 const MOST_SENT_AWAY: usize = 64;

@@ -45,7 +45,7 @@ pub use environment::Environment;
 pub use mistake::{Mistake, Mistakes, Severity};
 pub use origin::{Origin, Origins};
 pub use render::Style;
-pub use runtime::Runtime;
+pub use runtime::{Runtime, quoted};
 pub use sections::{CacheSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson};
 pub use server::{AdminSettings, Listen, ServerSettings};
 pub use source::Source;

@@ -11,6 +11,8 @@ use http::{HeaderValue, StatusCode, header};
 use outflow::{Cause, Refusal, Why};
 use serde_json::{Map, Value};
 
+use crate::refusals;
+
 /// Something that could not be done, and why.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -80,14 +82,9 @@ impl Problem {
 }
 
 impl From<Refusal> for Problem {
-    /// A refusal at the door. What only costs time is 429, what the state forbids is 503.
+    /// A refusal at the door, told as the sidecar tells it.
     fn from(refusal: Refusal) -> Self {
-        let status = match &refusal.cause {
-            Cause::Never { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            Cause::UnknownGroup(_) => StatusCode::NOT_FOUND,
-            Cause::Blocked { .. } | Cause::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::TOO_MANY_REQUESTS,
-        };
+        let status = refusals::status(&refusal.cause);
         let problem = Self::new(status, refusal.cause.name(), refusal.to_string());
         let problem = match refusal.retry_after {
             Some(span) => problem.after(span),
@@ -120,7 +117,7 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         if let Some(span) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, super::units::secs_up(span).into());
+            headers.insert(header::RETRY_AFTER, refusals::retry_after(span).into());
         }
         if self.status == StatusCode::UNAUTHORIZED {
             let bearer = HeaderValue::from_static("Bearer");

@@ -17,11 +17,6 @@ pub(super) fn millis_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// The same in whole seconds, as `Retry-After` wants them.
-pub(super) fn secs_up(span: Duration) -> u64 {
-    span.as_secs() + u64::from(span.subsec_nanos() > 0)
-}
-
 /// A point in civil time, in milliseconds since 1970.
 pub(super) fn stamp(at: WallTime) -> u64 {
     millis(at.as_duration())
@@ -35,14 +30,8 @@ mod tests {
     #[test]
     fn what_is_waited_for_is_never_promised_too_early() {
         let span = Duration::new(2, 1);
-        assert_eq!(
-            (millis(span), millis_up(span), secs_up(span)),
-            (2_000, 2_001, 3)
-        );
+        assert_eq!((millis(span), millis_up(span)), (2_000, 2_001));
         let whole = Duration::from_secs(2);
-        assert_eq!(
-            (millis(whole), millis_up(whole), secs_up(whole)),
-            (2_000, 2_000, 2)
-        );
+        assert_eq!((millis(whole), millis_up(whole)), (2_000, 2_000));
     }
 }

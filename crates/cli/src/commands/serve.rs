@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use outflow::config::{LogLevel, Source, read_duration};
+use outflow::config::{LogLevel, Source, quoted, read_duration};
 use outflow::log::RollingFile;
 use outflow::{Api, Config};
 use tokio::runtime::{Builder, Runtime};
 
-use super::user_config::{UserConfig, quoted};
+use super::user_config::UserConfig;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::program::{Program, StartError, Watch};
@@ -121,7 +121,6 @@ async fn start(sources: Sources, watch: Watch) -> anyhow::Result<Program> {
     let started = Program::start_watching(sources, watch).await;
     started.map_err(|error| match error {
         StartError::Config(mistakes) => mistakes.into(),
-        StartError::Listen(why) => anyhow::Error::new(why),
         other => other.into(),
     })
 }

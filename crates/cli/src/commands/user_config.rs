@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::Value;
 
 use crate::command_line::Misuse;
 use crate::sources::Sources;
@@ -39,12 +38,6 @@ fn missing_file(file: &Path) -> Misuse {
     Misuse(format!(
         "there is no `{file}` here: write one with `outflow init`, or name yours with `--config FILE`"
     ))
-}
-
-/// A text as TOML writes it.
-pub(crate) fn quoted(text: &str) -> String {
-    // What JSON escapes, TOML's basic strings escape the same way.
-    Value::from(text).to_string()
 }
 
 /// What is read if nothing is named.

@@ -7,6 +7,8 @@ use http::header::VIA;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use outflow::{Response, Room, Upstream};
 
+use crate::refusals::whole_seconds;
+
 /// Adds what is known about an answer to its headers.
 pub(super) fn annotate(headers: &mut HeaderMap, answer: &Facts, upstream: Option<&Upstream>) {
     headers.append(VIA, OUR_VIA);
@@ -65,11 +67,6 @@ fn seconds(span: Duration) -> HeaderValue {
     }
     let text = format!("{}.{:03}", span.as_secs(), span.subsec_millis());
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("0"))
-}
-
-fn whole_seconds(span: Duration) -> u64 {
-    span.as_secs()
-        .saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
 /// Who handed it on.

@@ -115,7 +115,7 @@ fn one_host(head: &Parts) -> Result<Authority, Problem> {
     match (head.uri.authority(), host) {
         (Some(target), Some(host)) if *target != host => Err(Problem::new(
             StatusCode::BAD_REQUEST,
-            "two-hosts",
+            "two_hosts",
             "the request names one host in its target and another in Host",
         )
         .closing()),

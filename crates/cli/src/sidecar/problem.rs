@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::annotate::OUR_VIA;
 use super::download::Source;
+use crate::refusals;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ impl Problem {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(VIA, OUR_VIA);
         if let Some(span) = self.retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(span)));
+            headers.insert(RETRY_AFTER, HeaderValue::from(refusals::retry_after(span)));
         }
         let mark = self.proxy_error.map_or_else(
             || {
@@ -129,25 +130,6 @@ pub(super) fn no_place(detail: &str) -> String {
     )
 }
 
-/// Rounded up: whoever comes at the second that is named must be let in.
-fn whole_seconds(span: Duration) -> u64 {
-    let more = u64::from(span.subsec_nanos() > 0);
-    span.as_secs().saturating_add(more).max(1)
-}
-
 const JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // 1.001 s is more than one second, and nobody is asked to come back in no time.
-    #[test]
-    fn nobody_is_called_back_too_early() {
-        for (millis, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (60_000, 60)] {
-            assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds);
-        }
-    }
-}

@@ -9,6 +9,7 @@ use outflow::{Cause, Error, Refusal, Why};
 
 use super::problem::Problem;
 use super::upload::Broken;
+use crate::refusals;
 
 /// What is told of a call to this API that ended so.
 pub(super) fn problem(api: &str, error: &Error) -> Problem {
@@ -27,17 +28,17 @@ pub(super) fn body(api: &str, broken: Broken) -> Problem {
     let (status, kind, advice) = match broken {
         Broken::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
-            "body-too-large",
+            "body_too_large",
             "send less, or raise `max_body`",
         ),
         Broken::Slow => (
             StatusCode::REQUEST_TIMEOUT,
-            "body-slow",
+            "body_slow",
             "send the body without pauses, or raise `body_timeout`",
         ),
         Broken::Malformed => (
             StatusCode::BAD_REQUEST,
-            "body-malformed",
+            "body_malformed",
             "send the body whole and its chunks as HTTP/1.1 writes them",
         ),
     };
@@ -49,80 +50,60 @@ pub(super) fn body(api: &str, broken: Broken) -> Problem {
 }
 
 fn refused(refusal: &Refusal) -> Problem {
-    let problem = match &refusal.cause {
-        Cause::TooLate(why) => waiting(why, "too-late", "the call cannot go before its deadline")
-            .advice(
-                "allow more time with Outflow-Deadline and Outflow-Max-Wait, or call less often",
-            ),
-        Cause::Busy(why) => waiting(why, "busy", "the call cannot go now and does not wait")
-            .advice("come back after `retry_after`, or let it wait with Outflow-Mode: wait"),
-        Cause::Never { limit } => Problem::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "never",
-            "the call costs more than a limit ever allows",
-        )
-        .fact("limit", limit.to_string())
-        .advice("split the call or lower its cost"),
-        Cause::Blocked { state } => Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "blocked",
-            "the state of the API lets nothing go",
-        )
-        .fact("state", state.name())
-        .advice(match refusal.retry_after {
-            Some(_) => "come back after `retry_after`; `outflow status` says why",
-            None => "`outflow status` says why; what an operator holds, `outflow health release` lets go",
-        }),
-        Cause::QueueFull => Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "queue-full",
-            "as many calls wait as may",
-        )
-        .retry_after(Some(A_MOMENT))
-        .advice("call less often, or raise `queue`"),
-        Cause::UnknownGroup(name) => Problem::new(
-            StatusCode::BAD_REQUEST,
-            "unknown-group",
-            "there is no such group",
-        )
-        .fact("group", name.as_str())
-        .advice("name a group of the API's configuration in Outflow-Group"),
-        Cause::ShuttingDown => Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "shutting-down",
-            "the program is stopping",
-        )
-        .retry_after(Some(A_MOMENT))
-        .closing(),
-        _ => Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "refused",
-            "the call was not let through",
+    let cause = &refusal.cause;
+    let problem = Problem::new(refusals::status(cause), cause.name(), title(cause));
+    let problem = match cause {
+        Cause::TooLate(why) => waiting(problem, why).advice(
+            "allow more time with Outflow-Deadline and Outflow-Max-Wait, or call less often",
         ),
+        Cause::Busy(why) => waiting(problem, why)
+            .advice("come back after `retry_after`, or let it wait with Outflow-Mode: wait"),
+        Cause::Never { limit } => problem
+            .fact("limit", limit.to_string())
+            .advice("split the call or lower its cost"),
+        Cause::Blocked { state } => problem
+            .fact("state", state.name())
+            .advice(match refusal.retry_after {
+                Some(_) => "come back after `retry_after`; `outflow status` says why",
+                None => "`outflow status` says why; what an operator holds, `outflow health release` lets go",
+            }),
+        Cause::QueueFull => problem
+            .retry_after(Some(A_MOMENT))
+            .advice("call less often, or raise `queue`"),
+        Cause::UnknownGroup(name) => problem
+            .fact("group", name.as_str())
+            .advice("name a group of the API's configuration in Outflow-Group"),
+        Cause::ShuttingDown => problem.retry_after(Some(A_MOMENT)).closing(),
+        _ => problem,
     };
     problem
         .retry_after(refusal.retry_after)
-        .fact("cause", refusal.cause.name())
         .proxy_error("http_request_denied")
 }
 
+const fn title(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::TooLate(_) => "the call cannot go before its deadline",
+        Cause::Busy(_) => "the call cannot go now and does not wait",
+        Cause::Never { .. } => "the call costs more than a limit ever allows",
+        Cause::Blocked { .. } => "the state of the API lets nothing go",
+        Cause::QueueFull => "as many calls wait as may",
+        Cause::UnknownGroup(_) => "there is no such group",
+        Cause::ShuttingDown => "the program is stopping",
+        _ => "the call was not let through",
+    }
+}
+
 /// What a call would have had to wait for.
-fn waiting(why: &Why, kind: &str, title: &str) -> Problem {
-    let problem =
-        |status, waits_for: &str| Problem::new(status, kind, title).fact("waits_for", waits_for);
+fn waiting(problem: Problem, why: &Why) -> Problem {
+    let waits_for = |what: &str| problem.fact("waits_for", what);
     match why {
-        Why::Limit { rate } => {
-            problem(StatusCode::TOO_MANY_REQUESTS, "limit").fact("limit", rate.to_string())
-        }
-        Why::Turn => problem(StatusCode::TOO_MANY_REQUESTS, "turn"),
-        Why::Concurrency { most } => {
-            problem(StatusCode::TOO_MANY_REQUESTS, "concurrency").fact("concurrency", *most)
-        }
-        Why::Cooldown => problem(StatusCode::TOO_MANY_REQUESTS, "cooldown"),
-        Why::State(state) => {
-            problem(StatusCode::SERVICE_UNAVAILABLE, "state").fact("state", state.name())
-        }
-        _ => problem(StatusCode::TOO_MANY_REQUESTS, "other"),
+        Why::Limit { rate } => waits_for("limit").fact("limit", rate.to_string()),
+        Why::Turn => waits_for("turn"),
+        Why::Concurrency { most } => waits_for("concurrency").fact("concurrency", *most),
+        Why::Cooldown => waits_for("cooldown"),
+        Why::State(state) => waits_for("state").fact("state", state.name()),
+        _ => waits_for("other"),
     }
 }
 
@@ -136,7 +117,7 @@ fn failed(error: &Error) -> Problem {
     if error.is_cache_miss() {
         return Problem::new(
             StatusCode::GATEWAY_TIMEOUT,
-            "cache-miss",
+            "cache_miss",
             "only the cache may answer, and it has nothing",
         )
         .advice("ask without Outflow-Cache: only, or when the API may be called again")
@@ -161,17 +142,17 @@ fn broken(error: &Error) -> (StatusCode, &'static str, &'static str) {
     let gone = StatusCode::BAD_GATEWAY;
     let late = StatusCode::GATEWAY_TIMEOUT;
     match error.fault() {
-        Some(Fault::ConnectTimeout) => (late, "connect-timeout", "connection_timeout"),
+        Some(Fault::ConnectTimeout) => (late, "connect_timeout", "connection_timeout"),
         Some(Fault::ReadTimeout) => (late, "timeout", "http_response_timeout"),
         Some(Fault::Dns) => (gone, "dns", "dns_error"),
         Some(Fault::Reset) if error.is_connect() => (gone, "connect", "connection_refused"),
-        Some(Fault::Reset) => (gone, "connection-lost", "connection_terminated"),
+        Some(Fault::Reset) => (gone, "connection_lost", "connection_terminated"),
         Some(Fault::TlsHandshake) => (gone, "tls", "tls_protocol_error"),
         Some(Fault::TlsCertificate) => (gone, "tls", "tls_certificate_error"),
         Some(Fault::TruncatedBody) => (gone, "truncated", "http_response_incomplete"),
         None if error.is_timeout() => (late, "deadline", "http_response_timeout"),
         None if error.is_forbidden() => (gone, "forbidden", "destination_ip_prohibited"),
-        None if error.is_body() => (gone, "answer-too-large", "http_response_body_size"),
+        None if error.is_body() => (gone, "answer_too_large", "http_response_body_size"),
         None => (gone, "failed", "proxy_internal_error"),
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn unknown(name: &str, client: &Outflow) -> Problem {
         }
         _ => "the path does not begin with the name of an API".to_owned(),
     };
-    Problem::new(StatusCode::NOT_FOUND, "unknown-api", "there is no such API")
+    Problem::new(StatusCode::NOT_FOUND, "unknown_api", "there is no such API")
         .detail(detail)
         .fact("known", names)
         .advice(format!("call /NAME/PATH with one of: {known}"))

@@ -109,7 +109,7 @@ async fn bodies_beyond_their_bound_are_refused() {
     assert_eq!(reply.status, 413);
     assert_eq!(
         reply.problem()["type"],
-        "urn:outflow:problem:body-too-large"
+        "urn:outflow:problem:body_too_large"
     );
     assert_eq!(api.audit().count(), 0, "nothing was sent");
     let chunked = sidecar.request("POST", "/strict/x", "transfer-encoding: chunked\r\n");

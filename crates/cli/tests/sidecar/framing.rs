@@ -15,27 +15,27 @@ const HEADERS: [Row; 31] = [
     (
         "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         400,
-        "length-and-coding",
+        "length_and_coding",
     ),
     (
         "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
         400,
-        "length-and-coding",
+        "length_and_coding",
     ),
     (
         "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         400,
-        "length-and-coding",
+        "length_and_coding",
     ),
     (
         "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
         400,
-        "two-lengths",
+        "two_lengths",
     ),
     (
         "Content-Length: 3\r\ncontent-length: 4\r\n\r\nabc",
         400,
-        "two-lengths",
+        "two_lengths",
     ),
     ("Content-Length: 3, 3\r\n\r\nabc", 400, "length"),
     ("Content-Length: 3,4\r\n\r\nabc", 400, "length"),
@@ -98,23 +98,23 @@ const HEADERS: [Row; 31] = [
         "value",
     ),
     ("Transfer-Encoding\r\n\r\n0\r\n\r\n", 400, "name"),
-    ("Host: 127.0.0.1\r\n\r\n", 400, "two-hosts"),
+    ("Host: 127.0.0.1\r\n\r\n", 400, "two_hosts"),
 ];
 
 /// Rows that are whole requests.
 const REQUESTS: [Row; 30] = [
-    ("GET /strict/x HTTP/1.1\r\n\r\n", 400, "no-host"),
-    ("GET /strict/x HTTP/1.0\r\n\r\n", 400, "no-host"),
+    ("GET /strict/x HTTP/1.1\r\n\r\n", 400, "no_host"),
+    ("GET /strict/x HTTP/1.0\r\n\r\n", 400, "no_host"),
     (
         "GET /strict/x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
         400,
-        "two-hosts",
+        "two_hosts",
     ),
-    ("GET /strict/x HTTP/1.1\r\nHost: \r\n\r\n", 400, "no-host"),
+    ("GET /strict/x HTTP/1.1\r\nHost: \r\n\r\n", 400, "no_host"),
     (
         "GET /strict/x HTTP/1.1\r\nHost: a@127.0.0.1\r\n\r\n",
         400,
-        "no-host",
+        "no_host",
     ),
     (
         "GET /strict/x HTTP/1.1\r\nHost: evil.example\r\n\r\n",
@@ -124,42 +124,42 @@ const REQUESTS: [Row; 30] = [
     (
         "GET http://evil.example/strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "two-hosts",
+        "two_hosts",
     ),
     (
         "GET http://a@127.0.0.1/strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "two-hosts",
+        "two_hosts",
     ),
     (
         "GET /strict/x HTTP/1.1\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "bare-lf",
+        "bare_lf",
     ),
     (
         "GET /strict/x HTTP/1.1\r\nHost: 127.0.0.1\n\r\n",
         400,
-        "bare-lf",
+        "bare_lf",
     ),
     (
         "GET /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n\n",
         400,
-        "bare-lf",
+        "bare_lf",
     ),
     (
         "GET /strict/x HTTP/1.1\n\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "bare-lf",
+        "bare_lf",
     ),
     (
         "\nGET /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "bare-lf",
+        "bare_lf",
     ),
     (
         "\r\n\r\nGET /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "request-line",
+        "request_line",
     ),
     (
         "GET /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\rb\r\n\r\n",
@@ -189,28 +189,28 @@ const REQUESTS: [Row; 30] = [
     (
         "GET  /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "request-line",
+        "request_line",
     ),
     (
         "GET /strict/x  HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "request-line",
+        "request_line",
     ),
     (
         "GET /strict/x y HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "request-line",
+        "request_line",
     ),
     (
         "GET\t/strict/x\tHTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "request-line",
+        "request_line",
     ),
-    ("GET /strict/x\r\n\r\n", 400, "request-line"),
+    ("GET /strict/x\r\n\r\n", 400, "request_line"),
     (
         "G@T /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         400,
-        "request-line",
+        "request_line",
     ),
     (
         "GET /strict/\x01x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
@@ -235,7 +235,7 @@ const REQUESTS: [Row; 30] = [
     (
         "POST /strict/x HTTP/1.0\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         400,
-        "coding-in-old",
+        "coding_in_old",
     ),
 ];
 

@@ -101,7 +101,8 @@ async fn patience_is_what_the_caller_says() {
     ] {
         let reply = sidecar.get("/strict/x", header).await;
         assert_eq!(reply.status, 429, "{header}");
-        assert_eq!(reply.problem()["cause"], cause, "{header}");
+        let wanted = format!("urn:outflow:problem:{cause}");
+        assert_eq!(reply.problem()["type"], wanted, "{header}");
     }
 }
 

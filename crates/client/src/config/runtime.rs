@@ -81,7 +81,12 @@ impl fmt::Debug for Runtime {
 }
 
 /// A text as TOML writes it, whatever is in it.
-fn quoted(text: &str) -> String {
+///
+/// ```
+/// assert_eq!(outflow::config::quoted(r#"say "hi""#), r#""say \"hi\"""#);
+/// ```
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {

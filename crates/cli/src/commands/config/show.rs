@@ -2,11 +2,11 @@
 
 use clap::Args;
 use outflow::Config;
-use outflow::config::Origin;
+use outflow::config::{Origin, quoted};
 use serde_json::{Value, json};
 
 use super::super::operate::AdminApi;
-use super::super::user_config::{UserConfig, quoted};
+use super::super::user_config::UserConfig;
 use super::default_file;
 use crate::exit::Exit;
 use crate::terminal::{Table, answer, answer_json};

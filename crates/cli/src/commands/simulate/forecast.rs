@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use outflow::config::{Environment, Source, read_duration};
+use outflow::config::{Environment, Source, quoted, read_duration};
 use outflow::{Api, Config, Preset};
 use outflow_core::Rate;
 
@@ -28,7 +28,7 @@ use self::report::Report;
 use self::world::World;
 use super::network::Network;
 use crate::command_line::Misuse;
-use crate::commands::user_config::{found, quoted};
+use crate::commands::user_config::found;
 
 /// A load, and whom it is for.
 #[derive(Args, Default)]
