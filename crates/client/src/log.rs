@@ -143,7 +143,7 @@ impl Log {
 impl Observer for Log {
     fn observe(&self, event: &Event) {
         if self.scribe.writes(tell::level(event)) {
-            self.lines.send(self.scribe.line(&tell::record(event)));
+            self.lines.send(&self.scribe.line(&tell::record(event)));
         }
     }
 }

@@ -149,7 +149,7 @@ impl Household {
             log.close();
         }
         if let Some(lines) = &self.lines {
-            lines.send(snapshot(&self.metrics));
+            lines.send(&snapshot(&self.metrics));
             lines.close();
         }
     }

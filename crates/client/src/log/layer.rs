@@ -74,7 +74,7 @@ impl<S: Subscriber> Layer<S> for LogLayer {
             scrubber: &scribe.settings.scrubber,
         };
         event.record(&mut fields);
-        self.log.lines.send(scribe.end(line));
+        self.log.lines.send(&scribe.end(line));
     }
 }
 

@@ -2,16 +2,18 @@
 //!
 //! The disk fills up, the directory is deleted, whoever reads the pipe stops reading: none of it is
 //! the request's business. What does not fit into the queue is dropped and counted, and the count is
-//! told in a line as soon as one can be written. The queue is bounded in bytes and in lines, so that
-//! neither a few long nor many short ones take the memory.
+//! told in a line as soon as one can be written.
 //!
-//! The writing side is a loop that whoever owns the threads runs: nothing is started here.
+//! The queue is one text with a longest length, not a channel of lines: to hand in a line is to append
+//! it. The writing side is a loop that whoever owns the threads runs; after each write it rests for a
+//! moment in which nobody wakes it. A line on a quiet day is written at once, a thousand that come
+//! together are one write and one waking, which would otherwise cost more than the calls they tell of.
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::metrics::{Reading, Source};
 
@@ -21,67 +23,112 @@ use crate::metrics::{Reading, Source};
 /// use outflow::log::Lines;
 ///
 /// let (lines, mut pump) = Lines::new(std::io::sink());
-/// lines.send("{\"ready\":true}\n".to_owned());
+/// lines.send("{\"ready\":true}\n");
 /// lines.close();
 /// pump.run();
 /// assert_eq!(lines.dropped(), 0);
 /// ```
 #[derive(Clone)]
 pub struct Lines {
+    end: Arc<End>,
+}
+
+/// What all clones hold; with the last of them the queue closes.
+struct End {
     shared: Arc<Shared>,
-    sender: SyncSender<Message>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
 }
 
 #[derive(Default)]
 struct Shared {
+    queue: Mutex<Queue>,
+    /// Rung for a pump that sleeps, and when the queue closes.
+    bell: Condvar,
     dropped: AtomicU64,
-    held: AtomicUsize,
-    closed: AtomicBool,
 }
 
-enum Message {
-    Line(String),
-    /// Look whether the queue was closed.
-    Wake,
+#[derive(Default)]
+struct Queue {
+    text: String,
+    is_closed: bool,
+    /// Whether the pump waits to be told of the next line.
+    is_asleep: bool,
 }
 
 impl Lines {
     /// A queue, and the pump that writes it to `sink`.
     pub fn new(sink: impl Write + Send + 'static) -> (Self, LogPump) {
         let shared = Arc::new(Shared::default());
-        let (sender, receiver) = sync_channel(MOST_LINES);
         let pump = LogPump {
             shared: Arc::clone(&shared),
-            receiver,
+            batch: String::new(),
             sink: Box::new(sink),
             notice: None,
             told: 0,
         };
-        (Self { shared, sender }, pump)
+        let end = Arc::new(End { shared });
+        (Self { end }, pump)
     }
 
     /// Hands in a line with its end, or drops it if there is no room. Never waits.
-    pub fn send(&self, line: String) {
-        let length = line.len();
-        let held = self.shared.held.fetch_add(length, Ordering::AcqRel);
-        let fits = held.saturating_add(length) <= MOST_BYTES;
-        let is_open = !self.shared.closed.load(Ordering::Acquire);
-        if !(fits && is_open && self.sender.try_send(Message::Line(line)).is_ok()) {
-            self.shared.held.fetch_sub(length, Ordering::AcqRel);
-            self.shared.dropped.fetch_add(1, Ordering::AcqRel);
+    pub fn send(&self, line: &str) {
+        let shared = &self.end.shared;
+        let mut queue = shared.lock();
+        if queue.is_closed || queue.text.len().saturating_add(line.len()) > MOST_BYTES {
+            shared.dropped.fetch_add(1, Ordering::AcqRel);
+            return;
+        }
+        queue.text.push_str(line);
+        if std::mem::take(&mut queue.is_asleep) {
+            drop(queue);
+            shared.bell.notify_one();
         }
     }
 
     /// How many lines were dropped so far, for want of room or because writing failed.
     pub fn dropped(&self) -> u64 {
-        self.shared.dropped.load(Ordering::Acquire)
+        self.end.shared.dropped.load(Ordering::Acquire)
     }
 
     /// Takes no more lines; the pump writes what it has and returns.
     pub fn close(&self) {
-        self.shared.closed.store(true, Ordering::Release);
-        // If there is no room for it, the pump is awake and will look.
-        _ = self.sender.try_send(Message::Wake);
+        self.end.shared.close();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that is done under this lock leaves it half done.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.bell.notify_all();
+    }
+
+    /// Waits for the next line. Without one there is none to come.
+    fn awaits_line(&self) -> bool {
+        let mut queue = self.lock();
+        while queue.text.is_empty() && !queue.is_closed {
+            queue.is_asleep = true;
+            let woken = self.bell.wait(queue);
+            queue = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.is_asleep = false;
+        !queue.text.is_empty()
+    }
+
+    /// Lets lines gather, unless no more will come.
+    fn rest(&self) {
+        let open = |queue: &mut Queue| !queue.is_closed;
+        let rested = self.bell.wait_timeout_while(self.lock(), BREATH, open);
+        drop(rested);
     }
 }
 
@@ -104,7 +151,8 @@ impl fmt::Debug for Lines {
 /// Writes what is in the queue.
 pub struct LogPump {
     shared: Arc<Shared>,
-    receiver: Receiver<Message>,
+    /// What is being written; its memory and the queue's change places.
+    batch: String,
     sink: Box<dyn Write + Send>,
     notice: Option<Notice>,
     /// How many dropped lines a line was written about.
@@ -125,44 +173,29 @@ impl LogPump {
     /// Writes lines as they come, until the queue is closed or nobody can send any more. It waits and
     /// writes, so it belongs on a thread of its own; if a sink panics it can be run again.
     pub fn run(&mut self) {
-        loop {
+        while self.shared.awaits_line() {
             self.drain();
-            // Asked after the draining: a closing that found no room to wake us is seen here.
-            if self.shared.closed.load(Ordering::Acquire) {
-                return self.drain();
-            }
-            let Ok(first) = self.receiver.recv() else {
-                return;
-            };
-            self.write_batch(first);
+            self.shared.rest();
         }
     }
 
     /// Writes what is in the queue now and waits for nothing but the sink.
     pub fn drain(&mut self) {
-        while let Ok(first) = self.receiver.try_recv() {
-            self.write_batch(first);
-        }
-    }
-
-    /// Writes a message and those behind it, as many as make a good write.
-    fn write_batch(&mut self, first: Message) {
-        let mut batch = Batch::default();
-        let mut next = Some(first);
-        while let Some(message) = next {
-            if let Message::Line(line) = message {
-                self.shared.held.fetch_sub(line.len(), Ordering::AcqRel);
-                batch.push(&line);
+        self.batch.clear();
+        std::mem::swap(&mut self.batch, &mut self.shared.lock().text);
+        let mut rest = self.batch.as_str();
+        while !rest.is_empty() {
+            let (piece, behind) = first_piece(rest);
+            if write(&mut self.sink, piece).is_err() {
+                let lines = u64::try_from(piece.lines().count()).unwrap_or(u64::MAX);
+                self.shared.dropped.fetch_add(lines, Ordering::AcqRel);
             }
-            next = (batch.text.len() < GOOD_WRITE)
-                .then(|| self.receiver.try_recv().ok())
-                .flatten();
+            rest = behind;
         }
-        if batch.write(&mut self.sink).is_err() {
-            self.shared.dropped.fetch_add(batch.lines, Ordering::AcqRel);
-        } else {
-            self.tell_drops();
+        if self.batch.capacity() > MOST_KEPT {
+            self.batch = String::new();
         }
+        self.tell_drops();
     }
 
     fn tell_drops(&mut self) {
@@ -170,9 +203,7 @@ impl LogPump {
         let Some(notice) = self.notice.as_ref().filter(|_| dropped > self.told) else {
             return;
         };
-        let mut batch = Batch::default();
-        batch.push(&notice(dropped - self.told));
-        if batch.write(&mut self.sink).is_ok() {
+        if write(&mut self.sink, &notice(dropped - self.told)).is_ok() {
             self.told = dropped;
         }
     }
@@ -186,30 +217,50 @@ impl fmt::Debug for LogPump {
     }
 }
 
-#[derive(Default)]
-struct Batch {
-    text: String,
-    lines: u64,
+fn write(sink: &mut dyn Write, lines: &str) -> io::Result<()> {
+    sink.write_all(lines.as_bytes())?;
+    sink.flush()
 }
 
-impl Batch {
-    fn push(&mut self, line: &str) {
-        self.text.push_str(line);
-        self.lines += 1;
-    }
-
-    fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
-        if self.lines == 0 {
-            return Ok(());
-        }
-        sink.write_all(self.text.as_bytes())?;
-        sink.flush()
-    }
+/// Whole lines that make a good write, and what is behind them.
+fn first_piece(text: &str) -> (&str, &str) {
+    let is_end = |byte: &u8| *byte == b'\n';
+    let Some((good, behind)) = text.as_bytes().split_at_checked(GOOD_WRITE) else {
+        return (text, "");
+    };
+    let within = good.iter().rposition(is_end);
+    // The first line is longer than that: it goes alone.
+    let beyond = || Some(GOOD_WRITE + behind.iter().position(is_end)?);
+    let whole = within.or_else(beyond).map_or(text.len(), |end| end + 1);
+    text.split_at_checked(whole).unwrap_or((text, ""))
 }
 
-/// Seconds of lines at ten thousand calls a second: more than a disk that works ever falls behind.
-const MOST_LINES: usize = 16_384;
-/// As many lines of the usual length.
+/// As many lines as twenty thousand calls in a second make: more than a disk that works ever falls
+/// behind.
 const MOST_BYTES: usize = 4 * 1_024 * 1_024;
 /// One system call for about a hundred lines; more is not faster.
 const GOOD_WRITE: usize = 32 * 1_024;
+/// What a busy moment needed is given back after it.
+const MOST_KEPT: usize = 8 * GOOD_WRITE;
+/// Short enough that whoever follows the log does not see it, long enough that a busy program wakes
+/// its log a hundred times a second and not with every call.
+const BREATH: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Lines of 1,000 bytes: 32 of them fit into a write, and a line of two writes goes alone.
+    #[test]
+    fn a_write_is_of_whole_lines() {
+        let line = format!("{}\n", "x".repeat(999));
+        let many = line.repeat(40);
+        let (piece, behind) = first_piece(&many);
+        assert_eq!((piece.len(), behind.len()), (32_000, 8_000));
+        let long = format!("{}\n{line}", "y".repeat(2 * GOOD_WRITE));
+        let (piece, behind) = first_piece(&long);
+        assert_eq!((piece.len(), behind), (2 * GOOD_WRITE + 1, line.as_str()));
+        let endless = "z".repeat(2 * GOOD_WRITE);
+        assert_eq!(first_piece(&endless), (endless.as_str(), ""));
+    }
+}

@@ -284,11 +284,11 @@ fn each_drop_is_told_once() {
 fn long_lines_do_not_take_the_memory() {
     let (lines, mut pump) = Lines::new(std::io::sink());
     for _ in 0..100 {
-        lines.send("x".repeat(100_000));
+        lines.send(&"x".repeat(100_000));
     }
     assert_eq!(lines.dropped(), 100 - 41);
     pump.drain();
-    lines.send("x".repeat(100_000));
+    lines.send(&"x".repeat(100_000));
     assert_eq!(lines.dropped(), 100 - 41, "there is room again");
 }
 
@@ -296,9 +296,9 @@ fn long_lines_do_not_take_the_memory() {
 fn what_was_sent_before_the_end_is_written() {
     let page = crate::Page::default();
     let (lines, mut pump) = Lines::new(page.clone());
-    lines.send("one\n".to_owned());
+    lines.send("one\n");
     lines.close();
-    lines.send("late\n".to_owned());
+    lines.send("late\n");
     pump.run();
     pump.run();
     assert_eq!(page.text(), "one\n");
@@ -309,7 +309,7 @@ fn what_was_sent_before_the_end_is_written() {
 fn a_pump_ends_when_nobody_can_send() {
     let page = crate::Page::default();
     let (lines, mut pump) = Lines::new(page.clone());
-    lines.send("one\n".to_owned());
+    lines.send("one\n");
     drop(lines);
     pump.run();
     assert_eq!(page.text(), "one\n");

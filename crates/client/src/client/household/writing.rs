@@ -80,7 +80,7 @@ pub(super) fn lines(
     let work = move |stop: Stop| {
         let (metrics, told) = (Arc::clone(&metrics), told.clone());
         every_so_often(stop, every, move || {
-            told.send(snapshot(&metrics));
+            told.send(&snapshot(&metrics));
         })
     };
     tasks.spawn("metrics", work).map_err(InitError::Tasks)?;
