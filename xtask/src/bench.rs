@@ -55,7 +55,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !OF_THE_PROGRAM.contains(&options.suite.as_str()) {
         return suite.run();
     }
-    Program::cargo("build --release --package outflow-cli").run()?;
+    // As it is shipped: peers come from their packagers, built with the same care.
+    Program::cargo("build --profile dist --package outflow-cli").run()?;
     for peer in needs::PROXIES {
         // What cannot be had is said to be missing, here and in the table.
         peer.meet()?;
@@ -73,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn program() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("release").join("outflow")
+    target.join("dist").join("outflow")
 }
 
 /// The manifest of the peers' workspace.

@@ -179,6 +179,7 @@ impl Scribe {
                 Value::Number(number) => line.raw(key, *number),
                 Value::Ratio(ratio) => line.raw(key, *ratio),
                 Value::Word(word) => line.text(key, word),
+                Value::Text(name) => line.text(key, &self.settings.scrubber.scrub(name)),
                 other => line.text(key, &other.shown(&self.settings.scrubber)),
             }
         }

@@ -180,6 +180,7 @@ const ROOMS: [Room; 8] = [
             "hyper",
             "hyper-util",
             "listenfd",
+            "mimalloc",
             "notify",
             "pin-project-lite",
             "rustix",

@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, TE, TRAILER};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use outflow_core::{Cost, Priority};
 use serde::Serialize;
@@ -135,8 +138,12 @@ impl Call {
         } else {
             self.wish.headers.extend(headers);
         }
-        for name in THE_CONNECTIONS {
-            self.wish.headers.remove(name);
+        let headers = &mut self.wish.headers;
+        for name in &THE_CONNECTIONS {
+            // Most are not there, and to look is cheaper than to remove.
+            if headers.keys().any(|one| one == name) {
+                headers.remove(name);
+            }
         }
         self
     }
@@ -292,21 +299,21 @@ impl Call {
 }
 
 fn is_the_connections(name: &HeaderName) -> bool {
-    THE_CONNECTIONS.contains(&name.as_str())
+    THE_CONNECTIONS.contains(name)
 }
 
 /// What the connection writes itself. A caller who could would say where one request ends and the
 /// next begins, or which host is meant.
-const THE_CONNECTIONS: [&str; 11] = [
-    "host",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "upgrade",
-    "te",
-    "trailer",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "keep-alive",
-    "proxy-connection",
+const THE_CONNECTIONS: [HeaderName; 11] = [
+    HOST,
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    CONNECTION,
+    UPGRADE,
+    TE,
+    TRAILER,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
 ];

@@ -77,7 +77,11 @@ impl Line {
             self.text.push_str(between);
         }
         self.text.push_str(quote);
-        self.text.extend(key.chars().map(harmless));
+        if key.chars().all(is_harmless) {
+            self.text.push_str(key);
+        } else {
+            self.text.extend(key.chars().map(harmless));
+        }
         self.text.push_str(quote);
         self.text.push_str(is);
     }
@@ -85,13 +89,19 @@ impl Line {
 
 /// Keys are ours or were written in a program; whatever else they hold is no part of a key.
 fn harmless(c: char) -> char {
-    match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '.' | '-' => c,
-        _ => '_',
-    }
+    if is_harmless(c) { c } else { '_' }
+}
+
+const fn is_harmless(c: char) -> bool {
+    matches!(c, 'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '.' | '-')
 }
 
 fn needs_quotes(value: &str) -> bool {
+    // Most values are words of ASCII, which is seen without asking what each character is.
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\');
+    if value.bytes().all(plain) {
+        return value.is_empty();
+    }
     let bare = |c: char| !c.is_whitespace() && !matches!(c, '"' | '=' | '\\') && !is_hostile(c);
     value.is_empty() || !value.chars().all(bare)
 }
