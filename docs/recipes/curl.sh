@@ -3,7 +3,7 @@
 set -eu
 outflow=${OUTFLOW_URL:-http://127.0.0.1:7070}
 
-# A call like any other. It waits for its turn, and the answer says how long that was.
+# A call like any other: it waits for its turn, and is answered.
 curl -sS -o /dev/null -w '%{http_code} after %{time_total} s\n' "$outflow/demo/films/603"
 
 # Twenty at once, to an API that allows ten a second and refuses the rest: all of them are answered.
