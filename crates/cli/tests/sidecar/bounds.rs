@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use outflow_testkit::Background;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{interval, timeout};
 
@@ -220,41 +217,6 @@ async fn who_does_not_read_loses_the_place() {
     let reply = timeout(PATIENCE, sidecar.get("/strict/quick", "")).await;
     assert_eq!(reply.expect("a place").status, 200);
     drop(deaf);
-}
-
-// Over HTTP/2 a reader stops by giving no more leave to send, and the connection is never stuck. Here that
-// is one byte of an endless answer, and there is one place.
-#[tokio::test]
-async fn a_reader_over_http_2_that_takes_nothing_gives_its_place_back() {
-    use outflow_upstream::{Answer, Content, StrictApi};
-    let api = StrictApi::builder()
-        .answer("/endless", Answer::status(200).content(Content::Endless))
-        .build()
-        .expect("valid");
-    let server = api.listen().await.expect("a port");
-    let told = Told {
-        server: "body_timeout = \"300ms\"",
-        api: "limits = [\"1000/s\"]\nconcurrency = 1\ntimeout = \"1m\"\nread_timeout = \"1m\"",
-        ..Told::default()
-    };
-    let sidecar = Sidecar::before(&server.url(), told).await;
-    let io = TokioIo::new(sidecar.connect().await);
-    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-    builder.initial_stream_window_size(1);
-    let (mut client, connection) = builder.handshake(io).await.expect("HTTP/2");
-    let connection = Background::start(connection);
-    let url = format!("http://{}/strict/endless", sidecar.address);
-    let request = hyper::Request::get(&url).body(http_body_util::Empty::<Bytes>::new());
-    let deaf = client.send_request(request.expect("valid")).await;
-    let deaf = deaf.expect("an answer");
-    let reply = timeout(PATIENCE, sidecar.get("/strict/quick", "")).await;
-    assert_eq!(reply.expect("a place").status, 200);
-    // Only that answer was given up: the connection is as good as before.
-    let url = format!("http://{}/nobody/x", sidecar.address);
-    let request = hyper::Request::get(&url).body(http_body_util::Empty::<Bytes>::new());
-    let other = client.send_request(request.expect("valid")).await;
-    assert_eq!(other.expect("an answer").status(), 404);
-    drop((deaf, connection));
 }
 
 #[tokio::test]
