@@ -111,13 +111,12 @@ impl Browser {
         self.wire.met()
     }
 
-    /// Waits until so many requests were answered.
+    /// Waits until this is true of the requests that were answered.
     ///
     /// # Errors
-    /// If they are not in time.
-    pub fn until_met(&mut self, count: usize) -> io::Result<()> {
-        self.wire
-            .hear_until(|wire| wire.met().len() >= count, PATIENCE)
+    /// If it does not become true in time.
+    pub fn until_met(&mut self, enough: impl Fn(&[Met]) -> bool) -> io::Result<()> {
+        self.wire.hear_until(|wire| enough(wire.met()), PATIENCE)
     }
 
     /// What the page did that it should not have: exceptions, errors and warnings in its console, and
@@ -206,7 +205,7 @@ mod tests {
     fn chromium_runs_scripts_and_tells_what_went_wrong() {
         let mut browser = Browser::start(&[]).expect("it starts");
         browser
-            .visit("data:text/html,<title>one</title>")
+            .visit("data:text/html,<!doctype html><title>one</title>")
             .expect("loaded");
         browser.until("document.title === 'one'").expect("titled");
         let sum = browser.run("Promise.resolve(6 * 7)").expect("a sum");

@@ -132,6 +132,10 @@ impl Wire {
                 let sent = (word(&request["method"]), word(&request["url"]));
                 self.sent.insert(word(&facts["requestId"]), sent);
             }
+            "Network.webSocketCreated" => {
+                let sent = ("GET".to_owned(), word(&facts["url"]));
+                self.sent.insert(word(&facts["requestId"]), sent);
+            }
             // It tells of answers that the page may not see, too.
             "Network.responseReceivedExtraInfo" => {
                 let known = self.sent.get(&word(&facts["requestId"]));
@@ -155,7 +159,7 @@ fn complaint(event: &str, facts: &Value) -> Option<String> {
         "Runtime.exceptionThrown" => &facts["exceptionDetails"],
         "Runtime.consoleAPICalled" if is_bad(&facts["type"]) => &facts["args"],
         "Log.entryAdded" if is_bad(&facts["entry"]["level"]) => &facts["entry"],
-        "Audits.issueAdded" => &facts["issue"],
+        "Audits.issueAdded" if facts["issue"]["code"] == POLICY => &facts["issue"],
         "Page.javascriptDialogOpening" => facts,
         _ => return None,
     };
@@ -185,6 +189,9 @@ fn listen(from: ChildStdout) -> io::Result<Receiver<Value>> {
         .spawn(read)?;
     Ok(incoming)
 }
+
+/// Of all that a browser has to say about a page, the breaches of its policy.
+const POLICY: &str = "ContentSecurityPolicyIssue";
 
 /// What stands behind each message.
 const END: u8 = 0;
