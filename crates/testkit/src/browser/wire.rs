@@ -3,6 +3,11 @@
 //! Whatever is heard while an answer is waited for is kept, because nobody knows beforehand which
 //! event comes first.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "what a JSON object does not hold is null"
+)]
+
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout};
@@ -34,6 +39,7 @@ pub(super) struct Wire {
     answers: HashMap<u64, Value>,
     events: Vec<String>,
     sent: HashMap<String, (String, String)>,
+    early: HashMap<String, u64>,
     met: Vec<Met>,
     complaints: Vec<String>,
 }
@@ -48,6 +54,7 @@ impl Wire {
             answers: HashMap::new(),
             events: Vec::new(),
             sent: HashMap::new(),
+            early: HashMap::new(),
             met: Vec::new(),
             complaints: Vec::new(),
         })
@@ -89,7 +96,8 @@ impl Wire {
         if let Some(error) = answer.get("error") {
             return Err(io::Error::other(format!("{method}: {error}")));
         }
-        Ok(answer["result"].take())
+        let result = answer.pointer_mut("/result");
+        Ok(result.map(Value::take).unwrap_or_default())
     }
 
     /// Waits for an event, or finds that it came since the last question.
@@ -130,26 +138,40 @@ impl Wire {
             "Network.requestWillBeSent" => {
                 let request = &facts["request"];
                 let sent = (word(&request["method"]), word(&request["url"]));
-                self.sent.insert(word(&facts["requestId"]), sent);
-            }
-            "Network.webSocketCreated" => {
-                let sent = ("GET".to_owned(), word(&facts["url"]));
-                self.sent.insert(word(&facts["requestId"]), sent);
+                self.note(word(&facts["requestId"]), sent);
             }
             // It tells of answers that the page may not see, too.
             "Network.responseReceivedExtraInfo" => {
-                let known = self.sent.get(&word(&facts["requestId"]));
-                let (method, url) = known.cloned().unwrap_or_default();
                 let status = facts["statusCode"].as_u64().unwrap_or_default();
-                self.met.push(Met {
-                    method,
-                    url,
-                    status,
-                });
+                self.answered(word(&facts["requestId"]), status);
             }
             _ => self.complaints.extend(complaint(&event, facts)),
         }
         self.events.push(event);
+    }
+
+    fn note(&mut self, number: String, sent: (String, String)) {
+        if let Some(status) = self.early.remove(&number) {
+            self.meet(sent, status);
+        } else {
+            self.sent.insert(number, sent);
+        }
+    }
+
+    /// Page and network are processes of their own: an answer may be told before its request.
+    fn answered(&mut self, number: String, status: u64) {
+        match self.sent.get(&number) {
+            Some(sent) => self.meet(sent.clone(), status),
+            None => drop(self.early.insert(number, status)),
+        }
+    }
+
+    fn meet(&mut self, (method, url): (String, String), status: u64) {
+        self.met.push(Met {
+            method,
+            url,
+            status,
+        });
     }
 }
 
