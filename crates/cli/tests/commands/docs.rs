@@ -45,7 +45,7 @@ impl Page {
                 }
             } else if wanted {
                 let block = blocks.last_mut().expect("one is open");
-                block.text += &format!("{line}\n");
+                block.text.extend([line, "\n"]);
             }
         }
         blocks

@@ -38,9 +38,9 @@ async fn without_the_token_nothing_is_answered() {
     assert_eq!((reply.status, reply.echoed("outflow-token")), (200, None));
 }
 
-// A page in a browser can send such requests to this machine, and cannot hide that it does. Browsers of
-// before 2020 (of before 2023, one of them) name the page and not how near it is; where both are told,
-// the newer word counts, because a proxy that ends TLS changes the scheme of the older.
+// A page in a browser can send such requests to this machine, and cannot hide that it does. Chrome
+// before 76, Firefox before 90 and Safari before 16.4 name the page and not how near it is; where both are
+// told the newer word counts, because a proxy that ends TLS changes the scheme of the older.
 #[tokio::test]
 async fn a_page_of_another_site_may_not_use_the_keys() {
     let (api, server) = echo().await;
