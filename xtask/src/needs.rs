@@ -123,6 +123,17 @@ pub(crate) const NEWMAN: Need = Need {
     reason: "the collection that users get is run as users run it",
 };
 
+/// Shows the admin port's page.
+pub(crate) const CHROMIUM: Need = Need {
+    name: "chromium",
+    probes: &["chromium --version"],
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends chromium",
+    ],
+    reason: "whether a page of another site can change anything is decided by a real browser",
+};
+
 /// The proxies that people would use instead, and the load generator.
 pub(crate) const PROXIES: [Need; 4] = [
     Need {

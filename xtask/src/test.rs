@@ -9,7 +9,9 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
-use crate::needs::{CALLERS, Met, NEWMAN, NEXTEST, NPM, Need, PACKAGES, PIP, REDIS, VALKEY};
+use crate::needs::{
+    CALLERS, CHROMIUM, Met, NEWMAN, NEXTEST, NPM, Need, PACKAGES, PIP, REDIS, VALKEY,
+};
 
 /// What to run.
 #[derive(Default)]
@@ -127,7 +129,8 @@ fn loom_target() -> Result<String> {
 }
 
 /// What some tests talk to, and the word in their names.
-const SERVERS: [(Option<&Need>, &Need, &str); 3] = [
+const SERVERS: [(Option<&Need>, &Need, &str); 4] = [
+    (None, &CHROMIUM, "chromium"),
     (None, &REDIS, "redis"),
     (Some(&PIP), &VALKEY, "valkey"),
     (Some(&NPM), &NEWMAN, "newman"),

@@ -96,8 +96,7 @@ impl Gateway {
             return Err(problem);
         }
         doorman::possible(head, self.door)?;
-        doorman::known(&mut head.headers, settings.token.as_ref())
-            .inspect_err(|_| self.turned_away.no_token())
+        doorman::known(head, settings.token.as_ref()).inspect_err(|_| self.turned_away.no_token())
     }
 
     /// The answer of the API, with what belongs to its connection left out and our own words added.
