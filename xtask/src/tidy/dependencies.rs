@@ -181,6 +181,7 @@ const ROOMS: [Room; 8] = [
             "hyper-util",
             "listenfd",
             "notify",
+            "percent-encoding",
             "pin-project-lite",
             "rustix",
             "secrecy",
