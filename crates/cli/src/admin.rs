@@ -13,6 +13,7 @@ pub(crate) mod fuzzing;
 mod guard;
 mod limiter;
 mod look;
+mod named;
 mod operate;
 mod outlook;
 mod page;

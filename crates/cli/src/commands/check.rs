@@ -30,9 +30,10 @@ impl Check {
     /// Reads and judges.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         // A program reads a document, also about a file that is not there.
-        let sources = match self.json {
-            true => named(self.files),
-            false => found(self.files)?,
+        let sources = if self.json {
+            named(self.files)
+        } else {
+            found(self.files)?
         };
         let read = sources.read();
         let exit = if read.is_ok() {
