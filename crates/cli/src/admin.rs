@@ -9,9 +9,11 @@ mod audit;
 mod body;
 mod ending;
 mod feed;
+pub(crate) mod fuzzing;
 mod guard;
 mod limiter;
 mod look;
+mod named;
 mod operate;
 mod outlook;
 mod page;
@@ -44,7 +46,7 @@ use self::feed::Feed;
 use self::guard::Guard;
 use self::permits::Permits;
 use self::problem::Problem;
-use crate::listener::{Connection, Listener, Peer};
+use crate::listener::{Address, Connection, Listener, Peer};
 use crate::station::Station;
 
 /// What all requests share.
@@ -61,7 +63,7 @@ struct Admin {
 
 /// Lets operators in there until the program stops.
 pub(crate) fn open(station: &Arc<Station>, listener: Listener) -> Result<(), CannotStart> {
-    let admin = Arc::new(Admin::new(station, &listener));
+    let admin = Arc::new(Admin::new(station, listener.address()));
     station.client().events().subscribe(admin.feed.clone());
     let permits = Arc::clone(&admin.permits);
     station.tasks().spawn("permits", move |stop| {
@@ -104,11 +106,11 @@ async fn guarded(State(admin): State<Arc<Admin>>, request: Request, next: Next) 
 }
 
 impl Admin {
-    fn new(station: &Arc<Station>, listener: &Listener) -> Self {
+    fn new(station: &Arc<Station>, address: &Address) -> Self {
         let clock = SystemClock::new();
         Self {
             station: Arc::clone(station),
-            guard: Guard::new(listener.address()),
+            guard: Guard::new(address),
             permits: Arc::default(),
             feed: Arc::new(Feed::new(clock)),
             audit: Audit::default(),

@@ -9,6 +9,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use outflow::redact;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::exchange::{Place, Unanswered, exchange};
@@ -96,7 +97,14 @@ impl AdminApi {
             let text = |key| problem.get(key).and_then(Value::as_str);
             text("detail").or_else(|| text("title"))
         });
+        let mistaken = body
+            .as_ref()
+            .is_some_and(|problem| problem.get("mistakes").is_some());
         match (status, told) {
+            // Each mistake is a line that says so itself.
+            (_, Some(told)) if mistaken => {
+                bail!("the configuration before stays in effect:\n{told}")
+            }
             (StatusCode::UNAUTHORIZED, _) => bail!(
                 "{} wants the operator's token: put it into `{}`",
                 self.place,
@@ -117,14 +125,15 @@ pub(crate) fn path<const N: usize>(segments: [&dyn Display; N]) -> String {
 
 /// Percent-encodes all but what needs it nowhere.
 pub(crate) fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(byte).collect()
+    utf8_percent_encode(text, RESERVED).to_string()
 }
+
+/// Everything but what RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 #[cfg(test)]
 mod tests {

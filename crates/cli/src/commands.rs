@@ -11,7 +11,7 @@ mod init;
 mod operate;
 mod papers;
 mod serve;
-mod simulate;
+pub(crate) mod simulate;
 mod upstream;
 mod user_config;
 

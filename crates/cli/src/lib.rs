@@ -11,6 +11,8 @@ mod command_line;
 mod commands;
 mod exchange;
 mod exit;
+#[doc(hidden)]
+pub mod fuzzing;
 mod interrupt;
 mod listener;
 mod program;

@@ -12,6 +12,7 @@
 //! | `doorman` | on the parsed request: one host in target and header, a host of this machine, methods, protocols, the token |
 //! | `route` | that the API is one of ours |
 //! | `steering` | that what is said about the call can be done |
+//! | `mark` | that it was not handed on by us before |
 //! | `upload` | the size of the body, and its silences |
 //! | the client | that the path can be taken for no other one, and never leaves its API |
 //!
@@ -22,9 +23,11 @@ mod connection;
 mod doorman;
 mod download;
 mod framing;
+pub(crate) mod fuzzing;
 mod gateway;
 mod guests;
 mod hop;
+mod mark;
 mod problem;
 mod pulse;
 mod readers;

@@ -17,7 +17,7 @@ mod roster;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::Method;
@@ -75,11 +75,18 @@ struct Inner {
     roster: Arc<Roster>,
     /// What outlets that are to come are made with.
     parts: Parts,
-    /// Held by whoever changes the configuration: one after the other, and never by a call.
-    changing: Mutex<()>,
+    /// Held by whoever changes the configuration or closes: one after the other, and never by a call.
+    changing: Mutex<Standing>,
     /// Calls that are being made. One between two attempts has no permit, so the doors do not know.
     under_way: AtomicUsize,
     household: OnceLock<Household>,
+}
+
+/// Whether calls are let out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    Open,
+    Closed,
 }
 
 /// How much of an answer is waited for.
@@ -119,11 +126,7 @@ impl Outflow {
     /// # Errors
     /// If an API cannot be called as it is configured; every such API is named, and nothing was changed.
     pub fn reload(&self, config: impl Into<Config>) -> Result<Changes, InvalidClient> {
-        let _alone = self
-            .inner
-            .changing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let standing = self.alone();
         let mut config = config.into();
         let household = self.inner.household.get();
         let apis = std::mem::take(&mut config.apis);
@@ -138,6 +141,9 @@ impl Outflow {
         })?;
         if let Some(household) = household {
             household.know(plan.apis());
+        }
+        if *standing == Standing::Closed {
+            plan.close();
         }
         let mut changes = plan.apply(&self.inner.roster);
         if let Some(household) = household {
@@ -237,15 +243,26 @@ impl Outflow {
     /// Lets no more calls out, waits until those under way are over, and then until what runs beside
     /// it has finished, but for neither longer than that. Says whether both were over.
     pub async fn close(&self, patience: Duration) -> bool {
-        for door in self.inner.roster.doors() {
-            door.close();
-        }
+        self.shut();
         let quiet = tokio::time::timeout(patience, self.idle()).await.is_ok();
         let drained = match self.inner.household.get() {
             Some(household) => household.drain(patience).await.is_clean(),
             None => true,
         };
         quiet && drained
+    }
+
+    fn shut(&self) {
+        *self.alone() = Standing::Closed;
+        for door in self.inner.roster.doors() {
+            door.close();
+        }
+    }
+
+    /// Waits until nobody else changes anything.
+    fn alone(&self) -> MutexGuard<'_, Standing> {
+        let changing = self.inner.changing.lock();
+        changing.unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn idle(&self) {
@@ -276,7 +293,7 @@ impl Outflow {
             inner: Arc::new(Inner {
                 roster: Arc::new(roster),
                 parts,
-                changing: Mutex::new(()),
+                changing: Mutex::new(Standing::Open),
                 under_way: AtomicUsize::new(0),
                 household: OnceLock::new(),
             }),

@@ -5,11 +5,12 @@
 //! never stops the reading: all of them are reported at once, each with its line and what to write
 //! instead. A configuration that has one is not used, not even in part.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod api;
 mod book;
+mod circle;
 mod credential;
 mod depth;
 mod environment;
@@ -38,6 +39,7 @@ mod units;
 mod values;
 
 use book::Book;
+use circle::OwnDoors;
 use fields::{Fields, Wrong};
 use tree::At;
 
@@ -82,6 +84,8 @@ pub struct Config {
     pub server: ServerSettings,
     /// Where it is operated.
     pub admin: AdminSettings,
+    /// The files that it names and that were read with it: keys and tokens.
+    pub files: Vec<PathBuf>,
     /// What is allowed and was hardly meant.
     pub warnings: Mistakes,
     /// Where each value came from.
@@ -119,9 +123,14 @@ impl Config {
         );
         let server = server::server(&fields, environment);
         let admin = server::admin(&fields, environment);
-        let apis = apis(&fields, environment);
+        let own = OwnDoors {
+            server: &server,
+            admin: &admin,
+        };
+        let apis = apis(&fields, environment, &own);
         fields.finish();
         drop(fields);
+        let files = book.files();
         let (mistakes, origins) = book.close();
         if mistakes.has_error() {
             return Err(mistakes);
@@ -133,6 +142,7 @@ impl Config {
             cache,
             server,
             admin,
+            files,
             warnings: mistakes,
             origins,
         })
@@ -167,6 +177,7 @@ impl From<Vec<Api>> for Config {
             cache: CacheSettings::default(),
             server: ServerSettings::default(),
             admin: AdminSettings::default(),
+            files: Vec::new(),
             warnings: Mistakes::default(),
             origins: Origins::default(),
         }
@@ -179,14 +190,15 @@ impl<const N: usize> From<[Api; N]> for Config {
     }
 }
 
-fn apis(root: &Fields<'_>, environment: &Environment) -> Vec<Api> {
+fn apis(root: &Fields<'_>, environment: &Environment, own: &OwnDoors<'_>) -> Vec<Api> {
     let mut apis = Vec::new();
     for (entry, item) in root.section("apis").entries() {
         let name = values::name(&entry.name);
         let name = name.map_err(|wrong| root.book().tell(entry.at, &item.key, wrong));
         let fields = item.section().map_err(|wrong| item.tell(wrong));
         if let (Ok(name), Ok(fields)) = (name, fields) {
-            apis.extend(api::read(name, &fields, environment));
+            let api = api::read(name, &fields, environment);
+            apis.extend(api.inspect(|api| own.check(&fields, &api.base_url)));
         }
     }
     apis

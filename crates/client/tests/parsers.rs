@@ -8,6 +8,8 @@ use proptest::sample::{Index, select};
 mod laws;
 mod support;
 
+use support::seeds::seeds_keep;
+
 /// Lines of a configuration: a text made of them gets past its syntax.
 const LINES: &[&str] = &[
     "[apis.stock]",
@@ -157,14 +159,4 @@ fn the_seeds_of_the_client_s_fuzzer_keep_the_laws() {
     seeds_keep("base_url", laws::base_url);
     seeds_keep("cache_file", laws::cache_file);
     seeds_keep("redirect", laws::redirect);
-}
-
-fn seeds_keep(name: &str, law: fn(&[u8])) {
-    let folder = format!("{}/../../fuzz/seeds/{name}", env!("CARGO_MANIFEST_DIR"));
-    let mut seeds = 0;
-    for entry in std::fs::read_dir(folder).expect("the seeds are committed") {
-        law(&std::fs::read(entry.expect("readable").path()).expect("readable"));
-        seeds += 1;
-    }
-    assert!(seeds > 5, "{name}");
 }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow::core::State;
+use outflow::core::{Backoff, RetryBudgetSettings, Share, State};
 use outflow::{Api, Ask, Cause, Changes, Config, Credential, Outflow, Place, Rules, Trust};
 use outflow_upstream::{Answer, Latency, Server, StrictApi};
 
@@ -107,6 +107,53 @@ async fn an_api_that_comes_back_has_used_what_it_had_used() {
     let ask = Ask::new(door.route(&http::Method::GET, "/"));
     let refusal = door.try_admit(ask).expect_err("one an hour");
     assert!(matches!(refusal.cause, Cause::Busy(_)), "{refusal:?}");
+}
+
+// Two calls earn one retry: the second call has it, and the third earns half of the next. The fourth has
+// that if the half was kept while the API was gone.
+#[tokio::test]
+async fn an_api_that_comes_back_has_the_retries_that_it_had() {
+    let failing = StrictApi::builder().answer("/**", Answer::status(503));
+    let failing = failing.build().expect("valid").listen().await;
+    let failing = failing.expect("a port");
+    let earning = || {
+        let mut earning = api("one", &failing, "1000/s");
+        let (base, cap) = (Duration::from_millis(1), Duration::from_millis(2));
+        earning.retry.backoff = Backoff::full_jitter(base, cap).expect("a backoff");
+        earning.retry.budget = RetryBudgetSettings {
+            share: Share::percent(50),
+            per_second: 0,
+            ttl: Duration::from_hours(24),
+        };
+        earning
+    };
+    let client = Outflow::init([earning()]).expect("valid");
+    let asked = async || {
+        assert_eq!(status(&client, "one").await, 503);
+        failing.api().totals().seen
+    };
+    assert_eq!([asked().await, asked().await, asked().await], [1, 3, 4]);
+    client.reload(Vec::new()).expect("valid");
+    client.reload([earning()]).expect("valid");
+    assert_eq!(asked().await, 6);
+}
+
+// A client that is being closed lets nothing out, whatever is configured meanwhile: neither an API that
+// is new nor one that is back.
+#[tokio::test]
+async fn an_api_that_comes_while_the_client_is_closed_stays_closed() {
+    let server = server(Duration::ZERO).await;
+    let client = Outflow::init([api("one", &server, "9/s")]).expect("valid");
+    client.reload(Vec::new()).expect("valid");
+    assert!(client.close(PATIENCE).await);
+    let both = [api("one", &server, "9/s"), api("two", &server, "9/s")];
+    client.reload(both).expect("valid");
+    for name in ["one", "two"] {
+        let refused = client.get(name, "/").send().await.expect_err("closed");
+        let cause = refused.refusal().map(|why| &why.cause);
+        assert_eq!(cause, Some(&Cause::ShuttingDown), "{name}");
+    }
+    assert_eq!(server.api().audit().count(), 0);
 }
 
 // The second API of each list cannot be called: the change of the first does not happen either.

@@ -8,6 +8,8 @@ use proptest::sample::{Index, select};
 mod laws;
 mod support;
 
+use support::seeds::seeds_keep;
+
 /// Pieces of every grammar: inputs made of them get past the first byte of a parser.
 const PIECES: &[&str] = &[
     "0",
@@ -188,14 +190,4 @@ fn the_seeds_of_the_fuzzer_keep_the_laws() {
     seeds_keep("retry_after", laws::retry_after);
     seeds_keep("http_date", laws::http_date);
     seeds_keep("server_hints", laws::server_hints);
-}
-
-fn seeds_keep(name: &str, law: fn(&[u8])) {
-    let folder = format!("{}/../../fuzz/seeds/{name}", env!("CARGO_MANIFEST_DIR"));
-    let mut seeds = 0;
-    for entry in std::fs::read_dir(folder).expect("the seeds are committed") {
-        law(&std::fs::read(entry.expect("readable").path()).expect("readable"));
-        seeds += 1;
-    }
-    assert!(seeds > 5, "{name}");
 }

@@ -182,6 +182,7 @@ const ROOMS: [Room; 8] = [
             "listenfd",
             "mimalloc",
             "notify",
+            "percent-encoding",
             "pin-project-lite",
             "rustix",
             "secrecy",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use outflow::event::TaskState;
@@ -18,6 +18,7 @@ use smol_str::SmolStr;
 use super::Admin;
 use super::aim::Aim;
 use super::feed::{Flow, Snapshots, Wish};
+use super::named::Named;
 use super::outlook::Outlook;
 use super::problem::Problem;
 use super::snapshot::{ApiLine, ApiView, LimitsView, Snapshot, tasks};
@@ -85,7 +86,7 @@ pub(super) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
 /// One API.
 pub(super) async fn api(
     State(admin): State<Arc<Admin>>,
-    Path(name): Path<SmolStr>,
+    Named(name): Named,
 ) -> Result<Json<ApiView>, Problem> {
     Ok(Json(ApiView::of(&admin, &admin.door(&name)?)))
 }
@@ -93,7 +94,7 @@ pub(super) async fn api(
 /// The limits of one API.
 pub(super) async fn limits(
     State(admin): State<Arc<Admin>>,
-    Path(name): Path<SmolStr>,
+    Named(name): Named,
 ) -> Result<Json<LimitsView>, Problem> {
     Ok(Json(LimitsView::of(&admin, &admin.door(&name)?)))
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow::core::Hold;
@@ -15,6 +15,7 @@ use smol_str::SmolStr;
 use super::Admin;
 use super::audit::{Change, Who};
 use super::body;
+use super::named::Named;
 use super::problem::Problem;
 use super::snapshot::{HealthView, healths};
 
@@ -58,7 +59,7 @@ pub(super) struct Healths {
 pub(super) async fn force(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<Who>,
-    Path(api): Path<SmolStr>,
+    Named(api): Named,
     body::Json(force): body::Json<Force>,
 ) -> Result<Json<Healths>, Problem> {
     let door = admin.door(&api)?;
@@ -79,7 +80,7 @@ pub(super) async fn force(
 pub(super) async fn release(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<Who>,
-    Path(api): Path<SmolStr>,
+    Named(api): Named,
     query: Result<Query<Released>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Healths>, Problem> {
     let Query(released) = query.map_err(|why| Problem::bad(why.body_text()))?;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow::Changes;
@@ -16,6 +16,7 @@ use smol_str::{SmolStr, format_smolstr};
 use super::Admin;
 use super::audit::{Change, Who};
 use super::body;
+use super::named::Named;
 use super::problem::Problem;
 use crate::reload::CannotReload;
 
@@ -74,7 +75,7 @@ pub(super) async fn reload(
 pub(super) async fn set(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<Who>,
-    Path(api): Path<SmolStr>,
+    Named(api): Named,
     body::Json(set): body::Json<Set>,
 ) -> Result<Json<Difference>, Problem> {
     let value = set.value.text();

@@ -10,7 +10,7 @@ use outflow::config::{Mistakes, Severity};
 use serde_json::json;
 
 use self::tuning::Advice;
-use super::user_config::found;
+use super::user_config::{found, named};
 use crate::exit::Exit;
 use crate::sources::Sources;
 use crate::terminal::{Terminal, answer, answer_json};
@@ -29,7 +29,12 @@ pub(crate) struct Check {
 impl Check {
     /// Reads and judges.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let sources = found(self.files)?;
+        // A program reads a document, also about a file that is not there.
+        let sources = if self.json {
+            named(self.files)
+        } else {
+            found(self.files)?
+        };
         let read = sources.read();
         let exit = if read.is_ok() {
             Exit::Done

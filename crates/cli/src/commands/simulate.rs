@@ -6,6 +6,7 @@
 //! meters it judges. The same seed always gives the same output.
 
 mod forecast;
+pub(crate) mod fuzzing;
 mod ideal;
 mod network;
 mod outcome;

@@ -22,15 +22,21 @@ impl UserConfig {
     }
 }
 
-/// These files, or the usual one if none is named.
-pub(crate) fn found(mut files: Vec<PathBuf>) -> anyhow::Result<Sources> {
+/// These files, or the usual one if none is named, whether or not they are there.
+pub(crate) fn named(mut files: Vec<PathBuf>) -> Sources {
     if files.is_empty() {
         files.push(PathBuf::from(USUAL));
     }
-    if let Some(missing) = files.iter().find(|file| !file.exists()) {
+    Sources::new(files)
+}
+
+/// The same, once it is known that they are.
+pub(crate) fn found(files: Vec<PathBuf>) -> anyhow::Result<Sources> {
+    let sources = named(files);
+    if let Some(missing) = sources.files().find(|file| !file.exists()) {
         return Err(missing_file(missing).into());
     }
-    Ok(Sources::new(files))
+    Ok(sources)
 }
 
 fn missing_file(file: &Path) -> Misuse {

@@ -4,14 +4,14 @@
 //! the file would stay with the old one. So its directory is watched, and since much else may happen
 //! there, what the files hold is compared before anything is reloaded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use outflow::{CannotStart, Stop};
+use outflow::{CannotStart, Stop, Trust};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -50,38 +50,87 @@ pub(crate) fn on_change(station: &Arc<Station>) -> Result<(), CannotStart> {
 }
 
 async fn watch(station: Arc<Station>, stop: Stop) {
-    let files: Vec<PathBuf> = station.sources().files().map(Path::to_owned).collect();
     let changed = Arc::new(Notify::new());
-    let mut known = contents(&files);
-    let _watcher = match watcher(&files, Arc::clone(&changed)) {
-        Ok(watcher) => watcher,
-        Err(error) => {
-            eprintln!("outflow: files are not watched, send SIGHUP instead: {error}");
-            return;
-        }
-    };
+    let mut known = Contents::of(files(&station));
     loop {
-        tokio::select! {
-            () = stop.told() => return,
-            () = changed.notified() => {}
+        // Made anew after each change: the configuration may name other files now.
+        let _watcher = match watcher(known.files(), Arc::clone(&changed)) {
+            Ok(watcher) => watcher,
+            Err(error) => {
+                eprintln!("outflow: files are not watched, send SIGHUP instead: {error}");
+                return;
+            }
+        };
+        // Looked at first: something may have changed before this watch was there.
+        while !known.changed() {
+            tokio::select! {
+                () = stop.told() => return,
+                () = changed.notified() => {}
+            }
+            // Not until it is quiet: a log in the same directory may never be.
+            tokio::time::sleep(SETTLE).await;
         }
-        // Not until it is quiet: a log in the same directory may never be.
-        tokio::time::sleep(SETTLE).await;
-        let now = contents(&files);
-        if now != known {
-            known = now;
-            reload(&station);
-        }
+        reload(&station);
+        known.go_on_with(files(&station));
     }
 }
 
-fn watcher(files: &[PathBuf], changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
+/// The files of the configuration, and those that it names: a key that is replaced is a change too.
+fn files(station: &Station) -> BTreeSet<PathBuf> {
+    let config = station.config();
+    let trusted = config.apis.iter().filter_map(|api| match &api.trust {
+        Trust::File(path) => Some(path.clone()),
+        _ => None,
+    });
+    let written = station.sources().files().map(Path::to_owned);
+    let named = config.files.iter().cloned();
+    written.chain(named).chain(trusted).collect()
+}
+
+/// What files held when they were looked at last. Of secrets a copy is kept here as well as where they
+/// are used; a sum over them would say less about a change.
+struct Contents(BTreeMap<PathBuf, Option<Vec<u8>>>);
+
+impl Contents {
+    fn of(files: BTreeSet<PathBuf>) -> Self {
+        let held = files.into_iter().map(|file| {
+            let held = std::fs::read(&file).ok();
+            (file, held)
+        });
+        Self(held.collect())
+    }
+
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        self.0.keys().map(PathBuf::as_path)
+    }
+
+    /// Looks again, and says whether any is different.
+    fn changed(&mut self) -> bool {
+        let now = Self::of(self.0.keys().cloned().collect());
+        let changed = self.0 != now.0;
+        *self = now;
+        changed
+    }
+
+    /// Forgets what is not among these files, and looks at those that are new.
+    fn go_on_with(&mut self, files: BTreeSet<PathBuf>) {
+        self.0.retain(|file, _| files.contains(file));
+        let new = files.into_iter().filter(|file| !self.0.contains_key(file));
+        let new = Self::of(new.collect());
+        self.0.extend(new.0);
+    }
+}
+
+fn watcher<'a>(
+    files: impl Iterator<Item = &'a Path>,
+    changed: Arc<Notify>,
+) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         if event.is_ok_and(|event| is_change(event.kind)) {
             changed.notify_one();
         }
     })?;
-    let directories: BTreeSet<&Path> = files.iter().map(|file| directory(file)).collect();
+    let directories: BTreeSet<&Path> = files.map(directory).collect();
     for directory in directories {
         watcher.watch(directory, RecursiveMode::NonRecursive)?;
     }
@@ -102,10 +151,6 @@ fn directory(file: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
-}
-
-fn contents(files: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
-    files.iter().map(|file| std::fs::read(file).ok()).collect()
 }
 
 /// The one who edits the file looks at the terminal or the journal.

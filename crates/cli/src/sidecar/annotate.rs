@@ -1,17 +1,25 @@
 //! What we add to an answer of the API: that it came through here, how long it waited, and how the
-//! limits stand. What the API says about its limits itself is never overwritten.
+//! limits stand. What the API says about its limits itself is never overwritten, and what it says in our
+//! name is not handed on.
 
 use std::time::Duration;
 
 use http::header::VIA;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use outflow::{Response, Room, Upstream};
 
+use super::problem::PROXY_STATUS;
 use crate::refusals::whole_seconds;
 
 /// Adds what is known about an answer to its headers.
 pub(super) fn annotate(headers: &mut HeaderMap, answer: &Facts, upstream: Option<&Upstream>) {
+    disown(headers);
     headers.append(VIA, OUR_VIA);
+    // Behind those who handed it on before us, so that nobody else's word is taken for ours.
+    if headers.contains_key(PROXY_STATUS) {
+        let ours = format!("outflow; received-status={}", answer.status.as_u16());
+        headers.extend(HeaderValue::try_from(ours).map(|ours| (PROXY_STATUS, ours)));
+    }
     headers.insert(WAIT, seconds(answer.waited));
     headers.insert(ATTEMPTS, HeaderValue::from(answer.attempts));
     let Some(upstream) = upstream else {
@@ -27,8 +35,18 @@ pub(super) fn annotate(headers: &mut HeaderMap, answer: &Facts, upstream: Option
     }
 }
 
+/// Takes out what only we may say.
+fn disown(headers: &mut HeaderMap) {
+    let is_ours = |name: &&HeaderName| name.as_str().starts_with("outflow-");
+    let ours: Vec<HeaderName> = headers.keys().filter(is_ours).cloned().collect();
+    for name in ours {
+        headers.remove(name);
+    }
+}
+
 /// What is known about an answer beside itself.
 pub(super) struct Facts {
+    status: StatusCode,
     waited: Duration,
     attempts: u32,
     target: outflow::Target,
@@ -37,6 +55,7 @@ pub(super) struct Facts {
 impl From<&Response> for Facts {
     fn from(answer: &Response) -> Self {
         Self {
+            status: answer.status(),
             waited: answer.waited(),
             attempts: answer.attempts(),
             target: answer.target(),

@@ -89,7 +89,7 @@ const fn patience(settings: &ServerSettings) -> Patience {
     }
 }
 
-fn builder(settings: &ServerSettings) -> Builder<TokioExecutor> {
+pub(super) fn builder(settings: &ServerSettings) -> Builder<TokioExecutor> {
     let bounds = bounds(settings);
     let mut builder = Builder::new(TokioExecutor::new());
     builder

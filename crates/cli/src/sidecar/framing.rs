@@ -11,8 +11,11 @@
 
 mod fault;
 mod head;
+mod reading;
 
 pub(super) use self::fault::Fault;
+pub use self::reading::{Length, Reading};
+
 use self::head::{Body, Head};
 
 /// The requests on one connection, as far as they have come.
@@ -117,10 +120,17 @@ impl Framing {
 
     /// Looks at the next bytes; those that were unfinished the last time come first, again.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> Scanned {
+        self.scan_noting(bytes, |_, _, _| ())
+    }
+
+    /// The same, and tells of each step from where to where it led, and over how many bytes.
+    fn scan_noting(&mut self, bytes: &[u8], mut note: impl FnMut(State, State, usize)) -> Scanned {
         let mut passed = 0;
         while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
+            let from = self.state;
             let rest = match self.step(rest) {
                 Ok(Some(count)) => {
+                    note(from, self.state, count);
                     passed += count;
                     continue;
                 }

@@ -15,6 +15,7 @@ use super::annotate::{Facts, annotate};
 use super::doorman::{self, Door};
 use super::download::{Download, Source};
 use super::hop::{self, Trailers};
+use super::mark::Mark;
 use super::problem::Problem;
 use super::pulse::Beat;
 use super::readers::Readers;
@@ -30,18 +31,16 @@ pub(super) struct Gateway {
     station: Arc<Station>,
     turned_away: Arc<TurnedAway>,
     door: Door,
+    mark: Mark,
 }
 
 impl Gateway {
-    pub(super) const fn new(
-        station: Arc<Station>,
-        turned_away: Arc<TurnedAway>,
-        door: Door,
-    ) -> Self {
+    pub(super) fn new(station: Arc<Station>, turned_away: Arc<TurnedAway>, door: Door) -> Self {
         Self {
             station,
             turned_away,
             door,
+            mark: Mark::random(),
         }
     }
 
@@ -70,6 +69,7 @@ impl Gateway {
             return Err(route::unknown(route.api, client));
         };
         let steering = Steering::take(&mut head.headers).map_err(|why| unclear(&why))?;
+        self.mark.put_on(&mut head.headers, head.version)?;
         let upload = Upload::new(body, &config.server);
         let shape = Shape::of(&api, &head, &upload, &steering);
         let trailers = hop::trailers(&head.headers);

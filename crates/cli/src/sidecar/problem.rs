@@ -132,4 +132,5 @@ pub(super) fn no_place(detail: &str) -> String {
 
 const JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+/// Where those who hand an answer on say what became of it.
+pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -56,6 +56,9 @@ fn a_missing_file_is_told_how_to_be_written() {
     let ran = run_in(folder().path(), &["check"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("outflow init"), "{ran:?}");
+    let document = run_in(folder().path(), &["check", "--json"]).json(2);
+    assert_eq!(document["ok"], false);
+    assert_eq!(document["mistakes"][0]["source"], "outflow.toml");
 }
 
 // A first wait of 50 ms under a window of 1 s, a cap of 5 min under a patience of 30 s, and a log of

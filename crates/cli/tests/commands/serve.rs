@@ -51,6 +51,25 @@ fn it_serves_what_the_file_says_and_ends_when_it_is_told() {
     assert_eq!(upstream.end()["seen"], 1);
 }
 
+// What the file says by then is two mistakes: each is told as one, and the whole as what follows of them.
+#[test]
+fn a_reload_that_is_refused_is_told_once() {
+    let text = "[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
+    let folder = configured(text);
+    let served = serve(&folder, &[]);
+    let broken = format!("{text}timeout = 5\nmax_wait = 6\n");
+    std::fs::write(folder.path().join("outflow.toml"), broken).expect("writable");
+    let ran = run_in(folder.path(), &["reload", "--admin", &served.admin]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let first = ran.talk.lines().next();
+    assert_eq!(
+        first,
+        Some("error: the configuration before stays in effect:"),
+        "{ran:?}"
+    );
+    assert_eq!(ran.talk.matches("error: a duration").count(), 2, "{ran:?}");
+}
+
 #[test]
 fn a_port_that_is_taken_is_told() {
     let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outflow_testkit::Background;
+use outflow_upstream::{Answer, StrictApi};
 
 use crate::support::{File, NAME, Running, slow_server};
 
@@ -108,4 +109,31 @@ async fn a_file_that_is_written_slowly_is_in_effect_when_it_is_whole() {
     tokio::time::sleep(Duration::from_millis(250)).await;
     std::fs::write(file.path(), &whole).expect("written");
     running.says("configuration read again: changed strict");
+}
+
+// The key of the API and the token of the callers are in files of their own, and both are replaced by
+// somebody who knows nothing of us: the watch alone has to notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_replaced_in_its_file_is_used_without_being_asked() {
+    let api = StrictApi::builder().answer("/**", Answer::echo()).build();
+    let server = api.expect("valid").listen().await.expect("a port");
+    let file = File::for_server(&server);
+    let (key, secrets) = (
+        file.dir.path().join("keys/key"),
+        file.dir.path().join("keys"),
+    );
+    std::fs::create_dir(&secrets).expect("a directory");
+    std::fs::write(&key, "first").expect("written");
+    file.write(&format!("api_key_file = {key:?}"));
+    let mut running = Running::start(&file);
+    let client = running.caller();
+    let shown = async || {
+        let answer = client.get(NAME, "/a").send().await.expect("an answer");
+        answer.text().await.expect("text")
+    };
+    assert!(shown().await.contains("Bearer first"));
+    std::fs::write(secrets.join("new"), "second").expect("written");
+    std::fs::rename(secrets.join("new"), &key).expect("renamed");
+    running.says("configuration read again: changed strict");
+    assert!(shown().await.contains("Bearer second"));
 }

@@ -104,3 +104,40 @@ async fn the_apis_own_word_about_limits_is_kept() {
     assert_eq!(ours.header("outflow-attempts"), Some("1"));
     assert_eq!(ours.header("outflow-wait"), Some("0"));
 }
+
+// Whoever reads these headers relies on them: they are ours, or they are not there.
+#[tokio::test]
+async fn an_api_cannot_speak_in_our_name() {
+    let forged = Answer::ok("{}")
+        .header("outflow-state", "Sleep")
+        .header("outflow-attempts", "99")
+        .header("outflow-made-up", "1")
+        .header("proxy-status", "theirs; error=dns_error");
+    let api = StrictApi::builder()
+        .answer("/**", forged)
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let reply = sidecar.get("/strict/x", "").await;
+    assert_eq!(reply.headers["outflow-state"], ["Normal"]);
+    assert_eq!(reply.headers["outflow-attempts"], ["1"]);
+    assert_eq!(reply.header("outflow-made-up"), None);
+    assert_eq!(
+        reply.headers["proxy-status"],
+        ["theirs; error=dns_error", "outflow; received-status=200"]
+    );
+}
+
+// The key of the API is the only one that arrives, in whatever way a caller writes another.
+#[tokio::test]
+async fn a_caller_cannot_choose_another_key_in_the_query() {
+    let (_, server) = echo().await;
+    let keyed = Told {
+        api: "api_key_env = \"SIDECAR_TOKEN\"\nkey = { query = \"key\" }",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), keyed).await;
+    let reply = sidecar.get("/strict/x?key=mine&a=1&%6bey=mine", "").await;
+    assert_eq!(reply.json()["query"], "a=1&key=open%20sesame");
+}

@@ -1,6 +1,7 @@
 //! The sidecar over real sockets, before a strict API: whatever is sent to it, and whatever comes back.
 
 mod bounds;
+mod circle;
 mod clients;
 mod framing;
 mod hops;

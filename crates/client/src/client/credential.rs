@@ -8,7 +8,7 @@ use std::fmt;
 
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::{Credential, Place};
@@ -49,9 +49,11 @@ impl Shown {
         }
     }
 
-    /// Puts the key behind a path and query, if that is its place.
+    /// Puts the key behind a path and query, if that is its place, and takes out what the caller wrote
+    /// there: of two keys some servers take the first.
     pub(crate) fn behind(&self, target: &mut String) {
         if let Self::Query(name, value) = self {
+            take_out(target, &decoded(name.trim_end_matches('=')));
             target.push(if target.contains('?') { '&' } else { '?' });
             target.push_str(name);
             target.push_str(value.expose_secret());
@@ -110,6 +112,33 @@ pub(crate) fn forget(headers: &mut HeaderMap, shown: Option<&Shown>) {
     }
 }
 
+/// Takes every parameter of this name out of a query, however it is spelt. Some servers take `;` for
+/// `&`. The others stay byte for byte: they may be signed.
+fn take_out(target: &mut String, name: &str) {
+    let Some((path, query)) = target.split_once('?') else {
+        return;
+    };
+    let is_it = |part: &str| decoded(part.split('=').next().unwrap_or_default()) == name;
+    if !query.split(['&', ';']).any(is_it) {
+        return;
+    }
+    let kept = query.split('&').filter_map(|pair| {
+        let parts: Vec<_> = pair.split(';').filter(|part| !is_it(part)).collect();
+        (!parts.is_empty()).then(|| parts.join(";"))
+    });
+    let kept: Vec<_> = kept.collect();
+    *target = match kept.as_slice() {
+        [] => path.to_owned(),
+        kept => format!("{path}?{}", kept.join("&")),
+    };
+}
+
+/// What a name in a query says.
+fn decoded(name: &str) -> String {
+    let spaced = name.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+}
+
 fn sounds_personal(name: &str) -> bool {
     [
         "auth",
@@ -163,6 +192,31 @@ mod tests {
             let mut target = before.to_owned();
             in_query.behind(&mut target);
             assert_eq!(target, after);
+        }
+    }
+
+    // The name in every spelling that a server undoes; names that only contain it are others.
+    #[test]
+    fn a_caller_cannot_send_another_key_beside_it() {
+        let in_query = shown(Place::Query("api_key".into()), "ours").expect("valid");
+        for (before, after) in [
+            ("/films?api_key=mine", "/films?api_key=ours"),
+            (
+                "/films?a=1&api_key=mine&b=%2F",
+                "/films?a=1&b=%2F&api_key=ours",
+            ),
+            ("/films?api%5fkey=mine&a", "/films?a&api_key=ours"),
+            ("/films?%61pi_key&api_key=&a=1", "/films?a=1&api_key=ours"),
+            ("/films?a=1;api_key=mine&b", "/films?a=1&b&api_key=ours"),
+            (
+                "/films?api_key2=x&&my_api_key=y",
+                "/films?api_key2=x&&my_api_key=y&api_key=ours",
+            ),
+            ("/api_key=mine", "/api_key=mine?api_key=ours"),
+        ] {
+            let mut target = before.to_owned();
+            in_query.behind(&mut target);
+            assert_eq!(target, after, "{before}");
         }
     }
 

@@ -46,6 +46,13 @@ pub(crate) struct Outlet {
     retries: Arc<Mutex<RetryBudget>>,
 }
 
+/// What is kept of an outlet whose API was removed, should it come back.
+#[derive(Clone)]
+pub(super) struct Remains {
+    pub(super) upstream: Upstream,
+    retries: Arc<Mutex<RetryBudget>>,
+}
+
 impl Outlet {
     /// An outlet with a door of its own.
     pub(super) fn new(api: Api, parts: &Parts) -> Result<Self, Unfit> {
@@ -92,6 +99,21 @@ impl Outlet {
         if same && self.api.cache == next.api.cache {
             next.flights = Arc::clone(&self.flights);
         }
+        Ok(next)
+    }
+
+    /// What is kept of it when its API is removed.
+    pub(super) fn remains(&self) -> Remains {
+        Remains {
+            upstream: self.upstream.clone(),
+            retries: Arc::clone(&self.retries),
+        }
+    }
+
+    /// The outlet of an API that is back: what it used and spent before still counts.
+    pub(super) fn returning(remains: Remains, api: Api, parts: &Parts) -> Result<Self, Unfit> {
+        let mut next = Self::behind(remains.upstream, api, parts)?;
+        next.retries = remains.retries;
         Ok(next)
     }
 

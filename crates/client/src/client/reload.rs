@@ -127,9 +127,9 @@ impl Plan {
                 self.note_change(&name, before, &api);
                 Arc::new(before.succeeded_by(api, parts)?)
             }
-            (None, Some(door)) => {
+            (None, Some(remains)) => {
                 self.changes.added.push(name.clone());
-                Arc::new(Outlet::behind(door, api, parts)?)
+                Arc::new(Outlet::returning(remains, api, parts)?)
             }
             (None, None) => {
                 self.changes.added.push(name.clone());
@@ -157,6 +157,13 @@ impl Plan {
     /// The APIs as they will be.
     pub(super) fn apis(&self) -> impl Iterator<Item = &Api> {
         self.outlets.values().map(|outlet| outlet.api.as_ref())
+    }
+
+    /// Lets nobody through any of its doors, for the client is being closed.
+    pub(super) fn close(&self) {
+        for outlet in self.outlets.values() {
+            outlet.upstream.close();
+        }
     }
 
     /// Puts it into effect.

@@ -2,7 +2,7 @@
 //!
 //! A call takes its outlet once, when it begins, and keeps it to its end: whatever is changed meanwhile
 //! is for those who come after it. The doors behind the outlets are not replaced. One whose API was
-//! removed is kept closed: should the API come back, what it used still counts.
+//! removed is kept closed: should the API come back, what it used and spent still counts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use smol_str::SmolStr;
 
-use super::outlet::Outlet;
+use super::outlet::{Outlet, Remains};
 use crate::upstream::Upstream;
 
 /// Every outlet by the name of its API.
@@ -21,7 +21,7 @@ pub(super) type Outlets = HashMap<SmolStr, Arc<Outlet>, RandomState>;
 #[derive(Default)]
 pub(super) struct Roster {
     outlets: ArcSwap<Outlets>,
-    removed: Mutex<HashMap<SmolStr, Upstream>>,
+    removed: Mutex<HashMap<SmolStr, Remains>>,
 }
 
 impl Roster {
@@ -41,12 +41,13 @@ impl Roster {
             .values()
             .map(|outlet| outlet.upstream.clone())
             .collect();
-        doors.extend(self.removed().values().cloned());
+        let removed = self.removed();
+        doors.extend(removed.values().map(|gone| gone.upstream.clone()));
         doors
     }
 
-    /// The door that an API had before it was removed.
-    pub(super) fn former(&self, api: &str) -> Option<Upstream> {
+    /// What is kept of an API that was removed.
+    pub(super) fn former(&self, api: &str) -> Option<Remains> {
         self.removed().get(api).cloned()
     }
 
@@ -59,11 +60,11 @@ impl Roster {
         removed.retain(|name, _| !new.contains_key(name));
         for (name, outlet) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
             outlet.upstream.remove();
-            removed.insert(name.clone(), outlet.upstream.clone());
+            removed.insert(name.clone(), outlet.remains());
         }
     }
 
-    fn removed(&self) -> MutexGuard<'_, HashMap<SmolStr, Upstream>> {
+    fn removed(&self) -> MutexGuard<'_, HashMap<SmolStr, Remains>> {
         self.removed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

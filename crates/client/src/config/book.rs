@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use super::fields::Wrong;
 use super::mistake::{Mistake, Mistakes};
@@ -17,6 +18,7 @@ pub(super) struct Book {
     mistakes: RefCell<Vec<Mistake>>,
     origins: RefCell<BTreeMap<Box<str>, Noted>>,
     doubtful: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
+    files: RefCell<Vec<PathBuf>>,
 }
 
 impl Book {
@@ -83,6 +85,16 @@ impl Book {
     /// made of them and not of what was written, so it is not told.
     pub(super) fn doubt(&self, source: usize, lines: RangeInclusive<usize>) {
         self.doubtful.borrow_mut().push((source, lines));
+    }
+
+    /// Notes a file that holds a part of the configuration.
+    pub(super) fn read_file(&self, path: &str) {
+        self.files.borrow_mut().push(PathBuf::from(path));
+    }
+
+    /// Every such file.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.files.take()
     }
 
     /// What was gathered, in two parts.

@@ -65,7 +65,10 @@ pub(super) fn secret(
     refuse_inline(fields, named);
     let Named { variable, file, .. } = named;
     let by_variable = fields.read(variable, |item| from_environment(item, environment));
-    let by_file = fields.read(file, from_file);
+    let by_file = fields.read(file, |item| {
+        fields.book().read_file(filled(item)?);
+        from_file(item)
+    });
     if fields.has(variable) && fields.has(file) {
         let wrong = Wrong::new(format!(
             "`{variable}` and `{file}` both say where the key is"

@@ -14,6 +14,10 @@ pub(super) fn mistake(text: &str, span: Range<usize>, message: &str) -> Wrong {
         let wrong = Wrong::new(format!("`{}` is written twice", printable(written)));
         return wrong.help("keep one of them");
     }
+    if message.starts_with("string values must be quoted") && written.trim().is_empty() {
+        let wrong = Wrong::new("a value is missing");
+        return wrong.help("write one behind the `=`, or take the line out");
+    }
     if message.starts_with("string values must be quoted") {
         // What was written is not repeated: it may be a key.
         let wrong = Wrong::new("this needs quotes");

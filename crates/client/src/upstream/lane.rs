@@ -17,6 +17,8 @@ pub(super) struct Lane {
     pub(super) aliases: Vec<SmolStr>,
     /// Where its calls go: to itself, or elsewhere once the rules no longer know it.
     pub(super) leads_to: u32,
+    /// Through how many changes of the rules it has led elsewhere.
+    pub(super) retired: u32,
     pub(super) ward: usize,
     pub(super) limits: Limits,
     pub(super) admitted: u64,
@@ -36,6 +38,7 @@ impl Lane {
             name: group.name.clone(),
             aliases: group.aliases.clone(),
             leads_to: number,
+            retired: 0,
             ward,
             limits: Limits::new(&group.limits, rules, moment)?,
             admitted: 0,

@@ -17,6 +17,8 @@ pub mod history;
 #[path = "../../../core/tests/support/laws.rs"]
 pub mod laws;
 pub mod oracle;
+#[path = "../../../core/tests/support/seeds.rs"]
+pub mod seeds;
 pub mod timer;
 
 use std::sync::Arc;

@@ -15,6 +15,7 @@
 pub mod bucket;
 pub mod fixed;
 pub mod laws;
+pub mod seeds;
 pub mod server;
 pub mod sliding;
 

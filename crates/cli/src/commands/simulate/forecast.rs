@@ -68,7 +68,6 @@ impl Asked {
     /// Plays it to its end.
     pub(super) fn play(&self, network: Network, seed: u64) -> anyhow::Result<Report> {
         let api = self.provider()?;
-        let mut provider = Provider::new(&api)?;
         match (&self.replay, self.rate) {
             (Some(file), _) => {
                 let bytes = std::fs::read(file);
@@ -76,11 +75,12 @@ impl Asked {
                     bytes.with_context(|| format!("`{}` cannot be read", file.display()))?;
                 // What clients call themselves is in such logs, and may be anything.
                 let text = String::from_utf8_lossy(&bytes);
-                let replay = replay::read(&text, &mut provider)?;
-                tell_unread(&text, replay.len());
-                watch(&api, provider, network, replay.into_iter())
+                let (report, read) = foresee(&api, network, &text)?;
+                tell_unread(&text, read);
+                Ok(report)
             }
             (None, Some(rate)) => {
+                let mut provider = Provider::new(&api)?;
                 let path = self.path.as_deref().unwrap_or("/");
                 let lane = provider.lane(&http::Method::GET, path);
                 let span = self.duration.unwrap_or(Duration::from_hours(1));
@@ -113,6 +113,15 @@ impl Asked {
             .into()
         })
     }
+}
+
+/// Plays a log against an API to its end. Answers how many of its lines could be read, too.
+pub(super) fn foresee(api: &Api, network: Network, log: &str) -> anyhow::Result<(Report, usize)> {
+    let mut provider = Provider::new(api)?;
+    let calls = replay::read(log, &mut provider)?;
+    let read = calls.len();
+    let report = watch(api, provider, network, calls.into_iter())?;
+    Ok((report, read))
 }
 
 /// A load that is smaller than the real one foresees too little.

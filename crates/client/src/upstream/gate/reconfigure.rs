@@ -4,9 +4,10 @@
 //! and have not resumed go back to where they stood, the rules change, and whoever may now go is called:
 //! a limit that grew lets them go at once.
 //!
-//! Lanes are never taken away, for calls that have not asked yet know them by number. One whose group
+//! Lanes are not taken away, for calls that have not asked yet know them by number. One whose group
 //! is gone leads to the lane that now takes its calls, which also takes over those who wait, what is in
-//! flight and what was used. A group of the same name finds its lane again. Whether groups fall ill
+//! flight and what was used. A group of the same name finds its lane again; only after many changes,
+//! when nobody can know the number any more, another group may have it. Whether groups fall ill
 //! together is the one rule that does not change: states would have to be split or merged.
 
 use outflow_core::{Moment, Nanos};
@@ -88,27 +89,40 @@ impl Gate {
                 let known = self.lane(lane);
                 (known.name, known.aliases) = (group.name.clone(), group.aliases.clone());
                 known.leads_to = lane;
+                known.retired = 0;
                 lane
             })
             .collect()
     }
 
-    /// A lane without limits yet.
+    /// A lane without limits yet, with a number that nobody knows.
     fn add_lane(&mut self, group: &Group, rules: &Rules, moment: Moment) -> u32 {
-        let number = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
+        let new = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
+        let number = self.forgotten().unwrap_or(new);
         let ward = match self.rules.scope {
             HealthScope::Api => 0,
             HealthScope::Group => {
-                self.wards.push(Ward::new(&rules.health, moment));
-                self.wards.len() - 1
+                put(&mut self.wards, number, Ward::new(&rules.health, moment));
+                super::place(number)
             }
         };
         let bare = Group::new(&group.name, Vec::new());
         // Without limits there cannot be too many.
         if let Ok(lane) = Lane::new(&bare, (number, ward), rules, moment) {
-            self.lanes.push(lane);
+            put(&mut self.lanes, number, lane);
         }
         number
+    }
+
+    /// A lane that has led elsewhere for so long that no call can still be on its way to it.
+    fn forgotten(&self) -> Option<u32> {
+        let in_flight = |number: u32| {
+            let mut flights = self.flights.iter();
+            flights.any(|(_, flight)| flight.origin == number || flight.lane == number)
+        };
+        let mut lanes = (0_u32..).zip(&self.lanes);
+        let found = lanes.find(|(number, lane)| lane.retired >= FORGOTTEN && !in_flight(*number));
+        found.map(|(number, _)| number)
     }
 
     fn change_limits(&mut self, groups: &[Group], lanes: &[u32], rules: &Rules, moment: Moment) {
@@ -148,7 +162,9 @@ impl Gate {
                 .named(&name, seats)
                 .or_else(|| self.named(DEFAULT_GROUP, seats));
             let to = to.unwrap_or(lane);
-            self.lane(lane).leads_to = to;
+            let retired = self.lane(lane);
+            retired.leads_to = to;
+            retired.retired = retired.retired.saturating_add(1);
             self.merge(lane, to, moment);
         }
     }
@@ -252,6 +268,14 @@ impl Gate {
     }
 }
 
+/// In this place, or behind the last one.
+fn put<T>(all: &mut Vec<T>, number: u32, one: T) {
+    match all.get_mut(super::place(number)) {
+        Some(place) => *place = one,
+        None => all.push(one),
+    }
+}
+
 fn by_name(lane: &Lane, _: u32, group: &Group, _: &[Group]) -> bool {
     lane.name == group.name
 }
@@ -270,4 +294,47 @@ fn by_limits(lane: &Lane, number: u32, group: &Group, groups: &[Group]) -> bool 
 /// Whether a lane was in use, and no group is called as it was.
 fn is_free(lane: &Lane, number: u32, groups: &[Group]) -> bool {
     lane.leads_to == number && groups.iter().all(|group| group.name != lane.name)
+}
+
+/// A call asks right after it was told its group's number. Through so many changes nobody holds one, and
+/// so many lanes that lead elsewhere take a few hundred kilobytes.
+const FORGOTTEN: u32 = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::{Events, Group, HealthScope, Rules, SystemClock, Upstream};
+
+    fn rules(turn: u64, scope: HealthScope) -> Rules {
+        let rate = format!("{}/s", turn + 1).parse().expect("a rate");
+        let group = Group::new(
+            &format!("group {turn}"),
+            vec![outflow_core::Limit::sliding(rate)],
+        );
+        Rules {
+            groups: vec![group],
+            health_scope: scope,
+            ..Rules::unlimited()
+        }
+    }
+
+    // Every change brings a group of another name with other limits: two are in use, and 256 changes
+    // are remembered.
+    #[test]
+    fn groups_that_come_and_go_take_no_more_room_than_the_last_of_them() {
+        for scope in [HealthScope::Api, HealthScope::Group] {
+            let timer = Arc::new(SystemClock::new());
+            let door = Upstream::new("api", rules(0, scope), timer, Events::new());
+            let door = door.expect("valid");
+            for turn in 1..2_000 {
+                door.reconfigure(&rules(turn, scope)).expect("valid");
+                let lanes = door.door.with(|gate, _| gate.lanes.len());
+                assert!(lanes <= 2 + 257, "{lanes} after {turn}");
+                let name = format!("group {turn}");
+                let target = door.group(&name).expect("it is new");
+                assert_eq!(door.group_name(target), name);
+            }
+        }
+    }
 }

@@ -1,0 +1,26 @@
+//! The rooms of the program for whoever makes inputs up: the fuzzer, and the property tests that keep
+//! the same laws.
+//!
+//! Nobody else enters here, and nothing of the program is done differently because of it: each room is
+//! the one that runs, without a port before it and without a process around it.
+
+use std::sync::Arc;
+
+use outflow::{Config, Outflow, SystemClock, Tasks};
+
+pub use crate::admin::fuzzing::Operators;
+pub use crate::commands::simulate::fuzzing::foresee;
+pub use crate::sidecar::fuzzing::{
+    Length, Parsed, Reading, Sidecar, parsed, read, route, steering,
+};
+
+use crate::sources::Sources;
+use crate::station::Station;
+
+/// What the rooms share, around this client. No port is open.
+#[must_use]
+pub fn station(client: Outflow, config: Config, sources: Sources) -> Arc<Station> {
+    let clock = Arc::new(SystemClock::new());
+    let tasks = Tasks::new("outflow", client.events().clone(), clock);
+    Arc::new(Station::new(client, config, sources, tasks))
+}

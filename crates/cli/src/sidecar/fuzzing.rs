@@ -1,0 +1,164 @@
+//! The sidecar's rooms, one by one and all of them, for whoever makes requests up.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, Uri, Version};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use outflow::config::ServerSettings;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::doorman::Door;
+use super::framing::Bounds;
+use super::gateway::Gateway;
+use super::route::Route;
+use super::steering::Steering;
+use super::{connection, framing};
+use crate::listener::Connection;
+use crate::station::Station;
+
+pub use framing::{Length, Reading};
+
+/// What the reader before the parser makes of bytes that come in these pieces, with so many headers and
+/// so large a head as the most.
+pub fn read<'a>(
+    (headers, bytes): (usize, usize),
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Reading {
+    Reading::of(Bounds { headers, bytes }, pieces)
+}
+
+/// A request as the parser read it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parsed {
+    /// Its body.
+    pub body: Length,
+    /// Its version.
+    pub version: Version,
+}
+
+/// What the parser makes of a whole connection by itself, as it is set up for the sidecar: its requests,
+/// and what it answered.
+pub async fn parsed(bytes: &[u8]) -> (Vec<Parsed>, Vec<u8>) {
+    let (mut here, there) = tokio::io::duplex(ROOM.max(bytes.len()));
+    // Nobody reads yet, and there is room for all of it.
+    let _written = here.write_all(bytes).await;
+    let _ended = here.shutdown().await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let service = service_fn(move |request| note(request, Arc::clone(&noted)));
+    let mut builder = connection::builder(&ServerSettings::default());
+    // Nothing more comes, and what came is to be answered all the same.
+    builder.http1().half_close(true);
+    // How it ends is told by what was read and answered.
+    let _ended = builder.serve_connection(TokioIo::new(there), service).await;
+    let mut answers = Vec::new();
+    let _all = here.read_to_end(&mut answers).await;
+    let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+    (seen, answers)
+}
+
+async fn note(
+    request: Request<Incoming>,
+    seen: Arc<Mutex<Vec<Parsed>>>,
+) -> Result<Response<Empty<Bytes>>, Infallible> {
+    let version = request.version();
+    let mut body = request.into_body();
+    let mut length = Length::default();
+    length.is_whole = loop {
+        match body.frame().await {
+            None => break true,
+            Some(Err(_)) => break false,
+            Some(Ok(frame)) => {
+                let count = frame.data_ref().map_or(0, Bytes::len);
+                length.bytes += u64::try_from(count).unwrap_or(u64::MAX);
+            }
+        }
+    };
+    let parsed = Parsed {
+        body: length,
+        version,
+    };
+    seen.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(parsed);
+    let mut response = Response::new(Empty::new());
+    // A success would make CONNECT another protocol.
+    *response.status_mut() = http::StatusCode::METHOD_NOT_ALLOWED;
+    Ok(response)
+}
+
+/// The API that a target names, and the path that it has there.
+#[must_use]
+pub fn route(target: &Uri) -> Option<(&str, &str)> {
+    Route::of(target).map(|route| (route.api, route.path))
+}
+
+/// Takes what is said about the call out of its headers.
+///
+/// # Errors
+/// The header that cannot be read, and what to write instead.
+pub fn steering(headers: &mut HeaderMap) -> Result<(), (String, String)> {
+    let taken = Steering::take(headers);
+    taken
+        .map(drop)
+        .map_err(|mistaken| (mistaken.header.to_string(), mistaken.advice))
+}
+
+/// All of its rooms, without a port before them.
+pub struct Sidecar {
+    station: Arc<Station>,
+    gateway: Arc<Gateway>,
+}
+
+impl Sidecar {
+    /// In this station.
+    #[must_use]
+    pub fn new(station: Arc<Station>) -> Self {
+        let turned_away = Arc::clone(station.turned_away());
+        let gateway = Gateway::new(Arc::clone(&station), turned_away, Door::Loopback);
+        Self {
+            station,
+            gateway: Arc::new(gateway),
+        }
+    }
+
+    /// What a connection answers that sends these bytes, and ends when nothing more comes back.
+    ///
+    /// # Errors
+    /// If there are no sockets left.
+    pub async fn exchange(&self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+        let (mut here, there) = UnixStream::pair()?;
+        let config = self.station.config();
+        let stop = self.station.tasks().stop();
+        let gateway = Arc::clone(&self.gateway);
+        let served = connection::serve(Connection::Unix(there), gateway, &config.server, stop);
+        let mut answers = Vec::new();
+        let asked = async {
+            // A refusal may close it before everything is written.
+            let _refused = here.write_all(bytes).await;
+            while let Ok(read) = timeout(QUIET, here.read_buf(&mut answers)).await {
+                if !matches!(read, Ok(1..)) {
+                    return;
+                }
+            }
+            let _closed = here.shutdown().await;
+            let _all = here.read_to_end(&mut answers).await;
+        };
+        tokio::join!(served, asked);
+        Ok(answers)
+    }
+}
+
+/// More than the answers to all the requests that fit into a fuzzer's input.
+const ROOM: usize = 1024 * 1024;
+
+/// Longer than an answer takes that comes out of memory.
+const QUIET: Duration = Duration::from_millis(5);
