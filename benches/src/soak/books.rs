@@ -32,10 +32,11 @@ impl Page {
         self.sum("outflow_waiting", "") + self.sum("outflow_in_flight", "")
     }
 
-    /// Calls that the program knows of, less those that were made of it.
+    /// Calls that the program knows the end of, less those that were made of it.
     pub(super) fn calls_astray(&self, seen: &Seen) -> f64 {
         let ended = self.sum("external_request_duration_seconds_count", UP);
-        ended - approx(seen.governed())
+        let abandoned = self.sum("outflow_abandoned_total", UP);
+        ended + abandoned - approx(seen.governed())
     }
 
     /// Attempts that the program or the API knows of and the other does not. Of those that were given up

@@ -45,7 +45,9 @@ impl Callers {
     pub(super) fn new(place: String, phases: Arc<Phases>, seen: Arc<Seen>) -> Self {
         Self {
             place: place.into(),
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            client: Client::builder(TokioExecutor::new())
+                .pool_max_idle_per_host(MOST_IDLE)
+                .build_http(),
             phases,
             seen,
         }
@@ -115,6 +117,10 @@ impl Callers {
         }
     }
 }
+
+/// As many as are busy on a good day. What an outage opened besides is closed after it, so that a
+/// descriptor that stays is one that leaks.
+const MOST_IDLE: usize = 16;
 
 /// Far longer than the configuration lets any call take: who waits so long waits for ever.
 const LONGEST: Duration = Duration::from_secs(40);

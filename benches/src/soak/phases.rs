@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::Share;
-use outflow_upstream::{Act, Answer, Fault, Refusal, Script, StrictApi, When};
+use outflow_upstream::{Act, Answer, Fault, Script, StrictApi, When};
 use tokio::time::sleep;
 
+use super::upstream;
 use crate::clock;
 
 /// The faults, one after another.
@@ -21,15 +22,15 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    /// Has the API misbehave, for ever.
-    pub(super) async fn conduct(&self, api: &StrictApi) {
+    /// Has an API that allows so many calls a second misbehave, for ever.
+    pub(super) async fn conduct(&self, api: &StrictApi, limit: u32) {
         for seed in 0.. {
             for fault in FAULTS {
                 sleep(BEFORE).await;
                 self.explain(clock::since_begin() + DURING + AFTERMATH);
-                api.rewrite(fault(seed));
+                begin(api, fault(seed), limit);
                 sleep(DURING).await;
-                api.rewrite(Script::new());
+                end(api, limit);
                 sleep(AFTER).await;
             }
         }
@@ -60,23 +61,41 @@ pub(super) enum Weather {
     Foul,
 }
 
-/// One fault, by a seed.
-type Scripted = fn(u64) -> Script;
-
-const FAULTS: [Scripted; 5] = [gone, refusing, slow, failing, cut];
-
-fn refusing(seed: u64) -> Script {
-    some(20, seed, Refusal::new(429, Duration::from_secs(2)))
+/// How the API misbehaves.
+enum Misbehaviour {
+    /// It allows a third of what it did, and says so by refusing.
+    Stingy,
+    /// Whatever stands there.
+    Scripted(Script),
 }
+
+fn begin(api: &StrictApi, misbehaviour: Misbehaviour, limit: u32) {
+    match misbehaviour {
+        Misbehaviour::Stingy => api.limit_to(upstream::quotas(limit / 3)),
+        Misbehaviour::Scripted(script) => api.rewrite(script),
+    }
+}
+
+fn end(api: &StrictApi, limit: u32) {
+    api.rewrite(Script::new());
+    api.limit_to(upstream::quotas(limit));
+}
+
+const FAULTS: [fn(u64) -> Misbehaviour; 5] = [
+    |_| Misbehaviour::Scripted(gone()),
+    |_| Misbehaviour::Stingy,
+    |seed| Misbehaviour::Scripted(slow(seed)),
+    |seed| Misbehaviour::Scripted(failing(seed)),
+    |seed| Misbehaviour::Scripted(cut(seed)),
+];
 
 fn failing(seed: u64) -> Script {
-    let down = Refusal::new(503, Duration::from_secs(1));
     Script::new()
         .rule(chance(30, seed), Answer::status(500))
-        .rule(chance(20, seed), down)
+        .rule(chance(20, seed), Answer::status(503))
 }
 
-fn gone(_seed: u64) -> Script {
+fn gone() -> Script {
     Script::new().rule(When::always(), Fault::ResetBeforeHead)
 }
 
@@ -88,11 +107,7 @@ fn slow(seed: u64) -> Script {
 }
 
 fn cut(seed: u64) -> Script {
-    some(30, seed, Fault::CutBody)
-}
-
-fn some(percent: u32, seed: u64, act: impl Into<Act>) -> Script {
-    Script::new().rule(chance(percent, seed), act)
+    Script::new().rule(chance(30, seed), Fault::CutBody)
 }
 
 fn chance(percent: u32, seed: u64) -> When {

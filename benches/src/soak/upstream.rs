@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use outflow_core::Rate;
 use outflow_upstream::{Answer, Content, Latency, Quota, Server, StrictApi};
 
 /// An API that allows so many calls a second.
@@ -11,7 +12,6 @@ use outflow_upstream::{Answer, Content, Latency, Quota, Server, StrictApi};
 /// # Errors
 /// If there is no port.
 pub(super) async fn strict(limit: u32) -> io::Result<Server> {
-    let rate = format!("{limit}/s").parse().map_err(io::Error::other)?;
     let page = Answer::ok(json(8 * 1024))
         .header("cache-control", "max-age=3")
         .header("etag", "\"v1\"");
@@ -21,7 +21,6 @@ pub(super) async fn strict(limit: u32) -> io::Result<Server> {
         every: Duration::from_millis(2),
     });
     let api = StrictApi::builder()
-        .limit(Quota::sliding(rate))
         .answer("/pages/**", page)
         .answer("/items/**", item)
         .answer("/stream", stream)
@@ -33,7 +32,14 @@ pub(super) async fn strict(limit: u32) -> io::Result<Server> {
         .remembering(1_000)
         .build()
         .map_err(io::Error::other)?;
+    api.limit_to(quotas(limit));
     api.listen().await
+}
+
+/// So many calls a second.
+pub(super) fn quotas(limit: u32) -> Vec<Quota> {
+    let rate = Rate::per_second(limit.max(1).into());
+    rate.map(Quota::sliding).into_iter().collect()
 }
 
 fn json(length: usize) -> Bytes {
