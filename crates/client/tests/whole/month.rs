@@ -108,7 +108,7 @@ impl Month {
             let waves = waves(hour);
             for wave in 0..waves {
                 self.wave(hour * 10 + u64::from(wave)).await;
-                sleep(HOUR / waves - 20 * SECOND).await;
+                sleep((HOUR / waves).saturating_sub(20 * SECOND)).await;
             }
             self.client.upstream("strict").expect("there").tidy();
             self.pump.drain();
