@@ -1,13 +1,17 @@
 //! Measures ours and its peers in one run, and says who lost.
 //!
 //! `outflow-bench NAME [--json] [--quick]` prints a table; with `--json` its last line is one object
-//! for machines. The exit code tells whether it ran, not whether it won.
+//! for machines. The exit code tells whether it ran, not whether it won. `outflow-bench soak SECONDS RATE`
+//! has no peers and asks what grows; `cargo xtask soak` starts it.
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use figure::Figure;
 use measure::Plan;
+use report::Report;
+use soak::Wanted;
 
 mod alloc;
 mod client;
@@ -20,6 +24,7 @@ mod measure;
 mod proxies;
 mod proxy;
 mod report;
+mod soak;
 mod storm;
 mod tasks;
 mod waiters;
@@ -36,8 +41,13 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let Suite { name, unit, run } = asked.suite;
-    let report = report::Report::new(name, unit, run(asked.plan));
+    let report = match asked.report() {
+        Ok(report) => report,
+        Err(why) => {
+            eprintln!("it did not run: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut out = std::io::stdout().lock();
     let shown = writeln!(out, "{}", report.table());
     let told = match asked.format {
@@ -51,9 +61,13 @@ fn main() -> ExitCode {
 
 /// What the caller wants.
 struct Asked {
-    suite: &'static Suite,
-    plan: Plan,
+    job: Job,
     format: Format,
+}
+
+enum Job {
+    Suite(&'static Suite, Plan),
+    Soak(Wanted),
 }
 
 enum Format {
@@ -70,25 +84,45 @@ struct Suite {
 }
 
 impl Asked {
-    fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
+    fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
         let (mut plan, mut format, mut suite) = (Plan::FULL, Format::Table, None);
-        for word in words {
+        let mut soak = None;
+        while let Some(word) = words.next() {
             match word.as_str() {
                 "--json" => format = Format::Json,
                 "--quick" => plan = Plan::QUICK,
+                "soak" => soak = Some(wanted(&mut words)?),
                 name => match SUITES.iter().find(|suite| suite.name == name) {
                     Some(known) => suite = Some(known),
                     None => return Err(format!("`{name}` is not known here")),
                 },
             }
         }
-        let suite = suite.ok_or("which benchmark?")?;
-        Ok(Self {
-            suite,
-            plan,
-            format,
+        let job = match (soak, suite) {
+            (Some(wanted), _) => Job::Soak(wanted),
+            (None, suite) => Job::Suite(suite.ok_or("which benchmark?")?, plan),
+        };
+        Ok(Self { job, format })
+    }
+
+    fn report(&self) -> std::io::Result<Report> {
+        Ok(match &self.job {
+            Job::Suite(suite, plan) => Report::new(suite.name, suite.unit, (suite.run)(*plan)),
+            Job::Soak(wanted) => Report::new("soak", SOAK_UNIT, soak::figures(*wanted)?),
         })
     }
+}
+
+/// How long and how much to soak: two whole numbers.
+fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
+    let mut number = || words.next().and_then(|word| word.parse::<u32>().ok());
+    let (Some(seconds), Some(rate)) = (number(), number()) else {
+        return Err("soak wants seconds and calls a second".to_owned());
+    };
+    Ok(Wanted {
+        span: Duration::from_secs(seconds.into()),
+        rate,
+    })
 }
 
 const SUITES: [Suite; 6] = [
@@ -124,5 +158,8 @@ const SUITES: [Suite; 6] = [
     },
 ];
 
+const SOAK_UNIT: &str = "growth, what the books do not explain, and what the name says";
+
 const USAGE: &str =
-    "usage: outflow-bench core|waiters|zero429|client|storm|proxy [--json] [--quick]";
+    "usage: outflow-bench core|waiters|zero429|client|storm|proxy [--json] [--quick]
+       outflow-bench soak SECONDS RATE [--json]";

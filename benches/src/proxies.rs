@@ -14,7 +14,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 pub(crate) use ours::{Limits, many_apis, ours, ours_at};
-pub(crate) use process::Proxy;
+pub(crate) use process::{Proxy, processor_of};
 
 /// How calls are sent on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

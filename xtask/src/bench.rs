@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// The binary that cargo has just built.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join("dist").join("outflow")

@@ -9,6 +9,7 @@ mod command;
 mod fuzz;
 mod mutants;
 mod needs;
+mod soak;
 mod stopwatch;
 mod test;
 mod tidy;
@@ -54,6 +55,7 @@ fn run(mut args: Parser) -> anyhow::Result<()> {
         }
         Some("test") => test::run(&test::Options::parse(args)?),
         Some("bench") => bench::run(&bench::Options::parse(args)?),
+        Some("soak") => soak::run(&soak::Options::parse(args)?),
         Some("ci") => nothing_more(args).and_then(|()| ci::run()),
         Some("tidy") => nothing_more(args).and_then(|()| tidy::run()),
         Some("mutants") => mutants::run(&mutants::Options::parse(args)?),
@@ -87,13 +89,15 @@ fn nothing_more(mut args: Parser) -> anyhow::Result<()> {
 /// What shells and scripts expect of a command line that is wrong.
 const USAGE_ERROR: u8 = 2;
 
-const COMMANDS: [&str; 6] = ["test", "bench", "ci", "tidy", "mutants", "fuzz"];
+const COMMANDS: [&str; 7] = ["test", "bench", "soak", "ci", "tidy", "mutants", "fuzz"];
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--stress] [FILTER...]     install what the tests need and run them all, or those named
   bench NAME [--json] [--quick]   measure against the peers
+  soak [--for 3h] [--rate 200] [--json]
+                                  load the program for hours and see that nothing grows
   ci                              everything that must hold before a change lands
   tidy                            the rules of the house that no compiler checks
   mutants [ARG...]                break the code on purpose and see that a test notices

@@ -82,18 +82,11 @@ impl Proxy {
     /// If it has ended.
     pub(crate) fn spent(&self) -> io::Result<Spent> {
         let process = Path::new("/proc").join(self.child.id().to_string());
-        let stat = fs::read_to_string(process.join("stat"))?;
         let status = fs::read_to_string(process.join("status"))?;
-        // The name in brackets may hold blanks; what follows it does not.
-        let fields: Vec<&str> = match stat.rsplit_once(')') {
-            Some((_, rest)) => rest.split_whitespace().collect(),
-            None => Vec::new(),
-        };
-        let ticks = |place: usize| number(fields.get(place).copied());
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = resident.and_then(|line| line.split_whitespace().next());
         Ok(Spent {
-            processor: Duration::from_secs_f64((ticks(UTIME) + ticks(STIME)) / TICKS_PER_SECOND),
+            processor: processor_of(&process)?,
             resident_mib: number(kib) / 1024.0,
         })
     }
@@ -118,6 +111,22 @@ impl Drop for Proxy {
         let _reaped = self.child.wait();
         let _removed = fs::remove_dir_all(&self.home);
     }
+}
+
+/// The processor time that a process has had, by its directory in `/proc`.
+///
+/// # Errors
+/// If it has ended.
+pub(crate) fn processor_of(process: &Path) -> io::Result<Duration> {
+    let stat = fs::read_to_string(process.join("stat"))?;
+    // The name in brackets may hold blanks; what follows it does not.
+    let fields: Vec<&str> = match stat.rsplit_once(')') {
+        Some((_, rest)) => rest.split_whitespace().collect(),
+        None => Vec::new(),
+    };
+    let ticks = |place: usize| number(fields.get(place).copied());
+    let spent = (ticks(UTIME) + ticks(STIME)) / TICKS_PER_SECOND;
+    Ok(Duration::from_secs_f64(spent))
 }
 
 fn number(text: Option<&str>) -> f64 {

@@ -90,6 +90,11 @@ pub(crate) const DURATION: Metric = Metric::histogram(
     &[label::API, label::STATUS],
     "From a call to its end, waiting and retries included.",
 );
+pub(crate) const ABANDONED: Metric = Metric::counter(
+    "outflow_abandoned_total",
+    &[label::API],
+    "Calls whose caller left before they ended.",
+);
 pub(crate) const FAILURES: Metric = Metric::counter(
     "external_failures_total",
     &[label::API, label::REASON],

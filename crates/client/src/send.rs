@@ -42,14 +42,16 @@ pub(crate) async fn make(
         begun,
         tally: Tally::default(),
         lead: None,
+        end: Told::NotYet,
     };
     let ended = cached::answered_or_fetched(&mut trip).await;
     let ended = ended.map_err(|error| error.after(trip.tally.attempts));
     report::finished(&trip, &ended);
+    trip.end = Told::Already;
     ended
 }
 
-/// A call under way.
+/// A call under way. Dropped before its end was told, its caller has left, and that is told.
 struct Trip<'a> {
     outlet: &'a Outlet,
     order: Order,
@@ -58,6 +60,22 @@ struct Trip<'a> {
     tally: Tally,
     /// The duty to tell equal calls how this one ends, if any follow it.
     lead: Option<Lead>,
+    end: Told,
+}
+
+/// Whether somebody was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Told {
+    NotYet,
+    Already,
+}
+
+impl Drop for Trip<'_> {
+    fn drop(&mut self) {
+        if self.end == Told::NotYet {
+            report::abandoned(self);
+        }
+    }
 }
 
 /// What a call has taken so far.

@@ -22,10 +22,13 @@ pub enum Status {
     Network,
     /// Never sent.
     Blocked,
+    /// Its caller left before it ended.
+    Cancelled,
 }
 
 impl Status {
-    /// All of them, for series that exist before they are counted.
+    /// Those of a call that ran to its end, for series that exist before they are counted. How long a
+    /// caller stayed who left says nothing of how long calls take.
     pub const ALL: [Self; 8] = [
         Self::Success,
         Self::Redirect,
@@ -59,6 +62,7 @@ impl Status {
             Self::Timeout => "timeout",
             Self::Network => "network",
             Self::Blocked => "blocked",
+            Self::Cancelled => "cancelled",
         }
     }
 }

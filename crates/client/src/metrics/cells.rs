@@ -29,6 +29,7 @@ pub(super) struct ApiCells {
 pub(super) struct WholeCells {
     pub(super) calls: Tally<1>,
     pub(super) durations: [Histogram; Status::ALL.len()],
+    pub(super) abandoned: Tally<1>,
     pub(super) failures: Tally<{ Reason::ALL.len() }>,
     pub(super) waits: Histogram,
     pub(super) codes: Codes,
@@ -115,6 +116,7 @@ impl WholeCells {
         Self {
             calls: Tally::new([""]),
             durations: [const { Histogram::new() }; Status::ALL.len()],
+            abandoned: Tally::new([""]),
             failures: Tally::new(Reason::ALL.map(Reason::name)),
             waits: Histogram::new(),
             codes: Codes::new(),

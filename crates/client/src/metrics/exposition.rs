@@ -48,6 +48,7 @@ impl Page<'_, '_> {
     fn calls(&mut self) -> fmt::Result {
         self.counters(super::CALLS, |api| api.calls.total())?;
         self.durations()?;
+        self.counters(super::ABANDONED, |api| api.abandoned.total())?;
         self.tallies(super::FAILURES, |api| &api.failures)?;
         self.histograms(super::WAIT, Unit::Seconds, |api| &api.waits)?;
         self.codes()?;

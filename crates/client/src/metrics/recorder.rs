@@ -287,6 +287,9 @@ fn count_failure(cells: &WholeCells, attempt: &Attempt, effect: Effect) {
 
 fn count_call(api: &ApiCells, call: &Finished) {
     api.whole.calls.increase(1);
+    if call.status == Status::Cancelled {
+        api.whole.abandoned.increase(1);
+    }
     let places = Status::ALL.iter().zip(&api.whole.durations);
     for (_, duration) in places.filter(|(status, _)| **status == call.status) {
         duration.observe(call.latency);

@@ -7,18 +7,24 @@ use super::Trip;
 use super::attempt::reason_of_code;
 use crate::client::Response;
 use crate::error::Error;
-use crate::event::{Finished, Status, What};
+use crate::event::{Finished, Reason, Status, What};
 use crate::trace::RequestId;
 
 /// Tells whoever listens that a call is over.
 pub(super) fn finished(trip: &Trip<'_>, ended: &Result<Response, Error>) {
-    trip.tell(|| What::Finished(Box::new(line(trip, ended))));
+    trip.tell(|| What::Finished(Box::new(line(trip, outcome(ended)))));
 }
 
-fn line(trip: &Trip<'_>, ended: &Result<Response, Error>) -> Finished {
-    let upstream = &trip.outlet.upstream;
-    let moment = upstream.timer().moment();
-    let (status, code, reason) = match ended {
+/// Tells whoever listens that a call's caller has left.
+pub(super) fn abandoned(trip: &Trip<'_>) {
+    trip.tell(|| What::Finished(Box::new(line(trip, (Status::Cancelled, None, None)))));
+}
+
+/// How a call ended, with which code, and why it failed.
+type Outcome = (Status, Option<u16>, Option<Reason>);
+
+fn outcome(ended: &Result<Response, Error>) -> Outcome {
+    match ended {
         Ok(answer) => {
             let code = answer.status.as_u16();
             (Status::of(code), Some(code), reason_of_code(code))
@@ -27,7 +33,12 @@ fn line(trip: &Trip<'_>, ended: &Result<Response, Error>) -> Finished {
             let code = error.status().map(|status| status.as_u16());
             (error.class(), code, error.reason())
         }
-    };
+    }
+}
+
+fn line(trip: &Trip<'_>, (status, code, reason): Outcome) -> Finished {
+    let upstream = &trip.outlet.upstream;
+    let moment = upstream.timer().moment();
     Finished {
         ts: moment.wall,
         group: upstream.group_name(trip.order.target),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::Nanos;
-use outflow::event::What;
+use outflow::event::{Status, What};
 use outflow::{Api, CacheMode, Outflow, Rules};
 use outflow_upstream::{Answer, Content, Latency, Script, StrictApi, When};
 
@@ -60,6 +60,11 @@ async fn leaves_nothing_behind<F: Future>(client: &Outflow, polls: usize, work: 
     assert!(door.is_idle(), "after {polls} polls a place is still held");
     let (out, back) = conserved(&heard);
     assert_eq!(out, back, "after {polls} polls");
+    let told = heard.finished();
+    assert_eq!(told.len(), polls.min(1), "after {polls} polls");
+    // A caller who leaves in the middle of a body has had the answer.
+    let left = told.iter().any(|call| call.status == Status::Cancelled);
+    assert!(!(over && left), "after {polls} polls");
     assert_eq!(
         door.report().waiting,
         0,

@@ -10,6 +10,7 @@ mod canary;
 mod cancelling;
 mod deadlines;
 mod memory;
+mod month;
 mod offline;
 mod outage;
 mod retry_after;

@@ -1,0 +1,161 @@
+//! What was seen of the process over time, and whether it grows.
+
+use std::time::Duration;
+
+use crate::measure::{approx, median};
+
+/// The process at one moment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Sample {
+    pub(super) at: Duration,
+    pub(super) rss_mib: f64,
+    /// The part of it that is no file's.
+    pub(super) anon_mib: f64,
+    pub(super) fds: u64,
+    pub(super) threads: u64,
+    pub(super) log_bytes: u64,
+    pub(super) cache_bytes: u64,
+}
+
+/// The process over time.
+#[derive(Debug)]
+pub(super) struct Samples {
+    all: Vec<Sample>,
+    span: Duration,
+}
+
+impl Samples {
+    /// Those of a run that is to take so long.
+    pub(super) const fn over(span: Duration) -> Self {
+        Self {
+            all: Vec::new(),
+            span,
+        }
+    }
+
+    /// How often a look is worth it: some hundred times, and at most once a second.
+    pub(super) fn every(&self) -> Duration {
+        (self.span / 720).clamp(Duration::from_secs(1), Duration::from_secs(10))
+    }
+
+    pub(super) fn push(&mut self, sample: Sample) {
+        self.all.push(sample);
+    }
+
+    /// The least-squares slope in units an hour, after the warm-up.
+    pub(super) fn slope_per_hour(&self, value: impl Fn(&Sample) -> f64) -> f64 {
+        let points: Vec<(f64, f64)> = self
+            .warm()
+            .map(|sample| (sample.at.as_secs_f64() / 3600.0, value(sample)))
+            .collect();
+        slope(&points)
+    }
+
+    /// The median over the last third less that over the first, after the warm-up.
+    pub(super) fn growth(&self, value: impl Fn(&Sample) -> u64) -> f64 {
+        let values: Vec<f64> = self.warm().map(|sample| approx(value(sample))).collect();
+        let third = values.len() / 3;
+        let (first, last) = (
+            values.get(..third).unwrap_or_default(),
+            values.get(values.len() - third..).unwrap_or_default(),
+        );
+        median(last) - median(first)
+    }
+
+    /// The most that was ever seen.
+    pub(super) fn most(&self, value: impl Fn(&Sample) -> u64) -> f64 {
+        approx(self.all.iter().map(value).max().unwrap_or(0))
+    }
+
+    /// What is usual at the end.
+    pub(super) fn last(&self, value: impl Fn(&Sample) -> f64) -> f64 {
+        let from = self.all.len() * 9 / 10;
+        let last: Vec<f64> = self.all.iter().skip(from).map(value).collect();
+        median(&last)
+    }
+
+    /// How long it really was.
+    pub(super) fn lasted(&self) -> Duration {
+        self.all.last().map_or(Duration::ZERO, |sample| sample.at)
+    }
+
+    /// Those after the first tenth: until then tables and caches fill, and that is no leak.
+    fn warm(&self) -> impl Iterator<Item = &Sample> {
+        let warm = (self.lasted() / 10).min(LONGEST_WARM_UP);
+        self.all.iter().filter(move |sample| sample.at >= warm)
+    }
+}
+
+/// The slope of the line that is nearest to these points; flat where there is none.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let count = approx(points.len());
+    let (mean_x, mean_y) = (
+        points.iter().map(|(x, _)| x).sum::<f64>() / count,
+        points.iter().map(|(_, y)| y).sum::<f64>() / count,
+    );
+    let (mut together, mut alone) = (0.0, 0.0);
+    for (x, y) in points {
+        together += (x - mean_x) * (y - mean_y);
+        alone += (x - mean_x) * (x - mean_x);
+    }
+    if alone > 0.0 { together / alone } else { 0.0 }
+}
+
+/// After ten minutes everything that fills has met everything that fills it.
+const LONGEST_WARM_UP: Duration = Duration::from_mins(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(seconds: impl Iterator<Item = u64>, rss: impl Fn(f64) -> f64) -> Samples {
+        let mut samples = Samples::over(Duration::from_hours(3));
+        for at in seconds {
+            samples.push(Sample {
+                at: Duration::from_secs(at),
+                rss_mib: rss(approx(at)),
+                anon_mib: 0.0,
+                fds: at / 600,
+                threads: 5,
+                log_bytes: 0,
+                cache_bytes: at % 1000,
+            });
+        }
+        samples
+    }
+
+    // Two MiB an hour under a wave of one MiB that ends where it began.
+    #[test]
+    fn the_slope_is_that_of_the_line_under_the_noise() {
+        let wave = |at: f64| 20.0 + at / 1800.0 + (at / 600.0 * std::f64::consts::TAU).sin();
+        let seen = samples((0..=10_800).step_by(15), wave);
+        let slope = seen.slope_per_hour(|sample| sample.rss_mib);
+        assert!((slope - 2.0).abs() < 0.2, "{slope}");
+    }
+
+    // 100 MiB in the first ten minutes, then flat: a table that fills, and no leak.
+    #[test]
+    fn what_fills_during_the_warm_up_is_no_slope() {
+        let seen = samples((0..=10_800).step_by(15), |at| at.min(600.0) / 6.0);
+        let slope = seen.slope_per_hour(|sample| sample.rss_mib);
+        assert!(slope.abs() < 1e-6, "{slope}");
+    }
+
+    // One descriptor in ten minutes: between the middles of the thirds lie 6,800 s.
+    #[test]
+    fn growth_compares_the_first_and_the_last_third() {
+        let seen = samples((0..=10_800).step_by(15), |_| 1.0);
+        let growth = seen.growth(|sample| sample.fds);
+        assert!((10.0..=12.0).contains(&growth), "{growth}");
+        assert!(seen.growth(|sample| sample.threads).abs() < f64::EPSILON);
+        assert!((seen.most(|sample| sample.cache_bytes) - 990.0).abs() < 6.0);
+    }
+
+    #[test]
+    fn nothing_and_a_single_look_are_flat() {
+        assert!(slope(&[]).abs() < f64::EPSILON);
+        assert!(slope(&[(1.0, 7.0)]).abs() < f64::EPSILON);
+        let none = samples(0..0, |_| 1.0);
+        assert!(none.slope_per_hour(|sample| sample.rss_mib).abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,47 @@
+//! The API behind the program: strict about its limit, with pages that may be kept and streams.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow_core::Rate;
+use outflow_upstream::{Answer, Content, Latency, Quota, Server, StrictApi};
+
+/// An API that allows so many calls a second.
+///
+/// # Errors
+/// If there is no port.
+pub(super) async fn strict(limit: u32) -> io::Result<Server> {
+    let page = Answer::ok(json(8 * 1024))
+        .header("cache-control", "max-age=3")
+        .header("etag", "\"v1\"");
+    let item = Answer::ok(json(2 * 1024)).header("cache-control", "max-age=60");
+    let stream = Answer::ok("").content(Content::Drip {
+        bytes: vec![b'.'; 100].into(),
+        every: Duration::from_millis(2),
+    });
+    let api = StrictApi::builder()
+        .answer("/pages/**", page)
+        .answer("/items/**", item)
+        .answer("/stream", stream)
+        .delay(
+            Latency::Uniform(Duration::from_millis(1), Duration::from_millis(10)),
+            Latency::None,
+        )
+        // Totals are what is asked for in the end; everything would fill this process instead.
+        .remembering(1_000)
+        .build()
+        .map_err(io::Error::other)?;
+    api.limit_to(quotas(limit));
+    api.listen().await
+}
+
+/// So many calls a second.
+pub(super) fn quotas(limit: u32) -> Vec<Quota> {
+    let rate = Rate::per_second(limit.max(1).into());
+    rate.map(Quota::sliding).into_iter().collect()
+}
+
+fn json(length: usize) -> Bytes {
+    format!("{{\"filler\":\"{}\"}}", "x".repeat(length)).into()
+}
