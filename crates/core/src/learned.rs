@@ -4,19 +4,25 @@
 //! programs. Sending at the configured rate and retrying would then be refused for ever; asking
 //! health to sort it out would stop everything for what a slightly lower rate cures. So evidence
 //! shrinks the limit in effect at once, to what the server let through, and time without evidence
-//! lets it grow back slowly, slowest near the point where it was last refused. It never goes above
-//! what was configured, and it does not park anyone: waiting for a ban or a quota to end is the
-//! cooldown's part, here they only say that nothing was learned meanwhile.
+//! lets it grow back slowly: it rests where it was last refused before it tries that again, and
+//! longer each time. It never goes above what was configured, and it does not park anyone: waiting
+//! for a ban or a quota to end is the cooldown's part, here they only say that nothing was learned
+//! meanwhile.
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::{Nanos, Rate};
+use ceiling::Ceiling;
 use level::Level;
 use told::Told;
 
+mod ceiling;
 mod level;
+mod snapshot;
 mod told;
+
+pub use snapshot::LearnedSnapshot;
 
 /// How far evidence may move a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,15 +90,22 @@ pub struct Learned {
     configured: Rate,
     level: Level,
     /// Where the last refusal came.
-    ceiling: Option<Level>,
+    ceiling: Option<Ceiling>,
     told: Option<Told>,
     shrunk: Option<Nanos>,
-    /// When the last refusal lowered the rate, while its wave may still be coming in.
-    wave: Option<Nanos>,
+    /// The last refusal that lowered the rate, while its wave may still be coming in.
+    wave: Option<Wave>,
     clean_since: Nanos,
     held_until: Nanos,
     drifting: Option<Drifting>,
     last: Nanos,
+}
+
+/// A refusal that lowered the rate.
+#[derive(Clone, Copy, Debug)]
+struct Wave {
+    since: Nanos,
+    refused_at: Level,
 }
 
 /// Since when in this process, and how long in those before.
@@ -138,10 +151,14 @@ impl Learned {
         match evidence {
             Evidence::Throttled { sent, admitted } => {
                 self.clean_since = now;
-                let shrunk = self.level.shrunk_to(admitted, self.floor());
-                let reaction = self.step_down(now, sent, shrunk);
+                let refused_at = self.level;
+                let reaction = self.step_down(now, sent, self.shrunk_to(admitted));
                 if reaction == Reaction::Shrunk {
-                    self.wave = Some(now);
+                    self.wave = Some(Wave {
+                        since: now,
+                        refused_at,
+                    });
+                    self.place_ceiling(refused_at, admitted);
                 }
                 reaction
             }
@@ -169,16 +186,16 @@ impl Learned {
         if self.mode == Adaptive::Off || now < self.held_until {
             return;
         }
-        let span = self.configured.per().max(SHORTEST_WINDOW);
-        if self.wave.is_some_and(|shrunk| now.since(shrunk) < span) {
-            self.level = self.level.max(self.recounted(admitted));
+        let span = self.window();
+        if let Some(wave) = self.wave.filter(|wave| now.since(wave.since) < span) {
+            self.recount(wave, admitted);
         }
         if now.since(self.clean_since) < span {
             return;
         }
         self.clean_since = now;
         let tried = Level::units(admitted).doubled();
-        let grown = self.grown().min(tried).min(self.top());
+        let grown = self.grown(now).min(tried).min(self.top());
         self.level = self.level.max(grown);
         if self.level >= Level::of(self.configured) {
             self.drifting = None;
@@ -197,66 +214,13 @@ impl Learned {
         })
     }
 
-    /// All that is worth keeping over a restart, as plain data.
-    pub fn snapshot(&self, now: Nanos) -> LearnedSnapshot {
-        let mut kept = self.clone();
-        let now = kept.advance(now);
-        LearnedSnapshot {
-            configured: kept.configured,
-            level: kept.level.millionths(),
-            ceiling: kept.ceiling.map(Level::millionths),
-            told: kept.told.map(|told| told.rate),
-            told_for: kept
-                .told
-                .map_or(Duration::ZERO, |told| told.until.since(now)),
-            held_for: kept.held_until.since(now),
-            drifting_for: kept
-                .drifting
-                .map(|d| d.before.saturating_add(now.since(d.since))),
-        }
-    }
-
-    /// Goes on from a snapshot, perhaps with another configuration: what was learned is a speed and
-    /// is kept as one.
-    pub fn restore(
-        mode: Adaptive,
-        configured: Rate,
-        snapshot: &LearnedSnapshot,
-        now: Nanos,
-    ) -> Self {
-        let mut learned = Self::new(mode, configured, now);
-        if mode == Adaptive::Off {
-            return learned;
-        }
-        let moved = |level| Level::from_millionths(level).over(snapshot.configured, configured);
-        let drifted = snapshot.drifting_for.is_some() || mode == Adaptive::Learn;
-        learned.told = snapshot.told.map(|rate| Told {
-            rate,
-            until: now.saturating_add(snapshot.told_for),
-        });
-        learned.ceiling = snapshot.ceiling.map(moved);
-        learned.advance(now);
-        learned.held_until = now.saturating_add(snapshot.held_for);
-        learned.shrunk = Some(now);
-        if drifted {
-            learned.level = moved(snapshot.level);
-        }
-        learned.level = learned.level.min(learned.top());
-        if learned.level < Level::of(configured) {
-            learned.drifting = Some(Drifting {
-                since: now,
-                before: snapshot.drifting_for.unwrap_or_default(),
-            });
-        }
-        learned
-    }
-
     /// Brings it to `now`, or leaves it at the latest time seen. What was told and not repeated is
     /// no longer a bound then, only the likeliest place of the next refusal.
     fn advance(&mut self, now: Nanos) -> Nanos {
         self.last = self.last.max(now);
         if let Some(lapsed) = self.told.take_if(|told| told.until <= self.last) {
-            self.ceiling = self.ceiling.or(Some(lapsed.over(self.configured)));
+            let at = lapsed.over(self.configured);
+            self.ceiling = self.ceiling.or(Some(Ceiling::remembered(at)));
         }
         self.last
     }
@@ -266,8 +230,13 @@ impl Learned {
         if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
             return Reaction::SameWave;
         }
-        self.ceiling = Some(self.level);
+        let before = self.ceiling.take();
+        self.ceiling = Some(Ceiling::hit(now, self.level, before, self.window()));
         self.shrunk = Some(now);
+        if to == self.level {
+            // As low as refusals alone go: it is not the rate that is wrong.
+            return Reaction::Unmoved;
+        }
         self.lower(now, to);
         Reaction::Shrunk
     }
@@ -300,20 +269,47 @@ impl Learned {
         self.held_until = self.held_until.max(until);
     }
 
-    /// What got through of a wave that was refused, and still a step below where it was.
-    fn recounted(&self, admitted: u64) -> Level {
-        let refused_at = self.ceiling.unwrap_or(self.level);
-        Level::units(admitted)
-            .min(refused_at.eased())
-            .min(self.top())
+    /// What one refusal leaves. It may mislead, so it takes three quarters at most, unless enough was
+    /// let through to count by: then the count itself is the limit that the server has.
+    fn shrunk_to(&self, admitted: u64) -> Level {
+        let telling = admitted >= TELLING && self.configured.per() <= LONGEST_COUNTED;
+        let least = match telling {
+            true => self.floor(),
+            false => self.floor().max(self.level.quarter()),
+        };
+        self.level.shrunk_to(admitted, least)
     }
 
-    fn grown(&self) -> Level {
+    /// What got through of a wave that was refused, and still a step below where it was.
+    fn recount(&mut self, wave: Wave, admitted: u64) {
+        let most = wave.refused_at.eased().min(self.top());
+        let counted = Level::units(admitted).min(most);
+        if counted > self.level {
+            self.level = counted;
+            self.place_ceiling(wave.refused_at, admitted);
+        }
+    }
+
+    /// The ceiling is where the refusal came, unless what was let through is far below that: then it
+    /// is there, for nothing between the two was ever let through.
+    fn place_ceiling(&mut self, refused_at: Level, admitted: u64) {
+        let counted = self.level == Level::units(admitted) && self.level.is_far_below(refused_at);
+        if let Some(ceiling) = &mut self.ceiling {
+            ceiling.at = if counted { self.level } else { refused_at };
+        }
+    }
+
+    fn grown(&self, now: Nanos) -> Level {
         match self.ceiling {
             None if self.mode == Adaptive::Learn => self.level.doubled(),
-            Some(ceiling) if self.level.is_near(ceiling) => self.level.plus(CAREFUL_STEP),
+            Some(ceiling) if ceiling.holds(now, self.level) => self.level,
+            Some(ceiling) if self.level.is_near(ceiling.at) => self.level.plus(CAREFUL_STEP),
             _ => self.level.plus(STEP),
         }
+    }
+
+    fn window(&self) -> Duration {
+        self.configured.per().max(SHORTEST_WINDOW)
     }
 
     /// The highest that growth may reach.
@@ -355,36 +351,6 @@ impl fmt::Display for Drift {
     }
 }
 
-/// What was learned, as plain data for whoever keeps it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LearnedSnapshot {
-    /// The configuration under which it was learned.
-    pub configured: Rate,
-    /// The rate in effect, in millionths of a unit per configured span.
-    pub level: u128,
-    /// Where the last refusal came, likewise.
-    pub ceiling: Option<u128>,
-    /// What the server last told as its limit.
-    pub told: Option<Rate>,
-    /// How much longer that is believed.
-    pub told_for: Duration,
-    /// How much longer a ban or a spent quota lasts.
-    pub held_for: Duration,
-    /// How long the rate has differed from the configured one.
-    pub drifting_for: Option<Duration>,
-}
-
-impl LearnedSnapshot {
-    /// The same after lying on disk for so long.
-    #[must_use]
-    pub fn aged(mut self, by: Duration) -> Self {
-        self.told_for = self.told_for.saturating_sub(by);
-        self.held_for = self.held_for.saturating_sub(by);
-        self.drifting_for = self.drifting_for.map(|span| span.saturating_add(by));
-        self
-    }
-}
-
 /// Shorter windows tell nothing that the network does not blur.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 /// Growth per clean window, in parts per million. At 3 % a halved rate is back after 24 windows,
@@ -395,3 +361,8 @@ const STEP: u32 = 30_000;
 const CAREFUL_STEP: u32 = 5_000;
 /// One per cent of the configured rate, in parts per million.
 const FLOOR: u32 = 10_000;
+/// Ten that were let through are known to a tenth, which is all the blur there is.
+const TELLING: u64 = 10;
+/// Over a longer span, what stopped us may be another limit with a shorter window: a burst that is cut
+/// short says nothing about an hour.
+const LONGEST_COUNTED: Duration = SHORTEST_WINDOW;
