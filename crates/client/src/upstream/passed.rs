@@ -1,7 +1,9 @@
 //! How much a server let through in the last window.
 //!
 //! Counted in slices of the window rather than call by call: it is evidence for a lowered limit, not
-//! the limit, and a slice more or less moves it by a few per cent, which growing back corrects.
+//! the limit, and a slice more or less moves it by a few per cent, which growing back corrects. Never a
+//! slice more: calls go in bursts a window apart, and counting the end of the burst before would take a
+//! limit for twice what it is.
 
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ impl Passed {
     pub(super) fn over(window: Duration) -> Self {
         let nanos = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
         Self {
-            slice: (nanos / WHOLE_SLICES).max(1),
+            slice: (nanos / SLICE_COUNT).max(1),
             newest: 0,
             until: 0,
             sum: 0,
@@ -39,7 +41,7 @@ impl Passed {
         }
     }
 
-    /// What passed in the window that ends now.
+    /// What passed in the window that ends now, but for what the oldest slice of it cuts off.
     pub(super) fn within(&mut self, now: Nanos) -> u64 {
         self.turn_to(now);
         self.sum
@@ -68,23 +70,22 @@ fn place(slice: u64) -> usize {
     usize::try_from(slice % SLICE_COUNT).unwrap_or(0)
 }
 
-/// A window is cut in sixteen, and the one under way makes seventeen.
-const SLICES: usize = 17;
-const SLICE_COUNT: u64 = 17;
-const WHOLE_SLICES: u64 = 16;
+/// A window is cut in sixteen, the one under way included.
+const SLICES: usize = 16;
+const SLICE_COUNT: u64 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // 16 slices of 100 ms: what passed more than a window ago is forgotten.
+    // 16 slices of 100 ms: what passed a window ago is forgotten, and with it the rest of its slice.
     #[test]
     fn a_window_later_it_counts_no_more() {
         let mut passed = Passed::over(Duration::from_millis(1_600));
         passed.add(Nanos::from_millis(50), 3);
         passed.add(Nanos::from_millis(1_000), 4);
-        assert_eq!(passed.within(Nanos::from_millis(1_650)), 7);
-        assert_eq!(passed.within(Nanos::from_millis(1_700)), 4);
+        assert_eq!(passed.within(Nanos::from_millis(1_599)), 7);
+        assert_eq!(passed.within(Nanos::from_millis(1_600)), 4);
         assert_eq!(passed.within(Nanos::from_secs(1 << 40)), 0);
     }
 }

@@ -232,7 +232,7 @@ fn growth_rests_where_it_was_refused_and_longer_each_time() {
         learned.evidence(Nanos::from_secs(now), throttled(now * 1_000, 50));
     };
     refuse(&mut learned, now);
-    for (rest, careful) in [(16, 3), (32, 4), (64, 4), (64, 4)] {
+    for (rest, careful) in [(16, 3), (32, 4), (64, 3), (64, 4)] {
         let refused = now;
         while learned.effective().quantity() < 51 {
             now += 1;

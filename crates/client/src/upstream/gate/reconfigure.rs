@@ -99,7 +99,7 @@ impl Gate {
         let ward = match self.rules.scope {
             HealthScope::Api => 0,
             HealthScope::Group => {
-                self.wards.push(Ward::new(&rules.health, moment));
+                self.wards.push(Ward::new(rules, moment));
                 self.wards.len() - 1
             }
         };
