@@ -69,9 +69,8 @@ fn server(real: u64, kind: Kind, told: Told) -> StrictApi {
     api.build().expect("valid")
 }
 
-/// A client that believes in so much, with room for a hundred calls in flight and one repetition, for
-/// which a fifth of a call is earned and nothing else: whoever is refused for a wrong limit must not
-/// need it.
+/// A client that believes in so much, with room for a hundred calls in flight and one repetition, of
+/// which there is one a second for all: whoever is refused for a wrong limit must not need it.
 fn client(strict: &StrictApi, believed: u64) -> Outflow {
     let server = Arc::new(strict.in_memory());
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
@@ -84,7 +83,7 @@ fn client(strict: &StrictApi, believed: u64) -> Outflow {
     api.retry.count = 1;
     api.retry.budget = RetryBudgetSettings {
         share: Share::percent(1),
-        per_second: 0,
+        per_second: 1,
         ..RetryBudgetSettings::default()
     };
     Outflow::builder()
@@ -166,7 +165,6 @@ async fn is_found_out(believed: u64, real: u64, told: Told) {
             assert_eq!(storm.failed, 0, "{case}: {storm:?}");
             assert!(storm.refused <= 50, "{case}: {storm:?}");
             let ideal = SECOND * u32::try_from(1_000 / real).expect("small");
-            eprintln!("{case}: {} {:?}", storm.refused, storm.took);
             let most = ideal * (100 + kind.patience()) / 100;
             assert!(storm.took <= most, "{case}: {storm:?}");
             assert_eq!(storm.moves, [""; 0], "{case}");
@@ -199,6 +197,27 @@ async fn a_wrong_limit_is_found_out_from_headers() {
         for told in [Told::Ietf, Told::Plain] {
             is_found_out(believed, real, told).await;
         }
+    }
+}
+
+// Fifty a second are right for ten seconds, and then only twenty are allowed.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_lowered_later_is_found_out_too() {
+    for told in [Told::Nothing, Told::RetryAfter, Told::Ietf] {
+        let strict = server(50, Kind::Sliding, told);
+        let client = client(&strict, 50);
+        let (lowered, later) = (strict.clone(), tokio::time::sleep(10 * SECOND));
+        let lowering = Background::start(async move {
+            later.await;
+            let less = Rate::per_second(20).expect("valid");
+            lowered.limit_to(vec![Quota::sliding(less)]);
+        });
+        let storm = storm(&strict, &client, 1_000, 100).await;
+        lowering.join().await;
+        assert_eq!(storm.failed, 0, "{told:?}: {storm:?}");
+        assert!(storm.refused <= 50, "{told:?}: {storm:?}");
+        // Ten seconds for the first half and 25 for the other.
+        assert!(storm.took <= 35 * SECOND * 115 / 100, "{told:?}: {storm:?}");
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Learned {
 struct Wave {
     since: Nanos,
     refused_at: Level,
+    /// What was let through when it came, in units.
+    admitted: u64,
 }
 
 /// Since when in this process, and how long in those before.
@@ -151,16 +153,7 @@ impl Learned {
         match evidence {
             Evidence::Throttled { sent, admitted } => {
                 self.clean_since = now;
-                let refused_at = self.level;
-                let reaction = self.step_down(now, sent, self.shrunk_to(admitted));
-                if reaction == Reaction::Shrunk {
-                    self.wave = Some(Wave {
-                        since: now,
-                        refused_at,
-                    });
-                    self.place_ceiling(refused_at, admitted);
-                }
-                reaction
+                self.throttled(now, sent, admitted)
             }
             Evidence::Limit(told) => self.hear(now, told),
             Evidence::QuotaUntil(until) => {
@@ -269,13 +262,55 @@ impl Learned {
         self.held_until = self.held_until.max(until);
     }
 
+    fn throttled(&mut self, now: Nanos, sent: Nanos, admitted: u64) -> Reaction {
+        let refused_at = self.level;
+        let reaction = self.step_down(now, sent, self.shrunk_to(admitted));
+        match (reaction, self.wave) {
+            (Reaction::Shrunk, _) => {
+                self.wave = Some(Wave {
+                    since: now,
+                    refused_at,
+                    admitted,
+                });
+                self.place_ceiling(refused_at, admitted);
+                reaction
+            }
+            (Reaction::SameWave, Some(wave)) => self.count_on(now, wave, admitted),
+            (_, _) => reaction,
+        }
+    }
+
+    /// The first refusal of a wave may overtake what was let through before it, so that there was too
+    /// little to count by. Another of the same wave then tells more.
+    fn count_on(&mut self, now: Nanos, wave: Wave, admitted: u64) -> Reaction {
+        let counted = wave.refused_at.shrunk_to(admitted, self.floor());
+        let news = !self.is_telling(wave.admitted) && self.is_telling(admitted);
+        if !news || counted >= self.level {
+            return Reaction::SameWave;
+        }
+        self.lower(now, counted);
+        self.wave = Some(Wave { admitted, ..wave });
+        self.place_ceiling(wave.refused_at, admitted);
+        Reaction::Shrunk
+    }
+
+    /// Whether so much was let through that it can be counted by.
+    fn is_telling(&self, admitted: u64) -> bool {
+        admitted >= TELLING && self.configured.per() <= LONGEST_COUNTED
+    }
+
     /// What one refusal leaves. It may mislead, so it takes three quarters at most, unless enough was
-    /// let through to count by: then the count itself is the limit that the server has.
+    /// let through to count by: then the count itself is the limit that the server has. A refusal that
+    /// was looked for, where the last one came, says nothing new.
     fn shrunk_to(&self, admitted: u64) -> Level {
-        let telling = admitted >= TELLING && self.configured.per() <= LONGEST_COUNTED;
-        let least = match telling {
-            true => self.floor(),
-            false => self.floor().max(self.level.quarter()),
+        let tried = |ceiling: Ceiling| ceiling.is_tried_at(self.last, self.level);
+        if self.ceiling.is_some_and(tried) {
+            return self.level.eased().max(self.floor()).min(self.level);
+        }
+        let least = if self.is_telling(admitted) {
+            self.floor()
+        } else {
+            self.floor().max(self.level.quarter())
         };
         self.level.shrunk_to(admitted, least)
     }
@@ -361,8 +396,8 @@ const STEP: u32 = 30_000;
 const CAREFUL_STEP: u32 = 5_000;
 /// One per cent of the configured rate, in parts per million.
 const FLOOR: u32 = 10_000;
-/// Ten that were let through are known to a tenth, which is all the blur there is.
-const TELLING: u64 = 10;
+/// Of eight that were let through one more or less is an eighth, about the blur that there always is.
+const TELLING: u64 = 8;
 /// Over a longer span, what stopped us may be another limit with a shorter window: a burst that is cut
 /// short says nothing about an hour.
 const LONGEST_COUNTED: Duration = SHORTEST_WINDOW;

@@ -17,7 +17,7 @@ pub(super) struct Passed {
     /// When the slice under way is over: before that nothing is divided and nothing forgotten.
     until: u64,
     sum: u64,
-    counts: [u64; SLICES],
+    counts: [u32; SLICES],
 }
 
 impl Passed {
@@ -35,9 +35,10 @@ impl Passed {
     pub(super) fn add(&mut self, now: Nanos, units: u64) {
         self.turn_to(now);
         if let Some(count) = self.counts.get_mut(place(self.newest)) {
-            let room = u64::MAX - self.sum;
-            *count += units.min(room);
-            self.sum += units.min(room);
+            let room = u32::MAX - *count;
+            let units = u32::try_from(units).unwrap_or(u32::MAX).min(room);
+            *count += units;
+            self.sum += u64::from(units);
         }
     }
 
@@ -57,7 +58,7 @@ impl Passed {
         } else {
             for passed in self.newest.saturating_add(1)..=newest {
                 if let Some(count) = self.counts.get_mut(place(passed)) {
-                    self.sum -= std::mem::take(count);
+                    self.sum -= u64::from(std::mem::take(count));
                 }
             }
         }
@@ -70,15 +71,16 @@ fn place(slice: u64) -> usize {
     usize::try_from(slice % SLICE_COUNT).unwrap_or(0)
 }
 
-/// A window is cut in sixteen, the one under way included.
-const SLICES: usize = 16;
-const SLICE_COUNT: u64 = 16;
+/// A window is cut in 32, the one under way included: at most three per cent of an even flow are cut off.
+/// More slices would cost memory for each limit of each group.
+const SLICES: usize = 32;
+const SLICE_COUNT: u64 = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // 16 slices of 100 ms: what passed a window ago is forgotten, and with it the rest of its slice.
+    // 32 slices of 50 ms: what passed a window ago is forgotten, and with it the rest of its slice.
     #[test]
     fn a_window_later_it_counts_no_more() {
         let mut passed = Passed::over(Duration::from_millis(1_600));

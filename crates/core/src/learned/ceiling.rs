@@ -47,12 +47,18 @@ impl Ceiling {
     pub(super) fn holds(&self, now: Nanos, level: Level) -> bool {
         level.is_near(self.at) && now < self.rests_until
     }
+
+    /// Whether it is being tried again, so that a refusal has to be expected.
+    pub(super) fn is_tried_at(&self, now: Nanos, level: Level) -> bool {
+        level.is_near(self.at) && now >= self.rests_until
+    }
 }
 
-/// In windows. With the few careful steps after it one try in twenty windows, and so a twentieth of the
-/// time where a refusal costs a window.
-const REST: u32 = 16;
-/// Up to 64 windows: a server that healed is noticed a minute later where it counts by the second.
+/// In windows. With the few careful steps after it one try in 25 windows: a refusal costs one of them
+/// where the server asks for a wait, and a quarter more until everybody is let back, so a twentieth of
+/// the time is spent on trying.
+const REST: u32 = 20;
+/// Up to 80 windows: a server that healed is noticed a good minute later where it counts by the second.
 const DOUBLINGS: u32 = 2;
 /// Ten windows of a minute; a window of an hour is a rest of its own.
 const LONGEST_REST: Duration = Duration::from_mins(10);

@@ -114,10 +114,10 @@ impl Level {
         Self(if share == 0 { 1 } else { share })
     }
 
-    /// Within one step of growth of the other, so that no step can leap over it; and within one call,
-    /// which is more where there are few, for the next whole one is the one that was refused.
+    /// Within one step of growth of the other, so that no step can leap over it; and within a call and
+    /// a little, which is more where there are few: the next whole one is the one that is refused.
     pub(super) fn is_near(self, other: Self) -> bool {
-        let call = MILLION.min(other.share(TENTH).0);
+        let call = CALL.min(other.share(FEW).0);
         self.0.abs_diff(other.0) <= other.share(NEAR).0.max(call)
     }
 }
@@ -129,8 +129,10 @@ const FAR_LESS: u32 = 800_000;
 const TENTH_LESS: u32 = 900_000;
 /// As long as the longest step.
 const NEAR: u32 = 30_000;
-/// Of less than ten calls, one is no neighbourhood.
-const TENTH: u32 = 100_000;
+/// A call and what a careful step may pass it by.
+const CALL: u128 = MILLION + MILLION / 4;
+/// Of fewer than four, one more is no neighbourhood.
+const FEW: u32 = 300_000;
 /// More than one step of growth, so that the next window is clean.
 const TWENTIETH_LESS: u32 = 950_000;
 

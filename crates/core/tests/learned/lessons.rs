@@ -203,15 +203,15 @@ fn one_refusal_takes_three_quarters_at_most() {
     assert_eq!(learned.effective(), per_second(50));
 }
 
-// Ten of a second are enough to count by. Fewer may be chance, and fifty of a minute may have met a
+// Eight of a second are enough to count by. Fewer may be chance, and fifty of a minute may have met a
 // limit by the second.
 #[test]
 fn what_was_let_through_is_the_limit_where_it_can_be_counted() {
     for (configured, admitted, left) in [
-        ("1000/s", 50, "50/s"),
-        ("1000/s", 10, "10/s"),
-        ("1000/s", 9, "250/s"),
-        ("1000/s", 3, "250/s"),
+        ("500/s", 50, "50/s"),
+        ("500/s", 8, "8/s"),
+        ("500/s", 7, "125/s"),
+        ("500/s", 0, "125/s"),
         ("1000/min", 50, "250/min"),
         ("5000/h", 100, "1250/h"),
     ] {
@@ -222,7 +222,24 @@ fn what_was_let_through_is_the_limit_where_it_can_be_counted() {
     }
 }
 
-// 16, 32, 64 and again 64 windows just below 51/s; with the last of them begin four or five careful
+// Seven passed when the first refusal was read, twelve when the third was, and another success came last.
+#[test]
+fn a_wave_that_was_too_short_to_count_by_is_counted_on() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(1_000), Nanos::ZERO);
+    let at = |millis| Nanos::from_millis(millis);
+    let mut refused = |now, admitted| {
+        let reaction = learned.evidence(at(now), throttled(0, admitted));
+        (reaction, learned.effective().quantity())
+    };
+    assert_eq!(refused(20, 7), (Reaction::Shrunk, 250));
+    assert_eq!(refused(21, 7), (Reaction::SameWave, 250));
+    assert_eq!(refused(22, 12), (Reaction::Shrunk, 12));
+    assert_eq!(refused(23, 10), (Reaction::SameWave, 12));
+    learned.clean(at(24), 13);
+    assert_eq!(learned.effective(), per_second(13));
+}
+
+// 20, 40, 80 and again 80 windows just below 51/s; with the last of them begin four or five careful
 // steps up to it.
 #[test]
 fn growth_rests_where_it_was_refused_and_longer_each_time() {
@@ -232,7 +249,7 @@ fn growth_rests_where_it_was_refused_and_longer_each_time() {
         learned.evidence(Nanos::from_secs(now), throttled(now * 1_000, 50));
     };
     refuse(&mut learned, now);
-    for (rest, careful) in [(16, 3), (32, 4), (64, 3), (64, 4)] {
+    for (rest, careful) in [(20, 3), (40, 4), (80, 3), (80, 4)] {
         let refused = now;
         while learned.effective().quantity() < 51 {
             now += 1;
@@ -241,6 +258,30 @@ fn growth_rests_where_it_was_refused_and_longer_each_time() {
         assert_eq!(now - refused, rest + careful);
         refuse(&mut learned, now);
     }
+}
+
+// Tried again at 51 in the middle of a burst of which six have passed: that says nothing new.
+#[test]
+fn a_refusal_that_was_looked_for_takes_a_twentieth_whatever_passed() {
+    for admitted in [0, 6, 50, 1_000] {
+        let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+        learned.evidence(Nanos::from_secs(1), throttled(1_000, 50));
+        for secs in 21..25 {
+            learned.clean(Nanos::from_secs(secs), 50);
+        }
+        assert_eq!(learned.effective(), per_second(51));
+        learned.evidence(Nanos::from_secs(25), throttled(25_000, admitted));
+        assert_eq!(learned.effective(), per_second(48), "{admitted} passed");
+    }
+}
+
+// Found at 50/s, and while nothing is tried there, only 20 pass: the server has changed.
+#[test]
+fn a_refusal_that_was_not_looked_for_is_counted_by() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(1_000, 50));
+    learned.evidence(Nanos::from_secs(10), throttled(10_000, 20));
+    assert_eq!(learned.effective(), per_second(20));
 }
 
 // Refused at 50, and much later at 100: that is another place.
@@ -255,13 +296,13 @@ fn a_refusal_elsewhere_begins_with_a_short_rest() {
     }
     learned.evidence(Nanos::from_secs(now), throttled(now * 1_000, 60));
     assert_eq!(learned.effective(), per_second(60));
-    learned.clean(Nanos::from_secs(now + 15), 60);
+    learned.clean(Nanos::from_secs(now + 19), 60);
     assert_eq!(learned.snapshot(Nanos::ZERO).level, 60_000_000);
-    learned.clean(Nanos::from_secs(now + 16), 60);
+    learned.clean(Nanos::from_secs(now + 20), 60);
     assert_eq!(learned.snapshot(Nanos::ZERO).level, 60_300_000);
 }
 
-// From 95 it is one step to the neighbourhood of 100, where it rests until the sixteenth window, and
+// From 95 it is one step to the neighbourhood of 100, where it rests until the twentieth window, and
 // then 11 careful ones to 103; in strides of 3 % the second window would be refused again.
 #[test]
 fn growth_is_careful_where_the_last_refusal_came() {
@@ -273,7 +314,7 @@ fn growth_is_careful_where_the_last_refusal_came() {
         windows += 1;
         learned.clean(Nanos::from_secs(1 + windows), 1_000);
     }
-    assert_eq!(windows, 15 + 11);
+    assert_eq!(windows, 19 + 11);
 }
 
 // Ten windows of 100 ms make one step, for they fit into one round trip to a far server.
