@@ -186,8 +186,12 @@ impl Learned {
         if now.since(self.clean_since) < span {
             return;
         }
-        self.clean_since = now;
         let tried = Level::units(admitted).doubled();
+        if tried <= self.level {
+            // Of a burst that has only begun little has passed yet: those behind it say more.
+            return;
+        }
+        self.clean_since = now;
         let grown = self.grown(now).min(tried).min(self.top());
         self.level = self.level.max(grown);
         if self.level >= Level::of(self.configured) {
@@ -325,10 +329,12 @@ impl Learned {
         }
     }
 
-    /// The ceiling is where the refusal came, unless what was let through is far below that: then it
-    /// is there, for nothing between the two was ever let through.
+    /// The ceiling is where the refusal came, unless what was let through can be counted by and is far
+    /// below that: then it is there, for nothing between the two was ever let through.
     fn place_ceiling(&mut self, refused_at: Level, admitted: u64) {
-        let counted = self.level == Level::units(admitted) && self.level.is_far_below(refused_at);
+        let counted = self.is_telling(admitted)
+            && self.level == Level::units(admitted)
+            && self.level.is_far_below(refused_at);
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.at = if counted { self.level } else { refused_at };
         }

@@ -86,8 +86,8 @@ mod tests {
         let mut passed = Passed::over(Duration::from_millis(1_600));
         passed.add(Nanos::from_millis(50), 3);
         passed.add(Nanos::from_millis(1_000), 4);
-        assert_eq!(passed.within(Nanos::from_millis(1_599)), 7);
-        assert_eq!(passed.within(Nanos::from_millis(1_600)), 4);
+        assert_eq!(passed.within(Nanos::from_millis(1_649)), 7);
+        assert_eq!(passed.within(Nanos::from_millis(1_650)), 4);
         assert_eq!(passed.within(Nanos::from_secs(1 << 40)), 0);
     }
 }

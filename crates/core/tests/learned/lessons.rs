@@ -153,6 +153,30 @@ fn a_rate_that_nobody_used_does_not_grow() {
     assert_eq!(learned.effective(), per_second(96));
 }
 
+// Bursts a window apart: when the first of one is answered, the one before no longer counts.
+#[test]
+fn a_burst_is_tried_when_half_of_it_has_passed() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(900, 100));
+    assert_eq!(learned.effective(), per_second(95));
+    for admitted in 1..=47 {
+        learned.clean(Nanos::from_secs(3), admitted);
+    }
+    assert_eq!(learned.effective(), per_second(95));
+    learned.clean(Nanos::from_secs(3), 50);
+    assert_eq!(learned.effective(), per_second(97));
+}
+
+// A server that refuses whoever comes when five have passed: five are chance, and growth goes on.
+#[test]
+fn a_count_by_chance_is_no_ceiling() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(10), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(1_000, 5));
+    assert_eq!(learned.effective(), per_second(5));
+    learned.clean(Nanos::from_secs(2), 5);
+    assert_eq!(learned.snapshot(Nanos::ZERO).level, 5_150_000);
+}
+
 // Refused a hundred times over, each time with nothing let through.
 #[test]
 fn refusals_alone_never_stop_everything() {
