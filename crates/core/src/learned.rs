@@ -118,6 +118,10 @@ struct Drifting {
 }
 
 impl Learned {
+    /// So many let through are enough to go by: of eight, one more or less is about the blur that there
+    /// always is. Fewer may be chance.
+    pub const TELLING: u64 = 8;
+
     /// Begins at the configured rate. With [`Adaptive::Learn`] that is only the first guess: choose
     /// one that is surely low enough.
     pub const fn new(mode: Adaptive, configured: Rate, now: Nanos) -> Self {
@@ -300,7 +304,7 @@ impl Learned {
 
     /// Whether so much was let through that it can be counted by.
     fn is_telling(&self, admitted: u64) -> bool {
-        admitted >= TELLING && self.configured.per() <= LONGEST_COUNTED
+        admitted >= Self::TELLING && self.configured.per() <= LONGEST_COUNTED
     }
 
     /// What one refusal leaves. It may mislead, so it takes three quarters at most, unless enough was
@@ -402,8 +406,6 @@ const STEP: u32 = 30_000;
 const CAREFUL_STEP: u32 = 5_000;
 /// One per cent of the configured rate, in parts per million.
 const FLOOR: u32 = 10_000;
-/// Of eight that were let through one more or less is an eighth, about the blur that there always is.
-const TELLING: u64 = 8;
 /// Over a longer span, what stopped us may be another limit with a shorter window: a burst that is cut
 /// short says nothing about an hour.
 const LONGEST_COUNTED: Duration = SHORTEST_WINDOW;
