@@ -15,10 +15,12 @@ use core::time::Duration;
 use crate::{Nanos, Rate};
 use ceiling::Ceiling;
 use level::Level;
+use refusal::Wave;
 use told::Told;
 
 mod ceiling;
 mod level;
+mod refusal;
 mod snapshot;
 mod told;
 
@@ -99,15 +101,6 @@ pub struct Learned {
     held_until: Nanos,
     drifting: Option<Drifting>,
     last: Nanos,
-}
-
-/// A refusal that lowered the rate.
-#[derive(Clone, Copy, Debug)]
-struct Wave {
-    since: Nanos,
-    refused_at: Level,
-    /// What was let through when it came, in units.
-    admitted: u64,
 }
 
 /// Since when in this process, and how long in those before.
@@ -270,80 +263,6 @@ impl Learned {
         self.held_until = self.held_until.max(until);
     }
 
-    fn throttled(&mut self, now: Nanos, sent: Nanos, admitted: u64) -> Reaction {
-        let refused_at = self.level;
-        let reaction = self.step_down(now, sent, self.shrunk_to(admitted));
-        match (reaction, self.wave) {
-            (Reaction::Shrunk, _) => {
-                self.wave = Some(Wave {
-                    since: now,
-                    refused_at,
-                    admitted,
-                });
-                self.place_ceiling(refused_at, admitted);
-                reaction
-            }
-            (Reaction::SameWave, Some(wave)) => self.count_on(now, wave, admitted),
-            (_, _) => reaction,
-        }
-    }
-
-    /// The first refusal of a wave may overtake what was let through before it, so that there was too
-    /// little to count by. Another of the same wave then tells more.
-    fn count_on(&mut self, now: Nanos, wave: Wave, admitted: u64) -> Reaction {
-        let counted = wave.refused_at.shrunk_to(admitted, self.floor());
-        let news = !self.is_telling(wave.admitted) && self.is_telling(admitted);
-        if !news || counted >= self.level {
-            return Reaction::SameWave;
-        }
-        self.lower(now, counted);
-        self.wave = Some(Wave { admitted, ..wave });
-        self.place_ceiling(wave.refused_at, admitted);
-        Reaction::Shrunk
-    }
-
-    /// Whether so much was let through that it can be counted by.
-    fn is_telling(&self, admitted: u64) -> bool {
-        admitted >= Self::TELLING && self.configured.per() <= LONGEST_COUNTED
-    }
-
-    /// What one refusal leaves. It may mislead, so it takes three quarters at most, unless enough was
-    /// let through to count by: then the count itself is the limit that the server has. A refusal that
-    /// was looked for, where the last one came, says nothing new.
-    fn shrunk_to(&self, admitted: u64) -> Level {
-        let tried = |ceiling: Ceiling| ceiling.is_tried_at(self.last, self.level);
-        if self.ceiling.is_some_and(tried) {
-            return self.level.eased().max(self.floor()).min(self.level);
-        }
-        let least = if self.is_telling(admitted) {
-            self.floor()
-        } else {
-            self.floor().max(self.level.quarter())
-        };
-        self.level.shrunk_to(admitted, least)
-    }
-
-    /// What got through of a wave that was refused, and still a step below where it was.
-    fn recount(&mut self, wave: Wave, admitted: u64) {
-        let most = wave.refused_at.eased().min(self.top());
-        let counted = Level::units(admitted).min(most);
-        if counted > self.level {
-            self.level = counted;
-            self.place_ceiling(wave.refused_at, admitted);
-        }
-    }
-
-    /// The ceiling is where the refusal came, unless what was let through can be counted by and is far
-    /// below that: then it is there, for nothing between the two was ever let through.
-    fn place_ceiling(&mut self, refused_at: Level, admitted: u64) {
-        let counted = self.is_telling(admitted)
-            && self.level == Level::units(admitted)
-            && self.level.is_far_below(refused_at);
-        if let Some(ceiling) = &mut self.ceiling {
-            ceiling.at = if counted { self.level } else { refused_at };
-        }
-    }
-
     fn grown(&self, now: Nanos) -> Level {
         match self.ceiling {
             None if self.mode == Adaptive::Learn => self.level.doubled(),
@@ -406,6 +325,3 @@ const STEP: u32 = 30_000;
 const CAREFUL_STEP: u32 = 5_000;
 /// One per cent of the configured rate, in parts per million.
 const FLOOR: u32 = 10_000;
-/// Over a longer span, what stopped us may be another limit with a shorter window: a burst that is cut
-/// short says nothing about an hour.
-const LONGEST_COUNTED: Duration = SHORTEST_WINDOW;
