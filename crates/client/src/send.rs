@@ -20,6 +20,7 @@ use outflow_core::Nanos;
 use self::attempt::Ended;
 use self::cached::Lead;
 use self::order::Order;
+use self::retry::Again;
 pub(crate) use self::steady::Steady;
 use crate::client::{Outlet, Response, Shape, Wish};
 use crate::error::{Error, Kind, Wandered};
@@ -83,9 +84,20 @@ impl Drop for Trip<'_> {
 struct Tally {
     attempts: u32,
     retries: u32,
+    /// How often it went again because a limit had been too high.
+    returns: u32,
+    turn: Turn,
     hops: u8,
     sent: Nanos,
     waited: Duration,
+}
+
+/// Whether the next attempt has its turn from the last one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Turn {
+    #[default]
+    New,
+    Kept,
 }
 
 impl Trip<'_> {
@@ -109,13 +121,15 @@ impl Trip<'_> {
                 if ended.left != Left::Something {
                     self.order.wish.payload.take_back();
                 }
-                let Some(delay) = self.again(&ended) else {
+                let Some(again) = self.again(&ended) else {
                     return ended.result;
                 };
-                self.tell_retry(&ended, delay);
-                self.tally.retries = self.tally.retries.saturating_add(1);
+                self.tell_retry(&ended, again.delay());
+                self.count(again);
                 before = Some(Box::new(ended.result));
-                tokio::time::sleep(delay).await;
+                if let Again::After(delay) = again {
+                    tokio::time::sleep(delay).await;
+                }
             }
             now = self.outlet.upstream.now();
         }
@@ -158,6 +172,20 @@ impl Trip<'_> {
             _ => now,
         };
         self.order.patient_until(since)
+    }
+
+    fn count(&mut self, again: Again) {
+        let tally = &mut self.tally;
+        match again {
+            Again::InTurn => {
+                tally.returns = tally.returns.saturating_add(1);
+                tally.turn = Turn::Kept;
+            }
+            Again::After(_) => {
+                tally.retries = tally.retries.saturating_add(1);
+                tally.turn = Turn::New;
+            }
+        }
     }
 
     fn tell_retry(&self, ended: &Ended, delay: Duration) {

@@ -6,6 +6,7 @@
 //! no second way on which a limit could be missed.
 
 mod admit;
+mod caution;
 mod door;
 mod gate;
 mod known;
@@ -31,11 +32,11 @@ use smol_str::SmolStr;
 pub use admit::Admit;
 pub use door::SharedTimer;
 pub use known::InvalidRules;
-pub use permit::{Answer, Permit, Tail, Verdict};
+pub use permit::{Answer, Lesson, Permit, Tail, Verdict};
 pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, Room, UpstreamReport};
 
 use door::Door;
-use gate::{Caller, Gate, Term};
+use gate::{Caller, Gate, Standing, Term};
 use known::{Known, Seats};
 
 use crate::event::Events;
@@ -270,6 +271,7 @@ impl Upstream {
             class: ask.priority,
             term: ask.deadline.map_or(Term::Within(known.max_wait), Term::By),
             mode: ask.mode.unwrap_or(known.mode),
+            standing: ask.standing,
         }
     }
 }
@@ -310,6 +312,7 @@ pub struct Ask {
     priority: Priority,
     deadline: Option<Nanos>,
     mode: Option<Mode>,
+    standing: Standing,
 }
 
 impl Ask {
@@ -320,6 +323,7 @@ impl Ask {
             priority: Priority::Normal,
             deadline: None,
             mode: None,
+            standing: Standing::New,
         }
     }
 
@@ -341,6 +345,14 @@ impl Ask {
     #[must_use]
     pub const fn mode(mut self, mode: Mode) -> Self {
         self.mode = Some(mode);
+        self
+    }
+
+    /// The same by one who had its turn and was sent under a limit that was too high: it stands before
+    /// all who have not had theirs.
+    #[must_use]
+    pub(crate) const fn returning(mut self) -> Self {
+        self.standing = Standing::Returning;
         self
     }
 }

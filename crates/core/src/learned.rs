@@ -4,19 +4,27 @@
 //! programs. Sending at the configured rate and retrying would then be refused for ever; asking
 //! health to sort it out would stop everything for what a slightly lower rate cures. So evidence
 //! shrinks the limit in effect at once, to what the server let through, and time without evidence
-//! lets it grow back slowly, slowest near the point where it was last refused. It never goes above
-//! what was configured, and it does not park anyone: waiting for a ban or a quota to end is the
-//! cooldown's part, here they only say that nothing was learned meanwhile.
+//! lets it grow back slowly: it rests where it was last refused before it tries that again, and
+//! longer each time. It never goes above what was configured, and it does not park anyone: waiting
+//! for a ban or a quota to end is the cooldown's part, here they only say that nothing was learned
+//! meanwhile.
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::{Nanos, Rate};
+use ceiling::Ceiling;
 use level::Level;
+use refusal::Wave;
 use told::Told;
 
+mod ceiling;
 mod level;
+mod refusal;
+mod snapshot;
 mod told;
+
+pub use snapshot::LearnedSnapshot;
 
 /// How far evidence may move a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,11 +92,11 @@ pub struct Learned {
     configured: Rate,
     level: Level,
     /// Where the last refusal came.
-    ceiling: Option<Level>,
+    ceiling: Option<Ceiling>,
     told: Option<Told>,
     shrunk: Option<Nanos>,
-    /// When the last refusal lowered the rate, while its wave may still be coming in.
-    wave: Option<Nanos>,
+    /// The last refusal that lowered the rate, while its wave may still be coming in.
+    wave: Option<Wave>,
     clean_since: Nanos,
     held_until: Nanos,
     drifting: Option<Drifting>,
@@ -103,6 +111,10 @@ struct Drifting {
 }
 
 impl Learned {
+    /// So many let through are enough to go by: of eight, one more or less is about the blur that there
+    /// always is. Fewer may be chance.
+    pub const TELLING: u64 = 8;
+
     /// Begins at the configured rate. With [`Adaptive::Learn`] that is only the first guess: choose
     /// one that is surely low enough.
     pub const fn new(mode: Adaptive, configured: Rate, now: Nanos) -> Self {
@@ -138,12 +150,7 @@ impl Learned {
         match evidence {
             Evidence::Throttled { sent, admitted } => {
                 self.clean_since = now;
-                let shrunk = self.level.shrunk_to(admitted, self.floor());
-                let reaction = self.step_down(now, sent, shrunk);
-                if reaction == Reaction::Shrunk {
-                    self.wave = Some(now);
-                }
-                reaction
+                self.throttled(now, sent, admitted)
             }
             Evidence::Limit(told) => self.hear(now, told),
             Evidence::QuotaUntil(until) => {
@@ -169,16 +176,20 @@ impl Learned {
         if self.mode == Adaptive::Off || now < self.held_until {
             return;
         }
-        let span = self.configured.per().max(SHORTEST_WINDOW);
-        if self.wave.is_some_and(|shrunk| now.since(shrunk) < span) {
-            self.level = self.level.max(self.recounted(admitted));
+        let span = self.window();
+        if let Some(wave) = self.wave.filter(|wave| now.since(wave.since) < span) {
+            self.recount(wave, admitted);
         }
         if now.since(self.clean_since) < span {
             return;
         }
-        self.clean_since = now;
         let tried = Level::units(admitted).doubled();
-        let grown = self.grown().min(tried).min(self.top());
+        if tried <= self.level {
+            // Of a burst that has only begun little has passed yet: those behind it say more.
+            return;
+        }
+        self.clean_since = now;
+        let grown = self.grown(now).min(tried).min(self.top());
         self.level = self.level.max(grown);
         if self.level >= Level::of(self.configured) {
             self.drifting = None;
@@ -197,66 +208,13 @@ impl Learned {
         })
     }
 
-    /// All that is worth keeping over a restart, as plain data.
-    pub fn snapshot(&self, now: Nanos) -> LearnedSnapshot {
-        let mut kept = self.clone();
-        let now = kept.advance(now);
-        LearnedSnapshot {
-            configured: kept.configured,
-            level: kept.level.millionths(),
-            ceiling: kept.ceiling.map(Level::millionths),
-            told: kept.told.map(|told| told.rate),
-            told_for: kept
-                .told
-                .map_or(Duration::ZERO, |told| told.until.since(now)),
-            held_for: kept.held_until.since(now),
-            drifting_for: kept
-                .drifting
-                .map(|d| d.before.saturating_add(now.since(d.since))),
-        }
-    }
-
-    /// Goes on from a snapshot, perhaps with another configuration: what was learned is a speed and
-    /// is kept as one.
-    pub fn restore(
-        mode: Adaptive,
-        configured: Rate,
-        snapshot: &LearnedSnapshot,
-        now: Nanos,
-    ) -> Self {
-        let mut learned = Self::new(mode, configured, now);
-        if mode == Adaptive::Off {
-            return learned;
-        }
-        let moved = |level| Level::from_millionths(level).over(snapshot.configured, configured);
-        let drifted = snapshot.drifting_for.is_some() || mode == Adaptive::Learn;
-        learned.told = snapshot.told.map(|rate| Told {
-            rate,
-            until: now.saturating_add(snapshot.told_for),
-        });
-        learned.ceiling = snapshot.ceiling.map(moved);
-        learned.advance(now);
-        learned.held_until = now.saturating_add(snapshot.held_for);
-        learned.shrunk = Some(now);
-        if drifted {
-            learned.level = moved(snapshot.level);
-        }
-        learned.level = learned.level.min(learned.top());
-        if learned.level < Level::of(configured) {
-            learned.drifting = Some(Drifting {
-                since: now,
-                before: snapshot.drifting_for.unwrap_or_default(),
-            });
-        }
-        learned
-    }
-
     /// Brings it to `now`, or leaves it at the latest time seen. What was told and not repeated is
     /// no longer a bound then, only the likeliest place of the next refusal.
     fn advance(&mut self, now: Nanos) -> Nanos {
         self.last = self.last.max(now);
         if let Some(lapsed) = self.told.take_if(|told| told.until <= self.last) {
-            self.ceiling = self.ceiling.or(Some(lapsed.over(self.configured)));
+            let at = lapsed.over(self.configured);
+            self.ceiling = self.ceiling.or(Some(Ceiling::remembered(at)));
         }
         self.last
     }
@@ -266,8 +224,13 @@ impl Learned {
         if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
             return Reaction::SameWave;
         }
-        self.ceiling = Some(self.level);
+        let before = self.ceiling.take();
+        self.ceiling = Some(Ceiling::hit(now, self.level, before, self.window()));
         self.shrunk = Some(now);
+        if to == self.level {
+            // As low as refusals alone go: it is not the rate that is wrong.
+            return Reaction::Unmoved;
+        }
         self.lower(now, to);
         Reaction::Shrunk
     }
@@ -300,20 +263,17 @@ impl Learned {
         self.held_until = self.held_until.max(until);
     }
 
-    /// What got through of a wave that was refused, and still a step below where it was.
-    fn recounted(&self, admitted: u64) -> Level {
-        let refused_at = self.ceiling.unwrap_or(self.level);
-        Level::units(admitted)
-            .min(refused_at.eased())
-            .min(self.top())
-    }
-
-    fn grown(&self) -> Level {
+    fn grown(&self, now: Nanos) -> Level {
         match self.ceiling {
             None if self.mode == Adaptive::Learn => self.level.doubled(),
-            Some(ceiling) if self.level.is_near(ceiling) => self.level.plus(CAREFUL_STEP),
+            Some(ceiling) if ceiling.holds(now, self.level) => self.level,
+            Some(ceiling) if self.level.is_near(ceiling.at) => self.level.plus(CAREFUL_STEP),
             _ => self.level.plus(STEP),
         }
+    }
+
+    fn window(&self) -> Duration {
+        self.configured.per().max(SHORTEST_WINDOW)
     }
 
     /// The highest that growth may reach.
@@ -352,36 +312,6 @@ impl fmt::Display for Drift {
             "configured {}, evidence says {}",
             self.configured, self.evidence
         )
-    }
-}
-
-/// What was learned, as plain data for whoever keeps it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LearnedSnapshot {
-    /// The configuration under which it was learned.
-    pub configured: Rate,
-    /// The rate in effect, in millionths of a unit per configured span.
-    pub level: u128,
-    /// Where the last refusal came, likewise.
-    pub ceiling: Option<u128>,
-    /// What the server last told as its limit.
-    pub told: Option<Rate>,
-    /// How much longer that is believed.
-    pub told_for: Duration,
-    /// How much longer a ban or a spent quota lasts.
-    pub held_for: Duration,
-    /// How long the rate has differed from the configured one.
-    pub drifting_for: Option<Duration>,
-}
-
-impl LearnedSnapshot {
-    /// The same after lying on disk for so long.
-    #[must_use]
-    pub fn aged(mut self, by: Duration) -> Self {
-        self.told_for = self.told_for.saturating_sub(by);
-        self.held_for = self.held_for.saturating_sub(by);
-        self.drifting_for = self.drifting_for.map(|span| span.saturating_add(by));
-        self
     }
 }
 

@@ -3,14 +3,14 @@
 use http::response::Parts;
 use outflow_core::{Decision, Effect, Fault, Nanos, Retry};
 
-use super::Trip;
 use super::order::Place;
+use super::{Trip, Turn};
 use crate::client::{Body, Facts, Response, Shape, gather};
 use crate::error::Error;
 use crate::event::{Reason, What};
 use crate::http::{End, Failure, Incoming, Leave, Left, Trouble};
 use crate::refusal::{Cause, Refusal, Why};
-use crate::upstream::{Answer, Ask, Permit, Verdict};
+use crate::upstream::{Answer, Ask, Lesson, Permit, Verdict};
 
 /// An attempt that is over.
 pub(super) struct Ended {
@@ -41,7 +41,10 @@ pub(super) const fn reason_of_code(code: u16) -> Option<Reason> {
 impl Trip<'_> {
     /// Makes one attempt, or is turned away.
     pub(super) async fn attempt(&mut self, now: Nanos) -> Result<Ended, Refusal> {
-        let ask = self.order.ask(self.patient_until(now));
+        let mut ask = self.order.ask(self.patient_until(now));
+        if self.tally.turn == Turn::Kept {
+            ask = ask.returning();
+        }
         loop {
             let permit = match self.order.place {
                 Place::Here => Some(self.admitted(ask).await?),
@@ -211,4 +214,5 @@ const BEYOND: Verdict = Verdict {
     effect: Effect::Neutral,
     retry: Retry::Pointless,
     retry_after: None,
+    lesson: Lesson::None,
 };

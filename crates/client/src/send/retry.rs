@@ -3,6 +3,10 @@
 //! "Worth another attempt" is the door's word; leave to make one is given here, where it is known
 //! whether doing it twice is doing it once. The questions that cost nothing come first and the budget
 //! last, so that nothing is withdrawn for a repetition that is not made.
+//!
+//! A refusal that lowered one of our limits is our own mistake and no sign of an outage: its call keeps
+//! its turn and goes again when the lowered limit lets it, without using up a repetition or the budget.
+//! That cannot multiply anything: it goes no faster than the limit, and a limit is only lowered so far.
 
 use std::time::Duration;
 
@@ -11,20 +15,58 @@ use outflow_core::Retry;
 use super::Trip;
 use super::attempt::Ended;
 use crate::http::Left;
+use crate::rules::Mode;
+use crate::upstream::Lesson;
+
+/// How an attempt is repeated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Again {
+    /// As one of the repetitions that are allowed, after so long.
+    After(Duration),
+    /// In its turn, which it keeps: the door knows when.
+    InTurn,
+}
+
+impl Again {
+    /// How long before the door is asked.
+    pub(super) const fn delay(self) -> Duration {
+        match self {
+            Self::After(delay) => delay,
+            Self::InTurn => Duration::ZERO,
+        }
+    }
+}
 
 impl Trip<'_> {
-    /// How long until the next attempt; nothing if there is none.
-    pub(super) fn again(&self, ended: &Ended) -> Option<Duration> {
-        let wanted = ended.verdict.retry == Retry::Worthwhile
-            && self.tally.retries < self.outlet.api.retry.count;
+    /// How the next attempt is made; nothing if there is none.
+    pub(super) fn again(&self, ended: &Ended) -> Option<Again> {
+        let count = self.outlet.api.retry.count;
+        let wanted = ended.verdict.retry == Retry::Worthwhile && count > 0;
         let harmless = ended.left != Left::Something || self.order.can_be_repeated();
         if !wanted || !harmless || !self.order.wish.payload.can_be_sent() {
             return None;
         }
+        if self.keeps_its_turn(ended) {
+            return Some(Again::InTurn);
+        }
         let delay = self.delay(ended);
-        let timely =
-            delay <= self.order.max_wait && self.time_left().is_none_or(|left| delay < left);
-        (timely && self.outlet.spend(self.outlet.upstream.now())).then_some(delay)
+        let allowed = self.tally.retries < count && self.is_timely(delay);
+        (allowed && self.outlet.spend(self.outlet.upstream.now())).then_some(Again::After(delay))
+    }
+
+    /// Whether it was refused for a limit of ours that was too high. Whoever does not wait for turns
+    /// has none to keep.
+    fn keeps_its_turn(&self, ended: &Ended) -> bool {
+        let mode = self.order.wish.mode.unwrap_or(self.outlet.api.rules.mode);
+        let asked = ended.verdict.retry_after.unwrap_or_default();
+        ended.verdict.lesson == Lesson::Lowered
+            && self.tally.returns < MOST_RETURNS
+            && mode == Mode::Wait
+            && self.is_timely(asked)
+    }
+
+    fn is_timely(&self, delay: Duration) -> bool {
+        delay <= self.order.max_wait && self.time_left().is_none_or(|left| delay < left)
     }
 
     /// Our own backoff, or the server's word where that is longer.
@@ -48,3 +90,7 @@ impl Trip<'_> {
         Some(end.since(self.outlet.upstream.now()))
     }
 }
+
+/// A limit is found within a few waves, and who is first in line is seldom in two of them. Beyond that it
+/// is repeated as anything else is.
+const MOST_RETURNS: u32 = 8;

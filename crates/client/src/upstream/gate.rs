@@ -31,7 +31,7 @@ use outflow_core::{
 };
 use slab::Slab;
 
-pub(super) use ask::{Caller, Pass, Reply, Stamped, Term};
+pub(super) use ask::{Caller, Pass, Reply, Stamped, Standing, Term};
 pub(super) use settle::Open;
 
 use super::lane::Lane;
@@ -68,6 +68,8 @@ pub(super) struct Gate {
     swollen: Alerted,
     next_permit: u64,
     next_number: u64,
+    /// The number of the next who comes back, lower than that of any newcomer.
+    next_return: u64,
     /// The highest number of all wards below which permits were called off, for those who ask often.
     called_off: Arc<AtomicU64>,
     entry: Entry,
@@ -191,11 +193,11 @@ impl Obstacle {
     pub(super) fn until(self) -> Nanos {
         match self {
             Self::Own(at) | Self::Shared(at) => at,
-            Self::Ward(Closed::Cooling { until }) => until,
+            Self::Ward(Closed::Cooling { until } | Closed::Full { until, .. }) => until,
             Self::Ward(Closed::Asleep { until, .. } | Closed::Probing { until }) => {
                 until.unwrap_or(Nanos::MAX)
             }
-            Self::Ward(Closed::Full { .. } | Closed::Overdue) => Nanos::MAX,
+            Self::Ward(Closed::Overdue) => Nanos::MAX,
         }
     }
 }
@@ -213,9 +215,7 @@ impl Gate {
             Lane::new(group, (number, ward), rules, moment)
         });
         Ok(Self {
-            wards: (0..wards)
-                .map(|_| Ward::new(&rules.health, moment))
-                .collect(),
+            wards: (0..wards).map(|_| Ward::new(rules, moment)).collect(),
             shared: Limits::new(&rules.limits, rules, moment)?,
             lanes: lanes.collect::<Result<_, _>>()?,
             waiters: Slab::new(),
@@ -229,7 +229,8 @@ impl Gate {
             rules: Settings::of(rules),
             swollen: Alerted::No,
             next_permit: 1,
-            next_number: 1,
+            next_number: FIRST_NEWCOMER,
+            next_return: 1,
             called_off: Arc::default(),
             entry: Entry::Open,
             hints: Hinting::NotYet,
@@ -355,6 +356,9 @@ impl Settings {
         }
     }
 }
+
+/// Half of all numbers are for those who come back, who stand before all others.
+const FIRST_NEWCOMER: u64 = 1 << 63;
 
 #[inline]
 fn place(lane: u32) -> usize {

@@ -240,7 +240,7 @@ impl Limits {
         let Some(moving) = self.moving.get_mut(place) else {
             return Reaction::Unmoved;
         };
-        let admitted = moving.passed.within(now);
+        let admitted = moving.admitted(now);
         moving.learned.evidence(now, charge.evidence(admitted))
     }
 
@@ -266,7 +266,7 @@ impl Limits {
         for moving in &mut self.moving {
             moving.passed.add(now, moving.toll.of(cost).units());
             let before = moving.learned.effective();
-            moving.learned.clean(now, moving.passed.within(now));
+            moving.learned.clean(now, moving.passed.surely_within(now));
             grew |= moving.learned.effective() != before;
         }
         grew

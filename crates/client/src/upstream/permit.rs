@@ -251,6 +251,19 @@ pub struct Verdict {
     pub retry: Retry,
     /// How long the server wants us away, if it said so.
     pub retry_after: Option<Duration>,
+    /// What it taught about the limits.
+    pub lesson: Lesson,
+}
+
+/// What a refusal taught about the limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lesson {
+    /// Nothing.
+    None,
+    /// A limit of ours was too high: it was lowered because of this call, or of another that was sent
+    /// before it was. The same call can go again as soon as the limits let it, and nothing is wrong
+    /// with the API.
+    Lowered,
 }
 
 impl Verdict {
@@ -264,5 +277,6 @@ impl Verdict {
         effect: Effect::Neutral,
         retry: Retry::Pointless,
         retry_after: None,
+        lesson: Lesson::None,
     };
 }

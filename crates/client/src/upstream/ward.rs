@@ -12,6 +12,9 @@ use outflow_core::{
     State, Ticket,
 };
 
+use super::caution::Caution;
+use crate::rules::Rules;
+
 /// One state of health and those under it.
 #[derive(Debug)]
 pub(super) struct Ward {
@@ -23,6 +26,7 @@ pub(super) struct Ward {
     /// When those who wait must have gone, earliest first; some have gone already.
     deadlines: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     release: Release,
+    pub(super) caution: Caution,
     /// Probes keep to a rate of their own, also where nothing else is limited.
     probes: Meter,
 }
@@ -35,8 +39,10 @@ struct Release {
 }
 
 impl Ward {
-    pub(super) fn new(config: &HealthConfig, moment: Moment) -> Self {
+    pub(super) fn new(rules: &Rules, moment: Moment) -> Self {
+        let config = &rules.health;
         Self {
+            caution: Caution::with(rules),
             health: Health::new(*config, moment.now),
             probes: Meter::new(&probing(config), moment),
             in_flight: 0,
@@ -73,6 +79,14 @@ impl Ward {
                 self.health.abandon(now, ticket);
                 Err(Closed::Full {
                     most: self.health.concurrency(),
+                    until: Nanos::MAX,
+                })
+            }
+            Admission::Go(ticket) if self.in_flight >= self.caution.most(now) => {
+                self.health.abandon(now, ticket);
+                Err(Closed::Full {
+                    most: self.caution.most(now),
+                    until: self.caution.ends,
                 })
             }
             Admission::Go(ticket) => Ok(ticket),
@@ -102,6 +116,7 @@ impl Ward {
     #[inline]
     pub(super) fn sets_out(&mut self, now: Nanos, ticket: &Ticket) {
         self.in_flight += 1;
+        self.caution.sets_out(now);
         if ticket.is_probe() {
             // It was checked a moment ago, under the same lock.
             let _receipt = self.probes.take(now, Cost::ONE);
@@ -137,6 +152,11 @@ impl Ward {
         }
         self.release = Release { next: until, end };
         self.space_out(until, BEHIND_THE_FIRST, entropy);
+    }
+
+    /// A limit was lowered: whether far enough is tried with care, once callers are let back.
+    pub(super) fn lowered(&mut self, now: Nanos) {
+        self.caution.begin_again(self.release.next.max(now));
     }
 
     /// Whether callers are being let back one after the other.
@@ -218,8 +238,8 @@ pub(super) enum Closed {
     Asleep { state: State, until: Option<Nanos> },
     /// All probes are out.
     Probing { until: Option<Nanos> },
-    /// As many as may be are in flight.
-    Full { most: u32 },
+    /// As many as may be are in flight, and no more may be before this instant.
+    Full { most: u32, until: Nanos },
     /// A timer is due that nobody served.
     Overdue,
 }

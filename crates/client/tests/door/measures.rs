@@ -154,6 +154,9 @@ fn a_cost_above_a_lowered_limit_is_still_one_call() {
         }),
         ..rules(both("1000/s", "100/s", by_arrival))
     });
+    // The first second of a limit, in which a burst is held back, is over.
+    sent(&world, 1).settle(Answer::status(200));
+    world.pass(secs(2));
     let burst: Vec<Permit> = (0..100).map(|_| sent(&world, 1)).collect();
     for (n, permit) in burst.into_iter().enumerate() {
         permit.settle(Answer::status(if n < 5 { 200 } else { 429 }));

@@ -178,15 +178,19 @@ fn what_cannot_be_understood_is_told_and_changes_nothing() {
     assert_eq!(used(&world), 1);
 }
 
+/// A door whose limit has been tried, so that a burst is not held back.
 fn adaptive(mode: Adaptive) -> World {
-    World::new(Rules {
+    let world = World::new(Rules {
         adaptive: mode,
         health: health(|settings| {
             settings.concurrency = 1_000;
             settings.n_throttle = 1_000;
         }),
         ..rules(vec![by_arrival("50/s")])
-    })
+    });
+    sent(&world).settle(Answer::status(200));
+    world.pass(secs(2));
+    world
 }
 
 fn effective(world: &World) -> u64 {

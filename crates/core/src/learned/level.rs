@@ -62,16 +62,21 @@ impl Level {
     }
 
     /// What was let through, where that is far less. Otherwise between a twentieth and a tenth less:
-    /// responses on their way blur the count, so it cannot be trusted further. One piece of evidence
-    /// may mislead, so it takes three quarters at most, and nothing below `floor`.
+    /// responses on their way blur the count, so it cannot be trusted further. Nothing goes below
+    /// `floor`.
     pub(super) fn shrunk_to(self, admitted: u64, floor: Self) -> Self {
         let admitted = Self::units(admitted);
-        let target = if admitted < self.share(FAR_LESS) {
+        let target = if admitted.is_far_below(self) {
             admitted
         } else {
             admitted.clamp(self.share(TENTH_LESS), self.eased())
         };
-        target.max(Self(self.0 / 4)).max(floor).min(self)
+        target.max(floor).min(self)
+    }
+
+    /// So much less that no blur explains it.
+    pub(super) fn is_far_below(self, other: Self) -> bool {
+        self < other.share(FAR_LESS)
     }
 
     /// The least that one refusal takes.
@@ -82,6 +87,10 @@ impl Level {
     /// Half of it, not below `floor`.
     pub(super) fn halved(self, floor: Self) -> Self {
         Self(self.0 / 2).max(floor).min(self)
+    }
+
+    pub(super) const fn quarter(self) -> Self {
+        Self(self.0 / 4)
     }
 
     pub(super) fn doubled(self) -> Self {
@@ -105,9 +114,11 @@ impl Level {
         Self(if share == 0 { 1 } else { share })
     }
 
-    /// Within one step of growth of the other, so that no step can leap over it.
+    /// Within one step of growth of the other, so that no step can leap over it; and within a call and
+    /// a little, which is more where there are few: the next whole one is the one that is refused.
     pub(super) fn is_near(self, other: Self) -> bool {
-        self.0.abs_diff(other.0) <= other.share(NEAR).0
+        let call = CALL.min(other.share(FEW).0);
+        self.0.abs_diff(other.0) <= other.share(NEAR).0.max(call)
     }
 }
 
@@ -118,6 +129,10 @@ const FAR_LESS: u32 = 800_000;
 const TENTH_LESS: u32 = 900_000;
 /// As long as the longest step.
 const NEAR: u32 = 30_000;
+/// A call and what a careful step may pass it by.
+const CALL: u128 = MILLION + MILLION / 4;
+/// Of fewer than four, one more is no neighbourhood.
+const FEW: u32 = 300_000;
 /// More than one step of growth, so that the next window is clean.
 const TWENTIETH_LESS: u32 = 950_000;
 

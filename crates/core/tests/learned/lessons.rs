@@ -140,17 +140,41 @@ fn a_lapsed_limit_is_passed_with_care() {
 #[test]
 fn a_rate_that_nobody_used_does_not_grow() {
     let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
-    learned.evidence(Nanos::from_secs(1), throttled(900, 60));
+    learned.evidence(Nanos::from_secs(1), throttled(900, 100));
     for secs in 2..100 {
-        learned.clean(Nanos::from_secs(secs), 30);
+        learned.clean(Nanos::from_secs(secs), 47);
     }
     assert_eq!(
         learned.effective(),
-        per_second(60),
-        "30 a window never tried 60"
+        per_second(95),
+        "47 a window never tried 95"
     );
-    learned.clean(Nanos::from_secs(100), 31);
-    assert_eq!(learned.effective(), per_second(61));
+    learned.clean(Nanos::from_secs(100), 48);
+    assert_eq!(learned.effective(), per_second(96));
+}
+
+// Bursts a window apart: when the first of one is answered, the one before no longer counts.
+#[test]
+fn a_burst_is_tried_when_half_of_it_has_passed() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(900, 100));
+    assert_eq!(learned.effective(), per_second(95));
+    for admitted in 1..=47 {
+        learned.clean(Nanos::from_secs(3), admitted);
+    }
+    assert_eq!(learned.effective(), per_second(95));
+    learned.clean(Nanos::from_secs(3), 50);
+    assert_eq!(learned.effective(), per_second(97));
+}
+
+// A server that refuses whoever comes when five have passed: five are chance, and growth goes on.
+#[test]
+fn a_count_by_chance_is_no_ceiling() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(10), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(1_000, 5));
+    assert_eq!(learned.effective(), per_second(5));
+    learned.clean(Nanos::from_secs(2), 5);
+    assert_eq!(learned.snapshot(Nanos::ZERO).level, 5_150_000);
 }
 
 // Refused a hundred times over, each time with nothing let through.
@@ -161,6 +185,8 @@ fn refusals_alone_never_stop_everything() {
         learned.evidence(Nanos::from_secs(secs), throttled(secs * 1_000, 0));
     }
     assert_eq!(learned.effective(), per_second(2), "one per cent is left");
+    let once_more = learned.evidence(Nanos::from_secs(100), throttled(100_000, 0));
+    assert_eq!(once_more, Reaction::Unmoved, "it was not the rate");
 }
 
 // Two hours of drift, a snapshot, an hour on disk, and a lower limit in the configuration.
@@ -201,8 +227,107 @@ fn one_refusal_takes_three_quarters_at_most() {
     assert_eq!(learned.effective(), per_second(50));
 }
 
-// From 95 it is one step to the neighbourhood of 100, and then 11 careful ones to 103; in strides
-// of 3 % the second window would be refused again.
+// Eight of a second are enough to count by. Fewer may be chance, and fifty of a minute may have met a
+// limit by the second.
+#[test]
+fn what_was_let_through_is_the_limit_where_it_can_be_counted() {
+    for (configured, admitted, left) in [
+        ("500/s", 50, "50/s"),
+        ("500/s", 8, "8/s"),
+        ("500/s", 7, "125/s"),
+        ("500/s", 0, "125/s"),
+        ("1000/min", 50, "250/min"),
+        ("5000/h", 100, "1250/h"),
+    ] {
+        let configured = configured.parse().expect("valid");
+        let mut learned = Learned::new(Adaptive::Guard, configured, Nanos::ZERO);
+        learned.evidence(Nanos::from_secs(1), throttled(900, admitted));
+        assert_eq!(learned.effective().to_string(), left, "{admitted} passed");
+    }
+}
+
+// Seven passed when the first refusal was read, twelve when the third was, and another success came last.
+#[test]
+fn a_wave_that_was_too_short_to_count_by_is_counted_on() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(1_000), Nanos::ZERO);
+    let at = |millis| Nanos::from_millis(millis);
+    let mut refused = |now, admitted| {
+        let reaction = learned.evidence(at(now), throttled(0, admitted));
+        (reaction, learned.effective().quantity())
+    };
+    assert_eq!(refused(20, 7), (Reaction::Shrunk, 250));
+    assert_eq!(refused(21, 7), (Reaction::SameWave, 250));
+    assert_eq!(refused(22, 12), (Reaction::Shrunk, 12));
+    assert_eq!(refused(23, 10), (Reaction::SameWave, 12));
+    learned.clean(at(24), 13);
+    assert_eq!(learned.effective(), per_second(13));
+}
+
+// 20, 40, 80 and again 80 windows just below 51/s; with the last of them begin four or five careful
+// steps up to it.
+#[test]
+fn growth_rests_where_it_was_refused_and_longer_each_time() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    let mut now = 1;
+    let refuse = |learned: &mut Learned, now| {
+        learned.evidence(Nanos::from_secs(now), throttled(now * 1_000, 50));
+    };
+    refuse(&mut learned, now);
+    for (rest, careful) in [(20, 3), (40, 4), (80, 3), (80, 4)] {
+        let refused = now;
+        while learned.effective().quantity() < 51 {
+            now += 1;
+            learned.clean(Nanos::from_secs(now), 50);
+        }
+        assert_eq!(now - refused, rest + careful);
+        refuse(&mut learned, now);
+    }
+}
+
+// Tried again at 51 in the middle of a burst of which six have passed: that says nothing new.
+#[test]
+fn a_refusal_that_was_looked_for_takes_a_twentieth_whatever_passed() {
+    for admitted in [0, 6, 50, 1_000] {
+        let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+        learned.evidence(Nanos::from_secs(1), throttled(1_000, 50));
+        for secs in 21..25 {
+            learned.clean(Nanos::from_secs(secs), 50);
+        }
+        assert_eq!(learned.effective(), per_second(51));
+        learned.evidence(Nanos::from_secs(25), throttled(25_000, admitted));
+        assert_eq!(learned.effective(), per_second(48), "{admitted} passed");
+    }
+}
+
+// Found at 50/s, and while nothing is tried there, only 20 pass: the server has changed.
+#[test]
+fn a_refusal_that_was_not_looked_for_is_counted_by() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(1_000, 50));
+    learned.evidence(Nanos::from_secs(10), throttled(10_000, 20));
+    assert_eq!(learned.effective(), per_second(20));
+}
+
+// Refused at 50, and much later at 100: that is another place.
+#[test]
+fn a_refusal_elsewhere_begins_with_a_short_rest() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    let mut now = 1;
+    learned.evidence(Nanos::from_secs(now), throttled(1_000, 50));
+    while learned.effective().quantity() < 100 {
+        now += 1;
+        learned.clean(Nanos::from_secs(now), 200);
+    }
+    learned.evidence(Nanos::from_secs(now), throttled(now * 1_000, 60));
+    assert_eq!(learned.effective(), per_second(60));
+    learned.clean(Nanos::from_secs(now + 19), 60);
+    assert_eq!(learned.snapshot(Nanos::ZERO).level, 60_000_000);
+    learned.clean(Nanos::from_secs(now + 20), 60);
+    assert_eq!(learned.snapshot(Nanos::ZERO).level, 60_300_000);
+}
+
+// From 95 it is one step to the neighbourhood of 100, where it rests until the twentieth window, and
+// then 11 careful ones to 103; in strides of 3 % the second window would be refused again.
 #[test]
 fn growth_is_careful_where_the_last_refusal_came() {
     let mut learned = Learned::new(Adaptive::Learn, per_second(100), Nanos::ZERO);
@@ -213,7 +338,7 @@ fn growth_is_careful_where_the_last_refusal_came() {
         windows += 1;
         learned.clean(Nanos::from_secs(1 + windows), 1_000);
     }
-    assert_eq!(windows, 12);
+    assert_eq!(windows, 19 + 11);
 }
 
 // Ten windows of 100 ms make one step, for they fit into one round trip to a far server.
@@ -221,13 +346,13 @@ fn growth_is_careful_where_the_last_refusal_came() {
 fn windows_shorter_than_a_second_grow_by_the_second() {
     let configured: Rate = "1000/100ms".parse().expect("valid");
     let mut learned = Learned::new(Adaptive::Guard, configured, Nanos::ZERO);
-    learned.evidence(Nanos::ZERO, throttled(0, 500));
+    learned.evidence(Nanos::ZERO, throttled(0, 1_000));
     for tenth in 1..10 {
-        learned.clean(Nanos::from_millis(tenth * 100), 500);
+        learned.clean(Nanos::from_millis(tenth * 100), 950);
     }
-    assert_eq!(learned.effective().quantity(), 500);
-    learned.clean(Nanos::from_secs(1), 500);
-    assert_eq!(learned.effective().quantity(), 515);
+    assert_eq!(learned.effective().quantity(), 950);
+    learned.clean(Nanos::from_secs(1), 950);
+    assert_eq!(learned.effective().quantity(), 978);
 }
 
 // The clock steps back eight seconds around a refusal: half a second later no window has passed.
@@ -235,9 +360,9 @@ fn windows_shorter_than_a_second_grow_by_the_second() {
 fn a_backward_clock_does_not_make_a_window_pass() {
     let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
     learned.clean(Nanos::from_secs(10), 100);
-    learned.evidence(Nanos::from_secs(2), throttled(9_900, 50));
-    learned.clean(Nanos::from_millis(10_500), 50);
-    assert_eq!(learned.effective(), per_second(50));
-    learned.clean(Nanos::from_secs(11), 50);
-    assert_eq!(learned.effective(), per_second(51));
+    learned.evidence(Nanos::from_secs(2), throttled(9_900, 100));
+    learned.clean(Nanos::from_millis(10_500), 95);
+    assert_eq!(learned.effective(), per_second(95));
+    learned.clean(Nanos::from_secs(11), 95);
+    assert_eq!(learned.effective(), per_second(97));
 }

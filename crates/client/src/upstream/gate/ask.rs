@@ -15,6 +15,15 @@ pub(in crate::upstream) struct Caller {
     pub(in crate::upstream) class: Class,
     pub(in crate::upstream) term: Term,
     pub(in crate::upstream) mode: Mode,
+    pub(in crate::upstream) standing: Standing,
+}
+
+/// Whether a call has had its turn before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::upstream) enum Standing {
+    New,
+    /// It was sent under a limit that was too high.
+    Returning,
 }
 
 /// By when a call must have gone.
@@ -136,7 +145,7 @@ impl Gate {
             Cause::Busy(forecast.why)
         } else if late {
             Cause::TooLate(forecast.why)
-        } else if self.waiting() > self.rules.queue {
+        } else if caller.standing == Standing::New && self.waiting() > self.rules.queue {
             Cause::QueueFull
         } else {
             self.expect(key);
@@ -154,14 +163,22 @@ impl Gate {
         self.mark_busy(caller.lane);
         let Self { lanes, waiters, .. } = self;
         if let Some(lane) = lanes.get_mut(super::place(caller.lane)) {
-            lane.line_mut(caller.class).join(waiters, key, waker);
+            let line = lane.line_mut(caller.class);
+            match caller.standing {
+                Standing::New => line.join(waiters, key, waker),
+                Standing::Returning => line.return_to(waiters, key, waker),
+            }
         }
         key
     }
 
     fn arrive(&mut self, caller: Caller, now: Nanos) -> usize {
-        let number = self.next_number;
-        self.next_number += 1;
+        let next = match caller.standing {
+            Standing::New => &mut self.next_number,
+            Standing::Returning => &mut self.next_return,
+        };
+        let number = *next;
+        *next += 1;
         self.waiters.insert(Waiter {
             place: Place::Arriving,
             lane: caller.lane,

@@ -5,6 +5,7 @@ use outflow_core::{Adaptive, Effect, Outcome, Reaction, RetryAfter};
 use smol_str::SmolStr;
 
 use super::super::limits::{Charge, Heard, Refused};
+use super::super::permit::Lesson;
 use super::settle::Sent;
 use super::{Gate, Hinting, Marks, Nanos, What};
 
@@ -57,12 +58,15 @@ impl Gate {
     }
 
     /// What follows for the limits: a refusal lowers them, a success lets them grow back.
-    pub(super) fn learn(&mut self, sent: Sent, outcome: &Outcome, now: Nanos) {
+    pub(super) fn learn(&mut self, sent: Sent, outcome: &Outcome, now: Nanos) -> Lesson {
         if self.rules.adaptive == Adaptive::Off {
-            return;
+            return Lesson::None;
         }
         let charge = match outcome.effect() {
-            Effect::Success => return self.grow(sent, now),
+            Effect::Success => {
+                self.grow(sent, now);
+                return Lesson::None;
+            }
             Effect::Throttled => Charge::Throttled { sent: sent.at },
             Effect::Banned => {
                 let until = now.saturating_add(outcome.retry_after().unwrap_or_default());
@@ -71,7 +75,7 @@ impl Gate {
                     until,
                 }
             }
-            _ => return,
+            _ => return Lesson::None,
         };
         let own = self.lane(sent.lane).limits.fullness(now);
         let reaction = if self.shared.fullness(now) > own {
@@ -82,9 +86,15 @@ impl Gate {
         if reaction == Reaction::Shrunk {
             self.shrunk(sent.lane, now);
         }
+        match (charge, reaction) {
+            (Charge::Throttled { .. }, Reaction::Shrunk | Reaction::SameWave) => Lesson::Lowered,
+            // A ban is not over when a limit is lower.
+            (Charge::Throttled { .. } | Charge::Banned { .. }, _) => Lesson::None,
+        }
     }
 
     fn grow(&mut self, sent: Sent, now: Nanos) {
+        self.ward_of(sent.lane).caution.passed();
         let own = self.lane(sent.lane).limits.passed(now, sent.cost);
         let shared = self.shared.passed(now, sent.cost);
         if own || shared {
@@ -98,6 +108,7 @@ impl Gate {
     fn shrunk(&mut self, lane: u32, now: Nanos) {
         let ward = self.lane(lane).ward;
         self.ward(ward).health.begin_wave(now);
+        self.ward(ward).lowered(now);
         self.retune(ward, now);
         self.tell_drift(now);
     }

@@ -10,7 +10,7 @@ use outflow_core::{Rate, State};
 
 use super::super::lane::{Ahead, NEWCOMER};
 use super::super::limits::{Slot, When};
-use super::ask::{Caller, Term};
+use super::ask::{Caller, Standing, Term};
 use super::{Closed, Cost, Gate, Nanos, Place, WhenAsleep};
 use crate::refusal::{Explanation, Why};
 use crate::rules::Mode;
@@ -121,7 +121,11 @@ impl Gate {
 
     /// When a newcomer would go, and what it would wait for.
     pub(super) fn forecast(&mut self, caller: Caller, now: Nanos) -> Explanation {
-        self.outlook(caller, NEWCOMER, now)
+        let number = match caller.standing {
+            Standing::New => NEWCOMER,
+            Standing::Returning => self.next_return,
+        };
+        self.outlook(caller, number, now)
     }
 
     /// What one who waits asked for.
@@ -133,6 +137,7 @@ impl Gate {
             class: waiter.class,
             term: Term::By(waiter.deadline),
             mode: Mode::Wait,
+            standing: Standing::New,
         })
     }
 }
@@ -143,7 +148,7 @@ fn why(closed: Option<Closed>, rate: Option<Rate>) -> Why {
         (Some(Closed::Cooling { .. }), _) => Why::Cooldown,
         (Some(Closed::Probing { .. }), _) => Why::State(State::HalfOpen),
         (_, Some(rate)) => Why::Limit { rate },
-        (Some(Closed::Full { most }), None) => Why::Concurrency { most },
+        (Some(Closed::Full { most, .. }), None) => Why::Concurrency { most },
         (Some(Closed::Overdue) | None, None) => Why::Turn,
     }
 }

@@ -102,7 +102,7 @@ impl Gate {
         let ward = match self.rules.scope {
             HealthScope::Api => 0,
             HealthScope::Group => {
-                put(&mut self.wards, number, Ward::new(&rules.health, moment));
+                put(&mut self.wards, number, Ward::new(rules, moment));
                 super::place(number)
             }
         };

@@ -8,7 +8,7 @@ use outflow_core::{
 };
 
 use super::super::limits::Landed;
-use super::super::permit::{Answer, Verdict};
+use super::super::permit::{Answer, Lesson, Verdict};
 use super::{Cost, Flight, Gate, Nanos, What};
 
 /// A call whose answer has begun and whose body has not ended.
@@ -86,12 +86,13 @@ impl Gate {
         if let Some(headers) = answer.headers() {
             self.hear(sent, headers, flight.marks.as_deref(), (effect, now));
         }
-        self.learn(sent, &judged.outcome, now);
+        let lesson = self.learn(sent, &judged.outcome, now);
         self.call_if_freed(now);
         let verdict = Verdict {
             effect,
             retry: judged.retry,
             retry_after: judged.outcome.retry_after(),
+            lesson,
         };
         Some((verdict, open))
     }
@@ -119,6 +120,7 @@ impl Gate {
             effect,
             retry: judged.retry,
             retry_after: None,
+            lesson: Lesson::None,
         }
     }
 

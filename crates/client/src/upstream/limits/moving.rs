@@ -52,6 +52,17 @@ impl Moving {
         self
     }
 
+    /// What the server let through in the window before it refused. Where that is enough to go by, only
+    /// what surely was in it; otherwise all that can have been, for a refusal in the middle of a burst
+    /// finds little of it and need not be about the rate at all.
+    pub(super) fn admitted(&mut self, now: Nanos) -> u64 {
+        let sure = self.passed.surely_within(now);
+        if sure >= Learned::TELLING {
+            return sure;
+        }
+        self.passed.within(now)
+    }
+
     /// One entry for each window that has passed, with the most that was seen in it.
     pub(super) fn record(&mut self, now: Nanos, used: u64, window: Duration) {
         let (most, began) = self.recording;
