@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../cli_laws.rs"]
+#[path = "../program_laws.rs"]
 #[allow(dead_code, reason = "each target checks one of the laws")]
 mod laws;
 

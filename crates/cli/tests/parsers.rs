@@ -4,8 +4,10 @@
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-#[path = "../../../fuzz/cli_laws.rs"]
-mod laws;
+#[path = "../../../fuzz/program_laws.rs"]
+mod program;
+#[path = "../../../fuzz/sidecar_laws.rs"]
+mod sidecar;
 mod support;
 
 use support::seeds::seeds_keep;
@@ -175,15 +177,15 @@ fn holds(cases: u32, checked: fn(&[u8]), input: impl Strategy<Value = Vec<u8>>) 
 }
 
 fn laws_hold(cases: u32) {
-    holds(cases, laws::route, made_of(TARGETS, ""));
-    holds(cases, laws::steering, made_of(HEADERS, "\n"));
+    holds(cases, sidecar::route, made_of(TARGETS, ""));
+    holds(cases, sidecar::steering, made_of(HEADERS, "\n"));
     // Each of these has a connection, a program or a configuration of its own.
     let fewer = cases / 10;
-    holds(fewer, laws::framing, cut());
-    holds(fewer, laws::request, made_of(BYTES, ""));
-    holds(fewer, laws::admin, made_of(OPERATIONS, "\n\n"));
-    holds(fewer, laws::replay, made_of(LOG, "\n"));
-    holds(fewer, laws::overrides, made_of(OVERRIDES, "\n"));
+    holds(fewer, sidecar::framing, cut());
+    holds(fewer, sidecar::request, made_of(BYTES, ""));
+    holds(fewer, program::admin, made_of(OPERATIONS, "\n\n"));
+    holds(fewer, program::replay, made_of(LOG, "\n"));
+    holds(fewer, program::overrides, made_of(OVERRIDES, "\n"));
 }
 
 #[test]
@@ -200,11 +202,11 @@ fn stress_nothing_that_others_wrote_breaks_the_program_or_its_laws() {
 // The fuzzer's own beginnings, honest forms and known tricks.
 #[test]
 fn the_seeds_of_the_programs_fuzzer_keep_the_laws() {
-    seeds_keep("framing", laws::framing);
-    seeds_keep("request", laws::request);
-    seeds_keep("route", laws::route);
-    seeds_keep("steering", laws::steering);
-    seeds_keep("admin", laws::admin);
-    seeds_keep("replay", laws::replay);
-    seeds_keep("overrides", laws::overrides);
+    seeds_keep("framing", sidecar::framing);
+    seeds_keep("request", sidecar::request);
+    seeds_keep("route", sidecar::route);
+    seeds_keep("steering", sidecar::steering);
+    seeds_keep("admin", program::admin);
+    seeds_keep("replay", program::replay);
+    seeds_keep("overrides", program::overrides);
 }

@@ -197,8 +197,10 @@ fn values(hash: &mut Hasher, all: &HeaderMap, name: &HeaderName) {
     }
 }
 
-/// Names under which single calls are followed through systems.
-const NOISE: [&str; 8] = [
+/// Names under which single calls are followed through systems, and the way that they took: a gateway has
+/// another name after each start.
+const NOISE: [&str; 9] = [
+    "via",
     "traceparent",
     "tracestate",
     "baggage",
