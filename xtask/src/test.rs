@@ -9,7 +9,9 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
-use crate::needs::{CALLERS, Met, NEWMAN, NEXTEST, NPM, Need, PIP, REDIS, VALKEY};
+use crate::needs::{
+    CALLERS, CHROMIUM, Met, NEWMAN, NEXTEST, NPM, Need, PACKAGES, PIP, REDIS, VALKEY,
+};
 
 /// What to run.
 #[derive(Default)]
@@ -49,16 +51,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let runner = NEXTEST.meet()?;
     let mut left_out = Vec::new();
     for (installer, need, word) in SERVERS {
-        if !need.is_met() {
-            // Without it the need itself says what is lost.
-            installer.map(Need::meet).transpose()?;
-        }
-        if need.meet()? == Met::No {
+        if meet_by(installer, need)? == Met::No {
             left_out.push(word);
         }
     }
     // A test whose client is missing says so itself and is skipped.
     CALLERS.iter().map(Need::meet).collect::<Result<Vec<_>>>()?;
+    for (installer, need) in &PACKAGES {
+        meet_by(Some(installer), need)?;
+    }
     if options.filters.is_empty() {
         Program::cargo("test --doc --workspace").run()?;
         model_check()?;
@@ -67,6 +68,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Met::Yes => nextest(options, &left_out).run(),
         Met::No => plain(options, &left_out).run(),
     }
+}
+
+/// Meets a need by what installs it. Without that the need itself says what is lost.
+fn meet_by(installer: Option<&Need>, need: &Need) -> Result<Met> {
+    if !need.is_met() {
+        installer.map(Need::meet).transpose()?;
+    }
+    need.meet()
 }
 
 /// Tests that need a program say so in their names, and are left out where there is none.
@@ -120,7 +129,8 @@ fn loom_target() -> Result<String> {
 }
 
 /// What some tests talk to, and the word in their names.
-const SERVERS: [(Option<&Need>, &Need, &str); 3] = [
+const SERVERS: [(Option<&Need>, &Need, &str); 4] = [
+    (None, &CHROMIUM, "chromium"),
     (None, &REDIS, "redis"),
     (Some(&PIP), &VALKEY, "valkey"),
     (Some(&NPM), &NEWMAN, "newman"),

@@ -209,6 +209,15 @@ impl Connection {
             Self::Unix(stream) => stream.readable().await,
         };
     }
+
+    /// Has closing throw away what was never taken. The system would otherwise keep all of it, and the
+    /// connection, for as long as the other side takes a byte now and then.
+    pub(crate) fn reset_when_closed(&self) {
+        if let Self::Tcp(stream) = self {
+            // If it cannot be told, it is gone already.
+            let _gone = stream.set_zero_linger();
+        }
+    }
 }
 
 impl AsyncRead for Connection {

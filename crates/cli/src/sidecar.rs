@@ -27,6 +27,7 @@ mod guests;
 mod hop;
 mod problem;
 mod pulse;
+mod readers;
 mod refused;
 mod route;
 mod steering;

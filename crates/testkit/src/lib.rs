@@ -3,12 +3,13 @@
 //!
 //! Two kinds of rooms. In virtual time ([`VirtualTime`], [`VirtualNet`]) a client and a server talk
 //! for a month in a second, and the same seed tells the same story. In real time ([`FaultProxy`],
-//! [`RedisServer`], [`Process`]) real programs meet real sockets, because a kernel's reset or a
-//! `kill -9` cannot be imitated. [`Background`] is the one way to start a task in a test, and
+//! [`RedisServer`], [`Process`], [`Browser`]) real programs meet real sockets, because a kernel's reset
+//! or a `kill -9` cannot be imitated. [`Background`] is the one way to start a task in a test, and
 //! [`PollPoints`] drops a future wherever it can be dropped. It is never published, and no crate
 //! depends on it outside its tests.
 
 mod background;
+mod browser;
 mod deadline;
 mod fault_proxy;
 mod link;
@@ -20,6 +21,7 @@ mod virtual_time;
 mod weather;
 
 pub use background::Background;
+pub use browser::{Browser, Met};
 pub use fault_proxy::{Cut, FaultProxy};
 pub use link::{Direction, Jitter, Link, Path};
 pub use poll_points::{PollPoint, PollPoints, Run, WakeCount};

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -69,27 +69,46 @@ impl Process {
     /// # Errors
     /// If it cannot be started.
     pub fn start(mut command: Command) -> io::Result<Self> {
+        command.stdin(Stdio::null());
+        let (mut process, send) = Self::spawn(command)?;
+        capture(process.child.stdout.take(), Output::Out, send)?;
+        Ok(process)
+    }
+
+    /// Starts a command that is talked with over its input and output; only what it says on the
+    /// standard error is captured.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_talking(mut command: Command) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+        command.stdin(Stdio::piped());
+        let (mut process, _) = Self::spawn(command)?;
+        let pipes = process.child.stdin.take().zip(process.child.stdout.take());
+        let (to, from) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok((process, to, from))
+    }
+
+    fn spawn(mut command: Command) -> io::Result<(Self, Sender<Line>)> {
         let mut child = command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
         let (send, incoming) = channel();
-        capture(child.stdout.take(), Output::Out, send.clone())?;
-        capture(child.stderr.take(), Output::Err, send)?;
+        capture(child.stderr.take(), Output::Err, send.clone())?;
         let watchdog = watch_over(child.id()).inspect_err(|_| {
             // Unwatched it does not run; if it cannot be killed, it has ended.
             let _ended = child.kill();
         })?;
-        Ok(Self {
+        let process = Self {
             child,
             watchdog,
             ended: None,
             incoming,
             lines: Vec::new(),
             passed: 0,
-        })
+        };
+        Ok((process, send))
     }
 
     /// Its number.

@@ -5,8 +5,11 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
+use crate::chat;
+use crate::echo::Echo;
 use crate::payload::{Content, Payload};
 
 /// An answer, said to every request it is meant for.
@@ -50,6 +53,12 @@ impl Answer {
         Self::ok("").content(Content::Echo)
     }
 
+    /// What a language model says to a `POST …/chat/completions`: always the same, whole or as a stream of
+    /// events, as the request wants it. A token is a word.
+    pub fn chat() -> Self {
+        Self::status(200).content(Content::Chat)
+    }
+
     /// A 200 whose body ends in the middle of a JSON value.
     pub fn bad_json() -> Self {
         Self::ok("{\"ok\": tru")
@@ -78,34 +87,43 @@ impl Answer {
         self
     }
 
-    /// As it is said to a request with these headers; `echo` is only asked if it is wanted.
-    pub(crate) fn response(
-        &self,
-        asked: &HeaderMap,
-        echo: impl FnOnce() -> Bytes,
-    ) -> http::Response<Payload> {
-        let (status, payload) = if self.is_known(asked) {
-            (StatusCode::NOT_MODIFIED, Payload::empty())
+    /// How many bytes of a request's body it depends on.
+    pub(crate) fn reads(&self) -> usize {
+        match self.content {
+            Content::Chat => chat::LONGEST_QUESTION,
+            _ => 0,
+        }
+    }
+
+    /// As it is said to this request.
+    pub(crate) fn response(&self, asked: &Parts, echo: &Echo) -> http::Response<Payload> {
+        let known = self.is_known(&asked.headers);
+        let mut response = if known {
+            let mut unchanged = http::Response::new(Payload::empty());
+            *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+            unchanged
         } else {
-            (self.status, self.payload(echo))
+            self.said(asked, echo)
         };
-        let mut response = http::Response::new(payload);
-        *response.status_mut() = status;
-        response.headers_mut().clone_from(&self.headers);
-        if status == StatusCode::NOT_MODIFIED {
+        response.headers_mut().extend(self.headers.clone());
+        if known {
             response.headers_mut().remove(CONTENT_TYPE);
         }
         response
     }
 
-    fn payload(&self, echo: impl FnOnce() -> Bytes) -> Payload {
-        match &self.content {
+    fn said(&self, asked: &Parts, echo: &Echo) -> http::Response<Payload> {
+        let payload = match &self.content {
             Content::Whole(bytes) => Payload::Whole(bytes.clone()),
             Content::Zeros(length) => Payload::Zeros(*length),
             Content::Endless => Payload::Endless,
             Content::Drip { bytes, every } => Payload::drip(bytes.clone(), *every),
-            Content::Echo => Payload::Whole(echo()),
-        }
+            Content::Echo => Payload::Whole(echo.json(asked)),
+            Content::Chat => return chat::reply(echo.kept()),
+        };
+        let mut response = http::Response::new(payload);
+        *response.status_mut() = self.status;
+        response
     }
 
     /// Whether the asker has this page already, by its tag or else by its date.
@@ -145,10 +163,12 @@ mod tests {
     fn status(asked: &[(HeaderName, &'static str)]) -> u16 {
         let pairs = asked.iter().cloned();
         let headers = pairs.map(|(name, value)| (name, HeaderValue::from_static(value)));
+        let (mut asked, ()) = http::Request::new(()).into_parts();
+        asked.headers = headers.collect();
         let page = Answer::ok("x")
             .header("etag", "W/\"v1\"")
             .header("last-modified", "yesterday");
-        let response = page.response(&headers.collect(), Bytes::new);
+        let response = page.response(&asked, &Echo::keeping(0));
         response.status().as_u16()
     }
 

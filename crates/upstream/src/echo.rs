@@ -6,18 +6,23 @@ use serde::Serialize;
 
 use crate::payload::length;
 
-/// Measures a body while it comes, without keeping it.
+/// Measures a body while it comes, and keeps no more of it than it is asked to.
 #[derive(Debug)]
 pub(crate) struct Echo {
     length: u64,
     hash: u64,
+    keeps: usize,
+    kept: Vec<u8>,
 }
 
 impl Echo {
-    pub(crate) fn new() -> Self {
+    /// Keeps the first so many bytes.
+    pub(crate) fn keeping(keeps: usize) -> Self {
         Self {
             length: 0,
             hash: FNV_OFFSET,
+            keeps,
+            kept: Vec::new(),
         }
     }
 
@@ -26,6 +31,13 @@ impl Echo {
         for byte in piece {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
         }
+        let room = self.keeps - self.kept.len();
+        self.kept.extend(piece.iter().take(room));
+    }
+
+    /// The beginning of the body.
+    pub(crate) fn kept(&self) -> &[u8] {
+        &self.kept
     }
 
     pub(crate) fn length(&self) -> u64 {

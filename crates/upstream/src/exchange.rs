@@ -53,8 +53,7 @@ impl Exchange {
         }
         match &ruling.reply {
             Reply::Say(answer) => {
-                let echo = || tally.echo.json(&parts);
-                let response = ruling.response(answer, &parts.headers, echo);
+                let response = ruling.response(answer, &parts, &tally.echo);
                 let alone = parts.version != Version::HTTP_2;
                 let on = alone.then_some(self.connection);
                 self.shared
@@ -111,6 +110,14 @@ impl Ruling {
             Reply::Break(fault) => fault.waits_for_body(),
         }
     }
+
+    /// How many bytes of the body its answer depends on.
+    fn reads(&self) -> usize {
+        match &self.reply {
+            Reply::Say(answer) => answer.reads(),
+            Reply::Break(_) => 0,
+        }
+    }
 }
 
 /// Reads a body and writes down how much of it came, even if nobody waits for its end.
@@ -126,7 +133,7 @@ impl<'a> Tally<'a> {
         Self {
             shared: &exchange.shared,
             number: ruling.number,
-            echo: Echo::new(),
+            echo: Echo::keeping(ruling.reads()),
             received: Received::Cut(0),
         }
     }

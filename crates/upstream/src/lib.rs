@@ -41,6 +41,7 @@ mod audit;
 mod ban;
 mod builder;
 mod caller;
+mod chat;
 mod clock;
 mod dialect;
 mod echo;

@@ -1,5 +1,6 @@
-//! The bodies of answers: whole, huge, endless or dripping.
+//! The bodies of answers: whole, huge, endless, dripping or spoken.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -27,6 +28,9 @@ pub enum Content {
     },
     /// What the server received, as JSON.
     Echo,
+    /// What a language model says to a `POST …/chat/completions`, whole or as a stream of events, as the
+    /// request wants it.
+    Chat,
 }
 
 /// A body on its way.
@@ -40,6 +44,11 @@ pub(crate) enum Payload {
         every: Duration,
         next: Pin<Box<Sleep>>,
     },
+    Events {
+        events: VecDeque<Bytes>,
+        every: Duration,
+        next: Pin<Box<Sleep>>,
+    },
 }
 
 impl Payload {
@@ -50,6 +59,15 @@ impl Payload {
     pub(crate) fn drip(bytes: Bytes, every: Duration) -> Self {
         Self::Drip {
             bytes,
+            every,
+            next: Box::pin(sleep(every)),
+        }
+    }
+
+    /// Each of these after so long.
+    pub(crate) fn events(events: VecDeque<Bytes>, every: Duration) -> Self {
+        Self::Events {
+            events,
             every,
             next: Box::pin(sleep(every)),
         }
@@ -74,10 +92,17 @@ impl Body for Payload {
             Self::Endless => zeros(u64::MAX),
             Self::Drip { bytes, .. } if bytes.is_empty() => Bytes::new(),
             Self::Drip { bytes, every, next } => {
-                ready!(next.as_mut().poll(context));
-                let due = next.deadline() + *every;
-                next.as_mut().reset(due);
+                ready!(tick(next, *every, context));
                 bytes.split_to(1)
+            }
+            Self::Events { events, .. } if events.is_empty() => Bytes::new(),
+            Self::Events {
+                events,
+                every,
+                next,
+            } => {
+                ready!(tick(next, *every, context));
+                events.pop_front().unwrap_or_default()
             }
         };
         Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
@@ -88,6 +113,7 @@ impl Body for Payload {
             Self::Whole(bytes) | Self::Drip { bytes, .. } => bytes.is_empty(),
             Self::Zeros(left) => *left == 0,
             Self::Endless => false,
+            Self::Events { events, .. } => events.is_empty(),
         }
     }
 
@@ -95,9 +121,17 @@ impl Body for Payload {
         match self {
             Self::Whole(bytes) | Self::Drip { bytes, .. } => SizeHint::with_exact(length(bytes)),
             Self::Zeros(left) => SizeHint::with_exact(*left),
-            Self::Endless => SizeHint::default(),
+            Self::Endless | Self::Events { .. } => SizeHint::default(),
         }
     }
+}
+
+/// Waits for the next tick, and winds the clock up again.
+fn tick(next: &mut Pin<Box<Sleep>>, every: Duration, context: &mut Context<'_>) -> Poll<()> {
+    ready!(next.as_mut().poll(context));
+    let due = next.deadline() + every;
+    next.as_mut().reset(due);
+    Poll::Ready(())
 }
 
 fn zeros(most: u64) -> Bytes {

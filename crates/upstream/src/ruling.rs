@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{DATE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response};
@@ -12,6 +11,7 @@ use outflow_core::{HttpDate, Moment, Nanos};
 use crate::answer::Answer;
 use crate::api::{Shared, State};
 use crate::arrival::Verdict;
+use crate::echo::Echo;
 use crate::enforce::{Ask, Judgement, Scope};
 use crate::fault::Fault;
 use crate::payload::Payload;
@@ -169,8 +169,8 @@ impl Ruling {
     pub(crate) fn response(
         &self,
         answer: &Answer,
-        asked: &HeaderMap,
-        echo: impl FnOnce() -> Bytes,
+        asked: &Parts,
+        echo: &Echo,
     ) -> Response<Payload> {
         let mut response = answer.response(asked, echo);
         for (name, value) in &self.headers {

@@ -215,7 +215,14 @@ const ROOMS: [Room; 8] = [
     },
     Room {
         name: "outflow-testkit",
-        product: &["outflow-core", "fastrand", "rustix", "tempfile", "tokio"],
+        product: &[
+            "outflow-core",
+            "fastrand",
+            "rustix",
+            "serde_json",
+            "tempfile",
+            "tokio",
+        ],
         tests: &["proptest"],
     },
     Room {

@@ -1,6 +1,6 @@
 //! `outflow dev`: everything at once, without any configuration, to look at.
 //!
-//! Two strict APIs of our own stand in for providers, so that nothing leaves this machine and every
+//! Three strict APIs of our own stand in for providers, so that nothing leaves this machine and every
 //! promise can be checked against what the other side counted. The rest is the program as `serve` runs
 //! it.
 
@@ -21,7 +21,7 @@ use crate::program::{Program, StartError};
 use crate::sources::Sources;
 use crate::terminal::Terminal;
 
-/// Shows everything at work without any configuration: two strict APIs, the sidecar before them, the
+/// Shows everything at work without any configuration: three strict APIs, the sidecar before them, the
 /// admin API and some load.
 #[derive(Args)]
 pub(crate) struct Dev {

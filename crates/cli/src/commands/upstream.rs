@@ -44,6 +44,9 @@ pub(crate) struct Upstream {
     /// Tell how the limits stand in these headers; may be given several times.
     #[arg(long, value_name = "NAME", value_parser = flags::dialect)]
     dialect: Vec<Dialect>,
+    /// Answer questions at `/chat/completions` as a language model does.
+    #[arg(long)]
+    chat: bool,
     /// Where it listens on this machine; 0 is any free port.
     #[arg(long, value_name = "PORT", default_value_t = 9090)]
     port: u16,
@@ -108,6 +111,11 @@ impl Upstream {
             .delay(way, way)
             .seed(self.seed)
             .remembering(REMEMBERED);
+        if self.chat {
+            for path in CHAT {
+                builder = builder.answer(path, Answer::chat());
+            }
+        }
         for quota in &self.limit {
             builder = builder.limit(quota.clone());
         }
@@ -132,6 +140,9 @@ impl Upstream {
         Ok(Exit::Done)
     }
 }
+
+/// Below a version, or not: libraries are told either as their base.
+const CHAT: [&str; 2] = ["/chat/completions", "/v1/chat/completions"];
 
 /// Enough for an hour of a thousand a minute; totals are never forgotten.
 const REMEMBERED: usize = 100_000;

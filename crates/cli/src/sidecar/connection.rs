@@ -17,6 +17,7 @@ use super::framing::Bounds;
 use super::gateway::Gateway;
 use super::problem;
 use super::pulse::Pulse;
+use super::readers::Readers;
 use super::wire::{Patience, Wire};
 use crate::listener::Connection;
 
@@ -36,10 +37,12 @@ pub(super) async fn serve(
     }
     let wire = Wire::new(connection, bounds(settings), patience(settings));
     let pulse = Pulse::default();
-    let beats = pulse.clone();
+    let readers = Readers::default();
+    let (beats, watched) = (pulse.clone(), readers.clone());
     let service = service_fn(move |request| {
         let (gateway, beat) = (Arc::clone(&gateway), beats.begin());
-        async move { Ok::<_, Infallible>(gateway.answer(request, beat).await) }
+        let readers = watched.clone();
+        async move { Ok::<_, Infallible>(gateway.answer(request, beat, &readers).await) }
     });
     let builder = builder(settings);
     let mut served = pin!(builder.serve_connection(TokioIo::new(wire), service));
@@ -52,6 +55,7 @@ pub(super) async fn serve(
             let _ended = timeout(PARTING, served).await;
             return;
         }
+        never = readers.watched(settings.body_timeout) => match never {},
         () = stop.told() => served.as_mut().graceful_shutdown(),
     }
     let _ended = served.await;

@@ -5,7 +5,7 @@
 //! its sender may use the keys that are kept here. A web page may send requests to this machine from
 //! the browser of whoever looks at it, so without a token a browser is let in only for a page of ours.
 
-use http::header::{EXPECT, HOST, UPGRADE};
+use http::header::{EXPECT, HOST, ORIGIN, UPGRADE};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -67,10 +67,10 @@ pub(super) fn possible(head: &Parts, door: Door) -> Result<(), Problem> {
 }
 
 /// Whether the sender may use what is kept here. The token is taken out: it is for us alone.
-pub(super) fn known(headers: &mut HeaderMap, token: Option<&SecretString>) -> Result<(), Problem> {
-    let shown = headers.remove(TOKEN);
+pub(super) fn known(head: &mut Parts, token: Option<&SecretString>) -> Result<(), Problem> {
+    let shown = head.headers.remove(TOKEN);
     let Some(token) = token else {
-        return from_no_page(headers);
+        return from_no_page(head);
     };
     let token = token.expose_secret().as_bytes();
     let fits = |shown: &HeaderValue| bool::from(shown.as_bytes().ct_eq(token));
@@ -82,19 +82,34 @@ pub(super) fn known(headers: &mut HeaderMap, token: Option<&SecretString>) -> Re
     Err(refusal.advice(advice).proxy_error("http_request_denied"))
 }
 
-/// A browser says where a request comes from, and no page can keep it from doing so.
-fn from_no_page(headers: &HeaderMap) -> Result<(), Problem> {
-    let site = headers.get(FETCH_SITE).map(HeaderValue::as_bytes);
-    match site {
-        Some(b"cross-site" | b"same-site") => Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "page",
-            "a page of another site may not use the keys that are kept here",
-        )
-        .advice("set a token and send it as Outflow-Token")
-        .proxy_error("http_request_denied")),
-        _ => Ok(()),
+/// A browser says where a request comes from, and no page can keep it from doing so. Those that do not
+/// know how near the page is still name it; programs that are no browsers say neither.
+fn from_no_page(head: &Parts) -> Result<(), Problem> {
+    let headers = &head.headers;
+    let near = |site: &HeaderValue| site == "same-origin" || site == "none";
+    let ours = if headers.contains_key(FETCH_SITE) {
+        headers.get_all(FETCH_SITE).into_iter().all(near)
+    } else {
+        let host = one_host(head)?;
+        let mut origins = headers.get_all(ORIGIN).into_iter();
+        origins.all(|origin| is_page_of(origin, &host))
+    };
+    if ours {
+        return Ok(());
     }
+    Err(Problem::new(
+        StatusCode::FORBIDDEN,
+        "page",
+        "a page of another site may not use the keys that are kept here",
+    )
+    .advice("set a token and send it as Outflow-Token")
+    .proxy_error("http_request_denied"))
+}
+
+/// Whether this names a page that came from here; one without a name, `null`, did not.
+fn is_page_of(origin: &HeaderValue, host: &Authority) -> bool {
+    let bare = origin.as_bytes().strip_prefix(b"http://");
+    bare.is_some_and(|bare| bare.eq_ignore_ascii_case(host.as_str().as_bytes()))
 }
 
 /// The host that is meant, if all who name one name the same.

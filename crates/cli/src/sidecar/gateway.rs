@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, TRAILER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use outflow::config::ServerSettings;
@@ -17,6 +17,7 @@ use super::download::{Download, Source};
 use super::hop::{self, Trailers};
 use super::problem::Problem;
 use super::pulse::Beat;
+use super::readers::Readers;
 use super::refused;
 use super::route::{self, Route};
 use super::steering::{Mistaken, Steering};
@@ -49,10 +50,12 @@ impl Gateway {
         &self,
         request: Request<Incoming>,
         beat: Beat,
+        readers: &Readers,
     ) -> Response<Download> {
+        let readers = (request.version() == Version::HTTP_2).then_some(readers);
         let answered = self.forwarded(request).await;
         let response = answered.unwrap_or_else(Problem::response);
-        response.map(|source| Download::new(source, beat))
+        response.map(|source| Download::new(source, beat, readers))
     }
 
     async fn forwarded(&self, request: Request<Incoming>) -> Result<Response<Source>, Problem> {
@@ -93,8 +96,7 @@ impl Gateway {
             return Err(problem);
         }
         doorman::possible(head, self.door)?;
-        doorman::known(&mut head.headers, settings.token.as_ref())
-            .inspect_err(|_| self.turned_away.no_token())
+        doorman::known(head, settings.token.as_ref()).inspect_err(|_| self.turned_away.no_token())
     }
 
     /// The answer of the API, with what belongs to its connection left out and our own words added.

@@ -1,4 +1,7 @@
 //! The body of a request on its way in: bounded in size, and in how long it may be silent.
+//!
+//! One that is held until it is whole has no more time than that for all of it: a byte now and then would
+//! otherwise keep a connection for days, and no call is under way whose own time could run out.
 
 use std::fmt;
 use std::future::Future;
@@ -19,9 +22,19 @@ use tokio::time::Sleep;
 pub(super) struct Upload {
     body: Incoming,
     left: u64,
-    silence: Duration,
+    patience: Duration,
+    measures: Measures,
     waiting: Option<Pin<Box<Sleep>>>,
     broken: Breach,
+}
+
+/// What its time is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Measures {
+    /// Each silence.
+    Silence,
+    /// All of it.
+    Whole,
 }
 
 /// Why a body did not come whole, told to whoever has to answer. The call itself only learns that its
@@ -45,7 +58,8 @@ impl Upload {
         Self {
             body,
             left: settings.max_body,
-            silence: settings.body_timeout,
+            patience: settings.body_timeout,
+            measures: Measures::Silence,
             waiting: None,
             broken: Breach::default(),
         }
@@ -71,6 +85,7 @@ impl Upload {
 
     /// All of it.
     pub(super) async fn whole(mut self) -> Result<Bytes, Broken> {
+        self.measures = Measures::Whole;
         let Some(first) = self.data().await? else {
             return Ok(Bytes::new());
         };
@@ -102,11 +117,11 @@ impl Upload {
         Ok(())
     }
 
-    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
-        let silence = self.silence;
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
+        let patience = self.patience;
         let waiting = self
             .waiting
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(silence)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         ready!(waiting.as_mut().poll(cx));
         Poll::Ready(Broken::Slow)
     }
@@ -121,11 +136,13 @@ impl Body for Upload {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let frame = match Pin::new(&mut self.body).poll_frame(cx) {
-            Poll::Pending => Err(ready!(self.poll_silence(cx))),
+            Poll::Pending => Err(ready!(self.poll_patience(cx))),
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Ready(Some(Err(_))) => Err(Broken::Malformed),
             Poll::Ready(Some(Ok(frame))) => {
-                self.waiting = None;
+                if self.measures == Measures::Silence {
+                    self.waiting = None;
+                }
                 self.take(&frame).map(|()| frame)
             }
         };
@@ -157,7 +174,7 @@ impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooLarge => "the body is larger than `max_body` allows",
-            Self::Slow => "the body was silent for too long",
+            Self::Slow => "the body was silent for too long, or took too long to come whole",
             Self::Malformed => "the body broke off, or its chunks are malformed",
         })
     }

@@ -155,6 +155,7 @@ impl Wire {
             .stuck
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         ready!(stuck.as_mut().poll(cx));
+        self.connection.reset_when_closed();
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 

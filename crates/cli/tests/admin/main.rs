@@ -10,6 +10,7 @@
     reason = "helpers of tests stop at the first surprise, as tests do"
 )]
 
+mod browser;
 mod document;
 mod guard;
 mod limiter;

@@ -76,7 +76,7 @@ fn a_running_program_says_how_it_is() {
     );
     assert!(!limits.contains("flaky"), "{limits}");
     let snapshot = running.json(&["limits"]);
-    assert_eq!(snapshot["apis"].as_array().map(Vec::len), Some(2));
+    assert_eq!(snapshot["apis"].as_array().map(Vec::len), Some(3));
     let explained = running.json(&["explain", "demo", "/a?b=c", "-X", "POST"]);
     assert_eq!(
         (&explained["group"], &explained["decision"]),

@@ -7,13 +7,13 @@ use tempfile::TempDir;
 
 use super::support::{PATIENCE, Upstream, command, configured, fetch, folder, run_in};
 
-struct Served {
-    process: Process,
-    calls: String,
-    admin: String,
+pub(crate) struct Served {
+    pub(crate) process: Process,
+    pub(crate) calls: String,
+    pub(crate) admin: String,
 }
 
-fn serve(folder: &TempDir, flags: &[&str]) -> Served {
+pub(crate) fn serve(folder: &TempDir, flags: &[&str]) -> Served {
     let mut arguments = vec!["serve", "--listen", ":0", "--admin", ":0"];
     arguments.extend_from_slice(flags);
     let command = command(folder.path(), &arguments);

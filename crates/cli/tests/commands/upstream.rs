@@ -47,6 +47,18 @@ fn behind_tls_it_leaves_the_certificate_of_its_authority() {
     assert!(pem.starts_with("-----BEGIN CERTIFICATE-----"), "{pem}");
 }
 
+// A question without words is understood well enough to be told what is missing.
+#[test]
+fn as_a_language_model_it_wants_messages() {
+    let upstream = Upstream::start(&["--chat"]);
+    for path in ["/chat/completions", "/v1/chat/completions"] {
+        let (status, answer) = fetch(&format!("{}{path}", upstream.url));
+        assert_eq!(status, 400, "{answer}");
+        assert!(answer.contains("invalid_request_error"), "{answer}");
+    }
+    assert_eq!(fetch(&format!("{}/models", upstream.url)).0, 200);
+}
+
 #[test]
 fn a_limit_that_is_none_is_a_usage_error() {
     for limit in ["0/s", "cone:1/s", "bucket:1/s:0"] {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::time::timeout;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{interval, timeout};
 
 use crate::support::{PATIENCE, Reply, Sidecar, Told, echo, rest, until};
 
@@ -50,6 +50,34 @@ async fn a_body_that_stalls_is_given_up() {
         let reply = Reply::read(&rest(&mut stream).await);
         assert_eq!(reply.status, 408, "{headers}: {reply:?}");
     }
+}
+
+// A byte every 100 ms is never silent for 300 ms; all of it would take ten seconds.
+#[tokio::test]
+async fn a_small_body_that_trickles_in_is_given_up() {
+    let (api, server) = echo().await;
+    let told = Told {
+        server: "body_timeout = \"300ms\"",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), told).await;
+    let (mut from, mut to) = sidecar.connect().await.into_split();
+    let request = sidecar.request("POST", "/strict/x", "content-length: 100\r\n");
+    to.write_all(request.as_bytes()).await.expect("written");
+    let trickle = async {
+        let mut every = interval(Duration::from_millis(100));
+        while to.write_all(b"x").await.is_ok() {
+            every.tick().await;
+        }
+    };
+    let mut answer = Vec::new();
+    let read = timeout(PATIENCE, from.read_to_end(&mut answer));
+    tokio::select! {
+        read = read => drop(read.expect("in time")),
+        () = trickle => {}
+    }
+    assert_eq!(Reply::read(&answer).status, 408);
+    assert_eq!(api.audit().count(), 0, "nothing was sent");
 }
 
 #[tokio::test]

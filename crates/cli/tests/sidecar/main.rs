@@ -5,6 +5,7 @@ mod clients;
 mod framing;
 mod hops;
 mod hostile;
+mod readers;
 mod refusals;
 mod soup;
 mod steering;

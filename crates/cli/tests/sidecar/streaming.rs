@@ -56,7 +56,8 @@ async fn a_client_that_leaves_gives_its_place_back() {
     assert_eq!(sidecar.get("/strict/quick", "").await.status, 200);
 }
 
-// The same while the call still waits for its turn: the only place is taken for good.
+// The same while the call still waits for its turn: the only place is taken for good. Whoever closes its
+// sending side alone looks just the same, and is taken for gone as well.
 #[tokio::test]
 async fn a_client_that_leaves_while_it_waits_leaves_the_line() {
     let api = StrictApi::builder()
@@ -75,16 +76,21 @@ async fn a_client_that_leaves_while_it_waits_leaves_the_line() {
     let station = sidecar.program.station();
     let client = station.client();
     let waiting = || client.upstream("strict").expect("known").report().waiting;
-    let mut second = sidecar.connect().await;
     let request = sidecar.request("GET", "/strict/later", "");
-    second.write_all(request.as_bytes()).await.expect("written");
     let comes_to = async |count| {
         while waiting() != count {
             tokio::task::yield_now().await;
         }
     };
+    let mut second = sidecar.connect().await;
+    second.write_all(request.as_bytes()).await.expect("written");
     timeout(PATIENCE, comes_to(1)).await.expect("it waits");
     drop(second);
+    timeout(PATIENCE, comes_to(0)).await.expect("it left");
+    let mut third = sidecar.connect().await;
+    third.write_all(request.as_bytes()).await.expect("written");
+    timeout(PATIENCE, comes_to(1)).await.expect("it waits");
+    third.shutdown().await.expect("closed");
     timeout(PATIENCE, comes_to(0)).await.expect("it left");
 }
 

@@ -11,17 +11,19 @@ pub(super) fn print(program: &Program, terminal: Terminal) {
     let (calls, admin) = (program.sidecar(), program.admin());
     let title = terminal.strong("outflow dev");
     eprintln!(
-        "{title}: two strict APIs of our own, governed; nothing leaves this machine\n\n\
+        "{title}: three strict APIs of our own, governed; nothing leaves this machine\n\n\
          \x20 calls     {calls}/NAME/PATH\n\
          \x20 operation {admin}/\n\
          \x20 metrics   {admin}/metrics\n\n\
          \x20 demo      allows 10 calls a second and refuses the eleventh\n\
-         \x20 flaky     allows 5, and one answer in four is a failure\n\n\
+         \x20 flaky     allows 5, and one answer in four is a failure\n\
+         \x20 chat      is called as OpenAI is: 10 calls a second, 1,000 tokens in ten\n\n\
          Try, in another terminal:\n\n\
          \x20 curl {calls}/demo/hello\n\
          \x20 seq 30 | xargs -P 30 -I N curl -s -o /dev/null -w '%{{http_code}} after %{{time_total}} s\\n' {calls}/demo/N\n\
          \x20 curl -i {calls}/flaky/hello\n\
          \x20 curl {admin}/metrics\n\n\
+         Programs to start from, in Python and Node: docs/recipes\n\n\
          Then with your own APIs: outflow init, outflow check, outflow serve. Ctrl-C ends this.\n"
     );
 }
@@ -29,7 +31,7 @@ pub(super) fn print(program: &Program, terminal: Terminal) {
 /// Tells programs.
 pub(super) fn print_json(program: &Program, world: &World) -> anyhow::Result<()> {
     let (calls, admin) = (program.sidecar().to_string(), program.admin().to_string());
-    let apis = world.both().map(|(name, server)| {
+    let apis = world.all().map(|(name, server)| {
         json!({
             "name": name,
             "calls": format!("{calls}/{name}"),

@@ -9,28 +9,33 @@ use outflow::config::Source;
 use outflow_core::{Rate, Share};
 use outflow_upstream::{Answer, Dialect, Latency, Quota, Script, Server, StrictApi, When};
 
-/// Two providers: one that is strict, and one that is strict and fails now and then.
+/// Three providers: one that is strict, one that is strict and fails now and then, and one that talks.
 pub(super) struct World {
     demo: Server,
     flaky: Server,
+    chat: Server,
 }
 
 impl World {
     /// Starts both on free ports.
     pub(super) async fn start() -> anyhow::Result<Self> {
-        let demo = provider(DEMO_RATE, Script::new())?;
+        let page = |rate| Answer::ok(format!("{{\"ok\":true,\"allowed\":\"{rate}\"}}\n"));
+        let demo = provider(DEMO_RATE, page(DEMO_RATE), Script::new())?;
         let failing = When::always().by_chance(Share::percent(FAILING), SEED);
         let unwell = Answer::status(503).header("retry-after", "1");
-        let flaky = provider(FLAKY_RATE, Script::new().rule(failing, unwell))?;
+        let unwell = Script::new().rule(failing, unwell);
+        let flaky = provider(FLAKY_RATE, page(FLAKY_RATE), unwell)?;
+        let chat = provider(CHAT_RATE, Answer::chat(), Script::new())?;
         Ok(Self {
             demo: demo.listen().await.context("no port is free")?,
             flaky: flaky.listen().await.context("no port is free")?,
+            chat: chat.listen().await.context("no port is free")?,
         })
     }
 
     /// The configuration that a user would write for them.
     pub(super) fn config(&self, port: u16, admin_port: u16) -> Source {
-        let (demo, flaky) = (self.demo.url(), self.flaky.url());
+        let [demo, flaky, chat] = self.all().map(|(_, server)| server.url());
         // Counted safely: the machine may be busy with other things, and a demonstration that is refused
         // once has shown the opposite.
         let text = format!(
@@ -38,9 +43,14 @@ impl World {
              [admin]\nlisten = \"127.0.0.1:{admin_port}\"\n\n\
              [log]\nlevel = \"off\"\n\n\
              [apis.demo]\nbase_url = \"{demo}\"\n\
-             limits = [{{ rate = \"{DEMO_RATE}\", accounting = \"safe\" }}]\n\n\
+             limits = [{{ rate = \"{DEMO_RATE}\", accounting = \"safe\" }}]\n\
+             groups.bulk.limits = [{{ rate = \"{BULK_RATE}\", accounting = \"safe\" }}]\n\n\
              [apis.flaky]\nbase_url = \"{flaky}\"\n\
-             limits = [{{ rate = \"{FLAKY_RATE}\", accounting = \"safe\" }}]\n"
+             limits = [{{ rate = \"{FLAKY_RATE}\", accounting = \"safe\" }}]\n\n\
+             [apis.chat]\nbase_url = \"{chat}\"\n\
+             limits = [\n\
+             \x20   {{ rate = \"{CHAT_RATE}\", counts = \"calls\", accounting = \"safe\" }},\n\
+             \x20   {{ rate = \"{CHAT_TOKENS}\", counts = \"tokens\" }},\n]\n"
         );
         Source::new("dev", text)
     }
@@ -48,7 +58,7 @@ impl World {
     /// How it goes, on one line.
     pub(super) fn glance(&self, client: &Outflow) -> String {
         let mut line = String::new();
-        for (name, server) in self.both() {
+        for (name, server) in self.all() {
             let totals = server.api().totals();
             let door = client.upstream(name);
             let state = door.as_ref().map_or("gone", |door| {
@@ -66,16 +76,16 @@ impl World {
         line
     }
 
-    /// What both saw, from their side.
+    /// What each of them saw, from its side.
     pub(super) fn summary(&self) -> String {
         let mut text = String::new();
-        for (name, server) in self.both() {
+        for (name, server) in self.all() {
             let totals = server.api().totals();
             let most = server.api().audit().most_in_any_window(SECOND);
-            let rate = if name == "demo" {
-                DEMO_RATE
-            } else {
-                FLAKY_RATE
+            let rate = match name {
+                "flaky" => FLAKY_RATE,
+                "chat" => CHAT_RATE,
+                _ => DEMO_RATE,
             };
             // Writing to a string cannot fail.
             let _whole = writeln!(
@@ -87,21 +97,24 @@ impl World {
         text
     }
 
-    /// Both, by name.
-    pub(super) fn both(&self) -> [(&'static str, &Server); 2] {
-        [("demo", &self.demo), ("flaky", &self.flaky)]
+    /// All of them, by name.
+    pub(super) fn all(&self) -> [(&'static str, &Server); 3] {
+        [
+            ("demo", &self.demo),
+            ("flaky", &self.flaky),
+            ("chat", &self.chat),
+        ]
     }
 }
 
-fn provider(rate: &str, script: Script) -> anyhow::Result<StrictApi> {
+fn provider(rate: &str, page: Answer, script: Script) -> anyhow::Result<StrictApi> {
     let rate: Rate = rate.parse().context("the rate is one of ours")?;
     let way = Latency::Fixed(Duration::from_millis(ONE_WAY));
-    let page = format!("{{\"ok\":true,\"allowed\":\"{rate}\"}}\n");
     let api = StrictApi::builder()
         .limit(Quota::sliding(rate))
         .dialect(Dialect::Ietf)
         .delay(way, way)
-        .answer("/**", Answer::ok(page))
+        .answer("/**", page)
         .script(script)
         .remembering(REMEMBERED)
         .build();
@@ -111,7 +124,15 @@ fn provider(rate: &str, script: Script) -> anyhow::Result<StrictApi> {
 /// Little enough that thirty calls by hand are already too many.
 const DEMO_RATE: &str = "10/s";
 
+/// Of the above, for whoever names this group: the rest stays for the others.
+const BULK_RATE: &str = "5/s";
+
 const FLAKY_RATE: &str = "5/s";
+
+const CHAT_RATE: &str = "10/s";
+
+/// Two questions of four hundred, as the recipes ask them; the third is told to come back, and that soon.
+const CHAT_TOKENS: &str = "1000/10s";
 
 /// Percent: enough to see the state change within a minute, and to see it come back.
 const FAILING: u32 = 25;

@@ -1,0 +1,228 @@
+//! A real browser that shows one page and tells what came of it.
+//!
+//! Whether a script runs, a policy holds or a request of another page is sent is decided by the
+//! browser and by nothing that could stand in for it. It is driven over a pair of pipes in its own
+//! protocol, one JSON object after the other with a NUL between them: no port that a page could find,
+//! no library, and a browser that ends when the pipe closes. It reaches this machine and nothing else.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "what a JSON object does not hold is null"
+)]
+
+mod wire;
+
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub use self::wire::Met;
+use self::wire::Wire;
+use crate::process::Process;
+
+/// A browser with one page, killed when this is dropped.
+///
+/// ```no_run
+/// use outflow_testkit::Browser;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let mut browser = Browser::start(&["evil.example"])?;
+/// browser.visit("http://127.0.0.1:7071/")?;
+/// browser.until("document.title === 'Outflow'")?;
+/// assert!(browser.complaints().is_empty());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Browser {
+    wire: Wire,
+    // Before its folder goes, the process has to.
+    _process: Process,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts it. These names lead to this machine; all others lead nowhere.
+    ///
+    /// # Errors
+    /// If it is not installed or does not answer in time.
+    pub fn start(names: &[&str]) -> io::Result<Self> {
+        let profile = tempfile::tempdir()?;
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", PIPES, "sh", PROGRAM])
+            .args(FLAGS)
+            .arg(format!("--host-resolver-rules={}", rules(names)))
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg("about:blank");
+        let (process, to, from) = Process::start_talking(command)?;
+        let mut browser = Self {
+            wire: Wire::new(to, from)?,
+            _process: process,
+            _profile: profile,
+        };
+        browser.attach()?;
+        Ok(browser)
+    }
+
+    /// Goes to a page and waits until it is loaded, or until it is clear that it never will be.
+    ///
+    /// # Errors
+    /// If that takes too long.
+    pub fn visit(&mut self, url: &str) -> io::Result<()> {
+        let went = self
+            .wire
+            .ask("Page.navigate", &json!({ "url": url }), PATIENCE)?;
+        if went.get("errorText").is_none() {
+            self.wire.wait_for("Page.loadEventFired", PATIENCE)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a script in the page, as its own would run, and gives what it ends with; a promise is
+    /// waited for.
+    ///
+    /// # Errors
+    /// If it throws or takes too long.
+    pub fn run(&mut self, script: &str) -> io::Result<Value> {
+        let asked = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
+        let mut ran = self.wire.ask("Runtime.evaluate", &asked, PATIENCE)?;
+        if let Some(thrown) = ran.get("exceptionDetails") {
+            return Err(io::Error::other(format!("{script} threw {thrown}")));
+        }
+        let value = ran.pointer_mut("/result/value");
+        Ok(value.map(Value::take).unwrap_or_default())
+    }
+
+    /// Waits until this is true in the page. It is looked at whenever the page changes.
+    ///
+    /// # Errors
+    /// If it throws or does not become true in time; the message holds the page's text.
+    pub fn until(&mut self, condition: &str) -> io::Result<()> {
+        let script = WATCHER.replace("CONDITION", condition);
+        match self.run(&script) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let shown = self.run("document.body.innerText").unwrap_or_default();
+                let message = format!("{condition} is not so: {error}; the page shows {shown}");
+                Err(io::Error::other(message))
+            }
+        }
+    }
+
+    /// Every request that was answered so far, from whichever frame.
+    pub fn met(&self) -> &[Met] {
+        self.wire.met()
+    }
+
+    /// Waits until this is true of the requests that were answered.
+    ///
+    /// # Errors
+    /// If it does not become true in time.
+    pub fn until_met(&mut self, enough: impl Fn(&[Met]) -> bool) -> io::Result<()> {
+        self.wire.hear_until(|wire| enough(wire.met()), PATIENCE)
+    }
+
+    /// What the page did that it should not have: exceptions, errors and warnings in its console, and
+    /// breaches of its policy.
+    pub fn complaints(&self) -> &[String] {
+        self.wire.complaints()
+    }
+
+    fn attach(&mut self) -> io::Result<()> {
+        let found = self.wire.ask("Target.getTargets", &json!({}), PATIENCE)?;
+        let targets = found["targetInfos"].as_array().into_iter().flatten();
+        let page = targets.into_iter().find(|target| target["type"] == "page");
+        let page = page.ok_or_else(|| io::Error::other("the browser has no page"))?;
+        let wanted = json!({ "targetId": page["targetId"], "flatten": true });
+        let attached = self.wire.ask("Target.attachToTarget", &wanted, PATIENCE)?;
+        self.wire.speak_with(&attached["sessionId"]);
+        for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
+            let enable = format!("{domain}.enable");
+            self.wire.ask(&enable, &json!({}), PATIENCE)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Browser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Browser").finish_non_exhaustive()
+    }
+}
+
+/// The first rule that fits decides.
+fn rules(names: &[&str]) -> String {
+    let ours = names.iter().map(|name| format!("MAP {name} 127.0.0.1, "));
+    ours.collect::<String>() + "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+}
+
+const PROGRAM: &str = "chromium";
+
+/// Its pipes are the third and fourth file; ours are the first two.
+const PIPES: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >&2"#;
+
+/// Root may run it, it talks to nobody by itself, and frames of all sites are heard in one place.
+const FLAGS: [&str; 14] = [
+    "--headless",
+    "--no-sandbox",
+    "--remote-debugging-pipe",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-breakpad",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--disable-site-isolation-trials",
+    "--no-first-run",
+    "--no-proxy-server",
+];
+
+/// Far longer than a browser takes to start on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Looks again at every change, and once more at the end of its own patience.
+const WATCHER: &str = "new Promise((done, late) => {
+    const look = () => { if (CONDITION) { watcher.disconnect(); clearTimeout(end); done(); } };
+    const watcher = new MutationObserver(look);
+    const end = setTimeout(() => late(new Error('not in time')), 30000);
+    watcher.observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
+    look();
+})";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_names_that_were_given_lead_anywhere() {
+        assert_eq!(
+            rules(&["evil.example"]),
+            "MAP evil.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+        );
+    }
+
+    // A script that throws on purpose, a warning on purpose, and an answer that is known.
+    #[test]
+    fn chromium_runs_scripts_and_tells_what_went_wrong() {
+        let mut browser = Browser::start(&[]).expect("it starts");
+        browser
+            .visit("data:text/html,<!doctype html><title>one</title>")
+            .expect("loaded");
+        browser.until("document.title === 'one'").expect("titled");
+        let sum = browser.run("Promise.resolve(6 * 7)").expect("a sum");
+        assert_eq!(sum, 42);
+        assert!(browser.run("nobody()").is_err());
+        assert!(
+            browser.complaints().is_empty(),
+            "{:?}",
+            browser.complaints()
+        );
+        browser.run("console.error('oh'), 1").expect("it says so");
+        assert_eq!(browser.complaints().len(), 1);
+    }
+}

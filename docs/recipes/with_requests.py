@@ -1,0 +1,59 @@
+"""requests behind Outflow: only the address is another.
+
+pip install requests
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import requests
+
+OUTFLOW = os.environ.get("OUTFLOW_URL", "http://127.0.0.1:7070")
+
+# No retries of its own (it has none unless told): Outflow has repeated already what may be repeated.
+session = requests.Session()
+# requests waits for ever unless told; longer than any call here may wait for its turn.
+PATIENCE = 60
+
+
+def film(number):
+    return session.get(f"{OUTFLOW}/demo/films/{number}", timeout=PATIENCE)
+
+
+# A call like any other. It waits for its turn, and the answer says how long that was.
+answer = film(603)
+answer.raise_for_status()
+print(answer.status_code, "after", answer.headers["Outflow-Wait"], "s in the queue")
+
+# Twenty at once, to an API that allows ten a second and refuses the rest: all of them are answered.
+with ThreadPoolExecutor(20) as threads:
+    answers = list(threads.map(film, range(20)))
+print(sum(answer.ok for answer in answers), "answered with 200")
+
+# What this one call is to be. Nothing of it reaches the API but the Idempotency-Key, with which a POST
+# may be repeated as well.
+answer = session.post(
+    f"{OUTFLOW}/demo/orders",
+    json={"film": 603},
+    headers={
+        "Outflow-Cost": "5",
+        "Outflow-Priority": "high",
+        "Outflow-Deadline": "10s",
+        "Outflow-Group": "bulk",
+        "Idempotency-Key": "order-7",
+    },
+    timeout=PATIENCE,
+)
+print("steered:", answer.status_code)
+
+# Without patience: what cannot go now is refused at once, and nothing is sent. Proxy-Status tells a refusal
+# of Outflow from one of the API.
+answer = session.get(
+    f"{OUTFLOW}/demo/films/603",
+    headers={"Outflow-Mode": "reject", "Outflow-Cost": "10"},
+    timeout=PATIENCE,
+)
+if answer.headers.get("Proxy-Status", "").startswith("outflow;"):
+    problem = answer.json()
+    print("refused:", answer.status_code, problem["type"], "by", problem["limit"])
+    print("come back in", answer.headers["Retry-After"], "s:", problem["advice"])
