@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 
 use super::end::{End, from_now};
 use super::failure::{Failure, Left, Trouble};
-use super::pool::Doubt;
+use super::pool::{Doubt, Loan};
 
 /// A response's body.
 pub(crate) struct Incoming {
@@ -26,6 +26,8 @@ pub(crate) struct Incoming {
     waiting: Option<Pin<Box<Sleep>>>,
     /// About the connection, if others use it too.
     doubt: Option<Doubt>,
+    /// The connection itself, until all of the body has come.
+    loan: Option<Loan>,
 }
 
 impl Incoming {
@@ -35,14 +37,16 @@ impl Incoming {
         body: hyper::body::Incoming,
         silence: Duration,
         end: End,
-        doubt: Option<Doubt>,
+        (doubt, loan): (Option<Doubt>, Option<Loan>),
     ) -> Self {
+        let is_over = body.is_end_stream();
         Self {
             body,
             silence,
             end: Some(end),
             waiting: None,
             doubt,
+            loan: loan.filter(|_| !is_over),
         }
     }
 
@@ -134,6 +138,9 @@ impl Body for Incoming {
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         if let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) {
             self.waiting = None;
+            if self.body.is_end_stream() || !matches!(polled, Some(Ok(_))) {
+                self.loan = None;
+            }
             return Poll::Ready(
                 polled.map(|frame| frame.map_err(|error| Failure::of_body(&error))),
             );

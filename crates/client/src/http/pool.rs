@@ -86,9 +86,39 @@ impl Pool {
         }
     }
 
-    /// A connection whose request was answered, or was never handed to it.
+    /// A connection whose request was never handed to it.
     pub(super) fn give_back(&self, origin: &Arc<Origin>, link: Link) {
         self.shelves.give_back(origin, link);
+    }
+
+    /// A connection on which an answer has begun: put back now if many use it, and else with the end
+    /// of the answer's body.
+    pub(super) fn lend(&self, origin: Arc<Origin>, link: Link) -> Option<Loan> {
+        if matches!(link, Link::Shared(..)) {
+            self.give_back(&origin, link);
+            return None;
+        }
+        Some(Loan {
+            shelves: Arc::clone(&self.shelves),
+            origin,
+            link: Some(link),
+        })
+    }
+}
+
+/// A connection that is put back when this is dropped. Whoever reads the body holds it, so that nobody
+/// has to wait beside for the connection to be free.
+pub(super) struct Loan {
+    shelves: Arc<Shelves>,
+    origin: Arc<Origin>,
+    link: Option<Link>,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(link) = self.link.take() {
+            self.shelves.give_back(&self.origin, link);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::rt::Executor;
 use hyper_util::client::legacy::connect::Connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::runtime::Handle;
 use tower_service::Service;
 
 use super::super::dial::Dial;
@@ -143,9 +144,12 @@ fn address_whole(request: &mut Request<Outgoing>, origin: &Origin) {
 }
 
 /// Runs a connection beside everything: it ends with whoever uses it, and a client that is closed
-/// waits for its calls and not for connections that nobody uses.
+/// waits for its calls and not for connections that nobody uses. An answer may be dropped where there
+/// is no runtime any more, and there its connection ends.
 pub(super) fn run(connection: impl Future<Output = ()> + Send + 'static) {
-    TokioExecutor::new().execute(connection);
+    if Handle::try_current().is_ok() {
+        TokioExecutor::new().execute(connection);
+    }
 }
 
 /// Far above what providers send. A head that trickles in is looked at again with every piece, so
