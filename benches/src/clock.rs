@@ -24,6 +24,15 @@ pub(crate) fn since_begin() -> Duration {
     read().duration_since(*BEGIN.get_or_init(read))
 }
 
+/// Waits for another program without taking the processor from it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a program that starts tells nobody when it is done, so it is asked again and again"
+)]
+pub(crate) fn nap() {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
 /// The processor time that this thread has had.
 pub(crate) fn processor_time() -> Duration {
     cpu(ClockId::ThreadCPUTime)

@@ -4,18 +4,23 @@
 //! that rotate, so that all of them see the same moments of the machine. Processor time is the
 //! proxy's own, from the system's account of its process; latencies and rates are wrk's. Ours has a
 //! limit, health, metrics and the log on.
+//!
+//! Gateways of language models understand only their own kind of call, so they have a contest of their
+//! own, in which ours and the direct way are asked for the same.
 
+mod contest;
+mod gateways;
+mod memory;
 mod wrk;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use crate::client::server;
 use crate::clock;
 use crate::figure::{Figure, Goal};
-use crate::measure::{Plan, Series};
-use crate::proxies::{self, Job, Limits, Proxy};
-use wrk::Load;
+use crate::measure::Plan;
+use crate::proxies::{self, Ask, Job, Limits, Peer, Proxy};
+use contest::{Contest, named};
 
 /// Everything that the sidecar promises about its own cost.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
@@ -35,181 +40,74 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
             "missing: wrk is not installed",
         )];
     }
-    let idle = ours.spent().map_or(f64::NAN, |spent| spent.resident_mib);
-    let (peers, missing) = proxies::peers(upstream, Job::Pass);
-    for name in missing {
-        eprintln!("SKIPPED without {name}: install it to have it in the table");
+    let mut figures = plain(plan, upstream, ours);
+    if plan.is_thorough() {
+        figures.extend(gateways::figures());
     }
-    let mut contest = Contest::new(upstream, ours, peers);
+    figures
+}
+
+/// Those that send on whatever comes.
+fn plain(plan: Plan, upstream: SocketAddr, ours: Proxy) -> Vec<Figure> {
+    let mut wanted = Peer::NEAREST.to_vec();
+    if plan.is_thorough() {
+        wanted.extend(Peer::FURTHER);
+    }
+    let (peers, missing) = Peer::start_all(&wanted, upstream, Job::Pass);
+    let mut contest = Contest::new(upstream, Ask::Plain, ours, peers);
+    let idle = contest.resident();
     let rounds = if plan.is_thorough() { 9 } else { 3 };
     for round in 0..rounds {
         contest.round(round);
     }
-    let mut figures = contest.told();
-    figures.extend(memory(&contest, idle));
+    let mut figures = told(&contest);
+    figures.extend(memory::at_rest(&contest, Goal::Own(25.0), &idle));
+    figures.extend(memory::crowded(&contest));
     figures.extend(many(upstream, &contest));
+    figures.extend(missing.iter().map(|peer| not_here("proxy_cpu_us", *peer)));
     figures
 }
 
-/// Who is called, and what was seen of each.
-struct Contest {
-    direct: String,
-    proxies: Vec<Proxy>,
-    /// First that of the direct way, then the proxies' in their order.
-    seen: Vec<Seen>,
+/// A row that says that a peer could not be had.
+fn not_here(name: &str, peer: Peer) -> Figure {
+    Figure::missing(name, peer.name(), "missing: it does not run here")
 }
 
-/// What was seen of one way to the upstream, round by round.
-#[derive(Default)]
-struct Seen {
-    micros: Vec<f64>,
-    rate: Vec<f64>,
-    p50_alone: Vec<f64>,
-    p99: Vec<f64>,
-    strays: f64,
-}
-
-impl Contest {
-    fn new(upstream: SocketAddr, ours: Proxy, peers: Vec<Proxy>) -> Self {
-        let mut proxies = vec![ours];
-        proxies.extend(peers);
-        let seen = std::iter::repeat_with(Seen::default).take(proxies.len() + 1);
-        Self {
-            direct: format!("http://{upstream}/"),
-            seen: seen.collect(),
-            proxies,
-        }
-    }
-
-    fn round(&mut self, round: usize) {
-        for turn in 0..self.seen.len() {
-            let seat = (round + turn) % self.seen.len();
-            let proxy = seat
-                .checked_sub(1)
-                .and_then(|place| self.proxies.get(place));
-            let url = proxy.map_or_else(|| self.direct.clone(), |proxy| proxy.url("/"));
-            let before = proxy.and_then(|proxy| proxy.spent().ok());
-            let crowd = Load::of(64).run(&url);
-            let after = proxy.and_then(|proxy| proxy.spent().ok());
-            let alone = Load::of(1).run(&url);
-            let (Some(seen), Some(crowd), Some(alone)) = (self.seen.get_mut(seat), crowd, alone)
-            else {
-                continue;
-            };
-            if let (Some(before), Some(after)) = (before, after) {
-                let spent = after.processor.saturating_sub(before.processor);
-                seen.micros.push(spent.as_secs_f64() * 1e6 / crowd.requests);
-            }
-            seen.rate.push(crowd.rate);
-            seen.p99.push(crowd.p99.as_secs_f64() * 1e6);
-            seen.p50_alone.push(alone.p50.as_secs_f64() * 1e6);
-            seen.strays = seen.strays.max(crowd.strays).max(alone.strays);
-        }
-    }
-
-    fn told(&self) -> Vec<Figure> {
-        let [direct, ours, peers @ ..] = &self.seen[..] else {
-            return Vec::new();
-        };
-        let names: Vec<_> = self
-            .proxies
-            .iter()
-            .skip(1)
-            .map(|proxy| proxy.name)
-            .collect();
-        let peer = |name: &str| {
-            let place = names.iter().position(|known| *known == name)?;
-            peers.get(place)
-        };
-        let mut figures = vec![Figure::alone("proxy_cpu_us", Goal::Own(25.0), &ours.micros)];
-        for (name, most) in [("Envoy", 0.5), ("nginx", 2.0)] {
-            figures.extend(peer(name).map(|peer| {
-                let (ours, peer) = (
-                    series("Outflow", ours, &ours.micros),
-                    series(name, peer, &peer.micros),
-                );
-                Figure::against("proxy_cpu_us", Goal::Ratio(most), &ours, &peer)
-            }));
-        }
-        figures.extend(peer("HAProxy").map(|peer| {
-            let (ours, peer) = (
-                series("Outflow", ours, &ours.micros),
-                series("HAProxy", peer, &peer.micros),
-            );
-            Figure::against("proxy_cpu_us", Goal::Shown, &ours, &peer)
-        }));
-        let shares = |seen: &Seen| part(&seen.rate, &direct.rate);
-        let theirs: Vec<_> = names
-            .iter()
-            .copied()
-            .zip(peers.iter().map(shares))
-            .collect();
-        let beside: Vec<_> = theirs.iter().map(|(name, all)| (*name, &all[..])).collect();
-        let goal = Goal::AtLeast(0.30);
-        figures.extend(Figure::beside(
-            "proxy_rps_of_direct",
-            goal,
-            &shares(ours),
-            &beside,
-        ));
-        figures.extend(peer("Envoy").map(|envoy| {
-            let times = part(&ours.rate, &envoy.rate);
-            Figure::alone("proxy_rps_of_envoy", Goal::AtLeast(2.0), &times)
-        }));
-        let added = |seen: &Seen| over(&seen.p50_alone, &direct.p50_alone);
-        let theirs: Vec<_> = names.iter().copied().zip(peers.iter().map(added)).collect();
-        let beside: Vec<_> = theirs.iter().map(|(name, all)| (*name, &all[..])).collect();
-        let goal = Goal::Own(25.0);
-        figures.extend(Figure::beside(
-            "proxy_added_p50_us",
-            goal,
-            &added(ours),
-            &beside,
-        ));
-        for name in &names {
-            let goal = if *name == "HAProxy" {
-                Goal::Ratio(1.3)
-            } else {
-                Goal::Shown
-            };
-            figures.extend(peer(name).map(|peer| {
-                let (ours, peer) = (
-                    series("Outflow", ours, &ours.p99),
-                    series(name, peer, &peer.p99),
-                );
-                Figure::against("proxy_p99_us", goal, &ours, &peer)
-            }));
-        }
-        figures
-    }
-}
-
-/// Memory at rest and with a thousand connections.
-fn memory(contest: &Contest, idle: f64) -> Vec<Figure> {
+fn told(contest: &Contest) -> Vec<Figure> {
     let mut figures = vec![Figure::alone(
-        "proxy_rss_idle_mib",
+        "proxy_cpu_us",
         Goal::Own(25.0),
-        &[idle],
+        &contest.ours().micros,
     )];
-    for (place, proxy) in contest.proxies.iter().enumerate() {
-        let crowded = Load::of(1_000).run(&proxy.url("/"));
-        let resident = proxy.spent().map_or(f64::NAN, |spent| spent.resident_mib);
-        if crowded.is_none() {
-            continue;
-        }
-        if place == 0 {
-            figures.push(Figure::alone(
-                "proxy_rss_1000_mib",
-                Goal::Own(64.0),
-                &[resident],
-            ));
-        } else {
-            let mut figure = Figure::missing("proxy_rss_1000_mib", proxy.name, "shown");
-            figure.peer = Some(resident);
-            figure.ok = true;
-            figures.push(figure);
-        }
-    }
+    figures.extend(contest.against(
+        "proxy_cpu_us",
+        |seen| &seen.micros,
+        |peer| match peer {
+            "Envoy" => Goal::Ratio(0.5),
+            "nginx" => Goal::Ratio(2.0),
+            _ => Goal::Shown,
+        },
+    ));
+    let rate = Goal::AtLeast(0.30);
+    figures.extend(contest.beside("proxy_rps_of_direct", rate, |seen, direct| {
+        part(&seen.rate, &direct.rate)
+    }));
+    figures.extend(contest.peer("Envoy").map(|envoy| {
+        let times = part(&contest.ours().rate, &envoy.rate);
+        Figure::alone("proxy_rps_of_envoy", Goal::AtLeast(2.0), &times)
+    }));
+    let added = Goal::Own(25.0);
+    figures.extend(contest.beside("proxy_added_p50_us", added, |seen, direct| {
+        over(&seen.p50_alone, &direct.p50_alone)
+    }));
+    figures.extend(contest.against(
+        "proxy_p99_us",
+        |seen| &seen.p99,
+        |peer| match peer {
+            "HAProxy" => Goal::Ratio(1.3),
+            _ => Goal::Shown,
+        },
+    ));
     figures
 }
 
@@ -222,11 +120,11 @@ fn many(upstream: SocketAddr, contest: &Contest) -> Vec<Figure> {
             "missing: it does not start",
         )];
     };
-    let resident = crowded.spent().map_or(f64::NAN, |spent| spent.resident_mib);
+    let resident = crowded.resident();
     let (mut many, mut one) = (Vec::new(), Vec::new());
     for _ in 0..3 {
-        many.extend(micros_of(&crowded));
-        one.extend(contest.proxies.first().and_then(micros_of));
+        many.extend(contest.micros_of(&crowded));
+        one.extend(contest.first().and_then(|ours| contest.micros_of(ours)));
     }
     let started = crowded.ready_after.as_secs_f64();
     let (many, one) = (
@@ -238,33 +136,6 @@ fn many(upstream: SocketAddr, contest: &Contest) -> Vec<Figure> {
         Figure::alone("proxy_1k_apis_rss_mib", Goal::Own(100.0), &[resident]),
         Figure::against("proxy_1k_apis_cpu_us", Goal::Ratio(1.1), &many, &one),
     ]
-}
-
-/// Processor time of one call, over one turn.
-fn micros_of(proxy: &Proxy) -> Option<f64> {
-    let before = proxy.spent().ok()?;
-    let load = Load::of(64).run(&proxy.url("/"))?;
-    let spent = proxy
-        .spent()
-        .ok()?
-        .processor
-        .saturating_sub(before.processor);
-    (spent > Duration::ZERO).then(|| spent.as_secs_f64() * 1e6 / load.requests)
-}
-
-fn series(name: &'static str, seen: &Seen, values: &[f64]) -> Series {
-    Series {
-        strays: seen.strays,
-        ..named(name, values.to_vec())
-    }
-}
-
-fn named(name: &'static str, nanos: Vec<f64>) -> Series {
-    Series {
-        name,
-        nanos,
-        strays: 0.0,
-    }
 }
 
 fn part(ours: &[f64], whole: &[f64]) -> Vec<f64> {

@@ -1,21 +1,23 @@
 //! `storm`: a thousand calls, a hundred at once, to an API that allows fifty a second.
 //!
 //! Every contender has a strict API of its own on a real socket, so they run at the same time without
-//! meeting: fifty calls a second leave the machine idle, and one after another would take minutes. The
-//! ideal is that of any client without a refusal: fifty at once, then fifty each second, so that the
-//! last leave after nineteen seconds. `unknown_limit` tells the sidecar two hundred a second.
+//! meeting: fifty calls a second leave the machine idle, and one after another would take minutes.
+//! Gateways of language models do not leave it idle, so they have their storm after the others', and are
+//! asked for what they understand. The ideal is that of any client without a refusal: fifty at once, then
+//! fifty each second, so that the last leave after nineteen seconds. `unknown_limit` tells the sidecar two
+//! hundred a second.
 
 mod caller;
 
 use std::time::Duration;
 
-use outflow_upstream::{Audit, Quota, Server, StrictApi};
+use outflow_upstream::{Answer, Audit, Quota, Server, StrictApi};
 use tokio::runtime::Runtime;
 
 use crate::clock;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, approx, quantile};
-use crate::proxies::{self, Job, Limits, Proxy};
+use crate::proxies::{self, ANSWER, Ask, Job, Limits, Peer, Proxy};
 use crate::tasks::Flavour;
 use caller::{Call, Patience};
 
@@ -26,14 +28,20 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         return vec![Figure::missing("storm", "", "missing: no runtime")];
     };
     let repeats = if plan.is_thorough() { 3 } else { 1 };
-    let mut runs = Vec::new();
+    let mut storms = Storms::default();
     for _ in 0..repeats {
-        match storm(&runtime) {
-            Ok(run) => runs.push(run),
-            Err(why) => return vec![Figure::missing("storm", "", &format!("missing: {why}"))],
+        if let Err(why) = storms.add(&runtime, plan) {
+            return vec![Figure::missing("storm", "", &format!("missing: {why}"))];
         }
     }
-    told(&runs)
+    told(&storms)
+}
+
+/// Every storm so far, and who could not have one.
+#[derive(Default)]
+struct Storms {
+    runs: Vec<Run>,
+    missing: Vec<Peer>,
 }
 
 /// One contender's storm.
@@ -45,32 +53,70 @@ struct Run {
     spread: f64,
 }
 
-/// All contenders at once; the first two are ours.
-fn storm(runtime: &Runtime) -> std::io::Result<Vec<Run>> {
-    let mut stands = vec![
-        Stand::behind(runtime, "Outflow", |up| {
-            proxies::ours(up, Limits::PerSecond(50))
-        })?,
-        Stand::behind(runtime, "Outflow, told 200/s", |up| {
-            proxies::ours(up, Limits::PerSecond(200))
-        })?,
-        Stand::alone(runtime, "retry with full jitter")?,
-    ];
-    for name in ["nginx", "Envoy"] {
-        let stand = Stand::behind(runtime, name, |up| {
-            let (peers, _) = proxies::peers(up, Job::Spare);
-            let found = peers.into_iter().find(|peer| peer.name == name);
-            found.ok_or_else(|| std::io::Error::other("not installed"))
-        });
-        match stand {
-            Ok(stand) => stands.push(stand),
-            Err(_) => eprintln!("SKIPPED without {name}: install it to have it in the table"),
+impl Storms {
+    /// One of each contender's.
+    fn add(&mut self, runtime: &Runtime, plan: Plan) -> std::io::Result<()> {
+        let mut stands = vec![
+            Stand::behind(runtime, OURS, |up| proxies::ours(up, Limits::PerSecond(50)))?,
+            Stand::behind(runtime, UNTOLD, |up| {
+                proxies::ours(up, Limits::PerSecond(200))
+            })?,
+            Stand::alone(runtime, "retry with full jitter")?,
+        ];
+        stands.extend(self.peers(runtime, &[Peer::Nginx, Peer::Envoy]));
+        self.blow(runtime, &stands);
+        if plan.is_thorough() {
+            let mut gateways = self.peers(runtime, &Peer::GATEWAYS);
+            for stand in &mut gateways {
+                stand.ask = Ask::Chat;
+            }
+            self.blow(runtime, &gateways);
         }
+        Ok(())
     }
-    let calls: Vec<_> = stands.iter().map(Stand::call).collect();
-    let spans = runtime.block_on(caller::all(calls));
-    let runs = stands.iter().zip(spans);
-    Ok(runs.map(|(stand, span)| stand.judged(&span)).collect())
+
+    /// The stands of those that run here.
+    fn peers(&mut self, runtime: &Runtime, wanted: &[Peer]) -> Vec<Stand> {
+        let mut stands = Vec::new();
+        for peer in wanted {
+            let started = |up| peer.start(up, Job::Spare);
+            match Stand::behind(runtime, peer.name(), started) {
+                Ok(stand) => stands.push(stand),
+                Err(_) if self.missing.contains(peer) => {}
+                Err(why) => {
+                    peer.say_missing(&why);
+                    self.missing.push(*peer);
+                }
+            }
+        }
+        stands
+    }
+
+    /// All of these at once.
+    fn blow(&mut self, runtime: &Runtime, stands: &[Stand]) {
+        let calls: Vec<_> = stands.iter().map(Stand::call).collect();
+        let spans = runtime.block_on(caller::all(calls));
+        let runs = stands.iter().zip(spans);
+        self.runs
+            .extend(runs.map(|(stand, span)| stand.judged(&span)));
+    }
+
+    /// This part of each storm of one contender.
+    fn of(&self, name: &str, part: fn(&Run) -> f64) -> Vec<f64> {
+        let named = self.runs.iter().filter(|run| run.name == name);
+        named.map(part).collect()
+    }
+
+    /// Whoever is not ours, in the order of their first storms.
+    fn peer_names(&self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        for run in &self.runs {
+            if ![OURS, UNTOLD].contains(&run.name) && !names.contains(&run.name) {
+                names.push(run.name);
+            }
+        }
+        names
+    }
 }
 
 /// A contender and the API that judges it.
@@ -80,6 +126,7 @@ struct Stand {
     server: Server,
     proxy: Option<Proxy>,
     patience: Patience,
+    ask: Ask,
 }
 
 impl Stand {
@@ -96,7 +143,10 @@ impl Stand {
 
     fn alone(runtime: &Runtime, name: &'static str) -> std::io::Result<Self> {
         let rate = LIMIT.parse().map_err(std::io::Error::other)?;
-        let api = StrictApi::builder().limit(Quota::sliding(rate)).build();
+        let api = StrictApi::builder()
+            .limit(Quota::sliding(rate))
+            .answer(Ask::Chat.path(), Answer::ok(ANSWER))
+            .build();
         let api = api.map_err(std::io::Error::other)?;
         let server = runtime.block_on(api.listen())?;
         Ok(Self {
@@ -105,16 +155,20 @@ impl Stand {
             server,
             proxy: None,
             patience: Patience::FullJitter,
+            ask: Ask::Plain,
         })
     }
 
     fn call(&self) -> Call {
-        let url = match &self.proxy {
-            Some(proxy) => proxy.url("/storm"),
-            None => format!("{}/storm", self.server.url()),
+        let path = self.ask.path();
+        let (url, headers) = match &self.proxy {
+            Some(proxy) => (proxy.url(path), proxy.headers.clone()),
+            None => (format!("{}{path}", self.server.url()), Vec::new()),
         };
         Call {
             url,
+            headers,
+            ask: self.ask,
             patience: self.patience,
         }
     }
@@ -135,44 +189,50 @@ impl Stand {
 /// A figure's name, the most it may be, and which part of a run it is.
 type Promise = (&'static str, f64, fn(&Run) -> f64);
 
-fn told(runs: &[Vec<Run>]) -> Vec<Figure> {
-    let of = |name: &str, part: fn(&Run) -> f64| -> Vec<f64> {
-        let all = runs.iter().flatten();
-        all.filter(|run| run.name == name).map(part).collect()
-    };
-    let names: Vec<&str> = runs
-        .first()
-        .map(|run| run.iter().skip(2).map(|run| run.name).collect())
-        .unwrap_or_default();
+fn told(storms: &Storms) -> Vec<Figure> {
+    let names = storms.peer_names();
     let mut figures = Vec::new();
-    let goals: [Promise; 4] = [
-        ("makespan", 1.02, |run| run.makespan),
-        ("refused_upstream", 0.0, |run| run.refused),
-        ("failed_to_client", 0.0, |run| run.failed),
-        ("wait_p99_to_p50", 1.05, |run| run.spread),
-    ];
-    for (name, goal, part) in goals {
-        let theirs: Vec<_> = names.iter().map(|peer| (*peer, of(peer, part))).collect();
+    for (name, goal, part) in PROMISES {
+        let theirs: Vec<_> = names
+            .iter()
+            .map(|peer| (*peer, storms.of(peer, part)))
+            .collect();
         let theirs: Vec<_> = theirs.iter().map(|(peer, all)| (*peer, &all[..])).collect();
-        figures.extend(Figure::beside(
-            name,
-            Goal::Own(goal),
-            &of("Outflow", part),
-            &theirs,
-        ));
+        let ours = storms.of(OURS, part);
+        figures.extend(Figure::beside(name, Goal::Own(goal), &ours, &theirs));
     }
-    let unknown: [Promise; 3] = [
-        ("unknown_limit_makespan", 1.15, |run| run.makespan),
-        ("unknown_limit_refused_share", 0.05, |run| {
-            run.refused / 1000.0
+    figures.extend(
+        UNTOLD_PROMISES.map(|(name, goal, part)| {
+            Figure::alone(name, Goal::Own(goal), &storms.of(UNTOLD, part))
         }),
-        ("unknown_limit_failed", 0.0, |run| run.failed),
-    ];
-    figures.extend(unknown.map(|(name, goal, part)| {
-        Figure::alone(name, Goal::Own(goal), &of("Outflow, told 200/s", part))
-    }));
+    );
+    figures.extend(
+        storms
+            .missing
+            .iter()
+            .map(|peer| Figure::missing("makespan", peer.name(), "missing: it does not run here")),
+    );
     figures
 }
+
+const PROMISES: [Promise; 4] = [
+    ("makespan", 1.02, |run| run.makespan),
+    ("refused_upstream", 0.0, |run| run.refused),
+    ("failed_to_client", 0.0, |run| run.failed),
+    ("wait_p99_to_p50", 1.05, |run| run.spread),
+];
+
+const UNTOLD_PROMISES: [Promise; 3] = [
+    ("unknown_limit_makespan", 1.15, |run| run.makespan),
+    ("unknown_limit_refused_share", 0.05, |run| {
+        run.refused / 1000.0
+    }),
+    ("unknown_limit_failed", 0.0, |run| run.failed),
+];
+
+/// Ours, told the truth, and told four times as much.
+const OURS: &str = "Outflow";
+const UNTOLD: &str = "Outflow, told 200/s";
 
 /// What the API allows.
 const LIMIT: &str = "50/s";

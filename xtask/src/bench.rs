@@ -10,7 +10,7 @@ use lexopt::Parser;
 use lexopt::prelude::*;
 
 use crate::command::{Program, root};
-use crate::needs;
+use crate::needs::{self, Need};
 
 /// Which suite, and what to pass on to it.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Options {
         while let Some(arg) = args.next()? {
             match arg {
                 Long("json") => flags.push("--json"),
-                Long("quick") => flags.push("--quick"),
+                Long("quick") => flags.push(QUICK),
                 Value(name) if suite.is_none() => suite = Some(name.string()?),
                 other => return Err(other.unexpected().into()),
             }
@@ -57,17 +57,42 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     // As it is shipped: peers come from their packagers, built with the same care.
     Program::cargo("build --profile dist --package outflow-cli").run()?;
-    for peer in needs::PROXIES {
-        // What cannot be had is said to be missing, here and in the table.
-        peer.meet()?;
+    provide(&needs::PROXIES);
+    if !options.flags.contains(&QUICK) {
+        provide(&needs::FURTHER_PROXIES);
+        build_peers();
     }
     suite
         .env("OUTFLOW_PROGRAM", program().display().to_string())
-        .env(
-            "OUTFLOW_ENVOY",
-            root().join(needs::ENVOY_PROGRAM).display().to_string(),
-        )
+        .env("OUTFLOW_PEERS", root().join("target").display().to_string())
         .run()
+}
+
+/// Installs what can be had. The rest is said to be missing, here and in the table, and a table without
+/// one peer is better than none, so nothing fails for it.
+fn provide(peers: &[Need]) {
+    for peer in peers {
+        if let Err(problem) = peer.meet() {
+            eprintln!("SKIPPED: {problem:#}");
+        }
+    }
+}
+
+/// The peers that are libraries. Where Pingora cannot be built, the other one can.
+fn build_peers() {
+    let build = |what: &str| {
+        Program::cargo("build --quiet --release --package outflow-peers --manifest-path")
+            .args([MANIFEST])
+            .args(what.split(' '))
+            .run()
+    };
+    let done = build("--bins --features pingora").or_else(|problem| {
+        eprintln!("SKIPPED without Pingora: {problem:#}");
+        build("--bin peer-hyper")
+    });
+    if let Err(problem) = done {
+        eprintln!("SKIPPED without bare hyper: {problem:#}");
+    }
 }
 
 /// The binary that cargo has just built.
@@ -79,6 +104,8 @@ pub(crate) fn program() -> PathBuf {
 
 /// The manifest of the peers' workspace.
 pub(crate) const MANIFEST: &str = "benches/Cargo.toml";
+
+const QUICK: &str = "--quick";
 
 const SUITES: [&str; 6] = ["core", "waiters", "zero429", "client", "storm", "proxy"];
 

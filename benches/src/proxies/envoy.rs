@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use super::process::Proxy;
-use super::{Job, free_port};
+use super::{Job, free_port, installed};
 
 pub(super) fn start(upstream: SocketAddr, job: Job) -> io::Result<Proxy> {
     let port = free_port()?;
@@ -51,9 +51,8 @@ pub(super) fn start(upstream: SocketAddr, job: Job) -> io::Result<Proxy> {
       endpoints: [{{ lb_endpoints: [{{ endpoint: {{ address: {{ socket_address: {{ address: {host}, port_value: {up} }} }} }} }}] }}]
 "
     );
-    let program = std::env::var_os("OUTFLOW_ENVOY").unwrap_or_else(|| "envoy".into());
-    Proxy::start("Envoy", port, ("envoy.yaml", &text), |file| {
-        let mut command = Command::new(program);
+    Proxy::start(port, ("envoy.yaml", &text), |file| {
+        let mut command = Command::new(installed("peers/bin/envoy"));
         command
             .args([
                 "--concurrency",

@@ -20,7 +20,7 @@ pub(super) fn start(upstream: SocketAddr) -> io::Result<Proxy> {
          default_backend up\n\
          backend up\n  server up {upstream} maxconn 4096\n"
     );
-    Proxy::start("HAProxy", port, ("haproxy.cfg", &text), |file| {
+    Proxy::start(port, ("haproxy.cfg", &text), |file| {
         let mut command = Command::new("haproxy");
         command.arg("-db").arg("-f").arg(file);
         command

@@ -29,7 +29,7 @@ pub(super) fn start(upstream: SocketAddr, job: Job) -> io::Result<Proxy> {
          proxy_pass http://up;\nproxy_http_version 1.1;\nproxy_set_header Connection \"\";\n\
          }} }} }}\n"
     );
-    Proxy::start("nginx", port, ("nginx.conf", &text), |file| {
+    Proxy::start(port, ("nginx.conf", &text), |file| {
         let mut command = Command::new("nginx");
         command.arg("-c").arg(file);
         command

@@ -40,12 +40,12 @@ pub(crate) fn ours_at(apis: &str) -> io::Result<Proxy> {
          [admin]\nlisten = \"127.0.0.1:{admin}\"\n\
          [log]\nfile = \"HOME/outflow.log\"\n{apis}"
     );
-    let proxy = Proxy::start("Outflow", port, ("outflow.toml", &text), |file| {
+    let proxy = Proxy::start(port, ("outflow.toml", &text), |file| {
         let mut command = Command::new(program);
         command.arg("serve").arg("--config").arg(file);
         command
     });
-    proxy.map(|proxy| proxy.under("/up"))
+    proxy.map(|proxy| proxy.named("Outflow").under("/up"))
 }
 
 /// A thousand APIs of a hundred groups each before one upstream, the called one among them.

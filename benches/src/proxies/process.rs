@@ -16,6 +16,8 @@ pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     /// What stands before every path.
     pub(crate) prefix: &'static str,
+    /// What stands in the head of every call.
+    pub(crate) headers: Vec<(&'static str, String)>,
     /// From its start to its first connection.
     pub(crate) ready_after: Duration,
     child: Child,
@@ -33,9 +35,8 @@ impl Proxy {
     /// Writes the configuration, starts the program and waits until it takes connections.
     ///
     /// # Errors
-    /// If it is not installed, or does not listen within ten seconds.
+    /// If it is not installed, or ends before it listens, or does not listen in two minutes.
     pub(crate) fn start(
-        name: &'static str,
         port: u16,
         config: (&str, &str),
         command: impl FnOnce(&Path) -> Command,
@@ -53,9 +54,10 @@ impl Proxy {
             .stderr(fs::File::create(home.join("stderr"))?)
             .spawn()?;
         let mut proxy = Self {
-            name,
+            name: "",
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             prefix: "",
+            headers: Vec::new(),
             ready_after: Duration::ZERO,
             child,
             home,
@@ -63,6 +65,18 @@ impl Proxy {
         proxy.wait_until_ready()?;
         proxy.ready_after = clock::read().duration_since(begun);
         Ok(proxy)
+    }
+
+    /// The same, called so in the table.
+    pub(crate) fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// The same, with this in the head of every call.
+    pub(crate) fn told(mut self, name: &'static str, value: String) -> Self {
+        self.headers.push((name, value));
+        self
     }
 
     /// The same, with this before every path.
@@ -91,6 +105,11 @@ impl Proxy {
         })
     }
 
+    /// What it holds of the memory now, in MiB; no number once it has ended.
+    pub(crate) fn resident(&self) -> f64 {
+        self.spent().map_or(f64::NAN, |spent| spent.resident_mib)
+    }
+
     fn wait_until_ready(&mut self) -> io::Result<()> {
         let begun = clock::read();
         while TcpStream::connect(self.address).is_err() {
@@ -98,7 +117,7 @@ impl Proxy {
             if late || self.child.try_wait()?.is_some() {
                 return Err(io::Error::other("it does not listen"));
             }
-            std::thread::yield_now();
+            clock::nap();
         }
         Ok(())
     }
@@ -140,4 +159,5 @@ const STIME: usize = 12;
 /// `USER_HZ`, which Linux has kept at this on every machine that we measure on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+/// On a busy machine a gateway in Python reads its own code for half a minute.
+const PATIENCE: Duration = Duration::from_mins(2);

@@ -1,12 +1,24 @@
 //! The load generator.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use crate::proxies::{Ask, Proxy};
 
 /// How it is run.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     connections: u32,
+    seconds: u32,
+}
+
+/// What is called, and how.
+pub(super) struct Way {
+    url: String,
+    headers: Vec<String>,
+    ask: Ask,
 }
 
 /// What it saw.
@@ -27,21 +39,82 @@ pub(super) fn is_installed() -> bool {
     command.stderr(Stdio::null()).status().is_ok()
 }
 
-impl Load {
-    pub(super) const fn of(connections: u32) -> Self {
-        Self { connections }
+impl Way {
+    pub(super) fn to(url: String, ask: Ask) -> Self {
+        Self {
+            url,
+            headers: Vec::new(),
+            ask,
+        }
     }
 
+    pub(super) fn through(proxy: &Proxy, ask: Ask) -> Self {
+        let headers = proxy.headers.iter();
+        Self {
+            url: proxy.url(ask.path()),
+            headers: headers
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect(),
+            ask,
+        }
+    }
+
+    /// What tells the generator to send a body, which no flag of it does.
+    fn script(&self) -> Option<PathBuf> {
+        if self.ask == Ask::Plain {
+            return None;
+        }
+        let file = std::env::temp_dir().join(format!("outflow-bench-{}.lua", std::process::id()));
+        let body = self.ask.body();
+        let text = format!(
+            "wrk.method = \"{}\"\nwrk.headers[\"content-type\"] = \"application/json\"\n\
+             wrk.body = [[{}]]\n",
+            self.ask.method(),
+            String::from_utf8_lossy(&body)
+        );
+        fs::write(&file, text).ok()?;
+        Some(file)
+    }
+}
+
+impl Load {
     /// Two seconds of it, or one where a single connection is enough to see.
-    pub(super) fn run(self, url: &str) -> Option<Seen> {
-        let seconds = if self.connections == 1 { "1s" } else { "2s" };
-        let output = Command::new("wrk")
-            .args(["-t1", "--latency", "-d", seconds, "-c"])
-            .arg(self.connections.to_string())
-            .arg(url)
-            .output()
-            .ok()?;
-        read(&String::from_utf8_lossy(&output.stdout))
+    pub(super) const fn of(connections: u32) -> Self {
+        let seconds = if connections == 1 { 1 } else { 2 };
+        Self {
+            connections,
+            seconds,
+        }
+    }
+
+    /// As many as a proxy is judged with. A gateway answers some dozens a second, so what is under way
+    /// when the turn ends, and counts for nobody, has to be few.
+    pub(super) const fn crowd(ask: Ask) -> Self {
+        match ask {
+            Ask::Plain => Self::of(64),
+            Ask::Chat => Self {
+                connections: 8,
+                seconds: 4,
+            },
+        }
+    }
+
+    pub(super) fn run(self, way: &Way) -> Option<Seen> {
+        let mut command = Command::new("wrk");
+        command.args(["-t1", "--latency", "--timeout", "10s"]);
+        command.arg(format!("-d{}s", self.seconds));
+        command.arg(format!("-c{}", self.connections));
+        for header in &way.headers {
+            command.arg("-H").arg(header);
+        }
+        let script = way.script();
+        if let Some(file) = &script {
+            command.arg("-s").arg(file);
+        }
+        let output = command.arg(&way.url).output();
+        // What is left of it is in a directory for such things.
+        let _removed = script.map(fs::remove_file);
+        read(&String::from_utf8_lossy(&output.ok()?.stdout))
     }
 }
 
@@ -52,6 +125,9 @@ fn read(text: &str) -> Option<Seen> {
     };
     let requests = text.lines().find(|line| line.contains(" requests in "))?;
     let requests: f64 = requests.split_whitespace().next()?.parse().ok()?;
+    if requests <= 0.0 {
+        return None;
+    }
     let bad = line("Non-2xx or 3xx responses:").and_then(|count| count.parse().ok());
     let bad: f64 = bad.unwrap_or(0.0);
     Some(Seen {

@@ -5,20 +5,38 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
+use http::Request;
+use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::sync::mpsc;
 
 use crate::clock;
+use crate::proxies::Ask;
 use crate::tasks;
 
 /// What is called, and what is done about a refusal.
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) url: String,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) ask: Ask,
     pub(super) patience: Patience,
+}
+
+impl Call {
+    /// What goes over the wire; `None` if it cannot.
+    fn request(&self) -> Option<Request<Full<Bytes>>> {
+        let mut request = Request::builder().method(self.ask.method()).uri(&self.url);
+        if self.ask == Ask::Chat {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        request.body(Full::new(self.ask.body())).ok()
+    }
 }
 
 /// What is done about a refusal.
@@ -85,21 +103,18 @@ struct Made {
 }
 
 async fn one_after_another(
-    client: Client<HttpConnector, Empty<Bytes>>,
+    client: Client<HttpConnector, Full<Bytes>>,
     call: Call,
     left: Arc<AtomicU32>,
     tell: mpsc::UnboundedSender<Made>,
 ) {
-    let Ok(uri) = call.url.parse::<http::Uri>() else {
-        return;
-    };
     let more = |left: u32| left.checked_sub(1);
     while left
         .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
         .is_ok()
     {
         let begun = clock::read();
-        let well = until_answered(&client, &uri, call.patience).await;
+        let well = until_answered(&client, &call).await;
         let end = clock::read();
         let took = end.duration_since(begun);
         if tell.send(Made { end, took, well }).is_err() {
@@ -108,21 +123,20 @@ async fn one_after_another(
     }
 }
 
-async fn until_answered(
-    client: &Client<HttpConnector, Empty<Bytes>>,
-    uri: &http::Uri,
-    patience: Patience,
-) -> bool {
+async fn until_answered(client: &Client<HttpConnector, Full<Bytes>>, call: &Call) -> bool {
     let mut ceiling = FIRST;
     for _ in 0..MOST_TRIES {
-        let answer = client.get(uri.clone()).await;
+        let Some(request) = call.request() else {
+            return false;
+        };
+        let answer = client.request(request).await;
         let status = answer.as_ref().map(|answer| answer.status().as_u16());
         let status = status.unwrap_or(0);
         if let Ok(answer) = answer {
             // The body is read so that the connection can be used again.
             let _read = answer.into_body().collect().await;
         }
-        if status != 429 || patience == Patience::None {
+        if status != 429 || call.patience == Patience::None {
             return status == 200;
         }
         tokio::time::sleep(ceiling.mul_f64(dice())).await;
