@@ -10,7 +10,7 @@ use outflow::config::Mistakes;
 
 use crate::commands::Command;
 use crate::exit::Exit;
-use crate::terminal::{Colour, Terminal};
+use crate::terminal::{Colour, Terminal, say};
 
 /// Outbound traffic control for rate-limited APIs.
 ///
@@ -45,12 +45,12 @@ fn help() -> anyhow::Result<Exit> {
 /// Says what went wrong and what was behind it, outermost first.
 fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
     if let Some(mistakes) = error.downcast_ref::<Mistakes>() {
-        eprintln!("{}", mistakes.render(terminal.style()));
+        say!("{}", mistakes.render(terminal.style()));
         return Exit::Usage;
     }
-    eprintln!("{} {error}", terminal.alarm("error:"));
+    say!("{} {error}", terminal.alarm("error:"));
     for cause in error.chain().skip(1) {
-        eprintln!("  because: {cause}");
+        say!("  because: {cause}");
     }
     match error.downcast_ref::<Misuse>() {
         Some(_) => Exit::Usage,

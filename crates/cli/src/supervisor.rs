@@ -9,6 +9,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use crate::terminal::say;
 use outflow::SystemClock;
 use outflow::core::Clock;
 
@@ -51,7 +52,7 @@ impl Supervisor {
             socket.send_to_addr(words.as_bytes(), &address)
         });
         if let Err(error) = sent {
-            eprintln!("outflow: the supervisor cannot be told: {error}");
+            say!("outflow: the supervisor cannot be told: {error}");
         }
     }
 }

@@ -4,11 +4,25 @@
 //! What a command answers goes to the standard output and what it talks besides to the standard error,
 //! so that a pipe holds the answer alone.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use outflow::config::Style;
+
+/// Says a line to whoever looks on.
+macro_rules! say {
+    ($($words:tt)*) => {
+        $crate::terminal::show(&::std::format_args!("{}\n", ::std::format_args!($($words)*)))
+    };
+}
+pub(crate) use say;
+
+/// Shows a text to whoever looks on. There may be nobody: a pipe whose reader left, or a disk that is
+/// full, is no reason to end calls that are under way.
+pub(crate) fn show(text: &dyn fmt::Display) {
+    let _unseen = write!(io::stderr().lock(), "{text}");
+}
 
 /// When text is coloured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]

@@ -196,6 +196,11 @@ impl Error {
         matches!(&self.inner.kind, Kind::Failed(failure) if failure.trouble == Trouble::Forbidden)
     }
 
+    /// Whether the body of the request could not be had, or not in time: the server had no part in it.
+    pub fn is_upload(&self) -> bool {
+        matches!(&self.inner.kind, Kind::Failed(failure) if failure.trouble == Trouble::Caller)
+    }
+
     /// What went wrong on the way or at the server, if the last attempt ended with that.
     pub fn fault(&self) -> Option<Fault> {
         match &self.inner.kind {

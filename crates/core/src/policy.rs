@@ -189,7 +189,7 @@ const fn row(when: When, then: Treatment) -> Rule {
 
 /// The usual table; the first row that matches wins. What no row names (1xx, other 4xx, codes
 /// beyond 599) is neutral.
-const USUAL: [Rule; 14] = [
+const USUAL: [Rule; 15] = [
     row(When::Statuses(200, 399), Treatment::SUCCESS),
     row(When::Status(429), Treatment::THROTTLED),
     row(When::Status(418), Treatment::BAN),
@@ -199,6 +199,8 @@ const USUAL: [Rule; 14] = [
         When::Status(503),
         Treatment::failing(Effect::ServerFailed).obeying(),
     ),
+    // A circle of gateways: nobody is ill, and another attempt would only go round again.
+    row(When::Status(508), Treatment::NEUTRAL),
     row(
         When::Statuses(500, 599),
         Treatment::failing(Effect::ServerFailed),
@@ -260,6 +262,7 @@ mod tests {
             (Attempt::status(451), Neutral, Pointless, Ignore),
             (Attempt::status(500), ServerFailed, Worthwhile, Ignore),
             (Attempt::status(501), ServerFailed, Worthwhile, Ignore),
+            (Attempt::status(508), Neutral, Pointless, Ignore),
             (Attempt::status(502), ServerFailed, Worthwhile, Ignore),
             (Attempt::status(503), ServerFailed, Worthwhile, Obey),
             (Attempt::status(504), ServerFailed, Worthwhile, Ignore),

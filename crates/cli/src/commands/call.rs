@@ -25,7 +25,7 @@ use crate::command_line::Misuse;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::program::hold_asleep;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, show};
 
 /// Makes a GET call to an API of the configuration.
 #[derive(Args)]
@@ -214,7 +214,7 @@ impl Wish {
         }
         let explained = self.explained(&client, &method)?;
         if let Some(explained) = explained.as_ref().filter(|_| !self.shown.json) {
-            eprint!("{explained}");
+            show(&explained);
         }
         let call = self.call(&client, method)?;
         terminal.progress("waiting for the answer ...");

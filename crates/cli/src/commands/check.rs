@@ -13,7 +13,7 @@ use self::tuning::Advice;
 use super::user_config::{found, named};
 use crate::exit::Exit;
 use crate::sources::Sources;
-use crate::terminal::{Terminal, answer, answer_json};
+use crate::terminal::{Terminal, answer, answer_json, say};
 
 /// Checks a configuration: every mistake at once, with its line and what to write instead.
 #[derive(Args)]
@@ -57,11 +57,11 @@ fn tell(
 ) -> anyhow::Result<()> {
     let mistakes = mistakes(read);
     if !mistakes.is_empty() {
-        eprintln!("{}\n", mistakes.render(terminal.style()));
+        say!("{}\n", mistakes.render(terminal.style()));
     }
     let (errors, warnings) = counts(mistakes);
     let Ok(config) = read else {
-        eprintln!(
+        say!(
             "{} and {}: nothing would be started",
             some(errors, "mistake"),
             some(warnings, "warning")
@@ -70,7 +70,7 @@ fn tell(
     };
     let advice = tuning::advice(config);
     for one in &advice {
-        eprintln!("{one}\n");
+        say!("{one}\n");
     }
     let files: Vec<_> = sources
         .files()

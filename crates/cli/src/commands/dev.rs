@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::program::{Program, StartError};
 use crate::sources::Sources;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, show};
 
 /// Shows everything at work without any configuration: three strict APIs, the sidecar before them, the
 /// admin API and some load.
@@ -64,7 +64,7 @@ impl Dev {
         }
         terminal.progress("");
         program.stop().await;
-        eprint!("{}", world.summary());
+        show(&world.summary());
         Ok(Exit::Done)
     }
 

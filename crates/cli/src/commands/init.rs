@@ -14,7 +14,7 @@ use outflow::Preset;
 use super::user_config::USUAL;
 use crate::command_line::Misuse;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer};
+use crate::terminal::{Terminal, answer, say};
 
 /// Writes a commented configuration to begin with, for a known provider or any API.
 #[derive(Args)]
@@ -46,12 +46,12 @@ impl Init {
         } else {
             format!(" {path}")
         };
-        eprintln!("wrote {}", terminal.strong(&path.to_string()));
+        say!("wrote {}", terminal.strong(&path.to_string()));
         if let Some(variable) = starter.variable {
-            eprintln!("next:  export {variable}=...   (your key; it stays out of the file)");
+            say!("next:  export {variable}=...   (your key; it stays out of the file)");
         }
-        eprintln!("next:  outflow check{option}");
-        eprintln!("next:  outflow serve{}", option.replacen(' ', " -c ", 1));
+        say!("next:  outflow check{option}");
+        say!("next:  outflow serve{}", option.replacen(' ', " -c ", 1));
         Ok(Exit::Done)
     }
 

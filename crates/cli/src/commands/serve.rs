@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::program::{Program, StartError, Watch};
 use crate::sources::Sources;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, say};
 
 /// Governs calls as a sidecar: point the base URL of any program at it.
 #[derive(Args)]
@@ -61,10 +61,10 @@ impl Serve {
             let program = start(sources, watch).await?;
             tell(&program, &config, terminal);
             if offline {
-                eprintln!("offline: no call is made, and the cache answers what it can");
+                say!("offline: no call is made, and the cache answers what it can");
             }
             interrupt.told().await;
-            eprintln!("finishing the calls under way; once more ends at once");
+            say!("finishing the calls under way; once more ends at once");
             tokio::select! {
                 all_finished = program.stop() => Ok(if all_finished {
                     Exit::Done
@@ -127,25 +127,25 @@ async fn start(sources: Sources, watch: Watch) -> anyhow::Result<Program> {
 
 fn tell(program: &Program, config: &Config, terminal: Terminal) {
     if !config.warnings.is_empty() {
-        eprintln!("{}\n", config.warnings.render(terminal.style()));
+        say!("{}\n", config.warnings.render(terminal.style()));
     }
     let (calls, admin) = (program.sidecar(), program.admin());
-    eprintln!(
+    say!(
         "{} {}",
         terminal.strong("outflow"),
         env!("CARGO_PKG_VERSION")
     );
-    eprintln!("  calls     {calls}/NAME/PATH");
-    eprintln!("  operation {admin}/");
-    eprintln!("  metrics   {admin}/metrics");
+    say!("  calls     {calls}/NAME/PATH");
+    say!("  operation {admin}/");
+    say!("  metrics   {admin}/metrics");
     if config.apis.is_empty() {
-        eprintln!("  no API is configured: add one to a file, and it is served");
+        say!("  no API is configured: add one to a file, and it is served");
     }
     if let Some(why) = unwritable_log(config) {
-        eprintln!("  the log cannot be written, and nothing of it is kept: {why}");
+        say!("  the log cannot be written, and nothing of it is kept: {why}");
     }
     for api in &config.apis {
-        eprintln!("  {}: {} ({})", api.name, api.base_url, allowed(api));
+        say!("  {}: {} ({})", api.name, api.base_url, allowed(api));
     }
 }
 

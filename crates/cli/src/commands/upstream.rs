@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use self::seen::Seen;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::terminal::{Terminal, answer_json};
+use crate::terminal::{Terminal, answer_json, say, show};
 
 /// Runs a strict API that enforces limits to the letter and counts what it saw.
 #[derive(Args)]
@@ -72,7 +72,7 @@ impl Upstream {
             let mut interrupt = Interrupt::listen()?;
             let server = self.serve().await?;
             let limits: Vec<_> = self.limit.iter().map(flags::named).collect();
-            eprintln!(
+            say!(
                 "{} at {} allows {}",
                 terminal.strong("strict API"),
                 server.url(),
@@ -135,7 +135,7 @@ impl Upstream {
         if self.json {
             answer_json(&seen.json())?;
         } else if self.audit {
-            eprint!("{seen}");
+            show(&seen);
         }
         Ok(Exit::Done)
     }

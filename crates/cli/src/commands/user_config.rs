@@ -42,7 +42,7 @@ pub(crate) fn found(files: Vec<PathBuf>) -> anyhow::Result<Sources> {
 fn missing_file(file: &Path) -> Misuse {
     let file = file.display();
     Misuse(format!(
-        "there is no `{file}` here: write one with `outflow init`, or name yours with `--config FILE`"
+        "there is no `{file}` here: write one with `outflow init`, or name the file that you have"
     ))
 }
 

@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::station::Station;
+use crate::terminal::say;
 
 /// Reads the configuration again with every SIGHUP.
 pub(crate) fn on_hangup(station: &Arc<Station>) -> Result<(), CannotStart> {
@@ -57,7 +58,7 @@ async fn watch(station: Arc<Station>, stop: Stop) {
         let _watcher = match watcher(known.files(), Arc::clone(&changed)) {
             Ok(watcher) => watcher,
             Err(error) => {
-                eprintln!("outflow: files are not watched, send SIGHUP instead: {error}");
+                say!("outflow: files are not watched, send SIGHUP instead: {error}");
                 return;
             }
         };
@@ -156,8 +157,8 @@ fn directory(file: &Path) -> &Path {
 /// The one who edits the file looks at the terminal or the journal.
 fn reload(station: &Station) {
     match station.reload() {
-        Ok(changes) => eprintln!("outflow: configuration read again: {changes}"),
-        Err(why) => eprintln!("outflow: the configuration before stays in effect:\n{why}"),
+        Ok(changes) => say!("outflow: configuration read again: {changes}"),
+        Err(why) => say!("outflow: the configuration before stays in effect:\n{why}"),
     }
 }
 

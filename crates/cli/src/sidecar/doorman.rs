@@ -68,7 +68,8 @@ pub(super) fn possible(head: &Parts, door: Door) -> Result<(), Problem> {
 
 /// Whether the sender may use what is kept here. The token is taken out: it is for us alone.
 pub(super) fn known(head: &mut Parts, token: Option<&SecretString>) -> Result<(), Problem> {
-    let shown = head.headers.remove(TOKEN);
+    let once = head.headers.get_all(TOKEN).into_iter().count() == 1;
+    let shown = head.headers.remove(TOKEN).filter(|_| once);
     let Some(token) = token else {
         return from_no_page(head);
     };

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use super::hop;
 use super::pulse::Beat;
 use super::readers::{Lost, Readers, Watched};
 
@@ -34,14 +35,47 @@ impl Source {
     }
 }
 
+impl Body for Source {
+    type Data = Bytes;
+    type Error = Lost;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Lost>>> {
+        match &mut *self {
+            Self::Text(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Text(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Api(body) => {
+                let polled = Pin::new(body).poll_frame(cx);
+                polled
+                    .map_ok(|frame| hop::trailing(frame, None))
+                    .map_err(Into::into)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Text(bytes) => bytes.is_empty(),
+            Self::Api(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Text(bytes) => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(0)),
+            Self::Api(body) => body.size_hint(),
+        }
+    }
+}
+
 impl Download {
     /// With somebody who watches whether it is taken, if the connection does not see to that.
     pub(super) fn new(source: Source, beat: Beat, readers: Option<&Readers>) -> Self {
-        match (source, readers) {
-            (Source::Api(body), Some(readers)) if !body.is_end_stream() => {
-                Self::Watched(readers.watch(body, beat))
-            }
-            (source, _) => Self::Plain(source, beat),
+        match readers {
+            Some(readers) if !source.is_end_stream() => Self::Watched(readers.watch(source, beat)),
+            _ => Self::Plain(source, beat),
         }
     }
 }
@@ -55,32 +89,21 @@ impl Body for Download {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Lost>>> {
         match &mut *self {
-            Self::Plain(Source::Text(bytes), _) if bytes.is_empty() => Poll::Ready(None),
-            Self::Plain(Source::Text(bytes), _) => {
-                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
-            }
-            Self::Plain(Source::Api(body), _) => {
-                let polled = Pin::new(body).poll_frame(cx);
-                polled.map_err(Into::into)
-            }
+            Self::Plain(source, _) => Pin::new(source).poll_frame(cx),
             Self::Watched(watched) => watched.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Plain(Source::Text(bytes), _) => bytes.is_empty(),
-            Self::Plain(Source::Api(body), _) => body.is_end_stream(),
+            Self::Plain(source, _) => source.is_end_stream(),
             Self::Watched(watched) => watched.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Plain(Source::Text(bytes), _) => {
-                SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(0))
-            }
-            Self::Plain(Source::Api(body), _) => body.size_hint(),
+            Self::Plain(source, _) => source.size_hint(),
             Self::Watched(watched) => watched.size_hint(),
         }
     }

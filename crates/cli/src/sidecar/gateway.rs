@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, TRAILER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use outflow::config::ServerSettings;
-use outflow::{Api, CacheMode, Call};
+use outflow::{Api, CacheMode, Call, Place};
 
 use super::annotate::{Facts, annotate};
 use super::doorman::{self, Door};
@@ -70,7 +70,7 @@ impl Gateway {
         };
         let steering = Steering::take(&mut head.headers).map_err(|why| unclear(&why))?;
         self.mark.put_on(&mut head.headers, head.version)?;
-        let upload = Upload::new(body, &config.server);
+        let upload = Upload::new(body, &config.server).without(key_header(&api));
         let shape = Shape::of(&api, &head, &upload, &steering);
         let trailers = hop::trailers(&head.headers);
         let call = client.request(head.method, route.api, route.path);
@@ -85,6 +85,7 @@ impl Gateway {
         match (ended, breach.why()) {
             (Ok(answer), _) => Ok(self.told(route.api, answer, trailers)),
             (Err(_), Some(broken)) => Err(refused::body(route.api, broken)),
+            (Err(error), None) if error.is_upload() => Err(refused::body(route.api, Broken::Slow)),
             (Err(error), None) => Err(refused::problem(route.api, &error)),
         }
     }
@@ -135,6 +136,14 @@ impl Shape {
         } else {
             Self::Flowing
         }
+    }
+}
+
+/// Where the key of an API stands, if that is a header of its own.
+fn key_header(api: &Api) -> Option<HeaderName> {
+    match &api.credential.as_ref()?.place {
+        Place::Header(name) => Some(name.clone()),
+        _ => None,
     }
 }
 

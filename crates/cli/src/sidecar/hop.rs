@@ -1,10 +1,13 @@
 //! What belongs to one connection and is not handed on to the next.
 
+use bytes::Bytes;
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
+    COOKIE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body::Frame;
 
 /// Takes out what was meant for the connection that brought these headers: the usual ones, and those
 /// that `Connection` names. A sender cannot name what the other side relies on, though: a key that is
@@ -38,11 +41,33 @@ pub(super) fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut values = headers.get_all(TRAILER).into_iter();
     let (first, more) = (values.next()?, values.next());
     let text = first.to_str().ok().filter(|_| more.is_none())?;
-    let fits = |name: &str| {
-        let name = HeaderName::try_from(name.trim());
-        name.is_ok_and(|name| !RELIED_ON.contains(&name) && !THE_CONNECTIONS.contains(&name))
-    };
+    let fits = |name: &str| HeaderName::try_from(name.trim()).is_ok_and(|name| may_trail(&name));
     text.split(',').all(fits).then(|| first.clone())
+}
+
+/// A piece of a body, with only those of the fields behind it that may stand there and speak for their
+/// sender alone; `key` is the header that only we may write.
+pub(super) fn trailing(frame: Frame<Bytes>, key: Option<&HeaderName>) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Ok(fields) => {
+            let fits = |(name, value): (&HeaderName, &HeaderValue)| {
+                let stays = may_trail(name) && Some(name) != key;
+                stays.then(|| (name.clone(), value.clone()))
+            };
+            Frame::trailers(fields.iter().filter_map(fits).collect())
+        }
+        Err(frame) => frame,
+    }
+}
+
+/// Whether a field may come behind a body: not if it frames or routes the message, says who sends it, or
+/// is one of ours.
+fn may_trail(name: &HeaderName) -> bool {
+    let ours = name.as_str().starts_with("outflow-");
+    !ours
+        && ![&RELIED_ON[..], &THE_CONNECTIONS, &OF_THE_HEAD]
+            .iter()
+            .any(|list| list.contains(name))
 }
 
 /// Whether a sender takes fields behind a body.
@@ -82,10 +107,19 @@ const THE_CONNECTIONS: [HeaderName; 10] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-const RELIED_ON: [HeaderName; 7] = [
+/// What gateways and browsers act upon as soon as the head is there.
+const OF_THE_HEAD: [HeaderName; 4] = [
+    CACHE_CONTROL,
+    SET_COOKIE,
+    HeaderName::from_static("cache-status"),
+    HeaderName::from_static("proxy-status"),
+];
+
+const RELIED_ON: [HeaderName; 8] = [
     AUTHORIZATION,
     COOKIE,
     HOST,
+    VIA,
     CONTENT_LENGTH,
     CONTENT_TYPE,
     CONTENT_ENCODING,
@@ -128,12 +162,32 @@ mod tests {
     }
 
     #[test]
+    fn fields_behind_a_body_speak_for_their_sender_alone() {
+        let fields = headers(&[
+            ("x-sum", "1"),
+            ("x-key", "theirs"),
+            ("outflow-state", "Normal"),
+            ("content-length", "3"),
+            ("connection", "close"),
+            ("set-cookie", "a=b"),
+            ("via", "1.1 me"),
+        ]);
+        let key = HeaderName::from_static("x-key");
+        let left = trailing(Frame::trailers(fields), Some(&key)).into_trailers();
+        let left = left.expect("they are trailers");
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["x-sum"]);
+        let data = trailing(Frame::data(Bytes::from_static(b"a")), Some(&key));
+        assert_eq!(data.into_data().expect("a piece"), "a");
+    }
+
+    #[test]
     fn only_what_may_be_a_trailer_is_announced() {
         for (written, announced_again) in [
             ("x-sum", true),
             ("x-sum, x-other", true),
             ("authorization", false),
             ("x-sum, transfer-encoding", false),
+            ("x-sum, outflow-cost", false),
             ("", false),
         ] {
             let headers = headers(&[("trailer", written)]);

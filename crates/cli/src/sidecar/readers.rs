@@ -19,6 +19,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 
+use super::download::Source;
 use super::pulse::Beat;
 
 /// The answers of one connection.
@@ -38,7 +39,7 @@ pub(super) struct Watched(Arc<Mutex<Answer>>);
 
 struct Answer {
     /// Nothing once it was given up. The request is under way for as long.
-    kept: Option<(outflow::Body, Beat)>,
+    kept: Option<(Source, Beat)>,
     /// How often it was seen since its reader last asked for more; nothing while the API is asked.
     seen: Option<u32>,
 }
@@ -48,7 +49,7 @@ pub(super) type Lost = Box<dyn Error + Send + Sync>;
 
 impl Readers {
     /// Watches over the reader of an answer.
-    pub(super) fn watch(&self, body: outflow::Body, beat: Beat) -> Watched {
+    pub(super) fn watch(&self, body: Source, beat: Beat) -> Watched {
         let answer = Arc::new(Mutex::new(Answer {
             kept: Some((body, beat)),
             seen: Some(0),
@@ -105,7 +106,7 @@ impl Watched {
         };
         let polled = Pin::new(body).poll_frame(cx);
         answer.seen = polled.is_ready().then_some(0);
-        polled.map_err(Into::into)
+        polled
     }
 
     pub(super) fn is_end_stream(&self) -> bool {

@@ -56,7 +56,7 @@ fn refused(refusal: &Refusal) -> Problem {
         Cause::TooLate(why) => waiting(problem, why).advice(
             "allow more time with Outflow-Deadline and Outflow-Max-Wait, or call less often",
         ),
-        Cause::Busy(why) => waiting(problem, why)
+        Cause::Busy(why) => waiting(problem.retry_after(Some(A_MOMENT)), why)
             .advice("come back after `retry_after`, or let it wait with Outflow-Mode: wait"),
         Cause::Never { limit } => problem
             .fact("limit", limit.to_string())

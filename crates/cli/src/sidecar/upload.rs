@@ -12,11 +12,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use outflow::config::ServerSettings;
 use tokio::time::Sleep;
+
+use super::hop;
 
 /// A request's body.
 pub(super) struct Upload {
@@ -26,6 +29,8 @@ pub(super) struct Upload {
     measures: Measures,
     waiting: Option<Pin<Box<Sleep>>>,
     broken: Breach,
+    /// The header that holds the API's key, which no caller may write behind a body either.
+    key: Option<HeaderName>,
 }
 
 /// What its time is for.
@@ -62,7 +67,14 @@ impl Upload {
             measures: Measures::Silence,
             waiting: None,
             broken: Breach::default(),
+            key: None,
         }
+    }
+
+    /// The same, for an API whose key is in this header.
+    pub(super) fn without(mut self, key: Option<HeaderName>) -> Self {
+        self.key = key;
+        self
     }
 
     /// Where it is said if it does not come whole.
@@ -143,7 +155,8 @@ impl Body for Upload {
                 if self.measures == Measures::Silence {
                     self.waiting = None;
                 }
-                self.take(&frame).map(|()| frame)
+                self.take(&frame)
+                    .map(|()| hop::trailing(frame, self.key.as_ref()))
             }
         };
         Poll::Ready(Some(frame.inspect_err(|why| self.broken.tell(*why))))

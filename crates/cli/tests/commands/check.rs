@@ -1,6 +1,6 @@
 //! `outflow check`.
 
-use super::support::{configured, folder, run_in};
+use super::support::{command, configured, folder, run_in};
 
 const GOOD: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\nlimits = [\"10/s\"]\n";
 
@@ -95,4 +95,14 @@ fn what_nobody_wrote_is_not_judged() {
         let ran = run_in(configured(&text).path(), &["check", "--json"]);
         assert_eq!(ran.json(0)["advice"], serde_json::json!([]), "{preset}");
     }
+}
+
+// Nobody can be told anything where the disk is full; the exit code still says what came of it.
+#[test]
+fn whoever_cannot_be_told_is_no_reason_to_panic() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = command(folder.path(), &["check", "missing.toml"]);
+    let ended = command.stderr(full.expect("there is one")).status();
+    assert_eq!(ended.expect("it runs").code(), Some(2));
 }

@@ -52,6 +52,27 @@ async fn a_body_that_stalls_is_given_up() {
     }
 }
 
+// The API has 300 ms for an answer and is told the rest of its request never: it is the caller who is late.
+#[tokio::test]
+async fn a_caller_who_keeps_the_api_waiting_is_not_charged_to_it() {
+    let (_, server) = echo().await;
+    let told = Told {
+        api: "timeout = \"300ms\"\nretry_count = 0",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), told).await;
+    let mut stream = sidecar.connect().await;
+    let request = sidecar.request("POST", "/strict/x", "transfer-encoding: chunked\r\n");
+    let begun = format!("{request}3\r\nabc\r\n");
+    stream.write_all(begun.as_bytes()).await.expect("written");
+    let reply = Reply::read(&rest(&mut stream).await);
+    assert_eq!(reply.status, 408, "{reply:?}");
+    let client = sidecar.program.station().client();
+    let report = client.upstream("strict").expect("known").report();
+    let failed = |ward: &outflow::HealthReport| ward.snapshot.counts.failure_ppm() > 0;
+    assert!(!report.health.iter().any(failed), "{:?}", report.health);
+}
+
 // A byte every 100 ms is never silent for 300 ms; all of it would take ten seconds.
 #[tokio::test]
 async fn a_small_body_that_trickles_in_is_given_up() {

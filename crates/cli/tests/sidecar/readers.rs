@@ -73,6 +73,17 @@ async fn who_gives_no_leave_to_send_loses_the_place() {
     assert!(read.expect("an end").is_err());
 }
 
+// No leave for a single byte: our own words are not kept for ever either.
+#[tokio::test]
+async fn who_does_not_take_our_own_words_loses_them() {
+    let (_server, sidecar) = with_one_place(Content::Endless).await;
+    let mut reader = Reader::giving(0, &sidecar).await;
+    let untaken = reader.get("/nobody/x").await;
+    assert_eq!(untaken.status(), 404);
+    let read = timeout(PATIENCE, untaken.into_body().collect()).await;
+    assert!(read.expect("an end").is_err());
+}
+
 // A byte every 700 ms, where a reader has 400 ms to take one: it is the API that is slow.
 #[tokio::test]
 async fn who_is_told_nothing_for_long_loses_nothing() {

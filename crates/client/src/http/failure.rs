@@ -151,6 +151,14 @@ impl Failure {
         }
     }
 
+    /// The server was there and waited for the caller.
+    pub(super) const fn of_late_caller() -> Self {
+        Self {
+            trouble: Trouble::Caller,
+            ..Self::reset("the request's body did not come in time")
+        }
+    }
+
     const fn reset(phrase: &'static str) -> Self {
         Self::of(Fault::Reset, Left::Something, phrase)
     }

@@ -5,7 +5,7 @@
 //! taken only when its first piece is asked for, so that an attempt without a connection leaves it.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -98,8 +98,8 @@ impl Body for Outgoing {
             // Half a body must never look like a whole one.
             Kind::Lent(_) | Kind::Gone => Poll::Ready(Some(Err("the body already went".into()))),
         };
-        if let (Poll::Ready(_), Some(progress)) = (&polled, &self.progress) {
-            progress.mark();
+        if let Some(progress) = &self.progress {
+            progress.mark(polled.is_ready());
         }
         polled
     }
@@ -129,15 +129,35 @@ impl Body for Outgoing {
 
 /// When a body last moved. The connection marks it and the attempt reads it, on different tasks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Progress(Arc<Mutex<Option<Instant>>>);
+pub(super) struct Progress(Arc<Mutex<Moved>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Moved {
+    last: Option<Instant>,
+    /// Whether the connection would send more if the caller had more.
+    starved: bool,
+}
 
 impl Progress {
-    fn mark(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    fn mark(&self, moved: bool) {
+        let mut known = self.lock();
+        known.starved = !moved;
+        if moved {
+            known.last = Some(Instant::now());
+        }
     }
 
     pub(super) fn last(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().last
+    }
+
+    /// Whether it is the caller who keeps the server waiting.
+    pub(super) fn is_starved(&self) -> bool {
+        self.lock().starved
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Moved> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

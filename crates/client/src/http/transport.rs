@@ -205,6 +205,9 @@ impl Patience {
                 Left::Nothing,
                 "no connection in time",
             ),
+            Some(_) if self.progress.as_ref().is_some_and(Progress::is_starved) => {
+                Failure::of_late_caller()
+            }
             Some(_) => Failure::of(Fault::ReadTimeout, Left::Something, "no answer in time"),
         };
         self.end.judge(until, failure)

@@ -67,6 +67,7 @@ impl Lines {
         let pump = LogPump {
             shared: Arc::clone(&shared),
             batch: String::new(),
+            done: 0,
             sink: Box::new(sink),
             notice: None,
             told: 0,
@@ -105,6 +106,12 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing that is done under this lock leaves it half done.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts lines that will not be written.
+    fn lose(&self, lines: &str) {
+        let lines = u64::try_from(lines.lines().count()).unwrap_or(u64::MAX);
+        self.dropped.fetch_add(lines, Ordering::AcqRel);
     }
 
     fn close(&self) {
@@ -153,6 +160,8 @@ pub struct LogPump {
     shared: Arc<Shared>,
     /// What is being written; its memory and the queue's change places.
     batch: String,
+    /// How much of it was.
+    done: usize,
     sink: Box<dyn Write + Send>,
     notice: Option<Notice>,
     /// How many dropped lines a line was written about.
@@ -181,21 +190,27 @@ impl LogPump {
 
     /// Writes what is in the queue now and waits for nothing but the sink.
     pub fn drain(&mut self) {
+        // A sink that panicked may have written part of a piece: what was left then is not tried again.
+        self.shared.lose(self.rest());
         self.batch.clear();
+        self.done = 0;
         std::mem::swap(&mut self.batch, &mut self.shared.lock().text);
-        let mut rest = self.batch.as_str();
-        while !rest.is_empty() {
-            let (piece, behind) = first_piece(rest);
+        while !self.rest().is_empty() {
+            let (piece, _) = first_piece(self.batch.get(self.done..).unwrap_or_default());
             if write(&mut self.sink, piece).is_err() {
-                let lines = u64::try_from(piece.lines().count()).unwrap_or(u64::MAX);
-                self.shared.dropped.fetch_add(lines, Ordering::AcqRel);
+                self.shared.lose(piece);
             }
-            rest = behind;
+            self.done += piece.len();
         }
         if self.batch.capacity() > MOST_KEPT {
             self.batch = String::new();
+            self.done = 0;
         }
         self.tell_drops();
+    }
+
+    fn rest(&self) -> &str {
+        self.batch.get(self.done..).unwrap_or_default()
     }
 
     fn tell_drops(&mut self) {
@@ -249,6 +264,32 @@ const BREATH: Duration = Duration::from_millis(10);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Panics at its first write.
+    struct Fragile(bool);
+
+    impl Write for Fragile {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            assert!(std::mem::replace(&mut self.0, true), "the first");
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    // Three lines are lost with the panic, and the fourth is written by the next run.
+    #[test]
+    fn what_a_sink_panicked_at_is_counted() {
+        let (lines, mut pump) = Lines::new(Fragile(false));
+        lines.send("1\n2\n3\n");
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pump.drain()));
+        assert!(panicked.is_err());
+        lines.send("4\n");
+        pump.drain();
+        assert_eq!(lines.dropped(), 3);
+    }
 
     // Lines of 1,000 bytes: 32 of them fit into a write, and a line of two writes goes alone.
     #[test]

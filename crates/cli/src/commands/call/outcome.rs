@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::Shown;
 use super::explained::Explained;
 use crate::exit::Exit;
-use crate::terminal::{answer, answer_bytes, answer_json};
+use crate::terminal::{answer, answer_bytes, answer_json, say, show};
 
 /// An answer or an error, and what it took.
 pub(super) struct Outcome {
@@ -91,7 +91,7 @@ impl Outcome {
             Ok(answer) if check_status && answer.status.is_client_error() => Exit::RefusedByServer,
             Ok(answer) if check_status && answer.status.is_server_error() => Exit::ServerFailed,
             Ok(_) => Exit::Done,
-            Err(error) if error.is_mistake() || names_no_group(error) => Exit::Usage,
+            Err(error) if error.is_mistake() || can_never_go(error) => Exit::Usage,
             Err(error) if is_blocked(error) => Exit::Blocked,
             Err(_) => Exit::Failed,
         }
@@ -104,10 +104,10 @@ impl Outcome {
         }
         match &self.ended {
             Ok(answer) => answer.show(shown)?,
-            Err(error) => eprintln!("error: {error}"),
+            Err(error) => say!("error: {error}"),
         }
         if shown.timing {
-            eprint!("{}", self.timing.text());
+            show(&self.timing.text());
         }
         Ok(())
     }
@@ -138,13 +138,14 @@ impl Outcome {
 
 /// Whether a limit or a state stood in the way: the same call may pass later.
 fn is_blocked(error: &Error) -> bool {
-    (error.is_refused() && !names_no_group(error)) || error.is_cache_miss()
+    (error.is_refused() && !can_never_go(error)) || error.is_cache_miss()
 }
 
-/// Whether the caller named a group that there is not, which no other time will change.
-fn names_no_group(error: &Error) -> bool {
+/// Whether it was refused for what no other time will change: a group that there is not, or a cost that
+/// is more than a limit ever allows.
+fn can_never_go(error: &Error) -> bool {
     let cause = error.refusal().map(|refusal| &refusal.cause);
-    matches!(cause, Some(Cause::UnknownGroup(_)))
+    matches!(cause, Some(Cause::UnknownGroup(_) | Cause::Never { .. }))
 }
 
 impl Timing {

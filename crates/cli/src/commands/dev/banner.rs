@@ -4,13 +4,13 @@ use serde_json::json;
 
 use super::world::World;
 use crate::program::Program;
-use crate::terminal::{Terminal, answer_json};
+use crate::terminal::{Terminal, answer_json, say};
 
 /// Tells people.
 pub(super) fn print(program: &Program, terminal: Terminal) {
     let (calls, admin) = (program.sidecar(), program.admin());
     let title = terminal.strong("outflow dev");
-    eprintln!(
+    say!(
         "{title}: three strict APIs of our own, governed; nothing leaves this machine\n\n\
          \x20 calls     {calls}/NAME/PATH\n\
          \x20 operation {admin}/\n\

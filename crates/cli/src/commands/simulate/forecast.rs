@@ -29,6 +29,7 @@ use self::world::World;
 use super::network::Network;
 use crate::command_line::Misuse;
 use crate::commands::user_config::found;
+use crate::terminal::say;
 
 /// A load, and whom it is for.
 #[derive(Args, Default)]
@@ -130,7 +131,7 @@ fn tell_unread(text: &str, read: usize) {
     let lines = text.lines().filter(says).count();
     let unread = lines.saturating_sub(read);
     if unread > 0 {
-        eprintln!("{unread} of {lines} lines could not be read, and are left out");
+        say!("{unread} of {lines} lines could not be read, and are left out");
     }
 }
 
