@@ -5,6 +5,7 @@
 //! there, what the files hold is compared before anything is reloaded.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub(crate) fn on_change(station: &Arc<Station>) -> Result<(), CannotStart> {
 async fn watch(station: Arc<Station>, stop: Stop) {
     let files: Vec<PathBuf> = station.sources().files().map(Path::to_owned).collect();
     let changed = Arc::new(Notify::new());
-    let mut known = contents(&files);
+    let mut known = digests(&files);
     let _watcher = match watcher(&files, Arc::clone(&changed)) {
         Ok(watcher) => watcher,
         Err(error) => {
@@ -67,7 +68,7 @@ async fn watch(station: Arc<Station>, stop: Stop) {
         }
         // Not until it is quiet: a log in the same directory may never be.
         tokio::time::sleep(SETTLE).await;
-        let now = contents(&files);
+        let now = digests(&files);
         if now != known {
             known = now;
             reload(&station);
@@ -104,8 +105,14 @@ fn directory(file: &Path) -> &Path {
     }
 }
 
-fn contents(files: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
-    files.iter().map(|file| std::fs::read(file).ok()).collect()
+/// What tells a change of each file: a digest of what it holds, for that may be megabytes.
+fn digests(files: &[PathBuf]) -> Vec<Option<u64>> {
+    let digest = |file: &PathBuf| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&std::fs::read(file).ok()?);
+        Some(hasher.finish())
+    };
+    files.iter().map(digest).collect()
 }
 
 /// The one who edits the file looks at the terminal or the journal.
