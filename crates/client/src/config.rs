@@ -20,6 +20,7 @@ mod layers;
 mod limits;
 mod mistake;
 mod near;
+mod notes;
 mod origin;
 mod policy;
 mod portion;
