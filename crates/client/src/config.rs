@@ -22,6 +22,7 @@ mod mistake;
 mod near;
 mod notes;
 mod origin;
+mod pieces;
 mod policy;
 mod portion;
 mod reach;
