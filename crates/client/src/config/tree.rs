@@ -210,14 +210,13 @@ impl Begin {
 
 /// The table that was written from there on.
 pub(super) fn table_of(begin: Begin, written: &DeTable<'_>) -> Table {
-    let mut entries: Vec<_> = written
-        .iter()
-        .map(|(name, value)| Entry {
-            name: name.get_ref().clone().into_owned(),
-            at: at(begin, name.span()),
-            node: node_of(begin, value),
-        })
-        .collect();
+    // Room for these and no more: most tables are of one entry, and there may be very many.
+    let mut entries = Vec::with_capacity(written.len());
+    entries.extend(written.iter().map(|(name, value)| Entry {
+        name: name.get_ref().clone().into_owned(),
+        at: at(begin, name.span()),
+        node: node_of(begin, value),
+    }));
     // The parser sorts by name; people expect their own order in lists of APIs and in messages.
     entries.sort_by_key(|entry| entry.at.start);
     Table { entries }
