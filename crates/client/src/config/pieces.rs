@@ -117,11 +117,14 @@ mod tests {
 
     /// A large text that begins with this one.
     fn padded(text: &str) -> String {
-        let mut all = text.to_owned();
-        for api in 0..4_000 {
-            all += &format!("[apis.pad-{api}]\nbase_url = \"https://pad.example\"\n");
-            all += &format!("groups.a.limits = [\"{api}/s\"]\n[apis.pad-{api}.retry]\ncount = 1\n");
-        }
+        let api = |n: u32| {
+            format!(
+                "[apis.pad-{n}]\nbase_url = \"https://pad.example\"\n\
+                 groups.a.limits = [\"{n}/s\"]\n[apis.pad-{n}.retry]\ncount = 1\n"
+            )
+        };
+        let padding = (0..4_000).map(api);
+        let all: String = std::iter::once(text.to_owned()).chain(padding).collect();
         assert!(all.len() > LARGE + PIECE);
         all
     }
