@@ -44,6 +44,19 @@ impl Program {
     /// As [`Program::start`].
     pub async fn start_watching(sources: Sources, watch: Watch) -> Result<Self, StartError> {
         let config = sources.read().map_err(StartError::Config)?;
+        Self::start_with(config, sources, watch).await
+    }
+
+    /// The same with what was just read from the sources, for whoever had to look at it before: a large
+    /// configuration is not read twice.
+    ///
+    /// # Errors
+    /// As [`Program::start`].
+    pub async fn start_with(
+        config: Config,
+        sources: Sources,
+        watch: Watch,
+    ) -> Result<Self, StartError> {
         let mut given = Activation::of_process();
         let calls = listener(&mut given, Purpose::Calls, &config.server.listen).await?;
         let operators = listener(&mut given, Purpose::Admin, &config.admin.listen).await?;

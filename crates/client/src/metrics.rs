@@ -9,6 +9,7 @@
 
 mod cells;
 mod exposition;
+mod groups;
 mod histogram;
 mod recorder;
 mod reloads;

@@ -4,6 +4,7 @@
 //! sends by other means writes them by hand; a configuration file is read into them. Whether they fit
 //! together is checked once, where a door is made from them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -98,8 +99,9 @@ pub struct Group {
     pub name: SmolStr,
     /// Other names by which it may be asked for.
     pub aliases: Vec<SmolStr>,
-    /// Its own limits, beside those of the API.
-    pub limits: Vec<Limit>,
+    /// Its own limits, beside those of the API. Shared by all who keep the rules: there may be a
+    /// hundred thousand groups.
+    pub limits: Arc<[Limit]>,
     /// What one call costs unless its route or its caller says otherwise.
     pub cost: Cost,
 }
@@ -110,7 +112,7 @@ impl Group {
         Self {
             name: SmolStr::new(name),
             aliases: Vec::new(),
-            limits,
+            limits: limits.into(),
             cost: Cost::ONE,
         }
     }

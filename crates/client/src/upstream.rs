@@ -79,7 +79,7 @@ impl Upstream {
         events: Events,
     ) -> Result<Self, InvalidRules> {
         let known = Known::of(&rules, Seats::first(&rules))?;
-        let gate = Gate::new(&known::groups(&rules), &rules, timer.moment())?;
+        let gate = Gate::new(&known::groups(&rules), &rules, timer.moment());
         Ok(Self {
             door: Door::new(SmolStr::new(name), (known, gate), timer, events),
         })

@@ -33,7 +33,7 @@ use crate::{
 /// assert_eq!(set.take(Nanos::ZERO, Cost::new(3)), Decision::Never, "the first can never pass it");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct MeterSet {
     slots: Vec<Slot>,
     /// The latest time seen: all meters live at the same one, so that one time identifies a grant.
@@ -241,7 +241,9 @@ impl MeterSet {
         grant
     }
 
+    /// Exactly as many slots as there are limits: each is half a kilobyte, and most sets have one.
     fn extend(&mut self, limits: &[Limit], moment: Moment) {
+        self.slots.reserve_exact(limits.len());
         for limit in limits {
             let number = next_number(&mut self.made);
             self.slots.push(Slot::new(number, limit, moment));

@@ -56,10 +56,10 @@ impl Serve {
             Watch::Files
         };
         let (sources, config) = self.sources()?;
-        runtime(&config)?.block_on(async {
+        runtime(&config)?.block_on(async move {
             let mut interrupt = Interrupt::listen()?;
-            let program = start(sources, watch).await?;
-            tell(&program, &config, terminal);
+            let program = start(config, sources, watch).await?;
+            tell(&program, terminal);
             if offline {
                 say!("offline: no call is made, and the cache answers what it can");
             }
@@ -117,15 +117,16 @@ fn runtime(config: &Config) -> anyhow::Result<Runtime> {
     built.context("no runtime can be started")
 }
 
-async fn start(sources: Sources, watch: Watch) -> anyhow::Result<Program> {
-    let started = Program::start_watching(sources, watch).await;
+async fn start(config: Config, sources: Sources, watch: Watch) -> anyhow::Result<Program> {
+    let started = Program::start_with(config, sources, watch).await;
     started.map_err(|error| match error {
         StartError::Config(mistakes) => mistakes.into(),
         other => other.into(),
     })
 }
 
-fn tell(program: &Program, config: &Config, terminal: Terminal) {
+fn tell(program: &Program, terminal: Terminal) {
+    let config = program.station().config();
     if !config.warnings.is_empty() {
         say!("{}\n", config.warnings.render(terminal.style()));
     }
@@ -141,7 +142,7 @@ fn tell(program: &Program, config: &Config, terminal: Terminal) {
     if config.apis.is_empty() {
         say!("  no API is configured: add one to a file, and it is served");
     }
-    if let Some(why) = unwritable_log(config) {
+    if let Some(why) = unwritable_log(&config) {
         say!("  the log cannot be written, and nothing of it is kept: {why}");
     }
     for api in &config.apis {

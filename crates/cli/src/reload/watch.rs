@@ -5,6 +5,7 @@
 //! there, what the files hold is compared before anything is reloaded.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,14 +89,14 @@ fn files(station: &Station) -> BTreeSet<PathBuf> {
     written.chain(named).chain(trusted).collect()
 }
 
-/// What files held when they were looked at last. Of secrets a copy is kept here as well as where they
-/// are used; a sum over them would say less about a change.
-struct Contents(BTreeMap<PathBuf, Option<Vec<u8>>>);
+/// What files held when they were looked at last: a digest of it, for it may be megabytes, or a secret of
+/// which there need be no other copy.
+struct Contents(BTreeMap<PathBuf, Option<u64>>);
 
 impl Contents {
     fn of(files: BTreeSet<PathBuf>) -> Self {
         let held = files.into_iter().map(|file| {
-            let held = std::fs::read(&file).ok();
+            let held = std::fs::read(&file).ok().map(|bytes| digest(&bytes));
             (file, held)
         });
         Self(held.collect())
@@ -152,6 +153,12 @@ fn directory(file: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// The one who edits the file looks at the terminal or the journal.

@@ -59,13 +59,18 @@ impl Outlet {
         let api = Self::completed(api);
         let timer = Arc::clone(&parts.timer);
         let door = Upstream::new(&api.name, api.rules.clone(), timer, parts.events.clone());
-        Self::behind(door.map_err(Unfit::Rules)?, api, parts)
+        Self::made(door.map_err(Unfit::Rules)?, api, parts)
     }
 
     /// An outlet behind a door that there is. The door keeps its rules until this
     /// [takes effect](Self::take_effect).
     pub(super) fn behind(upstream: Upstream, api: Api, parts: &Parts) -> Result<Self, Unfit> {
         Upstream::check_rules(&api.rules).map_err(Unfit::Rules)?;
+        Self::made(upstream, api, parts)
+    }
+
+    /// An outlet behind a door that its rules fit.
+    fn made(upstream: Upstream, api: Api, parts: &Parts) -> Result<Self, Unfit> {
         let retries = RetryBudget::new(api.retry.budget, parts.timer.now());
         let shown = match &api.credential {
             Some(credential) => Some(Shown::of(credential).ok_or(Unfit::Credential)?),

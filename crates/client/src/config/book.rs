@@ -1,13 +1,14 @@
 //! What is gathered while a configuration is read: its sources, mistakes and origins.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::fields::Wrong;
 use super::mistake::{Mistake, Mistakes};
-use super::origin::{Noted, Origins, Place};
+use super::notes::{Noted, Notes, Place};
+use super::origin::Origins;
 use super::source::{Kind, Source};
 use super::tree::At;
 
@@ -16,7 +17,7 @@ use super::tree::At;
 pub(super) struct Book {
     sources: RefCell<Vec<Source>>,
     mistakes: RefCell<Vec<Mistake>>,
-    origins: RefCell<BTreeMap<Box<str>, Noted>>,
+    notes: RefCell<Notes>,
     doubtful: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
     files: RefCell<Vec<PathBuf>>,
 }
@@ -60,17 +61,21 @@ impl Book {
     /// Notes where the value of a key came from, and how it was written there.
     pub(super) fn note(&self, key: &str, at: Option<At>) {
         let sources = self.sources.borrow();
-        let noted = |at: At| {
+        let found = at.and_then(|at| {
             let source = sources.get(at.source)?;
+            let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
             let place = Place::Line {
-                source: at.source,
-                line: source.line(at.start),
+                source: small(at.source),
+                line: small(source.line(at.start)),
             };
-            let written = Some(source.written(at.start..at.end));
-            Some(Noted { place, written })
-        };
-        let noted = at.and_then(noted).unwrap_or(Noted::NOWHERE);
-        self.origins.borrow_mut().insert(key.into(), noted);
+            Some((place, source.written(at.start..at.end)))
+        });
+        let (place, written) = found.unwrap_or((Place::Nowhere, Cow::Borrowed("")));
+        self.notes.borrow_mut().add(Noted {
+            key,
+            place,
+            written: &written,
+        });
     }
 
     /// True if the value at a place was written by the user and not by a preset.
@@ -110,7 +115,7 @@ impl Book {
         });
         let sources = self.sources.into_inner().into_iter();
         let sources = sources.map(|source| (source.kind(), source.into_name()));
-        let origins = Origins::new(self.origins.into_inner(), sources.collect());
+        let origins = Origins::new(self.notes.into_inner(), sources.collect());
         (Mistakes::new(mistakes), origins)
     }
 

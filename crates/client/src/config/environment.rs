@@ -17,7 +17,7 @@ use super::fields::Wrong;
 use super::health::{Measure, VARIABLES};
 use super::near::nearest;
 use super::source::Source;
-use super::tree::{At, Node, Table, Value, node_of};
+use super::tree::{At, Begin, Node, Table, Value, node_of};
 use super::units::decimal_millionths;
 
 /// Variables and their values.
@@ -160,7 +160,7 @@ fn read(source: usize, value: &str) -> Node {
         None => DeValue::parse(value).ok(),
     };
     match parsed {
-        Some(parsed) => match node_of(source, &parsed) {
+        Some(parsed) => match node_of(Begin::of(source), &parsed) {
             Node {
                 value: Value::Date, ..
             } => text(),

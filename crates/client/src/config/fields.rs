@@ -260,16 +260,18 @@ pub(super) fn unknown<'n>(
 
 /// A key one level down, in quotes if its name needs them.
 pub(super) fn joined(key: &str, name: &str) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name = if !name.is_empty() && name.chars().all(bare) {
-        name.to_owned()
-    } else {
-        format!("\"{}\"", printable(name))
-    };
-    match key {
-        "" => name,
-        key => format!("{key}.{name}"),
+    let bare = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+    let mut joined = String::with_capacity(key.len() + name.len() + 1);
+    if !key.is_empty() {
+        joined.push_str(key);
+        joined.push('.');
     }
+    if !name.is_empty() && name.bytes().all(bare) {
+        joined.push_str(name);
+    } else {
+        joined.extend(["\"", &printable(name), "\""]);
+    }
+    joined
 }
 
 /// A name as it can be shown: short, and without the controls that could steer a terminal.

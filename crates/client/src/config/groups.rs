@@ -3,6 +3,8 @@
 //! A route that leads nowhere, a name that two groups claim, a cost that no limit lets through: each
 //! looks right and fails at the first call. They are told here, where the line is still known.
 
+use std::collections::HashSet;
+
 use outflow_core::{Cost, Limit, MAX_LIMITS};
 use smol_str::SmolStr;
 
@@ -10,17 +12,20 @@ use super::fields::{Fields, Item, Wrong, printable, unknown};
 use super::limits::limits;
 use super::portion::Portion;
 use super::reach;
+use super::tree::Entry;
 use super::values::{cost, method, name, text};
 use crate::pattern::Pattern;
 use crate::rules::{DEFAULT_GROUP, Group, Route, Rules};
 
 /// Reads `groups` and `routes` beside the API's own limits.
 pub(super) fn read(fields: &Fields<'_>, rules: &mut Rules, portion: Portion) {
-    let written = fields.section("groups");
-    for (entry, item) in written.entries() {
+    let written = fields.section("groups").entries();
+    // One more may follow, for what none of them takes.
+    rules.groups.reserve_exact(written.len() + 1);
+    for (entry, item) in &written {
         let named = name(&entry.name);
         let named = named.map_err(|wrong| fields.book().tell(entry.at, &item.key, wrong));
-        let group = group(&item, portion).map_err(|wrong| item.tell(wrong));
+        let group = group(item, portion).map_err(|wrong| item.tell(wrong));
         if let (Ok(name), Ok(group)) = (named, group) {
             rules.groups.push(Group { name, ..group });
         }
@@ -44,9 +49,8 @@ pub(super) fn check(fields: &Fields<'_>, rules: &Rules) {
         if count > MAX_LIMITS && rules.limits.len() <= MAX_LIMITS {
             groups.tell(&group.name, too_many(count));
         }
-        let written = groups.section_of(&group.name);
         if let Some(wrong) = never_passes(rules, Some(group), group.cost) {
-            written.tell("cost", wrong);
+            groups.section_of(&group.name).tell("cost", wrong);
         }
     }
     for item in fields.item("routes").iter().flat_map(Item::items) {
@@ -69,13 +73,12 @@ fn group(item: &Item<'_>, portion: Portion) -> Result<Group, Wrong> {
     let alias = |item: &Item<'_>| name(text(item)?);
     let aliases = fields.read("aliases", |item| Ok(item.each(alias)));
     fields.finish();
+    let limits = limits.into_iter().map(|limit| portion.of(limit));
     Ok(Group {
         aliases: aliases.unwrap_or_default(),
+        limits: limits.collect(),
         cost: cost.unwrap_or_default(),
-        ..Group::new(
-            "",
-            limits.into_iter().map(|limit| portion.of(limit)).collect(),
-        )
+        ..Group::new("", Vec::new())
     })
 }
 
@@ -127,21 +130,17 @@ fn target(item: &Item<'_>, rules: &Rules) -> Result<SmolStr, Wrong> {
 }
 
 /// Every name and alias stands for one group.
-fn tell_clashes(groups: &Fields<'_>) {
-    let entries = groups.entries();
-    let mut taken: Vec<&str> = entries
-        .iter()
-        .map(|(entry, _)| entry.name.as_str())
-        .collect();
-    for (_, item) in &entries {
+fn tell_clashes(groups: &[(&Entry, Item<'_>)]) {
+    let names = groups.iter().map(|(entry, _)| entry.name.as_str());
+    let mut taken: HashSet<&str> = names.collect();
+    for (_, item) in groups {
         let aliases = item.fields().ok().and_then(|fields| fields.item("aliases"));
         for alias in aliases.iter().flat_map(Item::items) {
             let Ok(name) = text(&alias) else { continue };
-            if taken.contains(&name) {
+            if !taken.insert(name) {
                 let wrong = Wrong::new(format!("the name `{}` is taken", printable(name)));
                 alias.tell(wrong.help("give each group and alias a name of its own"));
             }
-            taken.push(name);
         }
     }
 }
@@ -160,7 +159,7 @@ fn check_route(item: &Item<'_>, rules: &Rules) {
 }
 
 fn never_passes(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<Wrong> {
-    let own = group.into_iter().flat_map(|group| &group.limits);
+    let own = group.into_iter().flat_map(|group| &*group.limits);
     let too_low = |limit: &&Limit| limit.capacity() < cost.units();
     let limit = rules.limits.iter().chain(own).find(too_low)?;
     let message = format!(

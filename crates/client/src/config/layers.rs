@@ -10,9 +10,10 @@ use super::book::Book;
 use super::depth::too_deep;
 use super::environment::{Environment, Variable};
 use super::fields::{Wrong, joined, unknown};
+use super::pieces;
 use super::source::{Kind, Source};
 use super::syntax;
-use super::tree::{At, Entry, Node, Table, Value, table_of};
+use super::tree::{At, Begin, Entry, Node, Table, Value, table_of};
 use crate::preset::Preset;
 
 /// All layers as one table.
@@ -53,6 +54,9 @@ fn parsed(source: &Source, book: &Book) -> Table {
         book.tell(at, "", wrong.help("nothing of this text was read"));
         return Table::EMPTY;
     }
+    if let Some(table) = pieces::parsed(number, source.text()) {
+        return canonical(table, book);
+    }
     let (table, errors) = DeTable::parse_recoverable(source.text());
     for error in errors {
         let span = error.span().unwrap_or_default();
@@ -68,7 +72,7 @@ fn parsed(source: &Source, book: &Book) -> Table {
             syntax::mistake(source.text(), span, error.message()),
         );
     }
-    canonical(table_of(number, table.get_ref()), book)
+    canonical(table_of(Begin::of(number), table.get_ref()), book)
 }
 
 /// The same table with each key under its one name.

@@ -3,9 +3,10 @@
 //! Four texts may speak of the same key, and "why is it ten seconds?" is the first question of anyone
 //! who looks at a running program. The answer is kept while reading, because afterwards nobody knows.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use super::notes::{Notes, Place};
 use super::source::Kind;
 
 /// Where a value came from.
@@ -64,62 +65,52 @@ impl fmt::Display for Origin {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origins {
-    keys: BTreeMap<Box<str>, Noted>,
+    kept: Arc<Kept>,
+}
+
+/// What all clones share: nobody changes it after the reading.
+#[derive(PartialEq, Eq, Debug, Default)]
+struct Kept {
+    notes: Notes,
     /// Every source that was read; many keys share one name.
     sources: Vec<(Kind, String)>,
-}
-
-/// A line of a source, or none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    Nowhere,
-    Line { source: usize, line: usize },
-}
-
-/// What is known of a key.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Noted {
-    pub(super) place: Place,
-    /// The value as it was written, with stars in the place of what may be a key.
-    pub(super) written: Option<Box<str>>,
-}
-
-impl Noted {
-    /// Nobody said anything.
-    pub(super) const NOWHERE: Self = Self {
-        place: Place::Nowhere,
-        written: None,
-    };
 }
 
 impl Origins {
     /// Where the value of a key came from; `None` if there is no such key.
     pub fn of(&self, key: &str) -> Option<Origin> {
-        self.keys.get(key).map(|noted| self.origin(noted.place))
+        let noted = self.kept.notes.find(key)?;
+        Some(self.origin(noted.place))
     }
 
     /// Every key and its origin, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Origin)> {
-        self.keys
-            .iter()
-            .map(|(key, noted)| (key.as_ref(), self.origin(noted.place)))
+        let notes = self.kept.notes.iter();
+        notes.map(|noted| (noted.key, self.origin(noted.place)))
     }
 
     /// The value of a key as it was written, on one line and without secrets; `None` where nobody wrote
     /// one and the default holds.
     pub fn written(&self, key: &str) -> Option<&str> {
-        self.keys.get(key)?.written.as_deref()
+        let noted = self.kept.notes.find(key)?;
+        (noted.place != Place::Nowhere).then_some(noted.written)
     }
 
-    pub(super) const fn new(keys: BTreeMap<Box<str>, Noted>, sources: Vec<(Kind, String)>) -> Self {
-        Self { keys, sources }
+    /// What was noted while these sources were read.
+    pub(super) fn new(notes: Notes, sources: Vec<(Kind, String)>) -> Self {
+        let notes = notes.in_order();
+        Self {
+            kept: Arc::new(Kept { notes, sources }),
+        }
     }
 
     fn origin(&self, place: Place) -> Origin {
         let Place::Line { source, line } = place else {
             return Origin::Default;
         };
-        let Some((kind, name)) = self.sources.get(source) else {
+        let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let (source, line) = (whole(source), whole(line));
+        let Some((kind, name)) = self.kept.sources.get(source) else {
             return Origin::Default;
         };
         let name = name.clone();

@@ -64,7 +64,7 @@ fn fall_back(fields: &Fields<'_>, rules: &mut Rules, portion: Portion) {
 /// An exact log that may hold fewer entries than its limit would forget what still counts.
 fn log_entries(fields: &Fields<'_>, rules: &Rules) {
     let most = fields.read("max_log_entries", |item| whole(item, 1..=u64::MAX));
-    let grouped = rules.groups.iter().flat_map(|group| &group.limits);
+    let grouped = rules.groups.iter().flat_map(|group| &*group.limits);
     let logged = rules.limits.iter().chain(grouped);
     let largest = logged
         .filter(|limit| limit.kind() == Kind::Sliding)

@@ -4,6 +4,7 @@
 //! way. What is shown of it is not what was read: wherever a text may hold a key, a copy with stars in
 //! its place is shown, of the same length so that every position stays true.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -153,9 +154,12 @@ impl Source {
 
     /// What was written from here to there, as it may be shown: on one line, and cut where nobody reads
     /// on.
-    pub(super) fn written(&self, span: Range<usize>) -> Box<str> {
+    pub(super) fn written(&self, span: Range<usize>) -> Cow<'_, str> {
         let (from, to) = (self.bounded(span.start), self.bounded(span.end));
         let shown = self.shown.get(from..to).unwrap_or_default();
+        if shown.len() <= LONGEST_WRITTEN && !shown.contains(char::is_whitespace) {
+            return Cow::Borrowed(shown);
+        }
         let words: Vec<_> = shown.split_whitespace().take(LONGEST_WRITTEN).collect();
         let mut line = words.join(" ");
         if line.len() > LONGEST_WRITTEN {

@@ -98,6 +98,11 @@ impl Table {
         }
     }
 
+    /// Adds entries of other names at the end.
+    pub(super) fn append(&mut self, more: Self) {
+        self.entries.extend(more.entries);
+    }
+
     /// The entry at the end of some levels.
     pub(super) fn at(&self, levels: &[&str]) -> Option<&Entry> {
         match levels {
@@ -180,23 +185,45 @@ impl Table {
     }
 }
 
-/// The table that was written in a source.
-pub(super) fn table_of(source: usize, written: &DeTable<'_>) -> Table {
-    let mut entries: Vec<_> = written
-        .iter()
-        .map(|(name, value)| Entry {
-            name: name.get_ref().clone().into_owned(),
-            at: at(source, name.span()),
-            node: node_of(source, value),
-        })
-        .collect();
+impl IntoIterator for Table {
+    type Item = Entry;
+    type IntoIter = std::vec::IntoIter<Entry>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+/// Where a text that is parsed begins: in which source, and how far in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    pub(super) source: usize,
+    pub(super) offset: usize,
+}
+
+impl Begin {
+    /// At the beginning of a source.
+    pub(super) const fn of(source: usize) -> Self {
+        Self { source, offset: 0 }
+    }
+}
+
+/// The table that was written from there on.
+pub(super) fn table_of(begin: Begin, written: &DeTable<'_>) -> Table {
+    // Room for these and no more: most tables are of one entry, and there may be very many.
+    let mut entries = Vec::with_capacity(written.len());
+    entries.extend(written.iter().map(|(name, value)| Entry {
+        name: name.get_ref().clone().into_owned(),
+        at: at(begin, name.span()),
+        node: node_of(begin, value),
+    }));
     // The parser sorts by name; people expect their own order in lists of APIs and in messages.
     entries.sort_by_key(|entry| entry.at.start);
     Table { entries }
 }
 
-/// The value that was written in a source.
-pub(super) fn node_of(source: usize, written: &toml::Spanned<DeValue<'_>>) -> Node {
+/// The value that was written from there on.
+pub(super) fn node_of(begin: Begin, written: &toml::Spanned<DeValue<'_>>) -> Node {
     let value = match written.get_ref() {
         DeValue::String(text) => Value::Text(text.clone().into_owned()),
         DeValue::Integer(number) => {
@@ -206,20 +233,20 @@ pub(super) fn node_of(source: usize, written: &toml::Spanned<DeValue<'_>>) -> No
         DeValue::Boolean(truth) => Value::Truth(*truth),
         DeValue::Datetime(_) => Value::Date,
         DeValue::Array(items) => {
-            Value::List(items.iter().map(|item| node_of(source, item)).collect())
+            Value::List(items.iter().map(|item| node_of(begin, item)).collect())
         }
-        DeValue::Table(table) => Value::Table(table_of(source, table)),
+        DeValue::Table(table) => Value::Table(table_of(begin, table)),
     };
     Node {
         value,
-        at: at(source, written.span()),
+        at: at(begin, written.span()),
     }
 }
 
-fn at(source: usize, span: std::ops::Range<usize>) -> At {
+const fn at(begin: Begin, span: std::ops::Range<usize>) -> At {
     At {
-        source,
-        start: span.start,
-        end: span.end,
+        source: begin.source,
+        start: begin.offset + span.start,
+        end: begin.offset + span.end,
     }
 }

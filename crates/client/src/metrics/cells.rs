@@ -5,13 +5,14 @@
 //! Only the codes of answers appear as they are seen, because five hundred zeros help nobody.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use outflow_core::{Circuit, Ended, State};
+use outflow_core::Ended;
 use smol_str::SmolStr;
 
+use super::OTHER;
+use super::groups::Groups;
 use super::histogram::Histogram;
-use super::{ALL_GROUPS, OTHER};
 use crate::event::{Lookup, Reason, Status};
 use crate::http::Unresolved;
 
@@ -20,8 +21,7 @@ use crate::http::Unresolved;
 pub(super) struct ApiCells {
     pub(super) name: SmolStr,
     pub(super) whole: Arc<WholeCells>,
-    /// The first is for what concerns all groups; one is for groups that nobody knows.
-    pub(super) groups: Box<[Arc<GroupCells>]>,
+    pub(super) groups: Groups,
 }
 
 /// The counters of one API that are not told by group.
@@ -43,71 +43,23 @@ pub(super) struct WholeCells {
     pub(super) warnings: Tally<{ WARNINGS.len() }>,
 }
 
-/// The counters of one group.
-#[derive(Debug)]
-pub(super) struct GroupCells {
-    pub(super) name: SmolStr,
-    pub(super) admitted: Tally<1>,
-    pub(super) refused: Tally<{ CAUSES.len() }>,
-    pub(super) refunded: Tally<1>,
-    pub(super) foreign: Tally<1>,
-    /// A fraction, by its bits.
-    drift: AtomicU64,
-    alert: AtomicU8,
-    circuit: AtomicU8,
-}
-
 impl ApiCells {
     /// An API of which nothing was counted yet.
     pub(super) fn new(name: SmolStr) -> Self {
-        let groups =
-            [ALL_GROUPS, OTHER].map(|group| Arc::new(GroupCells::new(SmolStr::new_static(group))));
         Self {
             name,
             whole: Arc::new(WholeCells::new()),
-            groups: groups.into(),
+            groups: Groups::new(),
         }
     }
 
     /// The same counters, with those of more groups.
     pub(super) fn with_groups<'a>(&self, more: impl IntoIterator<Item = &'a SmolStr>) -> Self {
-        let mut groups = self.groups.to_vec();
-        for name in more {
-            if !groups.iter().any(|group| group.name == *name) {
-                groups.push(Arc::new(GroupCells::new(name.clone())));
-            }
-        }
         Self {
             name: self.name.clone(),
             whole: Arc::clone(&self.whole),
-            groups: groups.into(),
+            groups: self.groups.with(more),
         }
-    }
-
-    /// The group of this name; the one for the rest if nobody knows it.
-    pub(super) fn group(&self, name: Option<&SmolStr>) -> Option<&GroupCells> {
-        let found = match name {
-            None => self.groups.first(),
-            Some(name) => self.callable().find(|group| group.name == *name),
-        };
-        found.or_else(|| self.groups.get(1)).map(Arc::as_ref)
-    }
-
-    /// The worst that any group's circuit is in, as far as events have told.
-    pub(super) fn circuit(&self) -> Circuit {
-        let worst = self
-            .groups
-            .iter()
-            .map(|group| group.circuit.load(Ordering::Relaxed))
-            .max();
-        CIRCUITS
-            .get(usize::from(worst.unwrap_or(0)))
-            .map_or(Circuit::Closed, |circuit| *circuit)
-    }
-
-    /// The groups that calls are of.
-    pub(super) fn callable(&self) -> impl Iterator<Item = &Arc<GroupCells>> {
-        self.groups.iter().skip(1)
     }
 }
 
@@ -150,43 +102,6 @@ impl WholeCells {
     }
 }
 
-impl GroupCells {
-    fn new(name: SmolStr) -> Self {
-        Self {
-            name,
-            admitted: Tally::new([""]),
-            refused: Tally::new(CAUSES),
-            refunded: Tally::new([""]),
-            foreign: Tally::new([""]),
-            drift: AtomicU64::new(1.0_f64.to_bits()),
-            alert: AtomicU8::new(0),
-            circuit: AtomicU8::new(0),
-        }
-    }
-
-    pub(super) fn drift(&self) -> f64 {
-        f64::from_bits(self.drift.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn set_drift(&self, ratio: f64) {
-        self.drift.store(ratio.to_bits(), Ordering::Relaxed);
-    }
-
-    pub(super) fn alert(&self) -> u32 {
-        u32::from(self.alert.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn set_alert(&self, raised: u8) {
-        self.alert.store(raised, Ordering::Relaxed);
-    }
-
-    pub(super) fn set_state(&self, state: State) {
-        let place = CIRCUITS.iter().position(|one| *one == state.circuit());
-        let place = u8::try_from(place.unwrap_or(0)).unwrap_or(0);
-        self.circuit.store(place, Ordering::Relaxed);
-    }
-}
-
 /// One counter for each word of a closed set. A word that is not in it counts as the last.
 #[derive(Debug)]
 pub(super) struct Tally<const N: usize> {
@@ -195,7 +110,7 @@ pub(super) struct Tally<const N: usize> {
 }
 
 impl<const N: usize> Tally<N> {
-    const fn new(words: [&'static str; N]) -> Self {
+    pub(super) const fn new(words: [&'static str; N]) -> Self {
         Self {
             words,
             counts: [const { AtomicU64::new(0) }; N],
@@ -284,22 +199,6 @@ impl Codes {
 
 const FIRST_CODE: u16 = 100;
 
-/// From well to ill: the place is the severity.
-pub(super) const CIRCUITS: [Circuit; 3] = [Circuit::Closed, Circuit::HalfOpen, Circuit::Open];
-
-/// The names of the causes of a refusal, and of those to come.
-const CAUSES: [&str; 9] = [
-    "too_late",
-    "never",
-    "busy",
-    "blocked",
-    "queue_full",
-    "unknown_group",
-    "shutting_down",
-    "removed",
-    OTHER,
-];
-
 /// The names of what moves a state, and of what may come to.
 const MOVES: [&str; 16] = [
     "error_ratio",
@@ -349,30 +248,5 @@ mod tests {
         tally.count("a");
         tally.count("never heard of");
         assert_eq!(tally.iter().collect::<Vec<_>>(), [("a", 1), (OTHER, 1)]);
-    }
-
-    // A group that is called like one of the two of ours would be two series of one name.
-    #[test]
-    fn no_group_is_there_twice() {
-        let groups = ["x", "*", "other", "x"].map(SmolStr::new_static);
-        let cells = ApiCells::new("a".into()).with_groups(&groups);
-        let names: Vec<_> = cells
-            .groups
-            .iter()
-            .map(|group| group.name.as_str())
-            .collect();
-        assert_eq!(names, ["*", "other", "x"]);
-    }
-
-    #[test]
-    fn the_worst_group_is_the_circuit_of_the_api() {
-        let cells = ApiCells::new("a".into()).with_groups(&["x", "y"].map(SmolStr::new_static));
-        assert_eq!(cells.circuit(), Circuit::Closed);
-        cells.groups[1].set_state(State::HalfOpen);
-        assert_eq!(cells.circuit(), Circuit::HalfOpen);
-        cells.groups[2].set_state(State::CacheOnly);
-        assert_eq!(cells.circuit(), Circuit::Open);
-        cells.groups[2].set_state(State::Throttle);
-        assert_eq!(cells.circuit(), Circuit::HalfOpen);
     }
 }

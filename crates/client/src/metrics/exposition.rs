@@ -12,7 +12,8 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 
-use super::cells::{ApiCells, CIRCUITS, GroupCells, Tally, WholeCells};
+use super::cells::{ApiCells, Tally, WholeCells};
+use super::groups::{CIRCUITS, Counters, GroupCells};
 use super::histogram::{Histogram, Unit};
 use super::recorder::Board;
 use super::source::Reading;
@@ -80,7 +81,7 @@ impl Page<'_, '_> {
         self.group_counters(super::ADMITTED, |group| group.admitted.total())?;
         self.refusals()?;
         self.group_counters(super::REFUNDED, |group| group.refunded.total())?;
-        self.group_gauges(super::DRIFT, GroupCells::drift)?;
+        self.group_gauges(super::DRIFT, Counters::drift)?;
         self.group_gauges(super::USAGE_ALERT, |group| f64::from(group.alert()))?;
         self.foreign()?;
         self.counters(super::MALFORMED, |api| api.malformed.total())?;
@@ -177,7 +178,8 @@ impl Page<'_, '_> {
     fn circuits(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::CIRCUIT)?;
         for (api, reading) in self.standing {
-            let now = reading.map_or_else(|| api.circuit(), |reading| reading.state.circuit());
+            let now =
+                reading.map_or_else(|| api.groups.circuit(), |reading| reading.state.circuit());
             for circuit in CIRCUITS {
                 let labels = [
                     (label::API, api.name.as_str()),
@@ -200,25 +202,21 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    fn group_counters(
-        &mut self,
-        metric: Metric,
-        value: impl Fn(&GroupCells) -> u64,
-    ) -> fmt::Result {
+    fn group_counters(&mut self, metric: Metric, value: impl Fn(&Counters) -> u64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.standing {
-            for group in api.callable() {
-                series.count(&labels(api, group), value(group))?;
+            for group in api.groups.callable() {
+                series.count(&labels(api, group), value(group.read()))?;
             }
         }
         Ok(())
     }
 
-    fn group_gauges(&mut self, metric: Metric, value: impl Fn(&GroupCells) -> f64) -> fmt::Result {
+    fn group_gauges(&mut self, metric: Metric, value: impl Fn(&Counters) -> f64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.standing {
-            for group in &api.groups {
-                series.gauge(&labels(api, group), value(group))?;
+            for group in api.groups.iter() {
+                series.gauge(&labels(api, group), value(group.read()))?;
             }
         }
         Ok(())
@@ -227,8 +225,8 @@ impl Page<'_, '_> {
     fn refusals(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::REFUSED)?;
         for (api, _) in self.standing {
-            for group in api.callable() {
-                for (cause, count) in group.refused.iter() {
+            for group in api.groups.callable() {
+                for (cause, count) in group.read().refused.iter() {
                     let [api, group] = labels(api, group);
                     series.count(&[api, group, (label::CAUSE, cause)], count)?;
                 }
@@ -240,8 +238,8 @@ impl Page<'_, '_> {
     fn foreign(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::FOREIGN)?;
         for (api, _) in self.standing {
-            for group in &api.groups {
-                series.count(&labels(api, group), group.foreign.total())?;
+            for group in api.groups.iter() {
+                series.count(&labels(api, group), group.read().foreign.total())?;
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! All series exist from the beginning, zeros included, so that an alert on a rate works from the
 //! first scrape; what is called by a name that nobody announced is counted as `other`. Counting takes
-//! no lock and allocates nothing: an event finds its API in a map that is replaced and never changed,
-//! and then adds to an atomic.
+//! no lock, and allocates only where a group is counted for the first time: an event finds its API in a
+//! map that is replaced and never changed, and then adds to an atomic.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,8 @@ use prometheus_client::registry::Registry;
 use smol_str::SmolStr;
 
 use super::OTHER;
-use super::cells::{ApiCells, GroupCells, WARNINGS, WholeCells};
+use super::cells::{ApiCells, WARNINGS, WholeCells};
+use super::groups::Counters;
 use super::reloads::ReloadCells;
 use super::source::{Reading, Source};
 use super::summary::Summary;
@@ -200,20 +201,21 @@ impl fmt::Debug for Board {
 }
 
 /// The group that an event is counted in, if it is counted in one.
-fn group_of<'a>(api: &'a ApiCells, what: &What) -> Option<&'a GroupCells> {
-    match what {
+fn group_of<'a>(api: &'a ApiCells, what: &What) -> Option<&'a Counters> {
+    let group = match what {
         What::Admitted { group, .. }
         | What::Refused { group, .. }
-        | What::Refunded { group, .. } => api.group(Some(group)),
+        | What::Refunded { group, .. } => Some(group),
         What::Moved { group, .. }
         | What::Drifting { group, .. }
         | What::Usage { group, .. }
-        | What::Foreign { group, .. } => api.group(group.as_ref()),
-        _ => None,
-    }
+        | What::Foreign { group, .. } => group.as_ref(),
+        _ => return None,
+    };
+    Some(api.groups.of(group).count())
 }
 
-fn count_in_group(group: &GroupCells, what: &What) {
+fn count_in_group(group: &Counters, what: &What) {
     match what {
         What::Admitted { .. } => group.admitted.increase(1),
         What::Refused { refusal, .. } => group.refused.count(refusal.cause.name()),

@@ -21,21 +21,22 @@ mod report;
 mod settle;
 mod take;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::{
-    Accounting, Cost, Grant, Limit, Mark, Moment, Nanos, RoundTrips, Ticket, TooManyLimits,
-};
+use outflow_core::{Accounting, Cost, Grant, Limit, Mark, Moment, Nanos, RoundTrips, Ticket};
 use slab::Slab;
 
 pub(super) use ask::{Caller, Pass, Reply, Stamped, Standing, Term};
 pub(super) use settle::Open;
 
-use super::lane::Lane;
-use super::limits::{Limits, Overhang};
+use super::lane::{self, Lane};
+use super::limits::{Limits, Overhang, Terms};
 use super::line::{Class, Place, Waiter};
 use super::patience::Patience;
 use super::report::Alerted;
@@ -107,7 +108,7 @@ enum Freed {
 
 impl Freed {
     fn by(shared: &[Limit], groups: &[Group]) -> Self {
-        let own = groups.iter().flat_map(|group| &group.limits);
+        let own = groups.iter().flat_map(|group| &*group.limits);
         let mut all = shared.iter().chain(own);
         if all.all(|limit| limit.accounting() == Accounting::Send) {
             return Self::ByTime;
@@ -203,21 +204,18 @@ impl Obstacle {
 }
 
 impl Gate {
-    pub(super) fn new(
-        groups: &[Group],
-        rules: &Rules,
-        moment: Moment,
-    ) -> Result<Self, TooManyLimits> {
+    /// A gate for rules that fit together.
+    pub(super) fn new(groups: &[Group], rules: &Rules, moment: Moment) -> Self {
         let per_group = rules.health_scope == HealthScope::Group;
         let wards = if per_group { groups.len() } else { 1 };
         let lanes = (0_u32..).zip(groups).map(|(number, group)| {
             let ward = if per_group { place(number) } else { 0 };
-            Lane::new(group, (number, ward), rules, moment)
+            Lane::new(group, (number, ward))
         });
-        Ok(Self {
+        Self {
             wards: (0..wards).map(|_| Ward::new(rules, moment)).collect(),
-            shared: Limits::new(&rules.limits, rules, moment)?,
-            lanes: lanes.collect::<Result<_, _>>()?,
+            shared: Limits::new(&rules.limits, Terms::of(rules), moment),
+            lanes: lanes.collect(),
             waiters: Slab::new(),
             busy: Vec::new(),
             patience: Patience::default(),
@@ -239,7 +237,7 @@ impl Gate {
             random: fastrand::Rng::new(),
             alarm: Alarm::new(),
             after: After::default(),
-        })
+        }
     }
 
     /// The number below which permits may have been called off, as it changes.
@@ -310,6 +308,26 @@ impl Gate {
         &self.lanes[place(lane)]
     }
 
+    /// The limits of a lane's own, made now if nobody needed them before.
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the numbers of a lane and its ward were given by this gate"
+    )]
+    fn own(&mut self, lane: u32, now: Nanos) -> &mut Limits {
+        let lane = &mut self.lanes[place(lane)];
+        let (wards, ward) = (&self.wards, lane.ward);
+        let (rules, seen) = (&self.rules, &self.wall_seen);
+        lane.limits(|limits| {
+            lane::begun(
+                limits,
+                rules.terms(),
+                moment(*seen, now),
+                &wards[ward].health,
+            )
+        })
+    }
+
     #[inline]
     #[expect(
         clippy::indexing_slicing,
@@ -354,6 +372,22 @@ impl Settings {
             adaptive: rules.adaptive,
             thresholds: rules.thresholds,
         }
+    }
+
+    /// What limits know of the rules.
+    const fn terms(&self) -> Terms {
+        Terms {
+            adaptive: self.adaptive,
+            thresholds: self.thresholds,
+        }
+    }
+}
+
+/// An instant on both timelines, as far as the civil clock was not set since it was seen.
+fn moment(seen: Moment, now: Nanos) -> Moment {
+    Moment {
+        now,
+        wall: seen.wall.saturating_add(now.since(seen.now)),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::rules::{DEFAULT_GROUP, Group, Mode, Route, Rules};
 pub(super) struct Known {
     names: HashMap<SmolStr, u32>,
     /// Of each lane, its group, if it has one.
-    groups: Vec<Option<Group>>,
+    groups: Vec<Option<Seated>>,
     /// Of each lane, where its calls go.
     leads: Vec<u32>,
     routes: Vec<(Route, u32)>,
@@ -28,12 +28,20 @@ pub(super) struct Known {
     pub(super) max_wait: Duration,
 }
 
+/// What callers need to know of a group.
+#[derive(Clone, Debug)]
+struct Seated {
+    name: SmolStr,
+    cost: Cost,
+}
+
 impl Known {
     /// The rules, with the lane of each of their groups.
     pub(super) fn of(rules: &Rules, seats: Seats) -> Result<Self, InvalidRules> {
+        few_enough(rules)?;
         let groups = groups(rules);
-        let mut names = HashMap::new();
-        let mut by_lane: Vec<Option<Group>> = vec![None; seats.leads.len()];
+        let mut names = HashMap::with_capacity(groups.len());
+        let mut by_lane: Vec<Option<Seated>> = vec![None; seats.leads.len()];
         for (lane, group) in seats.groups.iter().zip(groups) {
             for name in std::iter::once(&group.name).chain(&group.aliases) {
                 if names.insert(name.clone(), *lane).is_some() {
@@ -41,7 +49,8 @@ impl Known {
                 }
             }
             if let Some(place) = by_lane.get_mut(place(*lane)) {
-                *place = Some(group);
+                let Group { name, cost, .. } = group;
+                *place = Some(Seated { name, cost });
             }
         }
         let known = |route: &Route| {
@@ -102,7 +111,7 @@ impl Known {
     }
 
     #[inline]
-    fn at(&self, lane: u32) -> Option<&Group> {
+    fn at(&self, lane: u32) -> Option<&Seated> {
         self.groups.get(place(lane))?.as_ref()
     }
 }
@@ -138,14 +147,17 @@ pub(super) fn groups(rules: &Rules) -> Vec<Group> {
 
 /// Looks whether rules fit together, whatever door they are for.
 pub(super) fn check(rules: &Rules) -> Result<(), InvalidRules> {
-    let lists = rules.groups.iter().map(|group| group.limits.len());
-    if lists
-        .chain([rules.limits.len()])
-        .any(|count| count > MAX_LIMITS)
-    {
-        return Err(TooManyLimits.into());
-    }
     Known::of(rules, Seats::first(rules)).map(drop)
+}
+
+/// Looks whether each list of limits fits into one set of meters.
+fn few_enough(rules: &Rules) -> Result<(), TooManyLimits> {
+    let lists = rules.groups.iter().map(|group| group.limits.len());
+    let mut lists = lists.chain([rules.limits.len()]);
+    if lists.any(|count| count > MAX_LIMITS) {
+        return Err(TooManyLimits);
+    }
+    Ok(())
 }
 
 fn place(lane: u32) -> usize {

@@ -1,13 +1,20 @@
 //! One group of an API, live: its limits and who waits for them.
+//!
+//! What counts against the limits is made when it is first needed. A group that nobody called has used
+//! nothing, and meters that counted nothing are as good as new ones: so they are not kept, for an API may
+//! have a thousand groups of which a program calls three. Whoever looks at all groups, to report or to
+//! tidy, leaves them as they are.
 
-use outflow_core::{MeterEvent, Moment, TooManyLimits};
+use std::sync::Arc;
+
+use outflow_core::{Cost, Health, Limit, MeterEvent, Moment, Nanos, Rate};
 use slab::Slab;
 use smol_str::SmolStr;
 
-use super::limits::Limits;
+use super::limits::{self, Limits, Past, Terms, Used};
 use super::line::{CLASSES, Class, Line, Waiter};
 use super::patience::{self, Patience};
-use crate::rules::{Group, Rules};
+use crate::rules::Group;
 
 /// A group and its waiters.
 #[derive(Debug)]
@@ -20,7 +27,10 @@ pub(super) struct Lane {
     /// Through how many changes of the rules it has led elsewhere.
     pub(super) retired: u32,
     pub(super) ward: usize,
-    pub(super) limits: Limits,
+    /// Its limits as they are configured.
+    configured: Arc<[Limit]>,
+    /// What counts against them, once anything may.
+    limits: Option<Box<Limits>>,
     pub(super) admitted: u64,
     pub(super) refused: u64,
     lines: [Line; CLASSES.len()],
@@ -28,24 +38,87 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(
-        group: &Group,
-        (number, ward): (u32, usize),
-        rules: &Rules,
-        moment: Moment,
-    ) -> Result<Self, TooManyLimits> {
-        Ok(Self {
+    pub(super) fn new(group: &Group, (number, ward): (u32, usize)) -> Self {
+        Self {
             name: group.name.clone(),
             aliases: group.aliases.clone(),
             leads_to: number,
             retired: 0,
             ward,
-            limits: Limits::new(&group.limits, rules, moment)?,
+            configured: Arc::clone(&group.limits),
+            limits: None,
             admitted: 0,
             refused: 0,
             lines: [Line::default(); CLASSES.len()],
             patience: Patience::default(),
-        })
+        }
+    }
+
+    /// Its limits, made by `begin` if nobody needed them before.
+    #[inline]
+    pub(super) fn limits(&mut self, begin: impl FnOnce(&[Limit]) -> Limits) -> &mut Limits {
+        self.limits
+            .get_or_insert_with(|| Box::new(begin(&self.configured)))
+    }
+
+    /// Its limits, if anybody needed them.
+    pub(super) fn used_limits(&mut self) -> Option<&mut Limits> {
+        self.limits.as_deref_mut()
+    }
+
+    /// Its limits as they would be, had somebody needed them now.
+    pub(super) fn untouched(&self, terms: Terms, moment: Moment, health: &Health) -> Limits {
+        begun(&self.configured, terms, moment, health)
+    }
+
+    /// Whether these are its limits, as configured.
+    pub(super) fn has(&self, limits: &[Limit]) -> bool {
+        *self.configured == *limits
+    }
+
+    /// The limit that a cost can never pass.
+    #[inline]
+    pub(super) fn impossible(&self, cost: Cost) -> Option<Rate> {
+        match &self.limits {
+            Some(limits) => limits.impossible(cost),
+            None => limits::impossible(&self.configured, cost),
+        }
+    }
+
+    /// Whether its calls count from their sending, as far as any were let go.
+    #[inline]
+    pub(super) fn is_stamped_at_send(&self) -> bool {
+        let limits = self.limits.as_ref();
+        limits.is_some_and(|limits| limits.is_stamped_at_send())
+    }
+
+    /// The slowest of its limits in effect.
+    pub(super) fn slowest(&mut self, now: Nanos, health: &Health) -> Option<Rate> {
+        if let Some(limits) = &mut self.limits {
+            return limits.slowest(now);
+        }
+        let limits = self.configured.iter();
+        let in_effect = limits.map(|limit| limit.at(health.effective(limit.rate())).rate());
+        limits::slowest(in_effect)
+    }
+
+    /// Whether it may take these limits as they are: it counted nothing, and nobody else knows what
+    /// they would have counted.
+    pub(super) fn is_unaffected(&self, limits: &[Limit], past: &Past) -> bool {
+        let known = || limits::are_all_known(&self.configured, limits);
+        self.limits.is_none() && (past.is_nothing() || known())
+    }
+
+    /// Has these limits from now on. Whatever counted was told of them before.
+    pub(super) fn configure(&mut self, limits: &Arc<[Limit]>) {
+        self.configured = Arc::clone(limits);
+    }
+
+    /// Has no limits any more. Answers what counted, if anything did.
+    pub(super) fn give_up(&mut self, moment: Moment) -> Option<Used> {
+        self.configured = Arc::default();
+        let used = self.limits.as_mut()?.give_up(moment);
+        Some(used).filter(|used| !used.is_nothing())
     }
 
     pub(super) fn line(&self, class: Class) -> &Line {
@@ -110,8 +183,16 @@ impl Lane {
     }
 
     pub(super) fn poll_event(&mut self) -> Option<MeterEvent> {
-        self.limits.poll_event()
+        self.limits.as_mut()?.poll_event()
     }
+}
+
+/// Limits of which nothing was used, as this health leaves them.
+#[cold]
+pub(super) fn begun(limits: &[Limit], terms: Terms, moment: Moment, health: &Health) -> Limits {
+    let mut limits = Limits::new(limits, terms, moment);
+    limits.retune(moment, Some(health));
+    limits
 }
 
 /// How many go before somebody, and what they cost together.

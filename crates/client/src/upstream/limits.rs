@@ -15,16 +15,15 @@ use std::time::Duration;
 
 use outflow_core::{
     Accounting, AlertChange, Cost, Decision, Drift, Grant, Health, Journey, Limit, Meter,
-    MeterEvent, MeterSet, Moment, Nanos, Rate, Reaction, TooManyLimits, Usage,
+    MeterEvent, MeterSet, Moment, Nanos, Rate, Reaction, Usage,
 };
 
-pub(super) use change::{Before, Next, Past};
+pub(super) use change::{Next, Past, Terms, Used, are_all_known};
 pub(super) use overhang::Overhang;
 pub(super) use slot::{Slot, When};
 pub(super) use verdict::{Charge, Heard, Landed, Refused};
 
 use super::report::{History, Room};
-use crate::rules::Rules;
 use moving::Moving;
 
 /// The live limits of a group, or of all calls of an API.
@@ -52,17 +51,17 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn new(
-        configured: &[Limit],
-        rules: &Rules,
-        moment: Moment,
-    ) -> Result<Self, TooManyLimits> {
+    /// Limits of which nothing was used, no more of them than a set can hold.
+    pub(super) fn new(configured: &[Limit], terms: Terms, moment: Moment) -> Self {
         let moving = configured
             .iter()
-            .map(|limit| Moving::new(limit, rules, moment));
+            .map(|limit| Moving::new(limit, terms, moment));
+        let mut meters = MeterSet::default();
+        // How many there may be was looked at when the rules were.
+        let _few = meters.reconfigure(moment, configured);
         let mut limits = Self {
             configured: configured.to_vec(),
-            meters: MeterSet::new(configured, moment)?,
+            meters,
             moving: moving.collect(),
             most: 0,
             largest: 0,
@@ -74,7 +73,7 @@ impl Limits {
             counts_arrivals: false,
         };
         limits.look_at_the_limits();
-        Ok(limits)
+        limits
     }
 
     /// Works out what follows from the configured limits alone.
@@ -103,8 +102,7 @@ impl Limits {
         if cost.units() <= self.most {
             return None;
         }
-        let too_small = |limit: &&Limit| limit.capacity() < limit.measure().toll().of(cost).units();
-        self.configured.iter().find(too_small).map(Limit::rate)
+        impossible(&self.configured, cost)
     }
 
     /// Takes from all limits or from none; `None` if there are no limits.
@@ -306,8 +304,7 @@ impl Limits {
 
     /// The slowest rate in effect.
     pub(super) fn slowest(&mut self, now: Nanos) -> Option<Rate> {
-        let rates = self.meters.standings(now).map(|(limit, _)| limit.rate());
-        rates.min_by(|one, other| one.cmp_speed(*other))
+        slowest(self.meters.standings(now).map(|(limit, _)| limit.rate()))
     }
 
     /// Looks at how full each limit is: what its alert has to tell, with the share in use.
@@ -346,6 +343,17 @@ impl Limits {
         }
         cost
     }
+}
+
+/// The slowest of some rates.
+pub(super) fn slowest(rates: impl Iterator<Item = Rate>) -> Option<Rate> {
+    rates.min_by(|one, other| one.cmp_speed(*other))
+}
+
+/// The first of these limits that a cost can never pass.
+pub(super) fn impossible(limits: &[Limit], cost: Cost) -> Option<Rate> {
+    let too_small = |limit: &&Limit| limit.capacity() < limit.measure().toll().of(cost).units();
+    limits.iter().find(too_small).map(Limit::rate)
 }
 
 fn fullness(used: u128, capacity: u64) -> u64 {

@@ -61,6 +61,7 @@ impl MeterSet {
         let now = self.see(moment.now);
         let before: Vec<Slot> = mem::take(&mut self.slots);
         let mut before: Vec<Option<Slot>> = before.into_iter().map(Some).collect();
+        self.slots.reserve_exact(list.len());
         for (place, (limit, heritage)) in list.into_iter().enumerate() {
             let kept = match &heritage {
                 Heritage::Keeps(old) => before.get_mut(*old).and_then(Option::take),

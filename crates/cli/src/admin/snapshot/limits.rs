@@ -109,7 +109,7 @@ pub(in crate::admin) struct GroupView {
 
 impl GroupView {
     pub(super) fn of(report: &GroupReport, written: Option<&Group>, now: Nanos) -> Self {
-        let limits = written.map(|group| group.limits.as_slice());
+        let limits = written.map(|group| &*group.limits);
         Self {
             name: report.name.clone(),
             aliases: written

@@ -81,7 +81,7 @@ fn backoff_beyond_patience(config: &Config, api: &Api) -> Option<Advice> {
 
 /// An exact log holds one entry for each call of its window.
 fn memory_of_logs(config: &Config, api: &Api) -> Option<Advice> {
-    let groups = api.rules.groups.iter().flat_map(|group| &group.limits);
+    let groups = api.rules.groups.iter().flat_map(|group| &*group.limits);
     let limits = api.rules.limits.iter().chain(groups);
     let exact = limits.filter(|limit| limit.kind() == Kind::Sliding);
     let entries: u64 = exact.map(|limit| limit.rate().quantity()).sum();

@@ -7,6 +7,7 @@ use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use outflow_core::{Change, Clock, Hold, Moment, Transition};
 
+use super::super::limits;
 use super::{Cause, Entry, Gate, Nanos, Place, What, WhenAsleep};
 use crate::event::Vitals;
 
@@ -157,7 +158,9 @@ impl Gate {
             return;
         };
         for lane in lanes.iter_mut().filter(|lane| lane.ward == ward) {
-            lane.limits.retune(moment, Some(&known.health));
+            if let Some(limits) = lane.used_limits() {
+                limits.retune(moment, Some(&known.health));
+            }
         }
         // What several healths share follows none of them, only the evidence.
         shared.retune(moment, whole.then_some(&known.health));
@@ -256,21 +259,12 @@ impl Gate {
 
     /// Now on both timelines, as far as the civil clock was not set since it was last read.
     pub(super) fn moment(&self, now: Nanos) -> Moment {
-        let seen = self.wall_seen;
-        Moment {
-            now,
-            wall: seen.wall.saturating_add(now.since(seen.now)),
-        }
+        super::moment(self.wall_seen, now)
     }
 
     pub(super) fn vitals(&mut self, ward: usize, now: Nanos) -> Vitals {
         let snapshot = self.ward(ward).health.snapshot(now);
-        let slowest = self.lanes.iter_mut().filter(|lane| lane.ward == ward);
-        let own = slowest
-            .filter_map(|lane| lane.limits.slowest(now))
-            .collect::<Vec<_>>();
-        let rates = own.into_iter().chain(self.shared.slowest(now));
-        let rate = rates.min_by(|one, other| one.cmp_speed(*other));
+        let rate = self.slowest(ward, now);
         let sleep = snapshot
             .until
             .filter(|_| snapshot.circuit == outflow_core::Circuit::Open);
@@ -283,6 +277,20 @@ impl Gate {
             sleep: sleep.map(|until| until.since(now)),
             retry_after: snapshot.cooling_until.map(|until| until.since(now)),
         }
+    }
+
+    /// The slowest rate that calls under this ward keep to.
+    fn slowest(&mut self, ward: usize, now: Nanos) -> Option<outflow_core::Rate> {
+        let Self {
+            wards,
+            shared,
+            lanes,
+            ..
+        } = self;
+        let health = &wards.get(ward)?.health;
+        let lanes = lanes.iter_mut().filter(|lane| lane.ward == ward);
+        let own = lanes.filter_map(|lane| lane.slowest(now, health));
+        limits::slowest(own.chain(shared.slowest(now)))
     }
 
     /// Whether there is no one in flight: what shutting down waits for.

@@ -26,9 +26,8 @@ impl Gate {
         let refused = Refused::by(effect);
         for hint in hints.iter() {
             let (own, shared) = (marks.map(|all| &*all.own), marks.map(|all| &*all.shared));
-            let lane = self.lane(sent.lane);
-            let heard = lane.limits.correct(now, hint, own, refused);
-            let group = heard.is_some().then(|| lane.name.clone());
+            let heard = self.own(sent.lane, now).correct(now, hint, own, refused);
+            let group = heard.map(|_| self.lane(sent.lane).name.clone());
             let heard = heard.or_else(|| self.shared.correct(now, hint, shared, refused));
             if let Some(heard) = heard {
                 self.heed(sent.lane, group, heard, now);
@@ -77,11 +76,11 @@ impl Gate {
             }
             _ => return Lesson::None,
         };
-        let own = self.lane(sent.lane).limits.fullness(now);
+        let own = self.own(sent.lane, now).fullness(now);
         let reaction = if self.shared.fullness(now) > own {
             self.shared.accused(now, &charge)
         } else {
-            self.lane(sent.lane).limits.accused(now, &charge)
+            self.own(sent.lane, now).accused(now, &charge)
         };
         if reaction == Reaction::Shrunk {
             self.shrunk(sent.lane, now);
@@ -95,7 +94,7 @@ impl Gate {
 
     fn grow(&mut self, sent: Sent, now: Nanos) {
         self.ward_of(sent.lane).caution.passed();
-        let own = self.lane(sent.lane).limits.passed(now, sent.cost);
+        let own = self.own(sent.lane, now).passed(now, sent.cost);
         let shared = self.shared.passed(now, sent.cost);
         if own || shared {
             let ward = self.lane(sent.lane).ward;
@@ -121,7 +120,8 @@ impl Gate {
         let mut news: Vec<_> = shared.collect();
         for lane in &mut self.lanes {
             let name = lane.name.clone();
-            let own = lane.limits.drift_news(now);
+            let own = lane.used_limits().into_iter();
+            let own = own.flat_map(|limits| limits.drift_news(now));
             news.extend(own.map(|drift| (Some(name.clone()), drift)));
         }
         for (group, drift) in news {

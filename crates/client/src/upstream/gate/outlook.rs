@@ -17,7 +17,7 @@ use crate::rules::Mode;
 
 impl Gate {
     pub(in crate::upstream) fn impossible(&self, lane: u32, cost: Cost) -> Option<Rate> {
-        let own = self.lane_ref(lane).limits.impossible(cost);
+        let own = self.lane_ref(lane).impossible(cost);
         own.or_else(|| self.shared.impossible(cost))
     }
 
@@ -53,7 +53,7 @@ impl Gate {
 
     /// The later of the slots that its group's limits and those of the API leave.
     fn slot(&mut self, caller: Caller, number: u64, ahead: Ahead, when: When) -> Slot {
-        let limits = &mut self.lane(caller.lane).limits;
+        let limits = self.own(caller.lane, when.now);
         let own = limits.slot(when, ahead, caller.cost);
         let mut slot = self.shared.slot(when, ahead, caller.cost);
         // Each round lets those of other lanes go first who can have gone by then; the slot only moves
@@ -85,7 +85,7 @@ impl Gate {
             let ahead = self
                 .lane_ref(lane)
                 .ahead(&self.waiters, caller.class, number);
-            let limits = &mut self.lane(lane).limits;
+            let limits = self.own(lane, when.now);
             sum = sum.and(limits.passing_by(until, when, ahead));
         }
         sum

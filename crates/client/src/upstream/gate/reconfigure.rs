@@ -14,7 +14,7 @@ use outflow_core::{Moment, Nanos};
 use smol_str::SmolStr;
 
 use super::super::known::Seats;
-use super::super::limits::{Before, Landed, Next, Overhang, Past};
+use super::super::limits::{Landed, Next, Overhang, Past, Terms};
 use super::super::ward::Ward;
 use super::{Cause, Freed, Gate, Group, HealthScope, Lane, Place, Rules, Settings};
 use crate::rules::DEFAULT_GROUP;
@@ -35,14 +35,14 @@ impl Gate {
         }
         let lanes = self.seats(groups, rules, moment);
         self.change_limits(groups, &lanes, rules, moment);
-        self.retire_lanes(&lanes, moment);
-        self.renew_grants(now);
-        (self.held_until, self.freed) = (Nanos::ZERO, Freed::by(&rules.limits, groups));
         let scope = self.rules.scope;
         self.rules = Settings {
             scope,
             ..Settings::of(rules)
         };
+        self.retire_lanes(&lanes, moment);
+        self.renew_grants(now);
+        (self.held_until, self.freed) = (Nanos::ZERO, Freed::by(&rules.limits, groups));
         for ward in 0..self.wards.len() {
             self.ward(ward).configure(&rules.health, moment);
             self.retune(ward, now);
@@ -107,10 +107,7 @@ impl Gate {
             }
         };
         let bare = Group::new(&group.name, Vec::new());
-        // Without limits there cannot be too many.
-        if let Ok(lane) = Lane::new(&bare, (number, ward), rules, moment) {
-            put(&mut self.lanes, number, lane);
-        }
+        put(&mut self.lanes, number, Lane::new(&bare, (number, ward)));
         number
     }
 
@@ -126,28 +123,24 @@ impl Gate {
     }
 
     fn change_limits(&mut self, groups: &[Group], lanes: &[u32], rules: &Rules, moment: Moment) {
-        let before = Before {
-            adaptive: self.rules.adaptive,
-            thresholds: self.rules.thresholds,
-        };
         let next = Next {
             limits: &rules.limits,
-            rules,
-            before,
+            terms: Terms::of(rules),
+            before: self.rules.terms(),
             moment,
         };
-        let each = self
-            .lanes
-            .iter_mut()
-            .map(|lane| lane.limits.landed(moment.now));
+        let each = self.lanes.iter_mut().filter_map(Lane::used_limits);
+        let each = each.map(|limits| limits.landed(moment.now));
         let sum = each.fold(Overhang::default(), Overhang::and);
         let shared = self.shared.past(moment.now);
         self.shared.change(next, &Past::landed(sum));
         for (group, lane) in groups.iter().zip(lanes) {
             let limits = &group.limits;
-            self.lane(*lane)
-                .limits
-                .change(Next { limits, ..next }, &shared);
+            if !self.lane(*lane).is_unaffected(limits, &shared) {
+                let own = self.own(*lane, moment.now);
+                own.change(Next { limits, ..next }, &shared);
+            }
+            self.lane(*lane).configure(limits);
         }
     }
 
@@ -177,8 +170,9 @@ impl Gate {
     /// Lets one lane take over all of another.
     fn merge(&mut self, from: u32, to: u32, moment: Moment) {
         let now = moment.now;
-        let used = self.lane(from).limits.give_up(moment);
-        self.lane(to).limits.take_over(now, used);
+        if let Some(used) = self.lane(from).give_up(moment) {
+            self.own(to, now).take_over(now, used);
+        }
         let waiters = self
             .waiters
             .iter()
@@ -216,19 +210,16 @@ impl Gate {
         let keys: Vec<usize> = self.flights.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.follow_its_lane(key, now);
-            let Self {
-                flights,
-                lanes,
-                shared,
-                ..
-            } = self;
-            let Some(flight) = flights.get_mut(key) else {
+            let Some(flight) = self.flights.get_mut(key) else {
                 continue;
             };
             flight.marks = None;
-            flight.shared = shared.renew(now, flight.shared.take(), flight.cost);
-            if let Some(lane) = lanes.get_mut(super::place(flight.lane)) {
-                flight.own = lane.limits.renew(now, flight.own.take(), flight.cost);
+            let (lane, cost) = (flight.lane, flight.cost);
+            let (own, shared) = (flight.own.take(), flight.shared.take());
+            let shared = self.shared.renew(now, shared, cost);
+            let own = self.own(lane, now).renew(now, own, cost);
+            if let Some(flight) = self.flights.get_mut(key) {
+                (flight.own, flight.shared) = (own, shared);
             }
         }
     }
@@ -249,10 +240,10 @@ impl Gate {
                 return;
             }
         }
-        let before = &mut self.lane(from).limits;
+        let before = self.own(from, now);
         before.refund(now, own);
         before.overhang_landed(now, rest, Landed::Never);
-        self.lane(to).limits.overhang(now, rest);
+        self.own(to, now).overhang(now, rest);
     }
 
     /// Whoever costs more than a limit now ever allows would wait for ever.
@@ -288,7 +279,7 @@ fn by_alias(lane: &Lane, number: u32, group: &Group, groups: &[Group]) -> bool {
 
 /// The group was called something else: its limits are those of one that is gone.
 fn by_limits(lane: &Lane, number: u32, group: &Group, groups: &[Group]) -> bool {
-    is_free(lane, number, groups) && !group.limits.is_empty() && lane.limits.are(&group.limits)
+    is_free(lane, number, groups) && !group.limits.is_empty() && lane.has(&group.limits)
 }
 
 /// Whether a lane was in use, and no group is called as it was.

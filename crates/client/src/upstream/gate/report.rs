@@ -16,6 +16,7 @@ impl Gate {
             .into_iter()
             .map(|ward| self.health_report(ward, now))
             .collect();
+        let groups = self.group_reports(now);
         let waiting = self.waiting();
         let everybody = u64::try_from(waiting).unwrap_or(u64::MAX);
         UpstreamReport {
@@ -23,12 +24,33 @@ impl Gate {
             waiting,
             health,
             limits: limit_reports(&mut self.shared, now, everybody),
-            groups: (0_u32..)
-                .zip(&mut self.lanes)
-                .filter(|(number, lane)| lane.leads_to == *number)
-                .map(|(_, lane)| group_report(lane, now))
-                .collect(),
+            groups,
         }
+    }
+
+    /// Every group that the rules know. One that nobody called is shown as it would be if somebody did
+    /// now, and stays untouched.
+    fn group_reports(&mut self, now: Nanos) -> Vec<GroupReport> {
+        let (terms, moment) = (self.rules.terms(), self.moment(now));
+        let Self { lanes, wards, .. } = self;
+        let known = (0_u32..).zip(lanes);
+        let known = known.filter(|(number, lane)| lane.leads_to == *number);
+        let report = |(_, lane): (u32, &mut Lane)| {
+            let health = &wards.get(lane.ward)?.health;
+            let waiting = lane.waiting();
+            let limits = match lane.used_limits() {
+                Some(limits) => limit_reports(limits, now, waiting),
+                None => limit_reports(&mut lane.untouched(terms, moment, health), now, waiting),
+            };
+            Some(GroupReport {
+                name: lane.name.clone(),
+                waiting,
+                admitted: lane.admitted,
+                refused: lane.refused,
+                limits,
+            })
+        };
+        known.filter_map(report).collect()
     }
 
     /// Whether a ward is of a group that the rules no longer know.
@@ -58,7 +80,7 @@ impl Gate {
     pub(in crate::upstream) fn room(&mut self, lane: u32, now: Nanos) -> Option<Room> {
         let lane = self.current(lane);
         let shared = self.shared.room(now);
-        let own = self.lane(lane).limits.room(now);
+        let own = self.own(lane, now).room(now);
         own.into_iter().chain(shared).reduce(Room::fuller)
     }
 
@@ -68,7 +90,9 @@ impl Gate {
         let mut alerts = watched(&mut self.shared, None, now, waiting);
         for lane in &mut self.lanes {
             let (name, waiting) = (lane.name.clone(), lane.waiting());
-            alerts.extend(watched(&mut lane.limits, Some(name), now, waiting));
+            if let Some(limits) = lane.used_limits() {
+                alerts.extend(watched(limits, Some(name), now, waiting));
+            }
         }
         for alert in alerts {
             self.tell(alert);
@@ -87,8 +111,8 @@ impl Gate {
 
     /// Tells when the meters take more memory than is thought good, and when they no longer do.
     fn weigh(&mut self, now: Nanos) {
-        let lanes = self.lanes.iter_mut().map(|lane| lane.limits.memory(now));
-        let lanes: u64 = lanes.sum();
+        let lanes = self.lanes.iter_mut().filter_map(Lane::used_limits);
+        let lanes: u64 = lanes.map(|limits| limits.memory(now)).sum();
         let bytes = lanes.saturating_add(self.shared.memory(now));
         let heavy = if bytes > self.rules.thresholds.memory {
             Alerted::Yes
@@ -127,17 +151,6 @@ impl Gate {
             return None;
         }
         Some(self.forecast(caller, now))
-    }
-}
-
-fn group_report(lane: &mut Lane, now: Nanos) -> GroupReport {
-    let waiting = lane.waiting();
-    GroupReport {
-        name: lane.name.clone(),
-        waiting,
-        admitted: lane.admitted,
-        refused: lane.refused,
-        limits: limit_reports(&mut lane.limits, now, waiting),
     }
 }
 

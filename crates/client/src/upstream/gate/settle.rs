@@ -152,13 +152,13 @@ impl Gate {
         if answer.is_unsent() {
             self.held_until = Nanos::ZERO;
             self.rest_landed(sent.lane, flight.rest, Landed::Never, now);
-            self.lane(sent.lane).limits.refund(now, own);
+            self.own(sent.lane, now).refund(now, own);
             self.shared.refund(now, shared);
             return;
         }
         self.rest_landed(sent.lane, flight.rest, Landed::Counts, now);
         let (journey, floor) = self.journey(sent.at, answer, now);
-        let limits = &mut self.lane(sent.lane).limits;
+        let limits = self.own(sent.lane, now);
         limits.settle(now, own, journey, floor);
         self.shared.settle(now, shared, journey, floor);
     }

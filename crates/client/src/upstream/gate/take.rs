@@ -60,7 +60,7 @@ impl Gate {
         cost: Cost,
         now: Nanos,
     ) -> Result<(Option<Grant>, Option<Grant>), Obstacle> {
-        let own = match self.lane(lane).limits.take(now, cost) {
+        let own = match self.own(lane, now).take(now, cost) {
             Decision::Allow(grant) => grant,
             Decision::WaitUntil(at) => return Err(Obstacle::Own(at)),
             Decision::Never => return Err(Obstacle::Own(Nanos::MAX)),
@@ -70,7 +70,7 @@ impl Gate {
             Decision::WaitUntil(at) => at,
             Decision::Never => Nanos::MAX,
         };
-        self.lane(lane).limits.refund(now, own);
+        self.own(lane, now).refund(now, own);
         Err(Obstacle::Shared(at))
     }
 
@@ -92,7 +92,7 @@ impl Gate {
             return None;
         }
         Some(Box::new(Marks {
-            own: self.lane(lane).limits.marks(now),
+            own: self.own(lane, now).marks(now),
             shared: self.shared.marks(now),
         }))
     }
@@ -111,7 +111,7 @@ impl Gate {
             return Stamp::Kept;
         }
         let (own, shared) = self.set_out_again(flight, now);
-        self.lane(lane).limits.refund(now, own);
+        self.own(lane, now).refund(now, own);
         self.shared.refund(now, shared);
         let Ok((own, shared)) = self.grants(lane, cost, now) else {
             return Stamp::Expired;
@@ -137,7 +137,7 @@ impl Gate {
 
     #[inline]
     pub(super) fn stamped(&self, lane: u32) -> Stamped {
-        let own = self.lane_ref(lane).limits.is_stamped_at_send();
+        let own = self.lane_ref(lane).is_stamped_at_send();
         if own || self.shared.is_stamped_at_send() {
             return Stamped::AtSending;
         }
@@ -177,7 +177,7 @@ impl Gate {
             own: all,
             shared: all,
         };
-        self.lane(lane).limits.overhang(now, all);
+        self.own(lane, now).overhang(now, all);
         self.shared.overhang(now, all);
     }
 
@@ -186,7 +186,7 @@ impl Gate {
         let Some(flight) = self.flights.try_remove(flight) else {
             return;
         };
-        self.lane(flight.lane).limits.refund(now, flight.own);
+        self.own(flight.lane, now).refund(now, flight.own);
         self.shared.refund(now, flight.shared);
         self.rest_landed(flight.lane, flight.rest, Landed::Never, now);
         let ward = self.ward(flight.ward);
@@ -207,13 +207,13 @@ impl Gate {
         let (own, shared) = (rest(&known.own), rest(&known.shared));
         if !own.is_nothing() || !shared.is_nothing() {
             known.rest = Rest { own, shared };
-            self.lane(lane).limits.overhang(now, own);
+            self.own(lane, now).overhang(now, own);
             self.shared.overhang(now, shared);
         }
     }
 
     pub(super) fn rest_landed(&mut self, lane: u32, rest: Rest, landed: Landed, now: Nanos) {
-        let limits = &mut self.lane(lane).limits;
+        let limits = self.own(lane, now);
         limits.overhang_landed(now, rest.own, landed);
         self.shared.overhang_landed(now, rest.shared, landed);
     }

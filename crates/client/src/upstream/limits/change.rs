@@ -36,6 +36,11 @@ impl Past {
             landed,
         }
     }
+
+    /// Whether nobody counted anything, so that a scope without use has nothing to learn.
+    pub(in crate::upstream) const fn is_nothing(&self) -> bool {
+        self.meters.is_empty() && self.landed.is_nothing()
+    }
 }
 
 /// What counted in a scope that is no more.
@@ -45,19 +50,35 @@ pub(in crate::upstream) struct Used {
     parked: (Nanos, Option<Rate>),
 }
 
-/// What of the rules before a limit still knows.
-#[derive(Clone, Copy)]
-pub(in crate::upstream) struct Before {
+impl Used {
+    /// Whether nothing counted, and nobody has to wait.
+    pub(in crate::upstream) fn is_nothing(&self) -> bool {
+        self.landed.is_nothing() && self.parked.0 == Nanos::ZERO
+    }
+}
+
+/// What of the rules a limit knows.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) struct Terms {
     pub(in crate::upstream) adaptive: Adaptive,
     pub(in crate::upstream) thresholds: Thresholds,
+}
+
+impl Terms {
+    pub(in crate::upstream) const fn of(rules: &Rules) -> Self {
+        Self {
+            adaptive: rules.adaptive,
+            thresholds: rules.thresholds,
+        }
+    }
 }
 
 /// Under what limits a scope goes on.
 #[derive(Clone, Copy)]
 pub(in crate::upstream) struct Next<'a> {
     pub(in crate::upstream) limits: &'a [Limit],
-    pub(in crate::upstream) rules: &'a Rules,
-    pub(in crate::upstream) before: Before,
+    pub(in crate::upstream) terms: Terms,
+    pub(in crate::upstream) before: Terms,
     pub(in crate::upstream) moment: Moment,
 }
 
@@ -112,11 +133,6 @@ impl Limits {
         }
         let (calls, cost) = (calls.or(cost), cost.or(calls));
         Overhang::of(calls.unwrap_or(0), cost.unwrap_or(0))
-    }
-
-    /// Whether these are its limits, as configured.
-    pub(in crate::upstream) fn are(&self, limits: &[Limit]) -> bool {
-        self.configured == limits
     }
 
     /// Has no limits any more: its calls count elsewhere from now on. Answers what counted here.
@@ -220,11 +236,16 @@ impl Limits {
             let known = heir.and_then(|place| before.get_mut(place)?.take());
             match known {
                 Some((old, moving)) => moving.under(&old, limit, next),
-                None => Moving::new(limit, next.rules, next.moment),
+                None => Moving::new(limit, next.terms, next.moment),
             }
         });
         all.collect()
     }
+}
+
+/// Whether each of the new limits is one of the old.
+pub(in crate::upstream) fn are_all_known(old: &[Limit], new: &[Limit]) -> bool {
+    old == new || heirs(old, new).iter().all(Option::is_some)
 }
 
 /// Which of the old limits each new one is, if any.

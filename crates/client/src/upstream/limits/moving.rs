@@ -6,8 +6,7 @@ use outflow_core::{Drift, Learned, Ledger, Limit, Moment, Nanos, Rate, Toll, Tre
 
 use super::super::passed::Passed;
 use super::super::report::{Alerted, History};
-use super::change::Next;
-use crate::rules::Rules;
+use super::change::{Next, Terms};
 
 /// The moving parts of one limit.
 #[derive(Debug)]
@@ -26,13 +25,13 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    pub(super) fn new(limit: &Limit, rules: &Rules, moment: Moment) -> Self {
+    pub(super) fn new(limit: &Limit, terms: Terms, moment: Moment) -> Self {
         Self {
             toll: limit.measure().toll(),
-            learned: Learned::new(rules.adaptive, limit.rate(), moment.now),
+            learned: Learned::new(terms.adaptive, limit.rate(), moment.now),
             ledger: Ledger::default(),
             passed: Passed::over(limit.rate().per()),
-            alert: rules.thresholds.alert(),
+            alert: terms.thresholds.alert(),
             trend: Trend::new(Trend::DEFAULT_WINDOWS),
             recording: (0, moment.now),
             told: None,
@@ -41,13 +40,13 @@ impl Moving {
 
     /// The same, of a limit with other numbers. What was learned is a speed and stays one.
     pub(super) fn under(mut self, old: &Limit, limit: &Limit, next: Next<'_>) -> Self {
-        let (now, rules) = (next.moment.now, next.rules);
-        if next.before.adaptive != rules.adaptive || old.rate() != limit.rate() {
+        let (now, terms) = (next.moment.now, next.terms);
+        if next.before.adaptive != terms.adaptive || old.rate() != limit.rate() {
             let known = self.learned.snapshot(now);
-            self.learned = Learned::restore(rules.adaptive, limit.rate(), &known, now);
+            self.learned = Learned::restore(terms.adaptive, limit.rate(), &known, now);
         }
-        if rules.thresholds.usage != next.before.thresholds.usage {
-            self.alert = rules.thresholds.alert();
+        if terms.thresholds.usage != next.before.thresholds.usage {
+            self.alert = terms.thresholds.alert();
         }
         self
     }

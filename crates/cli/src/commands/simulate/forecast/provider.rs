@@ -33,7 +33,7 @@ impl Provider {
     pub(super) fn new(api: &Api) -> anyhow::Result<Self> {
         let clock = Arc::new(SystemClock::new());
         let door = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
-        let named = |group: &outflow::Group| (group.name.to_string(), group.limits.clone());
+        let named = |group: &outflow::Group| (group.name.to_string(), group.limits.to_vec());
         Ok(Self {
             door: door.context("the rules of this API contradict each other")?,
             limits: api.rules.limits.clone(),
