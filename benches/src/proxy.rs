@@ -20,7 +20,8 @@ use crate::clock;
 use crate::figure::{Figure, Goal};
 use crate::measure::Plan;
 use crate::proxies::{self, Ask, Job, Limits, Peer, Proxy};
-use contest::{Contest, named};
+use contest::{Contest, Course, named};
+use wrk::Load;
 
 /// Everything that the sidecar promises about its own cost.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
@@ -50,18 +51,26 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
 /// Those that send on whatever comes.
 fn plain(plan: Plan, upstream: SocketAddr, ours: Proxy) -> Vec<Figure> {
     let mut wanted = Peer::NEAREST.to_vec();
+    // A second is a hundred ticks of the system's account, enough for a look.
+    let (mut rounds, mut crowd) = (3, Load::of(64).lasting(1));
     if plan.is_thorough() {
         wanted.extend(Peer::FURTHER);
+        (rounds, crowd) = (9, Load::of(64));
     }
     let (peers, missing) = Peer::start_all(&wanted, upstream, Job::Pass);
-    let mut contest = Contest::new(upstream, Ask::Plain, ours, peers);
+    let course = Course {
+        upstream,
+        ask: Ask::Plain,
+        crowd,
+    };
+    let mut contest = Contest::new(course, ours, peers);
     let idle = contest.resident();
-    let rounds = if plan.is_thorough() { 9 } else { 3 };
     for round in 0..rounds {
         contest.round(round);
     }
     let mut figures = told(&contest);
-    figures.extend(memory::at_rest(&contest, Goal::Own(25.0), &idle));
+    let at_rest = ("proxy_rss_idle_mib", Goal::Own(25.0));
+    figures.extend(memory::rows(&contest, at_rest, &idle));
     figures.extend(memory::crowded(&contest));
     figures.extend(many(upstream, &contest));
     figures.extend(missing.iter().map(|peer| not_here("proxy_cpu_us", *peer)));

@@ -11,10 +11,19 @@ use crate::proxies::{Ask, Proxy};
 pub(super) struct Contest {
     direct: String,
     ask: Ask,
+    crowd: Load,
     /// The first is ours.
     proxies: Vec<Proxy>,
     /// First that of the direct way, then the proxies' in their order.
     seen: Vec<Seen>,
+}
+
+/// What all of them are put to.
+pub(super) struct Course {
+    pub(super) upstream: SocketAddr,
+    pub(super) ask: Ask,
+    /// Under which processor time and rate are taken.
+    pub(super) crowd: Load,
 }
 
 /// What was seen of one way to the upstream, round by round.
@@ -28,13 +37,19 @@ pub(super) struct Seen {
 }
 
 impl Contest {
-    pub(super) fn new(upstream: SocketAddr, ask: Ask, ours: Proxy, peers: Vec<Proxy>) -> Self {
+    pub(super) fn new(course: Course, ours: Proxy, peers: Vec<Proxy>) -> Self {
+        let Course {
+            upstream,
+            ask,
+            crowd,
+        } = course;
         let mut proxies = vec![ours];
         proxies.extend(peers);
         let seen = std::iter::repeat_with(Seen::default).take(proxies.len() + 1);
         Self {
             direct: format!("http://{upstream}{}", ask.path()),
             ask,
+            crowd,
             seen: seen.collect(),
             proxies,
         }
@@ -52,7 +67,7 @@ impl Contest {
                 None => Way::to(self.direct.clone(), self.ask),
             };
             let before = proxy.and_then(|proxy| proxy.spent().ok());
-            let crowd = Load::crowd(self.ask).run(&way);
+            let crowd = self.crowd.run(&way);
             let after = proxy.and_then(|proxy| proxy.spent().ok());
             let alone = Load::of(1).run(&way);
             let (Some(seen), Some(crowd), Some(alone)) = (self.seen.get_mut(seat), crowd, alone)
@@ -130,7 +145,7 @@ impl Contest {
     /// Processor time of one call, over one turn.
     pub(super) fn micros_of(&self, proxy: &Proxy) -> Option<f64> {
         let before = proxy.spent().ok()?;
-        let load = Load::crowd(self.ask).run(&Way::through(proxy, self.ask))?;
+        let load = self.crowd.run(&Way::through(proxy, self.ask))?;
         let spent = proxy.spent().ok()?.processor;
         let spent = spent.saturating_sub(before.processor);
         (!spent.is_zero()).then(|| spent.as_secs_f64() * 1e6 / load.requests)

@@ -5,11 +5,6 @@ use super::wrk::{Load, Way};
 use crate::figure::{Figure, Goal};
 use crate::proxies::{Ask, Proxy};
 
-/// As it was before the first call.
-pub(super) fn at_rest(contest: &Contest, goal: Goal, idle: &[f64]) -> Vec<Figure> {
-    rows("proxy_rss_idle_mib", goal, contest, idle)
-}
-
 /// Right after a thousand connections.
 pub(super) fn crowded(contest: &Contest) -> Vec<Figure> {
     let after = |proxy: &Proxy| {
@@ -18,10 +13,12 @@ pub(super) fn crowded(contest: &Contest) -> Vec<Figure> {
         proxy.resident()
     };
     let resident: Vec<f64> = contest.proxies().iter().map(after).collect();
-    rows("proxy_rss_1000_mib", Goal::Own(64.0), contest, &resident)
+    rows(contest, ("proxy_rss_1000_mib", Goal::Own(64.0)), &resident)
 }
 
-fn rows(name: &str, goal: Goal, contest: &Contest, resident: &[f64]) -> Vec<Figure> {
+/// What each of them held, ours first, under this name and for this goal.
+pub(super) fn rows(contest: &Contest, figure: (&str, Goal), resident: &[f64]) -> Vec<Figure> {
+    let (name, goal) = figure;
     let ours = resident.get(..1).unwrap_or_default();
     let peers = contest.proxies().iter().zip(resident).skip(1);
     let peers: Vec<_> = peers

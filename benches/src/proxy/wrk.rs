@@ -87,16 +87,9 @@ impl Load {
         }
     }
 
-    /// As many as a proxy is judged with. A gateway answers some dozens a second, so what is under way
-    /// when the turn ends, and counts for nobody, has to be few.
-    pub(super) const fn crowd(ask: Ask) -> Self {
-        match ask {
-            Ask::Plain => Self::of(64),
-            Ask::Chat => Self {
-                connections: 8,
-                seconds: 4,
-            },
-        }
+    /// The same for so long.
+    pub(super) const fn lasting(self, seconds: u32) -> Self {
+        Self { seconds, ..self }
     }
 
     pub(super) fn run(self, way: &Way) -> Option<Seen> {
