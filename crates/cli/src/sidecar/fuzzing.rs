@@ -140,19 +140,21 @@ impl Sidecar {
         let stop = self.station.tasks().stop();
         let gateway = Arc::clone(&self.gateway);
         let served = connection::serve(Connection::Unix(there), gateway, &config.server, stop);
-        let mut answers = Vec::new();
-        let asked = async {
+        // It is gone once there is nothing more to read: the other side would wait for that.
+        let asked = async move {
+            let mut answers = Vec::new();
             // A refusal may close it before everything is written.
             let _refused = here.write_all(bytes).await;
             while let Ok(read) = timeout(QUIET, here.read_buf(&mut answers)).await {
                 if !matches!(read, Ok(1..)) {
-                    return;
+                    return answers;
                 }
             }
             let _closed = here.shutdown().await;
             let _all = here.read_to_end(&mut answers).await;
+            answers
         };
-        tokio::join!(served, asked);
+        let ((), answers) = tokio::join!(served, asked);
         Ok(answers)
     }
 }
