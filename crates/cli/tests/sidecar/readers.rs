@@ -73,10 +73,15 @@ async fn who_gives_no_leave_to_send_loses_the_place() {
     assert!(read.expect("an end").is_err());
 }
 
-// No leave for a single byte: our own words are not kept for ever either.
+// No leave for a single byte of our own words, which are not kept for ever either: once they were given
+// up, nothing is under way, and the connection is as idle as any.
 #[tokio::test]
 async fn who_does_not_take_our_own_words_loses_them() {
-    let (_server, sidecar) = with_one_place(Content::Endless).await;
+    let told = Told {
+        server: "body_timeout = \"300ms\"\nidle_timeout = \"300ms\"",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before("http://127.0.0.1:9", told).await;
     let mut reader = Reader::giving(0, &sidecar).await;
     let untaken = reader.get("/nobody/x").await;
     assert_eq!(untaken.status(), 404);

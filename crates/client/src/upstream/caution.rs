@@ -56,6 +56,12 @@ impl Caution {
         self.passed = self.passed.saturating_add(1);
     }
 
+    /// Somebody came who cannot wait: to be told that there is no room where there is would be worse than
+    /// a burst that is refused.
+    pub(super) const fn end(&mut self) {
+        self.ends = Nanos::ZERO;
+    }
+
     /// A limit was lowered, and whether that is enough is yet to be tried, from this instant on.
     pub(super) fn begin_again(&mut self, from: Nanos) {
         self.ends = from.saturating_add(A_SECOND);
@@ -93,6 +99,8 @@ mod tests {
             4,
             "what passed before says nothing"
         );
+        caution.end();
+        assert_eq!(caution.most(at(2_000)), u32::MAX, "not for who cannot wait");
     }
 
     #[test]

@@ -90,6 +90,9 @@ impl Gate {
         // A state that ends calls those back who were called in it, and they come first.
         let ward = self.lane(caller.lane).ward;
         self.wake_ward(ward, now);
+        if caller.mode == Mode::Reject {
+            self.ward(ward).caution.end();
+        }
         if self.busy.is_empty()
             && let Ok(flight) = self.take(caller.lane, caller.cost, now)
         {
