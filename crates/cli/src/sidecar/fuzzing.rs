@@ -145,13 +145,18 @@ impl Sidecar {
             let mut answers = Vec::new();
             // A refusal may close it before everything is written.
             let _refused = here.write_all(bytes).await;
-            while let Ok(read) = timeout(QUIET, here.read_buf(&mut answers)).await {
-                if !matches!(read, Ok(1..)) {
-                    return answers;
+            loop {
+                match timeout(QUIET, here.read_buf(&mut answers)).await {
+                    Ok(Ok(1..)) => {}
+                    Ok(_) => break,
+                    Err(_) => {
+                        let _closed = here.shutdown().await;
+                        let _all = here.read_to_end(&mut answers).await;
+                        break;
+                    }
                 }
             }
-            let _closed = here.shutdown().await;
-            let _all = here.read_to_end(&mut answers).await;
+            drop(here);
             answers
         };
         let ((), answers) = tokio::join!(served, asked);
