@@ -19,6 +19,7 @@ pub(super) struct Contest {
 }
 
 /// What all of them are put to.
+#[derive(Clone, Copy)]
 pub(super) struct Course {
     pub(super) upstream: SocketAddr,
     pub(super) ask: Ask,
