@@ -4,6 +4,9 @@
 //! binary is one line. What governs calls is in the crate `outflow`: this one listens, translates
 //! between HTTP and calls, and is operated.
 
+// They panic where nobody reads: `terminal` has words for both streams that do not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod activation;
 mod admin;
 mod admin_client;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use outflow::cache::DiskState;
 use outflow::config::{Listen, Mistakes};
 use outflow::core::Hold;
-use outflow::{CannotStart, Config, InitError, Outflow, SystemClock, Tasks};
+use outflow::{CannotStart, Config, InitError, Outflow, SystemClock, Tasks, Upstream};
 
 use crate::activation::{Activation, Purpose};
 use crate::listener::{Address, CannotListen, Listener};
@@ -68,7 +68,7 @@ impl Program {
         let client = Outflow::init(config.clone()).map_err(StartError::Client)?;
         alone(&client, &config)?;
         if sources.is_offline() {
-            hold_asleep(&client);
+            hold_asleep(client.upstreams());
         }
         let tasks = Tasks::new(
             OURSELVES,
@@ -139,9 +139,9 @@ async fn listener(
     }
 }
 
-/// Holds every API asleep. No timer leaves it; an operator's release does.
-pub(crate) fn hold_asleep(client: &Outflow) {
-    for door in client.upstreams() {
+/// Holds these APIs asleep. No timer leaves it; an operator's release does.
+pub(crate) fn hold_asleep(doors: impl IntoIterator<Item = Upstream>) {
+    for door in doors {
         door.force(None, Hold::Sleep);
     }
 }

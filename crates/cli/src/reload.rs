@@ -13,13 +13,13 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use outflow::config::{Mistakes, Runtime};
-use outflow::core::{Clock, Hold, WallTime};
+use outflow::core::{Clock, WallTime};
 use outflow::event::{Event, Reload, What};
 use outflow::{Changes, Config, InvalidClient, SystemClock};
-use smol_str::SmolStr;
 
 pub(crate) use watch::{on_change, on_hangup};
 
+use crate::program::hold_asleep;
 use crate::station::Station;
 
 /// How the last reload went.
@@ -77,17 +77,12 @@ impl Station {
         let changes = self.client.reload(config.clone());
         let changes = changes.map_err(|why| CannotReload::Client(Arc::new(why)))?;
         if self.sources.is_offline() {
-            self.hold_asleep(&changes.added);
+            // What was told to call nobody calls nobody new either.
+            let added = changes.added.iter();
+            hold_asleep(added.filter_map(|api| self.client.upstream(api)));
         }
         self.config.store(Arc::new(config));
         Ok(changes)
-    }
-
-    /// What was told to call nobody calls nobody new either.
-    fn hold_asleep(&self, added: &[SmolStr]) {
-        for door in added.iter().filter_map(|api| self.client.upstream(api)) {
-            door.force(None, Hold::Sleep);
-        }
     }
 
     /// What was set by hand for an API that the files no longer know would be a mistake for ever.

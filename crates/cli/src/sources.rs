@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outflow::Config;
-use outflow::config::{Environment, Mistakes, Runtime, Source};
+use outflow::config::{Environment, Mistakes, Runtime, Source, quoted};
 
 /// The files and the environment that configure the program.
 #[derive(Clone, Debug)]
@@ -105,9 +105,8 @@ impl Sources {
 fn recovery(config: &Config, every: Duration) -> Source {
     let mut text = String::new();
     for api in &config.apis {
-        // What JSON escapes, TOML's basic strings escape the same way. Writing to a string cannot fail.
-        let name = serde_json::Value::from(api.name.as_str());
-        let millis = every.as_millis();
+        let (name, millis) = (quoted(&api.name), every.as_millis());
+        // Writing to a string cannot fail.
         let _whole = writeln!(text, "apis.{name}.health.auto_recover = \"{millis}ms\"");
     }
     Source::new("--auto-recover", text)

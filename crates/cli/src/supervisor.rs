@@ -9,9 +9,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::terminal::say;
 use outflow::SystemClock;
 use outflow::core::Clock;
+
+use crate::terminal::say;
 
 /// Who is told how the program is.
 #[derive(Debug)]

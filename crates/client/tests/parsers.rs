@@ -2,12 +2,13 @@
 //! like what is wanted with a few of them changed.
 
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::select;
 
 #[path = "../../../fuzz/client_laws.rs"]
 mod laws;
 mod support;
 
+use support::made::{arbitrary, made_of};
 use support::seeds::seeds_keep;
 
 /// Lines of a configuration: a text made of them gets past its syntax.
@@ -90,28 +91,6 @@ const PIECES: &[&str] = &[
     " ",
     "é",
 ];
-
-fn arbitrary() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(any::<u8>(), 0..64)
-}
-
-/// Texts made of whole pieces, with up to two bytes changed.
-fn made_of(
-    pieces: &'static [&'static str],
-    between: &'static str,
-) -> impl Strategy<Value = Vec<u8>> {
-    let wounds = prop::collection::vec((any::<Index>(), any::<u8>()), 0..3);
-    let texts = prop::collection::vec(select(pieces), 0..12);
-    (texts, wounds).prop_map(move |(texts, wounds)| {
-        let mut bytes = texts.join(between).into_bytes();
-        for (place, byte) in wounds {
-            if !bytes.is_empty() {
-                *place.get_mut(&mut bytes) = byte;
-            }
-        }
-        bytes
-    })
-}
 
 /// An honest base, and whatever is put behind it.
 fn joined() -> impl Strategy<Value = Vec<u8>> {

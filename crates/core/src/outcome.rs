@@ -110,6 +110,21 @@ pub enum Fault {
     TruncatedBody,
 }
 
+impl Fault {
+    /// In one word, as logs and reports write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ConnectTimeout => "connect_timeout",
+            Self::ReadTimeout => "read_timeout",
+            Self::Dns => "dns",
+            Self::Reset => "reset",
+            Self::TlsHandshake => "tls_handshake",
+            Self::TlsCertificate => "tls_certificate",
+            Self::TruncatedBody => "truncated_body",
+        }
+    }
+}
+
 /// Whether a response looks like a rate limit apart from its status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signs {

@@ -3,7 +3,7 @@
 
 use outflow::Why;
 use outflow::cache::DiskState;
-use outflow::core::{Accounting, Effect, Ended, Fault, Hold, Kind, Pattern};
+use outflow::core::{Accounting, Effect, Ended, Hold, Kind, Pattern};
 use outflow::event::TaskState;
 
 /// What a call waits for.
@@ -37,15 +37,7 @@ pub(super) const fn ended(ended: Ended) -> &'static str {
     match ended {
         Ended::Status(_) => "answered",
         Ended::Cancelled => "cancelled",
-        Ended::Fault(fault) => match fault {
-            Fault::ConnectTimeout => "connect_timeout",
-            Fault::ReadTimeout => "read_timeout",
-            Fault::Dns => "dns",
-            Fault::Reset => "reset",
-            Fault::TlsHandshake => "tls_handshake",
-            Fault::TlsCertificate => "tls_certificate",
-            Fault::TruncatedBody => "truncated_body",
-        },
+        Ended::Fault(fault) => fault.name(),
     }
 }
 

@@ -210,7 +210,7 @@ impl Wish {
     ) -> anyhow::Result<Exit> {
         let client = Outflow::init(config)?;
         if self.offline {
-            hold_asleep(&client);
+            hold_asleep(client.upstreams());
         }
         let explained = self.explained(&client, &method)?;
         if let Some(explained) = explained.as_ref().filter(|_| !self.shown.json) {

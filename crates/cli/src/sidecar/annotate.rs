@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use outflow::{Response, Room, Upstream};
 
 use super::problem::PROXY_STATUS;
+use super::steering::is_ours;
 use crate::refusals::whole_seconds;
 
 /// Adds what is known about an answer to its headers.
@@ -37,8 +38,8 @@ pub(super) fn annotate(headers: &mut HeaderMap, answer: &Facts, upstream: Option
 
 /// Takes out what only we may say.
 fn disown(headers: &mut HeaderMap) {
-    let is_ours = |name: &&HeaderName| name.as_str().starts_with("outflow-");
-    let ours: Vec<HeaderName> = headers.keys().filter(is_ours).cloned().collect();
+    let ours = headers.keys().filter(|name| is_ours(name));
+    let ours: Vec<HeaderName> = ours.cloned().collect();
     for name in ours {
         headers.remove(name);
     }

@@ -9,6 +9,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
 
+use super::steering::is_ours;
+
 /// Takes out what was meant for the connection that brought these headers: the usual ones, and those
 /// that `Connection` names. A sender cannot name what the other side relies on, though: a key that is
 /// dropped on the way is a way around whoever checks it.
@@ -63,11 +65,8 @@ pub(super) fn trailing(frame: Frame<Bytes>, key: Option<&HeaderName>) -> Frame<B
 /// Whether a field may come behind a body: not if it frames or routes the message, says who sends it, or
 /// is one of ours.
 fn may_trail(name: &HeaderName) -> bool {
-    let ours = name.as_str().starts_with("outflow-");
-    !ours
-        && ![&RELIED_ON[..], &THE_CONNECTIONS, &OF_THE_HEAD]
-            .iter()
-            .any(|list| list.contains(name))
+    let frames_or_routes = RELIED_ON.contains(name) || THE_CONNECTIONS.contains(name);
+    !is_ours(name) && !frames_or_routes && !OF_THE_HEAD.contains(name)
 }
 
 /// Whether a sender takes fields behind a body.
@@ -145,11 +144,12 @@ mod tests {
         let mut headers = headers(&[
             (
                 "connection",
-                "close, X-Private,authorization, host ,content-length",
+                "close, X-Private,authorization, host ,content-length, via",
             ),
             ("x-private", "1"),
             ("x-public", "1"),
             ("authorization", "Bearer k"),
+            ("via", "1.1 a"),
             ("keep-alive", "timeout=5"),
             ("te", "trailers"),
             ("upgrade", "h2c"),
@@ -158,7 +158,7 @@ mod tests {
         strip(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
-        assert_eq!(left, ["authorization", "x-public"]);
+        assert_eq!(left, ["authorization", "via", "x-public"]);
     }
 
     #[test]

@@ -107,7 +107,8 @@ impl Steering {
     }
 }
 
-fn is_ours(name: &HeaderName) -> bool {
+/// Whether a header is one of those that only we and our callers write.
+pub(super) fn is_ours(name: &HeaderName) -> bool {
     name.as_str().starts_with("outflow-")
 }
 

@@ -16,6 +16,7 @@ async fn without_the_token_nothing_is_answered() {
         "",
         "outflow-token: open\r\n",
         "outflow-token: open sesame!\r\n",
+        "outflow-token: open sesame\r\noutflow-token: open\r\n",
     ] {
         for path in ["/strict/x", "/nobody/x", "/"] {
             let reply = sidecar.get(path, headers).await;
@@ -31,7 +32,7 @@ async fn without_the_token_nothing_is_answered() {
         }
     }
     assert_eq!(api.audit().count(), 0);
-    assert_eq!(sidecar.program.station().turned_away().strangers(), 9);
+    assert_eq!(sidecar.program.station().turned_away().strangers(), 12);
     let reply = sidecar
         .get("/strict/x", "outflow-token: open sesame\r\n")
         .await;

@@ -10,6 +10,8 @@
 
 #[path = "../../../core/tests/support/laws.rs"]
 pub mod laws;
+#[path = "../../../core/tests/support/made.rs"]
+pub mod made;
 #[path = "../../../core/tests/support/seeds.rs"]
 pub mod seeds;
 

@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 
 use super::end::{End, from_now};
 use super::failure::{Failure, Left, Trouble};
-use super::pool::{Doubt, Loan};
+use super::pool::Way;
 
 /// A response's body.
 pub(crate) struct Incoming {
@@ -24,29 +24,21 @@ pub(crate) struct Incoming {
     silence: Duration,
     end: Option<End>,
     waiting: Option<Pin<Box<Sleep>>>,
-    /// About the connection, if others use it too.
-    doubt: Option<Doubt>,
-    /// The connection itself, until all of the body has come.
-    loan: Option<Loan>,
+    /// Until all of it has come.
+    way: Option<Way>,
 }
 
 impl Incoming {
     /// A body on its way over a connection that must not be silent for longer, and must be over by
     /// then.
-    pub(super) fn new(
-        body: hyper::body::Incoming,
-        silence: Duration,
-        end: End,
-        (doubt, loan): (Option<Doubt>, Option<Loan>),
-    ) -> Self {
+    pub(super) fn new(body: hyper::body::Incoming, silence: Duration, end: End, way: Way) -> Self {
         let is_over = body.is_end_stream();
         Self {
             body,
             silence,
             end: Some(end),
             waiting: None,
-            doubt,
-            loan: loan.filter(|_| !is_over),
+            way: (!is_over).then_some(way),
         }
     }
 
@@ -124,7 +116,9 @@ impl Incoming {
     /// share one, a connection that is silent or floods us would take every call down, one after
     /// another. One that nobody shares ends with this body.
     fn distrust(&self) {
-        self.doubt.iter().for_each(Doubt::cast);
+        if let Some(Way::Shared(doubt)) = &self.way {
+            doubt.cast();
+        }
     }
 }
 
@@ -139,7 +133,7 @@ impl Body for Incoming {
         if let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) {
             self.waiting = None;
             if self.body.is_end_stream() || !matches!(polled, Some(Ok(_))) {
-                self.loan = None;
+                self.way = None;
             }
             return Poll::Ready(
                 polled.map(|frame| frame.map_err(|error| Failure::of_body(&error))),

@@ -99,7 +99,10 @@ impl Body for Outgoing {
             Kind::Lent(_) | Kind::Gone => Poll::Ready(Some(Err("the body already went".into()))),
         };
         if let Some(progress) = &self.progress {
-            progress.mark(polled.is_ready());
+            match polled {
+                Poll::Ready(_) => progress.moved(),
+                Poll::Pending => progress.starves(),
+            }
         }
         polled
     }
@@ -139,12 +142,15 @@ struct Moved {
 }
 
 impl Progress {
-    fn mark(&self, moved: bool) {
-        let mut known = self.lock();
-        known.starved = !moved;
-        if moved {
-            known.last = Some(Instant::now());
-        }
+    fn moved(&self) {
+        *self.lock() = Moved {
+            last: Some(Instant::now()),
+            starved: false,
+        };
+    }
+
+    fn starves(&self) {
+        self.lock().starved = true;
     }
 
     pub(super) fn last(&self) -> Option<Instant> {

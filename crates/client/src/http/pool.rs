@@ -91,19 +91,28 @@ impl Pool {
         self.shelves.give_back(origin, link);
     }
 
-    /// A connection on which an answer has begun: put back now if many use it, and else with the end
-    /// of the answer's body.
-    pub(super) fn lend(&self, origin: Arc<Origin>, link: Link) -> Option<Loan> {
-        if matches!(link, Link::Shared(..)) {
+    /// The way of an answer that has begun on this connection: one that many use is put back now, and
+    /// any other with the end of the answer's body.
+    pub(super) fn way(&self, origin: Arc<Origin>, link: Link) -> Way {
+        if let Link::Shared(_, doubt) = &link {
+            let doubt = doubt.clone();
             self.give_back(&origin, link);
-            return None;
+            return Way::Shared(doubt);
         }
-        Some(Loan {
+        Way::Lent(Loan {
             shelves: Arc::clone(&self.shelves),
             origin,
             link: Some(link),
         })
     }
+}
+
+/// How a body comes.
+pub(super) enum Way {
+    /// Over a connection that others use too, and can be warned of.
+    Shared(Doubt),
+    /// Over one of its own.
+    Lent(#[expect(dead_code, reason = "held for its end alone")] Loan),
 }
 
 /// A connection that is put back when this is dropped. Whoever reads the body holds it, so that nobody

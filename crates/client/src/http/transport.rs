@@ -23,7 +23,7 @@ use super::end::End;
 use super::failure::{Failure, Left, Trouble, Words};
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Progress};
-use super::pool::{Age, Doubt, Link, Loan, Origin, Pool, Unanswered};
+use super::pool::{Age, Doubt, Link, Origin, Pool, Unanswered, Way};
 use super::proxy::{Routes, Tunnels};
 use super::resolve::{Checked, Guard, Resolve};
 use super::system::System;
@@ -90,9 +90,8 @@ impl Transport {
             }
             match answered? {
                 Ok(response) => {
-                    let doubt = link.doubt();
-                    let loan = self.pool.lend(origin, link);
-                    return self.incoming(response, end, (doubt, loan));
+                    let way = self.pool.way(origin, link);
+                    return self.incoming(response, end, way);
                 }
                 Err(Unanswered {
                     unsent: Some(unsent),
@@ -137,13 +136,13 @@ impl Transport {
         &self,
         response: Response<hyper::body::Incoming>,
         end: End,
-        (doubt, loan): (Option<Doubt>, Option<Loan>),
+        way: Way,
     ) -> Result<Response<Incoming>, Failure> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(UNASKED);
         }
         let silence = self.timeouts.read;
-        Ok(response.map(|body| Incoming::new(body, silence, end, (doubt, loan))))
+        Ok(response.map(|body| Incoming::new(body, silence, end, way)))
     }
 }
 

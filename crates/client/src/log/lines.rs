@@ -191,12 +191,15 @@ impl LogPump {
     /// Writes what is in the queue now and waits for nothing but the sink.
     pub fn drain(&mut self) {
         // A sink that panicked may have written part of a piece: what was left then is not tried again.
-        self.shared.lose(self.rest());
+        self.shared.lose(unwritten(&self.batch, self.done));
         self.batch.clear();
         self.done = 0;
         std::mem::swap(&mut self.batch, &mut self.shared.lock().text);
-        while !self.rest().is_empty() {
-            let (piece, _) = first_piece(self.batch.get(self.done..).unwrap_or_default());
+        loop {
+            let piece = first_piece(unwritten(&self.batch, self.done));
+            if piece.is_empty() {
+                break;
+            }
             if write(&mut self.sink, piece).is_err() {
                 self.shared.lose(piece);
             }
@@ -204,13 +207,8 @@ impl LogPump {
         }
         if self.batch.capacity() > MOST_KEPT {
             self.batch = String::new();
-            self.done = 0;
         }
         self.tell_drops();
-    }
-
-    fn rest(&self) -> &str {
-        self.batch.get(self.done..).unwrap_or_default()
     }
 
     fn tell_drops(&mut self) {
@@ -237,17 +235,21 @@ fn write(sink: &mut dyn Write, lines: &str) -> io::Result<()> {
     sink.flush()
 }
 
-/// Whole lines that make a good write, and what is behind them.
-fn first_piece(text: &str) -> (&str, &str) {
+fn unwritten(batch: &str, done: usize) -> &str {
+    batch.get(done..).unwrap_or_default()
+}
+
+/// Whole lines that make a good write.
+fn first_piece(text: &str) -> &str {
     let is_end = |byte: &u8| *byte == b'\n';
     let Some((good, behind)) = text.as_bytes().split_at_checked(GOOD_WRITE) else {
-        return (text, "");
+        return text;
     };
     let within = good.iter().rposition(is_end);
     // The first line is longer than that: it goes alone.
     let beyond = || Some(GOOD_WRITE + behind.iter().position(is_end)?);
     let whole = within.or_else(beyond).map_or(text.len(), |end| end + 1);
-    text.split_at_checked(whole).unwrap_or((text, ""))
+    text.get(..whole).unwrap_or(text)
 }
 
 /// As many lines as twenty thousand calls in a second make: more than a disk that works ever falls
@@ -296,12 +298,10 @@ mod tests {
     fn a_write_is_of_whole_lines() {
         let line = format!("{}\n", "x".repeat(999));
         let many = line.repeat(40);
-        let (piece, behind) = first_piece(&many);
-        assert_eq!((piece.len(), behind.len()), (32_000, 8_000));
+        assert_eq!(first_piece(&many).len(), 32_000);
         let long = format!("{}\n{line}", "y".repeat(2 * GOOD_WRITE));
-        let (piece, behind) = first_piece(&long);
-        assert_eq!((piece.len(), behind), (2 * GOOD_WRITE + 1, line.as_str()));
+        assert_eq!(first_piece(&long).len(), 2 * GOOD_WRITE + 1);
         let endless = "z".repeat(2 * GOOD_WRITE);
-        assert_eq!(first_piece(&endless), (endless.as_str(), ""));
+        assert_eq!(first_piece(&endless), endless);
     }
 }

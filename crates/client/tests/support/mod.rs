@@ -16,6 +16,8 @@ pub mod diary;
 pub mod history;
 #[path = "../../../core/tests/support/laws.rs"]
 pub mod laws;
+#[path = "../../../core/tests/support/made.rs"]
+pub mod made;
 pub mod oracle;
 #[path = "../../../core/tests/support/seeds.rs"]
 pub mod seeds;

@@ -17,7 +17,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts both on free ports.
+    /// Starts all of them on free ports.
     pub(super) async fn start() -> anyhow::Result<Self> {
         let page = |rate| Answer::ok(format!("{{\"ok\":true,\"allowed\":\"{rate}\"}}\n"));
         let demo = provider(DEMO_RATE, page(DEMO_RATE), Script::new())?;

@@ -1,6 +1,6 @@
 //! How an attempt ended, as a line.
 
-use outflow_core::{Ended, Fault};
+use outflow_core::Ended;
 
 use super::super::record::{Record, Value};
 use super::{RATE_LIMITER, level};
@@ -60,14 +60,6 @@ const fn ended(ended: Ended) -> Value<'static> {
     match ended {
         Ended::Status(code) => Value::Code(code),
         Ended::Cancelled => Value::Word("cancelled"),
-        Ended::Fault(fault) => Value::Word(match fault {
-            Fault::ConnectTimeout => "connect_timeout",
-            Fault::ReadTimeout => "read_timeout",
-            Fault::Dns => "dns",
-            Fault::Reset => "reset",
-            Fault::TlsHandshake => "tls_handshake",
-            Fault::TlsCertificate => "tls_certificate",
-            Fault::TruncatedBody => "truncated_body",
-        }),
+        Ended::Fault(fault) => Value::Word(fault.name()),
     }
 }
