@@ -32,11 +32,14 @@ impl Page {
         self.sum("outflow_waiting", "") + self.sum("outflow_in_flight", "")
     }
 
-    /// Calls that the program knows the end of, less those that were made of it.
+    /// Calls that were made of the program or that it knows the end of, and not both. Of those whose
+    /// caller hung up some were never read, and nobody can tell which.
     pub(super) fn calls_astray(&self, seen: &Seen) -> f64 {
         let ended = self.sum("external_request_duration_seconds_count", UP);
         let abandoned = self.sum("outflow_abandoned_total", UP);
-        ended + abandoned - approx(seen.governed())
+        let (known, sure) = (ended + abandoned, approx(seen.governed()));
+        let most = sure + approx(seen.doubtful());
+        (sure - known).max(known - most).max(0.0)
     }
 
     /// Attempts that the program or the API knows of and the other does not. Of those that were given up

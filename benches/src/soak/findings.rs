@@ -81,7 +81,7 @@ impl Findings<'_> {
         if let Err(error) = &self.exit {
             exit.note = error.to_string();
         }
-        let calls = self.page.calls_astray(self.seen).abs();
+        let calls = self.page.calls_astray(self.seen);
         let attempts = self.page.attempts_astray(self.totals);
         vec![
             Figure::alone("books_calls_astray", Goal::Own(0.0), &[calls]),

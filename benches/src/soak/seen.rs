@@ -10,6 +10,7 @@ pub(super) struct Seen {
     over: AtomicU64,
     failed: AtomicU64,
     governed: AtomicU64,
+    doubtful: AtomicU64,
     unexpected: AtomicU64,
     first: Mutex<Vec<String>>,
 }
@@ -23,6 +24,11 @@ impl Seen {
     /// It was one that the program must count as a call of the API.
     pub(super) fn is_governed(&self) {
         self.governed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It may have been one: whoever hangs up does not learn whether the request was read before.
+    pub(super) fn may_be_governed(&self) {
+        self.doubtful.fetch_add(1, Ordering::Relaxed);
     }
 
     /// It is over, with or without an answer.
@@ -52,6 +58,10 @@ impl Seen {
 
     pub(super) fn governed(&self) -> u64 {
         self.governed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn doubtful(&self) -> u64 {
+        self.doubtful.load(Ordering::Relaxed)
     }
 
     pub(super) fn failed(&self) -> u64 {

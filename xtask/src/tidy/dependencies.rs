@@ -180,7 +180,6 @@ const ROOMS: [Room; 8] = [
             "hyper",
             "hyper-util",
             "listenfd",
-            "mimalloc",
             "notify",
             "percent-encoding",
             "pin-project-lite",
