@@ -26,12 +26,14 @@ impl Phases {
     pub(super) async fn conduct(&self, api: &StrictApi, limit: u32) {
         for seed in 0.. {
             for fault in FAULTS {
+                let misbehaviour = fault(seed);
+                let aftermath = misbehaviour.aftermath();
                 sleep(BEFORE).await;
-                self.explain(clock::since_begin() + DURING + AFTERMATH);
-                begin(api, fault(seed), limit);
+                self.explain(clock::since_begin() + DURING + aftermath);
+                begin(api, misbehaviour, limit);
                 sleep(DURING).await;
                 end(api, limit);
-                sleep(AFTER).await;
+                sleep(aftermath + CALM).await;
             }
         }
     }
@@ -67,6 +69,16 @@ enum Misbehaviour {
     Stingy,
     /// Whatever stands there.
     Scripted(Script),
+}
+
+impl Misbehaviour {
+    /// How long what it did may be felt after its end.
+    const fn aftermath(&self) -> Duration {
+        match self {
+            Self::Stingy => RELEARNING,
+            Self::Scripted(_) => AFTERMATH,
+        }
+    }
 }
 
 fn begin(api: &StrictApi, misbehaviour: Misbehaviour, limit: u32) {
@@ -114,11 +126,15 @@ fn chance(percent: u32, seed: u64) -> When {
     When::always().by_chance(Share::percent(percent), seed)
 }
 
-/// A fault for a quarter of a minute, and the rest of the minute to recover and to be well.
+/// A fault for a quarter of a minute, time to recover, and time to be well.
 const BEFORE: Duration = Duration::from_secs(15);
 const DURING: Duration = Duration::from_secs(15);
-const AFTER: Duration = Duration::from_secs(30);
+const CALM: Duration = Duration::from_secs(10);
 
 /// What the configuration lets a recovery take: pauses of some seconds, five probes at three a second, and
 /// a few steps up from half speed, with as much again for chance.
 const AFTERMATH: Duration = Duration::from_secs(20);
+
+/// A limit that was found to be lower is not tried again for up to eighty windows of a second, and grows
+/// back by a few per cent a second after that.
+const RELEARNING: Duration = Duration::from_secs(150);

@@ -1,5 +1,28 @@
-//! Keeps what must outlive a call or be seen by others: permits on a ledger, jobs in a queue.
+//! Keeps what must outlive a call or be seen by others: jobs in a queue.
 //!
-//! It will hold the ledger that processes and machines share a limit through, the job queue of the
-//! bulk engine, and one contract that every backend of either must pass. Files, `SQLite` and Redis
-//! are known here and nowhere else; what a limit allows is decided by the core.
+//! One contract, [`JobStore`], and two stores that keep it: an embedded one, in a directory of this
+//! process, and Redis, a server that many machines share. Files, `SQLite` and Redis are known here and
+//! nowhere else. What a limit allows is decided by the core, whose turn it is as well; what a job
+//! means is known to the engine alone.
+
+mod action;
+mod claim;
+mod dead;
+mod error;
+mod job;
+mod jobs;
+mod name;
+mod settle;
+mod tenant;
+
+pub use action::{ActionReport, ActionSpec, Stage, Tally};
+pub use claim::{
+    Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, OpenGate, Reaped, SharedPlan, Token,
+};
+pub use dead::{DeadLetter, DeadPick};
+pub use error::StoreError;
+pub use job::{Batch, Mishap, NewJob, Receipt, Rest, Submitted};
+pub use jobs::{Answer, JobStore};
+pub use name::{InvalidName, Name};
+pub use settle::{End, Ended, Kept, Outcome, Park, PutOff, Settled, Settlement};
+pub use tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};

@@ -104,8 +104,15 @@ const ROOMS: [Room; 8] = [
     },
     Room {
         name: "outflow-store",
-        product: &["outflow-core", "redis", "rusqlite"],
-        tests: &["proptest", "outflow-testkit"],
+        product: &[
+            "outflow-core",
+            "bytes",
+            "redis",
+            "rusqlite",
+            "smol_str",
+            "tokio",
+        ],
+        tests: &["proptest", "outflow-testkit", "tempfile"],
     },
     Room {
         name: "outflow",

@@ -1,0 +1,132 @@
+//! A bulk action: jobs that are begun, watched and finished together.
+
+use std::time::Duration;
+
+use outflow_core::WallTime;
+
+use crate::name::Name;
+
+/// What an action is to be, said before its first job or with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActionSpec {
+    /// Its name. One that is over may be used again.
+    pub id: Name,
+    /// It fails if it is not complete after so long.
+    pub timeout: Duration,
+    /// How long it is remembered after its end, with its results.
+    pub keep: Duration,
+    /// Words for whoever is told of its end: where to, and what about. The engine reads them.
+    pub note: Option<String>,
+}
+
+impl ActionSpec {
+    /// An action that may take an hour and is remembered for a day.
+    pub const fn new(id: Name) -> Self {
+        Self {
+            id,
+            timeout: Duration::from_hours(1),
+            keep: Duration::from_hours(24),
+            note: None,
+        }
+    }
+}
+
+/// How far an action is. It only moves to the right.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Stage {
+    /// Jobs may still be added.
+    Created,
+    /// It is closed, and no job has started.
+    Dispatched,
+    /// A job has started.
+    Running,
+    /// It is closed and every job is over; its end has not been told yet.
+    Aggregating,
+    /// Its end was told.
+    Completed,
+    /// It took too long. Jobs that had not begun were cancelled.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl Stage {
+    /// The stage as answers and logs spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "CREATED",
+            Self::Dispatched => "DISPATCHED",
+            Self::Running => "RUNNING",
+            Self::Aggregating => "AGGREGATING",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Cancelled => "CANCELLED",
+        }
+    }
+
+    /// Whether it is over: it changes no more, and its name may be used again.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// An action as it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActionReport {
+    /// Its name, timeout and note.
+    pub spec: ActionSpec,
+    /// How far it is.
+    pub stage: Stage,
+    /// Whether nothing else waits than jobs that an operator paused.
+    pub paused: bool,
+    /// Its jobs.
+    pub tally: Tally,
+    /// When it was opened.
+    pub opened: WallTime,
+    /// When its first job started.
+    pub started: Option<WallTime>,
+    /// When it was over.
+    pub ended: Option<WallTime>,
+}
+
+/// Jobs by what became of them. Every job that was ever taken is in exactly one of the six parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Waiting for their turn or their time.
+    pub queued: u64,
+    /// Of those, put off because there was no room for them.
+    pub non_ready: u64,
+    /// Of those that are queued, waiting for an instant: a retry, or a start that was asked for.
+    pub delayed: u64,
+    /// Claimed.
+    pub in_flight: u64,
+    /// Done.
+    pub done: u64,
+    /// Buried: failed for good or too often, and still among the dead letters.
+    pub dead: u64,
+    /// Failed, and gone from the dead letters: purged, or too old.
+    pub failed: u64,
+    /// Cancelled, or too late to begin.
+    pub cancelled: u64,
+    /// How often jobs that are done or failed were refused or put off, in all.
+    pub throttles: u64,
+    /// How long those that are done took, in all.
+    pub busy: Duration,
+}
+
+impl Tally {
+    /// All jobs that were ever taken.
+    pub const fn submitted(&self) -> u64 {
+        self.queued + self.in_flight + self.over()
+    }
+
+    /// All that are over.
+    pub const fn over(&self) -> u64 {
+        self.done + self.dead + self.failed + self.cancelled
+    }
+
+    /// Those that wait and those under way.
+    pub const fn open(&self) -> u64 {
+        self.queued + self.in_flight
+    }
+}

@@ -1,0 +1,152 @@
+//! Jobs that somebody works on: taken in fair order, under a lease, with a token that fences.
+//!
+//! Whoever works holds a *session*: a name that no other process ever had, and a lease on it that
+//! beats. All jobs that a session claimed are its own until they settle or its lease runs out; then they
+//! go back to their lines, and whatever the old session says of them is refused. One lease for a whole
+//! session instead of one for each job: a beat costs the same whether ten jobs are under way or ten
+//! thousand.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow_core::{Cost, Nanos, Priority, Rate, WallTime};
+
+use crate::name::Name;
+
+/// What is wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClaimAsk {
+    /// Of which line.
+    pub lane: Name,
+    /// For whom.
+    pub session: Name,
+    /// At most so many.
+    pub most: usize,
+    /// How long the session is believed to live without a word of it.
+    pub lease: Duration,
+    /// What a store that several machines use debits for each job that it gives out. A store of one
+    /// process does not look at it: there the [`Gate`] asks the door itself.
+    pub plan: Option<SharedPlan>,
+}
+
+/// Limits that machines share through the store, and how far ahead jobs are given out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SharedPlan {
+    /// Limits of the lane, all of which hold.
+    pub lane: Vec<Rate>,
+    /// What each tenant may use, if it has no rate of its own.
+    pub tenant: Option<Rate>,
+    /// By how much every window is widened, for starts that are early or late.
+    pub guard: Duration,
+    /// How far ahead a job's start may lie.
+    pub horizon: Duration,
+}
+
+/// Who says whether the job whose turn it is may go. Asked in fair order, with the store locked: it
+/// answers at once and does not wait.
+pub trait Gate: Send {
+    /// Whether this one may go.
+    fn admit(&mut self, head: &Head<'_>) -> Admission;
+}
+
+/// The job whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head<'a> {
+    /// Its tenant.
+    pub tenant: &'a Name,
+    /// What it uses of a limit.
+    pub cost: Cost,
+    /// Its class.
+    pub priority: Priority,
+}
+
+/// What a [`Gate`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It goes: its permit is in hand.
+    Take,
+    /// Its tenant may not, before this instant; others may.
+    Park(Nanos),
+    /// Nobody may now.
+    Stop,
+}
+
+/// Lets everything go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenGate;
+
+impl Gate for OpenGate {
+    fn admit(&mut self, _head: &Head<'_>) -> Admission {
+        Admission::Take
+    }
+}
+
+/// What a claim brought.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Claims {
+    /// The jobs, in the order in which they are to start.
+    pub jobs: Vec<Claimed>,
+    /// How long until there may be more, if that is known: a tenant returns, a job is due, a limit has
+    /// room. Whatever else happens rings [`changed`](crate::JobStore::changed).
+    pub next: Option<Duration>,
+    /// Jobs whose deadline had passed: they ended as expired and were not given out.
+    pub expired: u64,
+}
+
+/// One job, to be worked on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claimed {
+    /// Proves the claim.
+    pub token: Token,
+    /// Its name.
+    pub id: Name,
+    /// For whom.
+    pub tenant: Name,
+    /// The action it belongs to.
+    pub action: Option<Name>,
+    /// What it uses of a limit.
+    pub cost: Cost,
+    /// Its class.
+    pub priority: Priority,
+    /// It does not begin after.
+    pub deadline: Option<WallTime>,
+    /// How often it was claimed, this time included.
+    pub attempt: u32,
+    /// How often it failed and was tried again.
+    pub retries: u32,
+    /// How often the API refused it, or the scheduler put it off.
+    pub throttles: u32,
+    /// How long from the claim until it is to start.
+    pub starts_in: Duration,
+    /// What it is.
+    pub payload: Bytes,
+}
+
+/// Proof of one claim. Once the job has settled, or its lease ran out, it proves nothing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token {
+    /// The number of the job in its store.
+    pub job: u64,
+    /// The number of the claim: no two claims of a store have the same.
+    pub claim: u64,
+}
+
+/// What a beat found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beat {
+    /// The session lives, and so do all of its claims.
+    Alive,
+    /// The lease had run out, or nothing was ever claimed under it: the claims are somebody else's.
+    Lost,
+}
+
+/// What a sweep over the dead brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reaped {
+    /// Jobs that went back to their lines.
+    pub returned: u64,
+    /// Jobs that had been returned too often, and were buried.
+    pub buried: u64,
+    /// How long until the next lease can run out.
+    pub next: Option<Duration>,
+}

@@ -1,0 +1,105 @@
+//! Why a store could not do what it was asked.
+
+use std::fmt;
+
+/// Why a store could not do what it was asked. Nothing was half done: either all of a step happened or
+/// none of it, and after [`is_doubtful`](Self::is_doubtful) nobody knows which.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: Kind,
+    words: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Unreachable,
+    Doubtful,
+    Full,
+    Damaged,
+    InUse,
+    Closed,
+    Refused,
+}
+
+impl StoreError {
+    /// It cannot be reached; nothing was changed.
+    pub fn unreachable(words: impl fmt::Display) -> Self {
+        Self::new(Kind::Unreachable, words)
+    }
+
+    /// It did not answer in time, and may or may not have done it.
+    pub fn doubtful(words: impl fmt::Display) -> Self {
+        Self::new(Kind::Doubtful, words)
+    }
+
+    /// There is no room left: on the disk, or in the server's memory.
+    pub fn full(words: impl fmt::Display) -> Self {
+        Self::new(Kind::Full, words)
+    }
+
+    /// What it keeps cannot be read: damaged, of a later version, or somebody else's.
+    pub fn damaged(words: impl fmt::Display) -> Self {
+        Self::new(Kind::Damaged, words)
+    }
+
+    /// Somebody else has it.
+    pub fn in_use(words: impl fmt::Display) -> Self {
+        Self::new(Kind::InUse, words)
+    }
+
+    /// It was closed.
+    pub fn closed() -> Self {
+        Self::new(Kind::Closed, "the job store is closed")
+    }
+
+    /// It cannot do this as things are.
+    pub fn refused(words: impl fmt::Display) -> Self {
+        Self::new(Kind::Refused, words)
+    }
+
+    fn new(kind: Kind, words: impl fmt::Display) -> Self {
+        Self {
+            kind,
+            words: words.to_string(),
+        }
+    }
+
+    /// Whether the same may succeed later without anybody's help.
+    pub const fn is_passing(&self) -> bool {
+        matches!(self.kind, Kind::Unreachable | Kind::Doubtful | Kind::Full)
+    }
+
+    /// Whether it may have happened all the same. Every step can be asked for again: a submission is
+    /// known by the names of its jobs, a settlement by its token.
+    pub const fn is_doubtful(&self) -> bool {
+        matches!(self.kind, Kind::Doubtful)
+    }
+
+    /// Whether there was no room left.
+    pub const fn is_full(&self) -> bool {
+        matches!(self.kind, Kind::Full)
+    }
+
+    /// Whether what is kept cannot be read.
+    pub const fn is_damaged(&self) -> bool {
+        matches!(self.kind, Kind::Damaged)
+    }
+
+    /// Whether somebody else has it.
+    pub const fn is_in_use(&self) -> bool {
+        matches!(self.kind, Kind::InUse)
+    }
+
+    /// Whether the request itself was at fault.
+    pub const fn is_refused(&self) -> bool {
+        matches!(self.kind, Kind::Refused)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for StoreError {}
