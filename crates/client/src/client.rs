@@ -31,7 +31,7 @@ pub use self::reload::Changes;
 pub use self::response::Response;
 
 pub(crate) use self::body::gather;
-pub(crate) use self::call::{Repeats, Wish};
+pub(crate) use self::call::{Repeats, Tries, Wish};
 pub(crate) use self::credential::forget;
 pub(crate) use self::outlet::{Outlet, Shared};
 pub(crate) use self::payload::Payload;

@@ -15,6 +15,7 @@ pub(crate) use self::mistake::{Mistake, Undecoded, Wandered};
 use crate::event::{Reason, Status};
 use crate::http::{Failure, Trouble, Unresolved, Words};
 use crate::refusal::{Cause, Refusal, Why};
+use crate::upstream::Verdict;
 
 /// Why a call brought nothing.
 ///
@@ -31,6 +32,7 @@ struct Inner {
     kind: Kind,
     attempts: u32,
     retry_after: Option<Duration>,
+    verdict: Option<Verdict>,
 }
 
 /// What went wrong.
@@ -66,6 +68,7 @@ impl Error {
             kind,
             attempts: 0,
             retry_after,
+            verdict: None,
         });
         Self { inner }
     }
@@ -92,6 +95,16 @@ impl Error {
     pub(crate) fn asking_to_wait(mut self, retry_after: Option<Duration>) -> Self {
         self.inner.retry_after = retry_after;
         self
+    }
+
+    pub(crate) fn judged(mut self, verdict: Verdict) -> Self {
+        self.inner.verdict = Some(verdict);
+        self
+    }
+
+    /// What the API's table made of the last attempt; nothing if none was made.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.inner.verdict
     }
 
     /// Whether time ran out: the caller's, or that of the last attempt.

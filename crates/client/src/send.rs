@@ -122,7 +122,8 @@ impl Trip<'_> {
                     self.order.wish.payload.take_back();
                 }
                 let Some(again) = self.again(&ended) else {
-                    return ended.result;
+                    let verdict = ended.verdict;
+                    return ended.result.map_err(|error| error.judged(verdict));
                 };
                 self.tell_retry(&ended, again.delay());
                 self.count(again);

@@ -22,6 +22,7 @@ use super::{Outflow, Shape};
 use crate::error::{Error, Mistake};
 use crate::rules::Mode;
 use crate::trace::TraceContext;
+use crate::upstream::Permit;
 
 /// A call that is being put together.
 ///
@@ -64,6 +65,9 @@ pub(crate) struct Wish {
     pub(crate) repeats: Repeats,
     pub(crate) cache: CacheUse,
     pub(crate) redirects: Option<u8>,
+    pub(crate) tries: Tries,
+    /// Leave for the first attempt, if whoever calls has it already.
+    pub(crate) permit: Option<Permit>,
     pub(crate) mistake: Option<Mistake>,
 }
 
@@ -74,6 +78,15 @@ pub(crate) enum Repeats {
     ByMethod,
     /// The caller says so.
     Safely,
+}
+
+/// How often it may be tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tries {
+    /// As the API's configuration says.
+    Configured,
+    /// Once: the caller repeats it, or does not.
+    One,
 }
 
 /// What the cache has to do with one call.
@@ -105,6 +118,8 @@ impl Call {
             repeats: Repeats::ByMethod,
             cache: CacheUse::Configured,
             redirects: None,
+            tries: Tries::Configured,
+            permit: None,
             mistake: None,
         };
         Self {
@@ -252,6 +267,19 @@ impl Call {
     /// same.
     pub fn idempotency_key(self, key: &str) -> Self {
         self.header("idempotency-key", key)
+    }
+
+    /// Tries once. For whoever repeats calls by other rules: two who repeat multiply.
+    pub const fn once(mut self) -> Self {
+        self.wish.tries = Tries::One;
+        self
+    }
+
+    /// Goes with this permit of the API's own door, and [once](Self::once). If the permit is called off
+    /// before the first byte has left, the call is refused and may be made again.
+    pub fn under(mut self, permit: Permit) -> Self {
+        self.wish.permit = Some(permit);
+        self.once()
     }
 
     /// What the cache has to do with it.

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::body::Body;
 use crate::error::{Error, Kind, Undecoded};
 use crate::event::Lookup;
-use crate::upstream::Target;
+use crate::upstream::{Target, Verdict};
 
 /// An answer.
 ///
@@ -38,6 +38,7 @@ pub(crate) struct Facts {
     pub(crate) waited: Duration,
     pub(crate) from_cache: Option<Lookup>,
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) verdict: Option<Verdict>,
     pub(crate) largest: u64,
     pub(crate) target: Target,
 }
@@ -71,6 +72,11 @@ impl Response {
     /// How long the server wants us away, if it said so.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.facts.retry_after
+    }
+
+    /// What the API's table made of it; nothing of an answer that the cache had.
+    pub const fn verdict(&self) -> Option<Verdict> {
+        self.facts.verdict
     }
 
     /// As what the call was counted.

@@ -5,7 +5,7 @@ use outflow_core::{Decision, Effect, Fault, Nanos, Retry};
 
 use super::order::Place;
 use super::{Trip, Turn};
-use crate::client::{Body, Facts, Response, Shape, gather};
+use crate::client::{Body, Facts, Response, Shape, Tries, gather};
 use crate::error::Error;
 use crate::event::{Reason, What};
 use crate::http::{End, Failure, Incoming, Leave, Left, Trouble};
@@ -47,7 +47,10 @@ impl Trip<'_> {
         }
         loop {
             let permit = match self.order.place {
-                Place::Here => Some(self.admitted(ask).await?),
+                Place::Here => Some(match self.order.wish.permit.take() {
+                    Some(permit) => permit,
+                    None => self.admitted(ask).await?,
+                }),
                 // Not this API's server any more: its limits say nothing about another's.
                 Place::Elsewhere => None,
             };
@@ -55,8 +58,8 @@ impl Trip<'_> {
             if let Some(ended) = Box::pin(self.sent(permit)).await {
                 return Ok(ended);
             }
-            if !self.order.wish.payload.can_be_sent() {
-                return Err(self.too_late_for_its_stream(ask));
+            if !self.order.wish.payload.can_be_sent() || self.order.wish.tries == Tries::One {
+                return Err(self.called_off(ask));
             }
         }
     }
@@ -86,8 +89,9 @@ impl Trip<'_> {
         failed(permit, failure)
     }
 
-    /// A stream that was handed over for sending does not come back, so its call cannot wait.
-    fn too_late_for_its_stream(&self, ask: Ask) -> Refusal {
+    /// A stream that was handed over for sending does not come back, and who tries once has somebody
+    /// behind who waits: neither call asks again.
+    fn called_off(&self, ask: Ask) -> Refusal {
         let upstream = &self.outlet.upstream;
         let retry_after = match upstream.check(ask) {
             Decision::WaitUntil(at) => Some(at.since(upstream.now())),
@@ -146,6 +150,7 @@ impl Trip<'_> {
                 body,
                 facts: Facts {
                     retry_after,
+                    verdict: Some(verdict),
                     ..self.facts()
                 },
             }),
@@ -161,6 +166,7 @@ impl Trip<'_> {
             waited: self.tally.waited,
             from_cache: None,
             retry_after: None,
+            verdict: None,
             largest: self.outlet.api.largest_body,
             target: self.order.target,
         }

@@ -14,6 +14,7 @@ use outflow_core::Retry;
 
 use super::Trip;
 use super::attempt::Ended;
+use crate::client::Tries;
 use crate::http::Left;
 use crate::rules::Mode;
 use crate::upstream::Lesson;
@@ -40,7 +41,10 @@ impl Again {
 impl Trip<'_> {
     /// How the next attempt is made; nothing if there is none.
     pub(super) fn again(&self, ended: &Ended) -> Option<Again> {
-        let count = self.outlet.api.retry.count;
+        let count = match self.order.wish.tries {
+            Tries::Configured => self.outlet.api.retry.count,
+            Tries::One => 0,
+        };
         let wanted = ended.verdict.retry == Retry::Worthwhile && count > 0;
         let harmless = ended.left != Left::Something || self.order.can_be_repeated();
         if !wanted || !harmless || !self.order.wish.payload.can_be_sent() {

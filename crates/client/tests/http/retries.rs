@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use outflow::core::{Backoff, Nanos, RetryBudgetSettings, Share};
+use outflow::core::{Backoff, Hold, Nanos, RetryBudgetSettings, Share};
 use outflow::event::{Reason, What};
-use outflow::{Connecting, Mode, Outflow, Rules, Stream};
+use outflow::{Ask, Connecting, Mode, Outflow, Rules, Stream};
 use outflow_testkit::VirtualTime;
 use outflow_upstream::{
     Answer, Content, Fault, Latency, Quota, Received, Refusal, Script, StrictApi, When,
@@ -337,4 +337,54 @@ async fn each_attempt_is_settled_once() {
     let settled = |event: &outflow::Event| matches!(event.what, What::Settled { .. });
     let told = heard.all().iter().filter(|event| settled(event)).count();
     assert_eq!((answer.attempts(), told, strict.audit().count()), (3, 3, 3));
+}
+
+// A 503 would be repeated three times; who repeats by other rules gets to see the first.
+#[tokio::test]
+async fn who_tries_once_sees_the_first_answer_and_what_the_table_made_of_it() {
+    let strict = scripted(Script::new().rule(When::always(), Answer::status(503)));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |_| {});
+    let answer = client.get("strict", "/").once().send().await.expect("one");
+    assert_eq!((answer.attempts(), strict.audit().count()), (1, 1));
+    assert!(answer.verdict().expect("judged").is_worth_a_retry());
+    drop(server);
+    let error = client.get("strict", "/").once().send().await;
+    let error = error.expect_err("nobody is there");
+    assert_eq!(error.attempts(), 1);
+    assert!(error.verdict().expect("judged").is_worth_a_retry());
+}
+
+// One call an hour, and its permit is in hand: whoever has it goes, and nobody else does.
+#[tokio::test]
+async fn a_call_goes_with_the_permit_that_its_caller_has() {
+    let strict = scripted(Script::new());
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |api| {
+        api.rules = Rules::limited_to("1/h".parse().expect("a rate"));
+        api.rules.mode = Mode::Reject;
+    });
+    let door = client.upstream("strict").expect("known");
+    let ask = Ask::new(door.route(&http::Method::GET, "/"));
+    let permit = door.try_admit(ask).expect("the first");
+    assert!(client.get("strict", "/").send().await.is_err());
+    let answer = client.get("strict", "/").under(permit).send().await;
+    assert_eq!(answer.expect("let through").status(), 200);
+    assert!(door.try_admit(ask).is_err(), "it was used, not given back");
+}
+
+// The API was put to sleep after the permit was given: nothing leaves, and the permit is given back.
+#[tokio::test]
+async fn a_permit_that_was_called_off_sends_nothing() {
+    let strict = scripted(Script::new());
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |_| {});
+    let door = client.upstream("strict").expect("known");
+    let permit = door.try_admit(Ask::new(door.route(&http::Method::GET, "/")));
+    door.force(None, Hold::Sleep);
+    let call = client.get("strict", "/").under(permit.expect("well"));
+    let error = call.send().await.expect_err("asleep");
+    assert!(error.is_refused(), "{error}");
+    assert_eq!(strict.audit().count(), 0);
+    assert!(door.is_idle());
 }
