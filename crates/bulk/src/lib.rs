@@ -1,5 +1,41 @@
 //! Runs durable jobs of many tenants through the client, fairly.
 //!
-//! It will hold the scheduler that takes a permit before it claims a job, the workers, the watcher
-//! that knows when an action is complete, and the statistics derived from each job's transitions.
-//! It sends nothing itself and touches no meter: both belong to the client.
+//! A job leaves its queue only when its permit is in hand: the scheduler asks the API's own door for
+//! leave, then claims the job whose turn it is, so that no job is ever tried, refused and put back.
+//! Workers send by the client and nothing else; what they report is settled in batches; a watcher tells
+//! when an action is complete. This crate sends nothing itself and touches no meter: both belong to the
+//! client. Where jobs are kept belongs to the store.
+//!
+//! The formula that guesses how long a refused job should wait is here too, as a scheduler to choose
+//! and as what levels, estimates and alerts are reckoned with.
+
+mod congestion;
+mod crew;
+mod deed;
+mod doors;
+mod engine;
+mod error;
+mod gate;
+mod handler;
+mod lane;
+mod news;
+mod scheduler;
+mod session;
+mod settings;
+mod settler;
+mod submit;
+mod upkeep;
+mod watcher;
+mod webhook;
+mod worker;
+
+pub use congestion::{GroupState, Summary};
+pub use deed::{HttpCall, InvalidCall};
+pub use engine::{Builder, Engine};
+pub use error::BulkError;
+pub use handler::{Failure, Handler, Output, Task};
+pub use lane::Lane;
+pub use news::{News, Progress};
+pub use settings::{Crew, Retention, Scheduler, Settings, Shared};
+pub use submit::{Destination, Order, Placed, Submission, Work};
+pub use webhook::Webhook;

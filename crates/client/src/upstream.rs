@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use outflow_core::{Cost, Decision, Hold, Nanos, Priority, State};
+use outflow_core::{Cost, Decision, Hold, Nanos, Priority, Rate, State};
 use smol_str::SmolStr;
 
 pub use admit::Admit;
@@ -201,6 +201,13 @@ impl Upstream {
     pub fn room(&self, target: Target) -> Option<Room> {
         let lane = self.door.known.load().lane(target);
         self.door.with(|gate, now| gate.room(lane, now))
+    }
+
+    /// The rates that are in effect for a target, those of the whole API first: for whoever shares them
+    /// with other machines.
+    pub fn rates(&self, target: Target) -> Vec<Rate> {
+        let lane = self.door.known.load().lane(target);
+        self.door.with(|gate, now| gate.rates(lane, now))
     }
 
     /// Holds the API, or one group with a health of its own, in a state until it is released.

@@ -178,6 +178,11 @@ impl Limits {
         }
     }
 
+    /// The rates in effect.
+    pub(super) fn rates(&mut self, now: Nanos) -> impl Iterator<Item = Rate> {
+        self.meters.standings(now).map(|(limit, _)| limit.rate())
+    }
+
     /// How the fullest of them stands.
     pub(super) fn room(&mut self, now: Nanos) -> Option<Room> {
         let rooms = self.meters.standings(now).map(|(limit, standing)| {

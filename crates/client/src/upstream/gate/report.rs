@@ -1,6 +1,6 @@
 //! The gate's own account of itself, and its housekeeping.
 
-use outflow_core::{AlertChange, Decision, State};
+use outflow_core::{AlertChange, Decision, Rate, State};
 use smol_str::SmolStr;
 
 use super::super::report::{Alerted, GroupReport, HealthReport, LimitReport, Room, UpstreamReport};
@@ -82,6 +82,14 @@ impl Gate {
         let shared = self.shared.room(now);
         let own = self.own(lane, now).room(now);
         own.into_iter().chain(shared).reduce(Room::fuller)
+    }
+
+    /// The rates in effect for a lane, those of the whole API first.
+    pub(in crate::upstream) fn rates(&mut self, lane: u32, now: Nanos) -> Vec<Rate> {
+        let lane = self.current(lane);
+        let mut rates: Vec<_> = self.shared.rates(now).collect();
+        rates.extend(self.own(lane, now).rates(now));
+        rates
     }
 
     /// Watches how full the limits are, and gives back memory that nobody uses.

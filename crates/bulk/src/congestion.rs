@@ -1,0 +1,231 @@
+//! The congestion of tenants: how many of their jobs are put off, for how long, and how it was.
+//!
+//! Under the permit scheduler nothing is put off, so what is told is what the formula makes of the
+//! backlog; under the two that try first it is what they did.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use outflow::core::{CongestionLevel, estimate_completion, rate_limit_speed};
+use outflow_store::{
+    JobStore, Name, Page, Receipt, Settled, Snapshot, Submitted, TenantReport, Token,
+};
+
+use crate::engine::{Engine, Hub};
+use crate::error::BulkError;
+use crate::settings::{Scheduler, Settings};
+
+/// How congested a tenant is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GroupState {
+    /// The tenant.
+    pub group: Name,
+    /// How many of its jobs wait because there is no room for them.
+    pub non_ready: u64,
+    /// How many it is served a second, as it is told.
+    pub speed: u64,
+    /// The last wait that a job of it was given.
+    pub last_backoff: Duration,
+    /// How bad it is now: a tenant with nothing to wait for is not congested, whatever it was.
+    pub level: CongestionLevel,
+    /// When all that wait will have been served, at that speed.
+    pub estimate: Duration,
+    /// How often a finished job of it was refused or put off on average; nothing before one finished.
+    pub throttles_per_job: Option<f64>,
+}
+
+/// How congested all tenants are.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Summary {
+    /// How many have work.
+    pub active: u64,
+    /// How many jobs wait because there is no room for them.
+    pub non_ready: u64,
+    /// A page of the tenants.
+    pub groups: Vec<GroupState>,
+}
+
+/// What was reckoned when jobs came in, and what really happened.
+#[derive(Debug, Default)]
+pub(crate) struct Spins {
+    state: Mutex<Counted>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    expected: u64,
+    actual: u64,
+    saved: u64,
+}
+
+impl Spins {
+    fn with<T>(&self, change: impl FnOnce(&mut Counted) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = change(&mut state);
+        state.saved = state.saved.max(state.expected.saturating_sub(state.actual));
+        answer
+    }
+
+    /// A job came in that would have been refused so often by a scheduler that always waits as long.
+    pub(crate) fn expect(&self, spins: u64) {
+        self.with(|state| state.expected = state.expected.saturating_add(spins));
+    }
+
+    /// A job was refused or put off.
+    pub(crate) fn happened(&self) {
+        self.with(|state| state.actual = state.actual.saturating_add(1));
+    }
+
+    /// How often jobs were not refused that would have been.
+    fn saved(&self) -> u64 {
+        self.with(|state| state.saved)
+    }
+}
+
+impl<S> Hub<S> {
+    /// Reckons what each job that came in would have met.
+    pub(crate) fn entered(&self, settings: &Settings, submitted: &Submitted) {
+        let speed = rate_limit_speed(settings.global_rate, submitted.active);
+        for receipt in &submitted.receipts {
+            if let Receipt::Accepted { place, .. } = receipt {
+                self.spins.expect(place / speed);
+            }
+        }
+    }
+}
+
+impl<S: JobStore> Engine<S> {
+    /// How congested a tenant is; nothing if it is not known.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn congestion(&self, tenant: &Name) -> Result<Option<GroupState>, BulkError> {
+        let store = self.store();
+        let active = store.active().await?;
+        let settings = self.settings();
+        let report = store.tenant(tenant).await?;
+        Ok(report.map(|report| state(&settings, active, report)))
+    }
+
+    /// How congested all tenants are, a page of them at a time.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn congestion_summary(&self, page: Page) -> Result<Summary, BulkError> {
+        let store = self.store();
+        let (active, tally) = (store.active().await?, store.tally().await?);
+        let settings = self.settings();
+        let tenants = store.tenants(page).await?;
+        let groups = tenants
+            .into_iter()
+            .map(|report| state(&settings, active, report));
+        Ok(Summary {
+            active,
+            non_ready: non_ready(&settings, tally.non_ready, tally.queued),
+            groups: groups.collect(),
+        })
+    }
+
+    /// The last snapshots of a tenant's congestion, the oldest first.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> Result<Vec<Snapshot>, BulkError> {
+        Ok(self.store().history(tenant, most).await?)
+    }
+
+    /// How often jobs were not refused that a scheduler which always waits as long would have had
+    /// refused: what was reckoned when they came in, less what happened.
+    pub fn saved_spins(&self) -> u64 {
+        self.hub().spins.saved()
+    }
+
+    /// Forgets the statistics of a tenant.
+    ///
+    /// # Errors
+    /// While jobs of it are put off, and if the store cannot be asked.
+    pub async fn congestion_reset(&self, tenant: &Name) -> Result<(), BulkError> {
+        Ok(self.store().reset(tenant).await?)
+    }
+
+    /// Lets jobs of a tenant that were put off stand in line again at once, those that are due first.
+    /// They pass the limiter as all others do. Answers how many are still put off.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn release(&self, tenant: &Name, most: u64) -> Result<u64, BulkError> {
+        Ok(self.store().release(tenant, most).await?)
+    }
+
+    /// Puts a claimed job off by the formula, and answers what it met. Workers do this by themselves
+    /// under the schedulers that try first; it is here for whoever schedules by other means.
+    ///
+    /// # Errors
+    /// If the store cannot be asked, or the claim is not the session's any more.
+    pub async fn add_to_non_ready(
+        &self,
+        session: &Name,
+        token: Token,
+    ) -> Result<outflow::core::Congestion, BulkError> {
+        let settings = self.settings();
+        let end = outflow_store::End::PutOff(settings.put_off());
+        let settlement = outflow_store::Settlement { token, end };
+        let settled = self.store().settle(session, vec![settlement]).await?;
+        match settled.first() {
+            Some(Settled::PutOff {
+                backoff,
+                non_ready,
+                speed,
+            }) => Ok(outflow::core::Congestion {
+                backoff: *backoff,
+                non_ready: *non_ready,
+                speed: *speed,
+                level: CongestionLevel::of(*backoff, settings.congestion.base()),
+            }),
+            _ => Err(BulkError::invalid(
+                "the claim is not this session's any more: the job is somebody else's",
+            )),
+        }
+    }
+}
+
+fn state(settings: &Settings, active: u64, report: TenantReport) -> GroupState {
+    let tally = report.tally;
+    let non_ready = non_ready(settings, tally.non_ready, tally.queued);
+    let speed = rate_limit_speed(settings.global_rate, active);
+    let level = match non_ready {
+        0 => CongestionLevel::None,
+        waiting => settings.congestion.reading(waiting, speed).level,
+    };
+    let over = tally.done + tally.dead + tally.failed;
+    GroupState {
+        group: report.name,
+        non_ready,
+        speed,
+        last_backoff: report.last_backoff,
+        level,
+        estimate: estimate_completion(non_ready, speed),
+        throttles_per_job: (over > 0).then(|| ratio(tally.throttles, over)),
+    }
+}
+
+/// Under the permit scheduler all that wait do so for room.
+const fn non_ready(settings: &Settings, put_off: u64, queued: u64) -> u64 {
+    match settings.scheduler {
+        Scheduler::Permit => queued,
+        Scheduler::Backoff | Scheduler::Fixed => put_off,
+    }
+}
+
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "a ratio for people: its seventeenth digit is nobody's concern"
+)]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}

@@ -1,0 +1,102 @@
+//! The doors a job passes: its API's, and its tenant's own.
+//!
+//! A tenant's limit is a door like any other, so that it counts calls as they arrive at the server and
+//! not as they leave a queue. It has no health of its own: what is wrong with the API is the API's.
+//! Doors of tenants that have nothing under way are forgotten after a while, with windows that are over.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use outflow::{Ask, Events, Permit, Refusal, Rules, SharedTimer, Upstream};
+use outflow_core::{Adaptive, Cost, HealthConfig, HealthSettings, Nanos, Rate};
+use outflow_store::Name;
+
+/// Doors of tenants, by lane and tenant.
+pub(crate) struct TenantDoors {
+    timer: SharedTimer,
+    doors: Mutex<HashMap<Name, Kept>>,
+}
+
+struct Kept {
+    door: Upstream,
+    rate: Rate,
+    used: Nanos,
+}
+
+impl TenantDoors {
+    pub(crate) fn new(timer: SharedTimer) -> Self {
+        Self {
+            timer,
+            doors: Mutex::default(),
+        }
+    }
+
+    /// Leave for a job of this tenant, whose limit this is; nothing to hold if it has none.
+    pub(crate) fn try_admit(
+        &self,
+        tenant: &Name,
+        rate: Option<Rate>,
+        cost: Cost,
+    ) -> Result<Option<Permit>, Refusal> {
+        let Some(door) = rate.and_then(|rate| self.door(tenant, rate)) else {
+            return Ok(None);
+        };
+        let target = door.route(&http::Method::GET, "/").costing(cost);
+        door.try_admit(Ask::new(target)).map(Some)
+    }
+
+    /// The tenant's door, at this rate.
+    fn door(&self, tenant: &Name, rate: Rate) -> Option<Upstream> {
+        let now = self.timer.now();
+        let mut doors = self.lock();
+        if let Some(kept) = doors.get_mut(tenant) {
+            kept.used = now;
+            if kept.rate != rate && kept.door.reconfigure(&rules(rate)).is_ok() {
+                kept.rate = rate;
+            }
+            return Some(kept.door.clone());
+        }
+        let timer = SharedTimer::clone(&self.timer);
+        // One limit and nothing else cannot contradict itself.
+        let door = Upstream::new(tenant.as_str(), rules(rate), timer, Events::new()).ok()?;
+        let kept = Kept {
+            door: door.clone(),
+            rate,
+            used: now,
+        };
+        doors.insert(tenant.clone(), kept);
+        Some(door)
+    }
+
+    /// Forgets doors that nobody used for longer than anything counts against them.
+    pub(crate) fn tidy(&self) {
+        let now = self.timer.now();
+        self.lock().retain(|_, kept| {
+            let counts = kept.rate.per().saturating_add(LINGER);
+            !kept.door.is_idle() || now.since(kept.used) < counts
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Kept>> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn rules(rate: Rate) -> Rules {
+    let crowd = HealthSettings {
+        concurrency: MANY,
+        ..HealthSettings::default()
+    };
+    Rules {
+        adaptive: Adaptive::Off,
+        health: HealthConfig::new(crowd).unwrap_or_default(),
+        ..Rules::limited_to(rate)
+    }
+}
+
+/// The crew and the API bound how many are under way; a tenant's door must not.
+const MANY: u32 = 100_000;
+
+/// An answer may come as late as that, and its call counts from then.
+const LINGER: Duration = Duration::from_mins(1);

@@ -1,0 +1,306 @@
+//! The engine: what a user holds, and what its parts share.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
+use outflow_store::{ActionReport, JobStore, Name, Outcome};
+use secrecy::SecretString;
+use tokio::sync::{Notify, broadcast, mpsc};
+
+use crate::congestion::Spins;
+use crate::crew::Places;
+use crate::doors::TenantDoors;
+use crate::error::BulkError;
+use crate::handler::Handler;
+use crate::news::{News, Progress};
+use crate::scheduler;
+use crate::session::Session;
+use crate::settings::Settings;
+use crate::settler::{self, Report};
+use crate::upkeep;
+use crate::watcher;
+
+/// Runs the jobs of a store through a client. Clones are handles to the same engine.
+pub struct Engine<S> {
+    hub: Arc<Hub<S>>,
+    /// Those who start jobs and work on them.
+    crew: Tasks,
+    /// Those who write down what came of it.
+    office: Tasks,
+}
+
+/// What the parts of an engine share.
+pub(crate) struct Hub<S> {
+    pub(crate) store: Arc<S>,
+    pub(crate) client: Outflow,
+    pub(crate) settings: ArcSwap<Settings>,
+    pub(crate) clock: SharedTimer,
+    pub(crate) doors: TenantDoors,
+    pub(crate) places: Arc<Places>,
+    pub(crate) session: Session,
+    pub(crate) handlers: HashMap<String, Arc<dyn Handler>>,
+    pub(crate) reports: mpsc::UnboundedSender<Report>,
+    pub(crate) news: broadcast::Sender<News>,
+    /// Rings when a job was over: an action may be.
+    pub(crate) over: Notify,
+    /// Lanes that somebody schedules.
+    pub(crate) lanes: Mutex<BTreeSet<Name>>,
+    pub(crate) secret: Option<SecretString>,
+    pub(crate) spins: Spins,
+}
+
+impl<S> Hub<S> {
+    /// Tells whoever listens; nobody need.
+    pub(crate) fn tell(&self, news: News) {
+        let _nobody = self.news.send(news);
+    }
+
+    /// True the first time that it is asked for a lane.
+    pub(crate) fn is_new(&self, lane: &Name) -> bool {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.insert(lane.clone())
+    }
+}
+
+/// An engine that is being put together.
+pub struct Builder<S> {
+    store: Arc<S>,
+    client: Outflow,
+    settings: Settings,
+    clock: SharedTimer,
+    handlers: HashMap<String, Arc<dyn Handler>>,
+    secret: Option<SecretString>,
+}
+
+impl<S: JobStore> Builder<S> {
+    /// Works like this.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Takes the time from there, as the client and the store do.
+    #[must_use]
+    pub fn clock(mut self, clock: SharedTimer) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Has tasks of this name done by this handler.
+    #[must_use]
+    pub fn handler(mut self, name: &str, handler: impl Handler) -> Self {
+        self.handlers.insert(name.to_owned(), Arc::new(handler));
+        self
+    }
+
+    /// Signs what is told to webhooks with this.
+    #[must_use]
+    pub fn webhook_secret(mut self, secret: SecretString) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// Outside of a tokio runtime, or if the store does not take the tenants' rules.
+    pub async fn start(self) -> Result<Engine<S>, BulkError> {
+        let (reports, inbox) = mpsc::unbounded_channel();
+        let (news, _) = broadcast::channel(NEWS_KEPT);
+        let hub = Arc::new(Hub {
+            places: Places::new(self.settings.crew),
+            doors: TenantDoors::new(Arc::clone(&self.clock)),
+            settings: ArcSwap::from_pointee(self.settings),
+            store: self.store,
+            client: self.client,
+            clock: self.clock,
+            session: Session::new()?,
+            handlers: self.handlers,
+            reports,
+            news,
+            over: Notify::new(),
+            lanes: Mutex::default(),
+            secret: self.secret,
+            spins: Spins::default(),
+        });
+        let tasks = || Tasks::new("bulk", Events::new(), Arc::new(SystemClock::new()));
+        let engine = Engine {
+            hub,
+            crew: tasks(),
+            office: tasks(),
+        };
+        engine.keep_rules().await?;
+        engine.begin(inbox)?;
+        Ok(engine)
+    }
+}
+
+impl<S: JobStore> Engine<S> {
+    /// An engine for the jobs of this store, which calls by this client.
+    pub fn builder(client: Outflow, store: Arc<S>) -> Builder<S> {
+        Builder {
+            store,
+            client,
+            settings: Settings::default(),
+            clock: Arc::new(SystemClock::new()),
+            handlers: HashMap::new(),
+            secret: None,
+        }
+    }
+
+    fn begin(&self, inbox: mpsc::UnboundedReceiver<Report>) -> Result<(), BulkError> {
+        let late = |_| BulkError::stopping();
+        settler::start(&self.hub, &self.office, inbox).map_err(late)?;
+        watcher::start(&self.hub, &self.office).map_err(late)?;
+        upkeep::start(&self.hub, &self.office).map_err(late)?;
+        scheduler::start(&self.hub, &self.crew).map_err(late)
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<S> {
+        &self.hub.store
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub<S>> {
+        &self.hub
+    }
+
+    /// How it works now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.hub.settings.load_full()
+    }
+
+    /// Works otherwise from now on. Jobs that wait keep the time that they were given.
+    ///
+    /// # Errors
+    /// If the store does not take the tenants' rules; the rest holds all the same.
+    pub async fn adopt(&self, settings: Settings) -> Result<(), BulkError> {
+        self.hub.settings.store(Arc::new(settings));
+        self.keep_rules().await
+    }
+
+    async fn keep_rules(&self) -> Result<(), BulkError> {
+        let settings = self.settings();
+        for (tenant, rule) in &settings.tenants {
+            self.hub.store.set_rule(tenant, rule.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// What happens from now on. Whoever listens too slowly misses some of it.
+    pub fn news(&self) -> broadcast::Receiver<News> {
+        self.hub.news.subscribe()
+    }
+
+    /// How many places there are for jobs, and how many are taken.
+    pub fn crew(&self) -> (usize, usize) {
+        (self.hub.places.all(), self.hub.places.busy())
+    }
+
+    /// How far an action is; nothing if it is not known.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn progress(&self, action: &Name) -> Result<Option<Progress>, BulkError> {
+        let report = self.hub.store.action(action).await?;
+        let wall = self.hub.clock.wall();
+        Ok(report.map(|report| {
+            let until = report.ended.unwrap_or(wall);
+            let running = report.started.map(|started| until.since(started));
+            Progress::of(&report, running)
+        }))
+    }
+
+    /// Waits until an action is over, and answers how it ended; nothing if it is not known.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn finished(&self, action: &Name) -> Result<Option<ActionReport>, BulkError> {
+        let mut news = self.news();
+        loop {
+            match self.hub.store.action(action).await? {
+                Some(report) if !report.stage.is_over() => {}
+                known => return Ok(known),
+            }
+            // An end that was missed is found by looking again.
+            let heard = tokio::time::timeout(LOOK_AGAIN, until_over(&mut news, action));
+            let _either_way = heard.await;
+        }
+    }
+
+    /// Goes through the outcomes of an action in the order in which they came, a page at a time.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn fold<T>(
+        &self,
+        action: &Name,
+        begin: T,
+        mut step: impl FnMut(T, Outcome) -> T,
+    ) -> Result<T, BulkError> {
+        let (mut sum, mut after) = (begin, 0);
+        loop {
+            let page = self.hub.store.outcomes(action, after, PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(sum);
+            };
+            after = last.place;
+            sum = page.into_iter().fold(sum, &mut step);
+        }
+    }
+
+    /// Starts no more jobs, waits for those under way as long as the settings grant, gives back the rest
+    /// and writes everything down. Says whether nothing had to be given back.
+    pub async fn stop(&self) -> bool {
+        let grace = self.settings().grace;
+        let worked = self.crew.shutdown(grace).await.is_clean();
+        let written = self.office.shutdown(WRITING_DOWN).await.is_clean();
+        worked && written
+    }
+}
+
+impl<S> Clone for Engine<S> {
+    fn clone(&self) -> Self {
+        Self {
+            hub: Arc::clone(&self.hub),
+            crew: self.crew.clone(),
+            office: self.office.clone(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Engine<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("settings", &self.hub.settings.load())
+            .finish_non_exhaustive()
+    }
+}
+
+async fn until_over(news: &mut broadcast::Receiver<News>, action: &Name) {
+    loop {
+        match news.recv().await {
+            Ok(News::Finished { report }) if report.spec.id == *action => return,
+            Ok(_) => {}
+            Err(broadcast::error::RecvError::Lagged(_)) => return,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// As many as a page of a dashboard falls behind by.
+const NEWS_KEPT: usize = 1_024;
+
+/// As many outcomes as one answer of a store should hold.
+const PAGE: usize = 500;
+
+/// How long an end that was missed stays unnoticed at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Enough for a disk that is busy; what is not written by then is done again.
+const WRITING_DOWN: Duration = Duration::from_secs(5);

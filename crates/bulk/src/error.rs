@@ -1,0 +1,73 @@
+//! Why the engine could not do what it was asked.
+
+use std::fmt;
+
+use outflow_store::StoreError;
+
+/// Why the engine could not do what it was asked.
+#[derive(Debug)]
+pub struct BulkError {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Invalid(String),
+    Store(StoreError),
+    Stopping,
+}
+
+impl BulkError {
+    pub(crate) fn invalid(words: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::Invalid(words.into()),
+        }
+    }
+
+    pub(crate) const fn stopping() -> Self {
+        Self {
+            kind: Kind::Stopping,
+        }
+    }
+
+    /// Whether what was asked for cannot be done as it was written.
+    pub const fn is_invalid(&self) -> bool {
+        matches!(self.kind, Kind::Invalid(_))
+    }
+
+    /// Whether the same may succeed later without anybody's help.
+    pub const fn is_passing(&self) -> bool {
+        match &self.kind {
+            Kind::Store(error) => error.is_passing(),
+            Kind::Invalid(_) | Kind::Stopping => false,
+        }
+    }
+
+    /// What the store said, if it was the store.
+    pub const fn store(&self) -> Option<&StoreError> {
+        match &self.kind {
+            Kind::Store(error) => Some(error),
+            Kind::Invalid(_) | Kind::Stopping => None,
+        }
+    }
+}
+
+impl From<StoreError> for BulkError {
+    fn from(error: StoreError) -> Self {
+        Self {
+            kind: Kind::Store(error),
+        }
+    }
+}
+
+impl fmt::Display for BulkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Invalid(words) => f.write_str(words),
+            Kind::Store(error) => error.fmt(f),
+            Kind::Stopping => f.write_str("the engine is stopping: submit to it when it is back"),
+        }
+    }
+}
+
+impl std::error::Error for BulkError {}

@@ -1,0 +1,107 @@
+//! Says for each job whose turn it is whether it may go, by asking the doors it has to pass.
+//!
+//! Permit first, then job: the permits that it was given are in hand before the store lets the job out
+//! of its line. A permit that turns out to be of no use, because its job went to another tenant or is
+//! gone, is given back by being dropped.
+
+use outflow::{Ask, Cause, Permit, Refusal, Target, Upstream};
+use outflow_core::{Cost, Nanos};
+use outflow_store::{Admission, Gate, Head};
+
+use crate::doors::TenantDoors;
+use crate::settings::Settings;
+
+/// Leave for one job.
+#[derive(Debug)]
+pub(crate) enum Leave {
+    /// It goes, with the permits of its doors.
+    Go(Permits),
+    /// It is to ask the doors itself when its time has come.
+    Later,
+    /// It costs more than a limit ever allows.
+    Never(String),
+}
+
+/// What is held while a job is under way.
+#[derive(Debug, Default)]
+pub(crate) struct Permits {
+    /// Of the API; a handler's task has none.
+    pub(crate) api: Option<Permit>,
+    /// Of the tenant, if it has a limit.
+    pub(crate) tenant: Option<Permit>,
+}
+
+/// The gate of one claim.
+pub(crate) struct DoorGate<'a> {
+    pub(crate) doors: &'a TenantDoors,
+    pub(crate) settings: &'a Settings,
+    /// The API's door and the lane's place in it; a handler has none.
+    pub(crate) door: Option<(Upstream, Target)>,
+    /// A permit that was waited for, and what it is worth.
+    pub(crate) in_hand: Option<(Permit, Cost)>,
+    /// Leave for each job that was let out, in that order.
+    pub(crate) leaves: Vec<Leave>,
+    /// What the first who could not go would have needed.
+    pub(crate) wanted: Option<Wanted>,
+    pub(crate) now: Nanos,
+}
+
+/// A permit that was not to be had.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) cost: Cost,
+    pub(crate) refusal: Refusal,
+}
+
+impl Gate for DoorGate<'_> {
+    fn admit(&mut self, head: &Head<'_>) -> Admission {
+        let rate = self.settings.rule(head.tenant).rate;
+        let tenant = match self.doors.try_admit(head.tenant, rate, head.cost) {
+            Ok(tenant) => tenant,
+            Err(refusal) if is_never(&refusal) => return self.never(&refusal),
+            Err(refusal) => return Admission::Park(self.back_at(&refusal)),
+        };
+        match self.of_the_api(head.cost) {
+            Ok(api) => {
+                self.leaves.push(Leave::Go(Permits { api, tenant }));
+                Admission::Take
+            }
+            Err(refusal) if is_never(&refusal) => self.never(&refusal),
+            Err(refusal) => {
+                let cost = head.cost;
+                self.wanted = Some(Wanted { cost, refusal });
+                Admission::Stop
+            }
+        }
+    }
+}
+
+impl DoorGate<'_> {
+    fn of_the_api(&mut self, cost: Cost) -> Result<Option<Permit>, Refusal> {
+        let Some((door, target)) = &self.door else {
+            return Ok(None);
+        };
+        match self.in_hand.take() {
+            Some((permit, worth)) if worth == cost && !permit.is_called_off() => Ok(Some(permit)),
+            _ => door.try_admit(Ask::new(target.costing(cost))).map(Some),
+        }
+    }
+
+    /// It is let out, so that it can be buried with the reason instead of standing in the way for ever.
+    fn never(&mut self, refusal: &Refusal) -> Admission {
+        self.leaves.push(Leave::Never(refusal.to_string()));
+        Admission::Take
+    }
+
+    fn back_at(&self, refusal: &Refusal) -> Nanos {
+        self.now
+            .saturating_add(refusal.retry_after.unwrap_or(UNKNOWN))
+    }
+}
+
+fn is_never(refusal: &Refusal) -> bool {
+    matches!(refusal.cause, Cause::Never { .. })
+}
+
+/// A limit that cannot say when it has room waits for an answer, which takes about as long.
+const UNKNOWN: std::time::Duration = std::time::Duration::from_millis(5);

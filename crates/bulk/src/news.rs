@@ -1,0 +1,119 @@
+//! What happens in the engine, told to whoever listens, and how far an action is.
+
+use std::time::Duration;
+
+use outflow_store::{ActionReport, Name, Settled, Stage, Tally};
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum News {
+    /// Jobs were taken.
+    Submitted {
+        /// Their action.
+        action: Option<Name>,
+        /// How many.
+        jobs: u64,
+    },
+    /// A claim ended.
+    Settled {
+        /// The job.
+        id: Name,
+        /// For whom.
+        tenant: Name,
+        /// Its action.
+        action: Option<Name>,
+        /// How.
+        how: Settled,
+    },
+    /// An action is over.
+    Finished {
+        /// As it was at its end.
+        report: ActionReport,
+    },
+    /// Jobs of a dead worker are back in their lines, or buried.
+    Reaped {
+        /// Back in their lines.
+        returned: u64,
+        /// Buried.
+        buried: u64,
+    },
+    /// The lease was lost: others have this process's jobs.
+    LeaseLost,
+    /// The store could not do what it was asked; it is asked again.
+    Trouble {
+        /// What it said.
+        words: String,
+    },
+    /// The store's counts and its jobs differ. That is a mistake in the store.
+    Drift {
+        /// By how much.
+        jobs: u64,
+    },
+}
+
+/// How far an action is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Progress {
+    /// Its stage.
+    pub stage: Stage,
+    /// Its jobs.
+    pub tally: Tally,
+    /// The part of them that is over, of a million.
+    pub over_ppm: u32,
+    /// How long until the rest is, as fast as it went so far; nothing before the first is over.
+    pub eta: Option<Duration>,
+}
+
+impl Progress {
+    /// Of an action that has been running for so long.
+    pub fn of(report: &ActionReport, running: Option<Duration>) -> Self {
+        let tally = report.tally;
+        let (over, all) = (tally.over(), tally.submitted());
+        let part = u128::from(over) * MILLION / u128::from(all.max(1));
+        let eta = running.filter(|_| over > 0).map(|running| {
+            let nanos = running.as_nanos() * u128::from(tally.open()) / u128::from(over);
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        });
+        Self {
+            stage: report.stage,
+            tally,
+            over_ppm: u32::try_from(part).unwrap_or(u32::MAX),
+            eta,
+        }
+    }
+}
+
+const MILLION: u128 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use outflow_core::WallTime;
+    use outflow_store::ActionSpec;
+
+    use super::*;
+
+    // 25 of 100 in ten seconds: thirty more.
+    #[test]
+    fn the_rest_takes_as_long_as_what_is_over_did() {
+        let report = ActionReport {
+            spec: ActionSpec::new(Name::new("a").expect("a name")),
+            stage: Stage::Running,
+            paused: false,
+            tally: Tally {
+                queued: 70,
+                in_flight: 5,
+                done: 20,
+                dead: 5,
+                ..Tally::default()
+            },
+            opened: WallTime::EPOCH,
+            started: Some(WallTime::EPOCH),
+            ended: None,
+        };
+        let progress = Progress::of(&report, Some(Duration::from_secs(10)));
+        assert_eq!(progress.over_ppm, 250_000);
+        assert_eq!(progress.eta, Some(Duration::from_secs(30)));
+        assert_eq!(Progress::of(&report, None).eta, None);
+    }
+}

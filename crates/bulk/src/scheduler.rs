@@ -1,0 +1,276 @@
+//! Starts jobs: a place in the crew, a permit of the door, then the job whose turn it is.
+//!
+//! One loop for each lane. It sleeps until something can have changed: a permit that it stands in line
+//! for, an instant that the store named, a ring of the store. Nothing ticks and nothing spins. The order
+//! of the three is what matters: a permit that waited for a place in the crew would be lost to others,
+//! and a job that waited for a permit would be lost to its tenant.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Stop, Target, Tasks, Upstream};
+use outflow_core::Cost;
+use outflow_store::{ClaimAsk, Claims, JobStore, Name, OpenGate, SharedPlan, StoreError};
+use tokio::time::{sleep, timeout};
+
+use crate::crew::Place;
+use crate::engine::Hub;
+use crate::gate::{DoorGate, Leave, Wanted};
+use crate::lane::Lane;
+use crate::news::News;
+use crate::settings::{Scheduler, Settings};
+use crate::worker::{self, Doer};
+
+/// Starts a loop for every lane that has work, now and later.
+pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, crew: &Tasks) -> Result<(), CannotStart> {
+    let crowd = Arc::new(crew.crowd("jobs")?);
+    let lanes = Arc::new(crew.crowd("lanes")?);
+    let hub = Arc::clone(hub);
+    crew.spawn("foreman", move |stop| {
+        oversee(
+            Arc::clone(&hub),
+            Arc::clone(&lanes),
+            Arc::clone(&crowd),
+            stop,
+        )
+    })
+}
+
+/// Finds lanes that nobody schedules yet.
+async fn oversee<S: JobStore>(hub: Arc<Hub<S>>, lanes: Arc<Crowd>, crowd: Arc<Crowd>, stop: Stop) {
+    while !stop.is_told() {
+        let store = Arc::clone(&hub.store);
+        let changed = store.changed();
+        match hub.store.lanes().await {
+            Ok(found) => {
+                for lane in found.into_iter().filter(|lane| hub.is_new(lane)) {
+                    let schedule = Schedule::new(&hub, lane, &crowd);
+                    // After a shutdown has begun nothing is started, and nothing needs to be.
+                    let _stopping = lanes.spawn(schedule.run(stop.clone()));
+                }
+            }
+            Err(error) => trouble(&hub, &error).await,
+        }
+        tokio::select! {
+            _ = timeout(LOOK_AGAIN, changed) => {}
+            () = stop.told() => {}
+        }
+    }
+}
+
+/// The schedule of one lane.
+struct Schedule<S> {
+    hub: Arc<Hub<S>>,
+    crowd: Arc<Crowd>,
+    name: Name,
+    lane: Lane,
+}
+
+/// Who does the jobs of a lane, and which door they pass.
+struct Staff {
+    doer: Doer,
+    door: Option<(Upstream, Target)>,
+}
+
+impl Staff {
+    /// The limits that the store is to debit, where others claim from it too.
+    fn plan(&self, settings: &Settings) -> Option<SharedPlan> {
+        let permit_first = settings.scheduler == Scheduler::Permit;
+        let shared = settings.shared.filter(|_| permit_first)?;
+        let door = self.door.as_ref();
+        let lane = door.map(|(door, target)| door.rates(*target));
+        Some(SharedPlan {
+            lane: lane.unwrap_or_default(),
+            tenant: settings.tenant.rate,
+            guard: shared.guard,
+            horizon: shared.horizon,
+        })
+    }
+}
+
+/// How a claim went.
+enum Next {
+    /// There may be more at once.
+    Again,
+    /// Somebody could go with this permit.
+    Permit(Wanted),
+    /// Nobody can before this, or before the store rings.
+    Rest(Option<Duration>),
+}
+
+impl Next {
+    fn after(claims: &Claims, wanted: Option<Wanted>) -> Self {
+        match wanted {
+            Some(wanted) => Self::Permit(wanted),
+            None if claims.jobs.is_empty() => Self::Rest(claims.next),
+            None => Self::Again,
+        }
+    }
+}
+
+impl<S: JobStore> Schedule<S> {
+    fn new(hub: &Arc<Hub<S>>, name: Name, crowd: &Arc<Crowd>) -> Self {
+        Self {
+            hub: Arc::clone(hub),
+            crowd: Arc::clone(crowd),
+            lane: Lane::of(&name),
+            name,
+        }
+    }
+
+    async fn run(self, stop: Stop) {
+        tokio::select! {
+            () = self.keep_starting() => {}
+            () = stop.told() => {}
+        }
+    }
+
+    async fn keep_starting(&self) {
+        let mut in_hand = None;
+        loop {
+            let Some(staff) = self.staff() else {
+                sleep(LOOK_AGAIN).await;
+                continue;
+            };
+            let places = self.hub.places.take(MOST_AT_ONCE).await;
+            // Made before the claim: what rings after it is not missed.
+            let changed = self.hub.store.changed();
+            match self.claim(&staff, places, in_hand.take()).await {
+                Ok(Next::Again) => {}
+                Ok(Next::Permit(wanted)) => in_hand = self.permit(&staff, &wanted).await,
+                Ok(Next::Rest(span)) => {
+                    let _either = timeout(span.unwrap_or(LOOK_AGAIN), changed).await;
+                }
+                Err(error) => trouble(&self.hub, &error).await,
+            }
+        }
+    }
+
+    /// Who does these jobs; nobody while the configuration does not know the API or the handler.
+    fn staff(&self) -> Option<Staff> {
+        match &self.lane {
+            Lane::Handler(name) => Some(Staff {
+                doer: Doer::Handler(Arc::clone(self.hub.handlers.get(name)?)),
+                door: None,
+            }),
+            Lane::Api { api, group } => {
+                let door = self.hub.client.upstream(api)?;
+                let group = group.as_deref().unwrap_or(outflow::DEFAULT_GROUP);
+                let target = door
+                    .group(group)
+                    .unwrap_or_else(|| door.route(&http::Method::GET, "/"));
+                Some(Staff {
+                    doer: Doer::Client(self.hub.client.clone()),
+                    door: Some((door, target)),
+                })
+            }
+        }
+    }
+
+    /// Claims as many as there are places and permits, and has them begun.
+    async fn claim(
+        &self,
+        staff: &Staff,
+        places: Vec<Place>,
+        in_hand: Option<(Permit, Cost)>,
+    ) -> Result<Next, StoreError> {
+        let settings = self.hub.settings.load_full();
+        let session = self.hub.session.name();
+        let ask = ClaimAsk {
+            lane: self.name.clone(),
+            session: session.clone(),
+            most: places.len(),
+            lease: settings.lease,
+            plan: staff.plan(&settings),
+        };
+        if ask.plan.is_some() || settings.scheduler != Scheduler::Permit {
+            let claims = self.hub.store.claim(ask, &mut OpenGate).await?;
+            let leaves = claims.jobs.iter().map(|_| Leave::Later).collect();
+            let next = Next::after(&claims, None);
+            self.begin(staff, &session, claims, (leaves, places));
+            return Ok(next);
+        }
+        let mut gate = DoorGate {
+            doors: &self.hub.doors,
+            settings: &settings,
+            door: staff.door.clone(),
+            in_hand,
+            leaves: Vec::new(),
+            wanted: None,
+            now: self.hub.clock.now(),
+        };
+        let claims = self.hub.store.claim(ask, &mut gate).await?;
+        let (leaves, wanted) = (gate.leaves, gate.wanted);
+        let next = Next::after(&claims, wanted);
+        self.begin(staff, &session, claims, (leaves, places));
+        Ok(next)
+    }
+
+    /// Has jobs begun, each with its leave and its place.
+    fn begin(
+        &self,
+        staff: &Staff,
+        session: &Name,
+        claims: Claims,
+        (leaves, places): (Vec<Leave>, Vec<Place>),
+    ) {
+        let given = leaves.into_iter().zip(places);
+        for (job, (leave, place)) in claims.jobs.into_iter().zip(given) {
+            let hub = Arc::clone(&self.hub);
+            let errand = worker::Errand {
+                session: session.clone(),
+                doer: staff.doer.clone(),
+                job,
+                leave,
+            };
+            // In a shutdown the errand is dropped, and its job given back.
+            let _stopping = self.crowd.spawn(async move {
+                worker::run(&hub, errand).await;
+                drop(place);
+            });
+        }
+    }
+
+    /// Stands in line at the API's door for a permit of this cost. If the door does not open in a
+    /// while, it is asked again: whose turn it is may cost something else by then.
+    async fn permit(&self, staff: &Staff, wanted: &Wanted) -> Option<(Permit, Cost)> {
+        let (door, target) = staff.door.as_ref()?;
+        let by = door.now().saturating_add(PATIENCE);
+        let ask = Ask::new(target.costing(wanted.cost))
+            .mode(Mode::Wait)
+            .by(by);
+        match door.admit(ask).await {
+            Ok(permit) => Some((permit, wanted.cost)),
+            Err(refusal) => {
+                let again = refusal.retry_after.or(wanted.refusal.retry_after);
+                sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
+                None
+            }
+        }
+    }
+}
+
+/// Tells that the store could not do it, and lets it breathe.
+pub(crate) async fn trouble<S>(hub: &Hub<S>, error: &StoreError) {
+    hub.tell(News::Trouble {
+        words: error.to_string(),
+    });
+    let pause = if error.is_passing() {
+        SHORTEST * 10
+    } else {
+        LOOK_AGAIN
+    };
+    sleep(pause).await;
+}
+
+/// No claim takes longer than this to answer, and no step of a store is larger.
+const MOST_AT_ONCE: usize = 1_000;
+
+/// How long a missed ring, a changed configuration or a lost message stays unnoticed at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long one stands in line before looking whose turn it is now.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two questions whose answer is no.
+const SHORTEST: Duration = Duration::from_millis(10);

@@ -1,0 +1,178 @@
+//! How the engine works, as plain values.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outflow_core::{Backoff, CongestionRule};
+use outflow_store::{Name, PutOff, TenantRule};
+
+/// How the engine works. [`Default`] is what most want.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    /// How a job gets its turn.
+    pub scheduler: Scheduler,
+    /// How many jobs are worked on at once.
+    pub crew: Crew,
+    /// How long a worker is believed to live without a word of it. Longer means that the jobs of a
+    /// dead one come back later, shorter that one which was only stopped for a moment loses its own.
+    pub lease: Duration,
+    /// How often it gives that word; a third of the lease forgives two that got lost.
+    pub beat: Duration,
+    /// How often a job may take its worker down with it before it is buried.
+    pub recoveries: u32,
+    /// How long one attempt may take, unless the job says otherwise.
+    pub timeout: Duration,
+    /// How long a shutdown waits for jobs under way before it gives them back.
+    pub grace: Duration,
+    /// How long a failed job waits before it is tried again.
+    pub backoff: Backoff,
+    /// How many jobs at most are told to be ready; those behind them are told to wait.
+    pub ready_queue_max: u64,
+    /// How many jobs wait at most; more are refused when they are submitted.
+    pub queue_max: u64,
+    /// The rate of all tenants together, a second, that speeds are told by.
+    pub global_rate: u64,
+    /// The formula's shortest and longest wait.
+    pub congestion: CongestionRule,
+    /// How often the congestion of each tenant is written down.
+    pub snapshot_every: Duration,
+    /// What a tenant may that is not named below.
+    pub tenant: TenantRule,
+    /// Tenants with a rule of their own.
+    pub tenants: BTreeMap<Name, TenantRule>,
+    /// How long things are kept.
+    pub retention: Retention,
+    /// How limits are kept with other machines, where the store is shared.
+    pub shared: Option<Shared>,
+}
+
+impl Settings {
+    /// By how much a job is put off that finds no room.
+    pub(crate) const fn put_off(&self) -> PutOff {
+        match self.scheduler {
+            Scheduler::Fixed => PutOff::Fixed(self.congestion.base()),
+            Scheduler::Permit | Scheduler::Backoff => PutOff::Formula {
+                rule: self.congestion,
+                global: self.global_rate,
+            },
+        }
+    }
+
+    /// What this tenant may.
+    pub(crate) fn rule(&self, tenant: &Name) -> &TenantRule {
+        self.tenants.get(tenant).unwrap_or(&self.tenant)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            scheduler: Scheduler::Permit,
+            crew: Crew::default(),
+            lease: Duration::from_secs(10),
+            beat: Duration::from_secs(3),
+            recoveries: 2,
+            timeout: Duration::from_secs(30),
+            grace: Duration::from_secs(30),
+            backoff: Backoff::default(),
+            ready_queue_max: 10_000,
+            queue_max: 10_000_000,
+            global_rate: 10_000,
+            congestion: CongestionRule::default(),
+            snapshot_every: Duration::from_secs(1),
+            tenant: TenantRule::default(),
+            tenants: BTreeMap::new(),
+            retention: Retention::default(),
+            shared: None,
+        }
+    }
+}
+
+/// How a job gets its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Scheduler {
+    /// A permit is taken first, then the job whose turn it is: nothing is ever put off.
+    #[default]
+    Permit,
+    /// A job is taken, and put off by the formula if there is no room for it.
+    Backoff,
+    /// A job is taken, and put off by the formula's shortest wait if there is no room for it.
+    Fixed,
+}
+
+impl Scheduler {
+    /// As configuration and reports spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Permit => "permit",
+            Self::Backoff => "backoff",
+            Self::Fixed => "fixed",
+        }
+    }
+}
+
+/// How many jobs are worked on at once. Between the two bounds the number follows how many jobs wait for
+/// each that is worked on: up fast when it stays above `depth`, down slowly when it falls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crew {
+    /// At least so many.
+    pub least: usize,
+    /// At most so many.
+    pub most: usize,
+    /// How many jobs may wait for each before there are more.
+    pub depth: u64,
+}
+
+impl Default for Crew {
+    /// Ten, and as many as a busy API and a slow one need together when work piles up.
+    fn default() -> Self {
+        Self {
+            least: 10,
+            most: 200,
+            depth: 20,
+        }
+    }
+}
+
+/// How long things are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retention {
+    /// What came of jobs, and actions that are over.
+    pub results: Duration,
+    /// The names of finished jobs, by which one that is submitted again is known.
+    pub names: Duration,
+    /// Dead letters.
+    pub dead: Duration,
+    /// Congestion as it was.
+    pub statistics: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let day = Duration::from_hours(24);
+        Self {
+            results: day,
+            names: day,
+            dead: day * 30,
+            statistics: Duration::from_hours(1),
+        }
+    }
+}
+
+/// How limits are kept with other machines that claim from the same store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shared {
+    /// By how much windows are widened, for starts that are a little early or late.
+    pub guard: Duration,
+    /// How far ahead jobs are claimed: more than a machine ever stalls.
+    pub horizon: Duration,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            guard: Duration::from_millis(5),
+            horizon: Duration::from_millis(250),
+        }
+    }
+}

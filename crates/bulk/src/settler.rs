@@ -1,0 +1,107 @@
+//! Writes down how claims ended, many at a time.
+//!
+//! Whatever ended while the last batch was written is the next one: a quiet engine settles each job at
+//! once, a busy one a thousand in a step. A store that cannot be reached is asked again until it can:
+//! what the reports say happened, and forgetting it would do the work twice.
+
+use std::sync::Arc;
+
+use outflow::{CannotStart, Stop, Tasks};
+use outflow_store::{End, JobStore, Name, Settled, Settlement};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::engine::Hub;
+use crate::news::News;
+use crate::scheduler::trouble;
+
+/// How a claim ended.
+pub(crate) struct Report {
+    pub(crate) session: Name,
+    pub(crate) id: Name,
+    pub(crate) tenant: Name,
+    pub(crate) action: Option<Name>,
+    pub(crate) settlement: Settlement,
+}
+
+/// Starts writing down.
+pub(crate) fn start<S: JobStore>(
+    hub: &Arc<Hub<S>>,
+    office: &Tasks,
+    inbox: UnboundedReceiver<Report>,
+) -> Result<(), CannotStart> {
+    let (hub, inbox) = (Arc::clone(hub), Arc::new(Mutex::new(inbox)));
+    office.spawn("settler", move |stop| {
+        write_down(Arc::clone(&hub), Arc::clone(&inbox), stop)
+    })
+}
+
+async fn write_down<S: JobStore>(
+    hub: Arc<Hub<S>>,
+    inbox: Arc<Mutex<UnboundedReceiver<Report>>>,
+    stop: Stop,
+) {
+    let mut inbox = inbox.lock().await;
+    let mut batch = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            count = inbox.recv_many(&mut batch, MOST) => if count == 0 { return },
+            () = stop.told() => return,
+        }
+        for (session, reports) in by_session(&mut batch) {
+            settle(&hub, &session, reports).await;
+        }
+    }
+}
+
+/// Reports of one session go together; there is almost always one.
+fn by_session(batch: &mut Vec<Report>) -> Vec<(Name, Vec<Report>)> {
+    let mut sessions: Vec<(Name, Vec<Report>)> = Vec::new();
+    for report in batch.drain(..) {
+        match sessions
+            .iter_mut()
+            .find(|(name, _)| *name == report.session)
+        {
+            Some((_, reports)) => reports.push(report),
+            None => sessions.push((report.session.clone(), vec![report])),
+        }
+    }
+    sessions
+}
+
+async fn settle<S: JobStore>(hub: &Hub<S>, session: &Name, reports: Vec<Report>) {
+    let ends: Vec<_> = reports.iter().map(|one| one.settlement.clone()).collect();
+    let settled = loop {
+        match hub.store.settle(session, ends.clone()).await {
+            Ok(settled) => break settled,
+            // The same settlement twice does nothing: its claim is gone after the first.
+            Err(error) => trouble(hub, &error).await,
+        }
+    };
+    let is_over =
+        |how: &Settled| matches!(how, Settled::Done | Settled::Buried | Settled::Cancelled);
+    if settled.iter().any(is_over) {
+        hub.over.notify_one();
+    }
+    for one in reports.iter().zip(&settled) {
+        if is_refusal(&one.0.settlement.end) && *one.1 != Settled::Fenced {
+            hub.spins.happened();
+        }
+    }
+    for (report, how) in reports.into_iter().zip(settled) {
+        hub.tell(News::Settled {
+            id: report.id,
+            tenant: report.tenant,
+            action: report.action,
+            how,
+        });
+    }
+}
+
+const fn is_refusal(end: &End) -> bool {
+    matches!(end, End::Throttled { .. } | End::PutOff(_))
+}
+
+/// As many as one step of a store should take.
+const MOST: usize = 1_000;

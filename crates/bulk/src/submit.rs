@@ -1,0 +1,298 @@
+//! Taking jobs: checked first, kept before the answer, and placed with a reason.
+//!
+//! A submission is checked whole before any of it is taken, and every mistake is told at once. What is
+//! taken is on the disk when the answer comes. What is answered about each job's place (ready, waiting,
+//! refused) is an estimate by the formula: the scheduler does not use it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow::core::{CongestionLevel, Cost, Decision, Priority, WallTime, rate_limit_speed};
+use outflow::{Ask, Outflow};
+use outflow_store::{ActionSpec, Batch, JobStore, Name, NewJob, Receipt, Rest, Submitted};
+
+use crate::deed::HttpCall;
+use crate::engine::{Engine, Hub};
+use crate::error::BulkError;
+use crate::lane::Lane;
+use crate::news::News;
+use crate::settings::Settings;
+
+/// Something that a tenant wants done.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Order {
+    /// Its name: the same job is taken once, however often it is submitted. Without one it gets one.
+    pub id: Option<Name>,
+    /// For whom.
+    pub tenant: Name,
+    /// What.
+    pub work: Work,
+    /// What it uses of a limit, if not what its route says.
+    pub cost: Option<Cost>,
+    /// Its class among the jobs of its tenant.
+    pub priority: Priority,
+    /// It does not begin before.
+    pub not_before: Option<WallTime>,
+    /// It does not begin after.
+    pub deadline: Option<WallTime>,
+    /// How often it may fail and be tried again, if not three times.
+    pub max_retries: Option<u32>,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Work {
+    /// A call of an API.
+    Call(HttpCall),
+    /// A task of a handler.
+    Task {
+        /// Which handler.
+        handler: String,
+        /// What it is given.
+        payload: Bytes,
+    },
+}
+
+impl Order {
+    /// A call for a tenant, on the usual terms.
+    pub const fn call(tenant: Name, call: HttpCall) -> Self {
+        Self::of(tenant, Work::Call(call))
+    }
+
+    /// A task of a handler for a tenant, on the usual terms.
+    pub fn task(tenant: Name, handler: &str, payload: Bytes) -> Self {
+        let handler = handler.to_owned();
+        Self::of(tenant, Work::Task { handler, payload })
+    }
+
+    const fn of(tenant: Name, work: Work) -> Self {
+        Self {
+            id: None,
+            tenant,
+            work,
+            cost: None,
+            priority: Priority::Normal,
+            not_before: None,
+            deadline: None,
+            max_retries: None,
+        }
+    }
+}
+
+/// Orders that are submitted together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Submission {
+    /// The action that they belong to.
+    pub action: Option<ActionSpec>,
+    /// Whether the action gets more.
+    pub rest: Rest,
+    /// The orders, in the order in which each tenant's are to go.
+    pub orders: Vec<Order>,
+}
+
+/// Where a job went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// Its name; none if it was refused.
+    pub id: Option<Name>,
+    /// Where.
+    pub destination: Destination,
+}
+
+/// Where a job went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// It can begin within the second.
+    Ready,
+    /// It waits.
+    NonReady {
+        /// What for.
+        reason: String,
+        /// For about how long, by the formula.
+        backoff: Duration,
+    },
+    /// It was not taken.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+    /// It had been taken before, so nothing was changed.
+    Duplicate,
+}
+
+impl<S: JobStore> Engine<S> {
+    /// Takes jobs, or refuses them, each with the reason.
+    ///
+    /// # Errors
+    /// If an order cannot be carried out as it is written: all such are named, and none was taken. If
+    /// the store fails, none was taken either, unless it says that nobody knows.
+    pub async fn submit(&self, submission: Submission) -> Result<Vec<Placed>, BulkError> {
+        let hub = self.hub();
+        let settings = self.settings();
+        let jobs = checked(hub, &submission.orders)?;
+        let action = submission.action.as_ref().map(|spec| spec.id.clone());
+        if let Some(spec) = submission.action {
+            hub.store.open(spec).await?;
+        }
+        let batch = Batch {
+            action: action.clone(),
+            rest: submission.rest,
+            jobs,
+            queue_max: settings.queue_max,
+            remember: settings.retention.names,
+        };
+        let submitted = hub.store.submit(batch).await?;
+        let placed = placed(&settings, &submitted);
+        let taken = |one: &&Receipt| matches!(one, Receipt::Accepted { .. });
+        let jobs = submitted.receipts.iter().filter(taken).count();
+        hub.entered(&settings, &submitted);
+        hub.tell(News::Submitted {
+            action,
+            jobs: u64::try_from(jobs).unwrap_or(u64::MAX),
+        });
+        Ok(placed)
+    }
+
+    /// Whether an order could be carried out as it is written.
+    ///
+    /// # Errors
+    /// If not; the error says what to change.
+    pub fn check(&self, order: &Order) -> Result<(), BulkError> {
+        job(self.hub(), order).map(drop)
+    }
+}
+
+/// All orders as jobs, or everything that is wrong with them.
+fn checked<S>(hub: &Arc<Hub<S>>, orders: &[Order]) -> Result<Vec<NewJob>, BulkError> {
+    let mut wrong = Vec::new();
+    let mut jobs = Vec::with_capacity(orders.len());
+    for (number, order) in (1..).zip(orders) {
+        match job(hub, order) {
+            Ok(job) => jobs.push(job),
+            Err(error) if wrong.len() < MOST_TOLD => wrong.push(format!("job {number}: {error}")),
+            Err(_) => wrong.push(String::new()),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(jobs);
+    }
+    let more = wrong.len().saturating_sub(MOST_TOLD);
+    wrong.truncate(MOST_TOLD);
+    if more > 0 {
+        wrong.push(format!("and {more} more"));
+    }
+    Err(BulkError::invalid(wrong.join("; ")))
+}
+
+fn job<S>(hub: &Hub<S>, order: &Order) -> Result<NewJob, BulkError> {
+    let (lane, payload, usual) = match &order.work {
+        Work::Call(call) => called(&hub.client, call, order.cost)?,
+        Work::Task { handler, payload } => {
+            if !hub.handlers.contains_key(handler) {
+                return Err(BulkError::invalid(format!(
+                    "no handler is called {handler:?}: register it, or check its name"
+                )));
+            }
+            (Lane::of_handler(handler)?, payload.clone(), Cost::ONE)
+        }
+    };
+    let usual_job = NewJob::new(order.tenant.clone(), lane, payload);
+    Ok(NewJob {
+        id: order.id.clone(),
+        cost: order.cost.unwrap_or(usual),
+        priority: order.priority,
+        not_before: order.not_before,
+        deadline: order.deadline,
+        max_retries: order.max_retries.unwrap_or(usual_job.max_retries),
+        ..usual_job
+    })
+}
+
+fn called(
+    client: &Outflow,
+    call: &HttpCall,
+    cost: Option<Cost>,
+) -> Result<(Name, Bytes, Cost), BulkError> {
+    let Some((door, api)) = client.upstream(&call.api).zip(client.api(&call.api)) else {
+        return Err(BulkError::invalid(format!(
+            "no API is called {:?}: add it to the configuration, or check its name",
+            call.api
+        )));
+    };
+    if !api.methods.is_empty() && !api.methods.contains(&call.method) {
+        return Err(BulkError::invalid(format!(
+            "{} is not among the methods of {:?}: allow it, or use another",
+            call.method, call.api
+        )));
+    }
+    api.base_url
+        .join(&call.path)
+        .map_err(|wrong| BulkError::invalid(format!("path: {wrong}")))?;
+    let path = call.path.split('?').next().unwrap_or_default();
+    let target = door.route(&call.method, path);
+    let cost = cost.unwrap_or(target.cost());
+    if door.check(Ask::new(target.costing(cost))) == Decision::Never {
+        return Err(BulkError::invalid(format!(
+            "it costs {}, more than a limit of {:?} ever allows: split it, or lower its cost",
+            cost.units(),
+            call.api
+        )));
+    }
+    Ok((
+        Lane::of_call(&door, &call.method, path)?,
+        call.encode(),
+        cost,
+    ))
+}
+
+/// Where each went, by the formula.
+fn placed(settings: &Settings, submitted: &Submitted) -> Vec<Placed> {
+    let speed = rate_limit_speed(settings.global_rate, submitted.active);
+    let one = |receipt: &Receipt| match receipt {
+        Receipt::Accepted { id, place } => Placed {
+            id: Some(id.clone()),
+            destination: destination(settings, submitted, (*place, speed)),
+        },
+        Receipt::Duplicate { id } => Placed {
+            id: Some(id.clone()),
+            destination: Destination::Duplicate,
+        },
+        Receipt::Full => rejected("queue at capacity"),
+        Receipt::Closed => rejected("the action takes no more jobs: use another name"),
+    };
+    submitted.receipts.iter().map(one).collect()
+}
+
+fn rejected(reason: &str) -> Placed {
+    Placed {
+        id: None,
+        destination: Destination::Rejected {
+            reason: reason.to_owned(),
+        },
+    }
+}
+
+fn destination(
+    settings: &Settings,
+    submitted: &Submitted,
+    (place, speed): (u64, u64),
+) -> Destination {
+    let global = settings.global_rate;
+    let ready = settings.ready_queue_max.min(global);
+    if place <= speed && submitted.queued <= ready {
+        return Destination::Ready;
+    }
+    let congestion = settings.congestion.reading(place, speed);
+    let level: CongestionLevel = congestion.level;
+    Destination::NonReady {
+        reason: format!(
+            "rate limited (global {}/{global}, group {place}/{speed}, congestion {level})",
+            submitted.queued
+        ),
+        backoff: congestion.backoff,
+    }
+}
+
+/// Enough to see what is wrong with a file.
+const MOST_TOLD: usize = 20;

@@ -1,0 +1,143 @@
+//! What has to be done in a steady rhythm: the beat, the reaping, the looks and the sweeping.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow::{CannotStart, Stop, Tasks};
+use outflow_core::WallTime;
+use outflow_store::{Beat, JobStore};
+use tokio::time::sleep;
+
+use crate::crew::Scale;
+use crate::engine::Hub;
+use crate::news::News;
+use crate::scheduler::trouble;
+
+/// Starts all of it.
+pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, office: &Tasks) -> Result<(), CannotStart> {
+    let with = |hub: &Arc<Hub<S>>| Arc::clone(hub);
+    let own = with(hub);
+    office.spawn("beat", move |stop| until(stop, beat(with(&own))))?;
+    let own = with(hub);
+    office.spawn("reaper", move |stop| until(stop, reap(with(&own))))?;
+    let own = with(hub);
+    office.spawn("scale", move |stop| until(stop, scale(with(&own))))?;
+    let own = with(hub);
+    office.spawn("snapshots", move |stop| until(stop, snapshots(with(&own))))?;
+    let own = with(hub);
+    office.spawn("sweeper", move |stop| until(stop, sweep(with(&own))))
+}
+
+async fn until(stop: Stop, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        () = stop.told() => {}
+    }
+}
+
+/// Says in time that this process lives.
+async fn beat<S: JobStore>(hub: Arc<Hub<S>>) {
+    loop {
+        let settings = hub.settings.load_full();
+        sleep(settings.beat).await;
+        if hub.places.busy() == 0 {
+            continue;
+        }
+        let session = hub.session.name();
+        match hub.store.beat(&session, settings.lease).await {
+            Ok(Beat::Alive) => {}
+            Ok(Beat::Lost) => {
+                hub.session.lost(&session);
+                hub.tell(News::LeaseLost);
+            }
+            Err(error) => trouble(&hub, &error).await,
+        }
+    }
+}
+
+/// Takes back what the dead held.
+async fn reap<S: JobStore>(hub: Arc<Hub<S>>) {
+    loop {
+        let recoveries = hub.settings.load().recoveries;
+        let next = match hub.store.reap(MOST_REAPED, recoveries).await {
+            Ok(reaped) => {
+                if reaped.returned + reaped.buried > 0 {
+                    hub.over.notify_one();
+                    hub.tell(News::Reaped {
+                        returned: reaped.returned,
+                        buried: reaped.buried,
+                    });
+                }
+                reaped.next
+            }
+            Err(error) => {
+                trouble(&hub, &error).await;
+                None
+            }
+        };
+        sleep(next.unwrap_or(SECOND).clamp(SOON, SECOND)).await;
+    }
+}
+
+/// Has as many places as the work wants.
+async fn scale<S: JobStore>(hub: Arc<Hub<S>>) {
+    let mut scale = Scale::default();
+    loop {
+        sleep(SECOND).await;
+        let Ok(tally) = hub.store.tally().await else {
+            continue;
+        };
+        let crew = hub.settings.load().crew;
+        let places = hub.places.all();
+        let wanted = scale.look(crew, tally.queued, places);
+        if wanted != places {
+            hub.places.resize(wanted);
+        }
+    }
+}
+
+async fn snapshots<S: JobStore>(hub: Arc<Hub<S>>) {
+    loop {
+        let settings = hub.settings.load_full();
+        sleep(settings.snapshot_every.max(SOON)).await;
+        if let Err(error) = hub.store.snapshot(settings.retention.statistics).await {
+            trouble(&hub, &error).await;
+        }
+    }
+}
+
+/// Forgets what is too old, and looks whether the store's books are right.
+async fn sweep<S: JobStore>(hub: Arc<Hub<S>>) {
+    for round in 0_u32.. {
+        sleep(SWEEP).await;
+        hub.doors.tidy();
+        let keep = hub.settings.load().retention.dead;
+        let now = hub.clock.wall().as_duration();
+        let before = WallTime::since_epoch(now.saturating_sub(keep));
+        while let Ok(gone) = hub.store.tidy(before).await
+            && gone > 0
+        {
+            sleep(SOON).await;
+        }
+        if round % RECOUNTS == 0
+            && let Ok(jobs @ 1..) = hub.store.recount().await
+        {
+            hub.tell(News::Drift { jobs });
+        }
+    }
+}
+
+/// The longest that a lease that ran out is not noticed.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Between two pieces of the same work.
+const SOON: Duration = Duration::from_millis(10);
+
+/// As many as one step of a store should take.
+const MOST_REAPED: usize = 1_000;
+
+/// What is kept for days may stay a minute longer.
+const SWEEP: Duration = Duration::from_mins(1);
+
+/// Counting a million jobs anew takes a while: every ten sweeps.
+const RECOUNTS: u32 = 10;

@@ -1,0 +1,326 @@
+//! Does one job, and reports how it ended.
+//!
+//! Whatever happens to the worker, a report is made: of a panic that the job failed, of an abort that
+//! it did not begin. Only a process that dies makes none, and then its lease tells.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow::{Answer, Error, Outflow, Permit, Response, Verdict};
+use outflow_core::{Effect, Nanos};
+use outflow_store::{Claimed, End, Kept, Name, Park, PutOff, Settlement};
+use tokio::time::sleep;
+
+use crate::deed::HttpCall;
+use crate::engine::Hub;
+use crate::gate::{Leave, Permits};
+use crate::handler::{Failure, Handler, Task};
+use crate::settings::{Scheduler, Settings};
+use crate::settler::Report;
+
+/// A job, and what is needed to do it.
+pub(crate) struct Errand {
+    pub(crate) session: Name,
+    pub(crate) doer: Doer,
+    pub(crate) job: Claimed,
+    pub(crate) leave: Leave,
+}
+
+/// Who does it.
+#[derive(Clone)]
+pub(crate) enum Doer {
+    Client(Outflow),
+    Handler(Arc<dyn Handler>),
+}
+
+/// Does a job.
+pub(crate) async fn run<S>(hub: &Arc<Hub<S>>, errand: Errand) {
+    let mut duty = Duty {
+        hub,
+        session: Some(errand.session),
+        job: errand.job,
+    };
+    let end = perform(hub, &errand.doer, &duty.job, errand.leave).await;
+    duty.report(end);
+}
+
+/// The duty to report how a job ended.
+struct Duty<'a, S> {
+    hub: &'a Hub<S>,
+    /// Gone when it was reported.
+    session: Option<Name>,
+    job: Claimed,
+}
+
+impl<S> Duty<'_, S> {
+    fn report(&mut self, end: End) {
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        let report = Report {
+            session,
+            id: self.job.id.clone(),
+            tenant: self.job.tenant.clone(),
+            action: self.job.action.clone(),
+            settlement: Settlement {
+                token: self.job.token,
+                end,
+            },
+        };
+        // Nobody hears it after the end of everything: the lease will tell.
+        let _unheard = self.hub.reports.send(report);
+    }
+}
+
+impl<S> Drop for Duty<'_, S> {
+    fn drop(&mut self) {
+        self.report(if std::thread::panicking() {
+            End::Retry {
+                after: Duration::from_secs(1),
+                words: "the worker panicked".to_owned(),
+            }
+        } else {
+            End::Returned
+        });
+    }
+}
+
+async fn perform<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> End {
+    let settings = hub.settings.load_full();
+    if !job.starts_in.is_zero() {
+        sleep(job.starts_in).await;
+    }
+    let permits = match leave {
+        Leave::Go(permits) => permits,
+        Leave::Never(words) => return failed(words),
+        Leave::Later => match asked_now(hub, &settings, doer, job) {
+            Ok(permits) => permits,
+            Err(put_off) => return End::PutOff(put_off),
+        },
+    };
+    let begun = hub.clock.now();
+    match doer {
+        Doer::Client(client) => {
+            let call = match HttpCall::decode(job.payload.clone()) {
+                Ok(call) => call,
+                Err(wrong) => return failed(wrong.to_string()),
+            };
+            let attempt = Attempt {
+                hub,
+                settings: &settings,
+                job,
+                begun,
+            };
+            attempt.call(client, call, permits).await
+        }
+        Doer::Handler(handler) => task(hub, &settings, handler.as_ref(), (job, begun)).await,
+    }
+}
+
+/// Under the schedulers that try first: the permits if they are to be had, and otherwise by how much the
+/// job is put off. With a plan the store has debited the limits, and the client's door only delays.
+fn asked_now<S>(
+    hub: &Hub<S>,
+    settings: &Settings,
+    doer: &Doer,
+    job: &Claimed,
+) -> Result<Permits, PutOff> {
+    if settings.scheduler == Scheduler::Permit {
+        return Ok(Permits::default());
+    }
+    let put_off = settings.put_off();
+    let rate = settings.rule(&job.tenant).rate;
+    let tenant = hub.doors.try_admit(&job.tenant, rate, job.cost);
+    let tenant = tenant.map_err(|_| put_off)?;
+    let api = match doer {
+        Doer::Client(client) => Some(api_permit(client, job).map_err(|()| put_off)?),
+        Doer::Handler(_) => None,
+    };
+    Ok(Permits {
+        api: api.flatten(),
+        tenant,
+    })
+}
+
+fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, ()> {
+    let Ok(call) = HttpCall::decode(job.payload.clone()) else {
+        return Ok(None);
+    };
+    let Some(door) = client.upstream(&call.api) else {
+        return Ok(None);
+    };
+    let path = call.path.split('?').next().unwrap_or_default();
+    let target = door.route(&call.method, path).costing(job.cost);
+    door.try_admit(outflow::Ask::new(target))
+        .map(Some)
+        .map_err(|_| ())
+}
+
+async fn task<S>(
+    hub: &Hub<S>,
+    settings: &Settings,
+    handler: &dyn Handler,
+    (job, begun): (&Claimed, Nanos),
+) -> End {
+    let task = Task {
+        id: job.id.clone(),
+        tenant: job.tenant.clone(),
+        attempt: job.attempt,
+        payload: job.payload.clone(),
+    };
+    match tokio::time::timeout(settings.timeout, handler.run(task)).await {
+        Ok(Ok(body)) => End::Done {
+            took: hub.clock.now().since(begun),
+            result: kept(settings, job, 0, body),
+        },
+        Ok(Err(Failure::Passing(words))) => again(settings, job, None, words),
+        Ok(Err(Failure::Final(words))) => failed(words),
+        Ok(Err(Failure::Busy(after))) => End::Throttled {
+            after,
+            park: Park::Tenant,
+        },
+        Err(_) => again(
+            settings,
+            job,
+            None,
+            "it took longer than its timeout".to_owned(),
+        ),
+    }
+}
+
+/// One attempt of a call.
+struct Attempt<'a, S> {
+    hub: &'a Hub<S>,
+    settings: &'a Settings,
+    job: &'a Claimed,
+    begun: Nanos,
+}
+
+impl<S> Attempt<'_, S> {
+    async fn call(&self, client: &Outflow, call: HttpCall, mut permits: Permits) -> End {
+        let (job, settings) = (self.job, self.settings);
+        let timeout = call.timeout.unwrap_or(settings.timeout);
+        let key = call.idempotency_key.as_deref();
+        let mut request = client
+            .request(call.method, &call.api, &call.path)
+            .headers(call.headers)
+            .body(call.body)
+            .header("idempotency-key", key.unwrap_or(job.id.as_str()))
+            .header("outflow-attempt", job.attempt.to_string())
+            .priority(job.priority)
+            .cost(job.cost)
+            .within(timeout)
+            .once();
+        if let Some(permit) = permits.api.take() {
+            request = request.under(permit);
+        }
+        if let Some(tenant) = &mut permits.tenant {
+            tenant.sending();
+        }
+        let sent = request.send().await;
+        settle_tenant(permits.tenant, &sent);
+        match sent {
+            Ok(answer) => self.answered(answer).await,
+            Err(error) => self.unanswered(&error),
+        }
+    }
+
+    async fn answered(&self, answer: Response) -> End {
+        let (settings, job) = (self.settings, self.job);
+        let (code, verdict) = (answer.status().as_u16(), answer.verdict());
+        if let Some(end) = verdict.and_then(|verdict| self.judged(&verdict)) {
+            return end;
+        }
+        if verdict.is_some_and(|verdict| verdict.is_worth_a_retry()) {
+            let asked = answer.retry_after();
+            return again(settings, job, asked, format!("the API answered {code}"));
+        }
+        let body = match answer.bytes().await {
+            Ok(body) => body,
+            Err(error) => return again(settings, job, None, error.to_string()),
+        };
+        let result = kept(settings, job, code, body);
+        if code >= 400 {
+            return End::Failed {
+                words: format!("the API answered {code}"),
+                result,
+            };
+        }
+        End::Done {
+            took: self.hub.clock.now().since(self.begun),
+            result,
+        }
+    }
+
+    /// A refusal puts the job back where it was and uses no retry.
+    fn judged(&self, verdict: &Verdict) -> Option<End> {
+        if !matches!(verdict.effect, Effect::Throttled | Effect::Banned) {
+            return None;
+        }
+        let own = self.settings.rule(&self.job.tenant).rate;
+        let asked = verdict.retry_after;
+        Some(match (self.settings.scheduler, own) {
+            (Scheduler::Permit, Some(rate)) => End::Throttled {
+                after: asked.unwrap_or(rate.per()),
+                park: Park::Tenant,
+            },
+            // The API's door was told too, and knows when somebody may go again.
+            (Scheduler::Permit, None) => End::Throttled {
+                after: asked.unwrap_or_default(),
+                park: Park::Lane,
+            },
+            (Scheduler::Fixed | Scheduler::Backoff, _) => End::PutOff(self.settings.put_off()),
+        })
+    }
+
+    fn unanswered(&self, error: &Error) -> End {
+        if error.is_refused() {
+            return End::Returned;
+        }
+        let worth = error
+            .verdict()
+            .is_some_and(|verdict| verdict.is_worth_a_retry());
+        if worth || error.is_timeout() || error.is_connect() {
+            let asked = error.retry_after();
+            return again(self.settings, self.job, asked, error.to_string());
+        }
+        failed(error.to_string())
+    }
+}
+
+/// The tenant's own door learns when the call came back, and nothing else: what is wrong with the
+/// API is the API's.
+fn settle_tenant(permit: Option<Permit>, sent: &Result<Response, Error>) {
+    let Some(permit) = permit else { return };
+    match sent {
+        Ok(_) => drop(permit.settle(Answer::status(200))),
+        Err(error) if error.attempts() == 0 => permit.refund(),
+        Err(_) => drop(permit),
+    }
+}
+
+fn again(settings: &Settings, job: &Claimed, asked: Option<Duration>, words: String) -> End {
+    let retry = job.retries.saturating_add(1);
+    let own = settings.backoff.delay(retry, fastrand::u64(..));
+    End::Retry {
+        after: asked.map_or(own, |asked| asked.max(own)),
+        words,
+    }
+}
+
+const fn failed(words: String) -> End {
+    End::Failed {
+        words,
+        result: None,
+    }
+}
+
+/// What is kept for whoever asks after the action; nobody asks after a job without one.
+fn kept(settings: &Settings, job: &Claimed, status: u16, body: Bytes) -> Option<Kept> {
+    job.action.as_ref().map(|_| Kept {
+        status,
+        body,
+        keep: settings.retention.results,
+    })
+}
