@@ -492,3 +492,6 @@ fn begin_epoch(disk: &Connection, at: WallTime) -> rusqlite::Result<()> {
                ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1";
     disk.execute(sql, params![mint]).map(drop)
 }
+
+#[cfg(test)]
+mod tests;

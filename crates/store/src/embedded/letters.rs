@@ -188,7 +188,7 @@ impl Memory {
         });
         let place = entry.place;
         self.count_seat(place, |queued| *queued += 1);
-        if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+        if let Some(line) = self.line_mut(place) {
             line.live += 1;
         }
         if let Some(lane) = self.lanes.get_mut(&place.lane) {

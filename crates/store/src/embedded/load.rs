@@ -152,7 +152,7 @@ impl Memory {
         for (place, live) in rows(&self.reader, sql, place_of)? {
             self.saw_id(place.line);
             self.add_place(place);
-            if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+            if let Some(line) = self.line_mut(place) {
                 line.live = live;
             }
             self.count_many(place, live);
@@ -242,7 +242,7 @@ impl Memory {
             let Some(place) = self.places.get(&line).copied() else {
                 continue;
             };
-            if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+            if let Some(line) = self.line_mut(place) {
                 if line.runs.is_empty() {
                     touched.push(place);
                 }

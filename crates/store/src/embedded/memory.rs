@@ -268,21 +268,18 @@ impl Memory {
 
     /// The line of a class of a tenant in a lane.
     pub(super) fn place_of(&mut self, lane: u32, tenant: u32, class: Priority) -> Place {
-        let known = self.line_mut(lane, tenant, class).map_or(0, |line| line.id);
-        if known != 0 {
-            return Place {
-                line: known,
-                lane,
-                tenant,
-                class,
-            };
-        }
-        let place = Place {
-            line: self.fresh_id(),
+        let seat = self.seat_mut(lane, tenant);
+        let known = seat.map_or(0, |seat| seat.lines.of(class).id);
+        let mut place = Place {
+            line: known,
             lane,
             tenant,
             class,
         };
+        if known != 0 {
+            return place;
+        }
+        place.line = self.fresh_id();
         self.add_place(place);
         self.tell(Change::Line(place));
         place
@@ -317,13 +314,9 @@ impl Memory {
         self.lanes.get_mut(&lane)?.seats.get_mut(&tenant)
     }
 
-    pub(super) fn line_mut(
-        &mut self,
-        lane: u32,
-        tenant: u32,
-        class: Priority,
-    ) -> Option<&mut Line> {
-        Some(self.seat_mut(lane, tenant)?.lines.of_mut(class))
+    pub(super) fn line_mut(&mut self, place: Place) -> Option<&mut Line> {
+        let seat = self.seat_mut(place.lane, place.tenant)?;
+        Some(seat.lines.of_mut(place.class))
     }
 
     /// Stops or lets go a tenant in all lanes, by what holds it.
@@ -505,7 +498,7 @@ impl Memory {
 
     /// A job's row goes.
     fn forget(&mut self, seq: u64, place: Place) {
-        if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+        if let Some(line) = self.line_mut(place) {
             line.live = line.live.saturating_sub(1);
         }
         if let Some(lane) = self.lanes.get_mut(&place.lane) {

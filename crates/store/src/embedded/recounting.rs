@@ -44,8 +44,8 @@ impl Memory {
 
     fn live_of(&self, line: u32) -> u64 {
         let seat = self.places.get(&line).and_then(|place| {
-            let lane = self.lanes.get(&place.lane)?;
-            Some((lane.seats.get(&place.tenant)?, place.class))
+            let seats = &self.lanes.get(&place.lane)?.seats;
+            Some((seats.get(&place.tenant)?, place.class))
         });
         seat.map_or(0, |(seat, class)| seat.lines.of(class).live)
     }

@@ -199,7 +199,7 @@ impl Memory {
     /// Whether a new job of this line is so near the front that it can as well stay in memory.
     fn is_near(&mut self, place: Place) -> bool {
         let room = self.weight < WEIGHT_MOST;
-        let line = self.line_mut(place.lane, place.tenant, place.class);
+        let line = self.line_mut(place);
         line.is_some_and(|line| room && line.runs.is_empty() && line.front.len() < RUN_MOST)
     }
 
@@ -223,7 +223,7 @@ impl Memory {
             None => Standing::InLine,
         };
         self.count(place, action, |tally| count_as(tally, standing));
-        if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+        if let Some(line) = self.line_mut(place) {
             line.live += 1;
         }
         if let Some(lane) = self.lanes.get_mut(&place.lane) {

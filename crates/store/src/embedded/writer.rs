@@ -116,6 +116,14 @@ impl Writer {
         }
     }
 
+    /// Lets the database have so many pages and no more, as a full disk does.
+    #[cfg(test)]
+    pub(super) fn limit(&self, pages: u32) {
+        self.disk
+            .pragma_update(None, "max_page_count", pages)
+            .expect("a bound");
+    }
+
     fn read_numbers(&mut self) -> Result<(), StoreError> {
         let read = rows(&self.disk, "SELECT seq, place, mint FROM total", |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
@@ -160,7 +168,7 @@ impl Writer {
     ) -> Result<(), StoreError> {
         self.reach(sync).map_err(failed)?;
         let points = witness::points(&steps);
-        witness::before(points);
+        witness::before(&points);
         let moment = self.shared.clock.moment();
         let (mut seq, disk) = (self.seq, &self.disk);
         let transaction = disk.unchecked_transaction().map_err(failed)?;
@@ -203,7 +211,7 @@ impl Writer {
         }
         let place = ledger.close(self.seq, seq).map_err(failed)?;
         transaction.commit().map_err(failed)?;
-        witness::after(points);
+        witness::after(&points);
         (self.seq, self.place) = (seq, place);
         Ok(())
     }
@@ -260,7 +268,7 @@ impl Writer {
             let _ = reply.send(Ok(submitted));
         }
         memory.recounts.extend(recounts);
-        let memory = self.recount_if_asked(memory);
+        recount_if_asked(&mut memory);
         drop(memory);
         for waiter in waiters {
             // The same.
@@ -269,20 +277,6 @@ impl Writer {
         if rings {
             self.shared.bell.notify_waiters();
         }
-    }
-
-    /// Counts anew with the lock held, as soon as disk and memory agree.
-    fn recount_if_asked<'a>(
-        &'a self,
-        mut memory: std::sync::MutexGuard<'a, Memory>,
-    ) -> std::sync::MutexGuard<'a, Memory> {
-        if memory.pending.is_empty() {
-            for asked in std::mem::take(&mut memory.recounts) {
-                let difference = memory.recount().map_err(failed);
-                let _ = asked.send(difference);
-            }
-        }
-        memory
     }
 
     /// Nothing of this was done: says so to everybody, and reads the truth from the disk.
@@ -318,6 +312,17 @@ impl Writer {
             let _ = asked.send(Err(error.again()));
         }
         self.shared.bell.notify_waiters();
+    }
+}
+
+/// Counts anew with the lock held, as soon as disk and memory agree.
+fn recount_if_asked(memory: &mut Memory) {
+    if memory.pending.is_empty() {
+        for asked in std::mem::take(&mut memory.recounts) {
+            let difference = memory.recount().map_err(failed);
+            // Whoever does not wait any more can ask again.
+            let _ = asked.send(difference);
+        }
     }
 }
 

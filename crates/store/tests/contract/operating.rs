@@ -39,7 +39,7 @@ pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
     assert!(report.expect("known").paused);
     let changed = store.changed();
     store.resume(&tenant("a")).await.expect("resumed");
-    let rung = tokio::time::timeout(Duration::from_secs(60), changed).await;
+    let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a resumption rings");
     assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
 }
@@ -150,7 +150,7 @@ pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
     let changed = store.changed();
     let left = store.release(&name("a"), 2).await.expect("released");
     assert_eq!(left, 1);
-    let rung = tokio::time::timeout(Duration::from_secs(60), changed).await;
+    let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a release rings");
     assert_eq!(ids(&claim(store, 9).await), ["a-1", "a-2"]);
     let tally = store.tally().await.expect("counted");
