@@ -100,7 +100,7 @@ impl Caller {
             return Err(fault::lost());
         }
         let answer = match self.send(&call.command).await {
-            Err(error) if error.to_string().contains("NOSCRIPT") => {
+            Err(error) if fault::is_unknown_script(&error) => {
                 let mut load = cmd("SCRIPT");
                 load.arg("LOAD").arg(&call.code.text);
                 self.send(&load).await?;
