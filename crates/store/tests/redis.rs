@@ -62,12 +62,19 @@ impl Room {
     }
 
     async fn balanced(&self) {
-        assert_eq!(self.store.recount().await.expect("counted"), 0, "{:?}", self.store.tally().await);
+        assert_eq!(
+            self.store.recount().await.expect("counted"),
+            0,
+            "{:?}",
+            self.store.tally().await
+        );
     }
 }
 
 async fn connect(server: &RedisServer) -> Redis {
-    Redis::connect(RedisOptions::new(server.url())).await.expect("connected")
+    Redis::connect(RedisOptions::new(server.url()))
+        .await
+        .expect("connected")
 }
 
 async fn claim(store: &Redis, session: &str, most: usize, plan: Option<SharedPlan>) -> Claims {
@@ -82,7 +89,11 @@ async fn claim(store: &Redis, session: &str, most: usize, plan: Option<SharedPla
 }
 
 fn job(tenant: &str, n: usize) -> NewJob {
-    NewJob::new(name(tenant), name("api"), Bytes::from(format!("{tenant}-{n}")))
+    NewJob::new(
+        name(tenant),
+        name("api"),
+        Bytes::from(format!("{tenant}-{n}")),
+    )
 }
 
 fn name(text: &str) -> Name {
@@ -90,14 +101,30 @@ fn name(text: &str) -> Name {
 }
 
 fn done(job: &Claimed) -> Settlement {
-    end(job, End::Done { took: Duration::from_millis(3), result: None })
+    end(
+        job,
+        End::Done {
+            took: Duration::from_millis(3),
+            result: None,
+        },
+    )
 }
 
 fn end(job: &Claimed, end: End) -> Settlement {
-    Settlement { token: job.token, end }
+    Settlement {
+        token: job.token,
+        end,
+    }
 }
 
 fn payloads(jobs: &[Claimed]) -> Vec<String> {
     let text = |job: &Claimed| String::from_utf8(job.payload.to_vec()).expect("text");
     jobs.iter().map(text).collect()
+}
+
+/// The server's clock, in microseconds.
+fn server_time(server: &RedisServer) -> u64 {
+    let ask = "local t = redis.call('TIME') return string.format('%.0f', t[1] * 1000000 + t[2])";
+    let answer = server.ask(&["EVAL", ask, "0"]).expect("a time");
+    answer.parse().expect("a number")
 }
