@@ -31,7 +31,8 @@ end
 
 -- It is over: from now on it has a lifetime.
 local function finish(stage)
-  action.st, action.ended, action.dirty = stage, now, true
+  action.st, action.dirty = stage, true
+  if action.ended == 0 then action.ended = now end
   call('ZREM', k_adue, name)
   call('ZADD', k_aend, now + action.keep, name)
 end
@@ -64,8 +65,10 @@ elseif what == 'told' then
   if action.st == 0 and action.closed == 1 and action.q + action.fl == 0 then
     finish(5)
     call('DEL', P .. 'm:' .. name)
+  elseif action.st == 0 then
+    result = 2
   end
-  call('ZREM', k_ripe, name)
+  if result == 1 then call('ZREM', k_ripe, name) end
 end
 save_actions()
 save_all()

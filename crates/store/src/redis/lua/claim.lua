@@ -10,6 +10,7 @@ local lane, session, most, lease = lane_of(ARGV[3]), ARGV[4], tonumber(ARGV[5]),
 local planned, guard, horizon = ARGV[7] == '1', tonumber(ARGV[8]), tonumber(ARGV[9])
 local session_key = P .. 's:' .. session
 local FURTHEST = 2 ^ 32
+local MOST_PASSED = 1000
 
 -- A session that was lost begins anew; what it had stays for the reaper under a name that nobody uses.
 local expiry = call('ZSCORE', k_sessions, session)
@@ -513,13 +514,11 @@ local function run_round(many)
   return #round
 end
 
--- A few rounds more than needed, because of jobs that do not go; a bound, so that a lane full of them
--- does not stop the server.
-local rounds = meta[6] == 1 and 2 * most or 8
-for _ = 1, rounds do
-  if #goes >= most then break end
+-- More rounds than one, because of jobs that do not go; a bound, so that a lane full of them does not stop
+-- the server.
+while #goes < most do
   if run_round(meta[6] == 1 and 1 or most - #goes) == 0 then break end
-  if #turns >= 4 * most then
+  if #turns >= most + MOST_PASSED then
     soonest(0)
     break
   end

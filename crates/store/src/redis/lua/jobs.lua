@@ -127,13 +127,14 @@ local function is_over(action) return action.st >= 5 end
 local function save_actions()
   for name, action in pairs(actions) do
     if action and action.dirty then
+      local all_over = action.closed == 1 and action.st == 0 and action.q + action.fl == 0
+      if action.st == 0 then action.ended = all_over and (action.ended > 0 and action.ended or now) or 0 end
       local set = {}
       for _, field in ipairs(ACTION) do
         set[#set + 1] = field
         set[#set + 1] = action[field]
       end
       call('HSET', action.key, unpack(set))
-      local all_over = action.closed == 1 and action.st == 0 and action.q + action.fl == 0
       if all_over then
         call('ZADD', k_ripe, now, name)
       elseif action.st == 0 then

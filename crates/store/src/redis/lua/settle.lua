@@ -94,12 +94,14 @@ local function over(entry, tenant, ended, result)
   if entry.action then tell(entry.action, ended, job, entry.tenant, result) end
 end
 
-local function is_cancelled(entry, tenant, claim)
+local function is_cancelled(entry, tenant, claim, kind)
   if claim <= tenant[19] then return true end
   local action = entry.job and entry.job.action and action_of(entry.job.action)
   if entry.job and entry.job.action and (not action or claim <= action.floor) then return true end
   entry.action = action
-  return action and (action.st == FAILED or action.st == CANCELLED)
+  if not action then return false end
+  -- What is under way when an action fails is counted as it ends, but does not begin again.
+  return action.st == CANCELLED or (action.st == FAILED and kind ~= DONE_END and kind ~= FAILED_END)
 end
 
 local function end_cancelled(entry, tenant)
@@ -186,11 +188,17 @@ local function end_throttled(entry, tenant, after, whole_lane)
   return A_WAITS
 end
 
-local function end_returned(entry)
+-- As if it had not been claimed; its tenant may have to wait.
+local function end_returned(entry, wait)
   local lane = wait_again(entry)
   refund(lane, entry)
+  if wait > 0 then
+    seat_of(lane, entry.tenant)[2] = 1
+    call('ZADD', lane.parked, 'GT', now + wait, entry.tenant)
+    wake_at(lane, now + wait)
+  end
   give_back(lane, entry.tenant, entry)
-  ring = true
+  ring = ring or wait == 0
   return A_WAITS
 end
 
@@ -224,7 +232,7 @@ for i = 1, ends do
   else
     local tenant, kind, rest = tenants[entry.tenant], form[2], ARGV[3 + i]
     leave(tenant, entry.tenant)
-    local cancelled = is_cancelled(entry, tenant, claims[i])
+    local cancelled = is_cancelled(entry, tenant, claims[i], kind)
     if entry.action then count(entry.action, 'fl', -1) end
     if cancelled then
       answers[i] = end_cancelled(entry, tenant)
@@ -238,7 +246,7 @@ for i = 1, ends do
     elseif kind == THROTTLED then
       answers[i] = end_throttled(entry, tenant, form[3], form[4] == 1)
     elseif kind == RETURNED then
-      answers[i] = end_returned(entry)
+      answers[i] = end_returned(entry, form[3])
     else
       answers[i] = end_put_off(entry, tenant, form)
     end

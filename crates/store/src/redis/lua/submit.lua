@@ -10,10 +10,6 @@ local careful = ARGV[9] == '1' or g[2] + total > queue_max
 local action, closed
 if action_name ~= '' then
   action = action_of(action_name)
-  if action and action.st == 5 then
-    if call('EXISTS', P .. 'm:' .. action_name) == 1 then error('CLEANING', 0) end
-    action = false
-  end
   closed = action and (action.closed == 1 or is_over(action))
   careful = careful or closed
 end
@@ -33,6 +29,7 @@ end
 for lane, names in pairs(by_lane) do load_seats(lanes[lane], names) end
 
 local verdicts, new_names = {}, {}
+local turned_away = false
 local accepted = total
 
 local function look_at_each()
@@ -67,6 +64,7 @@ local function look_at_each()
       verdicts[ordinal] = -2
     elseif g[2] + accepted >= queue_max then
       verdicts[ordinal] = 0
+      turned_away = true
     else
       accepted = accepted + 1
       if job.id then
@@ -128,7 +126,8 @@ if action_name ~= '' and not closed and (accepted > 0 or not action) then
   end
   count(action, 'q', accepted)
 end
-if action and last and not closed then
+-- Whoever found no room comes again with the rest, and closes it then.
+if action and last and not closed and not turned_away then
   action.closed, action.dirty = 1, true
 end
 

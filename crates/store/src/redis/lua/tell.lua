@@ -48,7 +48,22 @@ local function page(key, report)
   return out
 end
 
+-- Jobs whose time has come stand in line, whether or not anybody has looked.
+local function due()
+  local delayed, put_off = 0, 0
+  if g[3] + g[4] == 0 then return 0, 0 end
+  for _, at in ipairs(call('ZRANGE', k_lanes, 0, CHUNK)) do
+    for _, packed in ipairs(call('ZRANGEBYSCORE', P .. 'd:' .. at, '-inf', now, 'LIMIT', 0, CHUNK)) do
+      if byte(packed) >= PUT_OFF then put_off = put_off + 1 else delayed = delayed + 1 end
+    end
+  end
+  return delayed, put_off
+end
+
 if what == 'tally' then
+  local delayed, put_off = due()
+  return { g[2], g[4] - put_off, g[3] - delayed, g[5], g[6], g[7], g[8], g[9], g[10], g[11] }
+elseif what == 'books' then
   return { g[2], g[4], g[3], g[5], g[6], g[7], g[8], g[9], g[10], g[11] }
 elseif what == 'active' then
   return call('HLEN', k_t) - call('ZCARD', k_idle)

@@ -8,6 +8,7 @@ local names = call('ZRANGEBYSCORE', k_names, '-inf', now, 'LIMIT', 0, PIECE)
 if #names > 0 then went = went + call('ZREM', k_names, unpack(names)) end
 
 for _, name in ipairs(call('ZRANGEBYSCORE', k_aend, '-inf', now, 'LIMIT', 0, PIECE)) do
+  went = went + call('LLEN', P .. 'r:' .. name)
   call('UNLINK', P .. 'a:' .. name, P .. 'r:' .. name, P .. 'm:' .. name)
   call('ZREM', k_aend, name)
   call('ZREM', k_actions, name)
