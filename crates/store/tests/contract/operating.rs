@@ -297,10 +297,10 @@ pub(crate) async fn tidying_forgets_what_is_too_old(world: &impl World) {
     };
     store.submit(last).await.expect("taken");
     let taken = claim(store, 9).await;
+    let before = world.wall();
     settle(store, &taken[0], done()).await;
     settle(store, &taken[1], failed()).await;
     store.told(&name("act")).await.expect("told");
-    let before = world.wall();
     store.tidy(before).await.expect("tidied");
     assert!(store.action(&name("act")).await.expect("read").is_some());
     assert_eq!(store.dead(0, 9).await.expect("read").len(), 1);
