@@ -14,9 +14,9 @@ use super::change::{Change, Letter, Letters, Step, Submission};
 use super::claims::Claim;
 use super::files::failed;
 use super::ledger::Ledger;
-use super::load::rows;
 use super::memory::{Memory, Phase};
 use super::number::counted;
+use super::rows::rows;
 use super::submit::{self, Numbering, Taken};
 use super::witness;
 use crate::error::StoreError;
@@ -142,6 +142,7 @@ impl Writer {
         let (mut seq, disk) = (self.seq, &self.disk);
         let transaction = disk.unchecked_transaction().map_err(failed)?;
         let mut ledger = Ledger::new(&transaction, self.place);
+        let mut tidies = false;
         let mut steps = steps.into_iter();
         for step in steps.by_ref() {
             cycle.undo.extend(step.undo);
@@ -166,6 +167,7 @@ impl Writer {
                     }
                 }
                 change => {
+                    tidies |= matches!(change, Change::Tidy(_));
                     let written = ledger.write(&change);
                     if let Change::Letters(Letters::Revived(letters)) = change {
                         cycle.revived.extend(letters);
@@ -180,6 +182,9 @@ impl Writer {
         }
         let place = ledger.close(self.seq, seq).map_err(failed)?;
         transaction.commit().map_err(failed)?;
+        if tidies {
+            self.shrink();
+        }
         witness::after(&points);
         (self.seq, self.place) = (seq, place);
         Ok(())
@@ -204,6 +209,14 @@ impl Writer {
         }
         closed.map_or(Ok(()), |row| ledger.write(&row))?;
         submit::write(ledger, batch, decision, &mut numbering)
+    }
+
+    /// Gives pages that nobody needs back to the disk, some at a time. What fails is left for the next
+    /// time: it is only room.
+    fn shrink(&self) {
+        let sql = format!("PRAGMA incremental_vacuum({SHRINK_PAGES})");
+        let freed = rows(&self.disk, &sql, |_| Ok(()));
+        drop(freed);
     }
 
     /// Says how far the next commits reach. Costs nothing while that stays the same.
@@ -283,6 +296,9 @@ impl Writer {
         self.shared.bell.notify_waiters();
     }
 }
+
+/// A piece of half a megabyte: a transaction that nobody notices.
+const SHRINK_PAGES: u32 = 256;
 
 /// Counts anew with the lock held, as soon as disk and memory agree.
 fn recount_if_asked(memory: &mut Memory) {
