@@ -1,8 +1,8 @@
 //! Counting anew what was counted as it moved.
 
-use super::load::rows;
 use super::memory::Memory;
 use super::number::{counted, many};
+use super::rows::rows;
 
 impl Memory {
     /// The difference between what is counted here and what the rows say: of each line, of claims, of
