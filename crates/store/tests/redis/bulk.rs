@@ -126,7 +126,7 @@ async fn a_cancelled_tenant_loses_what_waits_and_what_is_under_way() {
 async fn an_action_out_of_time_fails_until_it_is_told() {
     let room = Room::new().await;
     let spec = ActionSpec {
-        timeout: Duration::from_millis(40),
+        timeout: Duration::from_millis(400),
         note: Some("https://example.test/hook".to_owned()),
         ..ActionSpec::new(name("mail"))
     };

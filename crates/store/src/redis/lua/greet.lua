@@ -13,7 +13,7 @@ local found = redis.call('HMGET', k_epoch, 'id', 'run')
 local expected, run, anew = ARGV[3], ARGV[4], ARGV[5] == '1'
 if not found[1] then
   if expected ~= '' and not anew then return 'LOST' end
-  local g = struct.pack('>dddddddddddddd', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+  local g = struct.pack('>ddddddddddddddd', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
   redis.call('HSET', k_epoch, 'id', ARGV[2], 'origin', string.format('%.0f', now), 'run', run, 'g', g,
     'doubt', anew and string.format('%.0f', now) or '0')
   return ARGV[2]

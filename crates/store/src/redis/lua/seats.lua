@@ -284,9 +284,11 @@ local function save_tenants()
       end
       tenant.dirty = nil
       if rests and (tenant.fresh or not tenant.idle) then
+        if not tenant.idle then g[15] = g[15] - 1 end
         idle[#idle + 1] = now
         idle[#idle + 1] = name
       elseif tenant.idle and not rests then
+        g[15] = g[15] + 1
         busy[#busy + 1] = name
       end
       tenant.fresh, tenant.idle = nil, rests
@@ -304,6 +306,6 @@ local function save_all()
   end
   save_tenants()
   g[13] = g[13] + 1
-  call('HSET', k_epoch, 'g', pack(G_FORM, unpack(g, 1, 14)))
+  call('HSET', k_epoch, 'g', pack(G_FORM, unpack(g, 1, 15)))
   if ring then call('PUBLISH', P .. 'bell', '') end
 end

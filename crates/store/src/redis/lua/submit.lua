@@ -171,6 +171,5 @@ if #new_names > 0 then write_all('ZADD', k_names, new_names) end
 save_actions()
 save_all()
 
-local active = call('HLEN', k_t) - call('ZCARD', k_idle)
-if careful then return { g[2], active, 1, unpack(verdicts) } end
-return { g[2], active, 0, unpack(befores) }
+if careful then return { g[2], g[15], 1, unpack(verdicts) } end
+return { g[2], g[15], 0, unpack(befores) }

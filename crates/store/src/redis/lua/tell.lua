@@ -66,7 +66,7 @@ if what == 'tally' then
 elseif what == 'books' then
   return { g[2], g[4], g[3], g[5], g[6], g[7], g[8], g[9], g[10], g[11] }
 elseif what == 'active' then
-  return call('HLEN', k_t) - call('ZCARD', k_idle)
+  return g[15]
 elseif what == 'tenant' then
   return tenant_report(ARGV[4])
 elseif what == 'tenants' then
