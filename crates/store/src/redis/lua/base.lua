@@ -17,7 +17,7 @@ end
 local P = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local epoch = call('HMGET', k_epoch, 'id', 'origin', 'doubt', 'g')
+local epoch = call('HMGET', K.epoch, 'id', 'origin', 'doubt', 'g')
 if epoch[1] ~= ARGV[2] then error('LOSTQUEUE', 0) end
 local origin = tonumber(epoch[2])
 

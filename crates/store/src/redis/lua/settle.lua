@@ -7,7 +7,7 @@ local session = ARGV[3]
 local session_key = P .. 's:' .. session
 local answers, ends = {}, (#ARGV - 3) / 2
 
-local expiry = call('ZSCORE', k_sessions, session)
+local expiry = call('ZSCORE', K.sessions, session)
 if not expiry or tonumber(expiry) <= now then
   for i = 1, ends do answers[i] = 6 end
   return answers
