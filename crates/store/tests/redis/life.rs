@@ -342,7 +342,7 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     let kept = Kept {
         status: 200,
         body: Bytes::from("ok"),
-        keep: Duration::from_secs(60),
+        keep: Duration::from_mins(1),
     };
     let ends = vec![
         end(

@@ -136,9 +136,9 @@ local function save_actions()
       end
       call('HSET', action.key, unpack(set))
       if all_over then
-        call('ZADD', k_ripe, now, name)
+        call('ZADD', K.ripe, now, name)
       elseif action.st == 0 then
-        call('ZREM', k_ripe, name)
+        call('ZREM', K.ripe, name)
       end
     end
   end
@@ -164,7 +164,7 @@ local function tell(action, ended, job, tenant, result)
 end
 
 local function forget_name(job)
-  if job.remember then call('ZADD', k_names, now + job.remember, job.id) end
+  if job.remember then call('ZADD', K.names, now + job.remember, job.id) end
 end
 
 -- A job that waited is over without having begun.
@@ -187,7 +187,7 @@ local function bury(job, entry, words)
   g[12] = g[12] + 1
   g[7] = g[7] + 1
   entry.record = write_record(job, entry.record)
-  call('ZADD', k_dead, g[12], pack('>I7', now) .. entry_of(entry.lane, entry.tenant, entry))
+  call('ZADD', K.dead, g[12], pack('>I7', now) .. entry_of(entry.lane, entry.tenant, entry))
   forget_name(job)
 end
 

@@ -49,7 +49,7 @@ local function look_at_each()
     end
   end
   each_chunk(named, CHUNK, function(first, last_one)
-    local scores = call('ZMSCORE', k_names, unpack(named, first, last_one))
+    local scores = call('ZMSCORE', K.names, unpack(named, first, last_one))
     for i = first, last_one do
       local score = scores[i - first + 1]
       if score and tonumber(score) > now then known[named[i]] = true end
@@ -119,10 +119,10 @@ if action_name ~= '' and not closed and (accepted > 0 or not action) then
     for _, field in ipairs(ACTION) do action[field] = 0 end
     action.opened, action.timeout, action.keep, action.floor = now, tonumber(ARGV[6]), tonumber(ARGV[7]), g[1]
     actions[action_name] = action
-    call('ZADD', k_actions, 0, action_name)
-    call('ZADD', k_adue, now + action.timeout, action_name)
-    call('ZREM', k_aend, action_name)
-    call('ZREM', k_ripe, action_name)
+    call('ZADD', K.actions, 0, action_name)
+    call('ZADD', K.adue, now + action.timeout, action_name)
+    call('ZREM', K.aend, action_name)
+    call('ZREM', K.ripe, action_name)
   end
   count(action, 'q', accepted)
 end
@@ -167,10 +167,9 @@ for i, group in ipairs(groups) do
     call('SADD', P .. 'm:' .. action_name, lane.name .. ' ' .. group.tenant)
   end
 end
-if #new_names > 0 then write_all('ZADD', k_names, new_names) end
+if #new_names > 0 then write_all('ZADD', K.names, new_names) end
 save_actions()
 save_all()
 
-local active = call('HLEN', k_t) - call('ZCARD', k_idle)
-if careful then return { g[2], active, 1, unpack(verdicts) } end
-return { g[2], active, 0, unpack(befores) }
+if careful then return { g[2], g[15], 1, unpack(verdicts) } end
+return { g[2], g[15], 0, unpack(befores) }
