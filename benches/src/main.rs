@@ -21,12 +21,14 @@ mod crowd;
 mod figure;
 mod figures;
 mod measure;
+mod program;
 mod proxies;
 mod proxy;
 mod report;
 mod soak;
 mod storm;
 mod tasks;
+mod throughput;
 mod waiters;
 mod zero429;
 
@@ -125,7 +127,7 @@ fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
     })
 }
 
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 7] = [
     Suite {
         name: "core",
         unit: "ns per operation unless the name says otherwise",
@@ -156,10 +158,15 @@ const SUITES: [Suite; 6] = [
         unit: "what the name says; ours has limits, health, metrics and the log on",
         run: proxy::figures,
     },
+    Suite {
+        name: "throughput",
+        unit: "what the name says, per job that does nothing",
+        run: throughput::figures,
+    },
 ];
 
 const SOAK_UNIT: &str = "growth, what the books do not explain, and what the name says";
 
 const USAGE: &str =
-    "usage: outflow-bench core|waiters|zero429|client|storm|proxy [--json] [--quick]
+    "usage: outflow-bench core|waiters|zero429|client|storm|proxy|throughput [--json] [--quick]
        outflow-bench soak SECONDS RATE [--json]";

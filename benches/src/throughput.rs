@@ -1,0 +1,80 @@
+//! `throughput`: what it costs to keep a job that does nothing.
+//!
+//! Two contests. On Redis, queues that people would use instead have the same server in the same run, one
+//! after the other in rotating turns: a hundred thousand jobs of 105 bytes are put in, taken out and
+//! completed. The watch is here and the accounts are the server's own, so no contender is asked how fast it
+//! was. On the disk, the floor is a bare journal: 105 bytes for each job, appended and synced by the batch.
+//!
+//! A contender of ours is one file that keeps to [`Contender`] and a line in [`on_redis`] or [`on_disk`].
+
+mod account;
+mod contender;
+mod disk;
+mod journal;
+mod life;
+mod monitor;
+mod peers;
+mod rows;
+mod sqlite;
+
+use std::io;
+
+use outflow_testkit::{RedisOptions, RedisServer};
+
+use crate::clock;
+use crate::figure::Figure;
+use crate::measure::Plan;
+use contender::Contender;
+use life::{Life, Lives};
+
+/// Everything that is promised about the cost of keeping a job.
+pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
+    clock::since_begin();
+    let mut figures = match shared(plan) {
+        Ok(lives) => rows::told(&lives),
+        Err(why) => vec![Figure::missing("redis", "", &format!("missing: {why}"))],
+    };
+    figures.extend(disk::figures(plan));
+    figures
+}
+
+/// Every contender on one server, in rotating turns.
+fn shared(plan: Plan) -> io::Result<Lives> {
+    let server = RedisServer::start(RedisOptions::default())?;
+    let mut lives = Lives::default();
+    let mut contenders = on_redis(&server, &mut lives);
+    let (rounds, jobs) = if plan.is_thorough() {
+        (3, 100_000)
+    } else {
+        (1, 10_000)
+    };
+    for round in 0..rounds {
+        let seats = contenders.len();
+        for turn in 0..seats {
+            if let Some(contender) = contenders.get_mut((round + turn) % seats) {
+                let life = Life::of(contender.as_mut(), &server, jobs)?;
+                lives.add(contender.name(), life);
+            }
+        }
+    }
+    for contender in &mut contenders {
+        let trips = monitor::trips_per_job(contender.as_mut(), &server)?;
+        lives.add_trips(contender.name(), trips);
+    }
+    Ok(lives)
+}
+
+/// Those that run here; the others are said to be missing.
+fn on_redis(server: &RedisServer, lives: &mut Lives) -> Vec<Box<dyn Contender>> {
+    let mut here: Vec<Box<dyn Contender>> = Vec::new();
+    for peer in peers::Peer::ALL {
+        match peer.start(server) {
+            Ok(started) => here.push(Box::new(started)),
+            Err(why) => {
+                eprintln!("SKIPPED without {}: {why}", peer.name());
+                lives.missing.push(peer.name());
+            }
+        }
+    }
+    here
+}
