@@ -130,6 +130,7 @@ impl Figure {
                 peer: told(median(theirs)),
                 ratio: told(median(&ratios)),
                 spread: told(quartiles_apart(&ratios)),
+                note: String::new(),
                 ..Self::alone(name, goal.only_shown(), ours)
             }
         });

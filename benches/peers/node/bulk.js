@@ -41,7 +41,13 @@ const run = async (port, url, limit, wanted) => {
       }
     };
     const options = { connection, concurrency: UNDER_WAY, limiter, removeOnComplete: { count: 0 } };
-    return { queue, begin: () => new Worker(tenant, work, options).on("completed", one) };
+    // A job that fails otherwise would never be counted, and the run never end.
+    const failed = (_, error) => {
+      console.error(error);
+      process.exit(1);
+    };
+    const begin = () => new Worker(tenant, work, options).on("completed", one).on("failed", failed);
+    return { queue, begin };
   };
   const lines = tenants.map(([tenant]) => serve(tenant));
   await Promise.all(lines.map(({ queue }) => queue.waitUntilReady()));
