@@ -139,17 +139,6 @@ impl Figure {
             .collect()
     }
 
-    /// A peer alone: what ours is to be compared with.
-    pub(crate) fn theirs(name: &str, goal: Goal, (peer_name, theirs): (&str, &[f64])) -> Self {
-        Self {
-            peer_name: Some(peer_name.to_owned()),
-            peer: told(median(theirs)),
-            spread: told(quartiles_apart(theirs)),
-            note: String::new(),
-            ..Self::alone(name, goal, &[])
-        }
-    }
-
     /// Says plainly that something could not be measured.
     pub(crate) fn missing(name: &str, peer: &str, why: &str) -> Self {
         Self {

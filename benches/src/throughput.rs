@@ -5,7 +5,7 @@
 //! completed. The watch is here and the accounts are the server's own, so no contender is asked how fast it
 //! was. On the disk, the floor is a bare journal: 105 bytes for each job, appended and synced by the batch.
 //!
-//! A contender of ours is one file that keeps to [`Contender`] and a line in [`on_redis`] or [`on_disk`].
+//! A contender of ours is one file that keeps to [`Contender`] and a line in [`on_redis`] or in [`disk`].
 
 mod account;
 mod contender;

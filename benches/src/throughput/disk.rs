@@ -1,8 +1,9 @@
 //! The contest on the disk: durable before it is answered.
 //!
-//! Only a sync makes an append durable, and a sync takes as long as the disk takes, so what a store adds is
-//! seen against a bare journal that syncs as often. The journal keeps a job once and never takes it out; that
-//! is the whole of its life there, and the floor under everybody else's.
+//! Only a sync makes an append durable, and a sync takes as long as the disk takes, which differs from one
+//! second to the next by a factor of five: so ours and its floor have short turns that alternate, and a
+//! ratio is taken within a round. The floor is a bare journal that syncs as often as ours. It keeps a job once
+//! and never takes it out; that is the whole of its life there.
 
 use std::io;
 
@@ -11,78 +12,117 @@ use super::journal::Journal;
 use super::life::timed;
 use super::sqlite::CommitPerJob;
 use crate::figure::{Figure, Goal};
-use crate::measure::{Plan, approx};
+use crate::measure::{Plan, Series, approx};
 
-/// Lives a second of every contender, in rotating turns.
+/// Every figure, in rounds in which each contender has a turn.
 pub(super) fn figures(plan: Plan) -> Vec<Figure> {
-    let mut contenders = match on_disk() {
-        Ok(contenders) => contenders,
+    let mut contests = match contests() {
+        Ok(contests) => contests,
         Err(why) => return vec![Figure::missing("embedded", "", &format!("missing: {why}"))],
     };
-    let rounds = if plan.is_thorough() { 5 } else { 3 };
+    let rounds = if plan.is_thorough() { 21 } else { 7 };
     for round in 0..rounds {
-        let seats = contenders.len();
-        for turn in 0..seats {
-            if let Some(seat) = contenders.get_mut((round + turn) % seats) {
-                seat.turn();
-            }
+        for contest in &mut contests {
+            contest.round(round);
         }
     }
-    contenders.iter().map(Seat::told).collect()
+    contests.iter().map(Contest::told).collect()
 }
 
-fn on_disk() -> io::Result<Vec<Seat>> {
-    let seat = |figure, contender, jobs| Seat {
-        figure,
-        contender,
-        jobs,
-        rates: Vec::new(),
-    };
+fn contests() -> io::Result<Vec<Contest>> {
     Ok(vec![
-        seat(
-            "embedded_life_per_s_100",
-            Box::new(Journal::syncing(100)?),
-            20_000,
-        ),
-        seat(
-            "embedded_life_per_s_1000",
-            Box::new(Journal::syncing(1_000)?),
-            100_000,
-        ),
-        seat(
-            "embedded_single_per_s",
-            Box::new(CommitPerJob::open()?),
-            300,
-        ),
+        Contest {
+            figure: "embedded_life_per_s_100",
+            goal: Goal::RatioAtLeast(0.85),
+            jobs: 5_000,
+            ours: None,
+            floor: Seat::of(Journal::syncing(100)?),
+        },
+        Contest {
+            figure: "embedded_life_per_s_1000",
+            goal: Goal::AtLeast(100_000.0),
+            jobs: 50_000,
+            ours: None,
+            floor: Seat::of(Journal::syncing(1_000)?),
+        },
+        Contest {
+            figure: "embedded_single_per_s",
+            goal: Goal::RatioAtLeast(20.0),
+            jobs: 100,
+            ours: None,
+            floor: Seat::of(CommitPerJob::open()?),
+        },
     ])
 }
 
-/// A contender, the figure that it is measured for, and what it has reached.
-struct Seat {
+/// Ours and its floor in one figure.
+struct Contest {
     figure: &'static str,
-    contender: Box<dyn Contender>,
-    /// A second or so of work.
+    goal: Goal,
+    /// A tenth of a second of work, more or less.
     jobs: u64,
-    rates: Vec<f64>,
+    ours: Option<Seat>,
+    floor: Seat,
 }
 
-impl Seat {
-    fn turn(&mut self) {
-        let took = timed(|| {
-            self.contender.enqueue(self.jobs)?;
-            self.contender.drain(self.jobs)
-        });
-        match took {
-            Ok(took) => self.rates.push(approx(self.jobs) / took.as_secs_f64()),
-            Err(why) => eprintln!("SKIPPED a turn of {}: {why}", self.contender.name()),
+impl Contest {
+    /// Who was second is first the next time.
+    fn round(&mut self, round: usize) {
+        let mut seats: Vec<_> = self.ours.iter_mut().chain([&mut self.floor]).collect();
+        if round % 2 == 1 {
+            seats.reverse();
+        }
+        for seat in seats {
+            seat.turn(self.jobs);
         }
     }
 
     fn told(&self) -> Figure {
-        Figure::theirs(
-            self.figure,
-            Goal::ShownHigher,
-            (self.contender.name(), &self.rates),
-        )
+        let nobody = Series {
+            name: "",
+            nanos: Vec::new(),
+            strays: 0.0,
+        };
+        let ours = self.ours.as_ref().map_or(nobody, Seat::series);
+        Figure::against(self.figure, self.goal, &ours, &self.floor.series())
+    }
+}
+
+/// A contender, and how many lives a second it reached in each round.
+struct Seat {
+    contender: Box<dyn Contender>,
+    rates: Vec<f64>,
+}
+
+impl Seat {
+    fn of(contender: impl Contender + 'static) -> Self {
+        Self {
+            contender: Box::new(contender),
+            rates: Vec::new(),
+        }
+    }
+
+    /// A turn that failed leaves no number, so that ratios stay within their rounds.
+    fn turn(&mut self, jobs: u64) {
+        let took = timed(|| {
+            self.contender.enqueue(jobs)?;
+            self.contender.drain(jobs)
+        });
+        let rate = match took {
+            Ok(took) => approx(jobs) / took.as_secs_f64(),
+            Err(why) => {
+                eprintln!("SKIPPED a turn of {}: {why}", self.contender.name());
+                f64::NAN
+            }
+        };
+        self.rates.push(rate);
+    }
+
+    fn series(&self) -> Series {
+        Series {
+            name: self.contender.name(),
+            nanos: self.rates.clone(),
+            strays: 0.0,
+        }
     }
 }
