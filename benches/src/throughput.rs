@@ -5,7 +5,7 @@
 //! completed. The watch is here and the accounts are the server's own, so no contender is asked how fast it
 //! was. On the disk, the floor is a bare journal: 105 bytes for each job, appended and synced by the batch.
 //!
-//! A contender of ours is one file that keeps to [`Contender`] and a line in [`on_redis`] or in [`disk`].
+//! Ours is the store alone, on both sides: the queues beside it do nothing with a job either.
 
 mod account;
 mod contender;
@@ -13,6 +13,9 @@ mod disk;
 mod journal;
 mod life;
 mod monitor;
+mod ours;
+mod ours_embedded;
+mod ours_redis;
 mod peers;
 mod rows;
 mod sqlite;
@@ -26,20 +29,22 @@ use crate::figure::Figure;
 use crate::measure::Plan;
 use contender::Contender;
 use life::{Life, Lives};
+use ours::Shape;
+use ours_redis::OnRedis;
 
 /// Everything that is promised about the cost of keeping a job.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     clock::since_begin();
-    let mut figures = match shared(plan) {
-        Ok(lives) => rows::told(&lives),
-        Err(why) => vec![Figure::missing("redis", "", &format!("missing: {why}"))],
-    };
+    let shared = shared(plan);
+    let mut figures =
+        shared.unwrap_or_else(|why| vec![Figure::missing("redis", "", &format!("missing: {why}"))]);
     figures.extend(disk::figures(plan));
+    figures.extend(ours_embedded::figures(plan));
     figures
 }
 
 /// Every contender on one server, in rotating turns.
-fn shared(plan: Plan) -> io::Result<Lives> {
+fn shared(plan: Plan) -> io::Result<Vec<Figure>> {
     let server = RedisServer::start(RedisOptions::default())?;
     let mut lives = Lives::default();
     let mut contenders = on_redis(&server, &mut lives);
@@ -61,12 +66,18 @@ fn shared(plan: Plan) -> io::Result<Lives> {
         let trips = monitor::trips_per_job(contender.as_mut(), &server)?;
         lives.add_trips(contender.name(), trips);
     }
-    Ok(lives)
+    let mut figures = rows::told(&lives);
+    figures.extend(ours_redis::shapes(&server, plan));
+    Ok(figures)
 }
 
 /// Those that run here; the others are said to be missing.
 fn on_redis(server: &RedisServer, lives: &mut Lives) -> Vec<Box<dyn Contender>> {
     let mut here: Vec<Box<dyn Contender>> = Vec::new();
+    match OnRedis::connect(server, Shape::USUAL) {
+        Ok(ours) => here.push(Box::new(ours)),
+        Err(why) => eprintln!("SKIPPED without ours: {why}"),
+    }
     for peer in peers::Peer::ALL {
         match peer.start(server) {
             Ok(started) => here.push(Box::new(started)),

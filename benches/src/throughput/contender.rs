@@ -14,6 +14,14 @@ pub(super) trait Contender {
         u64::MAX
     }
 
+    /// The server was emptied, and all that it knew of the queue is gone.
+    ///
+    /// # Errors
+    /// If it cannot go on after that.
+    fn emptied(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Puts so many jobs in, each with a record of [`RECORD`] bytes, and returns when all are kept.
     ///
     /// # Errors

@@ -10,6 +10,8 @@ use std::io;
 use super::contender::Contender;
 use super::journal::Journal;
 use super::life::timed;
+use super::ours::Shape;
+use super::ours_embedded::{self, Singles};
 use super::sqlite::CommitPerJob;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, Series, approx};
@@ -30,26 +32,31 @@ pub(super) fn figures(plan: Plan) -> Vec<Figure> {
 }
 
 fn contests() -> io::Result<Vec<Contest>> {
+    let thousand = Shape {
+        batch: 1_000,
+        ..Shape::USUAL
+    };
     Ok(vec![
         Contest {
             figure: "embedded_life_per_s_100",
             goal: Goal::RatioAtLeast(0.85),
             jobs: 5_000,
-            ours: None,
+            ours: Seat::of(ours_embedded::fresh(Shape::USUAL)?),
             floor: Seat::of(Journal::syncing(100)?),
         },
         Contest {
             figure: "embedded_life_per_s_1000",
             goal: Goal::AtLeast(100_000.0),
             jobs: 50_000,
-            ours: None,
+            ours: Seat::of(ours_embedded::fresh(thousand)?),
             floor: Seat::of(Journal::syncing(1_000)?),
         },
         Contest {
             figure: "embedded_single_per_s",
             goal: Goal::RatioAtLeast(20.0),
-            jobs: 100,
-            ours: None,
+            // Ten of each submitter.
+            jobs: 640,
+            ours: Seat::of(Singles::fresh()?),
             floor: Seat::of(CommitPerJob::open()?),
         },
     ])
@@ -61,14 +68,14 @@ struct Contest {
     goal: Goal,
     /// A tenth of a second of work, more or less.
     jobs: u64,
-    ours: Option<Seat>,
+    ours: Seat,
     floor: Seat,
 }
 
 impl Contest {
     /// Who was second is first the next time.
     fn round(&mut self, round: usize) {
-        let mut seats: Vec<_> = self.ours.iter_mut().chain([&mut self.floor]).collect();
+        let mut seats = [&mut self.ours, &mut self.floor];
         if round % 2 == 1 {
             seats.reverse();
         }
@@ -78,13 +85,12 @@ impl Contest {
     }
 
     fn told(&self) -> Figure {
-        let nobody = Series {
-            name: "",
-            nanos: Vec::new(),
-            strays: 0.0,
-        };
-        let ours = self.ours.as_ref().map_or(nobody, Seat::series);
-        Figure::against(self.figure, self.goal, &ours, &self.floor.series())
+        Figure::against(
+            self.figure,
+            self.goal,
+            &self.ours.series(),
+            &self.floor.series(),
+        )
     }
 }
 

@@ -34,6 +34,7 @@ impl Life {
         jobs: u64,
     ) -> io::Result<Self> {
         server.ask(&["FLUSHALL", "SYNC"])?;
+        contender.emptied()?;
         let (mut time, mut bytes, mut left) = (Duration::ZERO, None, jobs);
         let before = Account::of(server)?;
         while left > 0 {

@@ -23,6 +23,7 @@ pub(super) fn trips_per_job(
     server: &RedisServer,
 ) -> io::Result<f64> {
     server.ask(&["FLUSHALL", "SYNC"])?;
+    contender.emptied()?;
     let mut repeated = listen(server)?;
     contender.enqueue(JOBS)?;
     contender.drain(JOBS)?;

@@ -1,6 +1,7 @@
 //! The rows of the table about Redis.
 
 use super::life::{Life, Lives};
+use super::ours::OURS;
 use crate::figure::{Figure, Goal};
 use crate::measure::Series;
 
@@ -60,6 +61,3 @@ const PROMISES: [Promise; 3] = [
     ("redis_commands_per_job", 0.5, |life| life.commands),
     ("redis_bytes_per_job", 150.0, |life| life.bytes),
 ];
-
-/// What ours is called: a hundred jobs in a batch, ten tenants.
-const OURS: &str = "Outflow";
