@@ -54,17 +54,16 @@ fn shared(plan: Plan) -> io::Result<Vec<Figure>> {
         (1, 10_000)
     };
     for round in 0..rounds {
-        let seats = contenders.len();
-        for turn in 0..seats {
-            if let Some(contender) = contenders.get_mut((round + turn) % seats) {
-                let life = Life::of(contender.as_mut(), &server, jobs)?;
-                lives.add(contender.name(), life);
-            }
-        }
+        let seats = contenders.len().max(1);
+        contenders.rotate_left(round % seats);
+        contenders.retain_mut(|contender| {
+            let life = Life::of(contender.as_mut(), &server, jobs);
+            lives.took(contender.name(), life, Lives::add)
+        });
     }
     for contender in &mut contenders {
-        let trips = monitor::trips_per_job(contender.as_mut(), &server)?;
-        lives.add_trips(contender.name(), trips);
+        let trips = monitor::trips_per_job(contender.as_mut(), &server);
+        lives.took(contender.name(), trips, Lives::add_trips);
     }
     let mut figures = rows::told(&lives);
     figures.extend(ours_redis::shapes(&server, plan));

@@ -40,8 +40,9 @@ impl<'a> Stand<'a> {
             .build()
             .map_err(io::Error::other)?;
         let server = runtime.block_on(api.listen())?;
-        let begun = api.now();
         let run = contender.begin(scenario, &server.url())?;
+        // Whatever it had to start first is not its time.
+        let begun = api.now();
         for (at, quantity) in scenario.changes.iter().copied() {
             let (api, quota) = (api.clone(), quota(scenario, quantity)?);
             tasks::start(async move {

@@ -79,6 +79,26 @@ pub(super) struct Lives {
 }
 
 impl Lives {
+    /// Writes down what a contender came to, or that it gave up; whether it goes on.
+    pub(super) fn took<T>(
+        &mut self,
+        name: &'static str,
+        came: io::Result<T>,
+        add: impl FnOnce(&mut Self, &'static str, T),
+    ) -> bool {
+        match came {
+            Ok(came) => {
+                add(self, name, came);
+                true
+            }
+            Err(why) => {
+                eprintln!("SKIPPED {name}, which gave up: {why}");
+                self.missing.push(name);
+                false
+            }
+        }
+    }
+
     pub(super) fn add(&mut self, name: &'static str, life: Life) {
         self.turns.push((name, life));
     }

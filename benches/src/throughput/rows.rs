@@ -16,7 +16,7 @@ pub(super) fn told(lives: &Lives) -> Vec<Figure> {
     let missing = lives.missing.iter();
     figures
         .extend(missing.map(|peer| {
-            Figure::missing("redis_life_per_s", peer, "missing: it does not run here")
+            Figure::missing("redis_life_per_s", peer, "missing: it does not run here, or gave up")
         }));
     figures
 }
