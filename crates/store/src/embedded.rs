@@ -37,7 +37,6 @@ mod writer;
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -305,7 +304,10 @@ impl JobStore for Embedded {
         let overdue = self.change(|memory, moment| {
             memory.catch_up(moment);
             let overdue = memory.overdue(most, moment);
-            Ok(overdue.into_iter().map(|id| memory.cancel_rest(id)).collect::<Vec<_>>())
+            Ok(overdue
+                .into_iter()
+                .map(|id| memory.cancel_rest(id))
+                .collect::<Vec<_>>())
         });
         for cancel in written(overdue).await? {
             self.cancel_all(cancel).await?;
@@ -373,8 +375,12 @@ impl JobStore for Embedded {
         let _turn = self.shared.letters.lock().await;
         let old = Pick::Before(dead_before);
         let letters = self.each_letter(&old, What::Purge, 1).await?;
-        let gone = written(self.change(|memory, moment| Ok(memory.tidy(moment)))).await?;
-        Ok(letters + gone.load(Ordering::Relaxed))
+        let swept = written(self.change(|memory, moment| Ok(memory.tidy(moment)))).await?;
+        let mut memory = self.shared.enter()?;
+        for action in swept.actions() {
+            memory.forget_action(action);
+        }
+        Ok(letters + swept.gone())
     }
 
     async fn recount(&self) -> Answer<u64> {
@@ -415,7 +421,9 @@ type Answered<T> = Result<(T, Option<oneshot::Receiver<Result<(), StoreError>>>)
 async fn written<T>(answered: Answered<T>) -> Answer<T> {
     let (done, written) = answered?;
     if let Some(written) = written {
-        written.await.unwrap_or_else(|_| Err(StoreError::closed()))?;
+        written
+            .await
+            .unwrap_or_else(|_| Err(StoreError::closed()))?;
     }
     Ok(done)
 }

@@ -39,9 +39,9 @@ use std::time::Duration;
 
 use outflow_core::WallTime;
 
-pub use self::options::{RedisOptions, Replicas};
 use self::call::Caller;
 use self::ear::Ear;
+pub use self::options::{RedisOptions, Replicas};
 use self::submit::Names;
 use crate::action::{ActionReport, ActionSpec, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped};

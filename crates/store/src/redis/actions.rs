@@ -163,7 +163,11 @@ pub(super) fn ask<'a>(caller: &'a Caller, what: &str) -> Call<'a> {
 }
 
 pub(super) fn page_size(page: &Page) -> usize {
-    if page.most == 0 { PAGE } else { page.most.min(PAGE) }
+    if page.most == 0 {
+        PAGE
+    } else {
+        page.most.min(PAGE)
+    }
 }
 
 fn reports(mut reply: Reply) -> Answer<Vec<ActionReport>> {
@@ -199,7 +203,11 @@ fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
     };
     let note = reply.maybe_bytes()?;
     let at = |micros: u64| (micros > 0).then(|| wall(micros));
-    let progress = Progress { stage, closed, started };
+    let progress = Progress {
+        stage,
+        closed,
+        started,
+    };
     Ok(Some(ActionReport {
         spec: spec(id, timeout, keep, note),
         stage: progress.stage(&tally),

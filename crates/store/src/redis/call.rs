@@ -100,7 +100,7 @@ impl Caller {
             return Err(fault::lost());
         }
         let answer = match self.send(&call.command).await {
-            Err(error) if error.to_string().contains("NOSCRIPT") => {
+            Err(error) if fault::is_unknown_script(&error) => {
                 let mut load = cmd("SCRIPT");
                 load.arg("LOAD").arg(&call.code.text);
                 self.send(&load).await?;
@@ -124,7 +124,10 @@ impl Caller {
         let mut command = cmd("WAIT");
         let patience = micros(wait.timeout).div_ceil(1_000).max(1);
         command.arg(wait.count).arg(patience);
-        let copies = self.send(&command).await.map_err(|_| unconfirmed(wait.timeout))?;
+        let copies = self
+            .send(&command)
+            .await
+            .map_err(|_| unconfirmed(wait.timeout))?;
         if number(&copies)? < u64::from(wait.count) {
             return Err(unconfirmed(wait.timeout));
         }
@@ -141,7 +144,10 @@ impl Caller {
     }
 
     fn set_epoch(&self, id: String) {
-        let mut epoch = self.epoch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut epoch = self
+            .epoch
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         *epoch = id;
     }
 

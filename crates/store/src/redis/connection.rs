@@ -127,7 +127,11 @@ impl Connection {
 
     pub(super) async fn drop_if(&self, open: &Open) {
         let mut state = self.state.lock().await;
-        if state.open.as_ref().is_some_and(|now| now.number == open.number) {
+        if state
+            .open
+            .as_ref()
+            .is_some_and(|now| now.number == open.number)
+        {
             state.open = None;
         }
     }

@@ -19,7 +19,9 @@ pub(super) enum Deed {
 }
 
 pub(super) async fn list(caller: &Caller, after: u64, most: usize) -> Answer<Vec<DeadLetter>> {
-    let call = ask(caller, "dead").arg(after).arg(most.clamp(1, MOST_LETTERS));
+    let call = ask(caller, "dead")
+        .arg(after)
+        .arg(most.clamp(1, MOST_LETTERS));
     let mut reply = Reply::new(caller.run(call).await?)?;
     let mut letters = Vec::with_capacity(reply.len() / 2);
     while !reply.is_empty() {

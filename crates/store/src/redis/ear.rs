@@ -35,7 +35,10 @@ impl Ear {
             Ok::<(), ()>(())
         });
         let info = client.get_connection_info().clone();
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let settings = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3);
         let client = Client::open(info.set_redis_settings(settings))
             .map_err(|error| fault::before(&error))?;
         Ok(Self {

@@ -3,7 +3,7 @@
 //! A server says what is wrong with the first word of its answer, also in the middle of a script's own
 //! message. Nothing of a command or an address is repeated: they may hold a secret.
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::error::StoreError;
 
@@ -25,6 +25,9 @@ pub(super) fn before(error: &RedisError) -> StoreError {
 /// It happened after a command was sent.
 pub(super) fn after(error: &RedisError) -> StoreError {
     let words = error.to_string();
+    if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) {
+        return StoreError::refused(NO_SCRIPT);
+    }
     if words.contains("LOSTQUEUE") {
         return lost();
     }
@@ -66,6 +69,11 @@ pub(super) fn breaks(error: &RedisError) -> bool {
         || said(error, &["READONLY", "MASTERDOWN"])
 }
 
+/// Whether the server does not know a script any more: it was restarted, or somebody flushed them.
+pub(super) fn is_unknown_script(error: &StoreError) -> bool {
+    error.is_refused() && error.to_string() == NO_SCRIPT
+}
+
 /// Everything was lost, which is not the same as everything being done.
 pub(super) fn lost() -> StoreError {
     StoreError::damaged(
@@ -90,6 +98,8 @@ fn said(error: &RedisError, codes: &[&str]) -> bool {
 fn first_line(words: &str) -> &str {
     words.lines().next().unwrap_or_default()
 }
+
+const NO_SCRIPT: &str = "redis does not know the script: send it anew";
 
 /// It may work again without anybody's help, and nothing was changed.
 const PASSING: &[&str] = &[

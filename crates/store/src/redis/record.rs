@@ -115,7 +115,9 @@ fn read(mut bytes: Bytes) -> Answer<Record> {
         }
     }
     let mishaps = if has(HISTORY) { byte(&mut bytes)? } else { 0 };
-    let history = (0..mishaps).map(|_| mishap(&mut bytes)).collect::<Answer<_>>()?;
+    let history = (0..mishaps)
+        .map(|_| mishap(&mut bytes))
+        .collect::<Answer<_>>()?;
     let [attempts, retries, throttles, recoveries] = counts;
     Ok(Record {
         id,

@@ -125,7 +125,10 @@ async fn walk_sessions(caller: &Caller, found: &mut Found) -> Answer<()> {
     let mut at = 0_u64;
     loop {
         let mut command = cmd("ZRANGE");
-        command.arg(caller.key("sessions")).arg(at).arg(at + PIECE - 1);
+        command
+            .arg(caller.key("sessions"))
+            .arg(at)
+            .arg(at + PIECE - 1);
         let mut sessions = Reply::new(caller.send(&command).await?)?;
         if sessions.is_empty() {
             return Ok(());
@@ -146,7 +149,10 @@ async fn walk_session(caller: &Caller, session: &[u8], found: &mut Found) -> Ans
         while !fields.is_empty() {
             let (_claim, entry) = (fields.bytes()?, fields.bytes()?);
             found.claimed += 1;
-            *found.by_tenant.entry(read_entry(entry)?.tenant).or_default() += 1;
+            *found
+                .by_tenant
+                .entry(read_entry(entry)?.tenant)
+                .or_default() += 1;
         }
         cursor = next;
         if cursor == 0 {

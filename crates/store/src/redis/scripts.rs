@@ -38,7 +38,10 @@ impl Scripts {
             submit: step(include_str!("lua/submit.lua")),
             claim: step(include_str!("lua/claim.lua")),
             settle: step(include_str!("lua/settle.lua")),
-            beat: code(&[BASE, include_str!("lua/beat.lua")], &["epoch", "sessions"]),
+            beat: code(
+                &[BASE, include_str!("lua/beat.lua")],
+                &["epoch", "sessions"],
+            ),
             reap: step(include_str!("lua/reap.lua")),
             rule: step(include_str!("lua/rule.lua")),
             action: step(include_str!("lua/action.lua")),

@@ -13,7 +13,9 @@ impl Server {
     /// Reads what `INFO` answers.
     pub(super) fn read(info: &str) -> Answer<Self> {
         let value = |name: &str| {
-            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or_default().trim()
         };
         old_enough(value("redis_version"))?;
@@ -54,7 +56,9 @@ mod tests {
     use super::*;
 
     fn info(version: &str, policy: &str, role: &str) -> String {
-        format!("redis_version:{version}\r\nrun_id:abc\r\nmaxmemory_policy:{policy}\r\nrole:{role}\r\n")
+        format!(
+            "redis_version:{version}\r\nrun_id:abc\r\nmaxmemory_policy:{policy}\r\nrole:{role}\r\n"
+        )
     }
 
     #[test]
@@ -64,12 +68,21 @@ mod tests {
             assert_eq!(server.run, "abc");
         }
         for bad in ["6.0.16", "5.0.7", ""] {
-            let error = Server::read(&info(bad, "noeviction", "master")).err().expect(bad);
-            assert!(error.is_refused() && error.to_string().contains("6.2"), "{error}");
+            let error = Server::read(&info(bad, "noeviction", "master"))
+                .err()
+                .expect(bad);
+            assert!(
+                error.is_refused() && error.to_string().contains("6.2"),
+                "{error}"
+            );
         }
-        let error = Server::read(&info("7.0.0", "allkeys-lru", "master")).err().expect("policy");
+        let error = Server::read(&info("7.0.0", "allkeys-lru", "master"))
+            .err()
+            .expect("policy");
         assert!(error.to_string().contains("noeviction"), "{error}");
-        let error = Server::read(&info("7.0.0", "noeviction", "slave")).err().expect("role");
+        let error = Server::read(&info("7.0.0", "noeviction", "slave"))
+            .err()
+            .expect("role");
         assert!(error.is_passing(), "{error}");
     }
 }

@@ -51,7 +51,9 @@ fn form(end: &Settlement) -> Vec<u8> {
 impl Form {
     fn of(end: &End) -> Self {
         match end {
-            End::Done { took, result } => Self::new(1, [micros(*took), 0, 0], kept(result.as_ref())),
+            End::Done { took, result } => {
+                Self::new(1, [micros(*took), 0, 0], kept(result.as_ref()))
+            }
             End::Retry { after, words } => Self::new(2, [micros(*after), 0, 0], told(words)),
             End::Failed { words, result } => {
                 let mut rest = told(words);

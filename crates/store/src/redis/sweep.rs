@@ -55,8 +55,14 @@ async fn cancel_tenant(caller: &Caller, tenant: &Name) -> Answer<u64> {
     Piece::new(tenant, "mark").run(caller, (0, 0)).await?;
     let mut ended = Piece::new(tenant, "held").to_the_end(caller).await?;
     for lane in lanes(caller).await? {
-        ended += Piece::new(tenant, "cancel").at(&lane).to_the_end(caller).await?;
-        ended += Piece::new(tenant, "delayed").at(&lane).to_the_end(caller).await?;
+        ended += Piece::new(tenant, "cancel")
+            .at(&lane)
+            .to_the_end(caller)
+            .await?;
+        ended += Piece::new(tenant, "delayed")
+            .at(&lane)
+            .to_the_end(caller)
+            .await?;
     }
     Ok(ended)
 }
@@ -111,7 +117,10 @@ pub(super) async fn sweep_action(caller: &Caller, action: &Name, places: &[Place
     let mut ended = 0;
     let mut lanes: Vec<&Name> = Vec::new();
     for Place { lane, tenant } in places {
-        ended += Piece::new(tenant, "held").of(action).to_the_end(caller).await?;
+        ended += Piece::new(tenant, "held")
+            .of(action)
+            .to_the_end(caller)
+            .await?;
         let piece = Piece::new(tenant, "cancel").of(action).at(lane);
         ended += piece.to_the_end(caller).await?;
         if !lanes.contains(&lane) {
@@ -119,7 +128,11 @@ pub(super) async fn sweep_action(caller: &Caller, action: &Name, places: &[Place
         }
     }
     for lane in lanes {
-        ended += Piece::everybody("delayed").of(action).at(lane).to_the_end(caller).await?;
+        ended += Piece::everybody("delayed")
+            .of(action)
+            .at(lane)
+            .to_the_end(caller)
+            .await?;
     }
     let mut forget = cmd("SREM");
     forget.arg(caller.key(&format!("m:{action}")));

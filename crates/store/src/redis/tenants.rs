@@ -103,7 +103,9 @@ pub(super) async fn history(caller: &Caller, tenant: &Name, most: usize) -> Answ
     if most == 0 {
         return Ok(Vec::new());
     }
-    let call = ask(caller, "history").arg(tenant.as_str()).arg(most.min(MOST_HISTORY));
+    let call = ask(caller, "history")
+        .arg(tenant.as_str())
+        .arg(most.min(MOST_HISTORY));
     let mut reply = Reply::new(caller.run(call).await?)?;
     let mut history = Vec::with_capacity(reply.len());
     while !reply.is_empty() {

@@ -9,6 +9,7 @@
 local lane, session, most, lease = lane_of(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local planned, guard, horizon = ARGV[7] == '1', tonumber(ARGV[8]), tonumber(ARGV[9])
 local session_key = P .. 's:' .. session
+local FURTHEST = 2 ^ 32
 
 -- A session that was lost begins anew; what it had stays for the reaper under a name that nobody uses.
 local expiry = call('ZSCORE', k_sessions, session)
@@ -92,6 +93,34 @@ local function return_due()
 end
 if meta[4] > 0 and meta[4] <= now then return_due() end
 load_tenants(ahead)
+
+-- Doubles lose their fine steps where they are large, so places are counted from the clock again before
+-- that: once in four thousand million services of the smallest claim, and then for all tenants at once.
+if meta[1] > FURTHEST or (#ahead > 0 and lane.seats[ahead[1]][1] > FURTHEST) then
+  local by = max(meta[1], lane.seats[ahead[1]] and lane.seats[ahead[1]][1] or 0)
+  for from = 0, call('ZCARD', lane.fair) - 1, CHUNK do
+    local some = call('ZRANGE', lane.fair, from, from + CHUNK - 1)
+    load_seats(lane, some)
+  end
+  local cursor = '0'
+  repeat
+    local found = call('HSCAN', lane.key, cursor, 'COUNT', CHUNK)
+    cursor = found[1]
+    for i = 1, #found[2], 2 do
+      local name = found[2][i]
+      if name ~= '' then
+        local seat = seat_of(lane, name)
+        if not seat.shifted then
+          seat[1], seat.dirty, seat.shifted = max(0, seat[1] - by), true, true
+        end
+      end
+    end
+  until cursor == '0'
+  call('DEL', lane.owed)
+  meta[1], meta[7], lane.dirty = 0, 0, true
+  save_all()
+  load_seats(lane, ahead)
+end
 
 -- Those that have not been served yet, by place, and those that have, by the place they came to.
 local waiting, served, wait_at, serve_at, looked = {}, {}, 1, 1, 0
