@@ -53,13 +53,13 @@ fn shared(plan: Plan) -> io::Result<Vec<Figure>> {
     } else {
         (1, 10_000)
     };
-    for round in 0..rounds {
-        let seats = contenders.len().max(1);
-        contenders.rotate_left(round % seats);
+    for _ in 0..rounds {
         contenders.retain_mut(|contender| {
             let life = Life::of(contender.as_mut(), &server, jobs);
             lives.took(contender.name(), life, Lives::add)
         });
+        let next = contenders.len().min(1);
+        contenders.rotate_left(next);
     }
     for contender in &mut contenders {
         let trips = monitor::trips_per_job(contender.as_mut(), &server);

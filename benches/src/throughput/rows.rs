@@ -14,10 +14,13 @@ pub(super) fn told(lives: &Lives) -> Vec<Figure> {
     let trips = ("redis_round_trips_per_job", 0.03);
     figures.extend(beside(lives, trips, |who| lives.trips_of(who)));
     let missing = lives.missing.iter();
-    figures
-        .extend(missing.map(|peer| {
-            Figure::missing("redis_life_per_s", peer, "missing: it does not run here, or gave up")
-        }));
+    figures.extend(missing.map(|peer| {
+        Figure::missing(
+            "redis_life_per_s",
+            peer,
+            "missing: it does not run here, or gave up",
+        )
+    }));
     figures
 }
 
