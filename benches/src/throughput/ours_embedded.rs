@@ -115,7 +115,7 @@ async fn one_by_one(
 /// What is promised about the directory itself: how much it holds and writes, and how soon it is open.
 pub(super) fn figures(plan: Plan) -> Vec<Figure> {
     let jobs = if plan.is_thorough() {
-        1_000_000
+        A_MILLION
     } else {
         100_000
     };
@@ -137,6 +137,12 @@ fn directory(jobs: u64) -> io::Result<Vec<Figure>> {
     let written = written()?.saturating_sub(before);
     let held = size(home.path())?;
     let per_job = |bytes| [approx(bytes) / approx(jobs)];
+    // Fewer are opened sooner, and prove nothing.
+    let soon = if jobs < A_MILLION {
+        Goal::Shown
+    } else {
+        Goal::Own(0.25)
+    };
     Ok(vec![
         Figure::alone("embedded_bytes_per_job", Goal::Own(150.0), &per_job(held)),
         Figure::alone(
@@ -146,7 +152,7 @@ fn directory(jobs: u64) -> io::Result<Vec<Figure>> {
         ),
         Figure::alone(
             &format!("embedded_open_{}k_s", jobs / 1_000),
-            Goal::Own(0.25),
+            soon,
             &[opened.as_secs_f64()],
         ),
     ])
@@ -179,3 +185,6 @@ fn size(dir: &Path) -> io::Result<u64> {
 }
 
 const SUBMITTERS: u64 = 64;
+
+/// What the promise about opening is made for.
+const A_MILLION: u64 = 1_000_000;
