@@ -16,6 +16,7 @@ use crate::crew::Places;
 use crate::doors::TenantDoors;
 use crate::error::BulkError;
 use crate::handler::Handler;
+use crate::metrics::{Numbers, Page};
 use crate::news::{News, Progress};
 use crate::scheduler;
 use crate::session::Session;
@@ -51,6 +52,7 @@ pub(crate) struct Hub<S> {
     pub(crate) lanes: Mutex<BTreeSet<Name>>,
     pub(crate) secret: Option<SecretString>,
     pub(crate) spins: Spins,
+    pub(crate) numbers: Numbers,
 }
 
 impl<S> Hub<S> {
@@ -127,6 +129,7 @@ impl<S: JobStore> Builder<S> {
             lanes: Mutex::default(),
             secret: self.secret,
             spins: Spins::default(),
+            numbers: Numbers::default(),
         });
         let tasks = || Tasks::new("bulk", Events::new(), Arc::new(SystemClock::new()));
         let engine = Engine {
@@ -134,6 +137,9 @@ impl<S: JobStore> Builder<S> {
             crew: tasks(),
             office: tasks(),
         };
+        if let Some(metrics) = engine.hub.client.metrics() {
+            metrics.append(Arc::new(Page::of(&engine.hub)));
+        }
         engine.keep_rules().await?;
         engine.begin(inbox)?;
         Ok(engine)

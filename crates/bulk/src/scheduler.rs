@@ -269,6 +269,7 @@ impl<S: JobStore> Schedule<S> {
 
 /// Tells that the store could not do it, and lets it breathe.
 pub(crate) async fn trouble<S>(hub: &Hub<S>, error: &StoreError) {
+    hub.numbers.store_failed();
     hub.tell(News::Trouble {
         words: error.to_string(),
     });
