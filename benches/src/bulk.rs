@@ -10,6 +10,7 @@
 mod bullmq;
 mod contender;
 mod judge;
+mod ours;
 mod rows;
 mod scenario;
 mod stand;
@@ -72,6 +73,9 @@ fn all(runtime: &Runtime, pace: Pace) -> io::Result<Runs> {
 /// Those that run here; the others are said to be missing.
 fn contenders(runs: &mut Runs) -> Vec<Box<dyn Contender>> {
     let mut here: Vec<Box<dyn Contender>> = Vec::new();
+    for ours in ours::Ours::all() {
+        here.push(Box::new(ours));
+    }
     match bullmq::BullMq::installed() {
         Ok(peer) => here.push(Box::new(peer)),
         Err(why) => {

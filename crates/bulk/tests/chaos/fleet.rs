@@ -12,7 +12,7 @@ use outflow_upstream::{Arrival, Latency, Server, StrictApi};
 pub(crate) const IN_FLIGHT: usize = 8;
 
 /// Longer than any worker takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The API that all workers call.
 pub(crate) struct Field {

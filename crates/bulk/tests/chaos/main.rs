@@ -2,7 +2,7 @@
 //! twice is known by its key.
 
 #![expect(
-    clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test stops at the first surprise, its helpers too"
 )]
 
