@@ -150,7 +150,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     room.store.told(&name("mail")).await.expect("told");
     assert!(room.store.ripe(9).await.expect("ripe").is_empty());
     assert_eq!(
-        room.settle(vec![done(&jobs[0])]).await,
+        room.settle(vec![end(&jobs[0], End::Returned)]).await,
         [Settled::Cancelled]
     );
     assert!(room.claim(1).await.jobs.is_empty());

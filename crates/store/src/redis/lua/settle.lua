@@ -235,17 +235,12 @@ local function end_throttled(entry, tenant, after, whole_lane)
   return A_WAITS
 end
 
--- As if it had not been claimed; its tenant may have to wait.
-local function end_returned(entry, wait)
+-- As if it had not been claimed.
+local function end_returned(entry)
   local lane = wait_again(entry)
   refund(lane, entry)
-  if wait > 0 then
-    seat_of(lane, entry.tenant)[2] = 1
-    call('ZADD', lane.parked, 'GT', now + wait, entry.tenant)
-    wake_at(lane, now + wait)
-  end
   give_back(lane, entry.tenant, entry)
-  ring = ring or wait == 0
+  ring = true
   return A_WAITS
 end
 
@@ -291,7 +286,7 @@ for i = 1, ends do
     elseif kind == THROTTLED then
       answers[i] = end_throttled(entry, tenant, form[2], form[3] == 1)
     elseif kind == RETURNED then
-      answers[i] = end_returned(entry, form[2])
+      answers[i] = end_returned(entry)
     else
       answers[i] = end_put_off(entry, tenant, form)
     end
