@@ -6,12 +6,14 @@
 //! hides a part that did not run.
 
 mod proxies;
+mod queues;
 
 use anyhow::{Result, bail};
 
 use crate::command::{Program, is_ci};
 
 pub(crate) use proxies::{FURTHER_PROXIES, PROXIES};
+pub(crate) use queues::QUEUES;
 
 /// A program that is not part of the Rust toolchain.
 pub(crate) struct Need {
@@ -68,7 +70,7 @@ pub(crate) const NPM: Need = Need {
         "apt-get update",
         "apt-get install --yes --no-install-recommends npm",
     ],
-    reason: "newman, Portkey and the packages of a recipe come by it",
+    reason: "newman, Portkey, queues and the packages of a recipe come by it",
 };
 
 /// Installs programs that are packed for Python.

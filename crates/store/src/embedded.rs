@@ -24,11 +24,17 @@ mod letters;
 mod line;
 mod load;
 mod memory;
+mod moving;
 mod number;
+mod publish;
+mod reading;
 mod reaping;
 mod recounting;
+mod rows;
+mod runs;
 mod settling;
 mod submit;
+mod tenant;
 mod tenants;
 mod tidying;
 mod witness;
@@ -92,6 +98,8 @@ pub struct Embedded {
 struct Shared {
     memory: Mutex<Memory>,
     work: Condvar,
+    /// Rings with it, for a writer without a thread.
+    call: Notify,
     bell: Notify,
     /// Dead letters are picked by one at a time: what is picked is still on the disk.
     letters: tokio::sync::Mutex<()>,
@@ -126,6 +134,7 @@ impl Embedded {
         let shared = Arc::new(Shared {
             memory: Mutex::new(memory),
             work: Condvar::new(),
+            call: Notify::new(),
             bell: Notify::new(),
             letters: tokio::sync::Mutex::new(()),
             clock,
@@ -158,7 +167,7 @@ impl Embedded {
         let written = (memory.pending.len() > before).then(|| {
             let (tell, written) = oneshot::channel();
             memory.waiters.push(tell);
-            self.shared.work.notify_one();
+            self.shared.call_the_writer();
             written
         });
         drop(memory);
@@ -386,7 +395,7 @@ impl JobStore for Embedded {
     async fn recount(&self) -> Answer<u64> {
         let (tell, answer) = oneshot::channel();
         self.shared.enter()?.recounts.push(tell);
-        self.shared.work.notify_one();
+        self.shared.call_the_writer();
         answer.await.unwrap_or_else(|_| Err(StoreError::closed()))
     }
 }
@@ -439,6 +448,11 @@ impl Shared {
         })
     }
 
+    fn call_the_writer(&self) {
+        self.work.notify_one();
+        self.call.notify_one();
+    }
+
     fn wait<'a>(&self, memory: MutexGuard<'a, Memory>) -> MutexGuard<'a, Memory> {
         let woken = self.work.wait(memory);
         woken.unwrap_or_else(PoisonError::into_inner)
@@ -461,7 +475,7 @@ impl Shared {
 
     fn end(&self) {
         self.lock().phase = Phase::Closed;
-        self.work.notify_one();
+        self.call_the_writer();
         self.bell.notify_waiters();
     }
 
@@ -484,3 +498,6 @@ fn begin_epoch(disk: &Connection, at: WallTime) -> rusqlite::Result<()> {
                ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1";
     disk.execute(sql, params![mint]).map(drop)
 }
+
+#[cfg(test)]
+mod tests;

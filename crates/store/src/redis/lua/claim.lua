@@ -1,0 +1,181 @@
+-- Gives out jobs of a lane in fair order.
+--
+-- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, guard, horizon, units and window of
+-- each tenant's rate, then units and window of each rate of the lane.
+--
+-- Who goes is reckoned from counts alone, on the understanding that a job costs 1; then each tenant's jobs
+-- are taken with one command. Where costs differ, one job is taken after the other instead.
+
+local lane, session, most, lease = lane_of(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local planned, guard, horizon = ARGV[7] == '1', tonumber(ARGV[8]), tonumber(ARGV[9])
+local session_key = P .. 's:' .. session
+local FURTHEST = 2 ^ 32
+local MOST_PASSED = 1000
+
+-- A session that was lost begins anew; what it had stays for the reaper under a name that nobody uses.
+local expiry = call('ZSCORE', K.sessions, session)
+if expiry and tonumber(expiry) <= now and call('EXISTS', session_key) == 1 then
+  g[1] = g[1] + 1
+  local old = session .. ' ' .. g[1]
+  call('RENAME', session_key, P .. 's:' .. old)
+  call('ZADD', K.sessions, expiry, old)
+end
+
+local function answer(next, expired, jobs)
+  call('ZADD', K.sessions, now + lease, session)
+  return { next and max(0, floor(next)) or -1, expired, unpack(jobs) }
+end
+
+-- Every candidate of the first look, and the lane itself.
+local ahead = call('ZRANGE', lane.fair, 0, most - 1)
+load_seats(lane, ahead)
+local meta = lane.meta
+
+if meta[3] > now then return answer(meta[3] - now, 0, {}) end
+
+-- Limits: where the next slot of each lies, from the queue's beginning, and how far apart slots are. A job
+-- of cost c keeps c steps free after it and c - 1 before it: then no window, wherever it lies, holds more
+-- than its units. Whatever nobody used in time is lost.
+local since = now - origin
+local rates, widest = {}, 0
+local slot_names = {}
+for at = 12, #ARGV, 2 do
+  local window = tonumber(ARGV[at + 1])
+  widest = max(widest, window)
+  rates[#rates + 1] = { step = (window + guard) / tonumber(ARGV[at]) }
+  slot_names[#slot_names + 1] = 'L' .. #rates .. ' ' .. lane.name
+end
+local tenant_units, tenant_window = tonumber(ARGV[10]), tonumber(ARGV[11])
+widest = max(widest, tenant_window)
+local doubt = tonumber(epoch[3])
+if planned and doubt > 0 and now < doubt + widest + guard then
+  return answer(doubt + widest + guard - now, 0, {})
+end
+if #rates > 0 then
+  local found = call('ZMSCORE', K.slots, unpack(slot_names))
+  for i, rate in ipairs(rates) do rate.at = tonumber(found[i]) or 0 end
+end
+
+-- Whoever was parked, and whatever waited for its time.
+local function return_due()
+  local more = false
+  local due = call('ZRANGEBYSCORE', lane.parked, '-inf', now, 'LIMIT', 0, 500)
+  if #due > 0 then
+    call('ZREM', lane.parked, unpack(due))
+    load_seats(lane, due)
+    for _, name in ipairs(due) do
+      local seat = lane.seats[name]
+      if seat.fresh then
+        lane.seats[name] = nil
+      elseif seat[2] == 1 then
+        seat[2] = 2
+        arrange(lane, seat)
+      end
+    end
+    more = #due == 500
+  end
+  due = call('ZRANGEBYSCORE', lane.delayed, '-inf', now, 'LIMIT', 0, 500)
+  for _, packed in ipairs(due) do
+    local entry = undelay(packed)
+    give_back(lane, entry.tenant, entry)
+  end
+  more = more or #due == 500
+  local next = more and now or nil
+  for _, key in ipairs({ lane.parked, lane.delayed }) do
+    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if first[2] then next = min(next or tonumber(first[2]), tonumber(first[2])) end
+  end
+  meta[4], lane.dirty = next or 0, true
+  -- Written at once: whatever happens below, this has happened.
+  save_actions()
+  save_all()
+  ahead = call('ZRANGE', lane.fair, 0, most - 1)
+  load_seats(lane, ahead)
+end
+if meta[4] > 0 and meta[4] <= now then return_due() end
+load_tenants(ahead)
+
+-- Doubles lose their fine steps where they are large, so places are counted from the clock again before
+-- that: once in four thousand million services of the smallest claim, and then for all tenants at once.
+if meta[1] > FURTHEST or (#ahead > 0 and lane.seats[ahead[1]][1] > FURTHEST) then
+  local by = max(meta[1], lane.seats[ahead[1]] and lane.seats[ahead[1]][1] or 0)
+  for from = 0, call('ZCARD', lane.fair) - 1, CHUNK do
+    local some = call('ZRANGE', lane.fair, from, from + CHUNK - 1)
+    load_seats(lane, some)
+  end
+  local cursor = '0'
+  repeat
+    local found = call('HSCAN', lane.key, cursor, 'COUNT', CHUNK)
+    cursor = found[1]
+    for i = 1, #found[2], 2 do
+      local name = found[2][i]
+      if name ~= '' then
+        local seat = seat_of(lane, name)
+        if not seat.shifted then
+          seat[1], seat.dirty, seat.shifted = max(0, seat[1] - by), true, true
+        end
+      end
+    end
+  until cursor == '0'
+  call('DEL', lane.owed)
+  meta[1], meta[7], lane.dirty = 0, 0, true
+  save_all()
+  load_seats(lane, ahead)
+end
+
+-- Those that have not been served yet, by place, and those that have, by the place they came to.
+local waiting, served, wait_at, serve_at, looked = {}, {}, 1, 1, 0
+
+local function rate_of(seat)
+  if not planned or seat.step ~= nil then return end
+  local tenant = tenants[seat.name]
+  local units, window, name = tenant[3], tenant[4], 'T ' .. seat.name
+  if units == 0 then units, window, name = tenant_units, tenant_window, 'P ' .. lane.name .. ' ' .. seat.name end
+  if units == 0 then
+    seat.step = false
+    return
+  end
+  seat.step = (window + guard) / units
+  seat.slot_name = name
+end
+
+local function look(names)
+  local slotted, ask = {}, {}
+  for _, name in ipairs(names) do
+    local seat = lane.seats[name]
+    if not seat.fresh and seat[2] == 0 then
+      waiting[#waiting + 1] = seat
+      seat.todo, seat.got = { 0, 0, 0 }, { {}, {}, {} }
+      rate_of(seat)
+      if seat.step then
+        slotted[#slotted + 1] = seat
+        ask[#ask + 1] = seat.slot_name
+      end
+    end
+  end
+  each_chunk(ask, CHUNK, function(first, last)
+    local found = call('ZMSCORE', K.slots, unpack(ask, first, last))
+    for i = first, last do slotted[i].slot = tonumber(found[i - first + 1]) or 0 end
+  end)
+  looked = looked + #names
+end
+look(ahead)
+
+local function serve_later(seat)
+  local at = #served
+  while at >= serve_at and served[at][1] > seat[1] do
+    served[at + 1] = served[at]
+    at = at - 1
+  end
+  served[at + 1] = seat
+end
+
+local next_at
+local function soonest(at) next_at = min(next_at or at, at) end
+local parked = {}
+
+local function park(seat, at)
+  seat[2], seat.dirty = 1, true
+  parked[#parked + 1] = at
+  parked[#parked + 1] = seat.name
+end

@@ -1,0 +1,29 @@
+-- Forgets what is too old, a bounded piece at a time. ARGV: prefix, epoch, how long a tenant without work
+-- is remembered.
+
+local PIECE = 500
+local went = 0
+
+local names = call('ZRANGEBYSCORE', K.names, '-inf', now, 'LIMIT', 0, PIECE)
+if #names > 0 then went = went + call('ZREM', K.names, unpack(names)) end
+
+for _, name in ipairs(call('ZRANGEBYSCORE', K.aend, '-inf', now, 'LIMIT', 0, PIECE)) do
+  went = went + call('LLEN', P .. 'r:' .. name)
+  call('UNLINK', P .. 'a:' .. name, P .. 'r:' .. name, P .. 'm:' .. name)
+  call('ZREM', K.aend, name)
+  call('ZREM', K.actions, name)
+  call('ZREM', K.ripe, name)
+  call('ZREM', K.adue, name)
+  went = went + 1
+end
+
+local idle = call('ZRANGEBYSCORE', K.idle, '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, PIECE)
+for _, name in ipairs(idle) do
+  call('HDEL', K.t, name)
+  call('UNLINK', P .. 'k:' .. name)
+  if call('HEXISTS', K.rules, name) == 0 then call('ZREM', K.who, name) end
+  call('ZREM', K.idle, name)
+  went = went + 1
+end
+went = went + call('ZREMRANGEBYSCORE', K.slots, '-inf', now - origin - 60000000)
+return went
