@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::Method;
 use http::header::AUTHORIZATION;
 use outflow::core::{Clock, HealthConfig, HealthSettings, Nanos};
+use outflow::metrics::Metrics;
 use outflow::{Api, Outflow, Rules, Stream};
 use outflow_bulk::{Builder, Engine, HttpCall, Order, Settings, Submission};
 use outflow_store::{ActionReport, ActionSpec, Embedded, JobStore, Name, Rest, Tally, TenantRule};
@@ -18,6 +19,7 @@ pub(crate) struct World {
     pub(crate) strict: StrictApi,
     pub(crate) time: VirtualTime,
     pub(crate) engine: Engine<Embedded>,
+    pub(crate) metrics: Arc<Metrics>,
     _writer: Background<()>,
     _dir: TempDir,
 }
@@ -68,6 +70,7 @@ impl Plan {
     ) -> World {
         let time = VirtualTime::new();
         let client = client(&self.strict, self.rules, &time);
+        let metrics = client.metrics().cloned().expect("a client counts");
         let dir = tempfile::tempdir().expect("a directory");
         let opened = Embedded::open(dir.path(), Arc::new(time.clone()));
         let (store, writer) = opened.expect("a store");
@@ -77,6 +80,7 @@ impl Plan {
             .clock(Arc::new(time.clone()));
         World {
             engine: adapt(builder).start().await.expect("it starts"),
+            metrics,
             strict: self.strict,
             time,
             _writer: writer,
