@@ -19,7 +19,7 @@ pub(crate) struct World {
     pub(crate) strict: StrictApi,
     pub(crate) time: VirtualTime,
     pub(crate) engine: Engine<Embedded>,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: Metrics,
     _writer: Background<()>,
     _dir: TempDir,
 }
@@ -70,7 +70,6 @@ impl Plan {
     ) -> World {
         let time = VirtualTime::new();
         let client = client(&self.strict, self.rules, &time);
-        let metrics = client.metrics().cloned().expect("a client counts");
         let dir = tempfile::tempdir().expect("a directory");
         let opened = Embedded::open(dir.path(), Arc::new(time.clone()));
         let (store, writer) = opened.expect("a store");
@@ -78,8 +77,11 @@ impl Plan {
         let builder = Engine::builder(client, Arc::new(store))
             .settings(self.settings)
             .clock(Arc::new(time.clone()));
+        let engine = adapt(builder).start().await.expect("it starts");
+        let metrics = Metrics::new([]);
+        metrics.append(engine.metrics());
         World {
-            engine: adapt(builder).start().await.expect("it starts"),
+            engine,
             metrics,
             strict: self.strict,
             time,
