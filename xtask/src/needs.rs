@@ -129,6 +129,17 @@ pub(crate) const NEWMAN: Need = Need {
     reason: "the collection that users get is run as users run it",
 };
 
+/// Judges rules of Prometheus.
+pub(crate) const PROMTOOL: Need = Need {
+    name: "promtool",
+    probes: &["promtool --version"],
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends prometheus",
+    ],
+    reason: "whether an alert fires is decided by the program that evaluates it",
+};
+
 /// Shows the admin port's page.
 pub(crate) const CHROMIUM: Need = Need {
     name: "chromium",

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use outflow::metrics::Families;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
 use outflow_store::{ActionReport, JobStore, Name, Outcome};
 use secrecy::SecretString;
@@ -138,7 +139,7 @@ impl<S: JobStore> Builder<S> {
             office: tasks(),
         };
         if let Some(metrics) = engine.hub.client.metrics() {
-            metrics.append(Arc::new(Page::of(&engine.hub)));
+            metrics.append(engine.metrics());
         }
         engine.keep_rules().await?;
         engine.begin(inbox)?;
@@ -201,6 +202,12 @@ impl<S: JobStore> Engine<S> {
     /// What happens from now on. Whoever listens too slowly misses some of it.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.hub.news.subscribe()
+    }
+
+    /// What it counts, for a page of metrics. It is on the client's already, if that has one; it does not
+    /// keep the engine alive.
+    pub fn metrics(&self) -> Arc<dyn Families> {
+        Arc::new(Page::of(&self.hub))
     }
 
     /// How many places there are for jobs, and how many are taken.

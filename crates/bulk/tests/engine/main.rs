@@ -5,6 +5,7 @@ mod failures;
 mod fairness;
 mod handlers;
 mod headline;
+mod metrics;
 mod operators;
 mod schedulers;
 mod submissions;
