@@ -10,6 +10,8 @@
 mod activation;
 mod admin;
 mod admin_client;
+mod bulk;
+mod civil;
 mod command_line;
 mod commands;
 mod exchange;

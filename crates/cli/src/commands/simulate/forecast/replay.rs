@@ -6,7 +6,7 @@ use http::Method;
 use outflow_core::Nanos;
 use serde_json::Value;
 
-use super::civil;
+use crate::civil;
 use super::load::Call;
 use super::provider::Provider;
 use crate::command_line::Misuse;
