@@ -57,6 +57,11 @@ impl StoreError {
         Self::new(Kind::Refused, words)
     }
 
+    /// The same for somebody else who waited for the same step.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(self.kind, &self.words)
+    }
+
     fn new(kind: Kind, words: impl fmt::Display) -> Self {
         Self {
             kind,

@@ -8,6 +8,7 @@
 mod action;
 mod claim;
 mod dead;
+mod embedded;
 mod error;
 mod job;
 mod jobs;
@@ -20,6 +21,7 @@ pub use claim::{
     Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, OpenGate, Reaped, SharedPlan, Token,
 };
 pub use dead::{DeadLetter, DeadPick};
+pub use embedded::{Embedded, Writer};
 pub use error::StoreError;
 pub use job::{Batch, Mishap, NewJob, Receipt, Rest, Submitted};
 pub use jobs::{Answer, JobStore};

@@ -1,0 +1,112 @@
+//! An action as memory knows it.
+
+use std::collections::BTreeMap;
+
+use outflow_core::{Nanos, WallTime};
+
+use super::entry::Entry;
+use crate::action::{ActionReport, ActionSpec, Stage, Tally};
+
+/// An action's own state, as the disk keeps it.
+#[derive(Clone, Debug)]
+pub(super) struct ActionState {
+    pub(super) spec: ActionSpec,
+    pub(super) opened: WallTime,
+    pub(super) started: Option<WallTime>,
+    pub(super) ended: Option<WallTime>,
+    pub(super) closed: bool,
+    pub(super) told: bool,
+    pub(super) fate: Fate,
+    pub(super) paused: bool,
+}
+
+/// What ended an action before its jobs did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    Open,
+    Failed,
+    Cancelled,
+}
+
+impl Fate {
+    pub(super) const fn number(self) -> u32 {
+        match self {
+            Self::Open => 0,
+            Self::Failed => 1,
+            Self::Cancelled => 2,
+        }
+    }
+
+    pub(super) const fn of(number: u32) -> Self {
+        match number {
+            1 => Self::Failed,
+            2 => Self::Cancelled,
+            _ => Self::Open,
+        }
+    }
+}
+
+/// An action with its jobs.
+#[derive(Debug)]
+pub(super) struct Action {
+    pub(super) state: ActionState,
+    pub(super) tally: Tally,
+    /// When it has taken too long.
+    pub(super) expires: Nanos,
+    /// Jobs whose turn came while it was paused.
+    pub(super) held: BTreeMap<u64, Entry>,
+}
+
+impl Action {
+    pub(super) fn new(spec: ActionSpec, opened: WallTime, now: Nanos) -> Self {
+        Self {
+            expires: now.saturating_add(spec.timeout),
+            state: ActionState {
+                spec,
+                opened,
+                started: None,
+                ended: None,
+                closed: false,
+                told: false,
+                fate: Fate::Open,
+                paused: false,
+            },
+            tally: Tally::default(),
+            held: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        let state = &self.state;
+        match state.fate {
+            Fate::Failed => Stage::Failed,
+            Fate::Cancelled => Stage::Cancelled,
+            Fate::Open if state.told => Stage::Completed,
+            Fate::Open if state.closed && self.tally.open() == 0 => Stage::Aggregating,
+            Fate::Open if state.started.is_some() => Stage::Running,
+            Fate::Open if state.closed => Stage::Dispatched,
+            Fate::Open => Stage::Created,
+        }
+    }
+
+    /// Whether its end waits to be told.
+    pub(super) fn is_ripe(&self) -> bool {
+        match self.stage() {
+            Stage::Aggregating => true,
+            Stage::Failed => !self.state.told,
+            _ => false,
+        }
+    }
+
+    pub(super) fn report(&self) -> ActionReport {
+        ActionReport {
+            spec: self.state.spec.clone(),
+            stage: self.stage(),
+            paused: self.state.paused,
+            tally: self.tally,
+            opened: self.state.opened,
+            started: self.state.started,
+            ended: self.state.ended,
+        }
+    }
+}

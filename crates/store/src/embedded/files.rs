@@ -1,0 +1,188 @@
+//! The directory of an embedded store: its lock, its database, and what may be wrong with them.
+//!
+//! Nothing here deletes or repairs: a file that cannot be understood is left as it is, and the message
+//! says what its owner can do. The lock is the operating system's, on a file of its own, so it ends with
+//! the process however that ends.
+
+use std::fmt::Display;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::error::StoreError;
+
+/// The files of a store, held against other processes.
+#[derive(Debug)]
+pub(super) struct Files {
+    database: PathBuf,
+    _lock: File,
+}
+
+impl Files {
+    /// Takes the directory, and makes it if there is none.
+    pub(super) fn hold(dir: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(dir).map_err(|error| unusable(dir, &error))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(dir.join(LOCK))
+            .map_err(|error| unusable(dir, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self {
+                database: dir.join(DATABASE),
+                _lock: lock,
+            }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::in_use(format!(
+                "another process uses the job store in {}: stop it, or choose another directory",
+                dir.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(unusable(dir, &error)),
+        }
+    }
+
+    /// A connection that writes, to a database that is ours and whole.
+    pub(super) fn writing(&self) -> Result<Connection, StoreError> {
+        let connection = Connection::open(&self.database).map_err(|error| self.broken(&error))?;
+        self.prepare(&connection)
+            .map_err(|error| self.broken(&error))?;
+        self.recognise(&connection)?;
+        self.inspect(&connection)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(connection)
+    }
+
+    /// A connection that only reads, beside the one that writes.
+    pub(super) fn reading(&self) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.database, flags)
+            .map_err(|error| self.broken(&error))?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        Ok(connection)
+    }
+
+    fn prepare(&self, connection: &Connection) -> rusqlite::Result<()> {
+        connection.busy_timeout(PATIENCE)?;
+        if fs::metadata(&self.database).map_or(0, |file| file.len()) == 0 {
+            connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+            connection.pragma_update(None, "auto_vacuum", "incremental")?;
+        }
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES)
+    }
+
+    /// Makes the tables of a new database; of another, says whether it is ours.
+    fn recognise(&self, connection: &Connection) -> Result<(), StoreError> {
+        let read = |pragma: &str| {
+            connection
+                .pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
+                .map_err(|error| self.broken(&error))
+        };
+        match (read("application_id")?, read("user_version")?) {
+            (0, 0) if read("schema_version")? == 0 => connection
+                .execute_batch(include_str!("schema.sql"))
+                .map_err(failed),
+            (APPLICATION, VERSION) => Ok(()),
+            (APPLICATION, later) => Err(self.foreign(format!(
+                "is of version {later}, and this program knows up to {VERSION}: use a later one"
+            ))),
+            _ => Err(self.foreign("is not a job store: choose another directory")),
+        }
+    }
+
+    /// Reads a small database entirely. One that takes long is checked as it is read.
+    fn inspect(&self, connection: &Connection) -> Result<(), StoreError> {
+        if fs::metadata(&self.database).map_or(0, |file| file.len()) > SOON_READ {
+            return Ok(());
+        }
+        let first: String = connection
+            .pragma_query_value(None, "quick_check", |row| row.get(0))
+            .map_err(|error| self.broken(&error))?;
+        match first.as_str() {
+            "ok" => Ok(()),
+            words => Err(self.damaged(words)),
+        }
+    }
+
+    /// What a mistake while opening means.
+    pub(super) fn broken(&self, error: &rusqlite::Error) -> StoreError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => self.damaged(error),
+            _ => failed_by(error),
+        }
+    }
+
+    fn damaged(&self, words: impl Display) -> StoreError {
+        self.foreign(format!(
+            "is damaged ({words}): nothing was changed; keep a copy, then restore a backup or try \
+             `sqlite3 jobs.db .recover`"
+        ))
+    }
+
+    fn foreign(&self, words: impl Display) -> StoreError {
+        StoreError::damaged(format!("{} {words}", self.database.display()))
+    }
+}
+
+/// What a mistake of the database means to whoever asked.
+pub(super) fn failed(error: rusqlite::Error) -> StoreError {
+    failed_by(&error)
+}
+
+fn failed_by(error: &rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::full(
+            "the disk of the job store is full: make room, what was asked for was not done",
+        ),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::damaged(format!("the job store is damaged: {error}"))
+        }
+        // A commit whose sync failed may be found whole after the next start.
+        Some(ErrorCode::SystemIoFailure) => {
+            StoreError::doubtful(format!("the disk of the job store failed: {error}"))
+        }
+        _ => StoreError::unreachable(format!("the job store cannot be used: {error}")),
+    }
+}
+
+fn unusable(dir: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::unreachable(format!(
+        "the directory {} cannot be used for jobs: {error}",
+        dir.display()
+    ))
+}
+
+/// The database, with its journal beside it.
+const DATABASE: &str = "jobs.db";
+
+/// The file whose lock says that a process is at work here.
+const LOCK: &str = "lock";
+
+/// `Outf` in letters: says whose file it is to whoever finds it.
+const APPLICATION: i64 = 0x4f75_7466;
+
+/// The layout of the tables.
+const VERSION: i64 = 1;
+
+/// Half of the usual: a small transaction writes whole pages, and fewer bytes of others come with it.
+const PAGE_BYTES: u32 = 2_048;
+
+/// Eight megabytes of journal between two moves into the database: pages that change often are moved
+/// once, and a start after a crash has little to read.
+const CHECKPOINT_PAGES: u32 = 4_096;
+
+/// What the journal shrinks to after a burst.
+const JOURNAL_BYTES: u32 = 16 * 1_024 * 1_024;
+
+/// All that are used, so that none is parsed twice.
+const STATEMENTS: usize = 64;
+
+/// Nobody else writes, so this only covers a backup that reads.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A database up to this size is read in a few hundredths of a second.
+const SOON_READ: u64 = 16 * 1_024 * 1_024;

@@ -1,0 +1,204 @@
+//! Dead letters: read, revived and thrown away.
+
+use bytes::Bytes;
+use outflow_core::{Cost, WallTime};
+use rusqlite::{Row, params};
+
+use super::action::Action;
+use super::change::{Change, Letter, Letters};
+use super::entry::{Entry, Tries};
+use super::memory::Memory;
+use super::number::{counted, many, millis, stored, wall};
+use crate::action::Stage;
+use crate::dead::{DeadLetter, DeadPick};
+use crate::job::Mishap;
+use crate::name::Name;
+
+/// Which letters are meant, in the store's own numbers.
+#[derive(Clone, Debug)]
+pub(super) enum Pick {
+    All,
+    Tenant(u32),
+    Action(u32),
+    Jobs(Vec<Name>),
+    Before(WallTime),
+    /// Of somebody whom nobody knows.
+    None,
+}
+
+/// A piece of what was picked.
+#[derive(Debug)]
+pub(super) struct Picked {
+    pub(super) letters: Vec<Letter>,
+    /// Where the next piece begins; nothing if this was the last.
+    pub(super) next: Option<u64>,
+}
+
+impl Memory {
+    pub(super) fn pick_of(&self, pick: &DeadPick) -> Pick {
+        match pick {
+            DeadPick::All => Pick::All,
+            DeadPick::Tenant(name) => {
+                let id = self.tenant_ids.get(name);
+                id.map_or(Pick::None, |id| Pick::Tenant(*id))
+            }
+            DeadPick::Action(name) => {
+                let id = self.action_ids.get(name);
+                id.map_or(Pick::None, |id| Pick::Action(*id))
+            }
+            DeadPick::Jobs(names) => Pick::Jobs(names.clone()),
+        }
+    }
+
+    /// Dead letters after a place.
+    pub(super) fn dead(&self, after: u64, most: usize) -> rusqlite::Result<Vec<DeadLetter>> {
+        let sql = "SELECT place, seq, line, name, action, at, attempts, recoveries, payload \
+                   FROM dead WHERE place > ?1 ORDER BY place LIMIT ?2";
+        let mut statement = self.reader.prepare_cached(sql)?;
+        let letters = statement.query_map(params![stored(after), stored(many(most))], |row| {
+            self.dead_letter(row)
+        })?;
+        letters.filter_map(Result::transpose).collect()
+    }
+
+    fn dead_letter(&self, row: &Row<'_>) -> rusqlite::Result<Option<DeadLetter>> {
+        let seq = counted(row.get(1)?);
+        let Some(place) = self.places.get(&row.get(2)?) else {
+            return Ok(None);
+        };
+        let (Some(tenant), Some(lane)) = (
+            self.tenants.get(&place.tenant),
+            self.lanes.get(&place.lane),
+        ) else {
+            return Ok(None);
+        };
+        let action = row.get::<_, Option<u32>>(4)?;
+        let action = action.and_then(|id| self.actions.get(&id));
+        let payload: Vec<u8> = row.get(8)?;
+        Ok(Some(DeadLetter {
+            place: counted(row.get(0)?),
+            id: self.name_from(row, 3, seq)?,
+            tenant: tenant.name.clone(),
+            lane: lane.name.clone(),
+            action: action.map(|action| action.state.spec.id.clone()),
+            at: wall(row.get(5)?),
+            attempts: row.get(6)?,
+            recoveries: row.get(7)?,
+            history: self.mishaps(seq)?,
+            payload: Bytes::from(payload),
+        }))
+    }
+
+    fn mishaps(&self, seq: u64) -> rusqlite::Result<Vec<Mishap>> {
+        let sql = "SELECT at, words FROM mishap WHERE seq = ?1 ORDER BY id";
+        let mut statement = self.reader.prepare_cached(sql)?;
+        statement
+            .query_map(params![stored(seq)], |row| {
+                Ok(Mishap {
+                    at: wall(row.get(0)?),
+                    words: row.get(1)?,
+                })
+            })?
+            .collect()
+    }
+
+    /// The next letters that are meant, of so many that are looked at.
+    pub(super) fn pick(&self, pick: &Pick, after: u64) -> rusqlite::Result<Picked> {
+        let sql = "SELECT place, seq, line, name, action, cost, deadline, retries, at FROM dead \
+                   WHERE place > ?1 ORDER BY place LIMIT ?2";
+        let mut statement = self.reader.prepare_cached(sql)?;
+        let mut rows = statement.query(params![stored(after), PIECE])?;
+        let (mut letters, mut seen, mut last) = (Vec::new(), 0, after);
+        while let Some(row) = rows.next()? {
+            seen += 1;
+            last = counted(row.get(0)?);
+            if let Some(letter) = self.letter_of(row)?
+                && self.is_meant(pick, row, &letter)?
+            {
+                letters.push(letter);
+            }
+        }
+        let next = (seen == PIECE).then_some(last);
+        Ok(Picked { letters, next })
+    }
+
+    fn is_meant(&self, pick: &Pick, row: &Row<'_>, letter: &Letter) -> rusqlite::Result<bool> {
+        Ok(match pick {
+            Pick::All => true,
+            Pick::None => false,
+            Pick::Tenant(id) => letter.entry.place.tenant == *id,
+            Pick::Action(id) => letter.entry.action.or(letter.left) == Some(*id),
+            Pick::Jobs(names) => names.contains(&self.name_from(row, 3, letter.seq)?),
+            Pick::Before(at) => row.get::<_, i64>(8)? < millis(*at),
+        })
+    }
+
+    fn letter_of(&self, row: &Row<'_>) -> rusqlite::Result<Option<Letter>> {
+        let Some(place) = self.places.get(&row.get(2)?).copied() else {
+            return Ok(None);
+        };
+        let of: Option<u32> = row.get(4)?;
+        let action = of.and_then(|id| Some((id, self.actions.get(&id)?)));
+        let goes_on = |action: &Action| action.stage() < Stage::Aggregating;
+        let (action, left) = match action {
+            Some((id, action)) if goes_on(action) => (Some(id), None),
+            Some((id, _)) => (None, Some(id)),
+            None => (None, None),
+        };
+        Ok(Some(Letter {
+            place: counted(row.get(0)?),
+            seq: counted(row.get(1)?),
+            left,
+            entry: Entry {
+                place,
+                action,
+                cost: Cost::new(counted(row.get(5)?)),
+                deadline: row.get::<_, Option<i64>>(6)?.map(wall),
+                max_retries: row.get(7)?,
+                tries: Tries::default(),
+                body: None,
+            },
+        }))
+    }
+
+    /// Throws letters away.
+    pub(super) fn purge(&mut self, mut letters: Vec<Letter>) {
+        for letter in &mut letters {
+            // Thrown away, it stays counted in its action, over or not.
+            letter.entry.action = letter.entry.action.or(letter.left.take());
+            self.count(letter.entry.place, letter.entry.action, |tally| {
+                tally.dead -= 1;
+                tally.failed += 1;
+            });
+        }
+        self.tell_urgently(Change::Letters(Letters::Purged(letters)));
+    }
+
+    /// Lets a letter stand in line again, once the disk has it there.
+    pub(super) fn revived(&mut self, letter: Letter) {
+        let Letter {
+            seq, entry, left, ..
+        } = letter;
+        if let Some(action) = left.and_then(|id| self.actions.get_mut(&id)) {
+            action.tally.dead -= 1;
+            action.tally.failed += 1;
+        }
+        self.count(entry.place, entry.action, |tally| {
+            tally.dead -= 1;
+            tally.queued += 1;
+        });
+        let place = entry.place;
+        self.count_seat(place, |queued| *queued += 1);
+        if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+            line.live += 1;
+        }
+        if let Some(lane) = self.lanes.get_mut(&place.lane) {
+            lane.open += 1;
+        }
+        self.runs.revived(seq);
+        self.stand(seq, entry);
+    }
+}
+
+/// So many letters are looked at with the store locked.
+const PIECE: u32 = 512;

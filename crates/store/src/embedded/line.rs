@@ -1,0 +1,85 @@
+//! Jobs of one class of one tenant in one lane, in the order in which they were submitted.
+//!
+//! The first ones are in memory; of the rest only the runs of numbers are known, and they are read when
+//! their turn nears. A job that comes back enters by its number, so it stands before all that were
+//! submitted after it without anybody moving anything.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::classes::{ByClass, CLASSES, ClassOrder};
+use super::entry::{Entry, Run};
+use outflow_core::{Priority, Tenant};
+
+/// One line.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// Its number on the disk, 0 as long as it has none.
+    pub(super) id: u32,
+    /// Jobs that were read, or came back.
+    pub(super) front: BTreeMap<u64, Entry>,
+    /// Jobs that were not read yet, by their numbers.
+    pub(super) runs: VecDeque<Run>,
+    /// All its jobs on the disk: in line, waiting for an instant, held back, or under way.
+    pub(super) live: u64,
+}
+
+impl Line {
+    /// Whether a job of it may be next.
+    pub(super) fn waits(&self) -> bool {
+        !self.front.is_empty() || !self.runs.is_empty()
+    }
+
+    /// The run that has to be read before the first job is known.
+    pub(super) fn run_to_read(&mut self) -> Option<Run> {
+        let run = *self.runs.front()?;
+        match self.front.first_key_value() {
+            Some((first, _)) if *first < run.first => None,
+            _ => self.runs.pop_front(),
+        }
+    }
+}
+
+/// A tenant in one lane.
+#[derive(Debug)]
+pub(super) struct Seat {
+    /// Its place in the lane's order.
+    pub(super) handle: Tenant,
+    pub(super) lines: ByClass<Line>,
+    pub(super) classes: ClassOrder,
+    /// The best class that waits, which its claim was made with.
+    pub(super) best: Priority,
+    /// Its jobs that wait in this lane, for a turn or for an instant.
+    pub(super) queued: u64,
+}
+
+impl Seat {
+    pub(super) fn new(handle: Tenant) -> Self {
+        Self {
+            handle,
+            lines: ByClass::default(),
+            classes: ClassOrder::default(),
+            best: Priority::Normal,
+            queued: 0,
+        }
+    }
+
+    /// The class whose turn it is.
+    pub(super) fn turn(&self) -> Option<Priority> {
+        self.classes.first(|class| self.lines.of(class).waits())
+    }
+
+    /// The best class that has work.
+    pub(super) fn best_waiting(&self) -> Option<Priority> {
+        let waits = |class: &Priority| self.lines.of(*class).waits();
+        CLASSES.into_iter().find(waits)
+    }
+
+    /// Puts a job into its line.
+    pub(super) fn insert(&mut self, seq: u64, entry: Entry) {
+        let class = entry.place.class;
+        if !self.lines.of(class).waits() {
+            self.classes.arrive(class);
+        }
+        self.lines.of_mut(class).front.insert(seq, entry);
+    }
+}

@@ -1,0 +1,406 @@
+//! Reads a store from the disk: at the start, and after the disk refused something.
+//!
+//! What is read grows with tenants, lines, runs and jobs that something befell, and not with the jobs
+//! that merely wait. A job that is found claimed belongs to nobody at the start; after a refusal, to
+//! whom it belonged before.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use outflow_core::{Cost, Moment, Priority, Rate, WallTime, Weight};
+use rusqlite::{Connection, Row};
+
+use super::action::{Action, ActionState, Fate};
+use super::change::MarkState;
+use super::claims::{Claim, Claims};
+use super::entry::{Entry, Place, Run, Tries};
+use super::memory::{
+    Lane, Memory, OpenRuns, Phase, Standing, TenantState, Until, Waiting, count_as,
+};
+use super::number::{class_of, counted, few, span, wall};
+use crate::action::{ActionSpec, Tally};
+use crate::name::Name;
+use crate::tenant::TenantRule;
+
+impl Memory {
+    /// Reads everything that memory keeps.
+    pub(super) fn load(reader: Connection, moment: Moment) -> rusqlite::Result<Self> {
+        let mut memory = Self::empty(reader);
+        memory.read_total()?;
+        memory.read_lanes()?;
+        memory.read_tenants()?;
+        memory.read_actions(moment)?;
+        memory.read_lines()?;
+        memory.read_marks(moment)?;
+        memory.read_runs()?;
+        Ok(memory)
+    }
+
+    /// Takes over from a memory that went astray what the disk does not know: sessions with their claims,
+    /// who is parked, and what was remembered for a while. `undo` are claims that ended in a step which
+    /// failed.
+    pub(super) fn inherit(&mut self, old: &mut Self, undo: Vec<Claim>) {
+        if old.phase == Phase::Closed {
+            self.phase = Phase::Closed;
+        }
+        self.claims.go_on_after(&old.claims);
+        for (name, session) in &old.claims.sessions {
+            self.claims.hold(name.clone(), session.until);
+        }
+        let held = old.claims.by_job.drain().map(|(_, claim)| claim);
+        for claim in held.chain(undo) {
+            self.claims.reclaim(&claim);
+        }
+        for (id, lane) in &mut self.lanes {
+            if let Some(old) = old.lanes.get(id) {
+                lane.shut_until = old.shut_until;
+            }
+        }
+        for (id, tenant) in &mut self.tenants {
+            if let Some(old) = old.tenants.get_mut(id) {
+                tenant.history = std::mem::take(&mut old.history);
+            }
+        }
+    }
+
+    fn empty(reader: Connection) -> Self {
+        Self {
+            reader,
+            lanes: BTreeMap::new(),
+            lane_ids: HashMap::new(),
+            tenants: HashMap::new(),
+            tenant_ids: BTreeMap::new(),
+            places: HashMap::new(),
+            actions: HashMap::new(),
+            action_ids: BTreeMap::new(),
+            claims: Claims::default(),
+            waiting: HashMap::new(),
+            due: BTreeSet::new(),
+            starts: BTreeSet::new(),
+            runs: OpenRuns::default(),
+            total: Tally::default(),
+            active: 0,
+            weight: 0,
+            epoch: 0,
+            mint: String::new(),
+            last_seq: 0,
+            last_id: 0,
+            pending: Vec::new(),
+            waiters: Vec::new(),
+            recounts: Vec::new(),
+            urgent: false,
+            rings: false,
+            phase: Phase::Open,
+        }
+    }
+
+    fn read_total(&mut self) -> rusqlite::Result<()> {
+        let sql = "SELECT done, dead, failed, cancelled, throttles, busy, epoch, mint, seq \
+                   FROM total";
+        let (total, epoch, mint, seq) = self.reader.query_row(sql, [], |row| {
+            Ok((tally_of(row, 0)?, row.get(6)?, row.get(7)?, row.get(8)?))
+        })?;
+        self.total = total;
+        self.epoch = counted(epoch);
+        self.mint = mint;
+        self.last_seq = counted(seq);
+        Ok(())
+    }
+
+    fn read_lanes(&mut self) -> rusqlite::Result<()> {
+        for (id, name) in rows(&self.reader, "SELECT id, name FROM lane", |row| {
+            Ok((row.get(0)?, name_of(row, 1)?))
+        })? {
+            self.saw_id(id);
+            self.lane_ids.insert(name.clone(), id);
+            self.lanes.insert(id, Lane::new(name));
+        }
+        Ok(())
+    }
+
+    fn read_tenants(&mut self) -> rusqlite::Result<()> {
+        let sql = "SELECT id, name, paused, ruled, weight, priority, rate, per, in_flight, done, \
+                   dead, failed, cancelled, throttles, busy, backoff, speed, updated FROM tenant";
+        for (id, tenant) in rows(&self.reader, sql, tenant_of)? {
+            self.saw_id(id);
+            self.tenant_ids.insert(tenant.name.clone(), id);
+            self.tenants.insert(id, tenant);
+        }
+        Ok(())
+    }
+
+    fn read_actions(&mut self, moment: Moment) -> rusqlite::Result<()> {
+        let sql = "SELECT id, name, timeout, keep, note, opened, started, ended, closed, told, \
+                   fate, paused, live, done, dead, failed, cancelled, throttles, busy FROM action";
+        for (id, state, tally) in rows(&self.reader, sql, action_of)? {
+            self.saw_id(id);
+            self.action_ids.insert(state.spec.id.clone(), id);
+            let lasted = moment.wall.since(state.opened);
+            let left = state.spec.timeout.saturating_sub(lasted);
+            let action = Action {
+                expires: moment.now.saturating_add(left),
+                state,
+                tally,
+                held: BTreeMap::new(),
+            };
+            self.actions.insert(id, action);
+        }
+        Ok(())
+    }
+
+    fn read_lines(&mut self) -> rusqlite::Result<()> {
+        let sql = "SELECT id, lane, tenant, class, live FROM line";
+        for (place, live) in rows(&self.reader, sql, place_of)? {
+            self.saw_id(place.line);
+            self.add_place(place);
+            if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+                line.live = live;
+            }
+            self.count_many(place, live);
+        }
+        Ok(())
+    }
+
+    /// Jobs of a line, all as if they stood in it; actions have counted their own.
+    fn count_many(&mut self, place: Place, jobs: u64) {
+        self.total.queued += jobs;
+        if let Some(tenant) = self.tenants.get_mut(&place.tenant) {
+            if jobs > 0 && tenant.tally.open() == 0 {
+                self.active += 1;
+            }
+            tenant.tally.queued += jobs;
+        }
+        if let Some(lane) = self.lanes.get_mut(&place.lane) {
+            lane.open += jobs;
+        }
+        self.count_seat(place, |queued| *queued += jobs);
+    }
+
+    fn read_marks(&mut self, moment: Moment) -> rusqlite::Result<()> {
+        let sql = "SELECT seq, state, attempts, mark.retries, throttles, recoveries, due, span, \
+                   line, action, cost, deadline, job.retries FROM mark JOIN job USING (seq)";
+        let found = rows(&self.reader, sql, |row| Marked::of(row, &self.places))?;
+        for marked in found.into_iter().flatten() {
+            self.runs.apart.insert(marked.seq);
+            self.restore(marked, moment);
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, marked: Marked, moment: Moment) {
+        let Marked {
+            seq, entry, state, ..
+        } = marked;
+        let standing = match state {
+            MarkState::Back => Standing::InLine,
+            MarkState::Claimed | MarkState::Doomed => Standing::InFlight,
+            MarkState::PutOff => Standing::PutOff,
+            MarkState::Retry | MarkState::Start => Standing::Delayed,
+        };
+        self.count(entry.place, entry.action, |tally| {
+            tally.queued -= 1;
+            count_as(tally, standing);
+        });
+        let until = match state {
+            MarkState::Back => return self.stand(seq, entry),
+            MarkState::Claimed | MarkState::Doomed => {
+                self.count_seat(entry.place, |queued| *queued = queued.saturating_sub(1));
+                return self.claims.insert(Claim {
+                    seq,
+                    number: 0,
+                    session: None,
+                    entry,
+                    tag: None,
+                    doomed: state == MarkState::Doomed,
+                });
+            }
+            MarkState::Start => Until::Civil(marked.due),
+            MarkState::Retry | MarkState::PutOff => {
+                let left = marked.due.since(moment.wall).min(marked.span);
+                Until::Instant(moment.now.saturating_add(left))
+            }
+        };
+        self.wait(
+            seq,
+            Waiting {
+                entry,
+                until,
+                standing,
+            },
+        );
+    }
+
+    fn read_runs(&mut self) -> rusqlite::Result<()> {
+        let sql = "SELECT first, line, count FROM run ORDER BY first";
+        let mut touched = Vec::new();
+        for (run, line) in rows(&self.reader, sql, |row| {
+            let run = Run {
+                first: counted(row.get(0)?),
+                count: counted(row.get(2)?),
+            };
+            Ok((run, row.get::<_, u32>(1)?))
+        })? {
+            let Some(place) = self.places.get(&line).copied() else {
+                continue;
+            };
+            if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+                if line.runs.is_empty() {
+                    touched.push(place);
+                }
+                line.runs.push_back(run);
+            }
+        }
+        for place in touched {
+            self.settle_seat(place.lane, place.tenant);
+        }
+        Ok(())
+    }
+
+    fn saw_id(&mut self, id: u32) {
+        self.last_id = self.last_id.max(id);
+    }
+}
+
+/// A job that something befell, as it is read.
+struct Marked {
+    seq: u64,
+    entry: Entry,
+    state: MarkState,
+    due: WallTime,
+    span: std::time::Duration,
+}
+
+impl Marked {
+    fn of(row: &Row<'_>, places: &HashMap<u32, Place>) -> rusqlite::Result<Option<Self>> {
+        let tries = Tries {
+            attempts: row.get(2)?,
+            retries: row.get(3)?,
+            throttles: row.get(4)?,
+            recoveries: row.get(5)?,
+        };
+        let Some(place) = places.get(&row.get(8)?).copied() else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            seq: counted(row.get(0)?),
+            state: MarkState::of(row.get(1)?),
+            due: wall(row.get::<_, Option<i64>>(6)?.unwrap_or(0)),
+            span: span(row.get::<_, Option<i64>>(7)?.unwrap_or(0)),
+            entry: Entry {
+                place,
+                action: row.get(9)?,
+                cost: Cost::new(counted(row.get(10)?)),
+                deadline: row.get::<_, Option<i64>>(11)?.map(wall),
+                max_retries: row.get(12)?,
+                tries,
+                body: None,
+            },
+        }))
+    }
+}
+
+/// A job that is read without its payload, if its line is known.
+pub(super) fn entry_at(
+    row: &Row<'_>,
+    places: &HashMap<u32, Place>,
+) -> rusqlite::Result<Option<Entry>> {
+    let Some(place) = places.get(&row.get(1)?).copied() else {
+        return Ok(None);
+    };
+    Ok(Some(Entry {
+        place,
+        action: row.get(2)?,
+        cost: Cost::new(counted(row.get(3)?)),
+        deadline: row.get::<_, Option<i64>>(4)?.map(wall),
+        max_retries: row.get(5)?,
+        tries: Tries::default(),
+        body: None,
+    }))
+}
+
+/// All rows of a question, read.
+pub(super) fn rows<T>(
+    connection: &Connection,
+    sql: &str,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.query_map([], read)?.collect()
+}
+
+/// A name that was written here.
+pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
+    let text: String = row.get(column)?;
+    Name::new(&text).map_err(|error| {
+        let kind = rusqlite::types::Type::Text;
+        rusqlite::Error::FromSqlConversionFailure(column, kind, Box::new(error))
+    })
+}
+
+fn tally_of(row: &Row<'_>, first: usize) -> rusqlite::Result<Tally> {
+    Ok(Tally {
+        done: counted(row.get(first)?),
+        dead: counted(row.get(first + 1)?),
+        failed: counted(row.get(first + 2)?),
+        cancelled: counted(row.get(first + 3)?),
+        throttles: counted(row.get(first + 4)?),
+        busy: span(row.get(first + 5)?),
+        ..Tally::default()
+    })
+}
+
+fn tenant_of(row: &Row<'_>) -> rusqlite::Result<(u32, TenantState)> {
+    let rate: (Option<i64>, Option<i64>) = (row.get(6)?, row.get(7)?);
+    let rate = match rate {
+        (Some(quantity), Some(per)) => Rate::new(counted(quantity), span(per)).ok(),
+        _ => None,
+    };
+    let mut tenant = TenantState::new(name_of(row, 1)?);
+    tenant.paused = row.get(2)?;
+    tenant.ruled = row.get(3)?;
+    tenant.rule = TenantRule {
+        weight: Weight::new(row.get(4)?).unwrap_or(Weight::ONE),
+        priority: class_of(row.get(5)?),
+        rate,
+        in_flight: row.get(8)?,
+    };
+    tenant.tally = tally_of(row, 9)?;
+    tenant.last_backoff = span(row.get(15)?);
+    tenant.speed = counted(row.get(16)?);
+    tenant.last_update = row.get::<_, Option<i64>>(17)?.map(wall);
+    Ok((row.get(0)?, tenant))
+}
+
+fn action_of(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, Tally)> {
+    let spec = ActionSpec {
+        id: name_of(row, 1)?,
+        timeout: span(row.get(2)?),
+        keep: span(row.get(3)?),
+        note: row.get(4)?,
+    };
+    let state = ActionState {
+        spec,
+        opened: wall(row.get(5)?),
+        started: row.get::<_, Option<i64>>(6)?.map(wall),
+        ended: row.get::<_, Option<i64>>(7)?.map(wall),
+        closed: row.get(8)?,
+        told: row.get(9)?,
+        fate: Fate::of(row.get(10)?),
+        paused: row.get(11)?,
+    };
+    let tally = Tally {
+        queued: counted(row.get(12)?),
+        ..tally_of(row, 13)?
+    };
+    Ok((row.get(0)?, state, tally))
+}
+
+fn place_of(row: &Row<'_>) -> rusqlite::Result<(Place, u64)> {
+    let class: Priority = class_of(row.get(3)?);
+    let place = Place {
+        line: few(row.get(0)?),
+        lane: row.get(1)?,
+        tenant: row.get(2)?,
+        class,
+    };
+    Ok((place, counted(row.get(4)?)))
+}

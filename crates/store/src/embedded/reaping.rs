@@ -1,0 +1,70 @@
+//! Leases: renewed, or run out and taken back.
+
+use std::time::Duration;
+
+use outflow_core::{Moment, Nanos};
+
+use super::memory::Memory;
+use crate::claim::{Beat, Reaped};
+use crate::name::Name;
+use crate::settle::Ended;
+
+impl Memory {
+    /// Renews a lease.
+    pub(super) fn beat(&mut self, session: &Name, lease: Duration, now: Nanos) -> Beat {
+        self.claims.lapse(now);
+        match self.claims.sessions.get_mut(session) {
+            Some(session) => {
+                session.until = now.saturating_add(lease);
+                Beat::Alive
+            }
+            None => Beat::Lost,
+        }
+    }
+
+    /// Takes back what nobody works on any more.
+    pub(super) fn reap(&mut self, most: usize, recoveries: u32, moment: Moment) -> Reaped {
+        self.catch_up(moment);
+        let mut reaped = Reaped::default();
+        let lost: Vec<u64> = self.claims.orphans.iter().copied().take(most).collect();
+        for seq in lost {
+            self.take_back(seq, recoveries, moment, &mut reaped);
+        }
+        reaped.next = match self.claims.orphans.is_empty() {
+            true => self.claims.next_lapse().map(|at| at.since(moment.now)),
+            false => Some(Duration::ZERO),
+        };
+        reaped
+    }
+
+    fn take_back(&mut self, seq: u64, recoveries: u32, moment: Moment, reaped: &mut Reaped) {
+        let Some(mut claim) = self.claims.remove(seq) else {
+            return;
+        };
+        let first = self.pending.len();
+        let undo = claim.copy();
+        let tries = &mut claim.entry.tries;
+        tries.recoveries = tries.recoveries.saturating_add(1);
+        // What a dead worker used of its turn nobody knows.
+        claim.tag = None;
+        if claim.doomed {
+            self.finish(claim, Ended::Cancelled, moment);
+        } else {
+            let buried = claim.entry.tries.recoveries > recoveries;
+            self.mishap(seq, LOST.to_owned(), moment);
+            if buried {
+                self.finish(claim, Ended::Failed, moment);
+                reaped.buried += 1;
+            } else {
+                self.bring_back(claim, moment);
+                reaped.returned += 1;
+            }
+        }
+        if let Some(step) = self.pending.get_mut(first) {
+            step.undo = Some(undo);
+        }
+    }
+}
+
+/// What a dead letter's history says of a worker that was never heard of again.
+const LOST: &str = "its worker was lost before it said what came of it";

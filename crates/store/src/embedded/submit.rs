@@ -1,0 +1,436 @@
+//! Jobs come in.
+//!
+//! A submission is decided by the writer, in the transaction that keeps it: only there is it certain
+//! which names are in use. Memory hears of the jobs when they are on the disk, so nobody can be given a
+//! job that a crash would undo.
+
+use std::collections::HashSet;
+
+use outflow_core::{Moment, WallTime};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::action::Action;
+use super::change::{ActionRow, Change, Mark, MarkState, Step};
+use super::entry::{Body, Entry, Place, RUN_MOST, Run, Tries};
+use super::ledger::Ledger;
+use super::memory::{Memory, Standing, Until, Waiting, count_as};
+use super::number::{many, millis, nanos, stored};
+use crate::action::{ActionSpec, Stage};
+use crate::job::{Batch, NewJob, Receipt, Rest, Submitted};
+use crate::name::Name;
+
+/// A batch that is on the disk as soon as the transaction is.
+#[derive(Debug)]
+pub(super) struct Taken {
+    receipts: Vec<Receipt>,
+    jobs: Vec<TakenJob>,
+    runs: Vec<(Place, Run)>,
+    action: Option<u32>,
+    closes: bool,
+}
+
+#[derive(Debug)]
+struct TakenJob {
+    seq: u64,
+    /// Which of the batch it is.
+    index: usize,
+    place: Place,
+    job: NewJob,
+}
+
+impl Taken {
+    /// How many jobs it adds.
+    pub(super) fn count(&self) -> u64 {
+        many(self.jobs.len())
+    }
+}
+
+/// What is decided about a batch while memory is locked.
+#[derive(Debug)]
+pub(super) struct Decision {
+    receipts: Vec<Receipt>,
+    accepted: Vec<(usize, Place)>,
+    action: Option<u32>,
+    /// What has to be written first: tenants, lanes, lines and the action that are new.
+    pub(super) before: Vec<Step>,
+    closes: bool,
+}
+
+/// Which jobs of a batch are known already.
+pub(super) fn known_names(
+    disk: &Connection,
+    batch: &Batch,
+    at: WallTime,
+) -> rusqlite::Result<Vec<bool>> {
+    let sql = "SELECT 1 FROM name WHERE name = ?1 AND (until IS NULL OR until > ?2)";
+    let mut statement = disk.prepare_cached(sql)?;
+    let mut here = HashSet::new();
+    let mut known = Vec::with_capacity(batch.jobs.len());
+    for job in &batch.jobs {
+        known.push(match &job.id {
+            None => false,
+            Some(name) => {
+                !here.insert(name)
+                    || statement
+                        .query_row(params![name.as_str(), millis(at)], |_| Ok(()))
+                        .optional()?
+                        .is_some()
+            }
+        });
+    }
+    Ok(known)
+}
+
+impl Memory {
+    /// Decides about each job of a batch; `taken` jobs were taken and are not counted yet.
+    pub(super) fn decide(
+        &mut self,
+        batch: &Batch,
+        known: &[bool],
+        taken: u64,
+        moment: Moment,
+    ) -> Decision {
+        let before = self.pending.len();
+        let action = batch.action.as_ref().map(|name| self.joined(name, moment));
+        let mut decision = Decision {
+            receipts: Vec::with_capacity(batch.jobs.len()),
+            accepted: Vec::new(),
+            action: action.and_then(Result::ok),
+            before: Vec::new(),
+            closes: false,
+        };
+        let shut = matches!(action, Some(Err(Shut)));
+        let mut room = batch
+            .queue_max
+            .saturating_sub(self.total.queued.saturating_add(taken));
+        for (index, (job, known)) in batch.jobs.iter().zip(known).enumerate() {
+            let receipt = match (&job.id, known) {
+                (Some(id), true) => Receipt::Duplicate { id: id.clone() },
+                _ if shut => Receipt::Closed,
+                _ if room == 0 => Receipt::Full,
+                (id, _) => {
+                    room -= 1;
+                    decision.accepted.push((index, self.place_for(job)));
+                    // A name that nobody gave follows with the number.
+                    let id = id.clone().unwrap_or_else(|| job.tenant.clone());
+                    Receipt::Accepted { id, place: 0 }
+                }
+            };
+            decision.receipts.push(receipt);
+        }
+        // Whoever was told that there is no room comes again: the action stays open for him.
+        let full = decision.receipts.contains(&Receipt::Full);
+        decision.closes = batch.rest == Rest::Last && decision.action.is_some() && !full;
+        decision.before = self.pending.split_off(before);
+        decision
+    }
+
+    fn place_for(&mut self, job: &NewJob) -> Place {
+        let lane = self.lane_of(&job.lane);
+        let tenant = self.tenant_of(&job.tenant);
+        self.place_of(lane, tenant, job.priority)
+    }
+
+    /// The action that a batch adds to, opened if nobody has.
+    fn joined(&mut self, name: &Name, moment: Moment) -> Result<u32, Shut> {
+        if let Some(id) = self.action_ids.get(name).copied() {
+            let shut = self
+                .actions
+                .get(&id)
+                .is_none_or(|action| action.state.closed || action.stage().is_over());
+            return if shut { Err(Shut) } else { Ok(id) };
+        }
+        Ok(self.open_action(ActionSpec::new(name.clone()), moment))
+    }
+
+    /// Opens an action under a name that is free, or was that of one that is over.
+    pub(super) fn open_action(&mut self, spec: ActionSpec, moment: Moment) -> u32 {
+        let id = self.fresh_id();
+        let action = Action::new(spec, moment.wall, moment.now);
+        let row = ActionRow {
+            id,
+            state: action.state.clone(),
+        };
+        if let Some(old) = self.action_ids.insert(row.state.spec.id.clone(), id) {
+            self.actions.remove(&old);
+        }
+        self.actions.insert(id, action);
+        self.tell(Change::Action(Box::new(row)));
+        id
+    }
+
+    /// Lets the jobs of a batch that is on the disk stand in line.
+    pub(super) fn publish(&mut self, taken: Taken, moment: Moment) -> Submitted {
+        let Taken {
+            mut receipts,
+            jobs,
+            runs,
+            action,
+            closes,
+        } = taken;
+        if let Some(action) = action.and_then(|id| self.actions.get_mut(&id)) {
+            action.state.closed |= closes;
+        }
+        let mut jobs = jobs.into_iter().peekable();
+        for (place, run) in runs {
+            let near = self.is_near(place);
+            if near {
+                self.runs.opened(run, run.count);
+            } else {
+                self.push_run(place, run);
+            }
+            while let Some(job) = jobs.next_if(|job| job.seq < run.end()) {
+                let receipt = receipts.get_mut(job.index);
+                let place = self.admit(job, action, near, moment);
+                if let Some(Receipt::Accepted { place: of, .. }) = receipt {
+                    *of = place;
+                }
+            }
+            self.settle_seat(place.lane, place.tenant);
+        }
+        self.close_action(action, moment.wall);
+        Submitted {
+            receipts,
+            queued: self.total.queued,
+            active: self.active,
+        }
+    }
+
+    /// Whether a new job of this line is so near the front that it can as well stay in memory.
+    fn is_near(&mut self, place: Place) -> bool {
+        let room = self.weight < WEIGHT_MOST;
+        let line = self.line_mut(place.lane, place.tenant, place.class);
+        line.is_some_and(|line| room && line.runs.is_empty() && line.front.len() < RUN_MOST)
+    }
+
+    fn push_run(&mut self, place: Place, run: Run) {
+        if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
+            if !seat.lines.of(place.class).waits() {
+                seat.classes.arrive(place.class);
+            }
+            seat.lines.of_mut(place.class).runs.push_back(run);
+        }
+    }
+
+    /// One job that is on the disk. Answers how many of its tenant wait in its lane.
+    fn admit(&mut self, taken: TakenJob, action: Option<u32>, near: bool, moment: Moment) -> u64 {
+        let TakenJob {
+            seq, place, job, ..
+        } = taken;
+        let start = job.not_before.filter(|at| *at > moment.wall);
+        let standing = match start {
+            Some(_) => Standing::Delayed,
+            None => Standing::InLine,
+        };
+        self.count(place, action, |tally| count_as(tally, standing));
+        if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+            line.live += 1;
+        }
+        if let Some(lane) = self.lanes.get_mut(&place.lane) {
+            lane.open += 1;
+        }
+        self.count_seat(place, |queued| *queued += 1);
+        let entry = entry_of(&job, place, action);
+        match start {
+            Some(at) => {
+                if !near {
+                    self.runs.apart.insert(seq);
+                }
+                let waiting = Waiting {
+                    entry,
+                    until: Until::Civil(at),
+                    standing,
+                };
+                self.wait(seq, waiting);
+            }
+            None if near => {
+                let body = Body {
+                    name: job.id,
+                    payload: job.payload,
+                };
+                self.weight += body.weight();
+                let body = Some(body);
+                if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
+                    seat.insert(seq, Entry { body, ..entry });
+                }
+            }
+            None => {}
+        }
+        self.last_seq = self.last_seq.max(seq);
+        self.seat_mut(place.lane, place.tenant)
+            .map_or(0, |seat| seat.queued)
+    }
+
+    /// An action whose last job is over, and that gets no more, has ended.
+    pub(super) fn close_action(&mut self, action: Option<u32>, at: WallTime) {
+        let Some((id, action)) = action.and_then(|id| Some((id, self.actions.get_mut(&id)?))) else {
+            return;
+        };
+        if action.stage() == Stage::Aggregating && action.state.ended.is_none() {
+            action.state.ended = Some(at);
+            let state = action.state.clone();
+            self.tell(Change::Action(Box::new(ActionRow { id, state })));
+        }
+    }
+
+    /// The state of an action, to be written with something about it changed that memory does not know
+    /// yet.
+    pub(super) fn closed_row(&self, decision: &Decision) -> Option<Change> {
+        let id = decision.action.filter(|_| decision.closes)?;
+        let mut state = self.actions.get(&id)?.state.clone();
+        state.closed = true;
+        Some(Change::Action(Box::new(ActionRow { id, state })))
+    }
+}
+
+/// The action takes no more jobs.
+#[derive(Clone, Copy, Debug)]
+struct Shut;
+
+/// Writes what was decided; numbers follow `seq`, which moves on.
+pub(super) fn write(
+    ledger: &mut Ledger<'_>,
+    batch: Batch,
+    decision: Decision,
+    numbering: &mut Numbering<'_>,
+) -> rusqlite::Result<Taken> {
+    let mut receipts = decision.receipts;
+    let mut accepted = decision.accepted;
+    // Jobs of one line get numbers that follow each other; within a line the order stays.
+    accepted.sort_by_key(|(_, place)| place.line);
+    let mut sources: Vec<Option<NewJob>> = batch.jobs.into_iter().map(Some).collect();
+    let mut jobs = Vec::with_capacity(accepted.len());
+    for (index, place) in accepted {
+        let Some(job) = sources.get_mut(index).and_then(Option::take) else {
+            continue;
+        };
+        let seq = numbering.next();
+        let taken = TakenJob {
+            seq,
+            index,
+            place,
+            job,
+        };
+        insert(ledger, &taken, decision.action, nanos_millis(batch.remember))?;
+        if taken.job.id.is_none()
+            && let Some(Receipt::Accepted { id, .. }) = receipts.get_mut(index)
+            && let Some(name) = numbering.name(seq)
+        {
+            *id = name;
+        }
+        if let Some(start) = taken.job.not_before.filter(|at| *at > numbering.at) {
+            ledger.mark(&Mark {
+                seq,
+                state: MarkState::Start,
+                tries: Tries::default(),
+                due: Some(start),
+                span: None,
+            })?;
+        }
+        jobs.push(taken);
+    }
+    let runs = runs_of(&jobs);
+    for (place, run) in &runs {
+        let sql = "INSERT INTO run (first, line, count) VALUES (?1, ?2, ?3)";
+        ledger.run(sql, params![stored(run.first), place.line, stored(run.count)])?;
+    }
+    Ok(Taken {
+        receipts,
+        jobs,
+        runs,
+        action: decision.action,
+        closes: decision.closes,
+    })
+}
+
+fn nanos_millis(span: std::time::Duration) -> i64 {
+    nanos(span) / 1_000_000
+}
+
+fn insert(
+    ledger: &mut Ledger<'_>,
+    taken: &TakenJob,
+    action: Option<u32>,
+    remember: i64,
+) -> rusqlite::Result<()> {
+    let job = &taken.job;
+    let sql = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let name = job.id.as_ref().map(Name::as_str);
+    ledger.run(
+        sql,
+        params![
+            stored(taken.seq),
+            taken.place.line,
+            name,
+            action,
+            stored(job.cost.units()),
+            job.deadline.map(millis),
+            job.max_retries,
+            job.payload.as_ref(),
+        ],
+    )?;
+    if let Some(name) = name {
+        let sql = "INSERT OR REPLACE INTO name (name, seq, remember) VALUES (?1, ?2, ?3)";
+        ledger.run(sql, params![name, stored(taken.seq), remember])?;
+    }
+    ledger.add_live(taken.place, action);
+    Ok(())
+}
+
+/// Where the numbers of jobs stand, and what their names are made of.
+#[derive(Debug)]
+pub(super) struct Numbering<'a> {
+    pub(super) seq: &'a mut u64,
+    pub(super) mint: &'a str,
+    pub(super) at: WallTime,
+}
+
+impl Numbering<'_> {
+    fn next(&mut self) -> u64 {
+        *self.seq += 1;
+        *self.seq
+    }
+
+    fn name(&self, seq: u64) -> Option<Name> {
+        minted(self.mint, seq)
+    }
+}
+
+/// The name of a job that nobody named.
+pub(super) fn minted(mint: &str, seq: u64) -> Option<Name> {
+    Name::new(&format!("{mint}-{seq}")).ok()
+}
+
+/// Numbers that follow each other in one line, in pieces that are read at once.
+fn runs_of(jobs: &[TakenJob]) -> Vec<(Place, Run)> {
+    let mut runs = Vec::new();
+    for line in jobs.chunk_by(|a, b| a.place.line == b.place.line) {
+        for piece in line.chunks(RUN_MOST) {
+            if let Some(first) = piece.first() {
+                let run = Run {
+                    first: first.seq,
+                    count: many(piece.len()),
+                };
+                runs.push((first.place, run));
+            }
+        }
+    }
+    runs
+}
+
+fn entry_of(job: &NewJob, place: Place, action: Option<u32>) -> Entry {
+    Entry {
+        place,
+        action,
+        cost: job.cost,
+        deadline: job.deadline,
+        max_retries: job.max_retries,
+        tries: Tries::default(),
+        body: None,
+    }
+}
+
+/// Payloads in memory: enough for the next seconds of every lane, and nothing beside the program's own
+/// needs.
+pub(super) const WEIGHT_MOST: usize = 64 * 1_024 * 1_024;

@@ -1,0 +1,193 @@
+//! Tenants: their claims, their pauses and how they stand.
+
+use std::time::Duration;
+
+use outflow_core::Moment;
+
+use super::acting::names_after;
+use super::change::{Change, Mark, MarkState, Pause};
+use super::memory::{Memory, Standing, TenantState, claim_of};
+use super::number::length;
+use crate::error::StoreError;
+use crate::name::Name;
+use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
+
+impl Memory {
+    /// Sets a tenant's claim.
+    pub(super) fn set_rule(&mut self, name: &Name, rule: TenantRule) {
+        let id = self.tenant_of(name);
+        let Some(tenant) = self.tenants.get_mut(&id) else {
+            return;
+        };
+        tenant.rule = rule.clone();
+        tenant.ruled = true;
+        let weight = claim_of(&tenant.rule);
+        for lane in &tenant.lanes {
+            let Some(lane) = self.lanes.get_mut(lane) else {
+                continue;
+            };
+            if let Some(seat) = lane.seats.get(&id) {
+                lane.order.reweight(seat.handle, weight, seat.best);
+            }
+        }
+        self.arrange(id);
+        self.tell_urgently(Change::Rule(id, Box::new(rule)));
+    }
+
+    /// Stops or lets go a tenant or an action.
+    pub(super) fn set_pause(&mut self, scope: &Scope, pause: Pause) -> Result<(), StoreError> {
+        match scope {
+            Scope::Tenant(name) => self.pause_tenant(name, pause),
+            Scope::Action(name) => self.pause_action(name, pause)?,
+        }
+        Ok(())
+    }
+
+    fn pause_tenant(&mut self, name: &Name, pause: Pause) {
+        let id = self.tenant_of(name);
+        if let Some(tenant) = self.tenants.get_mut(&id) {
+            tenant.paused = pause == Pause::Stopped;
+        }
+        self.arrange(id);
+        self.tell_urgently(Change::Paused(id, pause));
+    }
+
+    fn pause_action(&mut self, name: &Name, pause: Pause) -> Result<(), StoreError> {
+        let (id, action) = self.known_action(name)?;
+        action.state.paused = pause == Pause::Stopped;
+        let held = match pause {
+            Pause::Stopped => std::collections::BTreeMap::new(),
+            Pause::Running => std::mem::take(&mut action.held),
+        };
+        self.urgent = true;
+        self.tell_action(id);
+        for (seq, entry) in held {
+            self.stand(seq, entry);
+        }
+        Ok(())
+    }
+
+    /// Lets jobs that were put off stand in line. Answers how many still are.
+    pub(super) fn release(&mut self, name: &Name, most: u64, moment: Moment) -> u64 {
+        self.catch_up(moment);
+        let Some(id) = self.tenant_ids.get(name).copied() else {
+            return 0;
+        };
+        let put_off = |seq: &u64| {
+            let waiting = self.waiting.get(seq);
+            waiting.is_some_and(|waiting| {
+                waiting.standing == Standing::PutOff && waiting.entry.place.tenant == id
+            })
+        };
+        let mut freed: Vec<u64> = self.due.iter().map(|(_, seq)| *seq).collect();
+        freed.retain(put_off);
+        freed.truncate(length(most));
+        for seq in freed {
+            let tries = self.waiting.get(&seq).map(|waiting| waiting.entry.tries);
+            self.line_up(seq);
+            self.tell_urgently(Change::Mark(Mark {
+                seq,
+                state: MarkState::Back,
+                tries: tries.unwrap_or_default(),
+                due: None,
+                span: None,
+            }));
+        }
+        let tenant = self.tenants.get(&id);
+        tenant.map_or(0, |tenant| tenant.tally.non_ready)
+    }
+
+    pub(super) fn tenant_report(&self, name: &Name) -> Option<TenantReport> {
+        let id = self.tenant_ids.get(name)?;
+        self.tenants.get(id).map(TenantState::report)
+    }
+
+    pub(super) fn tenant_reports(&self, page: &Page) -> Vec<TenantReport> {
+        names_after(&self.tenant_ids, page)
+            .filter_map(|id| self.tenants.get(id).map(TenantState::report))
+            .collect()
+    }
+
+    /// Remembers how congested tenants with work are. In memory alone: it tells of the last hour, and a
+    /// new process has none.
+    pub(super) fn snapshot(&mut self, keep: Duration, moment: Moment) {
+        self.catch_up(moment);
+        for tenant in self.tenants.values_mut() {
+            if tenant.tally.open() > 0 {
+                tenant.history.push_back(Snapshot {
+                    at: moment.wall,
+                    non_ready: tenant.tally.non_ready,
+                    speed: tenant.speed,
+                    backoff: tenant.last_backoff,
+                });
+            }
+            while tenant.history.len() > 1
+                && let Some(oldest) = tenant.history.front()
+                && moment.wall.since(oldest.at) >= keep
+            {
+                tenant.history.pop_front();
+            }
+        }
+    }
+
+    pub(super) fn history(&self, name: &Name, most: usize) -> Vec<Snapshot> {
+        let id = self.tenant_ids.get(name);
+        let Some(tenant) = id.and_then(|id| self.tenants.get(id)) else {
+            return Vec::new();
+        };
+        let skipped = tenant.history.len().saturating_sub(most);
+        tenant.history.iter().skip(skipped).copied().collect()
+    }
+
+    /// Forgets a tenant's statistics.
+    pub(super) fn reset(&mut self, name: &Name, moment: Moment) -> Result<(), StoreError> {
+        self.catch_up(moment);
+        let Some(id) = self.tenant_ids.get(name).copied() else {
+            return Ok(());
+        };
+        let Some(tenant) = self.tenants.get_mut(&id) else {
+            return Ok(());
+        };
+        if tenant.tally.non_ready > 0 {
+            return Err(StoreError::refused(format!(
+                "{} jobs of {name} are put off: release them first",
+                tenant.tally.non_ready
+            )));
+        }
+        tenant.reset();
+        self.tell_urgently(Change::Reset(id));
+        Ok(())
+    }
+
+    /// The lanes that have work.
+    pub(super) fn busy_lanes(&self) -> Vec<Name> {
+        let busy = self.lanes.values().filter(|lane| lane.open > 0);
+        let mut names: Vec<Name> = busy.map(|lane| lane.name.clone()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl TenantState {
+    fn report(&self) -> TenantReport {
+        TenantReport {
+            name: self.name.clone(),
+            rule: self.rule.clone(),
+            paused: self.paused,
+            tally: self.tally,
+            last_backoff: self.last_backoff,
+            speed: self.speed,
+            last_update: self.last_update,
+        }
+    }
+
+    /// Jobs that are there stay counted, dead letters too.
+    fn reset(&mut self) {
+        let tally = &mut self.tally;
+        (tally.done, tally.failed, tally.cancelled) = (0, 0, 0);
+        (tally.throttles, tally.busy) = (0, Duration::ZERO);
+        (self.last_backoff, self.speed) = (Duration::ZERO, 0);
+        self.last_update = None;
+        self.history.clear();
+    }
+}

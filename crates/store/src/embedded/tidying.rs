@@ -1,0 +1,165 @@
+//! Forgetting what is too old, a piece at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use outflow_core::Moment;
+use rusqlite::params;
+
+use super::change::Change;
+use super::ledger::Ledger;
+use super::memory::Memory;
+use super::number::{many, millis};
+
+/// What is to be forgotten, and how much it was.
+#[derive(Clone, Debug)]
+pub(super) struct Sweep {
+    at: i64,
+    actions: Vec<u32>,
+    tenants: Vec<u32>,
+    pub(super) gone: Arc<AtomicU64>,
+}
+
+impl Memory {
+    /// Forgets tenants and actions that are too old, and has the disk forget the rest.
+    pub(super) fn tidy(&mut self, moment: Moment) -> Arc<AtomicU64> {
+        self.catch_up(moment);
+        let sweep = Sweep {
+            at: millis(moment.wall),
+            actions: self.old_actions(moment),
+            tenants: self.idle_tenants(moment),
+            gone: Arc::default(),
+        };
+        for id in &sweep.tenants {
+            self.forget_tenant(*id);
+        }
+        let known = many(sweep.tenants.len());
+        sweep.gone.fetch_add(known, Ordering::Relaxed);
+        let gone = Arc::clone(&sweep.gone);
+        self.tell(Change::Tidy(sweep));
+        gone
+    }
+
+    fn old_actions(&self, moment: Moment) -> Vec<u32> {
+        let old = self.actions.iter().filter(|(_, action)| {
+            let ended = action.state.ended.filter(|_| action.stage().is_over());
+            let settled = action.tally.open() == 0;
+            settled && ended.is_some_and(|at| moment.wall.since(at) >= action.state.spec.keep)
+        });
+        old.map(|(id, _)| *id).take(PIECE_ACTIONS).collect()
+    }
+
+    /// An action whose outcomes are gone goes itself.
+    pub(super) fn forget_action(&mut self, id: u32) {
+        if let Some(action) = self.actions.remove(&id) {
+            let name = &action.state.spec.id;
+            if self.action_ids.get(name) == Some(&id) {
+                self.action_ids.remove(name);
+            }
+        }
+    }
+
+    fn idle_tenants(&mut self, moment: Moment) -> Vec<u32> {
+        let mut idle = Vec::new();
+        for (id, tenant) in &mut self.tenants {
+            let needed = tenant.ruled || tenant.paused || tenant.tally.dead > 0;
+            if needed || tenant.tally.open() > 0 {
+                tenant.idle_since = None;
+                continue;
+            }
+            let since = *tenant.idle_since.get_or_insert(moment.now);
+            if moment.now.since(since) >= A_WHILE && idle.len() < PIECE_TENANTS {
+                idle.push(*id);
+            }
+        }
+        idle
+    }
+
+    fn forget_tenant(&mut self, id: u32) {
+        let Some(tenant) = self.tenants.remove(&id) else {
+            return;
+        };
+        self.tenant_ids.remove(&tenant.name);
+        for lane in &tenant.lanes {
+            let Some(lane) = self.lanes.get_mut(lane) else {
+                continue;
+            };
+            if let Some(seat) = lane.seats.remove(&id) {
+                lane.order.leave(seat.handle);
+            }
+        }
+        self.places.retain(|_, place| place.tenant != id);
+    }
+}
+
+impl Ledger<'_> {
+    pub(super) fn tidy(&self, sweep: &Sweep) -> rusqlite::Result<()> {
+        let mut gone = 0;
+        for tenant in &sweep.tenants {
+            self.run("DELETE FROM line WHERE tenant = ?1", params![tenant])?;
+            self.run("DELETE FROM tenant WHERE id = ?1", params![tenant])?;
+        }
+        gone += self.changed(
+            "DELETE FROM name WHERE name IN \
+             (SELECT name FROM name WHERE until <= ?1 LIMIT ?2)",
+            params![sweep.at, PIECE],
+        )?;
+        gone += self.changed(
+            "UPDATE outcome SET status = NULL, body = NULL, until = NULL WHERE place IN \
+             (SELECT place FROM outcome WHERE until <= ?1 LIMIT ?2)",
+            params![sweep.at, PIECE],
+        )?;
+        for action in &sweep.actions {
+            let outcomes = self.drop_outcomes(*action)?;
+            if outcomes < u64::from(PIECE) {
+                self.run("DELETE FROM action WHERE id = ?1", params![action])?;
+                gone += 1;
+            }
+            gone += outcomes;
+        }
+        gone += self.drop_strays()?;
+        sweep.gone.fetch_add(gone, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn drop_outcomes(&self, action: u32) -> rusqlite::Result<u64> {
+        self.changed(
+            "DELETE FROM outcome WHERE place IN \
+             (SELECT place FROM outcome WHERE action = ?1 LIMIT ?2)",
+            params![action, PIECE],
+        )
+    }
+
+    /// Outcomes of an action whose name another one has now. Steps from action to action along the
+    /// index, not from outcome to outcome.
+    fn drop_strays(&self) -> rusqlite::Result<u64> {
+        let sql = "WITH RECURSIVE of (action) AS (SELECT min(action) FROM outcome UNION ALL \
+                   SELECT (SELECT min(action) FROM outcome WHERE action > of.action) FROM of \
+                   WHERE of.action IS NOT NULL) SELECT action FROM of WHERE action IS NOT NULL \
+                   AND action NOT IN (SELECT id FROM action) LIMIT 1";
+        let stray: Option<u32> = {
+            let mut statement = self.disk.prepare_cached(sql)?;
+            let mut rows = statement.query([])?;
+            rows.next()?.map(|row| row.get(0)).transpose()?
+        };
+        stray.map_or(Ok(0), |action| self.drop_outcomes(action))
+    }
+
+    fn changed(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<u64> {
+        let rows = self.disk.prepare_cached(sql)?.execute(values)?;
+        Ok(many(rows))
+    }
+}
+
+/// A tenant that was away for so long begins anew.
+const A_WHILE: Duration = Duration::from_hours(1);
+
+/// Rows of each kind that one piece forgets: some milliseconds of the disk's time.
+const PIECE: u32 = 1_000;
+
+/// Actions that one piece forgets, each with up to as many outcomes.
+const PIECE_ACTIONS: usize = 4;
+
+/// Tenants that one piece forgets.
+const PIECE_TENANTS: usize = 256;

@@ -1,0 +1,75 @@
+//! Where a process can be made to die, for tests of what a crash leaves.
+//!
+//! With the feature `failpoints`, the variable `OUTFLOW_FAILPOINT=name:count` ends the process at the
+//! `count`th passing of a point: `submitted`, `claimed`, `settled` or `changed`, before the commit that
+//! holds such a change, or after it with `+` behind the name (`submitted+:3`). Without the feature there
+//! is nothing here.
+
+use super::change::{Change, MarkState, Step};
+
+/// The kinds of change that a transaction holds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Points {
+    submitted: bool,
+    claimed: bool,
+    settled: bool,
+    changed: bool,
+}
+
+/// What a transaction is about to hold.
+pub(super) fn points(steps: &[Step]) -> Points {
+    let mut points = Points::default();
+    if cfg!(feature = "failpoints") {
+        for step in steps {
+            match &step.change {
+                Change::Submit(_) => points.submitted = true,
+                Change::Mark(mark) if mark.state == MarkState::Claimed => points.claimed = true,
+                Change::Over(_) | Change::Mark(_) | Change::Unmark(_) => points.settled = true,
+                _ => points.changed = true,
+            }
+        }
+    }
+    points
+}
+
+/// A transaction begins.
+pub(super) fn before(points: Points) {
+    pass(points, "");
+}
+
+/// A transaction was committed, and nobody was told.
+pub(super) fn after(points: Points) {
+    pass(points, "+");
+}
+
+#[cfg(not(feature = "failpoints"))]
+fn pass(_points: Points, _side: &str) {}
+
+#[cfg(feature = "failpoints")]
+fn pass(points: Points, side: &str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static ASKED: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    let asked = ASKED.get_or_init(|| {
+        let text = std::env::var("OUTFLOW_FAILPOINT").ok()?;
+        let (name, count) = text.split_once(':')?;
+        Some((name.to_owned(), count.parse().ok()?))
+    });
+    let Some((name, count)) = asked else {
+        return;
+    };
+    let names = [
+        ("submitted", points.submitted),
+        ("claimed", points.claimed),
+        ("settled", points.settled),
+        ("changed", points.changed),
+    ];
+    let here = names
+        .iter()
+        .any(|(point, passed)| *passed && format!("{point}{side}") == *name);
+    if here && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *count {
+        std::process::abort();
+    }
+}

@@ -1,0 +1,324 @@
+//! The one that writes: takes whatever came while it was busy, and makes it durable in one transaction.
+//!
+//! A lone submission is written at once; a thousand that come while the disk is busy share the next
+//! transaction. What must outlive a power cut is synced, what only must outlive the process is not: a
+//! claim or a settlement that is lost with the power merely repeats work under the same key.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::Shared;
+use super::change::{Change, Letter, Letters, Step, Submission};
+use super::claims::Claim;
+use super::files::failed;
+use super::ledger::Ledger;
+use super::load::rows;
+use super::memory::{Memory, Phase};
+use super::number::counted;
+use super::submit::{self, Numbering, Taken};
+use super::witness;
+use crate::error::StoreError;
+use crate::job::{Batch, Submitted};
+
+/// Writes for an [`Embedded`](crate::Embedded). Somebody gives it a thread.
+#[derive(Debug)]
+pub struct Writer {
+    pub(super) shared: Arc<Shared>,
+    disk: Connection,
+    /// The number of the last job, and the place of the last outcome.
+    seq: u64,
+    place: u64,
+    mint: String,
+    sync: Option<Sync>,
+}
+
+/// How far a commit reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sync {
+    /// To the operating system: safe when the process is killed.
+    Handed,
+    /// To the disk: safe when the power fails.
+    Kept,
+}
+
+/// What came in since the last time.
+struct Work {
+    steps: Vec<Step>,
+    waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
+    recounts: Vec<oneshot::Sender<Result<u64, StoreError>>>,
+    sync: Sync,
+}
+
+/// What a transaction brought, and what it takes to undo it in memory if it did not.
+#[derive(Default)]
+struct Cycle {
+    taken: Vec<(Taken, Reply)>,
+    revived: Vec<Letter>,
+    undo: Vec<Claim>,
+    /// Submissions that were not answered yet when something failed.
+    unanswered: Vec<Reply>,
+}
+
+type Reply = oneshot::Sender<Result<Submitted, StoreError>>;
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, disk: Connection) -> Result<Self, StoreError> {
+        let mut writer = Self {
+            shared,
+            disk,
+            seq: 0,
+            place: 0,
+            mint: String::new(),
+            sync: None,
+        };
+        writer.read_numbers()?;
+        Ok(writer)
+    }
+
+    /// Writes until every handle of the store is gone, or it was ended. Blocks: it wants a thread of its
+    /// own.
+    pub fn run(mut self) {
+        while let Some(work) = self.next_work() {
+            self.cycle(work);
+        }
+    }
+
+    fn read_numbers(&mut self) -> Result<(), StoreError> {
+        let read = rows(&self.disk, "SELECT seq, place, mint FROM total", |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        });
+        for (seq, place, mint) in read.map_err(failed)? {
+            (self.seq, self.place, self.mint) = (counted(seq), counted(place), mint);
+        }
+        Ok(())
+    }
+
+    /// Waits for something to write. Nothing once the store is ended and all is written.
+    fn next_work(&self) -> Option<Work> {
+        let mut memory = self.shared.lock();
+        while memory.is_idle() {
+            if memory.phase == Phase::Closed {
+                return None;
+            }
+            memory = self.shared.wait(memory);
+        }
+        Some(Work::take(&mut memory))
+    }
+
+    fn cycle(&mut self, work: Work) {
+        let Work {
+            steps,
+            waiters,
+            recounts,
+            sync,
+        } = work;
+        let mut cycle = Cycle::default();
+        match self.commit(steps, sync, &mut cycle) {
+            Ok(()) => self.succeed(cycle, waiters, recounts),
+            Err(error) => self.fail(cycle, waiters, recounts, &error),
+        }
+    }
+
+    fn commit(
+        &mut self,
+        steps: Vec<Step>,
+        sync: Sync,
+        cycle: &mut Cycle,
+    ) -> Result<(), StoreError> {
+        self.reach(sync).map_err(failed)?;
+        let points = witness::points(&steps);
+        witness::before(points);
+        let moment = self.shared.clock.moment();
+        let (mut seq, disk) = (self.seq, &self.disk);
+        let transaction = disk.unchecked_transaction().map_err(failed)?;
+        let mut ledger = Ledger::new(&transaction, self.place);
+        let mut steps = steps.into_iter();
+        for step in steps.by_ref() {
+            cycle.undo.extend(step.undo);
+            let written = match step.change {
+                Change::Submit(submission) => {
+                    let Submission { batch, reply } = *submission;
+                    let taken = cycle.taken.iter().map(|(taken, _)| taken.count()).sum();
+                    let numbering = Numbering {
+                        seq: &mut seq,
+                        mint: &self.mint,
+                        at: moment.wall,
+                    };
+                    match self.take(&mut ledger, batch, taken, numbering) {
+                        Ok(taken) => {
+                            cycle.taken.push((taken, reply));
+                            Ok(())
+                        }
+                        Err(error) => {
+                            cycle.unanswered.push(reply);
+                            Err(error)
+                        }
+                    }
+                }
+                change => {
+                    let written = ledger.write(&change);
+                    if let Change::Letters(Letters::Revived(letters)) = change {
+                        cycle.revived.extend(letters);
+                    }
+                    written
+                }
+            };
+            if let Err(error) = written {
+                keep_rest(steps, cycle);
+                return Err(failed(error));
+            }
+        }
+        let place = ledger.close(self.seq, seq).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        witness::after(points);
+        (self.seq, self.place) = (seq, place);
+        Ok(())
+    }
+
+    /// Decides about a batch and writes it; `taken` jobs were taken before it in this transaction.
+    fn take(
+        &self,
+        ledger: &mut Ledger<'_>,
+        batch: Batch,
+        taken: u64,
+        mut numbering: Numbering<'_>,
+    ) -> rusqlite::Result<Taken> {
+        let moment = self.shared.clock.moment();
+        let known = submit::known_names(&self.disk, &batch, moment.wall)?;
+        let mut memory = self.shared.lock();
+        let mut decision = memory.decide(&batch, &known, taken, moment);
+        let closed = memory.closed_row(&decision);
+        drop(memory);
+        for step in std::mem::take(&mut decision.before) {
+            ledger.write(&step.change)?;
+        }
+        closed.map_or(Ok(()), |row| ledger.write(&row))?;
+        submit::write(ledger, batch, decision, &mut numbering)
+    }
+
+    /// Says how far the next commits reach. Costs nothing while that stays the same.
+    fn reach(&mut self, sync: Sync) -> rusqlite::Result<()> {
+        if self.sync != Some(sync) {
+            let word = match sync {
+                Sync::Handed => "normal",
+                Sync::Kept => "full",
+            };
+            self.disk.pragma_update(None, "synchronous", word)?;
+            self.sync = Some(sync);
+        }
+        Ok(())
+    }
+
+    fn succeed(
+        &mut self,
+        cycle: Cycle,
+        waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
+        recounts: Vec<oneshot::Sender<Result<u64, StoreError>>>,
+    ) {
+        let moment = self.shared.clock.moment();
+        let mut memory = self.shared.lock();
+        let rings = !cycle.taken.is_empty() || !cycle.revived.is_empty();
+        for letter in cycle.revived {
+            memory.revived(letter);
+        }
+        for (taken, reply) in cycle.taken {
+            let submitted = memory.publish(taken, moment);
+            // Whoever does not wait any more can ask again by name.
+            let _ = reply.send(Ok(submitted));
+        }
+        memory.recounts.extend(recounts);
+        let memory = self.recount_if_asked(memory);
+        drop(memory);
+        for waiter in waiters {
+            // The same.
+            let _ = waiter.send(Ok(()));
+        }
+        if rings {
+            self.shared.bell.notify_waiters();
+        }
+    }
+
+    /// Counts anew with the lock held, as soon as disk and memory agree.
+    fn recount_if_asked<'a>(
+        &'a self,
+        mut memory: std::sync::MutexGuard<'a, Memory>,
+    ) -> std::sync::MutexGuard<'a, Memory> {
+        if memory.pending.is_empty() {
+            for asked in std::mem::take(&mut memory.recounts) {
+                let difference = memory.recount().map_err(failed);
+                let _ = asked.send(difference);
+            }
+        }
+        memory
+    }
+
+    /// Nothing of this was done: says so to everybody, and reads the truth from the disk.
+    fn fail(
+        &mut self,
+        cycle: Cycle,
+        waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
+        recounts: Vec<oneshot::Sender<Result<u64, StoreError>>>,
+        error: &StoreError,
+    ) {
+        let mut memory = self.shared.lock();
+        // What was changed in memory meanwhile stands on what failed.
+        let since = Work::take(&mut memory);
+        let mut undo = cycle.undo;
+        let mut unanswered = cycle.unanswered;
+        unanswered.extend(cycle.taken.into_iter().map(|(_, reply)| reply));
+        for step in since.steps {
+            undo.extend(step.undo);
+            if let Change::Submit(submission) = step.change {
+                unanswered.push(submission.reply);
+            }
+        }
+        memory.phase = memory.phase.max(Phase::Astray);
+        self.shared.read_anew(&mut memory, undo);
+        drop(memory);
+        for reply in unanswered {
+            let _ = reply.send(Err(error.again()));
+        }
+        for waiter in waiters.into_iter().chain(since.waiters) {
+            let _ = waiter.send(Err(error.again()));
+        }
+        for asked in recounts.into_iter().chain(since.recounts) {
+            let _ = asked.send(Err(error.again()));
+        }
+        self.shared.bell.notify_waiters();
+    }
+}
+
+/// What was not written when something failed.
+fn keep_rest(steps: impl Iterator<Item = Step>, cycle: &mut Cycle) {
+    for step in steps {
+        cycle.undo.extend(step.undo);
+        if let Change::Submit(submission) = step.change {
+            cycle.unanswered.push(submission.reply);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut memory = self.shared.lock();
+        memory.phase = Phase::Closed;
+        // Whoever still waits hears that it is closed when his half is dropped.
+        drop(Work::take(&mut memory));
+        drop(memory);
+        self.shared.bell.notify_waiters();
+    }
+}
+
+impl Work {
+    fn take(memory: &mut Memory) -> Self {
+        let urgent = std::mem::take(&mut memory.urgent);
+        Self {
+            steps: std::mem::take(&mut memory.pending),
+            waiters: std::mem::take(&mut memory.waiters),
+            recounts: std::mem::take(&mut memory.recounts),
+            sync: if urgent { Sync::Kept } else { Sync::Handed },
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Laws of claims: whose turn it is, and when a job may go.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use outflow_core::{Cost, Nanos, Priority, Weight};
+use outflow_store::{Admission, Batch, Claimed, Gate, Head, JobStore, NewJob, TenantRule};
+
+use super::{
+    World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit,
+};
+
+/// How many jobs each tenant has among these.
+fn shares(jobs: &[Claimed]) -> BTreeMap<String, usize> {
+    let mut shares = BTreeMap::new();
+    for job in jobs {
+        *shares.entry(job.tenant.to_string()).or_default() += 1;
+    }
+    shares
+}
+
+fn rule(weight: u32, priority: Priority) -> TenantRule {
+    TenantRule {
+        weight: Weight::new(weight).expect("a weight"),
+        priority,
+        ..TenantRule::default()
+    }
+}
+
+// 300 jobs are there when 3 come: whoever comes waits for one turn of each other tenant at most.
+pub async fn tenants_take_turns_whatever_their_backlogs(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("large", 300)).await;
+    assert_eq!(claim(store, 10).await.len(), 10);
+    submit(store, jobs("small", 3)).await;
+    let next = claim(store, 6).await;
+    assert_eq!(shares(&next)["small"], 3, "{:?}", ids(&next));
+}
+
+// 30 turns at 2 : 1.
+pub async fn weights_share_a_lane_as_they_say(world: &impl World) {
+    let store = world.store();
+    let rules = [("double", 2), ("single", 1)];
+    for (tenant, weight) in rules {
+        let rule = rule(weight, Priority::Normal);
+        store.set_rule(&name(tenant), rule).await.expect("set");
+    }
+    for (tenant, _) in rules {
+        submit(store, jobs(tenant, 60)).await;
+    }
+    let shares = shares(&claim(store, 30).await);
+    assert_eq!((shares["double"], shares["single"]), (20, 10));
+}
+
+// 50 turns at 4 : 1; one turn of each may be begun.
+pub async fn a_tenant_of_high_priority_gets_four_times_as_much(world: &impl World) {
+    let store = world.store();
+    let rule = rule(1, Priority::High);
+    store.set_rule(&name("high"), rule).await.expect("set");
+    for tenant in ["high", "usual"] {
+        submit(store, jobs(tenant, 60)).await;
+    }
+    let shares = shares(&claim(store, 50).await);
+    assert!(shares["high"].abs_diff(40) <= 1, "{shares:?}");
+}
+
+// 42 turns are two rounds of 16 + 4 + 1.
+pub async fn classes_of_one_tenant_share_sixteen_to_four_to_one(world: &impl World) {
+    let store = world.store();
+    for (class, text) in [
+        (Priority::Low, "low"),
+        (Priority::Normal, "normal"),
+        (Priority::High, "high"),
+    ] {
+        let of = |number| NewJob {
+            priority: class,
+            ..job("a", &format!("{text}-{number}"))
+        };
+        submit(store, (0..50).map(of).collect()).await;
+    }
+    let jobs = claim(store, 42).await;
+    let of = |class| jobs.iter().filter(|job| job.priority == class).count();
+    let seen = [of(Priority::High), of(Priority::Normal), of(Priority::Low)];
+    for (seen, fair) in seen.into_iter().zip([32_usize, 8, 2]) {
+        assert!(seen.abs_diff(fair) <= 1, "{seen} of {fair}");
+    }
+}
+
+// 300 is more than any store reads at once; batches of 70 do not fit its pages either.
+pub async fn a_long_line_keeps_its_order(world: &impl World) {
+    let store = world.store();
+    let all = jobs("a", 300);
+    for batch in all.chunks(70) {
+        submit(store, batch.to_vec()).await;
+    }
+    let mut seen = Vec::new();
+    while seen.len() < all.len() {
+        let taken = claim(store, 41).await;
+        assert!(!taken.is_empty(), "after {}", seen.len());
+        seen.extend(ids(&taken));
+        settle_all(store, &taken, done()).await;
+    }
+    let expected: Vec<String> = (0..300).map(|number| format!("a-{number}")).collect();
+    assert_eq!(seen, expected);
+}
+
+pub async fn lanes_do_not_meet(world: &impl World) {
+    let store = world.store();
+    let mut other = job("a", "text");
+    other.lane = name("text");
+    submit(store, vec![other, job("a", "mail")]).await;
+    assert_eq!(ids(&claim(store, 9).await), ["mail"]);
+    let mut ask = ask(9);
+    ask.lane = name("text");
+    let claims = store.claim(ask, &mut outflow_store::OpenGate).await;
+    assert_eq!(ids(&claims.expect("claimed").jobs), ["text"]);
+    let mut ask = super::ask(9);
+    ask.lane = name("unknown");
+    let claims = store.claim(ask, &mut outflow_store::OpenGate).await;
+    assert!(claims.expect("claimed").jobs.is_empty());
+}
+
+pub async fn a_claim_carries_all_that_was_submitted(world: &impl World) {
+    let store = world.store();
+    let deadline = world.wall().saturating_add(Duration::from_hours(1));
+    let sent = NewJob {
+        cost: Cost::new(7),
+        priority: Priority::High,
+        deadline: Some(deadline),
+        payload: vec![0, 255, 1].into(),
+        ..job("a", "x")
+    };
+    store.submit(batch("act", vec![sent])).await.expect("taken");
+    let got = claim_one(store).await;
+    assert_eq!((got.id, got.tenant), (name("x"), name("a")));
+    assert_eq!(got.action, Some(name("act")));
+    assert_eq!((got.cost, got.priority), (Cost::new(7), Priority::High));
+    let millis = |at: outflow_core::WallTime| at.as_duration().as_millis();
+    assert_eq!(got.deadline.map(millis), Some(millis(deadline)));
+    assert_eq!((got.attempt, got.retries, got.throttles), (1, 0, 0));
+    assert_eq!(got.payload, vec![0, 255, 1]);
+}
+
+/// Says what it is told to, and remembers who asked.
+struct Script {
+    answers: Vec<Admission>,
+    asked: Vec<(String, u64)>,
+}
+
+impl Script {
+    fn new(answers: &[Admission]) -> Self {
+        let answers = answers.iter().rev().copied().collect();
+        let asked = Vec::new();
+        Self { answers, asked }
+    }
+}
+
+impl Gate for Script {
+    fn admit(&mut self, head: &Head<'_>) -> Admission {
+        self.asked
+            .push((head.tenant.to_string(), head.cost.units()));
+        self.answers.pop().unwrap_or(Admission::Stop)
+    }
+}
+
+pub async fn the_gate_is_asked_in_order_and_obeyed(world: &impl World) {
+    let store = world.store();
+    let mut costly = jobs("a", 2);
+    costly[1].cost = Cost::new(3);
+    submit(store, costly).await;
+    let mut gate = Script::new(&[Admission::Take, Admission::Stop]);
+    let claims = store.claim(ask(9), &mut gate).await.expect("claimed");
+    assert_eq!(ids(&claims.jobs), ["a-0"]);
+    assert_eq!(gate.asked, [("a".to_owned(), 1), ("a".to_owned(), 3)]);
+    assert_eq!(ids(&claim(store, 9).await), ["a-1"], "it stayed first");
+}
+
+// Parked far in the store's time: only the others go.
+pub async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 1)).await;
+    submit(store, jobs("b", 1)).await;
+    let far = Nanos::MAX;
+    let mut gate = Script::new(&[Admission::Park(far), Admission::Take, Admission::Stop]);
+    let claims = store.claim(ask(9), &mut gate).await.expect("claimed");
+    assert_eq!(ids(&claims.jobs), ["b-0"]);
+    assert!(claims.next.is_some(), "somebody returns");
+}
+
+// 10 units: not after 5, but after 15, and in between the tenant's other jobs go.
+pub async fn a_job_does_not_begin_before_its_time(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    let mut later = job("a", "later");
+    later.not_before = Some(world.wall().saturating_add(unit * 10));
+    submit(store, vec![later, job("a", "now")]).await;
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.queued, tally.delayed), (2, 1));
+    assert_eq!(ids(&claim(store, 9).await), ["now"]);
+    world.pass(unit * 5).await;
+    let none = store.claim(ask(9), &mut outflow_store::OpenGate).await;
+    let none = none.expect("claimed");
+    assert!(none.jobs.is_empty());
+    assert!(none.next.expect("it is known") <= unit * 5 + unit / 2);
+    world.pass(unit * 10).await;
+    assert_eq!(ids(&claim(store, 9).await), ["later"]);
+}
+
+pub async fn a_job_past_its_deadline_ends_as_expired(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    let mut hurried = jobs("a", 2);
+    hurried[0].deadline = Some(world.wall().saturating_add(unit * 5));
+    store.submit(batch("act", hurried)).await.expect("taken");
+    world.pass(unit * 10).await;
+    let claims = store.claim(ask(9), &mut outflow_store::OpenGate).await;
+    let claims = claims.expect("claimed");
+    assert_eq!((ids(&claims.jobs), claims.expired), (vec!["a-1".into()], 1));
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.cancelled, tally.in_flight, tally.queued), (1, 1, 0));
+    let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    assert_eq!(outcomes[0].ended, outflow_store::Ended::Expired);
+}
+
+pub async fn no_more_than_a_tenants_bound_are_under_way(world: &impl World) {
+    let store = world.store();
+    let bounded = TenantRule {
+        in_flight: Some(2),
+        ..TenantRule::default()
+    };
+    store.set_rule(&name("a"), bounded).await.expect("set");
+    submit(store, jobs("a", 5)).await;
+    submit(store, jobs("b", 2)).await;
+    let first = claim(store, 9).await;
+    let expected = BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 2)]);
+    assert_eq!(shares(&first), expected);
+    assert!(claim(store, 9).await.is_empty());
+    let of_a: Vec<Claimed> = first.into_iter().filter(|job| job.tenant == name("a")).collect();
+    settle_all(store, &of_a[..1], done()).await;
+    assert_eq!(ids(&claim(store, 9).await), ["a-2"]);
+}
+
+pub async fn no_two_claims_have_the_same_number(world: &impl World) {
+    let store = world.store();
+    let mut seen = HashSet::new();
+    store.submit(Batch::of(jobs("a", 3))).await.expect("taken");
+    for _ in 0..3 {
+        let jobs = claim(store, 9).await;
+        assert_eq!(jobs.len(), 3);
+        assert!(jobs.iter().all(|job| seen.insert(job.token.claim)));
+        settle_all(store, &jobs, outflow_store::End::Returned).await;
+    }
+}
