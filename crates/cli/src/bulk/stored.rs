@@ -10,7 +10,7 @@ use std::time::Duration;
 use outflow_core::WallTime;
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick, Embedded,
-    Gate, JobStore, Name, Outcome, Page, Reaped, Redis, Scope, Settled, Settlement, Snapshot,
+    Gate, JobStore, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot,
     Submitted, Tally, TenantReport, TenantRule,
 };
 
@@ -19,8 +19,6 @@ use outflow_store::{
 pub(crate) enum Stored {
     /// In a directory.
     Here(Embedded),
-    /// In a server.
-    Shared(Redis),
 }
 
 /// Asks whichever it is.
@@ -28,7 +26,6 @@ macro_rules! either {
     ($store:expr, $step:ident($($what:expr),*)) => {
         match $store {
             Stored::Here(store) => store.$step($($what),*).await,
-            Stored::Shared(store) => store.$step($($what),*).await,
         }
     };
 }
@@ -58,7 +55,6 @@ impl JobStore for Stored {
     fn changed(&self) -> impl Future<Output = ()> + Send {
         let changed: Pin<Box<dyn Future<Output = ()> + Send + '_>> = match self {
             Self::Here(store) => Box::pin(store.changed()),
-            Self::Shared(store) => Box::pin(store.changed()),
         };
         changed
     }
@@ -161,5 +157,14 @@ impl JobStore for Stored {
 
     async fn recount(&self) -> Answer<u64> {
         either!(self, recount())
+    }
+}
+
+impl Stored {
+    /// Takes nothing more, and lets what was taken be written.
+    pub(crate) fn end(&self) {
+        match self {
+            Self::Here(store) => store.end(),
+        }
     }
 }
