@@ -305,7 +305,10 @@ impl JobStore for Embedded {
         let overdue = self.change(|memory, moment| {
             memory.catch_up(moment);
             let overdue = memory.overdue(most, moment);
-            Ok(overdue.into_iter().map(|id| memory.cancel_rest(id)).collect::<Vec<_>>())
+            Ok(overdue
+                .into_iter()
+                .map(|id| memory.cancel_rest(id))
+                .collect::<Vec<_>>())
         });
         for cancel in written(overdue).await? {
             self.cancel_all(cancel).await?;
@@ -415,7 +418,9 @@ type Answered<T> = Result<(T, Option<oneshot::Receiver<Result<(), StoreError>>>)
 async fn written<T>(answered: Answered<T>) -> Answer<T> {
     let (done, written) = answered?;
     if let Some(written) = written {
-        written.await.unwrap_or_else(|_| Err(StoreError::closed()))?;
+        written
+            .await
+            .unwrap_or_else(|_| Err(StoreError::closed()))?;
     }
     Ok(done)
 }

@@ -53,7 +53,9 @@ impl Demand {
 
     /// How many jobs of each tenant.
     pub(crate) fn tenants(&self) -> impl Iterator<Item = (&Name, u64)> {
-        self.tenants.iter().map(|(name, wanted)| (name, wanted.jobs))
+        self.tenants
+            .iter()
+            .map(|(name, wanted)| (name, wanted.jobs))
     }
 }
 
@@ -224,17 +226,21 @@ mod tests {
 
     fn client() -> Outflow {
         let text = "[apis.up]\nbase_url = \"http://127.0.0.1:9\"\nlimits = [\"30/s\"]\n\
-                    groups.slow.limits = [\"2/s\"]\n\
-                    [log]\nlevel = \"off\"\n[metrics]\nndjson = \"off\"\n";
+                    groups.slow.limits = [\"2/s\"]\n";
         let source = [Source::new("test", text)];
         let config = Config::read(&source, &Environment::empty()).expect("a configuration");
-        Outflow::builder(config).build().expect("a client")
+        let apis = config.apis.into_iter();
+        let builder = apis.fold(Outflow::builder(), outflow::Builder::api);
+        builder.build().expect("a client")
     }
 
     fn demand(jobs: &[(&str, &str, u64)]) -> Demand {
         let mut demand = Demand::default();
         for (tenant, lane, count) in jobs {
-            let (tenant, lane) = (tenant.parse().expect("a name"), lane.parse().expect("a name"));
+            let (tenant, lane) = (
+                tenant.parse().expect("a name"),
+                lane.parse().expect("a name"),
+            );
             let cost = Cost::ONE;
             let standing = Standing { lane, cost };
             (0..*count).for_each(|_| demand.add(&tenant, &standing, None));
@@ -265,7 +271,10 @@ mod tests {
         assert_eq!(forecast.ideal, Duration::from_secs(4));
         assert_eq!(forecast.because, "2/s of group slow of up");
         let part = forecast.tenants.values().next().expect("one tenant");
-        assert_eq!(part.allowed.map(|rate| rate.to_string()).as_deref(), Some("2/s"));
+        assert_eq!(
+            part.allowed.map(|rate| rate.to_string()).as_deref(),
+            Some("2/s")
+        );
     }
 
     #[test]

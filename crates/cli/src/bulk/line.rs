@@ -121,7 +121,10 @@ impl JobLine {
         let method = Method::from_bytes(method.as_bytes());
         let method = wrong.of("method", method.map_err(|_| "use one such as GET or POST"));
         let api = wrong.of("api", self.api.as_deref().ok_or("say which API is called"));
-        let path = self.path.as_deref().ok_or("say what is called, such as /orders/7");
+        let path = self
+            .path
+            .as_deref()
+            .ok_or("say what is called, such as /orders/7");
         let path = wrong.of("path", path);
         let mut headers = headers(&self.headers, wrong);
         let body = wrong.of("body", self.body());
@@ -271,12 +274,18 @@ mod tests {
             "idempotency_key":"k"}"#;
         let order = order(text).expect("a job");
         assert_eq!(order.id.as_ref().map(Name::as_str), Some("o-1"));
-        assert_eq!((order.cost, order.priority), (Some(Cost::new(3)), Priority::High));
+        assert_eq!(
+            (order.cost, order.priority),
+            (Some(Cost::new(3)), Priority::High)
+        );
         assert_eq!(order.not_before, Some(WallTime::from_unix_secs(7)));
         assert_eq!(order.deadline, Some(WallTime::from_unix_secs(9)));
         assert_eq!(order.max_retries, Some(0));
         let call = call(order);
-        assert_eq!((call.method, call.body), (Method::POST, Bytes::from("{\"n\":1}")));
+        assert_eq!(
+            (call.method, call.body),
+            (Method::POST, Bytes::from("{\"n\":1}"))
+        );
         assert_eq!(call.headers[CONTENT_TYPE], "application/json");
         assert_eq!(call.timeout, Some(Duration::from_millis(1_500)));
         assert_eq!(call.idempotency_key.as_deref(), Some("k"));
@@ -287,7 +296,14 @@ mod tests {
     fn all_that_is_wrong_with_a_line_is_told_together() {
         let text = r#"{"tenant":"two words","method":"G T","body":"a","json":1,"timeout":"5"}"#;
         let wrong = order(text).expect_err("no job");
-        for field in ["tenant: ", "method: ", "api: ", "path: ", "body: ", "timeout: "] {
+        for field in [
+            "tenant: ",
+            "method: ",
+            "api: ",
+            "path: ",
+            "body: ",
+            "timeout: ",
+        ] {
             assert!(wrong.contains(field), "{field} in {wrong}");
         }
         for bad in ["", "[]", "{", r#"{"api":"up","path":"/","deadlin":1}"#] {

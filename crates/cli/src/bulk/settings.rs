@@ -27,6 +27,7 @@ pub(crate) fn place(_config: &Config) -> Place {
 pub(crate) fn data() -> PathBuf {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let state = named("XDG_STATE_HOME").map(PathBuf::from);
-    let state = state.or_else(|| named("HOME").map(|home| PathBuf::from(home).join(".local/state")));
+    let state =
+        state.or_else(|| named("HOME").map(|home| PathBuf::from(home).join(".local/state")));
     state.map_or_else(|| PathBuf::from(".outflow"), |state| state.join("outflow"))
 }

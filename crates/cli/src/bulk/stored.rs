@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick, Embedded,
-    Gate, JobStore, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot,
+    ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick,
+    Embedded, Gate, JobStore, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot,
     Submitted, Tally, TenantReport, TenantRule,
 };
 

@@ -10,7 +10,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use outflow_bulk::{Destination, HttpCall, Placed, Progress};
 use outflow_core::{Priority, WallTime};
-use outflow_store::{ActionReport, DeadLetter, Ended, Mishap, Outcome, Snapshot, Tally, TenantReport};
+use outflow_store::{
+    ActionReport, DeadLetter, Ended, Mishap, Outcome, Snapshot, Tally, TenantReport,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 

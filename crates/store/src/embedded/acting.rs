@@ -96,9 +96,10 @@ impl Memory {
     /// Actions whose time is over and whose jobs are not.
     pub(super) fn overdue(&mut self, most: usize, moment: Moment) -> Vec<u32> {
         let late = |action: &Action| !action.stage().is_over() && !action.is_ripe();
-        let overdue = self.actions.iter_mut().filter(|(_, action)| {
-            action.expires <= moment.now && late(action)
-        });
+        let overdue = self
+            .actions
+            .iter_mut()
+            .filter(|(_, action)| action.expires <= moment.now && late(action));
         let mut ended = Vec::new();
         for (id, action) in overdue.take(most) {
             action.state.fate = Fate::Failed;

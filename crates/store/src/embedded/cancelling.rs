@@ -177,7 +177,12 @@ impl Memory {
         let Some(line) = self.line_mut(lane, tenant, class) else {
             return Ok(0);
         };
-        let seqs: Vec<u64> = line.front.range(..=to).map(|(seq, _)| *seq).take(most).collect();
+        let seqs: Vec<u64> = line
+            .front
+            .range(..=to)
+            .map(|(seq, _)| *seq)
+            .take(most)
+            .collect();
         for seq in &seqs {
             if let Some(entry) = self.pull(lane, tenant, (*seq, class)) {
                 self.cancel_job(*seq, entry, Standing::InLine, moment);
@@ -187,9 +192,10 @@ impl Memory {
     }
 
     fn cancel_waiting(&mut self, tenant: u32, to: u64, most: usize, moment: Moment) -> usize {
-        let theirs = self.waiting.iter().filter(|(seq, waiting)| {
-            **seq <= to && waiting.entry.place.tenant == tenant
-        });
+        let theirs = self
+            .waiting
+            .iter()
+            .filter(|(seq, waiting)| **seq <= to && waiting.entry.place.tenant == tenant);
         let seqs: Vec<u64> = theirs.map(|(seq, _)| *seq).take(most).collect();
         for seq in &seqs {
             if let Some(waiting) = self.wake(*seq) {

@@ -84,8 +84,7 @@ impl<'a> Ledger<'a> {
                 speed,
                 at,
             } => {
-                let sql =
-                    "UPDATE tenant SET backoff = ?2, speed = ?3, updated = ?4 WHERE id = ?1";
+                let sql = "UPDATE tenant SET backoff = ?2, speed = ?3, updated = ?4 WHERE id = ?1";
                 let (backoff, speed) = (nanos(*backoff), stored(*speed));
                 self.run(sql, params![tenant, backoff, speed, millis(*at)])
             }
@@ -312,7 +311,8 @@ impl<'a> Ledger<'a> {
                    SELECT seq, line, name, ?2, cost, deadline, retries, payload FROM dead \
                    WHERE place = ?1";
         self.run(sql, params![stored(letter.place), letter.entry.action])?;
-        let sql = "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";
+        let sql =
+            "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";
         self.run(sql, params![stored(letter.place)])?;
         let sql = "INSERT OR REPLACE INTO mark (seq, state, attempts, retries, throttles, recoveries) \
                    VALUES (?1, 0, 0, 0, 0, 0)";
@@ -340,8 +340,14 @@ impl<'a> Ledger<'a> {
             };
             self.sums.actions.entry(left).or_default().add(failed);
         }
-        self.run("DELETE FROM mishap WHERE seq = ?1", params![stored(letter.seq)])?;
-        self.run("DELETE FROM dead WHERE place = ?1", params![stored(letter.place)])
+        self.run(
+            "DELETE FROM mishap WHERE seq = ?1",
+            params![stored(letter.seq)],
+        )?;
+        self.run(
+            "DELETE FROM dead WHERE place = ?1",
+            params![stored(letter.place)],
+        )
     }
 
     /// Writes the sums, and where the numbers stand.
@@ -355,7 +361,15 @@ impl<'a> Ledger<'a> {
                 "UPDATE tenant SET done = done + ?2, dead = dead + ?3, failed = failed + ?4, \
                  cancelled = cancelled + ?5, throttles = throttles + ?6, busy = busy + ?7 \
                  WHERE id = ?1",
-                params![tenant, sum.done, sum.dead, sum.failed, sum.cancelled, sum.throttles, sum.busy],
+                params![
+                    tenant,
+                    sum.done,
+                    sum.dead,
+                    sum.failed,
+                    sum.cancelled,
+                    sum.throttles,
+                    sum.busy
+                ],
             )?;
         }
         for (action, sum) in &self.sums.actions {
@@ -364,7 +378,13 @@ impl<'a> Ledger<'a> {
                  failed = failed + ?4, cancelled = cancelled + ?5, throttles = throttles + ?6, \
                  busy = busy + ?7 WHERE id = ?1",
                 params![
-                    action, sum.done, sum.dead, sum.failed, sum.cancelled, sum.throttles, sum.busy,
+                    action,
+                    sum.done,
+                    sum.dead,
+                    sum.failed,
+                    sum.cancelled,
+                    sum.throttles,
+                    sum.busy,
                     sum.live
                 ],
             )?;
@@ -378,7 +398,13 @@ impl<'a> Ledger<'a> {
              failed = failed + ?4, cancelled = cancelled + ?5, throttles = throttles + ?6, \
              busy = busy + ?7",
             params![
-                stored(seq), sum.done, sum.dead, sum.failed, sum.cancelled, sum.throttles, sum.busy,
+                stored(seq),
+                sum.done,
+                sum.dead,
+                sum.failed,
+                sum.cancelled,
+                sum.throttles,
+                sum.busy,
                 stored(self.place)
             ],
         )?;

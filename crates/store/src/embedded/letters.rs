@@ -66,10 +66,9 @@ impl Memory {
         let Some(place) = self.places.get(&row.get(2)?) else {
             return Ok(None);
         };
-        let (Some(tenant), Some(lane)) = (
-            self.tenants.get(&place.tenant),
-            self.lanes.get(&place.lane),
-        ) else {
+        let (Some(tenant), Some(lane)) =
+            (self.tenants.get(&place.tenant), self.lanes.get(&place.lane))
+        else {
             return Ok(None);
         };
         let action = row.get::<_, Option<u32>>(4)?;

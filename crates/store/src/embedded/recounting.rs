@@ -14,7 +14,10 @@ impl Memory {
             self.number(&sql)
         };
         difference += marked("1, 2")?.abs_diff(self.total.in_flight);
-        difference += self.total.in_flight.abs_diff(many(self.claims.by_job.len()));
+        difference += self
+            .total
+            .in_flight
+            .abs_diff(many(self.claims.by_job.len()));
         let waiting = self.total.non_ready + self.total.delayed;
         difference += waiting.abs_diff(many(self.waiting.len()));
         difference += self
@@ -48,6 +51,7 @@ impl Memory {
     }
 
     fn number(&self, sql: &str) -> rusqlite::Result<u64> {
-        self.reader.query_row(sql, [], |row| row.get(0).map(counted))
+        self.reader
+            .query_row(sql, [], |row| row.get(0).map(counted))
     }
 }

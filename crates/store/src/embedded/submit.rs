@@ -263,7 +263,8 @@ impl Memory {
 
     /// An action whose last job is over, and that gets no more, has ended.
     pub(super) fn close_action(&mut self, action: Option<u32>, at: WallTime) {
-        let Some((id, action)) = action.and_then(|id| Some((id, self.actions.get_mut(&id)?))) else {
+        let Some((id, action)) = action.and_then(|id| Some((id, self.actions.get_mut(&id)?)))
+        else {
             return;
         };
         if action.stage() == Stage::Aggregating && action.state.ended.is_none() {
@@ -311,7 +312,12 @@ pub(super) fn write(
             place,
             job,
         };
-        insert(ledger, &taken, decision.action, nanos_millis(batch.remember))?;
+        insert(
+            ledger,
+            &taken,
+            decision.action,
+            nanos_millis(batch.remember),
+        )?;
         if taken.job.id.is_none()
             && let Some(Receipt::Accepted { id, .. }) = receipts.get_mut(index)
             && let Some(name) = numbering.name(seq)
@@ -332,7 +338,10 @@ pub(super) fn write(
     let runs = runs_of(&jobs);
     for (place, run) in &runs {
         let sql = "INSERT INTO run (first, line, count) VALUES (?1, ?2, ?3)";
-        ledger.run(sql, params![stored(run.first), place.line, stored(run.count)])?;
+        ledger.run(
+            sql,
+            params![stored(run.first), place.line, stored(run.count)],
+        )?;
     }
     Ok(Taken {
         receipts,
