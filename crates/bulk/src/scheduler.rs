@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Stop, Target, Tasks, Upstream};
-use outflow_core::Cost;
+use outflow_core::{Cost, Decision};
 use outflow_store::{ClaimAsk, Claims, JobStore, Name, OpenGate, SharedPlan, StoreError};
 use tokio::time::{sleep, timeout};
 
@@ -85,6 +85,18 @@ impl Staff {
             guard: shared.guard,
             horizon: shared.horizon,
         })
+    }
+
+    /// How long the API's door stays shut, if longer than this: it is not the limits then, which the
+    /// store debits, but the API that sleeps. What is claimed meanwhile would only come back.
+    fn shut_for(&self, horizon: Duration) -> Option<Duration> {
+        let (door, target) = self.door.as_ref()?;
+        match door.check(Ask::new(*target)) {
+            Decision::WaitUntil(at) => Some(at.since(door.now()))
+                .filter(|shut| *shut > horizon)
+                .map(|shut| shut.min(LOOK_AGAIN)),
+            Decision::Allow(()) | Decision::Never => None,
+        }
     }
 }
 
@@ -183,6 +195,11 @@ impl<S: JobStore> Schedule<S> {
             lease: settings.lease,
             plan: staff.plan(&settings),
         };
+        if let Some(plan) = &ask.plan
+            && let Some(shut) = staff.shut_for(plan.horizon)
+        {
+            return Ok(Next::Rest(Some(shut)));
+        }
         if ask.plan.is_some() || settings.scheduler != Scheduler::Permit {
             let claims = self.hub.store.claim(ask, &mut OpenGate).await?;
             let leaves = claims.jobs.iter().map(|_| Leave::Later).collect();

@@ -10,7 +10,7 @@ use outflow::config::Mistakes;
 
 use crate::commands::Command;
 use crate::exit::Exit;
-use crate::terminal::{Colour, Terminal, say};
+use crate::terminal::{Colour, Terminal, answer_json, say};
 
 /// Outbound traffic control for rate-limited APIs.
 ///
@@ -34,7 +34,16 @@ pub fn main() -> ExitCode {
         Some(command) => command.run(terminal),
         None => help(),
     };
-    exit.unwrap_or_else(|error| report(&error, terminal)).into()
+    let exit = exit.unwrap_or_else(|error| {
+        let exit = report(&error, terminal);
+        // Whoever reads documents gets one of every end.
+        if std::env::args_os().any(|word| word == "--json") {
+            // The exit code says the rest if nobody reads.
+            let _unread = answer_json(&document(&error, exit));
+        }
+        exit
+    });
+    exit.into()
 }
 
 fn help() -> anyhow::Result<Exit> {
@@ -56,6 +65,16 @@ fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
         Some(_) => Exit::Usage,
         None => Exit::Failed,
     }
+}
+
+/// The same for whoever reads documents.
+fn document(error: &anyhow::Error, exit: Exit) -> serde_json::Value {
+    let causes: Vec<_> = error.chain().skip(1).map(ToString::to_string).collect();
+    serde_json::json!({
+        "error": error.to_string(),
+        "because": causes,
+        "exit_code": exit.code(),
+    })
 }
 
 /// A mistake of whoever called the program, which the same call will make again.

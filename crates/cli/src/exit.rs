@@ -26,13 +26,19 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The number.
+    #[expect(
+        clippy::as_conversions,
+        reason = "the codes are the discriminants, and fit"
+    )]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        #[expect(
-            clippy::as_conversions,
-            reason = "the codes are the discriminants, and fit"
-        )]
-        let code = exit as u8;
-        Self::from(code)
+        Self::from(exit.code())
     }
 }

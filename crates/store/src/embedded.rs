@@ -37,7 +37,6 @@ mod writer;
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -93,6 +92,8 @@ pub struct Embedded {
 struct Shared {
     memory: Mutex<Memory>,
     work: Condvar,
+    /// Rings with it, for a writer without a thread.
+    call: Notify,
     bell: Notify,
     /// Dead letters are picked by one at a time: what is picked is still on the disk.
     letters: tokio::sync::Mutex<()>,
@@ -127,6 +128,7 @@ impl Embedded {
         let shared = Arc::new(Shared {
             memory: Mutex::new(memory),
             work: Condvar::new(),
+            call: Notify::new(),
             bell: Notify::new(),
             letters: tokio::sync::Mutex::new(()),
             clock,
@@ -159,7 +161,7 @@ impl Embedded {
         let written = (memory.pending.len() > before).then(|| {
             let (tell, written) = oneshot::channel();
             memory.waiters.push(tell);
-            self.shared.work.notify_one();
+            self.shared.call_the_writer();
             written
         });
         drop(memory);
@@ -376,14 +378,18 @@ impl JobStore for Embedded {
         let _turn = self.shared.letters.lock().await;
         let old = Pick::Before(dead_before);
         let letters = self.each_letter(&old, What::Purge, 1).await?;
-        let gone = written(self.change(|memory, moment| Ok(memory.tidy(moment)))).await?;
-        Ok(letters + gone.load(Ordering::Relaxed))
+        let swept = written(self.change(|memory, moment| Ok(memory.tidy(moment)))).await?;
+        let mut memory = self.shared.enter()?;
+        for action in swept.actions() {
+            memory.forget_action(action);
+        }
+        Ok(letters + swept.gone())
     }
 
     async fn recount(&self) -> Answer<u64> {
         let (tell, answer) = oneshot::channel();
         self.shared.enter()?.recounts.push(tell);
-        self.shared.work.notify_one();
+        self.shared.call_the_writer();
         answer.await.unwrap_or_else(|_| Err(StoreError::closed()))
     }
 }
@@ -436,6 +442,11 @@ impl Shared {
         })
     }
 
+    fn call_the_writer(&self) {
+        self.work.notify_one();
+        self.call.notify_one();
+    }
+
     fn wait<'a>(&self, memory: MutexGuard<'a, Memory>) -> MutexGuard<'a, Memory> {
         let woken = self.work.wait(memory);
         woken.unwrap_or_else(PoisonError::into_inner)
@@ -458,7 +469,7 @@ impl Shared {
 
     fn end(&self) {
         self.lock().phase = Phase::Closed;
-        self.work.notify_one();
+        self.call_the_writer();
         self.bell.notify_waiters();
     }
 

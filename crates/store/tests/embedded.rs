@@ -53,7 +53,10 @@ fn within<T>(dir: &Path, clock: Arc<ManualClock>, act: impl AsyncFnOnce(&Room) -
         threads.spawn(|| writer.run());
         // Ends the writer when the test panics, too.
         let room = room;
-        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
         runtime.block_on(act(&room))
     })
 }

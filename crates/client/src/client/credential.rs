@@ -54,7 +54,11 @@ impl Shown {
     pub(crate) fn behind(&self, target: &mut String) {
         if let Self::Query(name, value) = self {
             take_out(target, &decoded(name.trim_end_matches('=')));
-            target.push(if target.contains('?') { '&' } else { '?' });
+            match target.split_once('?') {
+                None => target.push('?'),
+                Some((_, "")) => {}
+                Some(_) => target.push('&'),
+            }
             target.push_str(name);
             target.push_str(value.expose_secret());
         }
@@ -188,6 +192,7 @@ mod tests {
         for (before, after) in [
             ("/films", "/films?api_key=a%26b%3Dc%20d"),
             ("/films?page=2", "/films?page=2&api_key=a%26b%3Dc%20d"),
+            ("/films?", "/films?api_key=a%26b%3Dc%20d"),
         ] {
             let mut target = before.to_owned();
             in_query.behind(&mut target);

@@ -60,8 +60,6 @@ pub(super) enum Change {
     Action(Box<ActionRow>),
     Letters(Letters),
     Tidy(Sweep),
-    /// Nothing: somebody wants to know when all that came before is written.
-    Nothing,
 }
 
 /// Jobs to be taken: decided by the writer, who alone knows which names are in use.

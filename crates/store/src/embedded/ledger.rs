@@ -56,7 +56,7 @@ impl<'a> Ledger<'a> {
     /// Writes one change. A submission is not one: whoever decided it writes its jobs.
     pub(super) fn write(&mut self, change: &Change) -> rusqlite::Result<()> {
         match change {
-            Change::Submit(_) | Change::Nothing => Ok(()),
+            Change::Submit(_) => Ok(()),
             Change::Lane(id, name) => {
                 let sql = "INSERT INTO lane (id, name) VALUES (?1, ?2)";
                 self.run(sql, params![id, name.as_str()])

@@ -1,7 +1,7 @@
 //! Forgetting what is too old, a piece at a time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow_core::Moment;
@@ -18,27 +18,51 @@ pub(super) struct Sweep {
     at: i64,
     actions: Vec<u32>,
     tenants: Vec<u32>,
-    pub(super) gone: Arc<AtomicU64>,
+    swept: Arc<Swept>,
+}
+
+/// What a sweep found on the disk.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    gone: AtomicU64,
+    actions: Mutex<Vec<u32>>,
+}
+
+impl Swept {
+    /// How many things went.
+    pub(super) fn gone(&self) -> u64 {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    fn forget(&self, action: u32) {
+        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        actions.push(action);
+    }
+
+    /// Actions that went with all of their outcomes.
+    pub(super) fn actions(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.actions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Memory {
     /// Forgets tenants and actions that are too old, and has the disk forget the rest.
-    pub(super) fn tidy(&mut self, moment: Moment) -> Arc<AtomicU64> {
+    pub(super) fn tidy(&mut self, moment: Moment) -> Arc<Swept> {
         self.catch_up(moment);
         let sweep = Sweep {
             at: millis(moment.wall),
             actions: self.old_actions(moment),
             tenants: self.idle_tenants(moment),
-            gone: Arc::default(),
+            swept: Arc::default(),
         };
         for id in &sweep.tenants {
             self.forget_tenant(*id);
         }
         let known = many(sweep.tenants.len());
-        sweep.gone.fetch_add(known, Ordering::Relaxed);
-        let gone = Arc::clone(&sweep.gone);
+        sweep.swept.gone.fetch_add(known, Ordering::Relaxed);
+        let swept = Arc::clone(&sweep.swept);
         self.tell(Change::Tidy(sweep));
-        gone
+        swept
     }
 
     fn old_actions(&self, moment: Moment) -> Vec<u32> {
@@ -115,11 +139,12 @@ impl Ledger<'_> {
             if outcomes < u64::from(PIECE) {
                 self.run("DELETE FROM action WHERE id = ?1", params![action])?;
                 gone += 1;
+                sweep.swept.forget(*action);
             }
             gone += outcomes;
         }
         gone += self.drop_strays()?;
-        sweep.gone.fetch_add(gone, Ordering::Relaxed);
+        sweep.swept.gone.fetch_add(gone, Ordering::Relaxed);
         Ok(())
     }
 

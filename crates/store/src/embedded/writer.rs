@@ -51,6 +51,13 @@ struct Work {
     sync: Sync,
 }
 
+/// What a writer finds when it looks.
+enum Waiting {
+    Work(Work),
+    Nothing,
+    End,
+}
+
 /// What a transaction brought, and what it takes to undo it in memory if it did not.
 #[derive(Default)]
 struct Cycle {
@@ -82,6 +89,30 @@ impl Writer {
     pub fn run(mut self) {
         while let Some(work) = self.next_work() {
             self.cycle(work);
+        }
+    }
+
+    /// The same without a thread: it writes wherever it is polled, and holds that up. For a store that
+    /// lives in a runtime's paused time, which would run on while a thread writes.
+    pub async fn run_here(mut self) {
+        let shared = Arc::clone(&self.shared);
+        loop {
+            // Made before looking: what comes in between is not missed.
+            let called = shared.call.notified();
+            match self.waiting_work() {
+                Waiting::Work(work) => self.cycle(work),
+                Waiting::Nothing => called.await,
+                Waiting::End => return,
+            }
+        }
+    }
+
+    fn waiting_work(&self) -> Waiting {
+        let mut memory = self.shared.lock();
+        match memory.is_idle() {
+            false => Waiting::Work(Work::take(&mut memory)),
+            true if memory.phase == Phase::Closed => Waiting::End,
+            true => Waiting::Nothing,
         }
     }
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 use outflow_core::{Cost, Nanos, Priority, Weight};
 use outflow_store::{Admission, Batch, Claimed, Gate, Head, JobStore, NewJob, TenantRule};
 
-use super::{
-    World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit,
-};
+use super::{World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
 
 /// How many jobs each tenant has among these.
 fn shares(jobs: &[Claimed]) -> BTreeMap<String, usize> {
@@ -28,7 +26,7 @@ fn rule(weight: u32, priority: Priority) -> TenantRule {
 }
 
 // 300 jobs are there when 3 come: whoever comes waits for one turn of each other tenant at most.
-pub async fn tenants_take_turns_whatever_their_backlogs(world: &impl World) {
+pub(crate) async fn tenants_take_turns_whatever_their_backlogs(world: &impl World) {
     let store = world.store();
     submit(store, jobs("large", 300)).await;
     assert_eq!(claim(store, 10).await.len(), 10);
@@ -38,7 +36,7 @@ pub async fn tenants_take_turns_whatever_their_backlogs(world: &impl World) {
 }
 
 // 30 turns at 2 : 1.
-pub async fn weights_share_a_lane_as_they_say(world: &impl World) {
+pub(crate) async fn weights_share_a_lane_as_they_say(world: &impl World) {
     let store = world.store();
     let rules = [("double", 2), ("single", 1)];
     for (tenant, weight) in rules {
@@ -53,7 +51,7 @@ pub async fn weights_share_a_lane_as_they_say(world: &impl World) {
 }
 
 // 50 turns at 4 : 1; one turn of each may be begun.
-pub async fn a_tenant_of_high_priority_gets_four_times_as_much(world: &impl World) {
+pub(crate) async fn a_tenant_of_high_priority_gets_four_times_as_much(world: &impl World) {
     let store = world.store();
     let rule = rule(1, Priority::High);
     store.set_rule(&name("high"), rule).await.expect("set");
@@ -65,7 +63,7 @@ pub async fn a_tenant_of_high_priority_gets_four_times_as_much(world: &impl Worl
 }
 
 // 42 turns are two rounds of 16 + 4 + 1.
-pub async fn classes_of_one_tenant_share_sixteen_to_four_to_one(world: &impl World) {
+pub(crate) async fn classes_of_one_tenant_share_sixteen_to_four_to_one(world: &impl World) {
     let store = world.store();
     for (class, text) in [
         (Priority::Low, "low"),
@@ -87,7 +85,7 @@ pub async fn classes_of_one_tenant_share_sixteen_to_four_to_one(world: &impl Wor
 }
 
 // 300 is more than any store reads at once; batches of 70 do not fit its pages either.
-pub async fn a_long_line_keeps_its_order(world: &impl World) {
+pub(crate) async fn a_long_line_keeps_its_order(world: &impl World) {
     let store = world.store();
     let all = jobs("a", 300);
     for batch in all.chunks(70) {
@@ -104,7 +102,7 @@ pub async fn a_long_line_keeps_its_order(world: &impl World) {
     assert_eq!(seen, expected);
 }
 
-pub async fn lanes_do_not_meet(world: &impl World) {
+pub(crate) async fn lanes_do_not_meet(world: &impl World) {
     let store = world.store();
     let mut other = job("a", "text");
     other.lane = name("text");
@@ -120,7 +118,7 @@ pub async fn lanes_do_not_meet(world: &impl World) {
     assert!(claims.expect("claimed").jobs.is_empty());
 }
 
-pub async fn a_claim_carries_all_that_was_submitted(world: &impl World) {
+pub(crate) async fn a_claim_carries_all_that_was_submitted(world: &impl World) {
     let store = world.store();
     let deadline = world.wall().saturating_add(Duration::from_hours(1));
     let sent = NewJob {
@@ -163,7 +161,7 @@ impl Gate for Script {
     }
 }
 
-pub async fn the_gate_is_asked_in_order_and_obeyed(world: &impl World) {
+pub(crate) async fn the_gate_is_asked_in_order_and_obeyed(world: &impl World) {
     let store = world.store();
     let mut costly = jobs("a", 2);
     costly[1].cost = Cost::new(3);
@@ -176,7 +174,7 @@ pub async fn the_gate_is_asked_in_order_and_obeyed(world: &impl World) {
 }
 
 // Parked far in the store's time: only the others go.
-pub async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: &impl World) {
+pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 1)).await;
     submit(store, jobs("b", 1)).await;
@@ -188,7 +186,7 @@ pub async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: &impl W
 }
 
 // 10 units: not after 5, but after 15, and in between the tenant's other jobs go.
-pub async fn a_job_does_not_begin_before_its_time(world: &impl World) {
+pub(crate) async fn a_job_does_not_begin_before_its_time(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
     let mut later = job("a", "later");
@@ -206,7 +204,7 @@ pub async fn a_job_does_not_begin_before_its_time(world: &impl World) {
     assert_eq!(ids(&claim(store, 9).await), ["later"]);
 }
 
-pub async fn a_job_past_its_deadline_ends_as_expired(world: &impl World) {
+pub(crate) async fn a_job_past_its_deadline_ends_as_expired(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
     let mut hurried = jobs("a", 2);
@@ -222,7 +220,7 @@ pub async fn a_job_past_its_deadline_ends_as_expired(world: &impl World) {
     assert_eq!(outcomes[0].ended, outflow_store::Ended::Expired);
 }
 
-pub async fn no_more_than_a_tenants_bound_are_under_way(world: &impl World) {
+pub(crate) async fn no_more_than_a_tenants_bound_are_under_way(world: &impl World) {
     let store = world.store();
     let bounded = TenantRule {
         in_flight: Some(2),
@@ -235,12 +233,15 @@ pub async fn no_more_than_a_tenants_bound_are_under_way(world: &impl World) {
     let expected = BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 2)]);
     assert_eq!(shares(&first), expected);
     assert!(claim(store, 9).await.is_empty());
-    let of_a: Vec<Claimed> = first.into_iter().filter(|job| job.tenant == name("a")).collect();
+    let of_a: Vec<Claimed> = first
+        .into_iter()
+        .filter(|job| job.tenant == name("a"))
+        .collect();
     settle_all(store, &of_a[..1], done()).await;
     assert_eq!(ids(&claim(store, 9).await), ["a-2"]);
 }
 
-pub async fn no_two_claims_have_the_same_number(world: &impl World) {
+pub(crate) async fn no_two_claims_have_the_same_number(world: &impl World) {
     let store = world.store();
     let mut seen = HashSet::new();
     store.submit(Batch::of(jobs("a", 3))).await.expect("taken");

@@ -7,7 +7,7 @@ use outflow_store::{Batch, JobStore, Name, Receipt, Rest};
 use super::{World, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
 
 // Two tenants, so that places are counted for each.
-pub async fn a_batch_is_taken_in_order_and_told_its_places(world: &impl World) {
+pub(crate) async fn a_batch_is_taken_in_order_and_told_its_places(world: &impl World) {
     let store = world.store();
     let batch = vec![job("a", "1"), job("b", "2"), job("a", "3")];
     let submitted = submit(store, batch).await;
@@ -21,7 +21,7 @@ pub async fn a_batch_is_taken_in_order_and_told_its_places(world: &impl World) {
     assert_eq!((submitted.queued, submitted.active), (3, 2));
 }
 
-pub async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(world: &impl World) {
+pub(crate) async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     let mut again = jobs("a", 3);
@@ -35,7 +35,7 @@ pub async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(world: &imp
     assert_eq!(claimed[0].payload, "a-0", "the first stays as it was");
 }
 
-pub async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) {
+pub(crate) async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) {
     let store = world.store();
     let batch = Batch::of(vec![job("a", "x"), job("b", "x")]);
     let submitted = store.submit(batch).await.expect("answered");
@@ -46,7 +46,7 @@ pub async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) {
 }
 
 // Remembered for 10 units after its end: known after 5, and unknown after 20.
-pub async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl World) {
+pub(crate) async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
     let batch = || Batch {
@@ -66,7 +66,7 @@ pub async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl World) 
     assert_eq!(ids(&claim(store, 9).await), ["x"]);
 }
 
-pub async fn a_job_without_a_name_gets_one_of_its_own(world: &impl World) {
+pub(crate) async fn a_job_without_a_name_gets_one_of_its_own(world: &impl World) {
     let store = world.store();
     let mut nameless = jobs("a", 3);
     nameless.iter_mut().for_each(|job| job.id = None);
@@ -88,7 +88,7 @@ pub async fn a_job_without_a_name_gets_one_of_its_own(world: &impl World) {
 }
 
 // 2 wait and 3 may: of 4 that are known or new, one fits.
-pub async fn nothing_is_taken_beyond_the_bound(world: &impl World) {
+pub(crate) async fn nothing_is_taken_beyond_the_bound(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     let mut more = vec![job("a", "a-0")];
@@ -105,13 +105,13 @@ pub async fn nothing_is_taken_beyond_the_bound(world: &impl World) {
     assert_eq!(store.tally().await.expect("counted").queued, 3);
 }
 
-pub async fn an_empty_batch_changes_nothing(world: &impl World) {
+pub(crate) async fn an_empty_batch_changes_nothing(world: &impl World) {
     let submitted = submit(world.store(), Vec::new()).await;
     assert_eq!((submitted.queued, submitted.active), (0, 0));
     assert!(submitted.receipts.is_empty());
 }
 
-pub async fn a_closed_action_takes_no_more_jobs(world: &impl World) {
+pub(crate) async fn a_closed_action_takes_no_more_jobs(world: &impl World) {
     let store = world.store();
     let last = Batch {
         rest: Rest::Last,
@@ -127,7 +127,7 @@ pub async fn a_closed_action_takes_no_more_jobs(world: &impl World) {
 }
 
 // Whoever hears that there is no room comes again with the rest, and may close then.
-pub async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &impl World) {
+pub(crate) async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &impl World) {
     let store = world.store();
     let last = |queue_max| Batch {
         rest: Rest::Last,
@@ -142,7 +142,7 @@ pub async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &impl World
     assert_eq!(third.expect("answered").receipts, [Receipt::Closed]);
 }
 
-pub async fn waiting_for_a_change_ends_with_a_submission(world: &impl World) {
+pub(crate) async fn waiting_for_a_change_ends_with_a_submission(world: &impl World) {
     let store = world.store();
     let changed = store.changed();
     submit(store, jobs("a", 1)).await;

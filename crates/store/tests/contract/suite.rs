@@ -17,16 +17,16 @@ use outflow_store::{
     Submitted,
 };
 
-pub mod acting;
-pub mod claiming;
-pub mod counting;
-pub mod leasing;
-pub mod operating;
-pub mod settling;
-pub mod submitting;
+pub(crate) mod acting;
+pub(crate) mod claiming;
+pub(crate) mod counting;
+pub(crate) mod leasing;
+pub(crate) mod operating;
+pub(crate) mod settling;
+pub(crate) mod submitting;
 
 /// A fresh store, and its time.
-pub trait World {
+pub(crate) trait World {
     /// The store.
     type Store: JobStore;
 
@@ -44,26 +44,26 @@ pub trait World {
 }
 
 /// A name that is one.
-pub fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
 /// A job of a tenant in the lane `mail`, whose payload is its own name.
-pub fn job(tenant: &str, id: &str) -> NewJob {
+pub(crate) fn job(tenant: &str, id: &str) -> NewJob {
     let mut job = NewJob::new(name(tenant), name("mail"), Bytes::from(id.to_owned()));
     job.id = Some(name(id));
     job
 }
 
 /// Jobs of a tenant, named `tenant-0` and so on.
-pub fn jobs(tenant: &str, count: u32) -> Vec<NewJob> {
+pub(crate) fn jobs(tenant: &str, count: u32) -> Vec<NewJob> {
     (0..count)
         .map(|number| job(tenant, &format!("{tenant}-{number}")))
         .collect()
 }
 
 /// A batch of an action.
-pub fn batch(action: &str, jobs: Vec<NewJob>) -> Batch {
+pub(crate) fn batch(action: &str, jobs: Vec<NewJob>) -> Batch {
     Batch {
         action: Some(name(action)),
         ..Batch::of(jobs)
@@ -71,7 +71,7 @@ pub fn batch(action: &str, jobs: Vec<NewJob>) -> Batch {
 }
 
 /// Submits jobs that belong to no action, all of which must be taken.
-pub async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> Submitted {
+pub(crate) async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> Submitted {
     let submitted = store.submit(Batch::of(jobs)).await.expect("submitted");
     let taken = |receipt: &Receipt| matches!(receipt, Receipt::Accepted { .. });
     assert!(submitted.receipts.iter().all(taken), "{submitted:?}");
@@ -79,12 +79,12 @@ pub async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> Submitted {
 }
 
 /// What the session `worker` asks for, under a lease that outlives the test.
-pub fn ask(most: usize) -> ClaimAsk {
+pub(crate) fn ask(most: usize) -> ClaimAsk {
     ask_as("worker", most, Duration::from_hours(1))
 }
 
 /// What a session asks for.
-pub fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimAsk {
+pub(crate) fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimAsk {
     ClaimAsk {
         lane: name("mail"),
         session: name(session),
@@ -95,20 +95,20 @@ pub fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimAsk {
 }
 
 /// Claims for the session `worker`.
-pub async fn claim(store: &impl JobStore, most: usize) -> Vec<Claimed> {
+pub(crate) async fn claim(store: &impl JobStore, most: usize) -> Vec<Claimed> {
     let claims = store.claim(ask(most), &mut OpenGate).await;
     claims.expect("claimed").jobs
 }
 
 /// Claims exactly one job for the session `worker`.
-pub async fn claim_one(store: &impl JobStore) -> Claimed {
+pub(crate) async fn claim_one(store: &impl JobStore) -> Claimed {
     let mut jobs = claim(store, 1).await;
     assert_eq!(jobs.len(), 1, "one job was to be had");
     jobs.remove(0)
 }
 
 /// Ends claims of the session `worker` alike.
-pub async fn settle_all(store: &impl JobStore, jobs: &[Claimed], end: End) -> Vec<Settled> {
+pub(crate) async fn settle_all(store: &impl JobStore, jobs: &[Claimed], end: End) -> Vec<Settled> {
     let ends = jobs.iter().map(|job| Settlement {
         token: job.token,
         end: end.clone(),
@@ -118,12 +118,12 @@ pub async fn settle_all(store: &impl JobStore, jobs: &[Claimed], end: End) -> Ve
 }
 
 /// Ends one claim of the session `worker`.
-pub async fn settle(store: &impl JobStore, job: &Claimed, end: End) -> Settled {
+pub(crate) async fn settle(store: &impl JobStore, job: &Claimed, end: End) -> Settled {
     settle_all(store, std::slice::from_ref(job), end).await[0]
 }
 
 /// Done in a millisecond, and nothing kept.
-pub fn done() -> End {
+pub(crate) fn done() -> End {
     End::Done {
         took: Duration::from_millis(1),
         result: None,
@@ -131,13 +131,13 @@ pub fn done() -> End {
 }
 
 /// The names of claimed jobs.
-pub fn ids(jobs: &[Claimed]) -> Vec<String> {
+pub(crate) fn ids(jobs: &[Claimed]) -> Vec<String> {
     jobs.iter().map(|job| job.id.to_string()).collect()
 }
 
 /// Makes a test of every law.
 macro_rules! contract {
-    ($run:path) => {
+    ($run:ident) => {
         contract!(@laws $run, submitting:
             a_batch_is_taken_in_order_and_told_its_places
             a_name_that_is_known_is_a_duplicate_and_changes_nothing
@@ -219,7 +219,7 @@ macro_rules! contract {
             tenants_are_listed_by_name
         );
     };
-    (@laws $run:path, $room:ident: $($law:ident)+) => {
+    (@laws $run:ident, $room:ident: $($law:ident)+) => {
         mod $room {
             $(
                 #[test]

@@ -1,0 +1,105 @@
+//! Jobs that fail, are refused, or are never answered.
+
+use std::time::Duration;
+
+use outflow_store::{JobStore, Stage};
+use outflow_upstream::{Answer, Fault, Script, When};
+
+use super::support::{Plan, get, gets, name};
+
+fn failing(answer: Answer) -> Plan {
+    Plan::scripted(Script::new().rule(When::always(), answer))
+}
+
+// One attempt and three more; every one with the same key and a higher number.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_fails_is_tried_again_and_then_buried_with_its_history() {
+    let world = failing(Answer::status(500)).start().await;
+    world.submit("a", vec![get("t", 1)]).await;
+    let report = world.finished("a").await;
+    assert_eq!((report.stage, report.tally.dead), (Stage::Completed, 1));
+    let dead = world.store().dead(0, 10).await.expect("letters");
+    assert_eq!(dead.len(), 1);
+    assert_eq!((dead[0].attempts, dead[0].history.len()), (4, 4));
+    assert!(dead[0].history[0].words.contains("500"), "{:?}", dead[0]);
+    let audit = world.strict.audit();
+    let keys: Vec<_> = audit
+        .arrivals()
+        .iter()
+        .map(|one| &one.idempotency_key)
+        .collect();
+    assert_eq!(keys.len(), 4);
+    assert!(
+        keys.iter().all(|key| key.is_some() && *key == keys[0]),
+        "{keys:?}"
+    );
+    world.books_balance().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_will_never_succeed_is_not_tried_again() {
+    let world = failing(Answer::status(404)).start().await;
+    world.submit("a", gets("t", 3)).await;
+    let report = world.finished("a").await;
+    assert_eq!((report.tally.dead, world.strict.audit().count()), (3, 3));
+}
+
+// The first is refused with a wait of 7 s: it comes back to the head of its line, nobody goes before,
+// and no retry is used although it was refused more often than it may fail.
+#[tokio::test(start_paused = true)]
+async fn a_refused_job_waits_as_long_as_the_server_says_and_uses_no_retry() {
+    let refusal = Answer::status(429).header("retry-after", "7");
+    let script = Script::new().rule(When::always().first(5), refusal);
+    let world = Plan::scripted(script)
+        .with(|settings| {
+            settings.crew.least = 1;
+            settings.crew.most = 1;
+        })
+        .start()
+        .await;
+    let mut orders = gets("t", 3);
+    orders[0].max_retries = Some(0);
+    world.submit("a", orders).await;
+    let report = world.finished("a").await;
+    assert_eq!((report.tally.done, report.tally.throttles), (3, 5));
+    let audit = world.strict.audit();
+    assert!(audit.sent_before_retry_after().is_empty());
+    let paths: Vec<_> = audit.arrivals().iter().map(|one| &*one.path).collect();
+    assert_eq!(
+        paths,
+        [
+            "/t/0", "/t/0", "/t/0", "/t/0", "/t/0", "/t/0", "/t/1", "/t/2"
+        ]
+    );
+}
+
+// One hangs for ever: after its timeout it is tried again, and the tenant's others went on meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_never_answered_holds_up_nobody() {
+    let script = Script::new().rule(When::path("/t/0").first(1), Fault::Hang);
+    let world = Plan::scripted(script)
+        .with(|settings| settings.timeout = Duration::from_secs(5))
+        .start()
+        .await;
+    world.submit("a", gets("t", 20)).await;
+    let begun = world.now();
+    let report = world.finished("a").await;
+    assert_eq!(report.tally.done, 20);
+    let took = world.now().since(begun);
+    assert!((5..20).contains(&took.as_secs()), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_is_revived_is_tried_anew() {
+    let script = Script::new().rule(When::always().first(1), Answer::status(404));
+    let world = Plan::scripted(script).start().await;
+    world.submit("a", gets("t", 1)).await;
+    world.finished("a").await;
+    let revived = world.store().revive(&outflow_store::DeadPick::All).await;
+    assert_eq!(revived.expect("the store answers"), 1);
+    while world.tally().await.done == 0 {
+        world.store().changed().await;
+    }
+    let tenant = world.store().tenant(&name("t")).await.expect("asked");
+    assert_eq!(world.tally().await.dead, 0, "{tenant:?}");
+}

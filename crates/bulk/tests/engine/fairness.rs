@@ -1,0 +1,135 @@
+//! Whose turn it is.
+
+use std::time::Duration;
+
+use outflow::core::{Priority, Weight};
+use outflow_store::TenantRule;
+
+use super::support::{Plan, World, arrivals, get, gets, name};
+
+fn weighing(weight: u32) -> TenantRule {
+    TenantRule {
+        weight: Weight::new(weight).expect("a weight"),
+        ..TenantRule::default()
+    }
+}
+
+/// How many of a tenant's calls had arrived by then.
+fn by(world: &World, tenant: &str, then: Duration) -> usize {
+    let ends = arrivals(&world.strict, tenant);
+    ends.iter().filter(|at| **at < then).count()
+}
+
+// 30 a second by 3 : 2 : 1 is 15, 10 and 5: after ten seconds 150, 100 and 50, each within what the
+// windows at the two ends can hold.
+#[tokio::test(start_paused = true)]
+async fn tenants_share_by_their_weights() {
+    let world = Plan::limited("30/s")
+        .with(|settings| {
+            for (tenant, weight) in [("a", 3), ("b", 2), ("c", 1)] {
+                settings.tenants.insert(name(tenant), weighing(weight));
+            }
+        })
+        .start()
+        .await;
+    let orders = ["a", "b", "c"].into_iter().flat_map(|one| gets(one, 400));
+    world.submit("weights", orders.collect()).await;
+    world
+        .time
+        .reaches(world.now().saturating_add(Duration::from_secs(10)))
+        .await;
+    let seconds = Duration::from_secs(10);
+    let [a, b, c] = ["a", "b", "c"].map(|one| by(&world, one, seconds));
+    assert!(a.abs_diff(3 * c) <= 3, "{a} {b} {c}");
+    assert!(b.abs_diff(2 * c) <= 2, "{a} {b} {c}");
+    assert!((297..=330).contains(&(a + b + c)), "{a} {b} {c}");
+}
+
+// Twenty thousand wait; ten come later and begin within two turns each: at 10 a second all are through
+// after two seconds and a window.
+#[tokio::test(start_paused = true)]
+async fn one_tenants_many_jobs_do_not_delay_anothers_few() {
+    let world = Plan::limited("10/s").start().await;
+    world.submit("many", gets("big", 20_000)).await;
+    world
+        .time
+        .reaches(world.now().saturating_add(Duration::from_secs(30)))
+        .await;
+    let before = world.strict.audit().count();
+    world.submit("few", gets("small", 10)).await;
+    world.finished("few").await;
+    let audit = world.strict.audit();
+    let later = audit.arrivals().iter().skip(before);
+    let place = |wanted: &str| {
+        let mut places = later.clone().enumerate();
+        let path = format!("/{wanted}/");
+        let found = places.find(|(_, one)| one.path.starts_with(&path));
+        found.map(|(place, _)| place)
+    };
+    assert!(
+        place("small").expect("it came") <= 3,
+        "{:?}",
+        place("small")
+    );
+    let all = audit.arrivals().iter().skip(before).take(23);
+    let small = all.filter(|one| one.path.starts_with("/small/")).count();
+    assert_eq!(small, 10);
+}
+
+// Low jobs get one turn in 21 beside high and normal ones of the same tenant, and so are done long before
+// the others end.
+#[tokio::test(start_paused = true)]
+async fn low_priority_never_starves() {
+    let world = Plan::limited("10/s").start().await;
+    let mut orders = Vec::new();
+    for number in 0..420 {
+        let mut order = get("t", number);
+        order.priority = match number % 21 {
+            0 => Priority::Low,
+            1..=4 => Priority::Normal,
+            _ => Priority::High,
+        };
+        orders.push(order);
+    }
+    // Low ones first in the file; they must not be first out, nor last.
+    orders.sort_by_key(|order| order.priority != Priority::Low);
+    world.submit("classes", orders).await;
+    world
+        .time
+        .reaches(world.now().saturating_add(Duration::from_secs(20)))
+        .await;
+    let audit = world.strict.audit();
+    let low = |one: &&outflow_upstream::Arrival| {
+        let number = one
+            .path
+            .rsplit('/')
+            .next()
+            .and_then(|text| text.parse::<u32>().ok());
+        number.is_some_and(|number| number % 21 == 0)
+    };
+    let served = audit.arrivals().iter().filter(low).count();
+    assert!((8..=12).contains(&served), "{served} of {}", audit.count());
+}
+
+// A cap of 2 a second on one of three: it gets 2, and the others share what is left.
+#[tokio::test(start_paused = true)]
+async fn a_capped_tenant_leaves_the_rest_to_the_others() {
+    let world = Plan::limited("30/s")
+        .with(|settings| {
+            let capped = super::support::limited_to("2/s");
+            settings.tenants.insert(name("c"), capped);
+        })
+        .start()
+        .await;
+    let orders = ["a", "b", "c"].into_iter().flat_map(|one| gets(one, 300));
+    world.submit("capped", orders.collect()).await;
+    world
+        .time
+        .reaches(world.now().saturating_add(Duration::from_secs(10)))
+        .await;
+    let ten = Duration::from_secs(10);
+    let [a, b, c] = ["a", "b", "c"].map(|one| by(&world, one, ten));
+    assert!((18..=22).contains(&c), "{a} {b} {c}");
+    assert!(a.abs_diff(b) <= 2, "{a} {b} {c}");
+    assert!((297..=330).contains(&(a + b + c)), "{a} {b} {c}");
+}

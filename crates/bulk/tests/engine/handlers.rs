@@ -1,0 +1,74 @@
+//! Work of the user's own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow_bulk::{Failure, Order, Task};
+use outflow_upstream::Script;
+
+use super::support::{Plan, name};
+
+fn task(payload: &'static str) -> Order {
+    Order::task(name("t"), "echo", Bytes::from_static(payload.as_bytes()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_does_tasks_and_what_it_makes_is_kept() {
+    let world = Plan::scripted(Script::new())
+        .start_with(|builder| builder.handler("echo", |task: Task| async move { Ok(task.payload) }))
+        .await;
+    world.submit("a", vec![task("one"), task("two")]).await;
+    assert_eq!(world.finished("a").await.tally.done, 2);
+    let bodies = world
+        .engine
+        .fold(&name("a"), Vec::new(), |mut all, one| {
+            all.push(one.body.expect("kept"));
+            all
+        })
+        .await;
+    let mut bodies = bodies.expect("the store answers");
+    bodies.sort();
+    assert_eq!(bodies, ["one", "two"]);
+}
+
+// The first attempt panics, the second is slow, the third says that it may succeed later, the fourth
+// does.
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_panic_hang_and_fail() {
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries);
+    let world = Plan::scripted(Script::new())
+        .with(|settings| settings.timeout = Duration::from_secs(2))
+        .start_with(|builder| {
+            builder.handler("echo", move |task: Task| {
+                let counted = Arc::clone(&counted);
+                async move {
+                    match counted.fetch_add(1, Ordering::Relaxed) {
+                        0 => panic!("on purpose"),
+                        1 => std::future::pending().await,
+                        2 => Err(Failure::Passing("busy".to_owned())),
+                        _ => Ok(task.payload),
+                    }
+                }
+            })
+        })
+        .await;
+    world.submit("a", vec![task("x")]).await;
+    let report = world.finished("a").await;
+    assert_eq!((report.tally.done, tries.load(Ordering::Relaxed)), (1, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_gives_up_ends_the_job() {
+    let world = Plan::scripted(Script::new())
+        .start_with(|builder| {
+            builder.handler("echo", |_: Task| async {
+                Err(Failure::Final("no such customer".to_owned()))
+            })
+        })
+        .await;
+    world.submit("a", vec![task("x")]).await;
+    assert_eq!(world.finished("a").await.tally.dead, 1);
+}

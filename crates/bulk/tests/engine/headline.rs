@@ -1,0 +1,38 @@
+//! The job that the engine was made for.
+
+use std::time::Duration;
+
+use outflow_upstream::Quota;
+
+use super::support::{Plan, arrivals, gets, limited_to};
+
+// 3 tenants of 5,000 jobs at 10 a second each: 500 s are ideal, and 503 are allowed: a thousandth, and a
+// guard of 5 ms in a window of a second.
+#[tokio::test(start_paused = true)]
+async fn fifteen_thousand_jobs_of_three_tenants_take_as_long_as_their_limits_say() {
+    let plan = Plan::limited("1000/s").with(|settings| {
+        settings.tenant = limited_to("10/s");
+    });
+    let own = Quota::sliding("10/s".parse().expect("a rate"));
+    plan.strict.limit_to(vec![own]);
+    let world = plan.start().await;
+    let tenants = ["a", "b", "c"];
+    let orders = tenants.iter().flat_map(|tenant| gets(tenant, 5_000));
+    let begun = world.now();
+    world.submit("headline", orders.collect()).await;
+    let report = world.finished("headline").await;
+    let makespan = world.now().since(begun);
+    assert!(makespan <= Duration::from_secs(503), "{makespan:?}");
+    assert_eq!((report.tally.done, report.tally.throttles), (15_000, 0));
+    let audit = world.strict.audit();
+    assert_eq!((audit.count(), audit.refused()), (15_000, 0));
+    for tenant in tenants {
+        let ends = arrivals(&world.strict, tenant);
+        assert_eq!(ends.len(), 5_000);
+        let own = audit.of_caller(&format!("Bearer {tenant}"));
+        assert!(own.most_in_any_window(Duration::from_secs(1)) <= 10);
+        let last = ends.last().expect("some");
+        assert!(last.abs_diff(makespan) < Duration::from_secs(2), "{last:?}");
+    }
+    world.books_balance().await;
+}

@@ -1,0 +1,57 @@
+//! Pause, resume, cancel, stop.
+
+use std::time::Duration;
+
+use outflow_store::{JobStore, Scope, Stage};
+use outflow_upstream::{Fault, Script, When};
+
+use super::support::{Plan, gets, name};
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_tenant_waits_and_goes_on_where_it_was() {
+    let world = Plan::limited("10/s").start().await;
+    let tenant = Scope::Tenant(name("a"));
+    world.store().pause(&tenant).await.expect("paused");
+    world.submit("a", gets("a", 20)).await;
+    world.submit("b", gets("b", 20)).await;
+    world.finished("b").await;
+    assert_eq!(world.strict.audit().count(), 20, "only the other's");
+    world.store().resume(&tenant).await.expect("resumed");
+    assert_eq!(world.finished("a").await.tally.done, 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_action_ends_at_once() {
+    let world = Plan::limited("1/s").start().await;
+    world.submit("a", gets("t", 1_000)).await;
+    world
+        .time
+        .reaches(world.now().saturating_add(Duration::from_secs(5)))
+        .await;
+    let scope = Scope::Action(name("a"));
+    let cancelled = world.store().cancel(&scope).await.expect("cancelled");
+    assert!((990..1_000).contains(&cancelled), "{cancelled}");
+    let report = world.finished("a").await;
+    assert_eq!(report.stage, Stage::Cancelled);
+    assert_eq!(report.tally.open(), 0);
+    world.books_balance().await;
+}
+
+// Ten hang; a stop waits its grace and gives them back, and all are queued again.
+#[tokio::test(start_paused = true)]
+async fn a_stop_gives_back_what_is_under_way() {
+    let world = Plan::scripted(Script::new().rule(When::always(), Fault::Hang))
+        .with(|settings| settings.grace = Duration::from_secs(2))
+        .start()
+        .await;
+    world.submit("a", gets("t", 30)).await;
+    world
+        .time
+        .reaches(world.now().saturating_add(Duration::from_secs(1)))
+        .await;
+    assert_eq!(world.tally().await.in_flight, 10);
+    assert!(!world.engine.stop().await, "not all were over");
+    let tally = world.tally().await;
+    assert_eq!((tally.queued, tally.in_flight), (30, 0), "{tally:?}");
+    world.books_balance().await;
+}

@@ -1,0 +1,58 @@
+//! The two schedulers that try first, beside the one that takes a permit first.
+
+use std::time::Duration;
+
+use outflow_bulk::Scheduler;
+
+use super::support::{Plan, gets};
+
+/// A thousand jobs of one tenant at a hundred a second, by this scheduler: how long, how many times a job
+/// was put off, and the most in a second.
+async fn thousand(scheduler: Scheduler) -> (Duration, u64, u64) {
+    let world = Plan::limited("100/s")
+        .with(|settings| {
+            settings.scheduler = scheduler;
+            settings.global_rate = 100;
+            settings.crew.least = 100;
+            settings.crew.most = 100;
+        })
+        .start()
+        .await;
+    let begun = world.now();
+    world.submit("a", gets("t", 1_000)).await;
+    let report = world.finished("a").await;
+    assert_eq!(report.tally.done, 1_000);
+    assert_eq!(world.strict.audit().refused(), 0);
+    world.books_balance().await;
+    let most = world
+        .strict
+        .audit()
+        .most_in_any_window(Duration::from_secs(1));
+    (world.now().since(begun), report.tally.throttles, most)
+}
+
+// Ideal are nine seconds and an instant: the first hundred go at once.
+#[tokio::test(start_paused = true)]
+async fn a_permit_first_puts_nothing_off() {
+    let (took, throttles, most) = thousand(Scheduler::Permit).await;
+    assert!(took <= Duration::from_millis(10_100), "{took:?}");
+    assert_eq!((throttles, most), (0, 100));
+}
+
+// By the arithmetic of always a second: 900 + 800 + … + 100 = 4,500 at least. Whoever comes back after
+// exactly a window is early by the limiter's guard, so every other second is lost.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_wait_puts_jobs_off_again_and_again() {
+    let (took, throttles, most) = thousand(Scheduler::Fixed).await;
+    assert!(took <= Duration::from_secs(20), "{took:?}");
+    assert!((4_500..=10_000).contains(&throttles), "{throttles}");
+    assert!(most <= 100, "{most}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_formula_puts_jobs_off_less_often() {
+    let (took, throttles, most) = thousand(Scheduler::Backoff).await;
+    assert!(took <= Duration::from_secs(20), "{took:?}");
+    assert!((900..=3_000).contains(&throttles), "{throttles}");
+    assert!(most <= 100, "{most}");
+}

@@ -1,0 +1,189 @@
+//! A strict API, a client that calls it over pipes, a store in a directory, and an engine between them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use http::header::AUTHORIZATION;
+use outflow::core::{Clock, HealthConfig, HealthSettings, Nanos};
+use outflow::{Api, Outflow, Rules, Stream};
+use outflow_bulk::{Builder, Engine, HttpCall, Order, Settings, Submission};
+use outflow_store::{ActionReport, ActionSpec, Embedded, JobStore, Name, Rest, Tally, TenantRule};
+use outflow_testkit::{Background, VirtualTime};
+use outflow_upstream::{Key, Quota, Script, StrictApi};
+use tempfile::TempDir;
+
+/// Everything that a test needs.
+pub(crate) struct World {
+    pub(crate) strict: StrictApi,
+    pub(crate) time: VirtualTime,
+    pub(crate) engine: Engine<Embedded>,
+    _writer: Background<()>,
+    _dir: TempDir,
+}
+
+/// How a world is made.
+pub(crate) struct Plan {
+    pub(crate) strict: StrictApi,
+    pub(crate) rules: Rules,
+    pub(crate) settings: Settings,
+}
+
+impl Plan {
+    /// An API that follows a script and limits nothing, and a client that knows that.
+    pub(crate) fn scripted(script: Script) -> Self {
+        let strict = StrictApi::builder()
+            .script(script)
+            .key(Key::Header(AUTHORIZATION))
+            .build()
+            .expect("valid");
+        Self {
+            strict,
+            rules: crowded(Rules::unlimited()),
+            settings: Settings::default(),
+        }
+    }
+
+    /// An API that allows so much, and a client that knows it.
+    pub(crate) fn limited(rate: &str) -> Self {
+        let mut plan = Self::scripted(Script::new());
+        let rate = rate.parse().expect("a rate");
+        plan.strict.limit_to(vec![Quota::sliding(rate).shared()]);
+        plan.rules = crowded(Rules::limited_to(rate));
+        plan
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    pub(crate) async fn start(self) -> World {
+        self.start_with(|builder| builder).await
+    }
+
+    pub(crate) async fn start_with(
+        self,
+        adapt: impl FnOnce(Builder<Embedded>) -> Builder<Embedded>,
+    ) -> World {
+        let time = VirtualTime::new();
+        let client = client(&self.strict, self.rules, &time);
+        let dir = tempfile::tempdir().expect("a directory");
+        let opened = Embedded::open(dir.path(), Arc::new(time.clone()));
+        let (store, writer) = opened.expect("a store");
+        let writer = Background::start(writer.run_here());
+        let builder = Engine::builder(client, Arc::new(store))
+            .settings(self.settings)
+            .clock(Arc::new(time.clone()));
+        World {
+            engine: adapt(builder).start().await.expect("it starts"),
+            strict: self.strict,
+            time,
+            _writer: writer,
+            _dir: dir,
+        }
+    }
+}
+
+/// More in flight than any test needs: what is tested is the limit.
+fn crowded(rules: Rules) -> Rules {
+    let settings = HealthSettings {
+        concurrency: 10_000,
+        ..HealthSettings::default()
+    };
+    Rules {
+        health: HealthConfig::new(settings).expect("valid"),
+        ..rules
+    }
+}
+
+fn client(strict: &StrictApi, rules: Rules, time: &VirtualTime) -> Outflow {
+    let server = Arc::new(strict.in_memory());
+    let mut api = Api::new("strict", server.url().parse().expect("a URL"));
+    api.rules = rules;
+    Outflow::builder()
+        .api(api)
+        .timer(Arc::new(time.clone()))
+        .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
+            let pipe: Box<dyn Stream> = Box::new(server.connect());
+            Box::pin(async move { Ok(pipe) })
+        }))
+        .build()
+        .expect("valid")
+}
+
+impl World {
+    pub(crate) fn now(&self) -> Nanos {
+        self.time.now()
+    }
+
+    pub(crate) fn store(&self) -> &Embedded {
+        self.engine.store()
+    }
+
+    pub(crate) async fn tally(&self) -> Tally {
+        self.store().tally().await.expect("the store answers")
+    }
+
+    /// Submits calls of tenants as one action, which is closed with them.
+    pub(crate) async fn submit(&self, action: &str, orders: Vec<Order>) {
+        let submission = Submission {
+            action: Some(ActionSpec {
+                timeout: Duration::from_hours(10),
+                ..ActionSpec::new(name(action))
+            }),
+            rest: Rest::Last,
+            orders,
+        };
+        self.engine.submit(submission).await.expect("taken");
+    }
+
+    /// Waits for the end of an action.
+    pub(crate) async fn finished(&self, action: &str) -> ActionReport {
+        let report = self.engine.finished(&name(action)).await;
+        report.expect("the store answers").expect("it is known")
+    }
+
+    /// Submitted = done + failed + dead + queued + in flight; the store's own recount agrees; and the API
+    /// saw what we sent.
+    pub(crate) async fn books_balance(&self) {
+        assert_eq!(self.store().recount().await.expect("counted"), 0);
+    }
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+/// A GET for a tenant, whose name is in the path for the audit to tell.
+pub(crate) fn get(tenant: &str, number: usize) -> Order {
+    let mut call = HttpCall::new("strict", Method::GET, &format!("/{tenant}/{number}"));
+    let key = format!("Bearer {tenant}").parse().expect("a header");
+    call.headers.insert(AUTHORIZATION, key);
+    Order::call(name(tenant), call)
+}
+
+/// So many of them.
+pub(crate) fn gets(tenant: &str, count: usize) -> Vec<Order> {
+    (0..count).map(|number| get(tenant, number)).collect()
+}
+
+/// When each call of a tenant arrived that was let through, since the first of all.
+pub(crate) fn arrivals(strict: &StrictApi, tenant: &str) -> Vec<Duration> {
+    let audit = strict.audit();
+    let all = audit.arrivals();
+    let first = all.first().map_or(Nanos::ZERO, |one| one.at);
+    let path = format!("/{tenant}/");
+    let own = all.iter().filter(|one| one.path.starts_with(&path));
+    own.filter(|one| one.status == Some(200))
+        .map(|one| one.at.since(first))
+        .collect()
+}
+
+/// A tenant's rule with this rate.
+pub(crate) fn limited_to(rate: &str) -> TenantRule {
+    TenantRule {
+        rate: Some(rate.parse().expect("a rate")),
+        ..TenantRule::default()
+    }
+}

@@ -1,0 +1,243 @@
+//! Laws of actions.
+
+use std::time::Duration;
+
+use outflow_store::{
+    ActionReport, ActionSpec, Batch, End, Ended, JobStore, Kept, Page, Rest, Stage,
+};
+
+use super::{World, batch, claim, claim_one, done, ids, jobs, name, settle, settle_all, submit};
+
+async fn report(store: &impl JobStore, action: &str) -> ActionReport {
+    let report = store.action(&name(action)).await.expect("read");
+    report.expect("known")
+}
+
+async fn stage(store: &impl JobStore, action: &str) -> Stage {
+    report(store, action).await.stage
+}
+
+async fn ripe(store: &impl JobStore) -> Vec<String> {
+    let ripe = store.ripe(9).await.expect("read");
+    ripe.iter().map(|of| of.spec.id.to_string()).collect()
+}
+
+pub(crate) async fn an_action_moves_through_its_stages(world: &impl World) {
+    let store = world.store();
+    let act = name("act");
+    store
+        .open(ActionSpec::new(act.clone()))
+        .await
+        .expect("open");
+    assert_eq!(stage(store, "act").await, Stage::Created);
+    store
+        .submit(batch("act", jobs("a", 2)))
+        .await
+        .expect("taken");
+    assert_eq!(stage(store, "act").await, Stage::Created);
+    store.close(&act).await.expect("closed");
+    assert_eq!(stage(store, "act").await, Stage::Dispatched);
+    let first = claim_one(store).await;
+    let running = report(store, "act").await;
+    assert_eq!(running.stage, Stage::Running);
+    assert!(running.started.is_some() && running.ended.is_none());
+    settle(store, &first, done()).await;
+    assert_eq!(stage(store, "act").await, Stage::Running);
+    let second = claim_one(store).await;
+    settle(store, &second, done()).await;
+    let over = report(store, "act").await;
+    assert_eq!(over.stage, Stage::Aggregating);
+    assert!(over.ended.is_some());
+    store.told(&act).await.expect("told");
+    let over = report(store, "act").await;
+    assert_eq!((over.stage, over.tally.done), (Stage::Completed, 2));
+}
+
+pub(crate) async fn an_action_ends_only_after_it_was_closed(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 1)))
+        .await
+        .expect("taken");
+    let job = claim_one(store).await;
+    settle(store, &job, done()).await;
+    assert_eq!(stage(store, "act").await, Stage::Running);
+    assert!(ripe(store).await.is_empty());
+    assert!(store.told(&name("act")).await.is_err());
+    store.close(&name("act")).await.expect("closed");
+    assert_eq!(ripe(store).await, ["act"]);
+}
+
+pub(crate) async fn an_end_is_ripe_until_it_was_told(world: &impl World) {
+    let store = world.store();
+    let last = Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs("a", 1))
+    };
+    store.submit(last).await.expect("taken");
+    assert!(ripe(store).await.is_empty(), "a job waits");
+    let job = claim_one(store).await;
+    assert!(ripe(store).await.is_empty(), "a job is under way");
+    settle(store, &job, done()).await;
+    assert_eq!(ripe(store).await, ["act"]);
+    assert_eq!(ripe(store).await, ["act"], "nobody told it");
+    for _ in 0..2 {
+        store.told(&name("act")).await.expect("told, once or twice");
+        assert!(ripe(store).await.is_empty());
+    }
+}
+
+// 10 units: one job is under way by then and one has not begun.
+pub(crate) async fn an_action_that_takes_too_long_fails_and_cancels_the_rest(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    let spec = ActionSpec {
+        timeout: unit * 10,
+        ..ActionSpec::new(name("act"))
+    };
+    store.open(spec).await.expect("open");
+    store
+        .submit(batch("act", jobs("a", 2)))
+        .await
+        .expect("taken");
+    submit(store, jobs("b", 1)).await;
+    let running = claim_one(store).await;
+    world.pass(unit * 5).await;
+    assert!(ripe(store).await.is_empty());
+    world.pass(unit * 10).await;
+    assert_eq!(ripe(store).await, ["act"]);
+    let failed = report(store, "act").await;
+    assert_eq!(failed.stage, Stage::Failed);
+    assert_eq!((failed.tally.cancelled, failed.tally.in_flight), (1, 1));
+    assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
+    settle(store, &running, done()).await;
+    assert_eq!(report(store, "act").await.tally.done, 1);
+    store.told(&name("act")).await.expect("told");
+    assert!(ripe(store).await.is_empty());
+    assert_eq!(stage(store, "act").await, Stage::Failed);
+}
+
+pub(crate) async fn the_name_of_an_action_that_is_over_can_be_opened_again(world: &impl World) {
+    let store = world.store();
+    let act = name("act");
+    let last = |tenant| Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs(tenant, 1))
+    };
+    store.submit(last("a")).await.expect("taken");
+    let job = claim_one(store).await;
+    settle(store, &job, done()).await;
+    store.told(&act).await.expect("told");
+    let late = store.submit(last("b")).await.expect("answered");
+    assert_eq!(late.receipts, [outflow_store::Receipt::Closed]);
+    store
+        .open(ActionSpec::new(act.clone()))
+        .await
+        .expect("open");
+    let anew = report(store, "act").await;
+    assert_eq!((anew.stage, anew.tally.submitted()), (Stage::Created, 0));
+    assert!(store.outcomes(&act, 0, 9).await.expect("read").is_empty());
+    store.submit(last("b")).await.expect("taken");
+    assert_eq!(report(store, "act").await.tally.queued, 1);
+}
+
+pub(crate) async fn outcomes_come_in_order_with_what_was_kept(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 3)))
+        .await
+        .expect("taken");
+    submit(store, jobs("b", 1)).await;
+    let jobs = claim(store, 9).await;
+    let kept = End::Done {
+        took: Duration::ZERO,
+        result: Some(Kept {
+            status: 201,
+            body: "made".into(),
+            keep: Duration::from_hours(1),
+        }),
+    };
+    for job in &jobs {
+        let end = match job.id.as_str() {
+            "a-1" => kept.clone(),
+            "a-2" => End::Failed {
+                words: "no".to_owned(),
+                result: None,
+            },
+            _ => done(),
+        };
+        settle(store, job, end).await;
+    }
+    let read = |after, most| store.outcomes(&ACT, after, most);
+    let first = read(0, 2).await.expect("read");
+    assert_eq!(first.len(), 2);
+    let mut all = first.clone();
+    all.extend(read(first[1].place, 9).await.expect("read"));
+    let settled: Vec<&str> = jobs
+        .iter()
+        .map(|job| job.id.as_str())
+        .filter(|id| id.starts_with('a'))
+        .collect();
+    let told: Vec<&str> = all.iter().map(|outcome| outcome.id.as_str()).collect();
+    assert_eq!(told, settled);
+    let of = |id: &str| all.iter().find(|outcome| outcome.id == name(id));
+    let made = of("a-1").expect("told");
+    assert_eq!((made.ended, made.status), (Ended::Done, Some(201)));
+    assert_eq!(made.body.as_deref(), Some(b"made".as_slice()));
+    assert_eq!((made.attempts, &made.tenant), (1, &name("a")));
+    assert_eq!(of("a-2").expect("told").ended, Ended::Failed);
+}
+
+static ACT: std::sync::LazyLock<outflow_store::Name> = std::sync::LazyLock::new(|| name("act"));
+
+pub(crate) async fn an_action_counts_its_own_jobs_only(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("one", jobs("a", 3)))
+        .await
+        .expect("taken");
+    store
+        .submit(batch("two", jobs("b", 2)))
+        .await
+        .expect("taken");
+    submit(store, jobs("c", 1)).await;
+    let jobs = claim(store, 9).await;
+    settle_all(store, &jobs[..3], done()).await;
+    settle_all(store, &jobs[3..], End::Returned).await;
+    let one = report(store, "one").await.tally;
+    let two = report(store, "two").await.tally;
+    assert_eq!((one.submitted(), two.submitted()), (3, 2));
+    let all = store.tally().await.expect("counted");
+    assert_eq!((all.done, all.queued), (3, 3));
+    let third = store
+        .tenant(&name("c"))
+        .await
+        .expect("read")
+        .expect("known");
+    assert_eq!(one.done + two.done + third.tally.done, 3);
+}
+
+pub(crate) async fn closing_what_nobody_opened_is_refused(world: &impl World) {
+    let error = world.store().close(&name("none")).await;
+    assert!(error.expect_err("nobody opened it").is_refused());
+    let none = world.store().action(&name("none")).await;
+    assert_eq!(none.expect("read"), None);
+}
+
+pub(crate) async fn actions_are_listed_by_name(world: &impl World) {
+    let store = world.store();
+    for text in ["c", "a", "b"] {
+        store.open(ActionSpec::new(name(text))).await.expect("open");
+    }
+    let page = |after: Option<&str>, most| Page {
+        after: after.map(name),
+        most,
+    };
+    let list = async |page| {
+        let actions = store.actions(page).await.expect("read");
+        let names = actions.iter().map(|of| of.spec.id.to_string());
+        names.collect::<Vec<String>>()
+    };
+    assert_eq!(list(page(None, 2)).await, ["a", "b"]);
+    assert_eq!(list(page(Some("b"), 0)).await, ["c"]);
+}

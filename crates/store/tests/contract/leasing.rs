@@ -1,0 +1,107 @@
+//! Laws of leases.
+
+use std::time::Duration;
+
+use outflow_store::{Beat, JobStore, OpenGate, Settled, Settlement};
+
+use super::{World, ask_as, claim, claim_one, done, ids, jobs, name, submit};
+
+const BOUND: u32 = 3;
+
+// A lease of 10 units, beaten after 6, lives at 12.
+pub(crate) async fn a_beat_keeps_a_session_alive(world: &impl World) {
+    let store = world.store();
+    let lease = world.unit() * 10;
+    submit(store, jobs("a", 1)).await;
+    let claims = store.claim(ask_as("w", 1, lease), &mut OpenGate).await;
+    let job = claims.expect("claimed").jobs.remove(0);
+    for _ in 0..3 {
+        world.pass(world.unit() * 6).await;
+        let beat = store.beat(&name("w"), lease).await.expect("beaten");
+        assert_eq!(beat, Beat::Alive);
+        assert_eq!(store.reap(9, BOUND).await.expect("reaped").returned, 0);
+    }
+    let end = Settlement {
+        token: job.token,
+        end: done(),
+    };
+    let settled = store.settle(&name("w"), vec![end]).await;
+    assert_eq!(settled.expect("settled"), [Settled::Done]);
+}
+
+// Two of three jobs are held when the lease runs out; they stand before the third again.
+pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &impl World) {
+    let store = world.store();
+    let lease = world.unit() * 10;
+    submit(store, jobs("a", 3)).await;
+    let claims = store.claim(ask_as("w", 2, lease), &mut OpenGate).await;
+    let held = claims.expect("claimed").jobs;
+    world.pass(world.unit() * 15).await;
+    let beat = store.beat(&name("w"), lease).await.expect("beaten");
+    assert_eq!(beat, Beat::Lost);
+    let reaped = store.reap(9, BOUND).await.expect("reaped");
+    assert_eq!((reaped.returned, reaped.buried), (2, 0));
+    let end = Settlement {
+        token: held[0].token,
+        end: done(),
+    };
+    let settled = store.settle(&name("w"), vec![end]).await;
+    assert_eq!(settled.expect("settled"), [Settled::Fenced]);
+    let again = claim(store, 9).await;
+    assert_eq!(ids(&again), ["a-0", "a-1", "a-2"]);
+    assert_eq!(again[0].attempt, 2);
+    assert_eq!(again[0].payload, "a-0");
+}
+
+// Returned once, then buried; the other job is not held up.
+pub(crate) async fn a_job_that_kills_its_workers_is_buried(world: &impl World) {
+    let store = world.store();
+    let lease = world.unit() * 5;
+    submit(store, jobs("a", 2)).await;
+    for (worker, expected) in [("w1", (1, 0)), ("w2", (0, 1))] {
+        let claims = store.claim(ask_as(worker, 1, lease), &mut OpenGate).await;
+        assert_eq!(ids(&claims.expect("claimed").jobs), ["a-0"]);
+        world.pass(lease * 2).await;
+        let reaped = store.reap(9, 1).await.expect("reaped");
+        assert_eq!((reaped.returned, reaped.buried), expected);
+    }
+    let dead = store.dead(0, 9).await.expect("read");
+    assert_eq!((&dead[0].id, dead[0].recoveries), (&name("a-0"), 2));
+    assert_eq!(dead[0].history.len(), 2);
+    assert_eq!(claim_one(store).await.id, name("a-1"));
+}
+
+pub(crate) async fn reaping_takes_no_more_than_it_is_told(world: &impl World) {
+    let store = world.store();
+    let lease = world.unit() * 5;
+    submit(store, jobs("a", 3)).await;
+    let claims = store.claim(ask_as("w", 3, lease), &mut OpenGate).await;
+    assert_eq!(claims.expect("claimed").jobs.len(), 3);
+    let early = store.reap(9, BOUND).await.expect("reaped");
+    assert_eq!(early.returned, 0);
+    assert!(early.next.expect("a lease runs") <= lease);
+    world.pass(lease * 2).await;
+    for expected in [2, 1, 0] {
+        let reaped = store.reap(2, BOUND).await.expect("reaped");
+        assert_eq!(reaped.returned, expected);
+    }
+}
+
+pub(crate) async fn a_session_that_never_claimed_is_lost(world: &impl World) {
+    let nobody = name("nobody");
+    let beat = world.store().beat(&nobody, Duration::from_secs(9)).await;
+    assert_eq!(beat.expect("beaten"), Beat::Lost);
+}
+
+pub(crate) async fn one_session_cannot_settle_for_another(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 1)).await;
+    let job = claim_one(store).await;
+    let end = Settlement {
+        token: job.token,
+        end: done(),
+    };
+    let settled = store.settle(&name("thief"), vec![end]).await;
+    assert_eq!(settled.expect("settled"), [Settled::Fenced]);
+    assert_eq!(store.tally().await.expect("counted").in_flight, 1);
+}

@@ -1,0 +1,317 @@
+//! Laws of what operators do.
+
+use std::time::Duration;
+
+use outflow_core::{Priority, Rate, Weight};
+use outflow_store::{
+    Batch, DeadPick, End, Ended, JobStore, PutOff, Receipt, Rest, Scope, Settled, Stage, TenantRule,
+};
+
+use super::{
+    World, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
+};
+
+fn tenant(text: &str) -> Scope {
+    Scope::Tenant(name(text))
+}
+
+fn action(text: &str) -> Scope {
+    Scope::Action(name(text))
+}
+
+fn failed() -> End {
+    End::Failed {
+        words: "no".to_owned(),
+        result: None,
+    }
+}
+
+pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 2)).await;
+    submit(store, jobs("b", 1)).await;
+    let under_way = claim_one(store).await;
+    assert_eq!(under_way.tenant, name("a"));
+    store.pause(&tenant("a")).await.expect("paused");
+    assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
+    assert_eq!(settle(store, &under_way, done()).await, Settled::Done);
+    let report = store.tenant(&name("a")).await.expect("read");
+    assert!(report.expect("known").paused);
+    let changed = store.changed();
+    store.resume(&tenant("a")).await.expect("resumed");
+    let rung = tokio::time::timeout(Duration::from_secs(60), changed).await;
+    assert!(rung.is_ok(), "a resumption rings");
+    assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
+}
+
+// 100 of the paused action stand before the other job: more than any store reads at once.
+pub(crate) async fn a_paused_action_does_not_hold_its_tenants_other_jobs(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 100)))
+        .await
+        .expect("taken");
+    submit(store, vec![job("a", "free")]).await;
+    store.pause(&action("act")).await.expect("paused");
+    assert_eq!(ids(&claim(store, 9).await), ["free"]);
+    let report = store.action(&name("act")).await.expect("read");
+    let report = report.expect("known");
+    assert!(report.paused);
+    assert_eq!(report.tally.queued, 100);
+    store.resume(&action("act")).await.expect("resumed");
+    let expected: Vec<String> = (0..100).map(|number| format!("a-{number}")).collect();
+    assert_eq!(ids(&claim(store, 200).await), expected);
+}
+
+// 200: most of them not in any store's memory.
+pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 200)))
+        .await
+        .expect("taken");
+    submit(store, jobs("b", 1)).await;
+    let mut later = job("a", "later");
+    later.not_before = Some(world.wall().saturating_add(Duration::from_hours(1)));
+    submit(store, vec![later]).await;
+    let under_way = claim_one(store).await;
+    assert_eq!(under_way.tenant, name("a"));
+    assert_eq!(store.cancel(&tenant("a")).await.expect("cancelled"), 200);
+    let tally = store.tally().await.expect("counted");
+    assert_eq!(
+        (tally.queued, tally.in_flight, tally.cancelled),
+        (1, 1, 200)
+    );
+    let of_action = store.action(&name("act")).await.expect("read");
+    assert_eq!(of_action.expect("known").tally.cancelled, 199);
+    assert_eq!(settle(store, &under_way, done()).await, Settled::Cancelled);
+    assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
+    submit(store, vec![job("a", "new")]).await;
+    assert_eq!(ids(&claim(store, 9).await), ["new"], "it may come again");
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 150)))
+        .await
+        .expect("taken");
+    submit(store, jobs("b", 1)).await;
+    let own = (0..2).map(|number| job("a", &format!("own-{number}")));
+    submit(store, own.collect()).await;
+    assert_eq!(store.cancel(&action("act")).await.expect("cancelled"), 150);
+    let mut left = ids(&claim(store, 9).await);
+    left.sort();
+    assert_eq!(left, ["b-0", "own-0", "own-1"]);
+    let report = store.action(&name("act")).await.expect("read");
+    let report = report.expect("known");
+    assert_eq!(
+        (report.stage, report.tally.cancelled),
+        (Stage::Cancelled, 150)
+    );
+    let more = store.submit(batch("act", jobs("c", 1))).await;
+    assert_eq!(more.expect("answered").receipts, [Receipt::Closed]);
+    let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
+    assert_eq!(outcomes.len(), 150);
+    assert!(outcomes.iter().all(|of| of.ended == Ended::Cancelled));
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+pub(crate) async fn a_cancelled_job_under_way_ends_as_cancelled(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 3)))
+        .await
+        .expect("taken");
+    let jobs = claim(store, 3).await;
+    assert_eq!(store.cancel(&action("act")).await.expect("cancelled"), 0);
+    let retry = End::Retry {
+        after: Duration::ZERO,
+        words: "again".to_owned(),
+    };
+    for (job, end) in jobs.iter().zip([done(), retry, End::Returned]) {
+        assert_eq!(settle(store, job, end).await, Settled::Cancelled);
+    }
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.cancelled, tally.open(), tally.done), (3, 0, 0));
+}
+
+// Three are put off for an hour; two of them are let go.
+pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 3)).await;
+    let taken = claim(store, 3).await;
+    for (job, minutes) in taken.iter().zip([90, 60, 75]) {
+        let span = Duration::from_mins(minutes);
+        settle(store, job, End::PutOff(PutOff::Fixed(span))).await;
+    }
+    assert!(claim(store, 9).await.is_empty());
+    let changed = store.changed();
+    let left = store.release(&name("a"), 2).await.expect("released");
+    assert_eq!(left, 1);
+    let rung = tokio::time::timeout(Duration::from_secs(60), changed).await;
+    assert!(rung.is_ok(), "a release rings");
+    assert_eq!(ids(&claim(store, 9).await), ["a-1", "a-2"]);
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.queued, tally.non_ready), (1, 1));
+}
+
+pub(crate) async fn a_rule_is_kept_and_told(world: &impl World) {
+    let store = world.store();
+    let rule = TenantRule {
+        weight: Weight::new(3).expect("a weight"),
+        priority: Priority::Low,
+        rate: Some(Rate::per_second(5).expect("a rate")),
+        in_flight: Some(7),
+    };
+    store.set_rule(&name("a"), rule.clone()).await.expect("set");
+    let report = store.tenant(&name("a")).await.expect("read");
+    assert_eq!(report.expect("known").rule, rule);
+    assert_eq!(store.tenant(&name("b")).await.expect("read"), None);
+}
+
+pub(crate) async fn dead_letters_are_listed_and_revived_as_if_never_tried(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 2)).await;
+    submit(store, jobs("b", 1)).await;
+    let taken = claim(store, 9).await;
+    settle_all(store, &taken, failed()).await;
+    assert_eq!(store.dead(0, 9).await.expect("read").len(), 3);
+    let picks = [
+        (DeadPick::Jobs(vec![name("a-1"), name("none")]), 1),
+        (DeadPick::Tenant(name("b")), 1),
+        (DeadPick::Tenant(name("none")), 0),
+        (DeadPick::All, 1),
+    ];
+    for (pick, count) in picks {
+        assert_eq!(
+            store.revive(&pick).await.expect("revived"),
+            count,
+            "{pick:?}"
+        );
+    }
+    assert!(store.dead(0, 9).await.expect("read").is_empty());
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.queued, tally.dead), (3, 0));
+    assert_eq!(store.recount().await.expect("counted"), 0);
+    let again = claim(store, 9).await;
+    assert!(again.iter().all(|job| job.attempt == 1 && job.retries == 0));
+    assert_eq!(again[0].payload, again[0].id.to_string());
+    settle_all(store, &again, done()).await;
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 2)))
+        .await
+        .expect("taken");
+    let taken = claim(store, 9).await;
+    settle_all(store, &taken, failed()).await;
+    let pick = DeadPick::Action(name("act"));
+    assert_eq!(store.purge(&pick).await.expect("purged"), 2);
+    assert!(store.dead(0, 9).await.expect("read").is_empty());
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.dead, tally.failed, tally.submitted()), (0, 2, 2));
+    let report = store.action(&name("act")).await.expect("read");
+    assert_eq!(report.expect("known").tally.failed, 2);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World) {
+    let store = world.store();
+    let last = Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs("a", 1))
+    };
+    store.submit(last).await.expect("taken");
+    let job = claim_one(store).await;
+    settle(store, &job, failed()).await;
+    store.told(&name("act")).await.expect("told");
+    let revived = store.revive(&DeadPick::All).await.expect("revived");
+    assert_eq!(revived, 1);
+    let report = store.action(&name("act")).await.expect("read");
+    let report = report.expect("known");
+    assert_eq!(report.stage, Stage::Completed);
+    assert_eq!((report.tally.failed, report.tally.open()), (1, 0));
+    let job = claim_one(store).await;
+    assert_eq!(settle(store, &job, done()).await, Settled::Done);
+    assert_eq!(store.tally().await.expect("counted").done, 1);
+}
+
+pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 2)).await;
+    let taken = claim(store, 2).await;
+    settle(store, &taken[0], done()).await;
+    let hour = End::PutOff(PutOff::Fixed(Duration::from_hours(1)));
+    settle(store, &taken[1], hour).await;
+    let refused = store.reset(&name("a")).await.expect_err("one is put off");
+    assert!(refused.is_refused());
+    store.release(&name("a"), 9).await.expect("released");
+    store.reset(&name("a")).await.expect("reset");
+    let report = store.tenant(&name("a")).await.expect("read");
+    let report = report.expect("known");
+    assert_eq!((report.tally.done, report.tally.queued), (0, 1));
+    assert_eq!(
+        (report.last_backoff, report.last_update),
+        (Duration::ZERO, None)
+    );
+    assert_eq!(store.tally().await.expect("counted").done, 1, "all of all");
+}
+
+// Snapshots are kept for 10 units: of three, at 0, 6 and 12, the last two are left.
+pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    submit(store, jobs("a", 2)).await;
+    let taken = claim_one(store).await;
+    let hour = End::PutOff(PutOff::Fixed(Duration::from_hours(1)));
+    settle(store, &taken, hour).await;
+    for _ in 0..3 {
+        store.snapshot(unit * 10).await.expect("remembered");
+        world.pass(unit * 6).await;
+    }
+    let history = store.history(&name("a"), 9).await.expect("read");
+    assert_eq!(history.len(), 2);
+    assert!(history[0].at < history[1].at, "the oldest first");
+    let seen = (history[0].non_ready, history[0].backoff);
+    assert_eq!(seen, (1, Duration::from_hours(1)));
+    let last = store.history(&name("a"), 1).await.expect("read");
+    assert_eq!(last, history[1..]);
+    assert!(store.history(&name("b"), 9).await.expect("read").is_empty());
+}
+
+// The action is remembered for 5 units after its end.
+pub(crate) async fn tidying_forgets_what_is_too_old(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    let mut spec = outflow_store::ActionSpec::new(name("act"));
+    spec.keep = unit * 5;
+    store.open(spec).await.expect("open");
+    let last = Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs("a", 2))
+    };
+    store.submit(last).await.expect("taken");
+    let taken = claim(store, 9).await;
+    settle(store, &taken[0], done()).await;
+    settle(store, &taken[1], failed()).await;
+    store.told(&name("act")).await.expect("told");
+    let before = world.wall();
+    store.tidy(before).await.expect("tidied");
+    assert!(store.action(&name("act")).await.expect("read").is_some());
+    assert_eq!(store.dead(0, 9).await.expect("read").len(), 1);
+    world.pass(unit * 10).await;
+    let mut gone = 0;
+    for _ in 0..5 {
+        gone += store.tidy(world.wall()).await.expect("tidied");
+    }
+    assert!(gone >= 4, "{gone}: an action, two outcomes, a dead letter");
+    assert_eq!(store.action(&name("act")).await.expect("read"), None);
+    assert!(store.dead(0, 9).await.expect("read").is_empty());
+    assert_eq!(store.tally().await.expect("counted").failed, 1);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}

@@ -1,0 +1,232 @@
+//! Laws of settlements.
+
+use std::time::Duration;
+
+use outflow_core::CongestionRule;
+use outflow_store::{Beat, End, JobStore, Park, PutOff, Settled, Settlement};
+
+use super::{World, ask, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit};
+
+fn retry(after: Duration) -> End {
+    End::Retry {
+        after,
+        words: "status 503".to_owned(),
+    }
+}
+
+pub(crate) async fn a_done_job_is_gone_and_counted(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 2)).await;
+    let job = claim_one(store).await;
+    assert_eq!(settle(store, &job, done()).await, Settled::Done);
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.done, tally.queued, tally.in_flight), (1, 1, 0));
+    assert_eq!(tally.busy, Duration::from_millis(1));
+    assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
+}
+
+// 10 units: the others go meanwhile, and it stands before those that were submitted after it.
+pub(crate) async fn a_retry_waits_and_then_stands_before_later_jobs(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    submit(store, jobs("a", 3)).await;
+    let first = claim_one(store).await;
+    assert_eq!(
+        settle(store, &first, retry(unit * 10)).await,
+        Settled::Waits
+    );
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.queued, tally.delayed, tally.in_flight), (3, 1, 0));
+    assert_eq!(claim_one(store).await.id, name("a-1"));
+    world.pass(unit * 15).await;
+    let again = claim_one(store).await;
+    assert_eq!((again.id, again.attempt), (name("a-0"), 2));
+    assert_eq!((again.retries, again.throttles), (1, 0));
+    assert_eq!(again.payload, "a-0");
+}
+
+// It may be tried again once.
+pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl World) {
+    let store = world.store();
+    let mut one = job("a", "x");
+    one.max_retries = 1;
+    submit(store, vec![one]).await;
+    let first = claim_one(store).await;
+    assert_eq!(
+        settle(store, &first, retry(Duration::ZERO)).await,
+        Settled::Waits
+    );
+    world.pass(world.unit()).await;
+    let second = claim_one(store).await;
+    let last = End::Retry {
+        after: Duration::ZERO,
+        words: "status 502".to_owned(),
+    };
+    assert_eq!(settle(store, &second, last).await, Settled::Buried);
+    let dead = store.dead(0, 9).await.expect("read");
+    assert_eq!((dead.len(), dead[0].attempts), (1, 2));
+    let words: Vec<&str> = dead[0].history.iter().map(|of| of.words.as_str()).collect();
+    assert_eq!(words, ["status 503", "status 502"]);
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.dead, tally.open()), (1, 0));
+}
+
+pub(crate) async fn a_final_failure_is_buried_at_once(world: &impl World) {
+    let store = world.store();
+    submit(store, vec![job("a", "x")]).await;
+    let job = claim_one(store).await;
+    let end = End::Failed {
+        words: "status 400".to_owned(),
+        result: None,
+    };
+    assert_eq!(settle(store, &job, end).await, Settled::Buried);
+    let dead = store.dead(0, 9).await.expect("read");
+    let letter = &dead[0];
+    assert_eq!((&letter.id, &letter.tenant), (&name("x"), &name("a")));
+    assert_eq!((&letter.lane, letter.recoveries), (&name("mail"), 0));
+    assert_eq!(letter.payload, "x");
+    assert_eq!(letter.history[0].words, "status 400");
+    assert!(store.dead(letter.place, 9).await.expect("read").is_empty());
+}
+
+// 10 units: its tenant waits, the other does not.
+pub(crate) async fn a_refused_job_returns_to_the_head_and_uses_no_retry(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    submit(store, jobs("a", 2)).await;
+    let first = claim_one(store).await;
+    submit(store, jobs("b", 1)).await;
+    let end = End::Throttled {
+        after: unit * 10,
+        park: Park::Tenant,
+    };
+    assert_eq!(settle(store, &first, end).await, Settled::Waits);
+    let claims = store.claim(ask(9), &mut outflow_store::OpenGate).await;
+    let claims = claims.expect("claimed");
+    assert_eq!(ids(&claims.jobs), ["b-0"], "its tenant waits");
+    assert!(claims.next.expect("it is known") <= unit * 10);
+    world.pass(unit * 15).await;
+    let again = claim_one(store).await;
+    assert_eq!(again.id, name("a-0"));
+    assert_eq!((again.retries, again.throttles), (0, 1));
+    settle(store, &again, done()).await;
+    let tally = store.tally().await.expect("counted");
+    assert_eq!(tally.throttles, 1, "counted with the job");
+}
+
+pub(crate) async fn a_refusal_of_the_lane_stops_everybody(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    submit(store, jobs("a", 1)).await;
+    submit(store, jobs("b", 1)).await;
+    let first = claim_one(store).await;
+    let end = End::Throttled {
+        after: unit * 10,
+        park: Park::Lane,
+    };
+    settle(store, &first, end).await;
+    assert!(claim(store, 9).await.is_empty());
+    world.pass(unit * 15).await;
+    assert_eq!(claim(store, 9).await.len(), 2);
+}
+
+pub(crate) async fn a_returned_job_was_never_claimed(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 3)).await;
+    let taken = claim(store, 2).await;
+    let waits = settle_all(store, &taken, End::Returned).await;
+    assert_eq!(waits, [Settled::Waits; 2]);
+    let again = claim(store, 9).await;
+    assert_eq!(ids(&again), ["a-0", "a-1", "a-2"]);
+    let attempts: Vec<u32> = again.iter().map(|job| job.attempt).collect();
+    assert_eq!(attempts, [1, 1, 1]);
+}
+
+pub(crate) async fn a_fixed_put_off_waits_as_long_as_it_says(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    submit(store, jobs("a", 1)).await;
+    let job = claim_one(store).await;
+    let end = End::PutOff(PutOff::Fixed(unit * 10));
+    let put_off = settle(store, &job, end).await;
+    let Settled::PutOff {
+        backoff, non_ready, ..
+    } = put_off
+    else {
+        panic!("{put_off:?}");
+    };
+    assert_eq!((backoff, non_ready), (unit * 10, 1));
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.queued, tally.non_ready), (1, 1));
+    world.pass(unit * 5).await;
+    assert!(claim(store, 1).await.is_empty());
+    world.pass(unit * 10).await;
+    assert_eq!(store.tally().await.expect("counted").non_ready, 0);
+    let again = claim_one(store).await;
+    assert_eq!((again.throttles, again.retries), (1, 0));
+}
+
+// 10 a second between two tenants is 5 each: the fifth that is put off waits one base and one second.
+pub(crate) async fn the_formula_puts_off_by_how_many_are_put_off(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 5)).await;
+    submit(store, jobs("b", 1)).await;
+    let mut last = None;
+    for job in claim(store, 6).await {
+        if job.tenant == name("b") {
+            continue;
+        }
+        let put_off = PutOff::Formula {
+            rule: CongestionRule::default(),
+            global: 10,
+        };
+        last = Some(settle(store, &job, End::PutOff(put_off)).await);
+    }
+    let expected = Settled::PutOff {
+        backoff: Duration::from_secs(2),
+        non_ready: 5,
+        speed: 5,
+    };
+    assert_eq!(last, Some(expected));
+    let report = store.tenant(&name("a")).await.expect("read");
+    let report = report.expect("known");
+    assert_eq!(
+        (report.last_backoff, report.speed),
+        (Duration::from_secs(2), 5)
+    );
+    assert_eq!(report.tally.non_ready, 5);
+    assert!(report.last_update.is_some());
+}
+
+pub(crate) async fn a_claim_settles_once(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 1)).await;
+    let job = claim_one(store).await;
+    assert_eq!(settle(store, &job, done()).await, Settled::Done);
+    for end in [done(), End::Returned, retry(Duration::ZERO)] {
+        assert_eq!(settle(store, &job, end).await, Settled::Fenced);
+    }
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.done, tally.submitted()), (1, 1));
+}
+
+pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 3)).await;
+    let jobs = claim(store, 3).await;
+    let failed = End::Failed {
+        words: "no".to_owned(),
+        result: None,
+    };
+    let ends = [End::Returned, failed, done()];
+    let ends = jobs.iter().zip(ends).map(|(job, end)| Settlement {
+        token: job.token,
+        end,
+    });
+    let settled = store.settle(&name("worker"), ends.collect()).await;
+    let expected = [Settled::Waits, Settled::Buried, Settled::Done];
+    assert_eq!(settled.expect("settled"), expected);
+    let lease = Duration::from_secs(60);
+    let beat = store.beat(&name("worker"), lease).await;
+    assert_eq!(beat.expect("beaten"), Beat::Alive);
+}
