@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outflow::config::{BulkScheduler, BulkSection, BulkStore, BulkTenant};
 use outflow_core::{Backoff, CongestionRule};
-use outflow_store::{Name, PutOff, TenantRule};
+use outflow_store::{InvalidName, Name, PutOff, TenantRule};
 
 /// How the engine works. [`Default`] is what most want.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,6 +48,48 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// As a configuration says. Limits are shared where the store is.
+    ///
+    /// # Errors
+    /// If a tenant has a name that no store takes; a section that was read from a text has none.
+    ///
+    /// ```
+    /// use outflow::config::BulkSection;
+    /// use outflow_bulk::Settings;
+    ///
+    /// assert_eq!(Settings::of(&BulkSection::default())?, Settings::default());
+    /// # Ok::<(), outflow_store::InvalidName>(())
+    /// ```
+    pub fn of(section: &BulkSection) -> Result<Self, InvalidName> {
+        let mut tenants = BTreeMap::new();
+        for (name, own) in &section.tenants {
+            tenants.insert(Name::new(name)?, rule(own));
+        }
+        let shared = Shared {
+            guard: section.shared.guard,
+            horizon: section.shared.horizon,
+        };
+        Ok(Self {
+            scheduler: Scheduler::of(section.scheduler),
+            crew: Crew::of(section),
+            lease: section.lease,
+            beat: section.heartbeat,
+            recoveries: section.recoveries,
+            timeout: section.timeout,
+            grace: section.grace,
+            backoff: section.retry,
+            ready_queue_max: section.ready_queue_max,
+            queue_max: section.queue_max,
+            global_rate: section.global_rate,
+            congestion: section.congestion,
+            snapshot_every: section.snapshot_interval,
+            tenant: rule(&section.tenant),
+            tenants,
+            retention: Retention::of(section),
+            shared: matches!(section.store, BulkStore::Redis(_)).then_some(shared),
+        })
+    }
+
     /// By how much a job is put off that finds no room.
     pub(crate) const fn put_off(&self) -> PutOff {
         match self.scheduler {
@@ -101,6 +144,14 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
+    const fn of(configured: BulkScheduler) -> Self {
+        match configured {
+            BulkScheduler::Permit => Self::Permit,
+            BulkScheduler::Backoff => Self::Backoff,
+            BulkScheduler::Fixed => Self::Fixed,
+        }
+    }
+
     /// As configuration and reports spell it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -121,6 +172,17 @@ pub struct Crew {
     pub most: usize,
     /// How many jobs may wait for each before there are more.
     pub depth: u64,
+}
+
+impl Crew {
+    fn of(section: &BulkSection) -> Self {
+        let places = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        Self {
+            least: places(section.workers.min),
+            most: places(section.workers.max),
+            depth: section.workers.depth,
+        }
+    }
 }
 
 impl Default for Crew {
@@ -145,6 +207,17 @@ pub struct Retention {
     pub dead: Duration,
     /// Congestion as it was.
     pub statistics: Duration,
+}
+
+impl Retention {
+    const fn of(section: &BulkSection) -> Self {
+        Self {
+            results: section.retention.results,
+            names: section.retention.names,
+            dead: section.retention.dead,
+            statistics: section.stats_retention,
+        }
+    }
 }
 
 impl Default for Retention {
@@ -174,5 +247,107 @@ impl Default for Shared {
             guard: Duration::from_millis(5),
             horizon: Duration::from_millis(250),
         }
+    }
+}
+
+const fn rule(configured: &BulkTenant) -> TenantRule {
+    TenantRule {
+        weight: configured.weight,
+        priority: configured.priority,
+        rate: configured.rate,
+        in_flight: configured.in_flight,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outflow::config::{Config, Environment, Source};
+    use outflow_core::{Priority, Weight};
+
+    use super::*;
+
+    fn read(text: &str) -> Settings {
+        let source = Source::new("outflow.toml", text);
+        let environment = Environment::from_iter([("WHERE", "redis://:pw@localhost")]);
+        let config = Config::read(&[source], &environment).expect("no mistake");
+        Settings::of(&config.bulk).expect("good names")
+    }
+
+    #[test]
+    fn nothing_said_is_the_default() {
+        assert_eq!(read(""), Settings::default());
+    }
+
+    // Every key that has a field, each with a value of its own, so that no two can be mixed up.
+    #[test]
+    fn every_key_reaches_its_field() {
+        let text = "
+            [bulk]
+            scheduler = \"backoff\"
+            store = \"redis\"
+            redis.url_env = \"WHERE\"
+            workers = { min = 3, max = 7, depth = 5 }
+            lease = \"21s\"
+            heartbeat = \"6s\"
+            recoveries = 4
+            timeout = \"22s\"
+            grace = \"23s\"
+            retry = { base = \"2s\", max = \"24s\" }
+            ready_queue_max = 101
+            queue_max = 102
+            global_rate = 103
+            congestion.base_backoff = \"3s\"
+            congestion.max_backoff = \"25s\"
+            congestion.snapshot_interval = \"4s\"
+            congestion.stats_retention = \"26s\"
+            tenant = { weight = 2, priority = \"low\", rate = \"9/s\", in_flight = 8 }
+            tenants.\"urn:a/1\" = { priority = \"high\", rate = \"none\" }
+            retention = { results = \"31s\", names = \"32s\", dead = \"33s\" }
+            shared = { guard = \"1ms\", horizon = \"2ms\" }
+        ";
+        let seconds = Duration::from_secs;
+        let everybody = TenantRule {
+            weight: Weight::new(2).expect("positive"),
+            priority: Priority::Low,
+            rate: Some("9/s".parse().expect("a rate")),
+            in_flight: Some(8),
+        };
+        let one = TenantRule {
+            priority: Priority::High,
+            rate: None,
+            ..everybody.clone()
+        };
+        let expected = Settings {
+            scheduler: Scheduler::Backoff,
+            crew: Crew {
+                least: 3,
+                most: 7,
+                depth: 5,
+            },
+            lease: seconds(21),
+            beat: seconds(6),
+            recoveries: 4,
+            timeout: seconds(22),
+            grace: seconds(23),
+            backoff: Backoff::full_jitter(seconds(2), seconds(24)).expect("valid"),
+            ready_queue_max: 101,
+            queue_max: 102,
+            global_rate: 103,
+            congestion: CongestionRule::new(seconds(3), seconds(25)).expect("valid"),
+            snapshot_every: seconds(4),
+            tenant: everybody,
+            tenants: BTreeMap::from([(Name::new("urn:a/1").expect("a name"), one)]),
+            retention: Retention {
+                results: seconds(31),
+                names: seconds(32),
+                dead: seconds(33),
+                statistics: seconds(26),
+            },
+            shared: Some(Shared {
+                guard: Duration::from_millis(1),
+                horizon: Duration::from_millis(2),
+            }),
+        };
+        assert_eq!(read(text), expected);
     }
 }

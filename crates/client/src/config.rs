@@ -10,6 +10,7 @@ use std::time::Duration;
 
 mod api;
 mod book;
+mod bulk;
 mod circle;
 mod credential;
 mod depth;
@@ -45,6 +46,10 @@ use circle::OwnDoors;
 use fields::{Fields, Wrong};
 use tree::At;
 
+pub use bulk::{
+    BulkRedis, BulkRetention, BulkScheduler, BulkSection, BulkShared, BulkStore, BulkTenant,
+    BulkWorkers,
+};
 pub use environment::Environment;
 pub use mistake::{Mistake, Mistakes, Severity};
 pub use origin::{Origin, Origins};
@@ -86,6 +91,8 @@ pub struct Config {
     pub server: ServerSettings,
     /// Where it is operated.
     pub admin: AdminSettings,
+    /// How jobs are kept and worked on.
+    pub bulk: BulkSection,
     /// The files that it names and that were read with it: keys and tokens.
     pub files: Vec<PathBuf>,
     /// What is allowed and was hardly meant.
@@ -125,6 +132,7 @@ impl Config {
         );
         let server = server::server(&fields, environment);
         let admin = server::admin(&fields, environment);
+        let bulk = bulk::read(&fields, environment);
         let own = OwnDoors {
             server: &server,
             admin: &admin,
@@ -144,6 +152,7 @@ impl Config {
             cache,
             server,
             admin,
+            bulk,
             files,
             warnings: mistakes,
             origins,
@@ -179,6 +188,7 @@ impl From<Vec<Api>> for Config {
             cache: CacheSettings::default(),
             server: ServerSettings::default(),
             admin: AdminSettings::default(),
+            bulk: BulkSection::default(),
             files: Vec::new(),
             warnings: Mistakes::default(),
             origins: Origins::default(),

@@ -106,3 +106,44 @@ fn whoever_cannot_be_told_is_no_reason_to_panic() {
     let ended = command.stderr(full.expect("there is one")).status();
     assert_eq!(ended.expect("it runs").code(), Some(2));
 }
+
+// A base of 2 s under a window of 1 s, ten minutes of waiting for four attempts of 30 s, and ten
+// snapshots a second for a day of a thousand tenants.
+#[test]
+fn settings_of_the_bulk_engine_that_do_not_fit_are_told_and_allowed() {
+    let advice = |bulk: &str| -> Vec<String> {
+        let text = format!("{GOOD}[bulk]\n{bulk}");
+        let document = run_in(configured(&text).path(), &["check", "--json"]).json(0);
+        let advice = document["advice"].as_array().expect("a list").iter();
+        let key = |one: &serde_json::Value| one["key"].as_str().expect("a key").to_owned();
+        advice.map(key).collect()
+    };
+    for (bulk, key) in [
+        (
+            "congestion.base_backoff = \"2s\"",
+            "bulk.congestion.base_backoff",
+        ),
+        (
+            "congestion.max_backoff = \"10m\"",
+            "bulk.congestion.max_backoff",
+        ),
+        (
+            "scheduler = \"backoff\"\ntimeout = \"5s\"",
+            "bulk.scheduler",
+        ),
+        (
+            "congestion.stats_retention = \"1d\"\ncongestion.snapshot_interval = \"100ms\"",
+            "bulk.congestion.stats_retention",
+        ),
+    ] {
+        assert_eq!(advice(bulk), [key], "{bulk}");
+    }
+    for fitting in [
+        "",
+        "scheduler = \"backoff\"",
+        "timeout = \"5s\"",
+        "congestion = { base_backoff = \"1s\", max_backoff = \"2m\", stats_retention = \"1h\" }",
+    ] {
+        assert_eq!(advice(fitting), Vec::<String>::new(), "{fitting}");
+    }
+}

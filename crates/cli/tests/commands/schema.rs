@@ -15,6 +15,7 @@ fn accepts(schema: &Value, value: &Value) -> bool {
         "integer" => value.is_u64(),
         "number" => value.is_number(),
         "array" => value.is_array(),
+        "boolean" => value.is_boolean(),
         "object" => value.is_object(),
         other => panic!("a type that the test does not know: {other}"),
     };
@@ -107,6 +108,8 @@ fn what_is_wrong_is_not_accepted() {
         ("apis.a.adaptive", "\"yes\""),
         ("log.level", "\"loud\""),
         ("apis.a.limits", "[5]"),
+        ("bulk.congestion.enabled", "\"yes\""),
+        ("bulk.tenants.acme.priority", "\"urgent\""),
     ] {
         let form = form(&schema, key).expect("known");
         assert!(!accepts(form, &value(wrong)), "{key} = {wrong}");

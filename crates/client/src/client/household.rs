@@ -24,7 +24,7 @@ use super::roster::Roster;
 use crate::api::Api;
 use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
-use crate::config::{Config, LogLevel};
+use crate::config::{BulkStore, Config, LogLevel};
 use crate::event::Events;
 use crate::log::{Lines, Log, Narrator};
 use crate::metrics::{Known, Metrics};
@@ -133,7 +133,9 @@ impl Household {
             ("server.workers", old.server.workers != new.server.workers),
             ("admin.listen", old.admin.listen != new.admin.listen),
         ];
-        let waiting = differences.into_iter().filter(|(_, differs)| *differs);
+        let rebuilt = old.bulk.rebuilt(&new.bulk);
+        let differences = differences.into_iter().chain(rebuilt);
+        let waiting = differences.filter(|(_, differs)| *differs);
         waiting.map(|(key, _)| key.to_owned()).collect()
     }
 
@@ -182,11 +184,16 @@ fn learn(scrubber: &Scrubber, apis: &[Api], config: &Config) {
     for credential in apis.iter().filter_map(|api| api.credential.as_ref()) {
         scrubber.learn(&credential.secret);
     }
-    for token in [&config.server.token, &config.admin.token]
-        .into_iter()
-        .flatten()
-    {
+    let tokens = [
+        &config.server.token,
+        &config.admin.token,
+        &config.bulk.webhook_secret,
+    ];
+    for token in tokens.into_iter().flatten() {
         scrubber.learn(token);
+    }
+    if let BulkStore::Redis(redis) = &config.bulk.store {
+        scrubber.learn(&redis.url);
     }
 }
 

@@ -39,6 +39,20 @@ pub(super) const TOKEN: Named = Named {
     file: "token_file",
 };
 
+/// Where Redis is: its password may be in it.
+pub(super) const REDIS_URL: Named = Named {
+    inline: "url",
+    variable: "url_env",
+    file: "url_file",
+};
+
+/// What webhooks are signed with.
+pub(super) const WEBHOOK: Named = Named {
+    inline: "secret",
+    variable: "secret_env",
+    file: "secret_file",
+};
+
 /// Reads `api_key_env` or `api_key_file`, and `key`.
 pub(super) fn read(fields: &Fields<'_>, environment: &Environment) -> Option<Credential> {
     let place = fields.read("key", place);

@@ -67,7 +67,7 @@ fn after_a_lone_word(line: &str) -> Option<Range<usize>> {
     let end = named.find(|c: char| !is_part_of_a_name(c))?;
     let (name, rest) = named.split_at(end);
     let bare = rest.trim_matches([' ', '\t', ':', '"', '\'', '\r', '\n']);
-    let misplaced = name.eq_ignore_ascii_case("api_key_env") && !is_variable_name(bare);
+    let misplaced = names_a_variable(&name.to_lowercase()) && !is_variable_name(bare);
     let secret = names_a_secret(name) || misplaced;
     (secret && !line.contains('=')).then_some(start + end..line.len())
 }
@@ -92,7 +92,7 @@ fn speaks_of_a_secret(line: &str, equals: usize) -> bool {
     let start = start.map_or(0, |at| name.ceil_char_boundary(at + 1));
     match name.get(start..).unwrap_or(name).to_lowercase().as_str() {
         "key" => !(value.starts_with('{') || bare == "bearer"),
-        "api_key_env" | "api-key-env" => !is_variable_name(bare),
+        name if names_a_variable(name) => !is_variable_name(bare),
         name => names_a_secret(name),
     }
 }
@@ -101,6 +101,12 @@ fn names_a_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     let elsewhere = name.ends_with("env") || name.ends_with("file");
     !elsewhere && WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Keys whose value is the name of a variable that holds a secret, and not the secret itself.
+fn names_a_variable(name: &str) -> bool {
+    let holder = name.strip_suffix("_env").or(name.strip_suffix("-env"));
+    holder.is_some_and(|holder| holder == "url" || WORDS.iter().any(|word| holder.contains(word)))
 }
 
 fn is_part_of_a_name(c: char) -> bool {
@@ -140,6 +146,8 @@ mod tests {
             "key = \"CANARY-bearer\"",
             "api_key_env = \"CANARY-1\"",
             "api_key_env = \"canary CANARY\"",
+            "token_env = \"canary-CANARY\"",
+            "redis = { url_env = \"redis:CANARY\" }",
             "base_url = \"https://me:CANARY@example.com\"",
             "apikey \"CANARY\"",
             "api_key: CANARY",

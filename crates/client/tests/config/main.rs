@@ -1,5 +1,6 @@
 //! Configuration: what it means, who speaks last, and what is said about mistakes.
 
+mod bulk;
 mod layers;
 mod mistakes;
 mod presets;

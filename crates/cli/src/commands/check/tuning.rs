@@ -2,6 +2,8 @@
 //!
 //! Only what somebody wrote is judged: a default that fits most is not worth a line in every check.
 
+mod bulk;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -46,7 +48,8 @@ pub(super) fn advice(config: &Config) -> Vec<Advice> {
         memory_of_logs,
     ];
     let judge = |api| rules.into_iter().filter_map(move |rule| rule(config, api));
-    config.apis.iter().flat_map(judge).collect()
+    let of_apis = config.apis.iter().flat_map(judge);
+    of_apis.chain(bulk::advice(config)).collect()
 }
 
 /// A retry that comes before the window is over meets the same full window again; one that comes much
@@ -103,7 +106,10 @@ struct Written {
 
 impl Written {
     fn of(config: &Config, api: &Api, key: &str) -> Option<Self> {
-        let key = format!("apis.{}.{key}", api.name);
+        Self::key(config, format!("apis.{}.{key}", api.name))
+    }
+
+    fn key(config: &Config, key: String) -> Option<Self> {
         match config.origins.of(&key)? {
             Origin::Default | Origin::Preset { .. } => None,
             origin => Some(Self { key, origin }),

@@ -14,6 +14,7 @@ pub(super) fn document() -> Value {
         .map(|name| (name.to_owned(), object(keys(&format!("{name}.")))))
         .into_iter()
         .collect();
+    root.insert("bulk".to_owned(), bulk());
     root.insert("apis".to_owned(), named(api()));
     let mut document = object(root);
     if let Value::Object(head) = &mut document {
@@ -22,6 +23,25 @@ pub(super) fn document() -> Value {
         head.insert("title".to_owned(), Value::from("Outflow configuration"));
     }
     document
+}
+
+fn bulk() -> Value {
+    let mut bulk = keys("bulk.");
+    let part = |name: &str| object(keys(&format!("bulk.{name}.")));
+    for name in [
+        "redis",
+        "workers",
+        "retry",
+        "congestion",
+        "tenant",
+        "retention",
+        "shared",
+        "webhook",
+    ] {
+        bulk.insert(name.to_owned(), part(name));
+    }
+    bulk.insert("tenants".to_owned(), named(part("tenants.acme")));
+    object(bulk)
 }
 
 fn api() -> Value {
@@ -72,6 +92,8 @@ enum Form {
     Text,
     /// A whole number.
     Whole,
+    /// Yes or no.
+    Truth,
     /// A number, or a text such as a share or a rate.
     Number,
     /// One of these words.
@@ -90,6 +112,7 @@ impl Form {
     fn schema(self) -> Value {
         match self {
             Self::Text => json!({ "type": "string" }),
+            Self::Truth => json!({ "type": "boolean" }),
             Self::Whole => json!({ "type": "integer", "minimum": 0 }),
             Self::Number => json!({ "type": ["number", "string"] }),
             Self::Word(words) => json!({ "enum": words }),
@@ -130,6 +153,35 @@ const FORMS: &[(&str, &str, Form)] = &[
     ),
     ("log.", "max_files", Form::Whole),
     ("metrics.", "ndjson", Form::WordOrTable(&["off", "stdout"])),
+    (
+        "bulk.",
+        "scheduler",
+        Form::Word(&["permit", "backoff", "fixed"]),
+    ),
+    ("bulk.", "store", Form::Word(&["embedded", "redis"])),
+    ("bulk.", "recoveries", Form::Whole),
+    ("bulk.", "ready_queue_max", Form::Whole),
+    ("bulk.", "queue_max", Form::Whole),
+    ("bulk.", "global_rate", Form::Whole),
+    ("bulk.redis.", "wait_replicas", Form::Whole),
+    ("bulk.workers.", "min", Form::Whole),
+    ("bulk.workers.", "max", Form::Whole),
+    ("bulk.workers.", "depth", Form::Whole),
+    ("bulk.congestion.", "enabled", Form::Truth),
+    ("bulk.tenant.", "weight", Form::Whole),
+    (
+        "bulk.tenant.",
+        "priority",
+        Form::Word(&["low", "normal", "high"]),
+    ),
+    ("bulk.tenant.", "in_flight", Form::Other),
+    ("bulk.tenants.acme.", "weight", Form::Whole),
+    (
+        "bulk.tenants.acme.",
+        "priority",
+        Form::Word(&["low", "normal", "high"]),
+    ),
+    ("bulk.tenants.acme.", "in_flight", Form::Other),
     ("", "key", Form::WordOrTable(&["bearer"])),
     ("", "limits", Form::Entries),
     ("", "rate_limit_per_sec", Form::Number),

@@ -1,0 +1,75 @@
+//! Reads where jobs are kept.
+
+use std::time::Duration;
+
+use smol_str::SmolStr;
+
+use super::super::credential;
+use super::super::environment::Environment;
+use super::super::fields::{Fields, Item, Wrong};
+use super::super::values::{choice, name, span, text, whole};
+use super::{BulkRedis, BulkStore};
+
+/// Reads `store` and `redis`. The address of a server may hold its password, so it is named and not
+/// written.
+pub(super) fn store(bulk: &Fields<'_>, environment: &Environment) -> BulkStore {
+    let word = bulk.read("store", |item| choice(item, &STORES));
+    let fields = bulk.section("redis");
+    let url = credential::secret(&fields, environment, credential::REDIS_URL);
+    let queue = fields.read("queue", queue);
+    let replicas = fields.read("wait_replicas", |item| whole(item, 0..=MOST_REPLICAS));
+    let timeout = fields.read("timeout", span);
+    fields.finish();
+    let says_where = ["url_env", "url_file", "url"]
+        .iter()
+        .any(|key| fields.has(key));
+    if word != Some(Word::Redis) {
+        if says_where && (word.is_some() || !bulk.has("store")) {
+            tell_unused(bulk, "redis", "say `store = \"redis\"`, or leave it out");
+        }
+        return BulkStore::Embedded;
+    }
+    if bulk.has("dir") {
+        tell_unused(bulk, "dir", "leave it out: a server keeps the jobs");
+    }
+    if !says_where {
+        let wrong = Wrong::new("nothing says where Redis is");
+        let help = "name a variable that holds its address: `redis.url_env = \"REDIS_URL\"`";
+        bulk.tell("store", wrong.help(help));
+    }
+    let redis = |url| BulkRedis {
+        url,
+        queue: queue.unwrap_or(SmolStr::new_static(USUAL_QUEUE)),
+        wait_replicas: replicas
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or_default(),
+        timeout: timeout.unwrap_or(USUAL_TIMEOUT),
+    };
+    url.map_or(BulkStore::Embedded, |url| BulkStore::Redis(redis(url)))
+}
+
+fn tell_unused(bulk: &Fields<'_>, key: &str, help: &str) {
+    let wrong = Wrong::warning("this is of no use with the store that is chosen");
+    bulk.tell(key, wrong.help(help));
+}
+
+/// It goes into every key, so it keeps to the rule of other names.
+fn queue(item: &Item<'_>) -> Result<SmolStr, Wrong> {
+    name(text(item)?)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Embedded,
+    Redis,
+}
+
+const STORES: [(&str, Word); 2] = [("embedded", Word::Embedded), ("redis", Word::Redis)];
+
+const USUAL_QUEUE: &str = "outflow";
+
+/// A server that answers within a millisecond and is silent for two seconds is ill.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// More replicas than anyone has.
+const MOST_REPLICAS: u64 = 100;
