@@ -13,6 +13,7 @@ mod error;
 mod job;
 mod jobs;
 mod name;
+mod redis;
 mod settle;
 mod tenant;
 
@@ -26,5 +27,6 @@ pub use error::StoreError;
 pub use job::{Batch, Mishap, NewJob, Receipt, Rest, Submitted};
 pub use jobs::{Answer, JobStore};
 pub use name::{InvalidName, Name};
+pub use redis::{Redis, RedisOptions, Replicas};
 pub use settle::{End, Ended, Kept, Outcome, Park, PutOff, Settled, Settlement};
 pub use tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};

@@ -1,0 +1,252 @@
+//! Actions: opened, watched, told, and their outcomes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::call::{Call, Caller};
+use super::fault::strange;
+use super::record::{byte, instant, micros, name, number, part, small, wall};
+use super::reply::{self, Reply};
+use super::submit::is_cleaning;
+use super::sweep::{places, sweep_action};
+use crate::action::{ActionReport, ActionSpec, Stage, Tally};
+use crate::error::StoreError;
+use crate::jobs::Answer;
+use crate::name::Name;
+use crate::settle::{Ended, Outcome};
+use crate::tenant::Page;
+
+pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
+    // A note that is there and empty is not the same as none.
+    let note = spec.note.as_ref().map(|note| format!("={note}"));
+    loop {
+        let call = step(caller, &spec.id, "open")
+            .arg(micros(spec.timeout))
+            .arg(micros(spec.keep))
+            .arg(note.as_deref().unwrap_or_default());
+        match caller.run(call).await {
+            Err(error) if is_cleaning(&error) => drop(finish_cleaning(caller, &spec.id).await?),
+            answer => return answer.map(drop),
+        }
+    }
+}
+
+pub(super) async fn close(caller: &Caller, action: &Name) -> Answer<()> {
+    let known = caller.run(step(caller, action, "close")).await?;
+    if reply::number(&known)? == 0 {
+        return Err(StoreError::refused(format_args!(
+            "no action is called {action}: open it first, or submit a job of it"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) async fn told(caller: &Caller, action: &Name) -> Answer<()> {
+    caller.run(step(caller, action, "told")).await.map(drop)
+}
+
+pub(super) fn step<'a>(caller: &'a Caller, action: &Name, what: &str) -> Call<'a> {
+    let call = caller.call(&caller.scripts.action);
+    call.arg(action.as_str()).arg(what)
+}
+
+/// Ends what is left of an action that is over; answers how many jobs that were.
+pub(super) async fn finish_cleaning(caller: &Caller, action: &Name) -> Answer<u64> {
+    let mut ended = 0;
+    loop {
+        let found = places(caller, action, 0).await?;
+        if found.places.is_empty() {
+            return Ok(ended);
+        }
+        ended += sweep_action(caller, action, &found.places).await?;
+    }
+}
+
+pub(super) async fn action(caller: &Caller, id: &Name) -> Answer<Option<ActionReport>> {
+    let call = ask(caller, "action").arg(id.as_str());
+    let reply = Reply::maybe(caller.run(call).await?)?;
+    reply.map_or(Ok(None), report)
+}
+
+pub(super) async fn actions(caller: &Caller, page: Page) -> Answer<Vec<ActionReport>> {
+    let call = ask(caller, "actions")
+        .arg(page.after.as_ref().map_or("", Name::as_str))
+        .arg(page_size(&page));
+    reports(Reply::new(caller.run(call).await?)?)
+}
+
+pub(super) async fn ripe(caller: &Caller, most: usize) -> Answer<Vec<ActionReport>> {
+    let most = most.clamp(1, PAGE);
+    let late = caller.run(ask(caller, "overdue").arg(most)).await?;
+    let mut late = Reply::new(late)?;
+    while !late.is_empty() {
+        let action = late.name()?;
+        caller.run(step(caller, &action, "fail")).await?;
+        finish_cleaning_of_failed(caller, &action).await?;
+    }
+    let call = ask(caller, "ripe").arg(most);
+    reports(Reply::new(caller.run(call).await?)?)
+}
+
+async fn finish_cleaning_of_failed(caller: &Caller, id: &Name) -> Answer<()> {
+    match action(caller, id).await? {
+        Some(report) if report.stage == Stage::Failed => {
+            finish_cleaning(caller, id).await.map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) async fn outcomes(
+    caller: &Caller,
+    action: &Name,
+    after: u64,
+    most: usize,
+) -> Answer<Vec<Outcome>> {
+    let call = ask(caller, "outcomes")
+        .arg(action.as_str())
+        .arg(after)
+        .arg(most.clamp(1, PAGE));
+    let mut reply = Reply::new(caller.run(call).await?)?;
+    let now = reply.number()?;
+    let mut lines = reply.list()?;
+    let mut outcomes = Vec::with_capacity(lines.len());
+    let mut place = after;
+    while !lines.is_empty() {
+        place += 1;
+        outcomes.push(outcome(lines.bytes()?, place, now)?);
+    }
+    Ok(outcomes)
+}
+
+fn outcome(mut bytes: Bytes, place: u64, now: u64) -> Answer<Outcome> {
+    let ended = ended(byte(&mut bytes)?)?;
+    let at = instant(&mut bytes)?;
+    let (attempts, throttles) = (small(&mut bytes)?, small(&mut bytes)?);
+    let status = u16::try_from(number(&mut bytes, 2)?).map_err(|_| strange())?;
+    let expiry = number(&mut bytes, 7)?;
+    let (id, tenant) = (byte(&mut bytes)?, byte(&mut bytes)?);
+    let (id, tenant) = (name(&mut bytes, id)?, name(&mut bytes, tenant)?);
+    let kept = expiry > now;
+    let length = bytes.len();
+    let body = part(&mut bytes, length)?;
+    Ok(Outcome {
+        place,
+        id,
+        tenant,
+        ended,
+        at,
+        attempts,
+        throttles,
+        status: kept.then_some(status),
+        body: kept.then_some(body),
+    })
+}
+
+const fn ended_of(number: u8) -> Option<Ended> {
+    match number {
+        1 => Some(Ended::Done),
+        2 => Some(Ended::Failed),
+        3 => Some(Ended::Expired),
+        4 => Some(Ended::Cancelled),
+        _ => None,
+    }
+}
+
+fn ended(number: u8) -> Answer<Ended> {
+    ended_of(number).ok_or_else(strange)
+}
+
+pub(super) fn ask<'a>(caller: &'a Caller, what: &str) -> Call<'a> {
+    caller.call(&caller.scripts.tell).arg(what)
+}
+
+pub(super) fn page_size(page: &Page) -> usize {
+    if page.most == 0 {
+        PAGE
+    } else {
+        page.most.min(PAGE)
+    }
+}
+
+fn reports(mut reply: Reply) -> Answer<Vec<ActionReport>> {
+    let mut reports = Vec::with_capacity(reply.len());
+    while !reply.is_empty() {
+        reports.extend(report(reply.list()?)?);
+    }
+    Ok(reports)
+}
+
+/// A report, or nothing where only the name is left.
+fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
+    let id = reply.name()?;
+    if reply.is_empty() {
+        return Ok(None);
+    }
+    let (stage, closed, paused) = (reply.number()?, reply.number()? == 1, reply.number()? == 1);
+    let (opened, started, ended) = (reply.number()?, reply.number()?, reply.number()?);
+    let (timeout, keep, _floor) = (reply.span()?, reply.span()?, reply.number()?);
+    let (queued, non_ready, delayed) = (reply.number()?, reply.number()?, reply.number()?);
+    let _held = reply.number()?;
+    let tally = Tally {
+        queued,
+        non_ready,
+        delayed,
+        in_flight: reply.number()?,
+        done: reply.number()?,
+        dead: reply.number()?,
+        failed: reply.number()?,
+        cancelled: reply.number()?,
+        throttles: reply.number()?,
+        busy: reply.span()?,
+    };
+    let note = reply.maybe_bytes()?;
+    let at = |micros: u64| (micros > 0).then(|| wall(micros));
+    let progress = Progress {
+        stage,
+        closed,
+        started,
+    };
+    Ok(Some(ActionReport {
+        spec: spec(id, timeout, keep, note),
+        stage: progress.stage(&tally),
+        paused: paused && tally.queued > 0,
+        tally,
+        opened: wall(opened),
+        started: at(started),
+        ended: at(ended),
+    }))
+}
+
+fn spec(id: Name, timeout: Duration, keep: Duration, note: Option<Bytes>) -> ActionSpec {
+    ActionSpec {
+        id,
+        timeout,
+        keep,
+        note: note.map(|note| String::from_utf8_lossy(&note).into_owned()),
+    }
+}
+
+struct Progress {
+    stage: u64,
+    closed: bool,
+    started: u64,
+}
+
+impl Progress {
+    const fn stage(&self, tally: &Tally) -> Stage {
+        match self.stage {
+            5 => Stage::Completed,
+            6 => Stage::Failed,
+            7 => Stage::Cancelled,
+            _ if self.closed && tally.open() == 0 => Stage::Aggregating,
+            _ if self.started > 0 => Stage::Running,
+            _ if self.closed => Stage::Dispatched,
+            _ => Stage::Created,
+        }
+    }
+}
+
+/// An answer of a few hundred kilobytes.
+pub(super) const PAGE: usize = 1_000;

@@ -1,0 +1,99 @@
+//! Claims, beats and the return of what dead sessions held.
+
+use std::time::Duration;
+
+use outflow_core::Rate;
+
+use super::call::Caller;
+use super::record::{micros, read_entry};
+use super::reply::{Reply, number};
+use crate::claim::{Beat, ClaimAsk, Claimed, Claims, Reaped, Token};
+use crate::jobs::Answer;
+use crate::name::Name;
+
+pub(super) async fn claim(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
+    let plan = ask.plan.as_ref();
+    let tenant = plan.and_then(|plan| plan.tenant);
+    let mut call = caller
+        .call(&caller.scripts.claim)
+        .arg(ask.lane.as_str())
+        .arg(ask.session.as_str())
+        .arg(ask.most.clamp(1, MOST_JOBS))
+        .arg(micros(ask.lease))
+        .arg(u8::from(plan.is_some()))
+        .arg(plan.map_or(0, |plan| micros(plan.guard)))
+        .arg(plan.map_or(0, |plan| micros(plan.horizon)))
+        .arg(tenant.map_or(0, Rate::quantity))
+        .arg(tenant.map_or(0, |rate| micros(rate.per())));
+    for rate in plan.iter().flat_map(|plan| &plan.lane) {
+        call.push(rate.quantity());
+        call.push(micros(rate.per()));
+    }
+    claims(Reply::new(caller.run(call).await?)?)
+}
+
+fn claims(mut reply: Reply) -> Answer<Claims> {
+    let next = reply.maybe_span()?;
+    let expired = reply.number()?;
+    let mut jobs = Vec::with_capacity(reply.len() / 3);
+    while !reply.is_empty() {
+        jobs.push(claimed(&mut reply)?);
+    }
+    jobs.sort_by_key(|job| job.starts_in);
+    Ok(Claims {
+        jobs,
+        next,
+        expired,
+    })
+}
+
+fn claimed(reply: &mut Reply) -> Answer<Claimed> {
+    let starts_in = reply.span()?;
+    let claim = reply.number()?;
+    let entry = read_entry(reply.bytes()?)?;
+    let record = entry.record;
+    Ok(Claimed {
+        token: Token {
+            job: entry.first,
+            claim,
+        },
+        id: record.id,
+        tenant: entry.tenant,
+        action: record.action,
+        cost: record.cost,
+        priority: entry.priority,
+        deadline: record.deadline,
+        attempt: record.attempts.saturating_add(1),
+        retries: record.retries,
+        throttles: record.throttles,
+        starts_in,
+        payload: record.payload,
+    })
+}
+
+pub(super) async fn beat(caller: &Caller, session: &Name, lease: Duration) -> Answer<Beat> {
+    let call = caller
+        .call(&caller.scripts.beat)
+        .arg(session.as_str())
+        .arg(micros(lease));
+    Ok(match number(&caller.run(call).await?)? {
+        0 => Beat::Lost,
+        _ => Beat::Alive,
+    })
+}
+
+pub(super) async fn reap(caller: &Caller, most: usize, recoveries: u32) -> Answer<Reaped> {
+    let call = caller
+        .call(&caller.scripts.reap)
+        .arg(most.clamp(1, MOST_JOBS))
+        .arg(recoveries);
+    let mut reply = Reply::new(caller.run(call).await?)?;
+    Ok(Reaped {
+        returned: reply.number()?,
+        buried: reply.number()?,
+        next: reply.maybe_span()?,
+    })
+}
+
+/// A few milliseconds of the server's time.
+const MOST_JOBS: usize = 1_000;

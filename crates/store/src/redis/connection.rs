@@ -1,0 +1,150 @@
+//! One connection to the server, which comes back by itself, and calls that end in time.
+//!
+//! The client library has a manager that reconnects; calls wait for it as long as it tries, whatever
+//! their own deadline. So this keeps the connection itself: every call has one deadline for everything,
+//! a call that finds no connection makes one, and one that fails throws it away. Nothing is sent a
+//! second time: whether a call that was cut off has happened is for the caller to find out, and every
+//! step of the store can be asked for again.
+
+use std::future::Future;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::fault;
+use crate::error::StoreError;
+use crate::jobs::Answer;
+
+pub(super) struct Connection {
+    client: Client,
+    config: AsyncConnectionConfig,
+    timeout: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: Option<Open>,
+    opened: u64,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+/// A connection, and its number: who finds it broken throws away this one and no later one.
+#[derive(Clone)]
+pub(super) struct Open {
+    pub(super) wire: MultiplexedConnection,
+    number: u64,
+}
+
+/// What is said to a server as soon as it is reached, before anybody else may speak.
+pub(super) trait Greeting: Sync {
+    fn greet(&self, wire: &mut MultiplexedConnection) -> impl Future<Output = Answer<()>> + Send;
+}
+
+impl Connection {
+    pub(super) fn new(client: Client, config: AsyncConnectionConfig, timeout: Duration) -> Self {
+        // The deadline of a call holds for all of it; the library's own would cut in before.
+        let config = config
+            .set_response_timeout(None)
+            .set_connection_timeout(Some(timeout));
+        Self {
+            client,
+            config,
+            timeout,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Sends one command and waits for its answer.
+    pub(super) async fn send(&self, greeting: &impl Greeting, command: &Cmd) -> Answer<Value> {
+        let deadline = Instant::now() + self.timeout;
+        let mut open = match timeout_at(deadline, self.ready(greeting)).await {
+            Ok(open) => open?,
+            Err(_) => return Err(silent(self.timeout)),
+        };
+        match timeout_at(deadline, open.wire.send_packed_command(command)).await {
+            Ok(Ok(Value::ServerError(error))) => self.failed(&open, error.into()).await,
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => self.failed(&open, error).await,
+            Err(_) => {
+                self.drop_if(&open).await;
+                Err(StoreError::doubtful(format_args!(
+                    "redis did not answer within {:?}: it may or may not have happened",
+                    self.timeout
+                )))
+            }
+        }
+    }
+
+    /// A connection that was greeted. Whoever comes while one is made waits for it.
+    pub(super) async fn ready(&self, greeting: &impl Greeting) -> Answer<Open> {
+        let mut state = self.state.lock().await;
+        if let Some(open) = &state.open {
+            return Ok(open.clone());
+        }
+        if let Some(at) = state.not_before {
+            sleep_until(at).await;
+        }
+        match self.open(greeting).await {
+            Ok(wire) => {
+                state.opened += 1;
+                state.failures = 0;
+                state.not_before = None;
+                let number = state.opened;
+                Ok(state.open.insert(Open { wire, number }).clone())
+            }
+            Err(error) => {
+                let pause = FIRST_PAUSE * 2_u32.pow(state.failures.min(MOST_DOUBLINGS));
+                state.failures += 1;
+                state.not_before = Some(Instant::now() + pause);
+                Err(error)
+            }
+        }
+    }
+
+    async fn open(&self, greeting: &impl Greeting) -> Answer<MultiplexedConnection> {
+        let reached = self
+            .client
+            .get_multiplexed_async_connection_with_config(&self.config)
+            .await;
+        let mut wire = reached.map_err(|error| fault::before(&error))?;
+        match tokio::time::timeout(self.timeout, greeting.greet(&mut wire)).await {
+            Ok(greeted) => greeted.map(|()| wire),
+            Err(_) => Err(silent(self.timeout)),
+        }
+    }
+
+    async fn failed<T>(&self, open: &Open, error: RedisError) -> Answer<T> {
+        if fault::breaks(&error) {
+            self.drop_if(open).await;
+        }
+        Err(fault::after(&error))
+    }
+
+    pub(super) async fn drop_if(&self, open: &Open) {
+        let mut state = self.state.lock().await;
+        if state
+            .open
+            .as_ref()
+            .is_some_and(|now| now.number == open.number)
+        {
+            state.open = None;
+        }
+    }
+}
+
+fn silent(timeout: Duration) -> StoreError {
+    StoreError::unreachable(format_args!(
+        "redis cannot be reached within {timeout:?}: look whether it runs"
+    ))
+}
+
+/// A server that restarts is back after some hundred milliseconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+
+/// At most 25 ms × 2⁵: somebody who waits for the server notices within a second that it is back.
+const MOST_DOUBLINGS: u32 = 5;

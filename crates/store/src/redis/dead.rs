@@ -1,0 +1,105 @@
+//! Dead letters, and what is too old.
+
+use outflow_core::WallTime;
+
+use super::actions::ask;
+use super::call::Caller;
+use super::record::{instant, micros, read_entry};
+use super::reply::{self, Reply};
+use crate::dead::{DeadLetter, DeadPick};
+use crate::jobs::Answer;
+use crate::name::Name;
+use std::time::Duration;
+
+/// What becomes of dead letters.
+#[derive(Clone, Copy)]
+pub(super) enum Deed {
+    Revive,
+    Purge,
+}
+
+pub(super) async fn list(caller: &Caller, after: u64, most: usize) -> Answer<Vec<DeadLetter>> {
+    let call = ask(caller, "dead")
+        .arg(after)
+        .arg(most.clamp(1, MOST_LETTERS));
+    let mut reply = Reply::new(caller.run(call).await?)?;
+    let mut letters = Vec::with_capacity(reply.len() / 2);
+    while !reply.is_empty() {
+        let mut bytes = reply.bytes()?;
+        let place = reply.written_number()?;
+        let at = instant(&mut bytes)?;
+        let entry = read_entry(bytes)?;
+        let record = entry.record;
+        letters.push(DeadLetter {
+            place,
+            id: record.id,
+            tenant: entry.tenant,
+            lane: entry.lane,
+            action: record.action,
+            at,
+            attempts: record.attempts,
+            recoveries: record.recoveries,
+            history: record.history,
+            payload: record.payload,
+        });
+    }
+    Ok(letters)
+}
+
+pub(super) async fn each(caller: &Caller, deed: Deed, pick: &DeadPick) -> Answer<u64> {
+    match pick {
+        DeadPick::All => walk(caller, deed, "all", &[]).await,
+        DeadPick::Tenant(tenant) => walk(caller, deed, "tenant", &[tenant.as_str()]).await,
+        DeadPick::Action(action) => walk(caller, deed, "action", &[action.as_str()]).await,
+        DeadPick::Jobs(jobs) => {
+            let mut many = 0;
+            for some in jobs.chunks(MOST_LETTERS) {
+                let names: Vec<&str> = some.iter().map(Name::as_str).collect();
+                many += walk(caller, deed, "jobs", &names).await?;
+            }
+            Ok(many)
+        }
+    }
+}
+
+pub(super) async fn tidy(caller: &Caller, dead_before: WallTime) -> Answer<u64> {
+    let call = caller.call(&caller.scripts.tidy).arg(micros(IDLE));
+    let went = reply::number(&caller.run(call).await?)?;
+    let before = micros(dead_before.as_duration()).to_string();
+    let letters = walk(caller, Deed::Purge, "before", &[&before]).await?;
+    Ok(went + letters)
+}
+
+async fn walk(caller: &Caller, deed: Deed, which: &str, whom: &[&str]) -> Answer<u64> {
+    let (mut many, mut after) = (0, 0);
+    let deed = match deed {
+        Deed::Revive => "revive",
+        Deed::Purge => "purge",
+    };
+    loop {
+        let mut call = caller
+            .call(&caller.scripts.dead)
+            .arg(deed)
+            .arg(which)
+            .arg(after)
+            .arg(PIECE);
+        for one in whom {
+            call.push(*one);
+        }
+        let mut reply = Reply::new(caller.run(call).await?)?;
+        many += reply.number()?;
+        after = reply.number()?;
+        if reply.number()? == 0 {
+            return Ok(many);
+        }
+    }
+}
+
+/// An answer of a few hundred kilobytes.
+const MOST_LETTERS: usize = 1_000;
+
+/// A few milliseconds of the server's time.
+const PIECE: u64 = 500;
+
+/// How long a tenant without work is remembered: as long as its history.
+const IDLE: Duration = Duration::from_hours(1);

@@ -1,0 +1,113 @@
+//! What the server's complaints mean to a store.
+//!
+//! A server says what is wrong with the first word of its answer, also in the middle of a script's own
+//! message. Nothing of a command or an address is repeated: they may hold a secret.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::error::StoreError;
+
+/// It happened before anything was sent.
+pub(super) fn before(error: &RedisError) -> StoreError {
+    if error.kind() == ErrorKind::AuthenticationFailed || said(error, &["NOAUTH", "WRONGPASS"]) {
+        return StoreError::refused(
+            "redis does not take the password: give user and password in its address",
+        );
+    }
+    if error.is_io_error() || said(error, PASSING) {
+        return StoreError::unreachable(
+            "redis cannot be reached: look whether it runs and listens there",
+        );
+    }
+    after(error)
+}
+
+/// It happened after a command was sent.
+pub(super) fn after(error: &RedisError) -> StoreError {
+    let words = error.to_string();
+    if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) {
+        return StoreError::refused(NO_SCRIPT);
+    }
+    if words.contains("LOSTQUEUE") {
+        return lost();
+    }
+    if words.contains("OOM ") || words.contains("MISCONF") {
+        return StoreError::full(
+            "redis has no room left: raise its maxmemory, or free its disk; nothing was changed",
+        );
+    }
+    if said(error, PASSING) {
+        return StoreError::unreachable(
+            "redis does not take commands now: it loads, is busy, or is a replica; nothing was changed",
+        );
+    }
+    if said(error, &["MOVED", "ASK", "CROSSSLOT"]) {
+        return StoreError::refused(
+            "this node of the cluster does not keep the queue: give the address of the one that does",
+        );
+    }
+    if let Some((_, key)) = words.split_once("BADKEY ") {
+        let key = key.split(' ').next().unwrap_or_default();
+        return StoreError::damaged(format_args!(
+            "the key {key} of redis is not what it should be: somebody else writes there, or it was \
+             lost; nothing was changed"
+        ));
+    }
+    if error.is_io_error() || error.is_connection_dropped() {
+        return StoreError::doubtful(
+            "the connection to redis was lost: it may or may not have happened",
+        );
+    }
+    StoreError::refused(format_args!("redis refused: {}", first_line(&words)))
+}
+
+/// Whether the connection is of no use any more. A replica is not what was connected to.
+pub(super) fn breaks(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_connection_dropped()
+        || error.is_unrecoverable_error()
+        || said(error, &["READONLY", "MASTERDOWN"])
+}
+
+/// Whether the server does not know a script any more: it was restarted, or somebody flushed them.
+pub(super) fn is_unknown_script(error: &StoreError) -> bool {
+    error.is_refused() && error.to_string() == NO_SCRIPT
+}
+
+/// Everything was lost, which is not the same as everything being done.
+pub(super) fn lost() -> StoreError {
+    StoreError::damaged(
+        "the queue was lost: redis was emptied or replaced while it was in use; restore it from a \
+         backup, or begin anew and submit again",
+    )
+}
+
+/// An answer that no script of ours gives.
+pub(super) fn strange() -> StoreError {
+    StoreError::damaged("redis gave an answer that is not ours: use one version on all machines")
+}
+
+fn said(error: &RedisError, codes: &[&str]) -> bool {
+    let words = error.to_string();
+    let code = error.code().unwrap_or_default();
+    codes
+        .iter()
+        .any(|known| code == *known || words.contains(&format!(" {known} ")))
+}
+
+fn first_line(words: &str) -> &str {
+    words.lines().next().unwrap_or_default()
+}
+
+const NO_SCRIPT: &str = "redis does not know the script: send it anew";
+
+/// It may work again without anybody's help, and nothing was changed.
+const PASSING: &[&str] = &[
+    "LOADING",
+    "BUSY",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "NOREPLICAS",
+];

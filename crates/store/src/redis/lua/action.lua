@@ -1,0 +1,72 @@
+-- Opens, closes, stops and tells actions.
+--
+-- ARGV: prefix, epoch, action, what, then for `open` timeout, keep, note.
+
+local name, what = ARGV[3], ARGV[4]
+local action = action_of(name)
+
+local function open()
+  if action and is_over(action) then
+    if call('EXISTS', P .. 'm:' .. name) == 1 then error('CLEANING', 0) end
+    action = nil
+  end
+  if not action then
+    call('DEL', P .. 'r:' .. name, P .. 'a:' .. name)
+    action = { name = name, key = P .. 'a:' .. name }
+    for _, field in ipairs(ACTION) do action[field] = 0 end
+    action.opened, action.floor = now, g[1]
+    actions[name] = action
+    call('ZADD', k_actions, 0, name)
+    call('ZREM', k_aend, name)
+    call('ZREM', k_ripe, name)
+  end
+  action.timeout, action.keep, action.dirty = tonumber(ARGV[5]), tonumber(ARGV[6]), true
+  call('ZADD', k_adue, action.opened + action.timeout, name)
+  if ARGV[7] == '' then
+    call('HDEL', action.key, 'note')
+  else
+    call('HSET', action.key, 'note', sub(ARGV[7], 2))
+  end
+end
+
+-- It is over: from now on it has a lifetime.
+local function finish(stage)
+  action.st, action.ended, action.dirty = stage, now, true
+  call('ZREM', k_adue, name)
+  call('ZADD', k_aend, now + action.keep, name)
+end
+
+local result = 1
+if what == 'open' then
+  open()
+elseif not action then
+  result = 0
+elseif what == 'close' then
+  if not is_over(action) then action.closed, action.dirty = 1, true end
+elseif what == 'pause' or what == 'resume' then
+  action.paused, action.dirty = what == 'pause' and 1 or 0, true
+  ring = true
+elseif what == 'cancel' then
+  if not is_over(action) then
+    finish(CANCELLED)
+    call('ZREM', k_ripe, name)
+  end
+elseif what == 'fail' then
+  if action.st == 0 and now >= action.opened + action.timeout then
+    if not (action.closed == 1 and action.q + action.fl == 0) then
+      finish(FAILED)
+      call('ZADD', k_ripe, now, name)
+    else
+      call('ZREM', k_adue, name)
+    end
+  end
+elseif what == 'told' then
+  if action.st == 0 and action.closed == 1 and action.q + action.fl == 0 then
+    finish(5)
+    call('DEL', P .. 'm:' .. name)
+  end
+  call('ZREM', k_ripe, name)
+end
+save_actions()
+save_all()
+return result

@@ -1,0 +1,65 @@
+-- Lets dead letters stand in line again, or throws them away.
+--
+-- ARGV: prefix, epoch, what (`revive`, `purge`), which (`all`, `tenant`, `action`, `jobs`, `before`), after which
+-- place, how many to look at, then whom.
+
+local revive, which, after, most = ARGV[3] == 'revive', ARGV[4], ARGV[5], tonumber(ARGV[6])
+local found = call('ZRANGEBYSCORE', k_dead, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+local wanted = {}
+for i = 7, #ARGV do wanted[ARGV[i]] = true end
+
+local function is_meant(entry, job, at)
+  if which == 'all' then return true end
+  if which == 'tenant' then return wanted[entry.tenant] end
+  if which == 'action' then return wanted[job.action] end
+  if which == 'before' then return at < tonumber(ARGV[7]) end
+  return wanted[job.id]
+end
+
+local function stand_again(entry, job, action)
+  job.attempts, job.retries, job.throttles, job.recoveries, job.mishaps, job.history = 0, 0, 0, 0, 0, ''
+  entry.record = write_record(job, entry.record)
+  local lane = lane_of(entry.lane)
+  count_waiting(lane, 1)
+  if action then count(action, 'q', 1) end
+  if job.remember then call('ZADD', k_names, 'inf', job.id) end
+  give_back(lane, entry.tenant, entry)
+end
+
+local many, place, more = 0, tonumber(after), #found == 2 * most
+for i = 1, #found, 2 do
+  local packed = found[i]
+  local at = unpacked('>I7', packed)
+  local entry = parse_entry(sub(packed, 8))
+  local job = parse_record(entry.record)
+  place = tonumber(found[i + 1])
+  if which == 'before' and not is_meant(entry, job, at) then
+    more = false
+    break
+  end
+  if is_meant(entry, job, at) then
+    local action = job.action and action_of(job.action)
+    if action and entry.first <= action.floor then action = nil end
+    if not (revive and action and is_over(action)) then
+      many = many + 1
+      call('ZREM', k_dead, packed)
+      g[7] = g[7] - 1
+      local tenant = call('HEXISTS', k_t, entry.tenant) == 1 and tenant_of(entry.tenant)
+      if tenant then tenant[8] = max(0, tenant[8] - 1) end
+      if action then count(action, 'dd', -1) end
+      if revive then
+        stand_again(entry, job, action)
+      else
+        g[8] = g[8] + 1
+        if tenant then tenant[9] = tenant[9] + 1 end
+        if action then count(action, 'fa', 1) end
+      end
+    end
+  end
+end
+if many > 0 then
+  ring = true
+  save_actions()
+  save_all()
+end
+return { many, place, more and 1 or 0 }

@@ -1,0 +1,76 @@
+-- Takes back what sessions held whose lease ran out.
+--
+-- ARGV: prefix, epoch, most, recoveries.
+
+local most, bound = tonumber(ARGV[3]), tonumber(ARGV[4])
+local returned, buried = 0, 0
+local lost = call('ZRANGEBYSCORE', k_sessions, '-inf', now, 'LIMIT', 0, 100)
+local freed = {}
+
+local function take_back(entry, claim)
+  local tenant = tenant_of(entry.tenant)
+  local job = parse_record(entry.record)
+  local action = job.action and action_of(job.action)
+  local ours = action and claim > action.floor
+  local cancelled = claim <= tenant[19] or (job.action and (not ours or action.st == FAILED or action.st == CANCELLED))
+  if tenant[2] > 0 and tenant[6] >= tenant[2] then freed[entry.tenant] = true end
+  tenant[6] = tenant[6] - 1
+  g[5] = g[5] - 1
+  job.attempts, job.recoveries = job.attempts + 1, job.recoveries + 1
+  add_mishap(job, 'its worker died')
+  if ours then count(action, 'fl', -1) end
+  if cancelled then
+    tenant[10], g[9] = tenant[10] + 1, g[9] + 1
+    if ours then
+      count(action, 'ca', 1)
+      tell(action, ENDED_CANCELLED, job, entry.tenant)
+    end
+    forget_name(job)
+  elseif job.recoveries > bound then
+    tenant[8] = tenant[8] + 1
+    tenant[14], g[10] = tenant[14] + job.throttles, g[10] + job.throttles
+    if action then
+      count(action, 'dd', 1)
+      count(action, 'th', job.throttles)
+      tell(action, ENDED_FAILED, job, entry.tenant)
+    end
+    bury(job, entry)
+    buried = buried + 1
+  else
+    entry.record = write_record(job, entry.record)
+    local lane = lane_of(entry.lane)
+    count_waiting(lane, 1)
+    if action then count(action, 'q', 1) end
+    give_back(lane, entry.tenant, entry)
+    returned = returned + 1
+  end
+end
+
+local left = most
+for _, session in ipairs(lost) do
+  if left <= 0 then break end
+  local key = P .. 's:' .. session
+  local found = call('HSCAN', key, 0, 'COUNT', min(left, CHUNK))[2]
+  local gone, entries = {}, {}
+  for i = 1, #found, 2 do
+    if #gone < left then
+      gone[#gone + 1] = found[i]
+      entries[#entries + 1] = parse_entry(found[i + 1])
+    end
+  end
+  for _, entry in ipairs(entries) do
+    call('ZCARD', back_key(lane_of(entry.lane), entry.tenant, entry.class))
+  end
+  if #gone > 0 then write_all('HDEL', key, gone) end
+  for i, entry in ipairs(entries) do take_back(entry, tonumber(gone[i])) end
+  left = left - #gone
+  if call('EXISTS', key) == 0 then call('ZREM', k_sessions, session) end
+end
+for name in pairs(freed) do wake_seats(name) end
+if returned + buried > 0 or left < most then
+  ring = true
+  save_actions()
+  save_all()
+end
+local first = call('ZRANGE', k_sessions, 0, 0, 'WITHSCORES')
+return { returned, buried, first[2] and max(0, tonumber(first[2]) - now) or -1 }

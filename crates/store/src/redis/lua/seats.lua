@@ -1,0 +1,309 @@
+-- Where tenants stand: their place in a lane's fair order, and what is counted of them.
+--
+-- A tenant has a seat in a lane while it has jobs that could go. All seats of a lane are fields of one
+-- hash, so that a script reads and writes those of a batch with one command each, however many tenants
+-- the batch meets. The field without a name is the lane itself.
+
+-- A seat: [1] place, [2] 0 in the order, 1 parked, 2 out; by class low, normal, high: [3..5] index of the
+-- first job of its list, [6..8] jobs in it, [9..11] jobs that came back, [12..14] place among classes.
+local SEAT_FORM = '>dddddddddddddd'
+-- A lane: [1] clock, [2] waiting, [3] parked until, [4] when the next tenant or job returns, [5] unused,
+-- [6] 1 if costs differ, [7] 1 if tenants without work owe.
+local LANE_FORM = '>ddddddd'
+-- A tenant: [1] claim, [2] most in flight, [3] units and [4] window of its rate, [5] paused, [6] in flight,
+-- [7] done, [8] dead, [9] failed, [10] cancelled, [11] delayed, [12] put off, [13] held, [14] throttles,
+-- [15] busy, [16] last backoff, [17] speed, [18] last update, [19] claims up to this number were
+-- cancelled, [20] seats.
+local TENANT_FORM = '>dddddddddddddddddddd'
+local RULE_FORM = '>ddddd'
+
+local lanes, tenants = {}, {}
+local ring = false
+
+local function lane_of(name)
+  local lane = lanes[name]
+  if lane then return lane end
+  lane = { name = name, seats = {}, meta = nil, key = P .. 'w:' .. name, fair = P .. 'f:' .. name,
+    parked = P .. 'p:' .. name, delayed = P .. 'd:' .. name, owed = P .. 'v:' .. name,
+    join = #name .. ':' .. name .. ':' }
+  lanes[name] = lane
+  return lane
+end
+
+local function list_key(lane, tenant, class) return P .. 'l:' .. class .. ':' .. lane.join .. tenant end
+local function back_key(lane, tenant, class) return P .. 'b:' .. class .. ':' .. lane.join .. tenant end
+
+local function take_meta(lane, packed)
+  if lane.meta then return end
+  if packed then
+    lane.meta = { unpacked(LANE_FORM, packed) }
+  else
+    lane.meta, lane.fresh = { 0, 0, 0, 0, 1, 0, 0 }, true
+  end
+end
+
+local function take_seat(lane, name, packed)
+  local seat
+  if packed then
+    seat = { unpacked(SEAT_FORM, packed) }
+  else
+    local at = g[1]
+    seat = { 0, 2, at, at, at, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    seat.fresh = true
+  end
+  seat.name = name
+  lane.seats[name] = seat
+  return seat
+end
+
+local function load_seats(lane, names)
+  local ask = { '' }
+  for _, name in ipairs(names) do
+    if not lane.seats[name] then ask[#ask + 1] = name end
+  end
+  each_chunk(ask, CHUNK, function(first, last)
+    local found = call('HMGET', lane.key, unpack(ask, first, last))
+    for i = first, last do
+      if i == 1 then take_meta(lane, found[1]) else take_seat(lane, ask[i], found[i - first + 1]) end
+    end
+  end)
+end
+
+local function meta_of(lane)
+  if not lane.meta then take_meta(lane, call('HGET', lane.key, '')) end
+  return lane.meta
+end
+
+local function seat_of(lane, name)
+  if not lane.seats[name] then load_seats(lane, { name }) end
+  return lane.seats[name]
+end
+
+local function take_tenant(name, packed)
+  local tenant
+  if packed then
+    tenant = { unpacked(TENANT_FORM, packed) }
+  else
+    local rule = call('HGET', k_rules, name)
+    local w, cap, units, window, paused = 4, 0, 0, 0, 0
+    if rule then w, cap, units, window, paused = unpacked(RULE_FORM, rule) end
+    tenant = { w, cap, units, window, paused, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    tenant.fresh, tenant.idle = true, true
+  end
+  tenant.idle = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0
+  tenants[name] = tenant
+  return tenant
+end
+
+local function load_tenants(names)
+  local ask = {}
+  for _, name in ipairs(names) do
+    if not tenants[name] then
+      ask[#ask + 1] = name
+      tenants[name] = true
+    end
+  end
+  each_chunk(ask, CHUNK, function(first, last)
+    local found = call('HMGET', k_t, unpack(ask, first, last))
+    for i = first, last do take_tenant(ask[i], found[i - first + 1]) end
+  end)
+end
+
+local function tenant_of(name)
+  local tenant = tenants[name]
+  if not tenant then
+    load_tenants({ name })
+    tenant = tenants[name]
+  end
+  tenant.dirty = true
+  return tenant
+end
+
+-- A tenant that had nothing to do begins its counts anew.
+local function wake_tenant(tenant)
+  if tenant.idle then
+    for i = 7, 18 do
+      if i < 11 or i > 13 then tenant[i] = 0 end
+    end
+  end
+end
+
+local function ready(seat) return seat[6] + seat[7] + seat[8] + seat[9] + seat[10] + seat[11] end
+
+-- Two classes begin level; one that comes later begins with the one that is furthest behind.
+local function enter_class(seat, class)
+  local least
+  local others = 0
+  for c = 1, 3 do
+    if c ~= class and seat[5 + c] + seat[8 + c] > 0 then
+      others = others + 1
+      least = min(least or seat[11 + c], seat[11 + c])
+    end
+  end
+  if others == 1 then
+    for c = 1, 3 do seat[11 + c] = 0 end
+  elseif others > 1 then
+    seat[11 + class] = max(seat[11 + class], least)
+  end
+end
+
+-- Puts a seat that has jobs where it belongs.
+local function arrange(lane, seat)
+  seat.dirty = true
+  if seat.fresh then
+    local tenant = tenant_of(seat.name)
+    wake_tenant(tenant)
+    seat.fresh, seat.born = nil, true
+    tenant[20] = tenant[20] + 1
+    local meta = meta_of(lane)
+    local owed = meta[7] == 1 and call('ZSCORE', lane.owed, seat.name)
+    if owed then seat[1] = tonumber(owed) end
+    seat.owed = owed
+  end
+  if seat[2] == 2 then
+    local tenant = tenants[seat.name]
+    if type(tenant) ~= 'table' then tenant = tenant_of(seat.name) end
+    if tenant[5] == 0 and (tenant[2] == 0 or tenant[6] < tenant[2]) then
+      seat[1] = max(seat[1], meta_of(lane)[1])
+      seat[2] = 0
+      ring = true
+    end
+  end
+end
+
+-- A job comes back to its line, before all that came after it.
+local function give_back(lane, name, job)
+  local seat = seat_of(lane, name)
+  local class = job.class
+  if seat[5 + class] + seat[8 + class] == 0 then enter_class(seat, class) end
+  call('ZADD', back_key(lane, name, class), job.index, pack('>I6', job.first) .. job.record)
+  seat[8 + class] = seat[8 + class] + 1
+  arrange(lane, seat)
+end
+
+local function count_waiting(lane, by)
+  local meta = meta_of(lane)
+  meta[2] = meta[2] + by
+  lane.dirty = true
+  g[2] = g[2] + by
+end
+
+local function wake_at(lane, at)
+  local meta = meta_of(lane)
+  if meta[4] == 0 or at < meta[4] then
+    meta[4] = at
+    lane.dirty = true
+  end
+end
+
+-- A tenant may go again: in every lane in which it has a seat.
+local function wake_seats(name)
+  local tenant = tenant_of(name)
+  if tenant[20] == 0 then return end
+  for _, at in ipairs(call('ZRANGE', k_lanes, 0, CHUNK)) do
+    local lane = lane_of(at)
+    local seat = seat_of(lane, name)
+    if seat.fresh then
+      lane.seats[name] = nil
+    elseif seat[2] == 2 then
+      arrange(lane, seat)
+    end
+  end
+end
+
+local function save_seats(lane)
+  local set, gone, order, left, owes = {}, {}, {}, {}, {}
+  local meta = meta_of(lane)
+  for name, seat in pairs(lane.seats) do
+    if seat.dirty and not (seat.fresh) then
+      if ready(seat) == 0 then
+        if not seat.born then gone[#gone + 1] = name end
+        left[#left + 1] = name
+        tenant_of(name)[20] = tenants[name][20] - 1
+        seat.gone = true
+        if seat[1] > meta[1] and meta[2] > 0 then
+          owes[#owes + 1] = seat[1]
+          owes[#owes + 1] = name
+        end
+      else
+        set[#set + 1] = name
+        set[#set + 1] = pack(SEAT_FORM, unpack(seat, 1, 14))
+        if seat[2] == 0 then
+          order[#order + 1] = seat[1]
+          order[#order + 1] = name
+        elseif not seat.born then
+          left[#left + 1] = name
+        end
+      end
+      if seat.owed then call('ZREM', lane.owed, name) end
+      seat.dirty, seat.born, seat.owed = nil, nil, nil
+      if seat.gone then lane.seats[name] = nil end
+    end
+  end
+  if #owes > 0 then
+    write_all('ZADD', lane.owed, owes)
+    meta[7], lane.dirty = 1, true
+  end
+  if #order > 0 then write_all('ZADD', lane.fair, order) end
+  if #left > 0 then write_all('ZREM', lane.fair, left) end
+  if #gone > 0 then write_all('HDEL', lane.key, gone) end
+  return set
+end
+
+local function save_lane(lane)
+  local set = save_seats(lane)
+  local meta = lane.meta
+  if lane.dirty then
+    if meta[2] == 0 and meta[3] <= now then
+      -- With nobody left to be fair to, old debts end.
+      call('DEL', lane.owed, lane.parked)
+      call('HDEL', lane.key, '')
+      call('ZREM', k_lanes, lane.name)
+      set = {}
+    else
+      set[#set + 1] = ''
+      set[#set + 1] = pack(LANE_FORM, unpack(meta, 1, 7))
+      if lane.fresh then call('ZADD', k_lanes, 0, lane.name) end
+      lane.fresh = nil
+    end
+  end
+  lane.dirty = nil
+  if #set > 0 then write_all('HSET', lane.key, set) end
+end
+
+local function save_tenants()
+  local set, known, idle, busy = {}, {}, {}, {}
+  for name, tenant in pairs(tenants) do
+    if tenant.dirty then
+      local rests = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0
+      set[#set + 1] = name
+      set[#set + 1] = pack(TENANT_FORM, unpack(tenant, 1, 20))
+      if tenant.fresh then
+        known[#known + 1] = 0
+        known[#known + 1] = name
+      end
+      tenant.dirty = nil
+      if rests and (tenant.fresh or not tenant.idle) then
+        idle[#idle + 1] = now
+        idle[#idle + 1] = name
+      elseif tenant.idle and not rests then
+        busy[#busy + 1] = name
+      end
+      tenant.fresh, tenant.idle = nil, rests
+    end
+  end
+  if #set > 0 then write_all('HSET', k_t, set) end
+  if #known > 0 then write_all('ZADD', k_who, known) end
+  if #idle > 0 then write_all('ZADD', k_idle, idle) end
+  if #busy > 0 then write_all('ZREM', k_idle, busy) end
+end
+
+local function save_all()
+  for _, lane in pairs(lanes) do
+    if lane.meta then save_lane(lane) end
+  end
+  save_tenants()
+  g[13] = g[13] + 1
+  call('HSET', k_epoch, 'g', pack(G_FORM, unpack(g, 1, 14)))
+  if ring then call('PUBLISH', P .. 'bell', '') end
+end

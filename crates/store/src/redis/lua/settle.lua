@@ -1,0 +1,252 @@
+-- Ends claims of a session.
+--
+-- ARGV: prefix, epoch, session, then one text for each end: the claim, how it ended, three numbers, and
+-- what belongs to it.
+
+local session = ARGV[3]
+local session_key = P .. 's:' .. session
+local answers, ends = {}, #ARGV - 3
+
+local expiry = call('ZSCORE', k_sessions, session)
+if not expiry or tonumber(expiry) <= now then
+  for i = 1, ends do answers[i] = 6 end
+  return answers
+end
+
+local claims, forms = {}, {}
+for i = 1, ends do
+  local form = { unpacked('>I7BI7I7I7', ARGV[3 + i]) }
+  forms[i], claims[i] = form, form[1]
+end
+local entries, names, seen = {}, {}, {}
+each_chunk(claims, CHUNK, function(first, last)
+  local found = call('HMGET', session_key, unpack(claims, first, last))
+  for i = first, last do
+    local packed = found[i - first + 1]
+    if packed and not seen[claims[i]] then
+      seen[claims[i]] = true
+      local _, lane_len, tenant_len = byte(packed, 1, 3)
+      local from = ENTRY_HEAD + 1 + lane_len
+      local entry = { packed = packed, tenant = sub(packed, from, from + tenant_len - 1), record_at = from + tenant_len }
+      entries[i] = entry
+      names[#names + 1] = entry.tenant
+    end
+  end
+end)
+load_tenants(names)
+
+local HEAD = 29
+local DONE_END, RETRY, FAILED_END, THROTTLED, RETURNED, PUT_OFF_FIXED, PUT_OFF_FORMULA = 1, 2, 3, 4, 5, 6, 7
+local A_DONE, A_BURIED, A_WAITS, A_CANCELLED, A_FENCED = 1, 2, 3, 5, 6
+
+-- What goes back is looked at before anything is written, so that a foreign key stops it here.
+local function full(entry)
+  if entry.record then return end
+  local parsed = parse_entry(entry.packed)
+  for key, value in pairs(parsed) do entry[key] = value end
+  entry.job = parse_record(entry.record)
+end
+for i, entry in pairs(entries) do
+  local kind = forms[i][2]
+  if kind ~= DONE_END or has(byte(entry.packed, entry.record_at), HAS_ACTION) then
+    full(entry)
+    if entry.job.action then action_of(entry.job.action) end
+    if kind ~= DONE_END and kind ~= FAILED_END then
+      seat_of(lane_of(entry.lane), entry.tenant)
+      call('ZCARD', back_key(lane_of(entry.lane), entry.tenant, entry.class))
+      call('ZCARD', lane_of(entry.lane).delayed)
+    end
+  end
+end
+
+local gone = {}
+for i = 1, ends do
+  if entries[i] then gone[#gone + 1] = claims[i] end
+end
+if #gone > 0 then write_all('HDEL', session_key, gone) end
+
+-- A tenant at its bound has room again.
+local freed = {}
+local function leave(tenant, name)
+  if tenant[2] > 0 and tenant[6] >= tenant[2] then freed[name] = true end
+  tenant[6], tenant.dirty = tenant[6] - 1, true
+  g[5] = g[5] - 1
+end
+
+local function wait_again(entry)
+  local lane = lane_of(entry.lane)
+  count_waiting(lane, 1)
+  if entry.action then count(entry.action, 'q', 1) end
+  return lane
+end
+
+-- The turn is given back, at most as far as one turn behind the clock.
+local function refund(lane, entry)
+  local seat = seat_of(lane, entry.tenant)
+  local step = max(1, entry.job.cost) / (tenants[entry.tenant][1] * FACTOR[entry.class])
+  local clock = meta_of(lane)[1]
+  if seat[1] > clock - step then seat[1] = max(seat[1] - step, clock - step) end
+  seat.dirty = true
+end
+
+local function over(entry, tenant, ended, result)
+  local job = entry.job
+  if entry.action then tell(entry.action, ended, job, entry.tenant, result) end
+end
+
+local function is_cancelled(entry, tenant, claim)
+  if claim <= tenant[19] then return true end
+  local action = entry.job and entry.job.action and action_of(entry.job.action)
+  if entry.job and entry.job.action and (not action or claim <= action.floor) then return true end
+  entry.action = action
+  return action and (action.st == FAILED or action.st == CANCELLED)
+end
+
+local function end_cancelled(entry, tenant)
+  full(entry)
+  tenant[10] = tenant[10] + 1
+  g[9] = g[9] + 1
+  if entry.action then
+    count(entry.action, 'ca', 1)
+    entry.job.attempts = entry.job.attempts + 1
+    over(entry, tenant, ENDED_CANCELLED)
+  end
+  forget_name(entry.job)
+  return A_CANCELLED
+end
+
+local function end_done(entry, tenant, took, result)
+  tenant[7], tenant[15] = tenant[7] + 1, tenant[15] + took
+  g[6], g[11] = g[6] + 1, g[11] + took
+  local flags = byte(entry.packed, entry.record_at)
+  if flags >= HAS_NAME or entry.action then
+    full(entry)
+    local job = entry.job
+    tenant[14], g[10] = tenant[14] + job.throttles, g[10] + job.throttles
+    if entry.action then
+      count(entry.action, 'dn', 1)
+      count(entry.action, 'th', job.throttles)
+      count(entry.action, 'bu', took)
+      job.attempts = job.attempts + 1
+      over(entry, tenant, DONE, result)
+    end
+    forget_name(job)
+  end
+  return A_DONE
+end
+
+local function end_buried(entry, tenant, words, result)
+  local job = entry.job
+  tenant[8] = tenant[8] + 1
+  tenant[14], g[10] = tenant[14] + job.throttles, g[10] + job.throttles
+  if entry.action then
+    count(entry.action, 'dd', 1)
+    count(entry.action, 'th', job.throttles)
+    over(entry, tenant, ENDED_FAILED, result)
+  end
+  bury(job, entry, words)
+  return A_BURIED
+end
+
+local function end_retry(entry, tenant, after, words)
+  local job = entry.job
+  job.attempts = job.attempts + 1
+  if job.retries >= job.max_retries then return end_buried(entry, tenant, words) end
+  job.retries = job.retries + 1
+  add_mishap(job, words)
+  entry.record = write_record(job, entry.record)
+  wait_again(entry)
+  tenant[11] = tenant[11] + 1
+  g[3] = g[3] + 1
+  if entry.action then count(entry.action, 'dl', 1) end
+  delay(entry, now + after)
+  ring = true
+  return A_WAITS
+end
+
+local function end_throttled(entry, tenant, after, whole_lane)
+  local job = entry.job
+  job.attempts, job.throttles = job.attempts + 1, job.throttles + 1
+  entry.record = write_record(job, entry.record)
+  local lane = wait_again(entry)
+  refund(lane, entry)
+  local seat = seat_of(lane, entry.tenant)
+  if whole_lane then
+    lane.meta[3], lane.dirty = max(lane.meta[3], now + after), true
+  else
+    local until_then = now + after
+    local parked = call('ZSCORE', lane.parked, entry.tenant)
+    if parked then until_then = max(until_then, tonumber(parked)) end
+    call('ZADD', lane.parked, until_then, entry.tenant)
+    wake_at(lane, until_then)
+    seat[2] = 1
+  end
+  give_back(lane, entry.tenant, entry)
+  ring = true
+  return A_WAITS
+end
+
+local function end_returned(entry)
+  local lane = wait_again(entry)
+  refund(lane, entry)
+  give_back(lane, entry.tenant, entry)
+  ring = true
+  return A_WAITS
+end
+
+local active
+local function backoff_of(form, non_ready)
+  if form[2] == PUT_OFF_FIXED then return form[3], 0 end
+  active = active or max(1, call('HLEN', k_t) - call('ZCARD', k_idle))
+  local speed = max(1, floor(form[5] / active))
+  return min(form[3] + floor(non_ready / speed) * 1000000, form[4]), speed
+end
+
+local function end_put_off(entry, tenant, form)
+  local job = entry.job
+  job.attempts, job.throttles = job.attempts + 1, job.throttles + 1
+  entry.record = write_record(job, entry.record)
+  wait_again(entry)
+  tenant[12] = tenant[12] + 1
+  g[4] = g[4] + 1
+  if entry.action then count(entry.action, 'nr', 1) end
+  local backoff, speed = backoff_of(form, tenant[12])
+  tenant[16], tenant[17], tenant[18] = backoff, speed, now
+  delay(entry, now + backoff, true)
+  ring = true
+  return { backoff, tenant[12], speed }
+end
+
+for i = 1, ends do
+  local entry, form = entries[i], forms[i]
+  if not entry then
+    answers[i] = A_FENCED
+  else
+    local tenant, kind, rest = tenants[entry.tenant], form[2], ARGV[3 + i]
+    leave(tenant, entry.tenant)
+    local cancelled = is_cancelled(entry, tenant, claims[i])
+    if entry.action then count(entry.action, 'fl', -1) end
+    if cancelled then
+      answers[i] = end_cancelled(entry, tenant)
+    elseif kind == DONE_END then
+      answers[i] = end_done(entry, tenant, form[3], #rest > HEAD and sub(rest, HEAD + 1))
+    elseif kind == RETRY then
+      answers[i] = end_retry(entry, tenant, form[3], sub(rest, HEAD + 1))
+    elseif kind == FAILED_END then
+      entry.job.attempts = entry.job.attempts + 1
+      answers[i] = end_buried(entry, tenant, sub(rest, HEAD + 1, HEAD + form[3]), sub(rest, HEAD + 1 + form[3]))
+    elseif kind == THROTTLED then
+      answers[i] = end_throttled(entry, tenant, form[3], form[4] == 1)
+    elseif kind == RETURNED then
+      answers[i] = end_returned(entry)
+    else
+      answers[i] = end_put_off(entry, tenant, form)
+    end
+  end
+end
+for name in pairs(freed) do wake_seats(name) end
+if #gone > 0 then
+  save_actions()
+  save_all()
+end
+return answers

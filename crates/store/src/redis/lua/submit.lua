@@ -1,0 +1,177 @@
+-- Takes a batch.
+--
+-- ARGV: prefix, epoch, most that may wait, action, 1 if it is closed with this, its timeout and its keep,
+-- jobs in all, 1 if names or start times have to be looked at, then groups of one lane, tenant and class:
+-- lane, tenant, class, largest cost, ordinals, start times, how many, records.
+
+local queue_max, action_name, last, total = tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1', tonumber(ARGV[8])
+local careful = ARGV[9] == '1' or g[2] + total > queue_max
+
+local action, closed
+if action_name ~= '' then
+  action = action_of(action_name)
+  if action and action.st == 5 then
+    if call('EXISTS', P .. 'm:' .. action_name) == 1 then error('CLEANING', 0) end
+    action = false
+  end
+  closed = action and (action.closed == 1 or is_over(action))
+  careful = careful or closed
+end
+
+local groups, by_lane, names_of = {}, {}, {}
+local at = 10
+while at <= #ARGV do
+  local group = { lane = lane_of(ARGV[at]), tenant = ARGV[at + 1], class = tonumber(ARGV[at + 2]),
+    cost = tonumber(ARGV[at + 3]), ordinals = ARGV[at + 4], dues = ARGV[at + 5], size = tonumber(ARGV[at + 6]),
+    first = at + 7, push = nil, delayed = {} }
+  groups[#groups + 1] = group
+  local lane = group.lane.name
+  by_lane[lane] = by_lane[lane] or {}
+  table.insert(by_lane[lane], group.tenant)
+  at = at + 7 + group.size
+end
+for lane, names in pairs(by_lane) do load_seats(lanes[lane], names) end
+
+local verdicts, new_names = {}, {}
+local accepted = total
+
+local function look_at_each()
+  local order, named, known = {}, {}, {}
+  for _, group in ipairs(groups) do
+    group.push = {}
+    for i = 1, group.size do
+      local ordinal = unpacked('>I4', group.ordinals, 4 * i - 3)
+      local record = ARGV[group.first + i - 1]
+      local job = { group = group, record = record }
+      if #group.dues > 0 then job.due = unpacked('>I7', group.dues, 7 * i - 6) end
+      if has(byte(record), HAS_NAME) then
+        job.id = parse_record(record).id
+        named[#named + 1] = job.id
+      end
+      order[ordinal] = job
+    end
+  end
+  each_chunk(named, CHUNK, function(first, last_one)
+    local scores = call('ZMSCORE', k_names, unpack(named, first, last_one))
+    for i = first, last_one do
+      local score = scores[i - first + 1]
+      if score and tonumber(score) > now then known[named[i]] = true end
+    end
+  end)
+  accepted = 0
+  for ordinal = 1, total do
+    local job = order[ordinal]
+    if job.id and known[job.id] then
+      verdicts[ordinal] = -1
+    elseif closed then
+      verdicts[ordinal] = -2
+    elseif g[2] + accepted >= queue_max then
+      verdicts[ordinal] = 0
+    else
+      accepted = accepted + 1
+      if job.id then
+        known[job.id] = true
+        new_names[#new_names + 1] = 'inf'
+        new_names[#new_names + 1] = job.id
+      end
+      local group = job.group
+      local seat = group.lane.seats[group.tenant]
+      group.lane.coming = group.lane.coming or {}
+      local waits = (group.lane.coming[group.tenant] or ready(seat)) + 1
+      group.lane.coming[group.tenant] = waits
+      verdicts[ordinal] = waits
+      if job.due and job.due > now then
+        job.after = #group.push
+        table.insert(group.delayed, job)
+      else
+        table.insert(group.push, job.record)
+      end
+    end
+  end
+end
+
+if careful then look_at_each() end
+
+-- The first writes. If one fails, those before it are undone and nothing has happened.
+local pushed = {}
+local function push(key, list, first, last_one)
+  for from = first, last_one, CHUNK do
+    local to = min(from + CHUNK - 1, last_one)
+    local answer = redis.pcall('RPUSH', key, unpack(list, from, to))
+    if type(answer) == 'table' and answer.err then
+      for _, done in ipairs(pushed) do redis.call('RPOP', done[1], done[2]) end
+      error('BADKEY ' .. key .. ' ' .. answer.err, 0)
+    end
+    pushed[#pushed + 1] = { key, to - from + 1 }
+  end
+end
+for _, group in ipairs(groups) do
+  local key = list_key(group.lane, group.tenant, group.class)
+  if group.push then
+    push(key, group.push, 1, #group.push)
+  else
+    push(key, ARGV, group.first, group.first + group.size - 1)
+  end
+end
+
+if action_name ~= '' and not closed and (accepted > 0 or not action) then
+  if not action then
+    call('DEL', P .. 'r:' .. action_name, P .. 'a:' .. action_name)
+    action = { name = action_name, key = P .. 'a:' .. action_name }
+    for _, field in ipairs(ACTION) do action[field] = 0 end
+    action.opened, action.timeout, action.keep, action.floor = now, tonumber(ARGV[6]), tonumber(ARGV[7]), g[1]
+    actions[action_name] = action
+    call('ZADD', k_actions, 0, action_name)
+    call('ZADD', k_adue, now + action.timeout, action_name)
+    call('ZREM', k_aend, action_name)
+    call('ZREM', k_ripe, action_name)
+  end
+  count(action, 'q', accepted)
+end
+if action and last and not closed then
+  action.closed, action.dirty = 1, true
+end
+
+local befores = {}
+local touched = {}
+for i, group in ipairs(groups) do
+  local lane, class = group.lane, group.class
+  local seat = lane.seats[group.tenant]
+  local meta = meta_of(lane)
+  befores[i] = ready(seat)
+  local size = group.push and #group.push or group.size
+  if group.cost ~= 1 then
+    meta[6], lane.dirty = 1, true
+  end
+  local tail = seat[2 + class] + seat[5 + class]
+  if size > 0 then
+    if seat[5 + class] + seat[8 + class] == 0 then enter_class(seat, class) end
+    seat[5 + class] = seat[5 + class] + size
+    arrange(lane, seat)
+  end
+  if size + #group.delayed > 0 then count_waiting(lane, size + #group.delayed) end
+  if #group.delayed > 0 then
+    local tenant = tenant_of(group.tenant)
+    wake_tenant(tenant)
+    for _, job in ipairs(group.delayed) do
+      g[1] = g[1] + 1
+      tenant[11] = tenant[11] + 1
+      g[3] = g[3] + 1
+      if action then count(action, 'dl', 1) end
+      delay({ class = class, lane = lane.name, tenant = group.tenant, index = tail + job.after, first = g[1],
+        record = job.record }, job.due)
+    end
+    ring = true
+  end
+  if action and not touched[lane.name .. ' ' .. group.tenant] and not closed then
+    touched[lane.name .. ' ' .. group.tenant] = true
+    call('SADD', P .. 'm:' .. action_name, lane.name .. ' ' .. group.tenant)
+  end
+end
+if #new_names > 0 then write_all('ZADD', k_names, new_names) end
+save_actions()
+save_all()
+
+local active = call('HLEN', k_t) - call('ZCARD', k_idle)
+if careful then return { g[2], active, 1, unpack(verdicts) } end
+return { g[2], active, 0, unpack(befores) }

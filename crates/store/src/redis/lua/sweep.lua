@@ -1,0 +1,154 @@
+-- Walks over waiting jobs of one tenant in bounded pieces, and ends or moves those that are meant.
+--
+-- ARGV: prefix, epoch, tenant, what, action or nothing, lane or nothing, most, where to go on: a phase and
+-- how many were left where they are. What is `cancel` (what waits in a lane), `delayed` (what waits for
+-- its time in a lane), `held`, `resume` (what a pause held), `release` (what was put off) or `mark` (what
+-- is under way ends as cancelled).
+--
+-- To find the jobs of an action, a list is taken from its head: what is not meant goes to those that came
+-- back, which are served first and in order of their index, so nothing changes for it.
+
+local name, what, action_name, lane_name, most = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local phase, at = tonumber(ARGV[8]), tonumber(ARGV[9])
+local swept, looked = 0, 0
+
+local function is_meant(job)
+  return action_name == '' or job.action == action_name
+end
+
+local function end_entry(entry, job)
+  drop(job, { lane = entry.lane, tenant = entry.tenant or name }, ENDED_CANCELLED)
+  swept = swept + 1
+end
+
+local function sweep_list(lane, class)
+  local seat = seat_of(lane, name)
+  while seat[5 + class] > 0 and looked < most do
+    local many = min(seat[5 + class], most - looked, 500)
+    local records = call('LPOP', list_key(lane, name, class), many)
+    local index = seat[2 + class]
+    seat[2 + class], seat[5 + class], seat.dirty = index + many, seat[5 + class] - many, true
+    g[1] = g[1] + many
+    looked = looked + many
+    for i, record in ipairs(records or {}) do
+      local job = parse_record(record)
+      if is_meant(job) then
+        end_entry({ lane = lane.name }, job)
+      else
+        call('ZADD', back_key(lane, name, class), index + i - 1, pack('>I6', 0) .. record)
+        seat[8 + class] = seat[8 + class] + 1
+      end
+    end
+  end
+end
+
+local function sweep_back(lane, class)
+  local seat = seat_of(lane, name)
+  local key = back_key(lane, name, class)
+  while looked < most do
+    local members = call('ZRANGE', key, at, at + 499)
+    if #members == 0 then return end
+    for _, member in ipairs(members) do
+      local job = parse_record(sub(member, 7))
+      looked = looked + 1
+      if is_meant(job) then
+        call('ZREM', key, member)
+        seat[8 + class], seat.dirty = seat[8 + class] - 1, true
+        end_entry({ lane = lane.name }, job)
+      else
+        at = at + 1
+      end
+    end
+  end
+end
+
+-- What came back first: what is left of the list joins it.
+local function sweep_seat(lane)
+  local seat = seat_of(lane, name)
+  if seat.fresh then
+    lane.seats[name] = nil
+    return
+  end
+  while phase < 6 and looked < most do
+    local class = floor(phase / 2) + 1
+    if phase % 2 == 0 then sweep_back(lane, class) else sweep_list(lane, class) end
+    if looked < most then phase, at = phase + 1, 0 end
+  end
+end
+
+local function sweep_delayed(lane)
+  while looked < most do
+    local found = call('ZRANGE', lane.delayed, at, at + 499)
+    if #found == 0 then return end
+    for _, packed in ipairs(found) do
+      looked = looked + 1
+      local entry = parse_entry(packed)
+      local job = parse_record(entry.record)
+      if (name == '' or entry.tenant == name) and is_meant(job) then
+        undelay(packed)
+        end_entry(entry, job)
+      else
+        at = at + 1
+      end
+    end
+  end
+end
+
+local function unhold(member, entry, job)
+  local tenant = tenant_of(name)
+  call('ZREM', P .. 'h:' .. name, member)
+  tenant[13], g[14] = tenant[13] - 1, g[14] - 1
+  local action = action_of(job.action)
+  if action then count(action, 'hd', -1) end
+end
+
+local function sweep_held()
+  local key = P .. 'h:' .. name
+  local from, to = '-', '+'
+  if action_name ~= '' then from, to = '[' .. action_name .. ' ', '(' .. action_name .. '!' end
+  while looked < most do
+    local found = call('ZRANGEBYLEX', key, from, to, 'LIMIT', 0, 500)
+    if #found == 0 then break end
+    for _, member in ipairs(found) do
+      looked = looked + 1
+      local entry = parse_entry(sub(member, (string.find(member, ' ', 1, true)) + 1))
+      local job = parse_record(entry.record)
+      unhold(member, entry, job)
+      if what == 'resume' then
+        give_back(lane_of(entry.lane), name, entry)
+        swept = swept + 1
+      else
+        end_entry(entry, job)
+      end
+    end
+  end
+end
+
+local function release()
+  for _, packed in ipairs(call('ZRANGE', P .. 'o:' .. name, 0, most - 1)) do
+    local entry, lane = undelay(packed)
+    give_back(lane, name, entry)
+    swept = swept + 1
+  end
+end
+
+local left = 0
+if what == 'release' then
+  release()
+  left = tenant_of(name)[12]
+elseif what == 'mark' then
+  tenant_of(name)[19] = g[1]
+else
+  if what == 'cancel' then
+    sweep_seat(lane_of(lane_name))
+  elseif what == 'delayed' then
+    sweep_delayed(lane_of(lane_name))
+  else
+    sweep_held()
+  end
+  left = looked >= most and 1 or 0
+end
+if swept > 0 then ring = true end
+save_actions()
+save_all()
+return { swept, left, phase, at }

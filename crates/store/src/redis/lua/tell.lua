@@ -1,0 +1,81 @@
+-- Answers questions about what stands: changes nothing.
+--
+-- ARGV: prefix, epoch, what, then what is asked for.
+
+local what = ARGV[3]
+
+local function waiting_of(name)
+  local waits = 0
+  for _, at in ipairs(call('ZRANGE', k_lanes, 0, CHUNK)) do
+    local packed = call('HGET', P .. 'w:' .. at, name)
+    if packed then waits = waits + ready({ unpacked(SEAT_FORM, packed) }) end
+  end
+  return waits
+end
+
+local function tenant_report(name)
+  local packed, rule = call('HGET', k_t, name), call('HGET', k_rules, name)
+  if not packed and not rule then return false end
+  local r = { 4, 0, 0, 0, 0, 1, 2 }
+  if rule then r = { unpacked('>ddddddd', rule) } end
+  local t = {}
+  for i = 1, 20 do t[i] = 0 end
+  local waits = 0
+  if packed then
+    t = { unpacked(TENANT_FORM, packed) }
+    if t[20] > 0 then waits = waiting_of(name) end
+  end
+  return { name, r[6], r[7], r[2], r[3], r[4], r[5], waits + t[11] + t[12] + t[13], t[12], t[11], t[6], t[7], t[8],
+    t[9], t[10], t[14], t[15], t[16], t[17], t[18] }
+end
+
+local function action_report(name)
+  local action = action_of(name)
+  if not action then return false end
+  local report = { name }
+  for _, field in ipairs(ACTION) do report[#report + 1] = action[field] end
+  report[#report + 1] = call('HGET', action.key, 'note')
+  return report
+end
+
+local function page(key, report)
+  local from = ARGV[4] == '' and '-' or '(' .. ARGV[4]
+  local out = {}
+  for _, name in ipairs(call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, tonumber(ARGV[5]))) do
+    -- One whose lifetime ended and that was not tidied away yet is only its name.
+    out[#out + 1] = report(name) or { name }
+  end
+  return out
+end
+
+if what == 'tally' then
+  return { g[2], g[4], g[3], g[5], g[6], g[7], g[8], g[9], g[10], g[11] }
+elseif what == 'active' then
+  return call('HLEN', k_t) - call('ZCARD', k_idle)
+elseif what == 'tenant' then
+  return tenant_report(ARGV[4])
+elseif what == 'tenants' then
+  return page(k_who, tenant_report)
+elseif what == 'action' then
+  return action_report(ARGV[4])
+elseif what == 'actions' then
+  return page(k_actions, action_report)
+elseif what == 'lanes' then
+  return call('ZRANGEBYLEX', k_lanes, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, CHUNK)
+elseif what == 'overdue' then
+  return call('ZRANGEBYSCORE', k_adue, '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
+elseif what == 'ripe' then
+  local out = {}
+  for _, name in ipairs(call('ZRANGE', k_ripe, 0, tonumber(ARGV[4]) - 1)) do
+    out[#out + 1] = action_report(name) or { name }
+  end
+  return out
+elseif what == 'places' then
+  return call('SSCAN', P .. 'm:' .. ARGV[4], ARGV[5], 'COUNT', 200)
+elseif what == 'outcomes' then
+  return { now, call('LRANGE', P .. 'r:' .. ARGV[4], ARGV[5], ARGV[5] + ARGV[6] - 1) }
+elseif what == 'history' then
+  return call('LRANGE', P .. 'k:' .. ARGV[4], -tonumber(ARGV[5]), -1)
+elseif what == 'dead' then
+  return call('ZRANGEBYSCORE', k_dead, '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[5]))
+end

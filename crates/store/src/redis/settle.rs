@@ -1,0 +1,130 @@
+//! Ends of claims, as the script takes them.
+
+use super::call::Caller;
+use super::fault::strange;
+use super::record::{micros, seven};
+use super::reply::Reply;
+use crate::error::StoreError;
+use crate::jobs::Answer;
+use crate::name::Name;
+use crate::settle::{End, Kept, Park, PutOff, Settled, Settlement};
+use redis::Value;
+
+pub(super) async fn settle(
+    caller: &Caller,
+    session: &Name,
+    ends: Vec<Settlement>,
+) -> Answer<Vec<Settled>> {
+    if ends.len() > MOST_ENDS {
+        return Err(StoreError::refused(format_args!(
+            "{} ends would keep redis from everybody else: settle at most {MOST_ENDS} at once",
+            ends.len()
+        )));
+    }
+    let mut call = caller.call(&caller.scripts.settle).arg(session.as_str());
+    for end in &ends {
+        call.push(form(end));
+    }
+    let mut reply = Reply::new(caller.run_safely(call).await?)?;
+    ends.iter().map(|_| settled(reply.value()?)).collect()
+}
+
+/// The claim, how it ended, three numbers, and what belongs to it.
+struct Form {
+    kind: u8,
+    numbers: [u64; 3],
+    rest: Vec<u8>,
+}
+
+fn form(end: &Settlement) -> Vec<u8> {
+    let form = Form::of(&end.end);
+    let mut bytes = Vec::with_capacity(29 + form.rest.len());
+    bytes.extend(seven(end.token.claim));
+    bytes.push(form.kind);
+    for number in form.numbers {
+        bytes.extend(seven(number));
+    }
+    bytes.extend(form.rest);
+    bytes
+}
+
+impl Form {
+    fn of(end: &End) -> Self {
+        match end {
+            End::Done { took, result } => {
+                Self::new(1, [micros(*took), 0, 0], kept(result.as_ref()))
+            }
+            End::Retry { after, words } => Self::new(2, [micros(*after), 0, 0], told(words)),
+            End::Failed { words, result } => {
+                let mut rest = told(words);
+                let length = u64::try_from(rest.len()).unwrap_or(0);
+                rest.extend(kept(result.as_ref()));
+                Self::new(3, [length, 0, 0], rest)
+            }
+            End::Throttled { after, park } => {
+                let whole_lane = u64::from(*park == Park::Lane);
+                Self::new(4, [micros(*after), whole_lane, 0], Vec::new())
+            }
+            End::Returned => Self::new(5, [0; 3], Vec::new()),
+            End::PutOff(PutOff::Fixed(span)) => Self::new(6, [micros(*span), 0, 0], Vec::new()),
+            End::PutOff(PutOff::Formula { rule, global }) => {
+                let numbers = [micros(rule.base()), micros(rule.max()), *global];
+                Self::new(7, numbers, Vec::new())
+            }
+        }
+    }
+
+    const fn new(kind: u8, numbers: [u64; 3], rest: Vec<u8>) -> Self {
+        Self {
+            kind,
+            numbers,
+            rest,
+        }
+    }
+}
+
+/// What is kept: its number, for how long, and the body.
+fn kept(result: Option<&Kept>) -> Vec<u8> {
+    let Some(kept) = result else {
+        return Vec::new();
+    };
+    let mut bytes = Vec::with_capacity(9 + kept.body.len());
+    bytes.extend(kept.status.to_be_bytes());
+    bytes.extend(seven(micros(kept.keep)));
+    bytes.extend_from_slice(&kept.body);
+    bytes
+}
+
+/// Words about a failure, as many as are worth keeping.
+fn told(words: &str) -> Vec<u8> {
+    let mut end = words.len().min(MOST_WORDS);
+    while !words.is_char_boundary(end) {
+        end -= 1;
+    }
+    words.as_bytes().iter().take(end).copied().collect()
+}
+
+fn settled(value: Value) -> Answer<Settled> {
+    match value {
+        Value::Int(1) => Ok(Settled::Done),
+        Value::Int(2) => Ok(Settled::Buried),
+        Value::Int(3) => Ok(Settled::Waits),
+        Value::Int(5) => Ok(Settled::Cancelled),
+        Value::Int(6) => Ok(Settled::Fenced),
+        Value::Int(_) => Err(strange()),
+        value => {
+            let mut parts = Reply::new(value)?;
+            Ok(Settled::PutOff {
+                backoff: parts.span()?,
+                non_ready: parts.number()?,
+                speed: parts.number()?,
+            })
+        }
+    }
+}
+
+/// A message and a little more; ten of them are kept with each job.
+const MOST_WORDS: usize = 1_000;
+
+/// Some milliseconds of the server's time.
+const MOST_ENDS: usize = 5_000;

@@ -1,0 +1,248 @@
+//! A batch on its way into the lists.
+//!
+//! Jobs are sent in groups of one lane, tenant and class, so that the script moves each group with one
+//! command and looks at single jobs only where it must: for names that somebody gave, for start times, and
+//! when the queue is almost full.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Redis;
+use super::actions::finish_cleaning;
+use super::call::{Call, Caller};
+use super::fault::strange;
+use super::record::{self, Common, class, micros, seven};
+use super::reply::Reply;
+use crate::action::ActionSpec;
+use crate::error::StoreError;
+use crate::job::{Batch, NewJob, Receipt, Rest, Submitted};
+use crate::jobs::Answer;
+use crate::name::Name;
+
+/// Makes names for jobs whose submitter gave none. They begin with a word of this process that no other
+/// has, because they are sent to APIs as idempotency keys and must not repeat even after a queue was lost.
+pub(super) struct Names {
+    word: String,
+    next: AtomicU64,
+}
+
+impl Names {
+    pub(super) fn new() -> Self {
+        Self {
+            word: random_word(10),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    fn next(&self) -> Answer<Name> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        Name::new(&format!("{}-{}", self.word, in_letters(number))).map_err(StoreError::refused)
+    }
+}
+
+/// Jobs of one lane, tenant and class, in the order of the batch.
+struct Group {
+    lane: Name,
+    tenant: Name,
+    class: u8,
+    cost: u64,
+    places: Vec<usize>,
+    starts: Vec<u64>,
+    records: Vec<Vec<u8>>,
+}
+
+pub(super) async fn submit(store: &Redis, batch: Batch) -> Answer<Submitted> {
+    check(&batch)?;
+    let ids: Vec<Name> = batch
+        .jobs
+        .iter()
+        .map(|job| job.id.clone().map_or_else(|| store.names.next(), Ok))
+        .collect::<Answer<_>>()?;
+    let groups = group(&batch, &ids);
+    loop {
+        let call = call(&store.caller, &batch, &groups);
+        match store.caller.run_safely(call).await {
+            Ok(answer) => return receipts(Reply::new(answer)?, &groups, ids),
+            Err(error) if is_cleaning(&error) => clean(&store.caller, &batch).await?,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The action's name was used before, and jobs of that time are still being cancelled.
+pub(super) fn is_cleaning(error: &StoreError) -> bool {
+    error.is_refused() && error.to_string().contains("CLEANING")
+}
+
+async fn clean(caller: &Caller, batch: &Batch) -> Answer<()> {
+    match &batch.action {
+        Some(action) => finish_cleaning(caller, action).await.map(drop),
+        None => Err(strange()),
+    }
+}
+
+fn check(batch: &Batch) -> Answer<()> {
+    if batch.jobs.len() > MOST_JOBS {
+        return Err(StoreError::refused(format_args!(
+            "a batch of {} jobs would keep redis from everybody else: submit at most {MOST_JOBS} at once",
+            batch.jobs.len()
+        )));
+    }
+    Ok(())
+}
+
+fn group(batch: &Batch, ids: &[Name]) -> Vec<Group> {
+    let common = Common {
+        action: batch.action.as_ref(),
+        remember: batch.remember,
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    let mut known = HashMap::new();
+    for (place, (job, id)) in batch.jobs.iter().zip(ids).enumerate() {
+        let key = (&job.lane, &job.tenant, class(job.priority));
+        let at = *known.entry(key).or_insert_with(|| {
+            groups.push(Group::of(job));
+            groups.len() - 1
+        });
+        if let Some(group) = groups.get_mut(at) {
+            group.add(job, place, record::write(job, id, &common));
+        }
+    }
+    groups
+}
+
+impl Group {
+    fn of(job: &NewJob) -> Self {
+        Self {
+            lane: job.lane.clone(),
+            tenant: job.tenant.clone(),
+            class: class(job.priority),
+            cost: 1,
+            places: Vec::new(),
+            starts: Vec::new(),
+            records: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, job: &NewJob, place: usize, record: Vec<u8>) {
+        if job.cost.units() != 1 {
+            self.cost = job.cost.units();
+        }
+        self.places.push(place);
+        let start = job.not_before.map_or(0, |at| micros(at.as_duration()));
+        self.starts.push(start);
+        self.records.push(record);
+    }
+
+    fn ordinals(&self) -> Vec<u8> {
+        let ordinal = |place: &usize| u32::try_from(place + 1).unwrap_or(u32::MAX).to_be_bytes();
+        self.places.iter().flat_map(ordinal).collect()
+    }
+
+    /// The start times, if any job has one.
+    fn start_times(&self) -> Vec<u8> {
+        if self.starts.iter().all(|start| *start == 0) {
+            return Vec::new();
+        }
+        self.starts.iter().flat_map(|start| seven(*start)).collect()
+    }
+}
+
+fn call<'a>(caller: &'a Caller, batch: &Batch, groups: &[Group]) -> Call<'a> {
+    let careful = |job: &NewJob| job.id.is_some() || job.not_before.is_some();
+    let (timeout, keep) = usual_spans();
+    let mut call = caller
+        .call(&caller.scripts.submit)
+        .arg(batch.queue_max)
+        .arg(batch.action.as_ref().map_or("", Name::as_str))
+        .arg(u8::from(batch.rest == Rest::Last))
+        .arg(micros(timeout))
+        .arg(micros(keep))
+        .arg(batch.jobs.len())
+        .arg(u8::from(batch.jobs.iter().any(careful)));
+    for group in groups {
+        call.push(group.lane.as_str());
+        call.push(group.tenant.as_str());
+        call.push(group.class);
+        call.push(group.cost);
+        call.push(group.ordinals());
+        call.push(group.start_times());
+        call.push(group.records.len());
+        for record in &group.records {
+            call.push(record.as_slice());
+        }
+    }
+    call
+}
+
+/// Those of an action that nobody opened.
+fn usual_spans() -> (Duration, Duration) {
+    // Any name will do.
+    Name::new("usual").map_or((Duration::ZERO, Duration::ZERO), |name| {
+        let spec = ActionSpec::new(name);
+        (spec.timeout, spec.keep)
+    })
+}
+
+fn receipts(mut reply: Reply, groups: &[Group], ids: Vec<Name>) -> Answer<Submitted> {
+    let (queued, active, each) = (reply.number()?, reply.number()?, reply.number()? == 1);
+    let mut verdicts = vec![0; ids.len()];
+    if each {
+        for verdict in &mut verdicts {
+            *verdict = reply.signed()?;
+        }
+    } else {
+        for group in groups {
+            // How many waited before the group; each job is one more.
+            let mut waits = reply.signed()?;
+            for place in &group.places {
+                waits += 1;
+                *verdicts.get_mut(*place).ok_or_else(strange)? = waits;
+            }
+        }
+    }
+    let receipt = |(id, verdict)| match verdict {
+        DUPLICATE => Receipt::Duplicate { id },
+        CLOSED => Receipt::Closed,
+        place => match u64::try_from(place) {
+            Ok(place) if place > 0 => Receipt::Accepted { id, place },
+            _ => Receipt::Full,
+        },
+    };
+    Ok(Submitted {
+        receipts: ids.into_iter().zip(verdicts).map(receipt).collect(),
+        queued,
+        active,
+    })
+}
+
+/// So many letters and digits by chance, which the system seeds the hasher's keys with.
+pub(super) fn random_word(length: usize) -> String {
+    let mut word = String::new();
+    while word.len() < length {
+        word.push_str(&in_letters(RandomState::new().build_hasher().finish()));
+    }
+    word.truncate(length);
+    word
+}
+
+/// A number in digits and letters, which is shorter.
+fn in_letters(mut number: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        let digit = u32::try_from(number % 36).unwrap_or(0);
+        digits.push(char::from_digit(digit, 36).unwrap_or('0'));
+        number /= 36;
+        if number == 0 {
+            return digits.into_iter().rev().collect();
+        }
+    }
+}
+
+const DUPLICATE: i64 = -1;
+const CLOSED: i64 = -2;
+
+/// Some tens of milliseconds of the server's time; others wait as long.
+const MOST_JOBS: usize = 10_000;

@@ -1,0 +1,226 @@
+//! Whatever concerns many jobs at once, done in pieces that do not hold the server up.
+
+use redis::cmd;
+
+use super::actions::{ask, finish_cleaning, step};
+use super::call::Caller;
+use super::fault::strange;
+use super::reply::Reply;
+use super::tenants::{lanes, set_paused};
+use crate::jobs::Answer;
+use crate::name::Name;
+use crate::tenant::Scope;
+
+pub(super) async fn pause(caller: &Caller, scope: &Scope) -> Answer<()> {
+    match scope {
+        Scope::Tenant(tenant) => set_paused(caller, tenant, PAUSED).await,
+        Scope::Action(action) => caller.run(step(caller, action, "pause")).await.map(drop),
+    }
+}
+
+pub(super) async fn resume(caller: &Caller, scope: &Scope) -> Answer<()> {
+    let action = match scope {
+        Scope::Tenant(tenant) => return set_paused(caller, tenant, GOES).await,
+        Scope::Action(action) => action,
+    };
+    caller.run(step(caller, action, "resume")).await?;
+    let mut cursor = 0;
+    loop {
+        let found = places(caller, action, cursor).await?;
+        for place in &found.places {
+            let piece = Piece::new(&place.tenant, "resume").of(action);
+            piece.to_the_end(caller).await?;
+        }
+        cursor = found.next;
+        if cursor == 0 {
+            return Ok(());
+        }
+    }
+}
+
+pub(super) async fn cancel(caller: &Caller, scope: &Scope) -> Answer<u64> {
+    match scope {
+        Scope::Action(action) => {
+            caller.run(step(caller, action, "cancel")).await?;
+            finish_cleaning(caller, action).await
+        }
+        Scope::Tenant(tenant) => cancel_tenant(caller, tenant).await,
+    }
+}
+
+async fn cancel_tenant(caller: &Caller, tenant: &Name) -> Answer<u64> {
+    if super::tenants::tenant(caller, tenant).await?.is_none() {
+        return Ok(0);
+    }
+    Piece::new(tenant, "mark").run(caller, (0, 0)).await?;
+    let mut ended = Piece::new(tenant, "held").to_the_end(caller).await?;
+    for lane in lanes(caller).await? {
+        ended += Piece::new(tenant, "cancel")
+            .at(&lane)
+            .to_the_end(caller)
+            .await?;
+        ended += Piece::new(tenant, "delayed")
+            .at(&lane)
+            .to_the_end(caller)
+            .await?;
+    }
+    Ok(ended)
+}
+
+pub(super) async fn release(caller: &Caller, tenant: &Name, most: u64) -> Answer<u64> {
+    let mut left = most;
+    loop {
+        let piece = Piece {
+            most: left.min(PIECE),
+            ..Piece::new(tenant, "release")
+        };
+        let swept = piece.run(caller, (0, 0)).await?;
+        left = left.saturating_sub(swept.many);
+        if left == 0 || swept.many == 0 || swept.left == 0 {
+            return Ok(swept.left);
+        }
+    }
+}
+
+/// Where jobs of an action may be.
+pub(super) struct Places {
+    pub(super) places: Vec<Place>,
+    pub(super) next: u64,
+}
+
+pub(super) struct Place {
+    pub(super) lane: Name,
+    pub(super) tenant: Name,
+}
+
+pub(super) async fn places(caller: &Caller, action: &Name, cursor: u64) -> Answer<Places> {
+    let call = ask(caller, "places").arg(action.as_str()).arg(cursor);
+    let mut reply = Reply::new(caller.run(call).await?)?;
+    let next = reply.written_number()?;
+    let mut found = reply.list()?;
+    let mut places = Vec::with_capacity(found.len());
+    while !found.is_empty() {
+        let bytes = found.bytes()?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
+        let (lane, tenant) = text.split_once(' ').ok_or_else(strange)?;
+        let name = |text| Name::new(text).map_err(|_| strange());
+        places.push(Place {
+            lane: name(lane)?,
+            tenant: name(tenant)?,
+        });
+    }
+    Ok(Places { places, next })
+}
+
+/// Ends what an action has at these places, and forgets the places.
+pub(super) async fn sweep_action(caller: &Caller, action: &Name, places: &[Place]) -> Answer<u64> {
+    let mut ended = 0;
+    let mut lanes: Vec<&Name> = Vec::new();
+    for Place { lane, tenant } in places {
+        ended += Piece::new(tenant, "held")
+            .of(action)
+            .to_the_end(caller)
+            .await?;
+        let piece = Piece::new(tenant, "cancel").of(action).at(lane);
+        ended += piece.to_the_end(caller).await?;
+        if !lanes.contains(&lane) {
+            lanes.push(lane);
+        }
+    }
+    for lane in lanes {
+        ended += Piece::everybody("delayed")
+            .of(action)
+            .at(lane)
+            .to_the_end(caller)
+            .await?;
+    }
+    let mut forget = cmd("SREM");
+    forget.arg(caller.key(&format!("m:{action}")));
+    for Place { lane, tenant } in places {
+        forget.arg(format!("{lane} {tenant}"));
+    }
+    caller.send(&forget).await?;
+    Ok(ended)
+}
+
+/// One kind of walk.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    tenant: &'a str,
+    what: &'static str,
+    action: &'a str,
+    lane: &'a str,
+    most: u64,
+}
+
+/// What a piece of it brought.
+struct Swept {
+    many: u64,
+    left: u64,
+    at: (u64, u64),
+}
+
+impl<'a> Piece<'a> {
+    fn new(tenant: &'a Name, what: &'static str) -> Self {
+        Self {
+            tenant: tenant.as_str(),
+            ..Self::everybody(what)
+        }
+    }
+
+    const fn everybody(what: &'static str) -> Self {
+        Self {
+            tenant: "",
+            what,
+            action: "",
+            lane: "",
+            most: PIECE,
+        }
+    }
+
+    fn of(self, action: &'a Name) -> Self {
+        let action = action.as_str();
+        Self { action, ..self }
+    }
+
+    fn at(self, lane: &'a Name) -> Self {
+        let lane = lane.as_str();
+        Self { lane, ..self }
+    }
+
+    async fn to_the_end(self, caller: &Caller) -> Answer<u64> {
+        let (mut many, mut at) = (0, (0, 0));
+        loop {
+            let swept = self.run(caller, at).await?;
+            many += swept.many;
+            at = swept.at;
+            if swept.left == 0 {
+                return Ok(many);
+            }
+        }
+    }
+
+    async fn run(self, caller: &Caller, (phase, at): (u64, u64)) -> Answer<Swept> {
+        let call = caller
+            .call(&caller.scripts.sweep)
+            .arg(self.tenant)
+            .arg(self.what)
+            .arg(self.action)
+            .arg(self.lane)
+            .arg(self.most)
+            .arg(phase)
+            .arg(at);
+        let mut reply = Reply::new(caller.run(call).await?)?;
+        Ok(Swept {
+            many: reply.number()?,
+            left: reply.number()?,
+            at: (reply.number()?, reply.number()?),
+        })
+    }
+}
+
+const PAUSED: u8 = 1;
+const GOES: u8 = 0;
+
+/// About ten milliseconds of the server's time.
+const PIECE: u64 = 1_000;

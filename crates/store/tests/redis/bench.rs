@@ -1,0 +1,133 @@
+//! What a job costs the server. The figures are printed; the bounds are loose enough for a busy machine.
+
+use outflow_store::{Batch, JobStore};
+
+use super::*;
+
+/// What a run cost, for each job.
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is printed")]
+struct Figures {
+    cpu_us: f64,
+    script_us: f64,
+    commands: f64,
+    round_trips: f64,
+}
+
+struct Meter {
+    cpu: f64,
+    script: f64,
+    commands: f64,
+    round_trips: f64,
+}
+
+fn field(info: &str, name: &str) -> f64 {
+    let line = info.lines().find_map(|line| line.strip_prefix(name));
+    line.map_or(0.0, |value| value.trim().parse().unwrap_or(0.0))
+}
+
+fn meter(server: &RedisServer) -> Meter {
+    let info = server.ask(&["INFO", "all"]).expect("info");
+    let stats = |line: &str| {
+        let calls = line
+            .split("calls=")
+            .nth(1)?
+            .split(',')
+            .next()?
+            .parse::<f64>()
+            .ok()?;
+        Some(calls)
+    };
+    let lines = info.lines().filter(|line| line.starts_with("cmdstat_"));
+    let script = info
+        .lines()
+        .find(|line| line.starts_with("cmdstat_evalsha:"))
+        .unwrap_or_default();
+    let usec = script
+        .split("usec=")
+        .nth(1)
+        .and_then(|rest| rest.split(',').next());
+    Meter {
+        cpu: (field(&info, "used_cpu_user:") + field(&info, "used_cpu_sys:")) * 1e6,
+        script: usec.map_or(0.0, |usec| usec.parse().expect("a number")),
+        commands: lines.filter_map(stats).sum(),
+        round_trips: stats(script).unwrap_or(0.0),
+    }
+}
+
+/// Submits so many jobs of so many tenants, claims and finishes them, in batches.
+async fn life(room: &Room, jobs: usize, tenants: usize, batch: usize) -> Figures {
+    let before = meter(&room.server);
+    let mut queued = 0.0;
+    for from in (0..jobs).step_by(batch) {
+        let some = (from..from + batch).map(|n| NewJob {
+            payload: Bytes::from_static(&[b'x'; 86]),
+            ..job(&format!("tenant-{}", n % tenants), 0)
+        });
+        room.store
+            .submit(Batch::of(some.collect()))
+            .await
+            .expect("submitted");
+        if from == 0 {
+            queued = memory(&room.server);
+        }
+    }
+    let bytes = (memory(&room.server) - queued) / (jobs - batch) as f64;
+    let mut left = jobs;
+    while left > 0 {
+        let claimed = room.claim(batch).await.jobs;
+        room.finish(&claimed).await;
+        left -= claimed.len();
+    }
+    let after = meter(&room.server);
+    let each = |after: f64, before: f64| (after - before) / jobs as f64;
+    let figures = Figures {
+        cpu_us: each(after.cpu, before.cpu),
+        script_us: each(after.script, before.script),
+        commands: each(after.commands, before.commands),
+        round_trips: each(after.round_trips, before.round_trips),
+    };
+    println!("{jobs} jobs, {tenants} tenants, batch {batch}: {figures:?}, {bytes:.0} B queued");
+    figures
+}
+
+fn memory(server: &RedisServer) -> f64 {
+    field(
+        &server.ask(&["INFO", "memory"]).expect("info"),
+        "used_memory:",
+    )
+}
+
+#[tokio::test]
+#[ignore = "measures for minutes"]
+async fn stress_what_a_job_costs() {
+    let room = Room::new().await;
+    life(&room, 10_000, 10, 100).await;
+    let usual = life(&room, 100_000, 10, 100).await;
+    assert!(
+        usual.commands <= 0.5 && usual.round_trips <= 0.031,
+        "{usual:?}"
+    );
+    life(&room, 100_000, 1_000, 100).await;
+    life(&room, 5_000, 10, 1).await;
+    life(&room, 100_000, 10, 1_000).await;
+}
+
+#[tokio::test]
+#[ignore = "a million jobs"]
+async fn stress_growth() {
+    let room = Room::new().await;
+    life(&room, 10_000, 10, 100).await;
+    life(&room, 1_000_000, 10, 100).await;
+    life(&room, 200_000, 100_000, 100).await;
+    room.balanced().await;
+    while room
+        .store
+        .tidy(outflow_core::WallTime::EPOCH)
+        .await
+        .expect("tidied")
+        > 0
+    {}
+    let keys = room.server.ask(&["DBSIZE"]).expect("size");
+    assert!(keys.trim().parse::<u64>().expect("a number") < 10, "{keys}");
+}

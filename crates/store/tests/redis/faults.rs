@@ -1,0 +1,430 @@
+//! A server that dies, stands still, fills up, forgets, or is not what it should be.
+
+use std::time::Duration;
+
+use outflow_core::Rate;
+use outflow_store::{Batch, JobStore, RedisOptions, Replicas, Settled};
+use outflow_testkit::Keep;
+
+use super::*;
+
+fn setting(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+async fn refusal(server: &RedisServer) -> String {
+    let refused = Redis::connect(RedisOptions::new(server.url())).await;
+    refused.expect_err("refused").to_string()
+}
+
+#[tokio::test]
+async fn what_was_answered_outlives_a_kill() {
+    let mut room = Room::with(ServerOptions {
+        keep: Keep::EveryWrite,
+        ..ServerOptions::default()
+    })
+    .await;
+    room.submit("a", 100).await;
+    let jobs = room.claim(40).await.jobs;
+    room.finish(&jobs[..20]).await;
+    room.server.restart().expect("restarted");
+    // The old connection is gone; the first call may find that out.
+    let first = room.store.tally().await;
+    if let Err(error) = first {
+        assert!(error.is_passing(), "{error}");
+    }
+    let tally = room.store.tally().await.expect("reconnected");
+    assert_eq!((tally.queued, tally.in_flight, tally.done), (60, 20, 20));
+    room.finish(&jobs[20..]).await;
+    assert_eq!(room.claim(100).await.jobs.len(), 60);
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_said_to_be_and_found_again() {
+    let mut room = Room::with(ServerOptions {
+        keep: Keep::EveryWrite,
+        ..ServerOptions::default()
+    })
+    .await;
+    room.submit("a", 1).await;
+    room.server.kill().expect("killed");
+    for _ in 0..3 {
+        let error = room
+            .store
+            .submit(Batch::of(vec![job("a", 1)]))
+            .await
+            .expect_err("away");
+        assert!(error.is_passing(), "{error}");
+    }
+    room.server.restart().expect("restarted");
+    let mut tries = 0;
+    while room.store.tally().await.is_err() {
+        tries += 1;
+        assert!(tries < 5, "not found again");
+    }
+    room.balanced().await;
+}
+
+// A call of 300 ms against a server that stands still: it ends in doubt, and asking again settles it.
+#[tokio::test]
+async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
+    let mut server = RedisServer::start(ServerOptions::default()).expect("a server");
+    let options = RedisOptions {
+        timeout: Duration::from_millis(300),
+        ..RedisOptions::new(server.url())
+    };
+    let store = Redis::connect(options).await.expect("connected");
+    let named = NewJob {
+        id: Some(name("order-1")),
+        ..job("a", 0)
+    };
+    store
+        .submit(Batch::of(vec![job("a", 9)]))
+        .await
+        .expect("the script is known");
+    server.freeze().expect("frozen");
+    let error = store
+        .submit(Batch::of(vec![named.clone()]))
+        .await
+        .expect_err("frozen");
+    assert!(error.is_doubtful(), "{error}");
+    let error = store
+        .submit(Batch::of(vec![named.clone()]))
+        .await
+        .expect_err("frozen");
+    assert!(error.is_passing(), "{error}");
+    server.thaw().expect("thawed");
+    let mut tries = 0;
+    while store.submit(Batch::of(vec![named.clone()])).await.is_err() {
+        tries += 1;
+        assert!(tries < 20, "not found again");
+    }
+    assert_eq!(
+        store.tally().await.expect("tally").queued,
+        2,
+        "one job of that name"
+    );
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+#[tokio::test]
+async fn an_emptied_server_is_a_loss_and_not_an_end() {
+    let room = Room::new().await;
+    room.submit("a", 5).await;
+    let jobs = room.claim(1).await.jobs;
+    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    let error = room.store.tally().await.expect_err("lost");
+    assert!(
+        error.is_damaged() && error.to_string().contains("the queue was lost"),
+        "{error}"
+    );
+    let ends = vec![done(&jobs[0])];
+    assert!(
+        room.store
+            .settle(&name("worker"), ends)
+            .await
+            .expect_err("lost")
+            .is_damaged()
+    );
+    assert!(room.store.lost());
+    room.store.begin_anew().await.expect("anew");
+    assert!(!room.store.lost());
+    room.submit("a", 5).await;
+    // What was used of the limit is not known: the longest window passes first.
+    let plan = SharedPlan {
+        lane: vec![Rate::new(10, Duration::from_millis(150)).expect("a rate")],
+        tenant: None,
+        guard: Duration::from_millis(5),
+        horizon: Duration::from_millis(50),
+    };
+    let claims = claim(&room.store, "worker", 5, Some(plan.clone())).await;
+    assert!(claims.jobs.is_empty());
+    tokio::time::sleep(claims.next.expect("it opens")).await;
+    assert!(
+        !claim(&room.store, "worker", 5, Some(plan))
+            .await
+            .jobs
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
+    let mut room = Room::with(ServerOptions {
+        keep: Keep::EveryWrite,
+        ..ServerOptions::default()
+    })
+    .await;
+    room.submit("a", 20).await;
+    let plan = SharedPlan {
+        lane: vec![Rate::new(10, Duration::from_millis(1_500)).expect("a rate")],
+        tenant: None,
+        guard: Duration::from_millis(5),
+        horizon: Duration::ZERO,
+    };
+    assert_eq!(
+        claim(&room.store, "one", 5, Some(plan.clone()))
+            .await
+            .jobs
+            .len(),
+        1
+    );
+    room.server.restart().expect("restarted");
+    while room.store.tally().await.is_err() {}
+    let claims = claim(&room.store, "one", 5, Some(plan)).await;
+    assert!(claims.jobs.is_empty(), "its counters may be old");
+    assert!(
+        claims.next > Some(Duration::from_millis(500)),
+        "{:?}",
+        claims.next
+    );
+    assert_eq!(
+        room.claim(5).await.jobs.len(),
+        5,
+        "without a plan nothing is to be kept"
+    );
+}
+
+// Two megabytes are full after some thousand jobs. What is there can still be worked off.
+#[tokio::test]
+async fn a_full_server_takes_nothing_by_halves_and_gives_out_what_it_has() {
+    let settings = vec![setting("maxmemory", "3mb")];
+    let room = Room::with(ServerOptions {
+        settings,
+        ..ServerOptions::default()
+    })
+    .await;
+    let mut taken = 0;
+    let error = loop {
+        let jobs = (0..500).map(|n| NewJob {
+            payload: Bytes::from(vec![b'x'; 200]),
+            ..job(["a", "b"][n % 2], n)
+        });
+        match room.store.submit(Batch::of(jobs.collect())).await {
+            Ok(_) => taken += 500,
+            Err(error) => break error,
+        }
+        assert!(taken < 100_000, "never full");
+    };
+    assert!(error.is_full() && error.is_passing(), "{error}");
+    assert_eq!(room.store.tally().await.expect("tally").queued, taken);
+    room.balanced().await;
+    let mut done = 0;
+    while done < taken {
+        let jobs = room.claim(100).await.jobs;
+        assert!(!jobs.is_empty(), "{done} of {taken}");
+        room.finish(&jobs).await;
+        done += u64::try_from(jobs.len()).expect("few");
+    }
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_server_that_may_throw_keys_away_is_refused() {
+    let settings = vec![setting("maxmemory-policy", "allkeys-lru")];
+    let server = RedisServer::start(ServerOptions {
+        settings,
+        ..ServerOptions::default()
+    })
+    .expect("a server");
+    assert!(refusal(&server).await.contains("noeviction"));
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_again() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    room.server.ask(&["SCRIPT", "FLUSH"]).expect("flushed");
+    room.submit("a", 2).await;
+    room.server.ask(&["SCRIPT", "FLUSH"]).expect("flushed");
+    assert_eq!(room.claim(9).await.jobs.len(), 4);
+}
+
+// Foreign keys where a list, a set of returned jobs, a session and the queue's own sets would be.
+#[tokio::test]
+async fn a_foreign_key_is_named_and_nothing_is_half_done() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    room.server
+        .ask(&["SET", "{outflow}:l:2:3:api:b", "mine"])
+        .expect("set");
+    let both = Batch::of(vec![job("a", 7), job("c", 8), job("b", 9)]);
+    let error = room.store.submit(both).await.expect_err("a foreign key");
+    assert!(
+        error.is_damaged() && error.to_string().contains("{outflow}:l:2:3:api:b"),
+        "{error}"
+    );
+    room.balanced().await;
+    assert_eq!(room.store.tally().await.expect("tally").queued, 2);
+
+    room.server
+        .ask(&["SET", "{outflow}:s:worker", "mine"])
+        .expect("set");
+    let ask = ClaimAsk {
+        lane: name("api"),
+        session: name("worker"),
+        most: 5,
+        lease: Duration::from_secs(5),
+        plan: None,
+    };
+    let error = room
+        .store
+        .claim(ask, &mut OpenGate)
+        .await
+        .expect_err("a foreign key");
+    assert!(error.to_string().contains("{outflow}:s:worker"), "{error}");
+    room.balanced().await;
+    room.server
+        .ask(&["DEL", "{outflow}:s:worker"])
+        .expect("deleted");
+    let jobs = room.claim(5).await.jobs;
+    assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
+
+    room.server
+        .ask(&["SET", "{outflow}:b:2:3:api:a", "mine"])
+        .expect("set");
+    let ends = vec![done(&jobs[0]), end(&jobs[1], outflow_store::End::Returned)];
+    let error = room
+        .store
+        .settle(&name("worker"), ends.clone())
+        .await
+        .expect_err("a foreign key");
+    assert!(
+        error.to_string().contains("{outflow}:b:2:3:api:a"),
+        "{error}"
+    );
+    room.balanced().await;
+    room.server
+        .ask(&["DEL", "{outflow}:b:2:3:api:a"])
+        .expect("deleted");
+    assert_eq!(room.settle(ends).await, [Settled::Done, Settled::Waits]);
+    room.balanced().await;
+
+    room.server.ask(&["DEL", "{outflow}:who"]).expect("deleted");
+    room.server
+        .ask(&["SET", "{outflow}:who", "mine"])
+        .expect("set");
+    assert!(refusal(&room.server).await.contains("{outflow}:who"));
+}
+
+#[tokio::test]
+async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
+    let room = Room::new().await;
+    let wait = Replicas {
+        count: 1,
+        timeout: Duration::from_millis(50),
+    };
+    let options = RedisOptions {
+        wait_replicas: Some(wait),
+        ..RedisOptions::new(room.server.url())
+    };
+    let careful = Redis::connect(options.clone()).await.expect("connected");
+    let error = careful
+        .submit(Batch::of(vec![job("a", 0)]))
+        .await
+        .expect_err("no replica");
+    assert!(error.is_doubtful(), "{error}");
+    let address = room.server.address().expect("a port");
+    let replica = RedisServer::start(ServerOptions {
+        settings: vec![setting(
+            "replicaof",
+            &format!("{} {}", address.ip(), address.port()),
+        )],
+        ..ServerOptions::default()
+    });
+    let replica = replica.expect("a replica");
+    let mut tries = 0;
+    while careful.submit(Batch::of(vec![job("a", 1)])).await.is_err() {
+        tries += 1;
+        assert!(tries < 100, "the replica never confirmed");
+    }
+    // A replica is not written to; once it is promoted it is another server with the same queue.
+    let error = Redis::connect(RedisOptions::new(replica.url()))
+        .await
+        .expect_err("a replica");
+    assert!(error.is_passing(), "{error}");
+    replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+    let promoted = connect(&replica).await;
+    assert_eq!(promoted.recount().await.expect("counted"), 0);
+    let bad = Replicas {
+        count: 1,
+        timeout: Duration::from_secs(2),
+    };
+    let options = RedisOptions {
+        wait_replicas: Some(bad),
+        ..options
+    };
+    assert!(
+        Redis::connect(options)
+            .await
+            .expect_err("too long")
+            .is_refused()
+    );
+}
+
+// One node that has all slots works; one that has none says so.
+#[tokio::test]
+async fn a_node_of_a_cluster_works_if_it_has_the_slots() {
+    let settings = vec![setting("cluster-enabled", "yes")];
+    let server = RedisServer::start(ServerOptions {
+        settings,
+        ..ServerOptions::default()
+    })
+    .expect("a server");
+    let error = Redis::connect(RedisOptions::new(server.url()))
+        .await
+        .expect_err("no slots");
+    assert!(error.is_passing() || error.is_refused(), "{error}");
+    server
+        .ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])
+        .expect("slots");
+    let mut tries = 0;
+    let store = loop {
+        match Redis::connect(RedisOptions::new(server.url())).await {
+            Ok(store) => break store,
+            Err(error) => assert!(error.is_passing() && tries < 100, "{error}"),
+        }
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let room = Room { server, store };
+    for tenant in ["a", "b{c}", "{x}"] {
+        room.submit(tenant, 3).await;
+    }
+    let jobs = room.claim(9).await.jobs;
+    assert_eq!(jobs.len(), 9);
+    room.finish(&jobs).await;
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_password_is_needed_and_never_shown() {
+    let settings = vec![setting("requirepass", "hunter2")];
+    let server = RedisServer::start(ServerOptions {
+        settings,
+        ..ServerOptions::default()
+    })
+    .expect("a server");
+    let with = |password: &str| {
+        RedisOptions::new(
+            server
+                .url()
+                .replace("redis://", &format!("redis://:{password}@")),
+        )
+    };
+    let store = Redis::connect(with("hunter2")).await.expect("connected");
+    assert!(!format!("{store:?}").contains("hunter2"));
+    for options in [
+        RedisOptions::new(server.url()),
+        with("hunter3"),
+        RedisOptions::new("http://:hunter2@x"),
+    ] {
+        assert!(!format!("{options:?}").contains("hunter"));
+        let error = Redis::connect(options).await.expect_err("refused");
+        assert!(
+            error.is_refused() && !format!("{error} {error:?}").contains("hunter"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,502 @@
+//! A job's life: taken, given out, over.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow_core::WallTime;
+use outflow_store::{
+    Batch, Beat, DeadPick, End, Ended, JobStore, Kept, Park, Receipt, Rest, Scope, Settled, Stage,
+};
+
+use super::*;
+
+#[tokio::test]
+async fn a_job_is_given_out_once_and_is_over_once() {
+    let room = Room::new().await;
+    room.submit("a", 3).await;
+    let first = room.claim(2).await.jobs;
+    assert_eq!(payloads(&first), ["a-0", "a-1"]);
+    assert_eq!(payloads(&room.claim(9).await.jobs), ["a-2"]);
+    assert!(room.claim(9).await.jobs.is_empty());
+    room.finish(&first).await;
+    let again = room.settle(first.iter().map(done).collect()).await;
+    assert_eq!(again, [Settled::Fenced, Settled::Fenced]);
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((tally.queued, tally.in_flight, tally.done), (0, 1, 2));
+    assert_eq!(tally.busy, Duration::from_millis(6));
+    room.balanced().await;
+}
+
+// A thousand and one: more than a script passes to one command.
+#[tokio::test]
+async fn a_batch_is_one_step_however_large() {
+    let room = Room::new().await;
+    room.submit("a", 2_500).await;
+    let mut seen = 0;
+    while seen < 2_500 {
+        let jobs = room.claim(1_001).await.jobs;
+        assert!(!jobs.is_empty());
+        seen += jobs.len();
+        room.finish(&jobs).await;
+    }
+    assert_eq!(room.store.tally().await.expect("tally").done, 2_500);
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_name_is_taken_once_while_it_is_remembered() {
+    let room = Room::new().await;
+    let mut one = job("a", 1);
+    one.id = Some(name("order-1"));
+    let batch = Batch {
+        remember: Duration::from_millis(60),
+        ..Batch::of(vec![one.clone(), one])
+    };
+    let first = room.store.submit(batch.clone()).await.expect("submitted");
+    let duplicate = Receipt::Duplicate {
+        id: name("order-1"),
+    };
+    let accepted = Receipt::Accepted {
+        id: name("order-1"),
+        place: 1,
+    };
+    assert_eq!(first.receipts, [accepted.clone(), duplicate.clone()]);
+    let again = room.store.submit(batch.clone()).await.expect("submitted");
+    assert_eq!(again.receipts, [duplicate.clone(), duplicate.clone()]);
+    let jobs = room.claim(5).await.jobs;
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0].id, name("order-1"));
+    room.finish(&jobs).await;
+    let at_once = room.store.submit(batch.clone()).await.expect("submitted");
+    assert_eq!(at_once.receipts[0], duplicate);
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    let later = room.store.submit(batch).await.expect("submitted");
+    assert_eq!(later.receipts[0], accepted);
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn no_job_is_taken_beyond_what_may_wait() {
+    let room = Room::new().await;
+    let jobs = vec![job("a", 0), job("b", 1), job("a", 2), job("b", 3)];
+    let batch = Batch {
+        queue_max: 3,
+        ..Batch::of(jobs)
+    };
+    let submitted = room.store.submit(batch).await.expect("submitted");
+    assert!(matches!(
+        submitted.receipts[2],
+        Receipt::Accepted { place: 2, .. }
+    ));
+    assert_eq!(submitted.receipts[3], Receipt::Full);
+    assert_eq!((submitted.queued, submitted.active), (3, 2));
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn whatever_comes_back_stands_before_what_came_later() {
+    let room = Room::new().await;
+    room.submit("a", 6).await;
+    let jobs = room.claim(4).await.jobs;
+    let ends = vec![
+        end(&jobs[3], End::Returned),
+        end(
+            &jobs[1],
+            End::Throttled {
+                after: Duration::ZERO,
+                park: Park::Tenant,
+            },
+        ),
+        end(
+            &jobs[0],
+            End::Retry {
+                after: Duration::from_millis(20),
+                words: "503".to_owned(),
+            },
+        ),
+        done(&jobs[2]),
+    ];
+    assert_eq!(
+        room.settle(ends).await,
+        [
+            Settled::Waits,
+            Settled::Waits,
+            Settled::Waits,
+            Settled::Done
+        ]
+    );
+    let next = room.claim(1).await.jobs;
+    assert_eq!(payloads(&next), ["a-1"]);
+    assert_eq!(
+        (next[0].attempt, next[0].throttles, next[0].retries),
+        (2, 1, 0)
+    );
+    assert_eq!(next[0].token.job, jobs[1].token.job);
+    assert_ne!(next[0].token.claim, jobs[1].token.claim);
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let rest = room.claim(9).await.jobs;
+    assert_eq!(payloads(&rest), ["a-0", "a-3", "a-4", "a-5"]);
+    assert_eq!((rest[0].attempt, rest[0].retries), (2, 1));
+    assert_eq!(
+        (rest[1].attempt, rest[1].throttles),
+        (1, 0),
+        "as if it had not been claimed"
+    );
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_job_that_fails_too_often_is_buried_with_its_history() {
+    let room = Room::new().await;
+    let mut once = job("a", 0);
+    once.max_retries = 1;
+    room.store
+        .submit(Batch::of(vec![once]))
+        .await
+        .expect("submitted");
+    for expected in [Settled::Waits, Settled::Buried] {
+        let jobs = room.claim(1).await.jobs;
+        let failed = End::Retry {
+            after: Duration::ZERO,
+            words: "500".to_owned(),
+        };
+        assert_eq!(room.settle(vec![end(&jobs[0], failed)]).await, [expected]);
+    }
+    let letters = room.store.dead(0, 10).await.expect("dead");
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].attempts, letters[0].history.len()), (2, 2));
+    assert_eq!(letters[0].history[1].words, "500");
+    assert_eq!(room.store.tally().await.expect("tally").dead, 1);
+    room.balanced().await;
+
+    assert_eq!(
+        room.store
+            .revive(&DeadPick::Tenant(name("a")))
+            .await
+            .expect("revived"),
+        1
+    );
+    let jobs = room.claim(1).await.jobs;
+    assert_eq!((jobs[0].attempt, jobs[0].retries), (1, 0));
+    let failed = End::Failed {
+        words: "404".to_owned(),
+        result: None,
+    };
+    assert_eq!(
+        room.settle(vec![end(&jobs[0], failed)]).await,
+        [Settled::Buried]
+    );
+    assert_eq!(room.store.purge(&DeadPick::All).await.expect("purged"), 1);
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((tally.dead, tally.failed, tally.submitted()), (0, 1, 1));
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_lost_session_is_fenced_and_its_jobs_return() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    let ask = |session: &str, lease| ClaimAsk {
+        lane: name("api"),
+        session: name(session),
+        most: 2,
+        lease,
+        plan: None,
+    };
+    let short = Duration::from_millis(30);
+    let jobs = room
+        .store
+        .claim(ask("old", short), &mut OpenGate)
+        .await
+        .expect("claimed")
+        .jobs;
+    assert_eq!(
+        room.store.beat(&name("old"), short).await.expect("beat"),
+        Beat::Alive
+    );
+    assert_eq!(room.store.reap(10, 3).await.expect("reaped").returned, 0);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(
+        room.store.beat(&name("old"), short).await.expect("beat"),
+        Beat::Lost
+    );
+    let late = room
+        .store
+        .settle(&name("old"), vec![done(&jobs[0])])
+        .await
+        .expect("settled");
+    assert_eq!(late, [Settled::Fenced]);
+    // It begins anew under the same name before anybody has reaped: what it had is not its own any more.
+    room.store
+        .claim(ask("old", Duration::from_secs(30)), &mut OpenGate)
+        .await
+        .expect("claimed");
+    let late = room
+        .store
+        .settle(&name("old"), vec![done(&jobs[0])])
+        .await
+        .expect("settled");
+    assert_eq!(late, [Settled::Fenced]);
+    assert_eq!(room.store.reap(1, 3).await.expect("reaped").returned, 1);
+    assert_eq!(room.store.reap(10, 3).await.expect("reaped").returned, 1);
+    let again = room.claim(5).await.jobs;
+    assert_eq!(payloads(&again), ["a-0", "a-1"]);
+    assert_eq!(again[0].attempt, 2);
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_job_whose_worker_dies_too_often_is_buried() {
+    let room = Room::new().await;
+    room.submit("a", 1).await;
+    for (round, buried) in [(1, 0), (2, 0), (3, 1)] {
+        let ask = ClaimAsk {
+            lane: name("api"),
+            session: name(&format!("s{round}")),
+            most: 1,
+            lease: Duration::from_millis(1),
+            plan: None,
+        };
+        assert_eq!(
+            room.store
+                .claim(ask, &mut OpenGate)
+                .await
+                .expect("claimed")
+                .jobs
+                .len(),
+            1
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_eq!(
+            room.store.reap(10, 2).await.expect("reaped").buried,
+            buried,
+            "{round}"
+        );
+    }
+    assert_eq!(room.store.dead(0, 9).await.expect("dead")[0].recoveries, 3);
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_start_time_and_a_deadline_are_kept() {
+    let room = Room::new().await;
+    let now = server_time(&room.server);
+    let at = |millis: i64| {
+        let micros = now.saturating_add_signed(millis * 1_000);
+        Some(WallTime::since_epoch(Duration::from_micros(micros)))
+    };
+    let mut early = job("a", 0);
+    early.not_before = at(60);
+    let mut late = job("a", 1);
+    late.deadline = at(-1);
+    let mut past = job("a", 2);
+    past.not_before = at(-50);
+    room.store
+        .submit(Batch::of(vec![early, late, past, job("a", 3)]))
+        .await
+        .expect("submitted");
+    let claims = room.claim(1).await;
+    assert_eq!(
+        (payloads(&claims.jobs), claims.expired),
+        (vec!["a-2".to_owned()], 1)
+    );
+    let next = claims.next.expect("a job is due");
+    assert!(
+        next <= Duration::from_millis(60) && next > Duration::from_millis(10),
+        "{next:?}"
+    );
+    tokio::time::sleep(next).await;
+    assert_eq!(
+        payloads(&room.claim(5).await.jobs),
+        ["a-0", "a-3"],
+        "in order of submission"
+    );
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((tally.cancelled, tally.delayed, tally.queued), (1, 0, 0));
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
+    let room = Room::new().await;
+    let batch = Batch {
+        action: Some(name("mail")),
+        rest: Rest::Last,
+        ..Batch::of(vec![job("a", 0), job("b", 1)])
+    };
+    room.store.submit(batch.clone()).await.expect("submitted");
+    let stage = async || {
+        room.store
+            .action(&name("mail"))
+            .await
+            .expect("asked")
+            .expect("known")
+            .stage
+    };
+    assert_eq!(stage().await, Stage::Dispatched);
+    let closed = room.store.submit(batch.clone()).await.expect("submitted");
+    assert_eq!(closed.receipts, [Receipt::Closed, Receipt::Closed]);
+    let jobs = room.claim(5).await.jobs;
+    assert_eq!(jobs[0].action, Some(name("mail")));
+    assert_eq!(stage().await, Stage::Running);
+    let kept = Kept {
+        status: 200,
+        body: Bytes::from("ok"),
+        keep: Duration::from_secs(60),
+    };
+    let ends = vec![
+        end(
+            &jobs[0],
+            End::Done {
+                took: Duration::from_millis(5),
+                result: Some(kept.clone()),
+            },
+        ),
+        end(
+            &jobs[1],
+            End::Failed {
+                words: "404".to_owned(),
+                result: Some(Kept {
+                    status: 404,
+                    ..kept
+                }),
+            },
+        ),
+    ];
+    assert!(room.store.ripe(5).await.expect("ripe").is_empty());
+    room.settle(ends).await;
+    assert_eq!(stage().await, Stage::Aggregating);
+    let ripe = room.store.ripe(5).await.expect("ripe");
+    assert_eq!(
+        (ripe.len(), ripe[0].tally.done, ripe[0].tally.dead),
+        (1, 1, 1)
+    );
+    let outcomes = room
+        .store
+        .outcomes(&name("mail"), 0, 10)
+        .await
+        .expect("outcomes");
+    assert_eq!(
+        outcomes
+            .iter()
+            .map(|outcome| outcome.ended)
+            .collect::<Vec<_>>(),
+        [Ended::Done, Ended::Failed]
+    );
+    assert_eq!(
+        (outcomes[1].status, outcomes[1].place, outcomes[0].attempts),
+        (Some(404), 2, 1)
+    );
+    room.store.told(&name("mail")).await.expect("told");
+    assert_eq!(stage().await, Stage::Completed);
+    assert!(room.store.ripe(5).await.expect("ripe").is_empty());
+    let anew = room.store.submit(batch).await.expect("submitted");
+    assert!(matches!(anew.receipts[0], Receipt::Accepted { .. }));
+    assert_eq!(stage().await, Stage::Dispatched);
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_action_ends_what_waits_and_what_is_under_way() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    let batch = Batch {
+        action: Some(name("mail")),
+        ..Batch::of((0..3_000).map(|n| job("a", 10 + n)).collect())
+    };
+    room.store.submit(batch.clone()).await.expect("submitted");
+    room.submit("a", 1).await;
+    let jobs = room.claim(4).await.jobs;
+    let cancelled = room
+        .store
+        .cancel(&Scope::Action(name("mail")))
+        .await
+        .expect("cancelled");
+    assert_eq!(cancelled, 2_998);
+    let settled = room.settle(jobs.iter().map(done).collect()).await;
+    assert_eq!(
+        settled,
+        [
+            Settled::Done,
+            Settled::Done,
+            Settled::Cancelled,
+            Settled::Cancelled
+        ]
+    );
+    let report = room
+        .store
+        .action(&name("mail"))
+        .await
+        .expect("asked")
+        .expect("known");
+    assert_eq!(
+        (report.stage, report.tally.cancelled, report.tally.open()),
+        (Stage::Cancelled, 3_000, 0)
+    );
+    assert_eq!(
+        room.store.submit(batch).await.expect("submitted").receipts[0],
+        Receipt::Closed
+    );
+    let outcomes = room
+        .store
+        .outcomes(&name("mail"), 2_990, 100)
+        .await
+        .expect("outcomes");
+    assert_eq!((outcomes.len(), outcomes[9].ended), (10, Ended::Cancelled));
+    assert_eq!(
+        payloads(&room.claim(9).await.jobs),
+        ["a-0"],
+        "what others wait for stays"
+    );
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_paused_action_or_tenant_is_passed_over_until_it_goes_on() {
+    let room = Room::new().await;
+    let batch = Batch {
+        action: Some(name("mail")),
+        ..Batch::of(vec![job("a", 0), job("a", 1)])
+    };
+    room.store.submit(batch).await.expect("submitted");
+    room.submit("a", 4).await;
+    room.store
+        .pause(&Scope::Action(name("mail")))
+        .await
+        .expect("paused");
+    assert_eq!(payloads(&room.claim(2).await.jobs), ["a-0", "a-1"]);
+    let report = room
+        .store
+        .action(&name("mail"))
+        .await
+        .expect("asked")
+        .expect("known");
+    assert!(report.paused && report.tally.queued == 2);
+    room.balanced().await;
+    room.store
+        .resume(&Scope::Action(name("mail")))
+        .await
+        .expect("resumed");
+    let jobs = room.claim(3).await.jobs;
+    assert_eq!(payloads(&jobs), ["a-0", "a-1", "a-2"]);
+    assert_eq!(jobs[0].action, Some(name("mail")));
+    room.store
+        .pause(&Scope::Tenant(name("a")))
+        .await
+        .expect("paused");
+    assert!(room.claim(3).await.jobs.is_empty());
+    assert!(
+        room.store
+            .tenant(&name("a"))
+            .await
+            .expect("asked")
+            .expect("known")
+            .paused
+    );
+    room.store
+        .resume(&Scope::Tenant(name("a")))
+        .await
+        .expect("resumed");
+    assert_eq!(payloads(&room.claim(3).await.jobs), ["a-3"]);
+    room.balanced().await;
+}

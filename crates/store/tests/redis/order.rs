@@ -1,0 +1,178 @@
+//! Whose turn it is.
+
+use std::collections::HashMap;
+
+use outflow_core::{Cost, Priority, Weight};
+use outflow_store::{Batch, JobStore, TenantRule};
+
+use super::*;
+
+fn counts(jobs: &[Claimed]) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    for job in jobs {
+        *counts.entry(job.tenant.to_string()).or_insert(0) += 1;
+    }
+    counts
+}
+
+async fn weigh(room: &Room, tenant: &str, weight: u32) {
+    let rule = TenantRule {
+        weight: Weight::new(weight).expect("a weight"),
+        ..TenantRule::default()
+    };
+    room.store
+        .set_rule(&name(tenant), rule)
+        .await
+        .expect("ruled");
+}
+
+// Three tenants of 3 : 2 : 1 in claims of 7, 10 and 13: no multiple of 6.
+#[tokio::test]
+async fn tenants_are_served_by_weight() {
+    let room = Room::new().await;
+    for (tenant, weight) in [("a", 3), ("b", 2), ("c", 1)] {
+        room.submit(tenant, 200).await;
+        weigh(&room, tenant, weight).await;
+    }
+    let mut jobs = Vec::new();
+    for most in [7, 10, 13].into_iter().cycle().take(18) {
+        jobs.extend(room.claim(most).await.jobs);
+        let seen = counts(&jobs);
+        let share = |tenant: &str| seen.get(tenant).copied().unwrap_or(0);
+        let (a, b, c) = (share("a"), share("b"), share("c"));
+        assert!((a * 2).abs_diff(b * 3) <= 5, "{a} {b} {c}");
+        assert!((a).abs_diff(c * 3) <= 4, "{a} {b} {c}");
+    }
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_million_jobs_of_one_do_not_delay_ten_of_another() {
+    let room = Room::new().await;
+    room.submit("big", 5_000).await;
+    for _ in 0..4 {
+        room.claim(500).await;
+    }
+    room.submit("small", 10).await;
+    let jobs = room.claim(22).await.jobs;
+    assert_eq!(
+        counts(&jobs)["small"],
+        10,
+        "turn by turn from where the big one stands"
+    );
+    assert!(jobs.iter().position(|job| job.tenant == name("small")) <= Some(2));
+}
+
+// A tenant of jobs that cost 5 gets a fifth of the jobs and the same service.
+#[tokio::test]
+async fn service_is_counted_by_cost() {
+    let room = Room::new().await;
+    let dear = |n| NewJob {
+        cost: Cost::new(5),
+        ..job("dear", n)
+    };
+    room.store
+        .submit(Batch::of((0..100).map(dear).collect()))
+        .await
+        .expect("submitted");
+    room.submit("cheap", 300).await;
+    let seen = counts(&room.claim(120).await.jobs);
+    assert!(
+        seen["dear"].abs_diff(20) <= 1 && seen["cheap"].abs_diff(100) <= 1,
+        "{seen:?}"
+    );
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn classes_of_a_tenant_share_sixteen_to_four_to_one() {
+    let room = Room::new().await;
+    let jobs = (0..300).flat_map(|n| {
+        [Priority::Low, Priority::Normal, Priority::High].map(|priority| NewJob {
+            priority,
+            ..job("a", n)
+        })
+    });
+    room.store
+        .submit(Batch::of(jobs.collect()))
+        .await
+        .expect("submitted");
+    let mut seen = [0_u32; 3];
+    for _ in 0..10 {
+        for job in room.claim(21).await.jobs {
+            seen[job.priority as usize] += 1;
+        }
+    }
+    assert!(
+        seen[0].abs_diff(10) <= 1 && seen[1].abs_diff(40) <= 1 && seen[2].abs_diff(160) <= 2,
+        "{seen:?}"
+    );
+    room.balanced().await;
+}
+
+// The class of its best job multiplies a tenant's claim by four.
+#[tokio::test]
+async fn a_tenant_with_urgent_work_claims_four_times_as_much() {
+    let room = Room::new().await;
+    let urgent = |n| NewJob {
+        priority: Priority::High,
+        ..job("urgent", n)
+    };
+    room.store
+        .submit(Batch::of((0..100).map(urgent).collect()))
+        .await
+        .expect("submitted");
+    room.submit("usual", 100).await;
+    let seen = counts(&room.claim(50).await.jobs);
+    assert!(seen["urgent"].abs_diff(40) <= 1, "{seen:?}");
+}
+
+#[tokio::test]
+async fn no_tenant_has_more_under_way_than_it_may() {
+    let room = Room::new().await;
+    let rule = TenantRule {
+        in_flight: Some(3),
+        ..TenantRule::default()
+    };
+    room.store.set_rule(&name("a"), rule).await.expect("ruled");
+    room.submit("a", 10).await;
+    let jobs = room.claim(10).await.jobs;
+    assert_eq!(jobs.len(), 3);
+    assert!(room.claim(10).await.jobs.is_empty());
+    room.finish(&jobs[..2]).await;
+    assert_eq!(payloads(&room.claim(10).await.jobs), ["a-3", "a-4"]);
+    room.balanced().await;
+}
+
+// The clock is put where doubles have a resolution of a millionth: places must be brought back.
+#[tokio::test]
+async fn order_holds_after_years_of_service() {
+    let room = Room::new().await;
+    room.submit("a", 50).await;
+    room.submit("b", 50).await;
+    weigh(&room, "b", 3).await;
+    let shift = "local f = '{outflow}:f:api' local w = '{outflow}:w:api'
+        for _, t in ipairs({'a', 'b'}) do
+          local s = {struct.unpack('>dddddddddddddd', redis.call('HGET', w, t))}
+          s[1] = s[1] + 2^34
+          redis.call('HSET', w, t, struct.pack('>dddddddddddddd', unpack(s, 1, 14)))
+          redis.call('ZADD', f, s[1], t)
+        end return 1";
+    room.server.ask(&["EVAL", shift, "0"]).expect("shifted");
+    let seen = counts(&room.claim(40).await.jobs);
+    assert!(seen["b"].abs_diff(30) <= 1, "{seen:?}");
+    let seen = counts(&room.claim(12).await.jobs);
+    assert!(seen["b"].abs_diff(9) <= 1, "{seen:?}");
+    let places = room
+        .server
+        .ask(&["ZSCORE", "{outflow}:f:api", "a"])
+        .expect("a score");
+    assert!(places.parse::<f64>().expect("a number") < 1e6, "{places}");
+    room.submit("c", 5).await;
+    let seen = counts(&room.claim(10).await.jobs);
+    assert!(
+        seen["c"].abs_diff(2) <= 1,
+        "a newcomer begins with the others: {seen:?}"
+    );
+    room.balanced().await;
+}

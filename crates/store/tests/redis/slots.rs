@@ -1,0 +1,192 @@
+//! Limits that machines share: no window holds more than it may.
+
+use outflow_core::Rate;
+use outflow_store::{Batch, JobStore, TenantRule};
+
+use super::*;
+
+fn plan(lane: &[(u64, u64)], tenant: Option<(u64, u64)>) -> SharedPlan {
+    let rate = |(units, millis): (u64, u64)| {
+        Rate::new(units, Duration::from_millis(millis)).expect("a rate")
+    };
+    SharedPlan {
+        lane: lane.iter().copied().map(rate).collect(),
+        tenant: tenant.map(rate),
+        // What a loaded machine needs between asking for the time and the claim.
+        guard: GUARD,
+        horizon: Duration::from_millis(100),
+    }
+}
+
+const GUARD: Duration = Duration::from_millis(25);
+
+/// A start as the server's clock would show it, in microseconds, and its cost.
+type Start = (u64, u64);
+
+fn most_in_window(starts: &mut [Start], window: u64) -> u64 {
+    starts.sort_unstable();
+    let within = |from: u64| {
+        let inside = starts
+            .iter()
+            .filter(|(at, _)| (from..from + window).contains(at));
+        inside.map(|(_, cost)| cost).sum()
+    };
+    starts.iter().map(|(at, _)| within(*at)).max().unwrap_or(0)
+}
+
+/// Claims as a worker does until the jobs are gone: what was given out, when it is to start.
+async fn drain(
+    server: &RedisServer,
+    store: &Redis,
+    session: &str,
+    plan: &SharedPlan,
+) -> Vec<(Start, Name)> {
+    let mut starts = Vec::new();
+    while store.tally().await.expect("tally").queued > 0 {
+        let before = server_time(server);
+        let claims = claim(store, session, 7, Some(plan.clone())).await;
+        for job in &claims.jobs {
+            // Up to a round trip earlier than it was: the guard covers it.
+            let at = before + u64::try_from(job.starts_in.as_micros()).expect("small");
+            assert!(job.starts_in <= plan.horizon, "{:?}", job.starts_in);
+            starts.push(((at, job.cost.units()), job.tenant.clone()));
+        }
+        if claims.jobs.len() < 7 {
+            tokio::time::sleep(claims.next.unwrap_or(Duration::from_millis(1))).await;
+        }
+    }
+    starts
+}
+
+// Three machines, two limits at once: 20 in 200 ms and 60 in 800 ms. 150 jobs take about two seconds.
+#[tokio::test]
+async fn no_window_holds_more_starts_than_its_limit_on_three_machines() {
+    let room = Room::new().await;
+    for tenant in ["a", "b", "c"] {
+        room.submit(tenant, 50).await;
+    }
+    let plan = plan(&[(20, 200), (60, 800)], None);
+    let (second, third) = (connect(&room.server).await, connect(&room.server).await);
+    let (one, two, three) = tokio::join!(
+        drain(&room.server, &room.store, "one", &plan),
+        drain(&room.server, &second, "two", &plan),
+        drain(&room.server, &third, "three", &plan),
+    );
+    let mut starts: Vec<Start> = [one, two, three]
+        .concat()
+        .into_iter()
+        .map(|(start, _)| start)
+        .collect();
+    assert_eq!(starts.len(), 150);
+    assert!(most_in_window(&mut starts, 200_000) <= 20);
+    assert!(most_in_window(&mut starts, 800_000) <= 60);
+    let took = starts[149].0 - starts[0].0;
+    let ideal = 149 * 825_000 / 60;
+    assert!(
+        took <= ideal + ideal / 20,
+        "{took} of {ideal}: the limit is used"
+    );
+    room.balanced().await;
+}
+
+// 30 jobs each at 25 in 250 ms a tenant: both use all of theirs, and neither more.
+#[tokio::test]
+async fn each_tenant_keeps_to_its_own_rate() {
+    let room = Room::new().await;
+    room.submit("a", 30).await;
+    room.submit("b", 30).await;
+    let own = TenantRule {
+        rate: Some(Rate::new(50, Duration::from_millis(250)).expect("a rate")),
+        ..TenantRule::default()
+    };
+    room.store.set_rule(&name("b"), own).await.expect("ruled");
+    let starts = drain(
+        &room.server,
+        &room.store,
+        "one",
+        &plan(&[], Some((25, 250))),
+    )
+    .await;
+    for (tenant, most) in [("a", 25), ("b", 50)] {
+        let of = |(start, whose): &(Start, Name)| (*whose == name(tenant)).then_some(*start);
+        let mut own: Vec<Start> = starts.iter().filter_map(of).collect();
+        assert_eq!(own.len(), 30);
+        assert!(most_in_window(&mut own, 250_000) <= most, "{tenant}");
+        let took = own[29].0 - own[0].0;
+        let ideal = 29 * 275_000 / most;
+        assert!(took <= ideal + ideal / 5, "{tenant}: {took} of {ideal}");
+    }
+}
+
+// Costs of 1 and 4 against 10 in 200 ms: what counts is their sum.
+#[tokio::test]
+async fn a_window_is_counted_by_cost() {
+    let room = Room::new().await;
+    let costs = |n: usize| NewJob {
+        cost: outflow_core::Cost::new(if n % 3 == 0 { 4 } else { 1 }),
+        ..job("a", n)
+    };
+    room.store
+        .submit(Batch::of((0..40).map(costs).collect()))
+        .await
+        .expect("submitted");
+    let starts = drain(&room.server, &room.store, "one", &plan(&[(10, 200)], None)).await;
+    let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
+    assert!(most_in_window(&mut starts, 200_000) <= 10);
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn what_nobody_used_in_time_is_lost() {
+    let room = Room::new().await;
+    room.submit("a", 100).await;
+    let plan = SharedPlan {
+        horizon: Duration::ZERO,
+        ..plan(&[(10, 100)], None)
+    };
+    assert_eq!(
+        claim(&room.store, "one", 50, Some(plan.clone()))
+            .await
+            .jobs
+            .len(),
+        1
+    );
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let claims = claim(&room.store, "one", 50, Some(plan)).await;
+    assert_eq!(claims.jobs.len(), 1, "no burst after a pause");
+    let next = claims.next.expect("a slot");
+    assert!(next <= Duration::from_micros(12_500), "{next:?}");
+}
+
+#[tokio::test]
+async fn a_refused_lane_waits_and_a_refused_tenant_lets_others_go() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    room.submit("b", 2).await;
+    let jobs = room.claim(2).await.jobs;
+    let wait = |park| outflow_store::End::Throttled {
+        after: Duration::from_millis(60),
+        park,
+    };
+    let (a, b) = (&jobs[0], &jobs[1]);
+    room.settle(vec![end(a, wait(outflow_store::Park::Tenant)), done(b)])
+        .await;
+    let claims = room.claim(4).await;
+    assert_eq!(payloads(&claims.jobs), ["b-1"]);
+    let next = claims.next.expect("a tenant returns");
+    assert!(
+        next <= Duration::from_millis(60) && next > Duration::from_millis(5),
+        "{next:?}"
+    );
+    tokio::time::sleep(next).await;
+    let jobs = room.claim(4).await.jobs;
+    assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
+    room.submit("c", 1).await;
+    room.settle(vec![end(&jobs[0], wait(outflow_store::Park::Lane))])
+        .await;
+    let claims = room.claim(4).await;
+    assert!(claims.jobs.is_empty());
+    tokio::time::sleep(claims.next.expect("the lane opens")).await;
+    assert_eq!(room.claim(4).await.jobs.len(), 2);
+    room.balanced().await;
+}
