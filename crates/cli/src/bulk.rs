@@ -11,17 +11,19 @@ mod stored;
 pub(crate) mod told;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use outflow::{CannotStart, Events, Outflow, SystemClock, Tasks};
+use outflow::config::BulkSection;
+use outflow::{CannotStart, Outflow, SystemClock, Tasks};
 use outflow_bulk::{BulkError, Settings};
-use outflow_store::{Embedded, StoreError, Writer};
+use outflow_store::{Embedded, InvalidName, Redis, StoreError, Writer};
+use secrecy::SecretString;
 
 pub(crate) use forecast::{Demand, Forecast};
 pub(crate) use line::JobLine;
-pub(crate) use settings::{Place, data, place, settings};
+pub(crate) use settings::{Place, data};
 pub(crate) use stored::Stored;
 
 /// The engine of this program.
@@ -39,26 +41,48 @@ impl Bulk {
         client: &Outflow,
         place: Place,
         settings: Settings,
+        secret: Option<SecretString>,
     ) -> Result<Self, CannotBulk> {
-        let clock = Arc::new(SystemClock::new());
-        let storeroom = Tasks::new(OURSELVES, Events::new(), Arc::clone(&clock) as _);
+        let events = client.events().clone();
+        let storeroom = Tasks::new(OURSELVES, events, Arc::new(SystemClock::new()));
         let store = match place {
-            Place::Dir(dir) => {
-                std::fs::create_dir_all(&dir).map_err(|why| CannotBulk::Dir(dir.clone(), why))?;
-                let (store, writer) = Embedded::open(&dir, clock).map_err(CannotBulk::Store)?;
-                let write = on_its_own(writer);
-                storeroom
-                    .thread("job store", move |_| write())
-                    .map_err(CannotBulk::Tasks)?;
-                Stored::Here(store)
+            Place::Dir(dir) => opened(&dir, &storeroom)?,
+            Place::Server(options) => {
+                let store = Redis::connect(options).await;
+                Stored::Shared(store.map_err(CannotBulk::Store)?)
             }
         };
         let builder = outflow_bulk::Engine::builder(client.clone(), Arc::new(store));
-        let engine = builder.settings(settings).start().await;
+        let mut builder = builder.settings(settings);
+        if let Some(secret) = secret {
+            builder = builder.webhook_secret(secret);
+        }
         Ok(Self {
-            engine: engine.map_err(CannotBulk::Engine)?,
+            engine: builder.start().await.map_err(CannotBulk::Engine)?,
             storeroom,
         })
+    }
+
+    /// The engine that a configuration asks for.
+    pub(crate) async fn of(client: &Outflow, section: &BulkSection) -> Result<Self, CannotBulk> {
+        let settings = Settings::of(section).map_err(CannotBulk::Name)?;
+        let secret = section.webhook_secret.clone();
+        Self::start(client, Place::of(section), settings, secret).await
+    }
+
+    /// Goes on as another configuration says, without waiting for it. Where jobs are kept stays as it is
+    /// until the next start.
+    pub(crate) fn adopt(&self, section: &BulkSection, tasks: &Tasks) {
+        // The names of tenants were read with the rest, so there is no wrong one among them.
+        let Ok(settings) = Settings::of(section) else {
+            return;
+        };
+        let engine = self.engine.clone();
+        // Refused only while the program stops.
+        let _stopping = tasks.once("bulk settings", async move {
+            // What the store does not take now it is told again at the next reload.
+            let _later = engine.adopt(settings).await;
+        });
     }
 
     /// The engine.
@@ -96,6 +120,17 @@ impl fmt::Debug for Bulk {
     }
 }
 
+fn opened(dir: &Path, storeroom: &Tasks) -> Result<Stored, CannotBulk> {
+    std::fs::create_dir_all(dir).map_err(|why| CannotBulk::Dir(dir.to_owned(), why))?;
+    let opened = Embedded::open(dir, Arc::new(SystemClock::new()));
+    let (store, writer) = opened.map_err(CannotBulk::Store)?;
+    let write = on_its_own(writer);
+    storeroom
+        .thread("job store", move |_| write())
+        .map_err(CannotBulk::Tasks)?;
+    Ok(Stored::Here(store))
+}
+
 /// A writer is used up by running; if its thread fell, it is not started again, and the store says so.
 fn on_its_own(writer: Writer) -> impl Fn() + Send + Sync {
     let seat = Mutex::new(Some(writer));
@@ -114,6 +149,8 @@ pub enum CannotBulk {
     Dir(PathBuf, std::io::Error),
     /// The store cannot be opened.
     Store(StoreError),
+    /// A tenant's name in the configuration is none.
+    Name(InvalidName),
     /// The engine cannot begin.
     Engine(BulkError),
     /// Nothing can be started here.
@@ -129,6 +166,7 @@ impl fmt::Display for CannotBulk {
                 dir.display()
             ),
             Self::Store(why) => why.fmt(f),
+            Self::Name(why) => write!(f, "`bulk.tenants`: {why}"),
             Self::Engine(why) => why.fmt(f),
             Self::Tasks(why) => why.fmt(f),
         }

@@ -29,6 +29,7 @@ mod station;
 mod supervisor;
 mod terminal;
 
+pub use bulk::CannotBulk;
 pub use command_line::main;
 pub use exit::Exit;
 pub use listener::{Address, CannotListen, Listener};

@@ -17,13 +17,13 @@ use outflow::config::read_duration;
 use outflow_bulk::{HttpCall, Order};
 use outflow_core::{Cost, Priority, WallTime};
 use outflow_store::Name;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::civil;
 
 /// One job, as it is written.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobLine {
     pub(crate) id: Option<String>,
@@ -46,7 +46,7 @@ pub(crate) struct JobLine {
 }
 
 /// How urgent a job is among those of its tenant.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Urgency {
     Low,
@@ -55,7 +55,7 @@ enum Urgency {
 }
 
 /// A point in time: a date, or a number since 1970.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 enum When {
     Number(serde_json::Number),
@@ -68,6 +68,11 @@ impl JobLine {
         serde_json::from_str(text).map_err(|error| said(&error))
     }
 
+    /// A document that was read already.
+    pub(crate) fn of_value(value: Value) -> Result<Self, String> {
+        serde_json::from_value(value).map_err(|error| said(&error))
+    }
+
     /// A row, by the names of its columns. A field that is empty was not given.
     pub(crate) fn of_row<'r>(
         cells: impl Iterator<Item = (&'r str, &'r str)>,
@@ -76,7 +81,7 @@ impl JobLine {
         for (name, text) in cells.filter(|(_, text)| !text.is_empty()) {
             object.insert(name.to_owned(), cell(name, text)?);
         }
-        serde_json::from_value(Value::Object(object)).map_err(|error| said(&error))
+        Self::of_value(Value::Object(object))
     }
 
     /// What is to be done, or everything that is wrong with it. One without a name gets this one.
@@ -106,6 +111,16 @@ impl JobLine {
             max_retries,
             ..Order::call(tenant, call)
         })
+    }
+
+    /// The same as a document, under this name.
+    pub(crate) fn named(mut self, id: Option<Name>) -> Value {
+        self.id = id.map(|id| id.to_string()).or(self.id);
+        let mut written = serde_json::to_value(self).unwrap_or_default();
+        if let Some(fields) = written.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        written
     }
 
     fn urgency(&self) -> Priority {

@@ -2,24 +2,46 @@
 
 use std::path::PathBuf;
 
-use outflow::Config;
-use outflow_bulk::Settings;
+use outflow::config::{BulkRedis, BulkSection, BulkStore};
+use outflow_store::{RedisOptions, Replicas};
+use secrecy::ExposeSecret;
 
 /// Where jobs are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// In a directory of this machine, for one process.
     Dir(PathBuf),
+    /// On a server, for many machines.
+    Server(RedisOptions),
 }
 
-/// How the engine works.
-pub(crate) fn settings(_config: &Config) -> Settings {
-    Settings::default()
+impl Place {
+    /// Where this section wants them.
+    pub(crate) fn of(section: &BulkSection) -> Self {
+        match &section.store {
+            BulkStore::Embedded => {
+                let own = || data().join("bulk");
+                Self::Dir(section.dir.clone().unwrap_or_else(own))
+            }
+            BulkStore::Redis(redis) => Self::Server(options(redis)),
+        }
+    }
 }
 
-/// Where its jobs are kept.
-pub(crate) fn place(_config: &Config) -> Place {
-    Place::Dir(data().join("bulk"))
+/// A copy that is waited for must be there while there is still time to say that it is not.
+fn options(redis: &BulkRedis) -> RedisOptions {
+    let replicas = |count| Replicas {
+        count,
+        timeout: redis.timeout / 2,
+    };
+    RedisOptions {
+        url: redis.url.expose_secret().to_owned(),
+        queue: redis.queue.to_string(),
+        timeout: redis.timeout,
+        wait_replicas: Some(redis.wait_replicas)
+            .filter(|count| *count > 0)
+            .map(replicas),
+    }
 }
 
 /// Where the program keeps what nobody named a place for: in the user's own directory for such things,

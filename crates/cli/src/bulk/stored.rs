@@ -10,15 +10,16 @@ use std::time::Duration;
 use outflow_core::WallTime;
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick,
-    Embedded, Gate, JobStore, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot,
-    Submitted, Tally, TenantReport, TenantRule,
+    Embedded, Gate, JobStore, Name, Outcome, Page, Reaped, Redis, Scope, Settled, Settlement,
+    Snapshot, Submitted, Tally, TenantReport, TenantRule,
 };
 
 /// A store of either kind.
-#[derive(Debug)]
 pub(crate) enum Stored {
     /// In a directory.
     Here(Embedded),
+    /// In a server.
+    Shared(Redis),
 }
 
 /// Asks whichever it is.
@@ -26,6 +27,7 @@ macro_rules! either {
     ($store:expr, $step:ident($($what:expr),*)) => {
         match $store {
             Stored::Here(store) => store.$step($($what),*).await,
+            Stored::Shared(store) => store.$step($($what),*).await,
         }
     };
 }
@@ -55,6 +57,7 @@ impl JobStore for Stored {
     fn changed(&self) -> impl Future<Output = ()> + Send {
         let changed: Pin<Box<dyn Future<Output = ()> + Send + '_>> = match self {
             Self::Here(store) => Box::pin(store.changed()),
+            Self::Shared(store) => Box::pin(store.changed()),
         };
         changed
     }
@@ -161,10 +164,20 @@ impl JobStore for Stored {
 }
 
 impl Stored {
+    /// Which kind it is, as the configuration spells it.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Here(_) => "embedded",
+            Self::Shared(_) => "redis",
+        }
+    }
+
     /// Takes nothing more, and lets what was taken be written.
     pub(crate) fn end(&self) {
         match self {
             Self::Here(store) => store.end(),
+            // A server answers when it has written.
+            Self::Shared(_) => {}
         }
     }
 }

@@ -111,6 +111,7 @@ pub(crate) fn placed(placed: &Placed) -> Value {
 /// What came of a job.
 pub(crate) fn outcome(outcome: &Outcome, error: Option<&str>) -> Value {
     let mut told = json!({
+        "place": outcome.place,
         "id": outcome.id.as_str(),
         "tenant": outcome.tenant.as_str(),
         "ended": ended(outcome.ended),

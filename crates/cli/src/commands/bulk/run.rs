@@ -25,7 +25,7 @@ use self::ledger::Ledger;
 use self::results::Results;
 use self::sitting::{Ended, Sitting};
 use super::input::{Format, Input};
-use crate::bulk::{Bulk, Forecast, Place, data, settings};
+use crate::bulk::{Bulk, Forecast, Place, data};
 use crate::command_line::Misuse;
 use crate::commands::user_config::{UserConfig, quiet};
 use crate::exit::Exit;
@@ -85,7 +85,7 @@ impl Run {
         if checked.is_refused(self, terminal) {
             return Ok(Exit::Usage);
         }
-        let settings = lasting(settings(config));
+        let settings = lasting(Settings::of(&config.bulk)?);
         let now = SystemClock::new().wall();
         let forecast = Forecast::of(&checked.demand, &client, &settings, now);
         if self.dry_run {
@@ -95,7 +95,7 @@ impl Run {
         let dir = self.place(input);
         let ledger = Ledger::open(&dir, &input.stem, &input.mark)?;
         let results = Results::open(self.out.as_deref(), ledger)?;
-        let bulk = Bulk::start(&client, Place::Dir(dir.join("jobs")), settings).await?;
+        let bulk = Bulk::start(&client, Place::Dir(dir.join("jobs")), settings, None).await?;
         let mut sitting = Sitting::new(&bulk, &client, input, results).await?;
         let ended = tokio::select! {
             ended = sitting.work(&checked.demand, terminal) => ended?,
