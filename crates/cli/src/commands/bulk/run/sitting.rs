@@ -58,7 +58,8 @@ pub(super) struct Counted {
     pub(super) attempts: u64,
     /// How many are over, by tenant, and of those how many not done.
     pub(super) tenants: BTreeMap<Name, (u64, u64)>,
-    place: u64,
+    /// The last that was looked at.
+    pub(super) place: u64,
 }
 
 impl Counted {
