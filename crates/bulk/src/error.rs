@@ -43,6 +43,14 @@ impl BulkError {
         }
     }
 
+    /// What the store said, if it was the store, to be passed on.
+    pub fn into_store(self) -> Option<StoreError> {
+        match self.kind {
+            Kind::Store(error) => Some(error),
+            Kind::Invalid(_) | Kind::Stopping => None,
+        }
+    }
+
     /// What the store said, if it was the store.
     pub const fn store(&self) -> Option<&StoreError> {
         match &self.kind {

@@ -39,5 +39,5 @@ pub use handler::{Failure, Handler, Output, Task};
 pub use lane::Lane;
 pub use news::{News, Progress};
 pub use settings::{Crew, Retention, Scheduler, Settings, Shared};
-pub use submit::{Destination, Order, Placed, Submission, Work};
+pub use submit::{Destination, Order, Placed, Standing, Submission, Work};
 pub use webhook::Webhook;

@@ -80,6 +80,33 @@ impl Order {
     }
 }
 
+impl Order {
+    /// Where a call would stand in line and what it would use, without any engine: for whoever checks a
+    /// whole file before the first job of it is taken.
+    ///
+    /// # Errors
+    /// If it could not be carried out as it is written, or is a task: which handlers there are is known
+    /// to an engine alone.
+    pub fn standing(&self, client: &Outflow) -> Result<Standing, BulkError> {
+        let Work::Call(call) = &self.work else {
+            return Err(BulkError::invalid(
+                "a task of a handler can only be checked by an engine: ask it instead",
+            ));
+        };
+        let (lane, _, cost) = called(client, call, self.cost)?;
+        Ok(Standing { lane, cost })
+    }
+}
+
+/// Where a job stands in line, and what it uses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// The line.
+    pub lane: Name,
+    /// What it uses of a limit.
+    pub cost: Cost,
+}
+
 /// Orders that are submitted together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Submission {

@@ -7,6 +7,7 @@
 mod aim;
 mod audit;
 mod body;
+mod bulk;
 mod ending;
 mod feed;
 pub(crate) mod fuzzing;
@@ -70,6 +71,7 @@ pub(crate) fn open(station: &Arc<Station>, listener: Listener) -> Result<(), Can
         let permits = Arc::clone(&permits);
         async move { permits.watch(&SystemClock::new(), stop).await }
     })?;
+    bulk::pass_on(&admin)?;
     let crowd = Arc::new(station.tasks().crowd("admin connections")?);
     let door = Arc::new(Door {
         routes: routes(&admin),

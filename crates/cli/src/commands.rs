@@ -3,6 +3,7 @@
 //! A command is its flags and a `run` that does the work and answers how the program ends, or the
 //! error for the user. The enumeration is the whole list: what is not here cannot be called.
 
+mod bulk;
 mod call;
 mod check;
 mod config;
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Health(operate::HealthCommand),
     Reload(operate::Reload),
+    #[command(subcommand)]
+    Bulk(bulk::BulkCommand),
     Upstream(upstream::Upstream),
     Simulate(simulate::Simulate),
     Completions(papers::Completions),
@@ -67,6 +70,7 @@ impl Command {
             Self::Explain(explain) => explain.run(),
             Self::Health(health) => health.run(),
             Self::Reload(reload) => reload.run(),
+            Self::Bulk(bulk) => bulk.run(terminal),
             Self::Upstream(upstream) => upstream.run(terminal),
             Self::Simulate(simulate) => simulate.run().map(|()| Exit::Done),
             Self::Completions(completions) => completions.run(),

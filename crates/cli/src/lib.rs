@@ -10,6 +10,8 @@
 mod activation;
 mod admin;
 mod admin_client;
+mod bulk;
+mod civil;
 mod command_line;
 mod commands;
 mod exchange;
@@ -27,6 +29,7 @@ mod station;
 mod supervisor;
 mod terminal;
 
+pub use bulk::CannotBulk;
 pub use command_line::main;
 pub use exit::Exit;
 pub use listener::{Address, CannotListen, Listener};

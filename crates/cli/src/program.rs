@@ -16,6 +16,7 @@ use outflow::core::Hold;
 use outflow::{CannotStart, Config, InitError, Outflow, SystemClock, Tasks, Upstream};
 
 use crate::activation::{Activation, Purpose};
+use crate::bulk::{Bulk, CannotBulk};
 use crate::listener::{Address, CannotListen, Listener};
 use crate::sources::Sources;
 use crate::station::{Doors, Station};
@@ -75,7 +76,9 @@ impl Program {
             client.events().clone(),
             Arc::new(SystemClock::new()),
         );
-        let station = Arc::new(Station::new(client, config, sources, tasks).behind(doors));
+        let bulk = bulk(&client, &config, &sources).await?;
+        let station = Station::new(client, config, sources, tasks).behind(doors);
+        let station = Arc::new(station.working_on(bulk));
         sidecar::open(&station, calls).map_err(StartError::Tasks)?;
         admin::open(&station, operators).map_err(StartError::Tasks)?;
         reload::on_hangup(&station).map_err(StartError::Tasks)?;
@@ -111,9 +114,20 @@ impl Program {
     pub async fn stop(self) -> bool {
         self.station.supervisor.stopping();
         let grace = self.station.config().server.grace;
-        let connections = self.station.tasks().shutdown(grace).await;
+        let connections = self.station.tasks().shutdown(grace);
+        let (connections, jobs) = tokio::join!(connections, self.stop_jobs());
         let calls = self.station.client().close(LAST_CALLS).await;
-        connections.is_clean() && calls
+        connections.is_clean() && jobs && calls
+    }
+
+    /// Jobs that could not finish are given back, and are begun again by whoever has the store next: that
+    /// is no failure.
+    async fn stop_jobs(&self) -> bool {
+        let Some(bulk) = &self.station.bulk else {
+            return true;
+        };
+        bulk.rest().await;
+        bulk.close().await
     }
 }
 
@@ -137,6 +151,19 @@ async fn listener(
         Some(listener) => Ok(listener),
         None => Listener::open(place).await.map_err(StartError::Listen),
     }
+}
+
+/// The engine for jobs, if it is wanted.
+async fn bulk(
+    client: &Outflow,
+    config: &Config,
+    sources: &Sources,
+) -> Result<Option<Bulk>, StartError> {
+    if !sources.is_bulk() {
+        return Ok(None);
+    }
+    let bulk = Bulk::of(client, &config.bulk).await;
+    bulk.map(Some).map_err(StartError::Bulk)
 }
 
 /// Holds these APIs asleep. No timer leaves it; an operator's release does.
@@ -172,6 +199,8 @@ pub enum StartError {
     InUse(PathBuf),
     /// The client could not be made.
     Client(InitError),
+    /// The engine for jobs cannot begin.
+    Bulk(CannotBulk),
     /// Nothing can be started here.
     Tasks(CannotStart),
 }
@@ -197,6 +226,7 @@ impl fmt::Display for StartError {
                 dir.display()
             ),
             Self::Client(why) => why.fmt(f),
+            Self::Bulk(why) => why.fmt(f),
             Self::Tasks(why) => why.fmt(f),
         }
     }

@@ -81,6 +81,9 @@ impl Station {
             let added = changes.added.iter();
             hold_asleep(added.filter_map(|api| self.client.upstream(api)));
         }
+        if let Some(bulk) = &self.bulk {
+            bulk.adopt(&config.bulk, &self.tasks);
+        }
         self.config.store(Arc::new(config));
         Ok(changes)
     }

@@ -19,6 +19,7 @@ pub struct Sources {
     environment: Environment,
     recover: Option<Duration>,
     offline: bool,
+    bulk: bool,
 }
 
 impl Sources {
@@ -30,6 +31,7 @@ impl Sources {
             environment: Environment::of_process(),
             recover: None,
             offline: false,
+            bulk: false,
         }
     }
 
@@ -59,6 +61,18 @@ impl Sources {
     pub const fn offline(mut self) -> Self {
         self.offline = true;
         self
+    }
+
+    /// The same, and the program works on jobs, too.
+    #[must_use]
+    pub const fn bulk(mut self) -> Self {
+        self.bulk = true;
+        self
+    }
+
+    /// Whether the program works on jobs, too.
+    pub(crate) const fn is_bulk(&self) -> bool {
+        self.bulk
     }
 
     /// Whether no API is to be called.

@@ -6,6 +6,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use outflow::config::Runtime;
 use outflow::{Config, Outflow, Tasks};
 
+use crate::bulk::Bulk;
 use crate::listener::Address;
 use crate::reload::LastReload;
 use crate::sidecar::TurnedAway;
@@ -18,7 +19,7 @@ pub struct Station {
     pub(crate) client: Outflow,
     pub(crate) config: ArcSwap<Config>,
     pub(crate) sources: Sources,
-    tasks: Tasks,
+    pub(crate) tasks: Tasks,
     turned_away: Arc<TurnedAway>,
     /// What was set while the program runs. Whoever holds it may change the configuration: one after
     /// the other.
@@ -26,6 +27,7 @@ pub struct Station {
     pub(crate) last_reload: ArcSwapOption<LastReload>,
     pub(crate) supervisor: Supervisor,
     pub(crate) doors: Doors,
+    pub(crate) bulk: Option<Bulk>,
 }
 
 impl Station {
@@ -40,12 +42,19 @@ impl Station {
             last_reload: ArcSwapOption::empty(),
             supervisor: Supervisor::of_process(),
             doors: Doors::default(),
+            bulk: None,
         }
     }
 
     /// The same behind these doors.
     pub(crate) fn behind(mut self, doors: Doors) -> Self {
         self.doors = doors;
+        self
+    }
+
+    /// The same with this engine for jobs.
+    pub(crate) fn working_on(mut self, bulk: Option<Bulk>) -> Self {
+        self.bulk = bulk;
         self
     }
 

@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use outflow::config::Style;
@@ -82,6 +83,11 @@ impl Terminal {
         }
     }
 
+    /// Whether somebody looks on.
+    pub(crate) const fn is_watched(self) -> bool {
+        self.is_watched
+    }
+
     /// Writes over the line that shows progress; nothing where nobody looks.
     pub(crate) fn progress(self, line: &str) {
         if self.is_watched {
@@ -90,6 +96,17 @@ impl Terminal {
             let _unseen = write!(out, "\r{line}\u{1b}[K");
             let _unseen = out.flush();
         }
+    }
+}
+
+/// A span as people say it: `250 ms`, `9.5 s`, `2 min 5 s`, `3 h 20 min`.
+pub(crate) fn spoken(span: Duration) -> String {
+    let millis = span.as_millis();
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        60_000..3_600_000 => format!("{} min {} s", millis / 60_000, millis / 1_000 % 60),
+        _ => format!("{} h {} min", millis / 3_600_000, millis / 60_000 % 60),
     }
 }
 
@@ -164,6 +181,19 @@ mod tests {
         table.row(["ü".to_owned(), "Normal".to_owned()]);
         table.row(["longer".to_owned(), String::new()]);
         assert_eq!(table.text(), "api     state\nü       Normal\nlonger\n");
+    }
+
+    #[test]
+    fn a_span_is_said_in_its_two_largest_units() {
+        let said = |millis| spoken(Duration::from_millis(millis));
+        assert_eq!(
+            [said(0), said(999), said(9_540)],
+            ["0 ms", "999 ms", "9.5 s"]
+        );
+        assert_eq!(
+            [said(125_000), said(12_000_000)],
+            ["2 min 5 s", "3 h 20 min"]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt, Limited};
 use serde::de::DeserializeOwned;
@@ -17,13 +18,8 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let body = Limited::new(request.into_body(), LARGEST).collect();
-        let Ok(read) = tokio::time::timeout(PATIENCE, body).await else {
-            let detail = "the body took too long: send it at once";
-            let status = StatusCode::REQUEST_TIMEOUT;
-            return Err(Problem::new(status, "slow_body", detail));
-        };
-        let bytes = read.map_err(|_| too_large())?.to_bytes();
+        let detail = "the body is larger than 1 MiB or broke off: nothing here needs so much";
+        let bytes = whole(request, LARGEST, detail).await?;
         let value = serde_json::from_slice(&bytes);
         value
             .map(Self)
@@ -31,13 +27,35 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     }
 }
 
-fn too_large() -> Problem {
-    let detail = "the body is larger than 1 MiB or broke off: nothing here needs so much";
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "large_body", detail)
+/// Many jobs at once, as they were sent.
+#[derive(Debug)]
+pub(super) struct Many(pub(super) Bytes);
+
+impl<S: Sync> FromRequest<S> for Many {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let detail = "the body is larger than 16 MiB or broke off: send fewer jobs at once";
+        whole(request, LARGEST_BATCH, detail).await.map(Self)
+    }
+}
+
+async fn whole(request: Request, most: usize, too_large: &str) -> Result<Bytes, Problem> {
+    let body = Limited::new(request.into_body(), most).collect();
+    let Ok(read) = tokio::time::timeout(PATIENCE, body).await else {
+        let detail = "the body took too long: send it at once";
+        let status = StatusCode::REQUEST_TIMEOUT;
+        return Err(Problem::new(status, "slow_body", detail));
+    };
+    let large = |_| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "large_body", too_large);
+    Ok(read.map_err(large)?.to_bytes())
 }
 
 /// Far more than any document that is understood here.
 const LARGEST: usize = 1024 * 1024;
+
+/// Ten thousand jobs of a kilobyte and a half.
+const LARGEST_BATCH: usize = 16 * 1024 * 1024;
 
 /// Operators send a few hundred bytes; whoever takes longer holds a connection for its own sake.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -69,7 +69,20 @@ impl Observer for Feed {
         if self.lines.receiver_count() == 0 {
             return;
         }
-        let (name, mut facts) = telling::told(event);
+        let (name, facts) = telling::told(event);
+        self.send(event.api.clone(), name, facts);
+    }
+}
+
+impl Feed {
+    /// Tells something that is no event of a call.
+    pub(super) fn tell(&self, api: SmolStr, name: &'static str, facts: impl FnOnce() -> Value) {
+        if self.lines.receiver_count() > 0 {
+            self.send(api, name, facts());
+        }
+    }
+
+    fn send(&self, api: SmolStr, name: &'static str, mut facts: Value) {
         if let Some(facts) = facts.as_object_mut() {
             facts.insert("at".to_owned(), stamp(self.clock.wall()).into());
             facts.insert("event".to_owned(), name.into());
@@ -77,7 +90,6 @@ impl Observer for Feed {
         let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
         *number += 1;
         let text = Bytes::from(format!("id: {number}\nevent: {name}\ndata: {facts}\n\n"));
-        let api = event.api.clone();
         // The last reader may have left in between.
         let _unread = self.lines.send(Arc::new(Line { api, text }));
     }

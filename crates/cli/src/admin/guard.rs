@@ -132,7 +132,8 @@ fn brings_json(request: &Parts) -> Result<(), Problem> {
     if !changes || is_json(&request.headers) {
         return Ok(());
     }
-    let detail = "send JSON, and say so with `Content-Type: application/json`";
+    let detail = "send JSON, and say so with `Content-Type: application/json`, or \
+                  `application/x-ndjson` for lines of it";
     let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     Err(Problem::new(status, "content_type", detail))
 }
@@ -143,8 +144,14 @@ fn is_json(headers: &HeaderMap) -> bool {
         return false;
     };
     let essence = kind.to_str().unwrap_or_default().split(';').next();
-    essence.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    essence.is_some_and(|kind| {
+        JSON.iter()
+            .any(|json| kind.trim().eq_ignore_ascii_case(json))
+    })
 }
+
+/// One document, or a line for each.
+const JSON: [&str; 2] = ["application/json", "application/x-ndjson"];
 
 const BEARER: &[u8] = b"Bearer ";
 

@@ -84,6 +84,37 @@ pub(super) fn table() -> Vec<Route> {
         Route::post("/v1/refund", limiter::refund),
         Route::post("/v1/check", limiter::check),
     ]
+    .into_iter()
+    .chain(of_jobs())
+    .collect()
+}
+
+/// Those that are about jobs.
+fn of_jobs() -> Vec<Route> {
+    use super::bulk::{actions, dead, jobs, summary, tenants};
+    vec![
+        Route::get("/v1/bulk", summary),
+        Route::post("/v1/bulk/jobs", jobs::submit),
+        Route::get("/v1/bulk/tenants", tenants::list),
+        Route::get("/v1/bulk/tenants/{tenant}", tenants::one),
+        Route::get("/v1/bulk/tenants/{tenant}/history", tenants::history),
+        Route::post("/v1/bulk/tenants/{tenant}/pause", tenants::pause),
+        Route::post("/v1/bulk/tenants/{tenant}/resume", tenants::resume),
+        Route::post("/v1/bulk/tenants/{tenant}/cancel", tenants::cancel),
+        Route::post("/v1/bulk/tenants/{tenant}/release", tenants::release),
+        Route::post("/v1/bulk/tenants/{tenant}/reset", tenants::reset),
+        Route::get("/v1/bulk/actions", actions::list),
+        Route::post("/v1/bulk/actions", actions::open),
+        Route::get("/v1/bulk/actions/{action}", actions::one),
+        Route::get("/v1/bulk/actions/{action}/results", actions::results),
+        Route::post("/v1/bulk/actions/{action}/close", actions::close),
+        Route::post("/v1/bulk/actions/{action}/pause", actions::pause),
+        Route::post("/v1/bulk/actions/{action}/resume", actions::resume),
+        Route::post("/v1/bulk/actions/{action}/cancel", actions::cancel),
+        Route::get("/v1/bulk/dead", dead::list),
+        Route::post("/v1/bulk/dead/retry", dead::retry),
+        Route::post("/v1/bulk/dead/purge", dead::purge),
+    ]
 }
 
 /// The router, without the guard.

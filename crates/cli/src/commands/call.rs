@@ -14,13 +14,13 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use http::Method;
-use outflow::config::{LogLevel, Ndjson, read_duration};
+use outflow::config::read_duration;
 use outflow::{CacheUse, Call, Config, Outflow};
 use outflow_core::{Cost, Priority};
 
 use self::explained::Explained;
 use self::outcome::Outcome;
-use super::user_config::UserConfig;
+use super::user_config::{UserConfig, quiet};
 use crate::command_line::Misuse;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -269,13 +269,6 @@ impl Wish {
         }
         Ok(call)
     }
-}
-
-/// Without log and metrics: the answer is the output of this command.
-fn quiet(mut config: Config) -> Config {
-    config.log.level = LogLevel::Off;
-    config.metrics.ndjson = Ndjson::Off;
-    config
 }
 
 fn unknown(name: &str, config: &Config) -> Misuse {

@@ -41,6 +41,9 @@ pub(crate) struct Serve {
     /// How many threads serve, over `server.workers`.
     #[arg(long, value_name = "COUNT")]
     workers: Option<u16>,
+    /// Work on jobs, too: take them over the admin API and with `outflow bulk submit`.
+    #[arg(long)]
+    bulk: bool,
     /// Do not read the files again when they change; SIGHUP and `outflow reload` still do.
     #[arg(long)]
     no_watch: bool,
@@ -103,6 +106,9 @@ impl Serve {
         if self.offline {
             sources = sources.offline();
         }
+        if self.bulk {
+            sources = sources.bulk();
+        }
         let config = sources.read()?;
         Ok((sources, config))
     }
@@ -139,6 +145,9 @@ fn tell(program: &Program, terminal: Terminal) {
     say!("  calls     {calls}/NAME/PATH");
     say!("  operation {admin}/");
     say!("  metrics   {admin}/metrics");
+    if program.station().sources().is_bulk() {
+        say!("  jobs      {admin}/v1/bulk");
+    }
     if config.apis.is_empty() {
         say!("  no API is configured: add one to a file, and it is served");
     }

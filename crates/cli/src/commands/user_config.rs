@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use outflow::Config;
+use outflow::config::{LogLevel, Ndjson};
 
 use crate::command_line::Misuse;
 use crate::sources::Sources;
@@ -37,6 +39,13 @@ pub(crate) fn found(files: Vec<PathBuf>) -> anyhow::Result<Sources> {
         return Err(missing_file(missing).into());
     }
     Ok(sources)
+}
+
+/// Without log and metrics, for commands whose answer is their output.
+pub(crate) fn quiet(mut config: Config) -> Config {
+    config.log.level = LogLevel::Off;
+    config.metrics.ndjson = Ndjson::Off;
+    config
 }
 
 fn missing_file(file: &Path) -> Misuse {

@@ -11,6 +11,7 @@
 )]
 
 mod browser;
+mod bulk;
 mod document;
 mod guard;
 mod limiter;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use outflow::config::{Environment, Source};
 use outflow_cli::{Address, Program, Sources, Watch};
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -38,6 +39,8 @@ pub const STOCK: &str = r#"
 /// A program that runs until it is stopped or dropped.
 pub struct Running {
     pub program: Program,
+    /// Where its jobs are, if it works on any.
+    _jobs: Option<TempDir>,
     document: Document,
 }
 
@@ -67,7 +70,23 @@ impl Running {
         let document = include_str!("../../src/admin/page/openapi.json");
         Self {
             program,
+            _jobs: None,
             document: Document::of(document),
+        }
+    }
+
+    /// With this configuration, and an engine for jobs.
+    pub async fn working(text: &str) -> Self {
+        let jobs = tempfile::tempdir().expect("a folder");
+        let dir = jobs.path().display().to_string();
+        let text = format!("{text}\n[bulk]\ndir = {dir:?}\n");
+        let sources = Sources::new(Vec::new())
+            .with(Source::new("test.toml", text))
+            .in_environment(Environment::empty())
+            .bulk();
+        Self {
+            _jobs: Some(jobs),
+            ..Self::of(sources).await
         }
     }
 

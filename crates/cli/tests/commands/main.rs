@@ -7,6 +7,8 @@
 )]
 
 mod broken;
+mod bulk;
+mod bulk_serve;
 mod call;
 mod check;
 mod config;

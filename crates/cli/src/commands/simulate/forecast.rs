@@ -5,7 +5,6 @@
 //! limits and the fair order are the real ones and decide as they would; the provider is a second set of
 //! plain meters that counts what arrives. Failures are not foreseen: a provider is as well as its limits.
 
-mod civil;
 mod load;
 mod provider;
 mod replay;

@@ -6,9 +6,9 @@ use http::Method;
 use outflow_core::Nanos;
 use serde_json::Value;
 
-use super::civil;
 use super::load::Call;
 use super::provider::Provider;
+use crate::civil;
 use crate::command_line::Misuse;
 
 /// Reads every line that is one, in the order of time, from the first on.

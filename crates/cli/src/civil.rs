@@ -3,7 +3,7 @@
 use outflow_core::Nanos;
 
 /// Reads `10/Oct/2026:13:55:36 -0700`.
-pub(super) fn of_access_log(text: &str) -> Option<Nanos> {
+pub(crate) fn of_access_log(text: &str) -> Option<Nanos> {
     let (date, offset) = text.split_once(' ')?;
     let mut parts = date.splitn(4, ['/', ':']);
     let day: i64 = parts.next()?.parse().ok()?;
@@ -16,7 +16,7 @@ pub(super) fn of_access_log(text: &str) -> Option<Nanos> {
 }
 
 /// Reads `2026-10-10T13:55:36.250Z`, with any offset.
-pub(super) fn of_rfc3339(text: &str) -> Option<Nanos> {
+pub(crate) fn of_rfc3339(text: &str) -> Option<Nanos> {
     let (date, rest) = text.split_once(['T', 't', ' '])?;
     let mut parts = date.splitn(3, '-');
     let mut number = || parts.next()?.parse::<i64>().ok();
@@ -37,7 +37,7 @@ pub(super) fn of_rfc3339(text: &str) -> Option<Nanos> {
 }
 
 /// Seconds since 1970, with a fraction; what is too large for them is milliseconds.
-pub(super) fn of_number(number: &serde_json::Number) -> Option<Nanos> {
+pub(crate) fn of_number(number: &serde_json::Number) -> Option<Nanos> {
     let text = number.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let whole: u64 = whole.parse().ok()?;

@@ -1,0 +1,160 @@
+//! Jobs over the admin API: submitted, watched, paused, cancelled, and those that died.
+//!
+//! Everything is asked of the engine's own store, so that one machine of many tells the same as all
+//! others. A program that was started without an engine answers each of these with how to get one.
+
+pub(super) mod actions;
+pub(super) mod dead;
+pub(super) mod jobs;
+mod news;
+pub(super) mod tenants;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use http::StatusCode;
+use outflow_bulk::BulkError;
+use outflow_store::{JobStore, Name, Page, StoreError};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use smol_str::{SmolStr, format_smolstr};
+
+pub(super) use news::pass_on;
+
+use super::Admin;
+use super::audit::{Change, Who};
+use super::problem::Problem;
+use crate::bulk::{Bulk, told};
+
+type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
+
+/// All jobs together, and who works on them.
+pub(super) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, Problem> {
+    let bulk = admin.bulk()?;
+    let (store, engine) = (bulk.store(), bulk.engine());
+    let (tally, active) = (store.tally().await?, store.active().await?);
+    let (all, busy) = engine.crew();
+    Ok(Json(json!({
+        "jobs": told::Jobs::of(&tally),
+        "active_tenants": active,
+        "workers": { "all": all, "busy": busy },
+        "scheduler": engine.settings().scheduler.as_str(),
+        "store": store.kind(),
+        "saved_spins": engine.saved_spins(),
+    })))
+}
+
+/// A part of a list of names.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Names {
+    after: Option<SmolStr>,
+    most: Option<usize>,
+}
+
+impl Names {
+    fn page(query: Asked<Self>) -> Result<Page, Problem> {
+        let Query(asked) = query.map_err(|why| Problem::bad(why.body_text()))?;
+        let after = asked.after.as_deref().map(name).transpose()?;
+        let most = asked.most.unwrap_or(USUAL_PAGE).clamp(1, MOST_PAGE);
+        Ok(Page { after, most })
+    }
+}
+
+/// A part of a list of places.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Places {
+    after: Option<u64>,
+    most: Option<usize>,
+}
+
+impl Places {
+    fn page(query: Asked<Self>) -> Result<(u64, usize), Problem> {
+        let Query(asked) = query.map_err(|why| Problem::bad(why.body_text()))?;
+        let most = asked.most.unwrap_or(USUAL_PAGE).clamp(1, MOST_PAGE);
+        Ok((asked.after.unwrap_or(0), most))
+    }
+}
+
+/// Why something is done, for the audit.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Why {
+    reason: Option<SmolStr>,
+}
+
+/// Something that was done, and to how many jobs.
+fn done(what: &'static str, jobs: Option<u64>) -> Json<Value> {
+    Json(json!({ "what": what, "jobs": jobs }))
+}
+
+fn name(text: &str) -> Result<Name, Problem> {
+    text.parse()
+        .map_err(|wrong| Problem::bad(format!("{text:?}: {wrong}")))
+}
+
+impl Admin {
+    /// The engine, or how to get one.
+    fn bulk(&self) -> Result<&Bulk, Problem> {
+        self.station.bulk.as_ref().ok_or_else(|| {
+            let detail = "this program works on no jobs: start it with `outflow serve --bulk`";
+            Problem::new(StatusCode::NOT_FOUND, "no_bulk", detail)
+        })
+    }
+
+    /// Notes a change of jobs; `whose` says of whom.
+    fn note_jobs(&self, action: &'static str, whose: SmolStr, (why, who): (Why, &Who)) {
+        let change = Change {
+            action,
+            api: None,
+            group: Some(whose),
+            reason: why.reason,
+        };
+        self.note(change, who);
+    }
+}
+
+fn of_tenant(name: &Name) -> SmolStr {
+    format_smolstr!("tenant {name}")
+}
+
+fn of_action(name: &Name) -> SmolStr {
+    format_smolstr!("action {name}")
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let detail = error.to_string();
+        if error.is_refused() {
+            return Self::new(StatusCode::CONFLICT, "refused", detail);
+        }
+        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "job_store", detail);
+        if error.is_passing() {
+            problem.after(A_MOMENT)
+        } else {
+            problem
+        }
+    }
+}
+
+impl From<BulkError> for Problem {
+    fn from(error: BulkError) -> Self {
+        let words = error.to_string();
+        match error.into_store() {
+            Some(error) => error.into(),
+            None => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_jobs", words),
+        }
+    }
+}
+
+/// Long enough for a server to come back from a failover or a disk to be given room.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+/// A screen of a list.
+const USUAL_PAGE: usize = 100;
+
+/// What one answer should hold at most.
+const MOST_PAGE: usize = 1_000;

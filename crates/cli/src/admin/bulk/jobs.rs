@@ -1,0 +1,129 @@
+//! Taking jobs: an array of them, or a line for each.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use http::StatusCode;
+use outflow_bulk::{Destination, Order, Placed, Submission};
+use outflow_store::{ActionSpec, JobStore, Name, Rest};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use super::{Asked, name};
+use crate::admin::Admin;
+use crate::admin::body::Many;
+use crate::admin::problem::Problem;
+use crate::bulk::{Bulk, JobLine, told};
+
+/// What jobs belong to.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::admin) struct Together {
+    /// The action; it is opened if nobody has.
+    action: Option<SmolStr>,
+    /// Whether the action gets no more.
+    #[serde(default)]
+    last: bool,
+}
+
+/// Takes jobs, all of them or none.
+pub(in crate::admin) async fn submit(
+    State(admin): State<Arc<Admin>>,
+    query: Asked<Together>,
+    Many(bytes): Many,
+) -> Result<Json<Value>, Problem> {
+    let bulk = admin.bulk()?;
+    let Query(together) = query.map_err(|why| Problem::bad(why.body_text()))?;
+    let orders = orders(bulk, &bytes)?;
+    let action = together.action.as_deref().map(name).transpose()?;
+    let action = match action {
+        Some(id) => Some(spec(bulk, id).await?),
+        None => None,
+    };
+    let rest = if together.last {
+        Rest::Last
+    } else {
+        Rest::More
+    };
+    let submission = Submission {
+        action,
+        rest,
+        orders,
+    };
+    let placed = bulk.engine().submit(submission).await?;
+    Ok(Json(answer(&placed)))
+}
+
+/// An action that is open stays as it was opened.
+async fn spec(bulk: &Bulk, id: Name) -> Result<ActionSpec, Problem> {
+    let known = bulk.store().action(&id).await?;
+    let open = known.filter(|report| !report.stage.is_over());
+    Ok(open.map_or_else(|| ActionSpec::new(id), |report| report.spec))
+}
+
+fn answer(placed: &[Placed]) -> Value {
+    let count = |wanted: fn(&Destination) -> bool| {
+        placed.iter().filter(|one| wanted(&one.destination)).count()
+    };
+    let duplicates = count(|to| matches!(to, Destination::Duplicate));
+    let rejected = count(|to| matches!(to, Destination::Rejected { .. }));
+    json!({
+        "accepted": placed.len() - duplicates - rejected,
+        "duplicates": duplicates,
+        "rejected": rejected,
+        "jobs": placed.iter().map(told::placed).collect::<Vec<_>>(),
+    })
+}
+
+/// All orders of a body, or everything that is wrong with them.
+fn orders(bulk: &Bulk, bytes: &[u8]) -> Result<Vec<Order>, Problem> {
+    let (mut orders, mut wrong) = (Vec::new(), Vec::new());
+    for (number, read) in lines(bytes)? {
+        let order = read.and_then(|line| line.order(None)).and_then(|order| {
+            let checked = bulk.engine().check(&order);
+            checked.map(|()| order).map_err(|why| why.to_string())
+        });
+        match order {
+            Ok(order) => orders.push(order),
+            Err(why) => wrong.push(json!({ "job": number, "detail": why })),
+        }
+    }
+    if let Some(first) = wrong.first() {
+        let detail = format!(
+            "{} jobs are wrong, and none was taken; job {}: {}",
+            wrong.len(),
+            first["job"],
+            first["detail"].as_str().unwrap_or_default()
+        );
+        wrong.truncate(MOST_TOLD);
+        let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_jobs", detail);
+        return Err(problem.with("jobs", wrong.into()));
+    }
+    Ok(orders)
+}
+
+type Numbered = (usize, Result<JobLine, String>);
+
+/// The jobs of a body, each with its number: of an array from 1, of lines its line.
+fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, Problem> {
+    let bytes = bytes.trim_ascii_start();
+    if bytes.starts_with(b"[") {
+        let array: Vec<Value> = serde_json::from_slice(bytes)
+            .map_err(|error| Problem::bad(format!("the array cannot be read: {error}")))?;
+        let numbered = (1..).zip(array);
+        return Ok(numbered
+            .map(|(number, job)| (number, JobLine::of_value(job)))
+            .collect());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| Problem::bad("the body is not UTF-8"))?;
+    let numbered = (1..).zip(text.lines());
+    let said = numbered.filter(|(_, line)| !line.trim().is_empty());
+    Ok(said
+        .map(|(number, line)| (number, JobLine::of_json(line)))
+        .collect())
+}
+
+/// Enough to see what is wrong with a batch.
+const MOST_TOLD: usize = 100;

@@ -1,0 +1,71 @@
+//! What happens to jobs, in the live stream beside what happens to calls.
+//!
+//! The ends of single jobs are left out: a hundred a second would drown the rest, and each is a call that
+//! the stream tells of anyway.
+
+use std::sync::Arc;
+
+use outflow::{CannotStart, Stop};
+use outflow_bulk::News;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::admin::Admin;
+
+/// Passes news of jobs on until the program stops.
+pub(in crate::admin) fn pass_on(admin: &Arc<Admin>) -> Result<(), CannotStart> {
+    if admin.station.bulk.is_none() {
+        return Ok(());
+    }
+    let admin = Arc::clone(admin);
+    let tasks = admin.station.tasks().clone();
+    tasks.spawn("bulk news", move |stop| listen(Arc::clone(&admin), stop))
+}
+
+async fn listen(admin: Arc<Admin>, stop: Stop) {
+    let Some(bulk) = &admin.station.bulk else {
+        return;
+    };
+    let mut news = bulk.engine().news();
+    loop {
+        let heard = tokio::select! {
+            heard = news.recv() => heard,
+            () = stop.told() => return,
+        };
+        match heard {
+            Ok(news) => {
+                if let Some((name, facts)) = told(&news) {
+                    admin.feed.tell(JOBS, name, || facts);
+                }
+            }
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+fn told(news: &News) -> Option<(&'static str, Value)> {
+    Some(match news {
+        News::Submitted { action, jobs } => {
+            let action = action.as_ref().map(outflow_store::Name::as_str);
+            ("bulk_submitted", json!({ "action": action, "jobs": jobs }))
+        }
+        News::Finished { report } => (
+            "bulk_finished",
+            json!({ "action": report.spec.id.as_str(), "stage": report.stage.as_str(),
+                    "jobs": crate::bulk::told::Jobs::of(&report.tally) }),
+        ),
+        News::Reaped { returned, buried } => (
+            "bulk_reaped",
+            json!({ "returned": returned, "buried": buried }),
+        ),
+        News::LeaseLost => ("bulk_lease_lost", json!({})),
+        News::Trouble { words } => ("bulk_trouble", json!({ "words": words })),
+        News::Drift { jobs } => ("bulk_drift", json!({ "jobs": jobs })),
+        _ => return None,
+    })
+}
+
+/// What stands in the place of an API in the stream.
+const JOBS: SmolStr = SmolStr::new_static("bulk");

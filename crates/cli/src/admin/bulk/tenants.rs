@@ -1,0 +1,157 @@
+//! Tenants of jobs: how they stand, and what operators do about them.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::{Extension, Json};
+use http::StatusCode;
+use outflow_store::{JobStore, Name, Scope};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use super::{Asked, Names, Why, done, name, of_tenant};
+use crate::admin::audit::Who;
+use crate::admin::named::Named;
+use crate::admin::problem::Problem;
+use crate::admin::{Admin, body};
+use crate::bulk::told;
+
+/// Tenants by name.
+pub(in crate::admin) async fn list(
+    State(admin): State<Arc<Admin>>,
+    query: Asked<Names>,
+) -> Result<Json<Value>, Problem> {
+    let page = Names::page(query)?;
+    let tenants = admin.bulk()?.store().tenants(page).await?;
+    let next = tenants.last().map(|tenant| tenant.name.to_string());
+    let tenants: Vec<_> = tenants.iter().map(told::tenant).collect();
+    Ok(Json(json!({ "tenants": tenants, "next": next })))
+}
+
+/// One tenant.
+pub(in crate::admin) async fn one(
+    State(admin): State<Arc<Admin>>,
+    Named(tenant): Named,
+) -> Result<Json<Value>, Problem> {
+    let (bulk, tenant) = (admin.bulk()?, name(&tenant)?);
+    let report = bulk.store().tenant(&tenant).await?.ok_or_else(unknown)?;
+    let state = bulk.engine().congestion(&tenant).await?;
+    let mut told = told::tenant(&report);
+    if let (Some(told), Some(state)) = (told.as_object_mut(), state) {
+        told.insert("congestion".to_owned(), state.level.to_string().into());
+        let estimate = super::super::units::millis_up(state.estimate);
+        told.insert("estimate_ms".to_owned(), estimate.into());
+    }
+    Ok(Json(told))
+}
+
+/// How many snapshots are wanted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::admin) struct Most {
+    most: Option<usize>,
+}
+
+/// How congested it was.
+pub(in crate::admin) async fn history(
+    State(admin): State<Arc<Admin>>,
+    Named(tenant): Named,
+    query: Asked<Most>,
+) -> Result<Json<Value>, Problem> {
+    let Query(asked) = query.map_err(|why| Problem::bad(why.body_text()))?;
+    let most = asked.most.unwrap_or(super::USUAL_PAGE);
+    let most = most.clamp(1, super::MOST_PAGE);
+    let tenant = name(&tenant)?;
+    let history = admin.bulk()?.engine();
+    let history = history.congestion_history(&tenant, most).await?;
+    let history: Vec<_> = history.iter().map(told::snapshot).collect();
+    Ok(Json(
+        json!({ "tenant": tenant.as_str(), "history": history }),
+    ))
+}
+
+/// Stops giving out its jobs.
+pub(in crate::admin) async fn pause(
+    State(admin): State<Arc<Admin>>,
+    Extension(who): Extension<Who>,
+    Named(tenant): Named,
+    body::Json(why): body::Json<Why>,
+) -> Result<Json<Value>, Problem> {
+    let tenant = name(&tenant)?;
+    let scope = Scope::Tenant(tenant.clone());
+    admin.bulk()?.store().pause(&scope).await?;
+    admin.note_jobs("bulk_pause", of_tenant(&tenant), (why, &who));
+    Ok(done("pause", None))
+}
+
+/// Goes on with them.
+pub(in crate::admin) async fn resume(
+    State(admin): State<Arc<Admin>>,
+    Extension(who): Extension<Who>,
+    Named(tenant): Named,
+    body::Json(why): body::Json<Why>,
+) -> Result<Json<Value>, Problem> {
+    let tenant = name(&tenant)?;
+    let scope = Scope::Tenant(tenant.clone());
+    admin.bulk()?.store().resume(&scope).await?;
+    admin.note_jobs("bulk_resume", of_tenant(&tenant), (why, &who));
+    Ok(done("resume", None))
+}
+
+/// Ends those that have not begun.
+pub(in crate::admin) async fn cancel(
+    State(admin): State<Arc<Admin>>,
+    Extension(who): Extension<Who>,
+    Named(tenant): Named,
+    body::Json(why): body::Json<Why>,
+) -> Result<Json<Value>, Problem> {
+    let tenant = name(&tenant)?;
+    let scope = Scope::Tenant(tenant.clone());
+    let jobs = admin.bulk()?.store().cancel(&scope).await?;
+    admin.note_jobs("bulk_cancel", of_tenant(&tenant), (why, &who));
+    Ok(done("cancel", Some(jobs)))
+}
+
+/// How many jobs that were put off stand in line again.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::admin) struct Release {
+    most: Option<u64>,
+    reason: Option<SmolStr>,
+}
+
+/// Lets jobs that were put off stand in line again; answers how many are still put off.
+pub(in crate::admin) async fn release(
+    State(admin): State<Arc<Admin>>,
+    Extension(who): Extension<Who>,
+    Named(tenant): Named,
+    body::Json(release): body::Json<Release>,
+) -> Result<Json<Value>, Problem> {
+    let tenant = name(&tenant)?;
+    let most = release.most.unwrap_or(u64::MAX);
+    let left = admin.bulk()?.engine().release(&tenant, most).await?;
+    let why = Why {
+        reason: release.reason,
+    };
+    admin.note_jobs("bulk_release", of_tenant(&tenant), (why, &who));
+    Ok(done("release", Some(left)))
+}
+
+/// Forgets its statistics.
+pub(in crate::admin) async fn reset(
+    State(admin): State<Arc<Admin>>,
+    Extension(who): Extension<Who>,
+    Named(tenant): Named,
+    body::Json(why): body::Json<Why>,
+) -> Result<Json<Value>, Problem> {
+    let tenant: Name = name(&tenant)?;
+    admin.bulk()?.engine().congestion_reset(&tenant).await?;
+    admin.note_jobs("bulk_reset", of_tenant(&tenant), (why, &who));
+    Ok(done("reset", None))
+}
+
+fn unknown() -> Problem {
+    let detail = "no tenant of this name has jobs: GET /v1/bulk/tenants lists them";
+    Problem::new(StatusCode::NOT_FOUND, "unknown_tenant", detail)
+}

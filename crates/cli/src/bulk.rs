@@ -1,0 +1,182 @@
+//! The bulk engine inside the program: where it keeps its jobs, and how it begins and ends.
+//!
+//! The same engine stands behind `outflow serve --bulk`, which takes jobs over the admin API, and behind
+//! `outflow bulk run`, which takes them from a file and ends with it. It sends by the program's own client,
+//! so that jobs and calls of the sidecar share every limit.
+
+mod forecast;
+mod line;
+mod settings;
+mod stored;
+pub(crate) mod told;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use outflow::config::BulkSection;
+use outflow::{CannotStart, Outflow, SystemClock, Tasks};
+use outflow_bulk::{BulkError, Settings};
+use outflow_store::{Embedded, InvalidName, Redis, StoreError, Writer};
+use secrecy::SecretString;
+
+pub(crate) use forecast::{Demand, Forecast};
+pub(crate) use line::JobLine;
+pub(crate) use settings::{Place, data};
+pub(crate) use stored::Stored;
+
+/// The engine of this program.
+pub(crate) type Engine = outflow_bulk::Engine<Stored>;
+
+/// The engine, and what keeps its store alive.
+pub(crate) struct Bulk {
+    engine: Engine,
+    storeroom: Tasks,
+}
+
+impl Bulk {
+    /// Opens the store and lets the engine begin with whatever waits in it.
+    pub(crate) async fn start(
+        client: &Outflow,
+        place: Place,
+        settings: Settings,
+        secret: Option<SecretString>,
+    ) -> Result<Self, CannotBulk> {
+        let events = client.events().clone();
+        let storeroom = Tasks::new(OURSELVES, events, Arc::new(SystemClock::new()));
+        let store = match place {
+            Place::Dir(dir) => opened(&dir, &storeroom)?,
+            Place::Server(options) => {
+                let store = Redis::connect(options).await;
+                Stored::Shared(store.map_err(CannotBulk::Store)?)
+            }
+        };
+        let builder = outflow_bulk::Engine::builder(client.clone(), Arc::new(store));
+        let mut builder = builder.settings(settings);
+        if let Some(secret) = secret {
+            builder = builder.webhook_secret(secret);
+        }
+        Ok(Self {
+            engine: builder.start().await.map_err(CannotBulk::Engine)?,
+            storeroom,
+        })
+    }
+
+    /// The engine that a configuration asks for.
+    pub(crate) async fn of(client: &Outflow, section: &BulkSection) -> Result<Self, CannotBulk> {
+        let settings = Settings::of(section).map_err(CannotBulk::Name)?;
+        let secret = section.webhook_secret.clone();
+        Self::start(client, Place::of(section), settings, secret).await
+    }
+
+    /// Goes on as another configuration says, without waiting for it. Where jobs are kept stays as it is
+    /// until the next start.
+    pub(crate) fn adopt(&self, section: &BulkSection, tasks: &Tasks) {
+        // The names of tenants were read with the rest, so there is no wrong one among them.
+        let Ok(settings) = Settings::of(section) else {
+            return;
+        };
+        let engine = self.engine.clone();
+        // Refused only while the program stops.
+        let _stopping = tasks.once("bulk settings", async move {
+            // What the store does not take now it is told again at the next reload.
+            let _later = engine.adopt(settings).await;
+        });
+    }
+
+    /// The engine.
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &Arc<Stored> {
+        self.engine.store()
+    }
+
+    /// Starts no more jobs, waits for those under way, gives back the rest and closes the store. Says
+    /// whether nothing had to be given back. What was done may be asked for until [`close`](Self::close).
+    pub(crate) async fn rest(&self) -> bool {
+        self.engine.stop().await
+    }
+
+    /// Lets the store write what it has, and stop. Says whether it did in time.
+    pub(crate) async fn close(&self) -> bool {
+        self.store().end();
+        self.storeroom.shutdown(LAST_WRITES).await.is_clean()
+    }
+
+    /// Both, one after the other.
+    pub(crate) async fn stop(&self) -> bool {
+        let rested = self.rest().await;
+        self.close().await && rested
+    }
+}
+
+impl fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bulk").finish_non_exhaustive()
+    }
+}
+
+fn opened(dir: &Path, storeroom: &Tasks) -> Result<Stored, CannotBulk> {
+    std::fs::create_dir_all(dir).map_err(|why| CannotBulk::Dir(dir.to_owned(), why))?;
+    let opened = Embedded::open(dir, Arc::new(SystemClock::new()));
+    let (store, writer) = opened.map_err(CannotBulk::Store)?;
+    let write = on_its_own(writer);
+    storeroom
+        .thread("job store", move |_| write())
+        .map_err(CannotBulk::Tasks)?;
+    Ok(Stored::Here(store))
+}
+
+/// A writer is used up by running; if its thread fell, it is not started again, and the store says so.
+fn on_its_own(writer: Writer) -> impl Fn() + Send + Sync {
+    let seat = Mutex::new(Some(writer));
+    move || {
+        let writer = seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            writer.run();
+        }
+    }
+}
+
+/// Why there is no engine.
+#[derive(Debug)]
+pub enum CannotBulk {
+    /// The directory cannot be made.
+    Dir(PathBuf, std::io::Error),
+    /// The store cannot be opened.
+    Store(StoreError),
+    /// A tenant's name in the configuration is none.
+    Name(InvalidName),
+    /// The engine cannot begin.
+    Engine(BulkError),
+    /// Nothing can be started here.
+    Tasks(CannotStart),
+}
+
+impl fmt::Display for CannotBulk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dir(dir, why) => write!(
+                f,
+                "the directory {} cannot be made ({why}): name one that can",
+                dir.display()
+            ),
+            Self::Store(why) => why.fmt(f),
+            Self::Name(why) => write!(f, "`bulk.tenants`: {why}"),
+            Self::Engine(why) => why.fmt(f),
+            Self::Tasks(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CannotBulk {}
+
+/// Under this name the store's own work is reported.
+const OURSELVES: &str = "bulk";
+
+/// Enough for a disk that is busy; what is not written by then is done again.
+const LAST_WRITES: Duration = Duration::from_secs(10);

@@ -1,0 +1,82 @@
+//! `outflow bulk`: many calls for many tenants, kept until they are done.
+//!
+//! `run` needs nothing else: it takes a file, keeps its jobs in a directory and ends with them. All others
+//! talk with a program that was started with `outflow serve --bulk`.
+
+mod dead;
+mod input;
+mod operate;
+mod run;
+mod submit;
+mod tables;
+mod watch;
+
+use clap::{Args, Subcommand};
+use http::Method;
+use serde_json::Value;
+
+use super::operate::AdminApi;
+use crate::exit::Exit;
+use crate::terminal::{Terminal, answer, answer_json};
+
+/// Makes many calls for many tenants, fairly and at the limit; nothing is lost.
+#[derive(Subcommand)]
+pub(crate) enum BulkCommand {
+    Run(run::Run),
+    Submit(submit::Submit),
+    Status(operate::Status),
+    Watch(watch::Watch),
+    Pause(operate::Pause),
+    Resume(operate::Resume),
+    Cancel(operate::Cancel),
+    #[command(subcommand)]
+    Dead(dead::DeadCommand),
+    Results(watch::Results),
+    Release(operate::Release),
+}
+
+impl BulkCommand {
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        match self {
+            Self::Run(run) => run.run(terminal),
+            Self::Submit(submit) => submit.run(terminal),
+            Self::Status(status) => status.run(),
+            Self::Watch(watch) => watch.run(terminal),
+            Self::Pause(pause) => pause.run(),
+            Self::Resume(resume) => resume.run(),
+            Self::Cancel(cancel) => cancel.run(),
+            Self::Dead(dead) => dead.run(),
+            Self::Results(results) => results.run(),
+            Self::Release(release) => release.run(),
+        }
+    }
+}
+
+/// Which program is asked, and how its answer is told.
+#[derive(Args)]
+struct Asked {
+    #[command(flatten)]
+    admin: AdminApi,
+    /// Print the answer as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Asked {
+    fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.admin.get(path)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.admin.send(Method::POST, path, Some(body))
+    }
+
+    fn tell(&self, document: &Value, table: impl Fn(&Value) -> String) -> anyhow::Result<Exit> {
+        if self.json {
+            answer_json(document)?;
+        } else {
+            answer(&table(document))?;
+        }
+        Ok(Exit::Done)
+    }
+}

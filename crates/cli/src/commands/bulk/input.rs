@@ -1,0 +1,176 @@
+//! A file of jobs: lines of JSON, or CSV.
+//!
+//! It is read into memory once and gone through as often as needed, so that what was checked is what is
+//! submitted even if somebody writes to the file meanwhile. Every job keeps the number of its line, by
+//! which it is told what is wrong with it and, if it has no name of its own, what it is called.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use outflow_store::Name;
+
+use crate::bulk::JobLine;
+
+/// How jobs are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// An object of JSON on every line.
+    Ndjson,
+    /// Rows under names of columns.
+    Csv,
+}
+
+/// A file of jobs.
+pub(super) struct Input {
+    /// Its name without folder and ending.
+    pub(super) stem: String,
+    /// What only a file of the same bytes has.
+    pub(super) mark: String,
+    bytes: Vec<u8>,
+    format: Format,
+}
+
+impl Input {
+    /// Reads a file, or what is piped in for `-`.
+    pub(super) fn read(file: &str, format: Option<Format>) -> anyhow::Result<Self> {
+        let (stem, bytes) = if file == "-" {
+            let mut bytes = Vec::new();
+            let read = std::io::stdin().read_to_end(&mut bytes);
+            read.context("the jobs cannot be read from the standard input")?;
+            ("stdin".to_owned(), bytes)
+        } else {
+            let bytes = std::fs::read(file);
+            let bytes = bytes.with_context(|| format!("`{file}` cannot be read"))?;
+            let stem = Path::new(file).file_stem().unwrap_or_default();
+            (stem.to_string_lossy().into_owned(), bytes)
+        };
+        let named = Path::new(file).extension().is_some_and(|end| end == "csv");
+        let usual = if named { Format::Csv } else { Format::Ndjson };
+        Ok(Self {
+            stem,
+            mark: mark(&bytes),
+            bytes,
+            format: format.unwrap_or(usual),
+        })
+    }
+
+    /// Goes through all jobs in their order, each with the number of its line.
+    pub(super) fn jobs(&self) -> Box<dyn Iterator<Item = (u64, Result<JobLine, String>)> + '_> {
+        match self.format {
+            Format::Ndjson => Box::new(lines(&self.bytes)),
+            Format::Csv => Box::new(rows(&self.bytes)),
+        }
+    }
+
+    /// What a job without a name is called: the same in every run of the same file.
+    pub(super) fn name(&self, line: u64) -> Option<Name> {
+        Name::new(&format!("{}-{line}", self.mark)).ok()
+    }
+
+    /// Which line a job is of, if it has its name from here.
+    pub(super) fn line(&self, name: &Name) -> Option<u64> {
+        let rest = name.as_str().strip_prefix(&self.mark)?;
+        rest.strip_prefix('-')?.parse().ok()
+    }
+}
+
+fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, Result<JobLine, String>)> {
+    let numbered = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+    let said = numbered.filter(|(_, line)| !line.trim_ascii().is_empty());
+    said.map(|(number, line)| {
+        let text = std::str::from_utf8(line);
+        let text = text.map_err(|_| "is not UTF-8: save the file as such".to_owned());
+        (number, text.and_then(JobLine::of_json))
+    })
+}
+
+fn rows(bytes: &[u8]) -> impl Iterator<Item = (u64, Result<JobLine, String>)> {
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::Headers)
+        .from_reader(bytes);
+    let head = reader.headers().cloned().unwrap_or_default();
+    reader.into_records().enumerate().map(move |(place, row)| {
+        // The first row names the columns.
+        let usual = u64::try_from(place).unwrap_or(u64::MAX).saturating_add(2);
+        match row {
+            Ok(row) => {
+                let line = row.position().map_or(usual, csv::Position::line);
+                (line, JobLine::of_row(head.iter().zip(&row)))
+            }
+            Err(error) => {
+                let line = error.position().map_or(usual, csv::Position::line);
+                (line, Err(unreadable(&error)))
+            }
+        }
+    })
+}
+
+fn unreadable(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => format!(
+            "has {len} fields where the first row names {expected_len}: quote what holds a comma"
+        ),
+        csv::ErrorKind::Utf8 { .. } => "is not UTF-8: save the file as such".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Sixteen digits of a hash: two files of one machine never share them by chance.
+fn mark(bytes: &[u8]) -> String {
+    let hash = blake3::hash(bytes).to_hex();
+    hash.get(..16).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(text: &str, format: Format) -> Input {
+        Input {
+            stem: "jobs".to_owned(),
+            mark: mark(text.as_bytes()),
+            bytes: text.as_bytes().to_vec(),
+            format,
+        }
+    }
+
+    // Blank lines count as lines and hold no job.
+    #[test]
+    fn a_line_keeps_its_number_in_the_file() {
+        let text = "{\"api\":\"up\",\"path\":\"/1\"}\r\n\n{\"api\":\n\u{feff}\n";
+        let input = input(text, Format::Ndjson);
+        let found: Vec<_> = input
+            .jobs()
+            .map(|(line, job)| (line, job.is_ok()))
+            .collect();
+        assert_eq!(found, [(1, true), (3, false), (4, false)]);
+        let name = input.name(3).expect("a name");
+        assert_eq!(input.line(&name), Some(3));
+        assert_eq!(input.line(&"3".parse().expect("a name")), None);
+    }
+
+    // The second job has a line break in its body, so the third is on line 5.
+    #[test]
+    fn a_row_keeps_its_line_too() {
+        let text =
+            "tenant, api ,path,body\nacme,up,/1,\nacme,up,/2,\"a\nb\"\nacme,up,/3\nacme,up,/4,\n";
+        let input = input(text, Format::Csv);
+        let found: Vec<_> = input.jobs().map(|(line, job)| (line, job.err())).collect();
+        let short = "has 3 fields where the first row names 4: quote what holds a comma";
+        assert_eq!(
+            found,
+            [(2, None), (3, None), (5, Some(short.to_owned())), (6, None)]
+        );
+    }
+
+    #[test]
+    fn the_name_follows_the_bytes() {
+        let [one, other] = ["a", "b"].map(|text| input(text, Format::Csv).mark);
+        assert_ne!(one, other);
+        assert_eq!(one.len(), 16);
+    }
+}

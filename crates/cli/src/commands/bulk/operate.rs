@@ -1,0 +1,134 @@
+//! `outflow bulk status`, `pause`, `resume`, `cancel` and `release`: looking at jobs and steering them.
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Asked, tables};
+use crate::admin_client::path;
+use crate::exit::Exit;
+
+/// Says how the jobs of a running program stand: all of them by tenant and action, or one action.
+#[derive(Args)]
+pub(crate) struct Status {
+    /// Only this action.
+    action: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Stops giving out jobs of a tenant or an action; what is under way goes on.
+#[derive(Args)]
+pub(crate) struct Pause {
+    #[command(flatten)]
+    deed: Deed,
+}
+
+/// Goes on with jobs that were paused.
+#[derive(Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    deed: Deed,
+}
+
+/// Ends all jobs of a tenant or an action that have not begun.
+#[derive(Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    deed: Deed,
+}
+
+/// Lets jobs of a tenant that were put off stand in line again at once.
+#[derive(Args)]
+pub(crate) struct Release {
+    /// The tenant.
+    tenant: String,
+    /// At most so many, those that are due first.
+    most: Option<u64>,
+    /// Why, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Something that is done to the jobs of somebody.
+#[derive(Args)]
+struct Deed {
+    #[command(flatten)]
+    whose: Whose,
+    /// Why, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Whose jobs are meant.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Whose {
+    /// All jobs of this tenant.
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
+    /// All jobs of this action.
+    #[arg(long, value_name = "NAME")]
+    action: Option<String>,
+}
+
+impl Status {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        if let Some(action) = &self.action {
+            let told = self
+                .asked
+                .get(&path([&"v1", &"bulk", &"actions", action]))?;
+            return self.asked.tell(&told, tables::action);
+        }
+        let mut told = self.asked.get("/v1/bulk")?;
+        for list in ["tenants", "actions"] {
+            let page = self.asked.get(&format!("/v1/bulk/{list}"))?;
+            if let Some(told) = told.as_object_mut() {
+                told.insert(list.to_owned(), page[list].clone());
+            }
+        }
+        self.asked.tell(&told, tables::status)
+    }
+}
+
+impl Pause {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        self.deed.done("pause")
+    }
+}
+
+impl Resume {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        self.deed.done("resume")
+    }
+}
+
+impl Cancel {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        self.deed.done("cancel")
+    }
+}
+
+impl Release {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let place = path([&"v1", &"bulk", &"tenants", &self.tenant, &"release"]);
+        let body = json!({ "most": self.most, "reason": self.reason });
+        let told = self.asked.post(&place, &body)?;
+        self.asked.tell(&told, tables::deed)
+    }
+}
+
+impl Deed {
+    fn done(self, what: &str) -> anyhow::Result<Exit> {
+        let (kind, name) = match (&self.whose.tenant, &self.whose.action) {
+            (Some(tenant), _) => ("tenants", tenant.as_str()),
+            (None, action) => ("actions", action.as_deref().unwrap_or_default()),
+        };
+        let place = path([&"v1", &"bulk", &kind, &name, &what]);
+        let told = self.asked.post(&place, &json!({ "reason": self.reason }))?;
+        self.asked.tell(&told, tables::deed)
+    }
+}

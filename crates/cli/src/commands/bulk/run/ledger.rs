@@ -1,0 +1,109 @@
+//! How far a run is: which outcome was written last, where to, and how long the file was then.
+//!
+//! A small file beside the jobs, replaced whole. A crash between a result and this note leaves results
+//! behind the length that is noted; they are cut off when the run goes on, and written again.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use crate::command_line::Misuse;
+
+/// The note, and where it lies.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    place: PathBuf,
+    pub(super) note: Note,
+}
+
+/// How far a run is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// The file's name, for people.
+    file: String,
+    /// What only a file of the same bytes has.
+    mark: String,
+    /// The last outcome that was written.
+    pub(super) written: u64,
+    /// Where to, if not to the standard output.
+    pub(super) out: Option<PathBuf>,
+    /// How long that was then.
+    pub(super) length: u64,
+}
+
+impl Ledger {
+    /// The note of a run of this file in this directory, or a new one.
+    pub(super) fn open(dir: &Path, file: &str, mark: &str) -> anyhow::Result<Self> {
+        fs::create_dir_all(dir).with_context(|| {
+            format!(
+                "`{}` cannot be made: name another with `--dir`",
+                dir.display()
+            )
+        })?;
+        let place = dir.join(NAME);
+        let note = match fs::read(&place) {
+            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| {
+                format!(
+                    "`{}` is damaged: remove it to have all results written anew",
+                    place.display()
+                )
+            })?,
+            Err(_) => Note {
+                file: file.to_owned(),
+                mark: mark.to_owned(),
+                ..Note::default()
+            },
+        };
+        let ledger = Self { place, note };
+        if ledger.note.mark != mark {
+            return Err(ledger.of_another(dir).into());
+        }
+        ledger.keep()?;
+        Ok(ledger)
+    }
+
+    /// Puts the note on the disk.
+    pub(super) fn keep(&self) -> anyhow::Result<()> {
+        let next = self.place.with_extension("next");
+        let kept = serde_json::to_vec(&self.note)
+            .map_err(std::io::Error::from)
+            .and_then(|bytes| {
+                let mut file = File::create(&next)?;
+                file.write_all(&bytes)?;
+                file.sync_data()?;
+                fs::rename(&next, &self.place)
+            });
+        kept.with_context(|| format!("`{}` cannot be written", self.place.display()))
+    }
+
+    fn of_another(&self, dir: &Path) -> Misuse {
+        Misuse(format!(
+            "`{}` holds a run of another file, `{}`, or of one that has changed since: name another \
+             directory with `--dir`, or remove this one if that run is over",
+            dir.display(),
+            self.note.file
+        ))
+    }
+}
+
+const NAME: &str = "run.json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_found_again_by_its_own_file_alone() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut ledger = Ledger::open(dir.path(), "jobs", "one").expect("a note");
+        ledger.note.written = 7;
+        ledger.keep().expect("written");
+        let again = Ledger::open(dir.path(), "jobs", "one").expect("the same");
+        assert_eq!(again.note, ledger.note);
+        let other = Ledger::open(dir.path(), "jobs", "other").expect_err("another's");
+        assert!(other.to_string().contains("--dir"), "{other}");
+    }
+}

@@ -1,0 +1,164 @@
+//! How a run went, for people and for programs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::sitting::{Counted, Ended};
+use crate::bulk::Forecast;
+use crate::exit::Exit;
+use crate::terminal::spoken;
+
+/// How a run went.
+pub(super) struct Summary {
+    pub(super) ended: Ended,
+    pub(super) dir: PathBuf,
+    pub(super) out: Option<PathBuf>,
+    pub(super) counted: Counted,
+    /// How many were over in this sitting, and how long it took.
+    pub(super) here: u64,
+    pub(super) spent: Duration,
+    /// What was foreseen of it.
+    pub(super) forecast: Option<Forecast>,
+}
+
+impl Summary {
+    /// As the program ends.
+    pub(super) const fn exit(&self) -> Exit {
+        match self.ended {
+            Ended::Interrupted => Exit::Interrupted,
+            Ended::Finished if self.counted.over() > self.counted.done => Exit::SomeFailed,
+            Ended::Finished => Exit::Done,
+        }
+    }
+
+    /// As people read it.
+    pub(super) fn text(&self) -> String {
+        let counted = &self.counted;
+        let mut parts = vec![format!("{} done", counted.done)];
+        for (count, word) in [
+            (counted.failed, "failed"),
+            (counted.expired, "too late to begin"),
+            (counted.cancelled, "cancelled"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{count} {word}"));
+            }
+        }
+        let mut lines = vec![format!(
+            "{} jobs: {}; {} attempts, {} refused ({} a job)",
+            counted.over(),
+            parts.join(", "),
+            counted.attempts,
+            counted.throttles,
+            hundredths(counted.throttles, counted.over()),
+        )];
+        lines.extend(self.compared());
+        lines.extend(self.advice());
+        lines.join("\n")
+    }
+
+    /// Ideal and actual, if there was anything to do.
+    fn compared(&self) -> Option<String> {
+        let forecast = self.forecast.as_ref().filter(|_| self.here > 0)?;
+        let (ideal, actual) = (spoken(forecast.ideal), spoken(self.spent));
+        Some(match self.ended {
+            Ended::Finished => format!("ideal {ideal} (by {}), actual {actual}", forecast.because),
+            Ended::Interrupted => {
+                format!("{} in {actual}; ideally all of it takes {ideal}", self.here)
+            }
+        })
+    }
+
+    fn advice(&self) -> Option<String> {
+        let dir = self.dir.display();
+        match self.ended {
+            Ended::Interrupted => Some(format!(
+                "jobs are kept in {dir}: run the same again to go on"
+            )),
+            Ended::Finished if self.here == 0 => Some(format!(
+                "all of it was over before, and nothing was sent: remove {dir} to run the file anew"
+            )),
+            Ended::Finished => None,
+        }
+    }
+
+    /// As a document.
+    pub(super) fn json(&self) -> Value {
+        let counted = &self.counted;
+        let forecast = self.forecast.as_ref();
+        let tenants = counted.tenants.iter().map(|(name, (over, not_done))| {
+            json!({ "tenant": name.as_str(), "over": over, "done": over - not_done })
+        });
+        json!({
+            "finished": self.ended == Ended::Finished,
+            "dir": self.dir,
+            "results": self.out,
+            "jobs": counted.over(),
+            "done": counted.done,
+            "failed": counted.failed,
+            "expired": counted.expired,
+            "cancelled": counted.cancelled,
+            "attempts": counted.attempts,
+            "throttles": counted.throttles,
+            "in_this_sitting": self.here,
+            "ideal_ms": forecast.map(|forecast| millis(forecast.ideal)),
+            "because": forecast.map(|forecast| forecast.because.as_str()),
+            "actual_ms": millis(self.spent),
+            "tenants": tenants.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// A part with two digits behind the point.
+fn hundredths(part: u64, whole: u64) -> String {
+    let parts = u128::from(part) * 100 / u128::from(whole.max(1));
+    format!("{}.{:02}", parts / 100, parts % 100)
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(counted: Counted, ended: Ended) -> Summary {
+        Summary {
+            ended,
+            dir: PathBuf::from("dir"),
+            out: None,
+            here: counted.over(),
+            counted,
+            spent: Duration::from_secs(4),
+            forecast: None,
+        }
+    }
+
+    #[test]
+    fn the_exit_code_says_whether_all_were_done() {
+        let done = Counted {
+            done: 3,
+            ..Counted::default()
+        };
+        let failed = Counted {
+            failed: 1,
+            throttles: 2,
+            ..done.clone()
+        };
+        assert_eq!(summary(done, Ended::Finished).exit(), Exit::Done);
+        assert_eq!(
+            summary(failed.clone(), Ended::Interrupted).exit(),
+            Exit::Interrupted
+        );
+        let summary = summary(failed, Ended::Finished);
+        assert_eq!(summary.exit(), Exit::SomeFailed);
+        assert!(
+            summary
+                .text()
+                .contains("4 jobs: 3 done, 1 failed; 0 attempts, 2 refused (0.50 a job)")
+        );
+    }
+}

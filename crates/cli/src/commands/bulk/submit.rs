@@ -1,0 +1,152 @@
+//! `outflow bulk submit`: a file of jobs, handed to a running program.
+//!
+//! All of it is read before the first job is sent, and every line that is none is told; what an API or a
+//! limit has against a job is told by the program that knows them. Jobs without a name get the one that a
+//! run of the same file would give them, so that submitting a file twice submits it once.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Asked;
+use super::input::{Format, Input};
+use crate::admin_client::encoded;
+use crate::exit::Exit;
+use crate::terminal::{Terminal, answer, answer_json, say};
+
+/// Hands a file of jobs to a running program; they are kept before this ends.
+#[derive(Args)]
+pub(crate) struct Submit {
+    /// The file of jobs, or `-` for what is piped in.
+    file: String,
+    /// How jobs are written, if the file's ending does not say it.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// The action that they belong to; otherwise one that is named after the file.
+    #[arg(long, value_name = "NAME")]
+    action: Option<String>,
+    /// Leave the action open for more jobs.
+    #[arg(long)]
+    more: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// What became of the jobs so far.
+#[derive(Default)]
+struct Taken {
+    accepted: u64,
+    duplicates: u64,
+    rejected: u64,
+    reason: Option<String>,
+}
+
+impl Submit {
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let input = Input::read(&self.file, self.format)?;
+        let jobs = match documents(&input) {
+            Ok(jobs) => jobs,
+            Err(wrong) => {
+                let (file, alarm) = (&self.file, terminal.alarm("error:"));
+                wrong
+                    .iter()
+                    .for_each(|(line, why)| say!("{file}:{line}: {why}"));
+                say!(
+                    "{alarm} {} lines are wrong, and nothing was submitted: mend them",
+                    wrong.len()
+                );
+                return Ok(Exit::Usage);
+            }
+        };
+        let own = || {
+            format!(
+                "{}-{}",
+                input.stem.replace(char::is_whitespace, "-"),
+                input.mark
+            )
+        };
+        let action = self.action.clone().unwrap_or_else(own);
+        let mut taken = Taken::default();
+        let batches: Vec<_> = jobs.chunks(BATCH).collect();
+        for (number, batch) in (1..).zip(&batches) {
+            let last = number == batches.len() && !self.more;
+            let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(&action));
+            taken.add(&self.asked.post(&place, &Value::from(batch.to_vec()))?);
+        }
+        self.tell(&action, &taken)
+    }
+
+    fn tell(&self, action: &str, taken: &Taken) -> anyhow::Result<Exit> {
+        if self.asked.json {
+            answer_json(&json!({
+                "action": action, "accepted": taken.accepted,
+                "duplicates": taken.duplicates, "rejected": taken.rejected,
+                "reason": taken.reason,
+            }))?;
+        } else {
+            answer(&taken.text(action))?;
+        }
+        // What found no room now will later.
+        Ok(if taken.rejected > 0 {
+            Exit::Blocked
+        } else {
+            Exit::Done
+        })
+    }
+}
+
+impl Taken {
+    fn add(&mut self, told: &Value) {
+        let count = |key: &str| told[key].as_u64().unwrap_or(0);
+        self.accepted += count("accepted");
+        self.duplicates += count("duplicates");
+        self.rejected += count("rejected");
+        let mut reasons = told["jobs"].as_array().into_iter().flatten();
+        let rejected = reasons.find(|job| job["destination"] == "rejected");
+        let reason = rejected.and_then(|job| job["reason"].as_str());
+        self.reason = self.reason.take().or(reason.map(str::to_owned));
+    }
+
+    fn text(&self, action: &str) -> String {
+        let mut text = format!("{} jobs were taken as action {action}", self.accepted);
+        if self.duplicates > 0 {
+            text.push_str(&format!(", {} had been before", self.duplicates));
+        }
+        if self.rejected > 0 {
+            let reason = self.reason.as_deref().unwrap_or("no reason was given");
+            text.push_str(&format!(", {} were not: {reason}", self.rejected));
+        }
+        text.push_str(&format!(
+            "\nwatch them with `outflow bulk watch {action}`\n"
+        ));
+        text
+    }
+}
+
+/// All jobs as documents with their names, or the lines that are none.
+fn documents(input: &Input) -> Result<Vec<Value>, Vec<(u64, String)>> {
+    let (mut jobs, mut wrong) = (Vec::new(), Vec::new());
+    for (line, read) in input.jobs() {
+        let named = read.and_then(|job| {
+            let checked = job.clone().order(input.name(line));
+            checked.map(|order| job.named(order.id))
+        });
+        match named {
+            Ok(job) => jobs.push(job),
+            Err(why) => wrong.push((line, why)),
+        }
+    }
+    if wrong.is_empty() && jobs.is_empty() {
+        wrong.push((
+            1,
+            "holds no job: `outflow bulk run --help` says how one is written".to_owned(),
+        ));
+    }
+    if wrong.is_empty() {
+        Ok(jobs)
+    } else {
+        Err(wrong)
+    }
+}
+
+/// Small enough for one request, large enough for few of them.
+const BATCH: usize = 1_000;

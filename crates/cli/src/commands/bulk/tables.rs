@@ -1,0 +1,217 @@
+//! What is told of jobs as people read it.
+//!
+//! A field that is not there is shown as a dash: a newer or an older program may be at the other end.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::terminal::{Table, spoken};
+
+/// All jobs, by tenant and action.
+pub(super) fn status(told: &Value) -> String {
+    let jobs = &told["jobs"];
+    let mut text = format!(
+        "{} queued, {} in flight, {} done, {} dead; {} of {} workers busy ({}, {})\n",
+        plain(&jobs["queued"]),
+        plain(&jobs["in_flight"]),
+        plain(&jobs["done"]),
+        plain(&jobs["dead"]),
+        plain(&told["workers"]["busy"]),
+        plain(&told["workers"]["all"]),
+        plain(&told["scheduler"]),
+        plain(&told["store"]),
+    );
+    let tenants = list(told, "tenants");
+    if !tenants.is_empty() {
+        let mut table = Table::new([
+            "tenant",
+            "queued",
+            "in flight",
+            "done",
+            "dead",
+            "throttles",
+            "rate",
+        ]);
+        for tenant in tenants {
+            let jobs = &tenant["jobs"];
+            table.row([
+                paused(&tenant["tenant"], tenant),
+                plain(&jobs["queued"]),
+                plain(&jobs["in_flight"]),
+                plain(&jobs["done"]),
+                plain(&jobs["dead"]),
+                plain(&jobs["throttles"]),
+                plain(&tenant["rate"]),
+            ]);
+        }
+        // Writing to a string cannot fail.
+        let _whole = write!(text, "\n{}", table.text());
+    }
+    let actions = list(told, "actions");
+    if !actions.is_empty() {
+        let _whole = write!(text, "\n{}", of_actions(actions));
+    }
+    text
+}
+
+/// One action.
+pub(super) fn action(told: &Value) -> String {
+    of_actions(std::slice::from_ref(told))
+}
+
+fn of_actions(actions: &[Value]) -> String {
+    let mut table = Table::new([
+        "action",
+        "stage",
+        "over",
+        "done",
+        "failed",
+        "cancelled",
+        "throttles",
+        "left",
+    ]);
+    for action in actions {
+        let jobs = &action["jobs"];
+        let failed = number(&jobs["dead"]) + number(&jobs["failed"]);
+        table.row([
+            paused(&action["id"], action),
+            plain(&action["stage"]),
+            percent(&action["over_ppm"]),
+            format!("{} of {}", plain(&jobs["done"]), plain(&jobs["total"])),
+            failed.to_string(),
+            plain(&jobs["cancelled"]),
+            plain(&jobs["throttles"]),
+            left(action),
+        ]);
+    }
+    table.text()
+}
+
+/// How far an action is, in a line.
+pub(super) fn line(action: &Value) -> String {
+    let jobs = &action["jobs"];
+    format!(
+        "{}: {} {}, {} of {} done, {} left",
+        plain(&action["id"]),
+        plain(&action["stage"]),
+        percent(&action["over_ppm"]),
+        plain(&jobs["done"]),
+        plain(&jobs["total"]),
+        left(action)
+    )
+}
+
+/// What was done, and to how many.
+pub(super) fn deed(told: &Value) -> String {
+    match (
+        told["what"].as_str().unwrap_or_default(),
+        told["jobs"].as_u64(),
+    ) {
+        ("cancel", Some(jobs)) => format!("{jobs} jobs were cancelled before they began\n"),
+        ("release", Some(jobs)) => format!("{jobs} jobs are still put off\n"),
+        ("retry", Some(jobs)) => format!("{jobs} jobs stand in line again\n"),
+        ("purge", Some(jobs)) => format!("{jobs} dead letters were thrown away\n"),
+        ("pause", _) => "paused: what is under way goes on, and nothing new begins\n".to_owned(),
+        ("resume", _) => "resumed\n".to_owned(),
+        _ => "done\n".to_owned(),
+    }
+}
+
+/// Dead letters.
+pub(super) fn dead(told: &Value) -> String {
+    let letters = list(told, "dead");
+    if letters.is_empty() {
+        return "no dead letters\n".to_owned();
+    }
+    let mut table = Table::new([
+        "place", "job", "tenant", "action", "attempts", "call", "why",
+    ]);
+    for letter in letters {
+        let last = letter["history"].as_array().and_then(|list| list.last());
+        table.row([
+            plain(&letter["place"]),
+            plain(&letter["id"]),
+            plain(&letter["tenant"]),
+            plain(&letter["action"]),
+            plain(&letter["attempts"]),
+            format!(
+                "{} {}{}",
+                plain(&letter["method"]),
+                plain(&letter["api"]),
+                plain(&letter["path"])
+            ),
+            last.map_or_else(dash, |mishap| plain(&mishap["words"])),
+        ]);
+    }
+    table.text()
+}
+
+fn paused(name: &Value, owner: &Value) -> String {
+    let name = plain(name);
+    if owner["paused"] == true {
+        format!("{name} (paused)")
+    } else {
+        name
+    }
+}
+
+fn left(action: &Value) -> String {
+    let left = action["eta_ms"].as_u64();
+    left.map_or_else(dash, |millis| spoken(Duration::from_millis(millis)))
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    let list = value.get(key).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => dash(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn percent(ppm: &Value) -> String {
+    let tenths = ppm.as_u64().map(|ppm| ppm / 1_000);
+    tenths.map_or_else(dash, |tenths| format!("{}.{} %", tenths / 10, tenths % 10))
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_action_is_a_row() {
+        let told = json!({ "id": "nightly", "stage": "RUNNING", "paused": true, "over_ppm": 255_000,
+            "eta_ms": 9_500, "jobs": { "total": 200, "done": 49, "dead": 1, "failed": 1,
+            "cancelled": 0, "throttles": 3 } });
+        let row = action(&told);
+        assert!(
+            row.contains(
+                "nightly (paused)  RUNNING  25.5 %  49 of 200  2       0          3          9.5 s"
+            ),
+            "{row}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_told_is_a_dash() {
+        assert!(status(&Value::Null).starts_with("- queued"));
+        assert_eq!(dead(&Value::Null), "no dead letters\n");
+        assert_eq!(deed(&Value::Null), "done\n");
+    }
+}

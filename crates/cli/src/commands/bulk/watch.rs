@@ -1,0 +1,104 @@
+//! `outflow bulk watch` and `results`: how an action goes, and what came of it.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::Value;
+
+use super::{Asked, tables};
+use crate::admin_client::path;
+use crate::exit::Exit;
+use crate::terminal::{Terminal, answer, say};
+
+/// Watches an action until it is over.
+#[derive(Args)]
+pub(crate) struct Watch {
+    /// The action.
+    action: String,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Prints what came of the jobs of an action, a line of JSON each.
+#[derive(Args)]
+pub(crate) struct Results {
+    /// The action.
+    action: String,
+    /// Those after this place, as the last line of an earlier answer says it.
+    #[arg(long, value_name = "PLACE", default_value_t = 0)]
+    after: u64,
+    #[command(flatten)]
+    admin: super::AdminApi,
+}
+
+impl Watch {
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let place = path([&"v1", &"bulk", &"actions", &self.action]);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        let runtime = runtime.context("no runtime can be started")?;
+        let (mut looks, mut before) = (0_u64, Value::Null);
+        loop {
+            let told = self.asked.get(&place)?;
+            if is_over(&told) {
+                terminal.progress("");
+                self.asked.tell(&told, tables::action)?;
+                return Ok(exit(&told));
+            }
+            let line = tables::line(&told);
+            terminal.progress(&line);
+            // Where nobody looks on, a line now and then, and only if something changed.
+            if !terminal.is_watched() && looks.is_multiple_of(SELDOM) && before != told["jobs"] {
+                say!("{line}");
+                before = told["jobs"].clone();
+            }
+            looks += 1;
+            runtime.block_on(tokio::time::sleep(GLANCE));
+        }
+    }
+}
+
+impl Results {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let place = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
+        let mut after = self.after;
+        loop {
+            let page = self
+                .admin
+                .get(&format!("{place}?after={after}&most=1000"))?;
+            let results = page["results"].as_array();
+            let lines: Vec<_> = results
+                .into_iter()
+                .flatten()
+                .map(|result| format!("{result}\n"))
+                .collect();
+            answer(&lines.concat())?;
+            match page["next"].as_u64() {
+                Some(next) => after = next,
+                None => return Ok(Exit::Done),
+            }
+        }
+    }
+}
+
+fn is_over(action: &Value) -> bool {
+    let stage = action["stage"].as_str().unwrap_or_default();
+    ["COMPLETED", "FAILED", "CANCELLED"].contains(&stage)
+}
+
+fn exit(action: &Value) -> Exit {
+    let jobs = &action["jobs"];
+    if jobs["done"] == jobs["total"] {
+        Exit::Done
+    } else {
+        Exit::SomeFailed
+    }
+}
+
+/// A person sees a second; a program at the other end does not notice it.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// So many looks between two lines of a log.
+const SELDOM: u64 = 5;
