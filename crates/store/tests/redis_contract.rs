@@ -1,5 +1,6 @@
 //! The store in Redis keeps the contract of a job store.
 
+#[cfg(test)]
 #[path = "contract/suite.rs"]
 #[macro_use]
 mod contract;
