@@ -17,6 +17,8 @@ pub(crate) enum Better {
 pub(crate) enum Goal {
     /// Ours divided by the peer's, at most this.
     Ratio(f64),
+    /// Ours divided by the peer's, at least this.
+    RatioAtLeast(f64),
     /// Ours itself, at most this.
     Own(f64),
     /// Ours itself, at least this.
@@ -31,7 +33,7 @@ impl Goal {
     fn better(self) -> Better {
         match self {
             Self::Ratio(_) | Self::Own(_) | Self::Shown => Better::Lower,
-            Self::AtLeast(_) | Self::ShownHigher => Better::Higher,
+            Self::RatioAtLeast(_) | Self::AtLeast(_) | Self::ShownHigher => Better::Higher,
         }
     }
 
@@ -74,9 +76,9 @@ impl Figure {
         let ratio = median(&ratios);
         let mut figure = Self {
             peer_name: Some(peer.name.to_owned()),
-            peer: Some(median(&peer.nanos)),
-            ratio: Some(ratio),
-            spread: Some(quartiles_apart(&ratios)),
+            peer: told(median(&peer.nanos)),
+            ratio: told(ratio),
+            spread: told(quartiles_apart(&ratios)),
             ..Self::alone(name, goal, &ours.nanos)
         };
         figure.ok = figure.reaches(goal);
@@ -86,22 +88,29 @@ impl Figure {
         figure
     }
 
-    /// Ours alone, against a number.
+    /// Ours alone, against a number; without a measurement, a row that says so.
     pub(crate) fn alone(name: &str, goal: Goal, ours: &[f64]) -> Self {
         let mut figure = Self {
             name: name.to_owned(),
-            ours: Some(median(ours)),
+            ours: told(median(ours)),
             peer_name: None,
             peer: None,
             ratio: None,
-            spread: Some(quartiles_apart(ours)),
+            spread: told(quartiles_apart(ours)),
             goal: match goal {
-                Goal::Ratio(bound) | Goal::Own(bound) | Goal::AtLeast(bound) => Some(bound),
+                Goal::Ratio(bound)
+                | Goal::RatioAtLeast(bound)
+                | Goal::Own(bound)
+                | Goal::AtLeast(bound) => Some(bound),
                 Goal::Shown | Goal::ShownHigher => None,
             },
             better: goal.better(),
             ok: false,
-            note: String::new(),
+            note: if ours.is_empty() {
+                "missing: ours did not run".to_owned()
+            } else {
+                String::new()
+            },
         };
         figure.ok = figure.reaches(goal);
         figure
@@ -121,6 +130,7 @@ impl Figure {
                 peer: told(median(theirs)),
                 ratio: told(median(&ratios)),
                 spread: told(quartiles_apart(&ratios)),
+                note: String::new(),
                 ..Self::alone(name, goal.only_shown(), ours)
             }
         });
@@ -144,6 +154,7 @@ impl Figure {
     fn reaches(&self, goal: Goal) -> bool {
         match goal {
             Goal::Ratio(most) => self.ratio.is_some_and(|ratio| ratio <= most),
+            Goal::RatioAtLeast(least) => self.ratio.is_some_and(|ratio| ratio >= least),
             Goal::Own(most) => self.ours.is_some_and(|ours| ours <= most),
             Goal::AtLeast(least) => self.ours.is_some_and(|ours| ours >= least),
             Goal::Shown | Goal::ShownHigher => true,

@@ -14,6 +14,7 @@ use report::Report;
 use soak::Wanted;
 
 mod alloc;
+mod bulk;
 mod client;
 mod clock;
 mod contenders;
@@ -21,12 +22,14 @@ mod crowd;
 mod figure;
 mod figures;
 mod measure;
+mod program;
 mod proxies;
 mod proxy;
 mod report;
 mod soak;
 mod storm;
 mod tasks;
+mod throughput;
 mod waiters;
 mod zero429;
 
@@ -67,6 +70,8 @@ struct Asked {
 
 enum Job {
     Suite(&'static Suite, Plan),
+    /// Rates are so many times as high as they are stated.
+    Bulk(Plan, u64),
     Soak(Wanted),
 }
 
@@ -86,11 +91,13 @@ struct Suite {
 impl Asked {
     fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
         let (mut plan, mut format, mut suite) = (Plan::FULL, Format::Table, None);
-        let mut soak = None;
+        let (mut soak, mut bulk, mut scale) = (None, None, 1);
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--json" => format = Format::Json,
                 "--quick" => plan = Plan::QUICK,
+                "--scale" => scale = multiple(words.next())?,
+                "bulk" => bulk = Some(Job::Bulk),
                 "soak" => soak = Some(wanted(&mut words)?),
                 name => match SUITES.iter().find(|suite| suite.name == name) {
                     Some(known) => suite = Some(known),
@@ -98,9 +105,10 @@ impl Asked {
                 },
             }
         }
-        let job = match (soak, suite) {
+        let job = match (soak, bulk) {
             (Some(wanted), _) => Job::Soak(wanted),
-            (None, suite) => Job::Suite(suite.ok_or("which benchmark?")?, plan),
+            (None, Some(job)) => job(plan, scale),
+            (None, None) => Job::Suite(suite.ok_or("which benchmark?")?, plan),
         };
         Ok(Self { job, format })
     }
@@ -108,9 +116,17 @@ impl Asked {
     fn report(&self) -> std::io::Result<Report> {
         Ok(match &self.job {
             Job::Suite(suite, plan) => Report::new(suite.name, suite.unit, (suite.run)(*plan)),
+            Job::Bulk(plan, scale) => Report::new("bulk", BULK_UNIT, bulk::figures(*plan, *scale)),
             Job::Soak(wanted) => Report::new("soak", SOAK_UNIT, soak::figures(*wanted)?),
         })
     }
+}
+
+/// How many times as fast.
+fn multiple(word: Option<String>) -> Result<u64, String> {
+    let number = word.and_then(|word| word.parse().ok());
+    let number = number.filter(|number| (1..=MOST_TIMES).contains(number));
+    number.ok_or_else(|| format!("--scale wants a number from 1 to {MOST_TIMES}"))
 }
 
 /// How long and how much to soak: two whole numbers.
@@ -125,7 +141,7 @@ fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
     })
 }
 
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 7] = [
     Suite {
         name: "core",
         unit: "ns per operation unless the name says otherwise",
@@ -156,10 +172,21 @@ const SUITES: [Suite; 6] = [
         unit: "what the name says; ours has limits, health, metrics and the log on",
         run: proxy::figures,
     },
+    Suite {
+        name: "throughput",
+        unit: "what the name says, per job that does nothing",
+        run: throughput::figures,
+    },
 ];
+
+/// A thousand times is thirty thousand calls a second, more than a machine sends.
+const MOST_TIMES: u64 = 1_000;
+
+const BULK_UNIT: &str = "shares of the ideal or the limit, counts, or what the name says";
 
 const SOAK_UNIT: &str = "growth, what the books do not explain, and what the name says";
 
 const USAGE: &str =
-    "usage: outflow-bench core|waiters|zero429|client|storm|proxy [--json] [--quick]
+    "usage: outflow-bench core|waiters|zero429|client|storm|proxy|throughput [--json] [--quick]
+       outflow-bench bulk [--scale N] [--json] [--quick]
        outflow-bench soak SECONDS RATE [--json]";

@@ -127,7 +127,7 @@ fn free_port() -> io::Result<u16> {
 }
 
 /// A program where `cargo xtask bench` puts it, or of the system where nobody said where that is.
-fn installed(place: &str) -> PathBuf {
+pub(crate) fn installed(place: &str) -> PathBuf {
     let base = std::env::var_os("OUTFLOW_PEERS").map(PathBuf::from);
     let here = base.map(|base| base.join(place)).filter(|at| at.exists());
     here.unwrap_or_else(|| place.rsplit('/').next().unwrap_or(place).into())

@@ -16,18 +16,22 @@ use crate::needs::{self, Need};
 #[derive(Debug)]
 pub(crate) struct Options {
     suite: String,
-    flags: Vec<&'static str>,
+    flags: Vec<String>,
 }
 
 impl Options {
-    /// Reads `NAME [--json] [--quick]`.
+    /// Reads `NAME [--json] [--quick] [--scale N]`.
     pub(crate) fn parse(mut args: Parser) -> Result<Self> {
         let mut suite = None;
         let mut flags = Vec::new();
         while let Some(arg) = args.next()? {
             match arg {
-                Long("json") => flags.push("--json"),
-                Long("quick") => flags.push(QUICK),
+                Long("json") => flags.push("--json".to_owned()),
+                Long("quick") => flags.push(QUICK.to_owned()),
+                Long("scale") => {
+                    let times: u32 = args.value()?.parse()?;
+                    flags.extend(["--scale".to_owned(), times.to_string()]);
+                }
                 Value(name) if suite.is_none() => suite = Some(name.string()?),
                 other => return Err(other.unexpected().into()),
             }
@@ -40,7 +44,18 @@ impl Options {
             ))
             .into());
         }
+        if suite != "bulk" && flags.iter().any(|flag| flag == "--scale") {
+            return Err(lexopt::Error::from("--scale is for `bulk`: leave it out").into());
+        }
         Ok(Self { suite, flags })
+    }
+
+    fn is_quick(&self) -> bool {
+        self.flags.iter().any(|flag| flag == QUICK)
+    }
+
+    fn is_among(&self, suites: &[&str]) -> bool {
+        suites.contains(&self.suite.as_str())
     }
 }
 
@@ -52,19 +67,23 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let suite = Program::cargo("run --quiet --release --manifest-path")
         .args([MANIFEST, "--", &options.suite])
         .args(&options.flags);
-    if !OF_THE_PROGRAM.contains(&options.suite.as_str()) {
+    let suite = suite.env("OUTFLOW_PEERS", root().join("target").display().to_string());
+    if options.is_among(&OF_QUEUES) {
+        provide(&needs::QUEUES);
+        build_queues();
+    }
+    if !options.is_among(&OF_THE_PROGRAM) {
         return suite.run();
     }
     // As it is shipped: peers come from their packagers, built with the same care.
     Program::cargo("build --profile dist --package outflow-cli").run()?;
     provide(&needs::PROXIES);
-    if !options.flags.contains(&QUICK) {
+    if !options.is_quick() {
         provide(&needs::FURTHER_PROXIES);
-        build_peers();
+        build_proxies();
     }
     suite
         .env("OUTFLOW_PROGRAM", program().display().to_string())
-        .env("OUTFLOW_PEERS", root().join("target").display().to_string())
         .run()
 }
 
@@ -78,21 +97,29 @@ fn provide(peers: &[Need]) {
     }
 }
 
-/// The peers that are libraries. Where Pingora cannot be built, the other one can.
-fn build_peers() {
-    let build = |what: &str| {
-        Program::cargo("build --quiet --release --package outflow-peers --manifest-path")
-            .args([MANIFEST])
-            .args(what.split(' '))
-            .run()
-    };
-    let done = build("--bins --features pingora").or_else(|problem| {
+/// The proxies that are libraries. Where Pingora cannot be built, the other one can.
+fn build_proxies() {
+    let done = build_peers("--bins --features pingora").or_else(|problem| {
         eprintln!("SKIPPED without Pingora: {problem:#}");
-        build("--bin peer-hyper")
+        build_peers("--bin peer-hyper")
     });
     if let Err(problem) = done {
         eprintln!("SKIPPED without bare hyper: {problem:#}");
     }
+}
+
+/// The queue that is a library.
+fn build_queues() {
+    if let Err(problem) = build_peers("--bin peer-apalis --features apalis") {
+        eprintln!("SKIPPED without apalis: {problem:#}");
+    }
+}
+
+fn build_peers(what: &str) -> Result<()> {
+    Program::cargo("build --quiet --release --package outflow-peers --manifest-path")
+        .args([MANIFEST])
+        .args(what.split(' '))
+        .run()
 }
 
 /// The binary that cargo has just built.
@@ -107,7 +134,19 @@ pub(crate) const MANIFEST: &str = "benches/Cargo.toml";
 
 const QUICK: &str = "--quick";
 
-const SUITES: [&str; 6] = ["core", "waiters", "zero429", "client", "storm", "proxy"];
+const SUITES: [&str; 8] = [
+    "core",
+    "waiters",
+    "zero429",
+    "client",
+    "storm",
+    "proxy",
+    "throughput",
+    "bulk",
+];
+
+/// Those that run beside queues of others.
+const OF_QUEUES: [&str; 2] = ["throughput", "bulk"];
 
 /// Those that run the program itself, beside other programs.
 const OF_THE_PROGRAM: [&str; 2] = ["storm", "proxy"];
@@ -130,7 +169,20 @@ mod tests {
         let options = options.expect("valid");
         assert_eq!(
             (options.suite.as_str(), options.flags),
-            ("core", vec!["--json", "--quick"])
+            ("core", vec!["--json".to_owned(), "--quick".to_owned()])
         );
+    }
+
+    // Anywhere else it would be ignored, and somebody would believe in it.
+    #[test]
+    fn only_bulk_is_scaled() {
+        let options = Options::parse(Parser::from_args(["bulk", "--scale", "10"]));
+        assert_eq!(options.expect("valid").flags, ["--scale", "10"]);
+        for words in [&["core", "--scale", "10"][..], &["bulk", "--scale", "x"]] {
+            assert!(
+                Options::parse(Parser::from_args(words)).is_err(),
+                "{words:?}"
+            );
+        }
     }
 }

@@ -95,7 +95,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--stress] [FILTER...]     install what the tests need and run them all, or those named
-  bench NAME [--json] [--quick]   measure against the peers
+  bench NAME [--json] [--quick] [--scale N]
+                                  measure against the peers; bulk N times as fast
   soak [--for 3h] [--rate 200] [--json]
                                   load the program for hours and see that nothing grows
   ci                              everything that must hold before a change lands

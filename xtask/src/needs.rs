@@ -6,12 +6,14 @@
 //! hides a part that did not run.
 
 mod proxies;
+mod queues;
 
 use anyhow::{Result, bail};
 
 use crate::command::{Program, is_ci};
 
 pub(crate) use proxies::{FURTHER_PROXIES, PROXIES};
+pub(crate) use queues::QUEUES;
 
 /// A program that is not part of the Rust toolchain.
 pub(crate) struct Need {
@@ -68,7 +70,7 @@ pub(crate) const NPM: Need = Need {
         "apt-get update",
         "apt-get install --yes --no-install-recommends npm",
     ],
-    reason: "newman, Portkey and the packages of a recipe come by it",
+    reason: "newman, Portkey, queues and the packages of a recipe come by it",
 };
 
 /// Installs programs that are packed for Python.
@@ -125,6 +127,17 @@ pub(crate) const NEWMAN: Need = Need {
     probes: &["newman --version"],
     install: &["npm install --global newman@6"],
     reason: "the collection that users get is run as users run it",
+};
+
+/// Judges rules of Prometheus.
+pub(crate) const PROMTOOL: Need = Need {
+    name: "promtool",
+    probes: &["promtool --version"],
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends prometheus",
+    ],
+    reason: "whether an alert fires is decided by the program that evaluates it",
 };
 
 /// Shows the admin port's page.

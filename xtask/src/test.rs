@@ -10,7 +10,7 @@ use lexopt::prelude::*;
 
 use crate::command::{Program, root};
 use crate::needs::{
-    CALLERS, CHROMIUM, Met, NEWMAN, NEXTEST, NPM, Need, PACKAGES, PIP, REDIS, VALKEY,
+    CALLERS, CHROMIUM, Met, NEWMAN, NEXTEST, NPM, Need, PACKAGES, PIP, PROMTOOL, REDIS, VALKEY,
 };
 
 /// What to run.
@@ -129,9 +129,10 @@ fn loom_target() -> Result<String> {
 }
 
 /// What some tests talk to, and the word in their names.
-const SERVERS: [(Option<&Need>, &Need, &str); 4] = [
+const SERVERS: [(Option<&Need>, &Need, &str); 5] = [
     (None, &CHROMIUM, "chromium"),
     (None, &REDIS, "redis"),
+    (None, &PROMTOOL, "promtool"),
     (Some(&PIP), &VALKEY, "valkey"),
     (Some(&NPM), &NEWMAN, "newman"),
 ];

@@ -77,18 +77,32 @@ impl Spins {
     }
 
     /// How often jobs were not refused that would have been.
-    fn saved(&self) -> u64 {
+    pub(crate) fn saved(&self) -> u64 {
         self.with(|state| state.saved)
     }
 }
 
 impl<S> Hub<S> {
     /// Reckons what each job that came in would have met.
-    pub(crate) fn entered(&self, settings: &Settings, submitted: &Submitted) {
+    pub(crate) fn entered<'o>(
+        &self,
+        settings: &Settings,
+        tenants: impl Iterator<Item = &'o Name>,
+        submitted: &Submitted,
+    ) {
         let speed = rate_limit_speed(settings.global_rate, submitted.active);
-        for receipt in &submitted.receipts {
-            if let Receipt::Accepted { place, .. } = receipt {
-                self.spins.expect(place / speed);
+        for (tenant, receipt) in tenants.zip(&submitted.receipts) {
+            let Receipt::Accepted { place, .. } = receipt else {
+                continue;
+            };
+            self.spins.expect(place / speed);
+            // The schedulers that try first tell what they really did.
+            if settings.scheduler == Scheduler::Permit {
+                self.waited(
+                    settings,
+                    tenant,
+                    &settings.congestion.reading(*place, speed),
+                );
             }
         }
     }
@@ -193,7 +207,7 @@ impl<S: JobStore> Engine<S> {
     }
 }
 
-fn state(settings: &Settings, active: u64, report: TenantReport) -> GroupState {
+pub(crate) fn state(settings: &Settings, active: u64, report: TenantReport) -> GroupState {
     let tally = report.tally;
     let non_ready = non_ready(settings, tally.non_ready, tally.queued);
     let speed = rate_limit_speed(settings.global_rate, active);

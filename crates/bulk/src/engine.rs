@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use outflow::metrics::Families;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
 use outflow_store::{ActionReport, JobStore, Name, Outcome};
 use secrecy::SecretString;
@@ -16,6 +17,7 @@ use crate::crew::Places;
 use crate::doors::TenantDoors;
 use crate::error::BulkError;
 use crate::handler::Handler;
+use crate::metrics::{Numbers, Page};
 use crate::news::{News, Progress};
 use crate::scheduler;
 use crate::session::Session;
@@ -51,6 +53,7 @@ pub(crate) struct Hub<S> {
     pub(crate) lanes: Mutex<BTreeSet<Name>>,
     pub(crate) secret: Option<SecretString>,
     pub(crate) spins: Spins,
+    pub(crate) numbers: Numbers,
 }
 
 impl<S> Hub<S> {
@@ -127,6 +130,7 @@ impl<S: JobStore> Builder<S> {
             lanes: Mutex::default(),
             secret: self.secret,
             spins: Spins::default(),
+            numbers: Numbers::default(),
         });
         let tasks = || Tasks::new("bulk", Events::new(), Arc::new(SystemClock::new()));
         let engine = Engine {
@@ -134,6 +138,9 @@ impl<S: JobStore> Builder<S> {
             crew: tasks(),
             office: tasks(),
         };
+        if let Some(metrics) = engine.hub.client.metrics() {
+            metrics.append(engine.metrics());
+        }
         engine.keep_rules().await?;
         engine.begin(inbox)?;
         Ok(engine)
@@ -195,6 +202,12 @@ impl<S: JobStore> Engine<S> {
     /// What happens from now on. Whoever listens too slowly misses some of it.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.hub.news.subscribe()
+    }
+
+    /// What it counts, for a page of metrics. It is on the client's already, if that has one; it does not
+    /// keep the engine alive.
+    pub fn metrics(&self) -> Arc<dyn Families> {
+        Arc::new(Page::of(&self.hub))
     }
 
     /// How many places there are for jobs, and how many are taken.

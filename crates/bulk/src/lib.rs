@@ -18,6 +18,8 @@ mod error;
 mod gate;
 mod handler;
 mod lane;
+mod look;
+mod metrics;
 mod news;
 mod scheduler;
 mod session;

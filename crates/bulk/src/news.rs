@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outflow_core::CongestionAlert;
 use outflow_store::{ActionReport, Name, Settled, Stage, Tally};
 
 /// Something that happened.
@@ -44,6 +45,16 @@ pub enum News {
     Trouble {
         /// What it said.
         words: String,
+    },
+    /// Something about a tenant is worth calling somebody for, or is so no more. What to do about it is
+    /// its [`advice`](CongestionAlert::advice). Of the hundred tenants with the most jobs.
+    Alert {
+        /// Whose.
+        tenant: Name,
+        /// What.
+        alert: CongestionAlert,
+        /// Whether it began, or is over.
+        raised: bool,
     },
     /// The store's counts and its jobs differ. That is a mistake in the store.
     Drift {

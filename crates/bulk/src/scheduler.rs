@@ -19,7 +19,7 @@ use crate::gate::{DoorGate, Leave, Wanted};
 use crate::lane::Lane;
 use crate::news::News;
 use crate::settings::{Scheduler, Settings};
-use crate::worker::{self, Doer};
+use crate::worker::{Doer, Duty};
 
 /// Starts a loop for every lane that has work, now and later.
 pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, crew: &Tasks) -> Result<(), CannotStart> {
@@ -98,6 +98,24 @@ impl Staff {
             Decision::Allow(()) | Decision::Never => None,
         }
     }
+
+    /// Stands in line at the API's door for a permit of this cost. If the door does not open in a
+    /// while, it is asked again: whose turn it is may cost something else by then.
+    async fn permit(&self, wanted: &Wanted) -> Option<(Permit, Cost)> {
+        let (door, target) = self.door.as_ref()?;
+        let by = door.now().saturating_add(PATIENCE);
+        let ask = Ask::new(target.costing(wanted.cost))
+            .mode(Mode::Wait)
+            .by(by);
+        match door.admit(ask).await {
+            Ok(permit) => Some((permit, wanted.cost)),
+            Err(refusal) => {
+                let again = refusal.retry_after.or(wanted.refusal.retry_after);
+                sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
+                None
+            }
+        }
+    }
 }
 
 /// How a claim went.
@@ -130,30 +148,32 @@ impl<S: JobStore> Schedule<S> {
         }
     }
 
+    /// Starts jobs until it is told to stop. Waits are broken off for that, claims are not: what a
+    /// claim has taken must be begun or given back.
     async fn run(self, stop: Stop) {
-        tokio::select! {
-            () = self.keep_starting() => {}
-            () = stop.told() => {}
-        }
-    }
-
-    async fn keep_starting(&self) {
         let mut in_hand = None;
-        loop {
+        while !stop.is_told() {
             let Some(staff) = self.staff() else {
-                sleep(LOOK_AGAIN).await;
+                until(&stop, sleep(LOOK_AGAIN)).await;
                 continue;
             };
-            let places = self.hub.places.take(MOST_AT_ONCE).await;
+            let Some(places) = until(&stop, self.hub.places.take(MOST_AT_ONCE)).await else {
+                return;
+            };
             // Made before the claim: what rings after it is not missed.
             let changed = self.hub.store.changed();
             match self.claim(&staff, places, in_hand.take()).await {
                 Ok(Next::Again) => {}
-                Ok(Next::Permit(wanted)) => in_hand = self.permit(&staff, &wanted).await,
-                Ok(Next::Rest(span)) => {
-                    let _either = timeout(span.unwrap_or(LOOK_AGAIN), changed).await;
+                Ok(Next::Permit(wanted)) => {
+                    in_hand = until(&stop, staff.permit(&wanted)).await.flatten();
                 }
-                Err(error) => trouble(&self.hub, &error).await,
+                Ok(Next::Rest(span)) => {
+                    let rest = timeout(span.unwrap_or(LOOK_AGAIN), changed);
+                    until(&stop, rest).await;
+                }
+                Err(error) => {
+                    until(&stop, trouble(&self.hub, &error)).await;
+                }
             }
         }
     }
@@ -233,42 +253,28 @@ impl<S: JobStore> Schedule<S> {
     ) {
         let given = leaves.into_iter().zip(places);
         for (job, (leave, place)) in claims.jobs.into_iter().zip(given) {
-            let hub = Arc::clone(&self.hub);
-            let errand = worker::Errand {
-                session: session.clone(),
-                doer: staff.doer.clone(),
-                job,
-                leave,
-            };
-            // In a shutdown the errand is dropped, and its job given back.
+            let duty = Duty::new(&self.hub, session.clone(), job);
+            let doer = staff.doer.clone();
+            // In a shutdown nothing is started: the duty is dropped, and its job given back.
             let _stopping = self.crowd.spawn(async move {
-                worker::run(&hub, errand).await;
+                duty.fulfil(&doer, leave).await;
                 drop(place);
             });
         }
     }
+}
 
-    /// Stands in line at the API's door for a permit of this cost. If the door does not open in a
-    /// while, it is asked again: whose turn it is may cost something else by then.
-    async fn permit(&self, staff: &Staff, wanted: &Wanted) -> Option<(Permit, Cost)> {
-        let (door, target) = staff.door.as_ref()?;
-        let by = door.now().saturating_add(PATIENCE);
-        let ask = Ask::new(target.costing(wanted.cost))
-            .mode(Mode::Wait)
-            .by(by);
-        match door.admit(ask).await {
-            Ok(permit) => Some((permit, wanted.cost)),
-            Err(refusal) => {
-                let again = refusal.retry_after.or(wanted.refusal.retry_after);
-                sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
-                None
-            }
-        }
+/// Does something that waits, unless it is told to stop meanwhile.
+async fn until<T>(stop: &Stop, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        () = stop.told() => None,
     }
 }
 
 /// Tells that the store could not do it, and lets it breathe.
 pub(crate) async fn trouble<S>(hub: &Hub<S>, error: &StoreError) {
+    hub.numbers.store_failed();
     hub.tell(News::Trouble {
         words: error.to_string(),
     });

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use outflow::core::{Congestion, CongestionLevel};
 use outflow::{CannotStart, Stop, Tasks};
 use outflow_store::{End, JobStore, Name, Settled, Settlement};
 use tokio::sync::Mutex;
@@ -89,7 +90,24 @@ async fn settle<S: JobStore>(hub: &Hub<S>, session: &Name, reports: Vec<Report>)
             hub.spins.happened();
         }
     }
+    let settings = hub.settings.load_full();
     for (report, how) in reports.into_iter().zip(settled) {
+        hub.numbers.settled(how);
+        if let Settled::PutOff {
+            backoff,
+            non_ready,
+            speed,
+        } = how
+        {
+            let level = CongestionLevel::of(backoff, settings.congestion.base());
+            let met = Congestion {
+                backoff,
+                non_ready,
+                speed,
+                level,
+            };
+            hub.waited(&settings, &report.tenant, &met);
+        }
         hub.tell(News::Settled {
             id: report.id,
             tenant: report.tenant,

@@ -173,7 +173,8 @@ impl<S: JobStore> Engine<S> {
         let placed = placed(&settings, &submitted);
         let taken = |one: &&Receipt| matches!(one, Receipt::Accepted { .. });
         let jobs = submitted.receipts.iter().filter(taken).count();
-        hub.entered(&settings, &submitted);
+        let tenants = submission.orders.iter().map(|order| &order.tenant);
+        hub.entered(&settings, tenants, &submitted);
         hub.tell(News::Submitted {
             action,
             jobs: u64::try_from(jobs).unwrap_or(u64::MAX),

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use crate::crew::Scale;
 use crate::engine::Hub;
+use crate::look::look;
 use crate::news::News;
 use crate::scheduler::trouble;
 
@@ -24,6 +25,8 @@ pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, office: &Tasks) -> Result<()
     office.spawn("scale", move |stop| until(stop, scale(with(&own))))?;
     let own = with(hub);
     office.spawn("snapshots", move |stop| until(stop, snapshots(with(&own))))?;
+    let own = with(hub);
+    office.spawn("look", move |stop| until(stop, look_around(with(&own))))?;
     let own = with(hub);
     office.spawn("sweeper", move |stop| until(stop, sweep(with(&own))))
 }
@@ -61,6 +64,7 @@ async fn reap<S: JobStore>(hub: Arc<Hub<S>>) {
         let recoveries = hub.settings.load().recoveries;
         let next = match hub.store.reap(MOST_REAPED, recoveries).await {
             Ok(reaped) => {
+                hub.numbers.reaped(reaped.returned + reaped.buried);
                 if reaped.returned + reaped.buried > 0 {
                     hub.over.notify_one();
                     hub.tell(News::Reaped {
@@ -106,6 +110,16 @@ async fn snapshots<S: JobStore>(hub: Arc<Hub<S>>) {
     }
 }
 
+/// Sees how all tenants stand.
+async fn look_around<S: JobStore>(hub: Arc<Hub<S>>) {
+    loop {
+        if let Err(error) = look(&hub).await {
+            trouble(&hub, &error).await;
+        }
+        sleep(LOOK).await;
+    }
+}
+
 /// Forgets what is too old, and looks whether the store's books are right.
 async fn sweep<S: JobStore>(hub: Arc<Hub<S>>) {
     for round in 0_u32.. {
@@ -120,15 +134,21 @@ async fn sweep<S: JobStore>(hub: Arc<Hub<S>>) {
             sleep(SOON).await;
         }
         if round % RECOUNTS == 0
-            && let Ok(jobs @ 1..) = hub.store.recount().await
+            && let Ok(jobs) = hub.store.recount().await
         {
-            hub.tell(News::Drift { jobs });
+            hub.numbers.drifted(jobs);
+            if jobs > 0 {
+                hub.tell(News::Drift { jobs });
+            }
         }
     }
 }
 
 /// The longest that a lease that ran out is not noticed.
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Pages are asked for every fifteen seconds as a rule, and alerts look at minutes.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Between two pieces of the same work.
 const SOON: Duration = Duration::from_millis(10);

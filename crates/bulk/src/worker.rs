@@ -19,14 +19,6 @@ use crate::handler::{Failure, Handler, Task};
 use crate::settings::{Scheduler, Settings};
 use crate::settler::Report;
 
-/// A job, and what is needed to do it.
-pub(crate) struct Errand {
-    pub(crate) session: Name,
-    pub(crate) doer: Doer,
-    pub(crate) job: Claimed,
-    pub(crate) leave: Leave,
-}
-
 /// Who does it.
 #[derive(Clone)]
 pub(crate) enum Doer {
@@ -34,26 +26,30 @@ pub(crate) enum Doer {
     Handler(Arc<dyn Handler>),
 }
 
-/// Does a job.
-pub(crate) async fn run<S>(hub: &Arc<Hub<S>>, errand: Errand) {
-    let mut duty = Duty {
-        hub,
-        session: Some(errand.session),
-        job: errand.job,
-    };
-    let end = perform(hub, &errand.doer, &duty.job, errand.leave).await;
-    duty.report(end);
-}
-
-/// The duty to report how a job ended.
-struct Duty<'a, S> {
-    hub: &'a Hub<S>,
+/// A job that was claimed, and the duty to report how it ended.
+pub(crate) struct Duty<S> {
+    hub: Arc<Hub<S>>,
     /// Gone when it was reported.
     session: Option<Name>,
     job: Claimed,
 }
 
-impl<S> Duty<'_, S> {
+impl<S> Duty<S> {
+    /// Of a job that this session claimed.
+    pub(crate) fn new(hub: &Arc<Hub<S>>, session: Name, job: Claimed) -> Self {
+        Self {
+            hub: Arc::clone(hub),
+            session: Some(session),
+            job,
+        }
+    }
+
+    /// Does the job.
+    pub(crate) async fn fulfil(mut self, doer: &Doer, leave: Leave) {
+        let end = perform(&self.hub, doer, &self.job, leave).await;
+        self.report(end);
+    }
+
     fn report(&mut self, end: End) {
         let Some(session) = self.session.take() else {
             return;
@@ -73,7 +69,7 @@ impl<S> Duty<'_, S> {
     }
 }
 
-impl<S> Drop for Duty<'_, S> {
+impl<S> Drop for Duty<S> {
     fn drop(&mut self) {
         self.report(if std::thread::panicking() {
             End::Retry {

@@ -9,6 +9,7 @@
 
 mod cells;
 mod exposition;
+mod family;
 mod groups;
 mod histogram;
 mod recorder;
@@ -18,7 +19,8 @@ mod summary;
 mod tasks;
 
 pub use exposition::CONTENT_TYPE;
-pub(crate) use histogram::Filled;
+pub use family::{Families, Family, Sample, Value};
+pub use histogram::{Filled, Histogram, Unit};
 pub use recorder::{Known, Metrics};
 pub use source::{Reading, Source};
 pub(crate) use summary::Summary;
@@ -76,7 +78,7 @@ impl Metric {
 }
 
 /// A label's name.
-type Label = &'static str;
+pub type Label = &'static str;
 
 /// A log line's key.
 pub(crate) type Key = &'static str;
@@ -262,15 +264,107 @@ pub(crate) const RELOAD_OK: Metric = Metric::gauge(
     "0 while the configuration that was last read has mistakes and is not in effect.",
 );
 
+/// The metrics of the bulk engine. The first five are the names that users of an earlier system know.
+pub mod bulk {
+    use super::{Metric, label};
+
+    /// One series for each level of a tenant.
+    pub const CONGESTION_LEVEL: Metric = Metric::gauge(
+        "bulk_action_congestion_level",
+        &[label::GROUP_ID, label::LEVEL],
+        "1 for the level of a tenant's backlog, 0 for the others.",
+    );
+    /// What jobs were put off by, or would have been.
+    pub const BACKOFF: Metric = Metric::histogram(
+        "bulk_action_congestion_backoff_ms",
+        &[label::GROUP_ID],
+        "How long jobs were put off, or the formula's estimate when they came in.",
+    );
+    /// How often a finished job was put back.
+    pub const AVG_THROTTLE: Metric = Metric::gauge(
+        "bulk_action_congestion_avg_throttle_per_job",
+        &[label::GROUP_ID],
+        "How often a finished job was refused or put off on average.",
+    );
+    /// How many jobs of a tenant wait for room.
+    pub const NON_READY: Metric = Metric::gauge(
+        "bulk_action_congestion_non_ready_count",
+        &[label::GROUP_ID],
+        "Jobs that wait because there is no room for them.",
+    );
+    /// What was not refused.
+    pub const SAVED_SPINS: Metric = Metric::counter(
+        "bulk_action_congestion_saved_spins_total",
+        &[],
+        "Refusals that a fixed backoff would have met, less those that happened.",
+    );
+    /// Waits that hit the maximum.
+    pub const CAPPED: Metric = Metric::counter(
+        "outflow_bulk_capped_total",
+        &[label::GROUP_ID],
+        "Backoffs that the maximum cut off.",
+    );
+    /// Jobs that are not over.
+    pub const JOBS: Metric = Metric::gauge(
+        "outflow_bulk_jobs",
+        &[label::STATE],
+        "Jobs that are not over, by where they are.",
+    );
+    /// Claims that ended.
+    pub const SETTLED: Metric = Metric::counter(
+        "outflow_bulk_settled_total",
+        &[label::HOW],
+        "Claims of this process that ended.",
+    );
+    /// Jobs of dead workers.
+    pub const REAPED: Metric = Metric::counter(
+        "outflow_bulk_reaped_total",
+        &[],
+        "Jobs that this process took back from dead workers.",
+    );
+    /// Claims that were lost.
+    pub const FENCED: Metric = Metric::counter(
+        "outflow_bulk_fenced_total",
+        &[],
+        "Claims that were somebody else's when they ended.",
+    );
+    /// What a store could not do.
+    pub const STORE_ERRORS: Metric = Metric::counter(
+        "outflow_bulk_store_errors_total",
+        &[],
+        "Questions that the store could not answer.",
+    );
+    /// Places for jobs.
+    pub const WORKERS: Metric = Metric::gauge(
+        "outflow_bulk_workers",
+        &[label::STATE],
+        "Places for jobs of this process.",
+    );
+    /// What counts and jobs differ by.
+    pub const DRIFT: Metric = Metric::gauge(
+        "outflow_bulk_drift",
+        &[],
+        "By how much the store's counts and its jobs differed when they were last compared.",
+    );
+}
+
 /// The labels of metrics.
-pub(crate) mod label {
+pub mod label {
     use super::Label;
+
+    /// A tenant of the bulk engine.
+    pub const GROUP_ID: Label = "groupId";
+    /// How congested it is.
+    pub const LEVEL: Label = "level";
+    /// How a claim ended.
+    pub const HOW: Label = "how";
+    /// The state that something is in.
+    pub const STATE: Label = "state";
 
     pub(crate) const API: Label = "api";
     pub(crate) const GROUP: Label = "group";
     pub(crate) const STATUS: Label = "status";
     pub(crate) const REASON: Label = "reason";
-    pub(crate) const STATE: Label = "state";
     pub(crate) const CODE: Label = "code";
     pub(crate) const CAUSE: Label = "cause";
     pub(crate) const CLASS: Label = "class";
@@ -324,7 +418,7 @@ pub(crate) mod key {
 }
 
 /// The value of a label whose true value is none of the known ones.
-pub(crate) const OTHER: &str = "other";
+pub const OTHER: &str = "other";
 
 /// The group of what concerns all groups of an API.
 pub(crate) const ALL_GROUPS: &str = "*";

@@ -24,11 +24,17 @@ mod letters;
 mod line;
 mod load;
 mod memory;
+mod moving;
 mod number;
+mod publish;
+mod reading;
 mod reaping;
 mod recounting;
+mod rows;
+mod runs;
 mod settling;
 mod submit;
+mod tenant;
 mod tenants;
 mod tidying;
 mod witness;
@@ -492,3 +498,6 @@ fn begin_epoch(disk: &Connection, at: WallTime) -> rusqlite::Result<()> {
                ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1";
     disk.execute(sql, params![mint]).map(drop)
 }
+
+#[cfg(test)]
+mod tests;

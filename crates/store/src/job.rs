@@ -54,7 +54,8 @@ impl NewJob {
 /// Jobs that are submitted together: one atomic step, whether one or a thousand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// The action that all of them belong to. It is opened if nobody has.
+    /// The action that all of them belong to. It is opened if nobody has. One that is over takes no more
+    /// until it is opened anew: whoever still adds to it would begin another by mistake.
     pub action: Option<Name>,
     /// Whether more will come.
     pub rest: Rest,
@@ -84,7 +85,7 @@ impl Batch {
 pub enum Rest {
     /// More may come.
     More,
-    /// This was the last batch: the action is closed with it.
+    /// This was the last batch: the action is closed with it, unless a job of it found no room.
     Last,
 }
 
@@ -116,7 +117,7 @@ pub enum Receipt {
     },
     /// As many jobs wait as may; it was not taken.
     Full,
-    /// Its action takes no more jobs: it was closed or cancelled. It was not taken.
+    /// Its action takes no more jobs: it was closed, or is over. It was not taken.
     Closed,
 }
 

@@ -122,8 +122,8 @@ impl JobStore for Redis {
         submit::submit(self, batch)
     }
 
-    async fn claim(&self, ask: ClaimAsk, _gate: &mut dyn Gate) -> Answer<Claims> {
-        claim::claim(&self.caller, ask).await
+    async fn claim(&self, ask: ClaimAsk, gate: &mut dyn Gate) -> Answer<Claims> {
+        claim::claim(&self.caller, ask, gate).await
     }
 
     async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> Answer<Vec<Settled>> {

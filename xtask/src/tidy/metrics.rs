@@ -157,7 +157,7 @@ fn is_prefixed(name: &str) -> bool {
 
 const NAMES: &str = "crates/client/src/metrics.rs";
 const PAGE: &str = "docs/metrics.md";
-const PREFIXES: [&str; 2] = ["external_", "outflow_"];
+const PREFIXES: [&str; 3] = ["external_", "outflow_", "bulk_action_"];
 const KINDS: [&str; 3] = ["counter", "gauge", "histogram"];
 
 #[cfg(test)]

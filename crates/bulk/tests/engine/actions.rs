@@ -36,7 +36,7 @@ async fn an_action_that_takes_too_long_fails_and_says_so() {
     let mut news = world.engine.news();
     let submission = Submission {
         action: Some(ActionSpec {
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             ..ActionSpec::new(name("a"))
         }),
         rest: Rest::Last,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::Method;
 use http::header::AUTHORIZATION;
 use outflow::core::{Clock, HealthConfig, HealthSettings, Nanos};
+use outflow::metrics::Metrics;
 use outflow::{Api, Outflow, Rules, Stream};
 use outflow_bulk::{Builder, Engine, HttpCall, Order, Settings, Submission};
 use outflow_store::{ActionReport, ActionSpec, Embedded, JobStore, Name, Rest, Tally, TenantRule};
@@ -18,6 +19,7 @@ pub(crate) struct World {
     pub(crate) strict: StrictApi,
     pub(crate) time: VirtualTime,
     pub(crate) engine: Engine<Embedded>,
+    pub(crate) metrics: Metrics,
     _writer: Background<()>,
     _dir: TempDir,
 }
@@ -75,8 +77,12 @@ impl Plan {
         let builder = Engine::builder(client, Arc::new(store))
             .settings(self.settings)
             .clock(Arc::new(time.clone()));
+        let engine = adapt(builder).start().await.expect("it starts");
+        let metrics = Metrics::new([]);
+        metrics.append(engine.metrics());
         World {
-            engine: adapt(builder).start().await.expect("it starts"),
+            engine,
+            metrics,
             strict: self.strict,
             time,
             _writer: writer,

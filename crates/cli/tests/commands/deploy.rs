@@ -41,6 +41,37 @@ fn the_container_copies_what_is_there() {
     }
 }
 
+// Each rule has a case that fires and one that is just not enough.
+#[test]
+fn promtool_finds_that_each_rule_fires_when_it_should_and_only_then() {
+    let folder = root().join("deploy/prometheus");
+    for arguments in [
+        ["check", "rules", "outflow-bulk.rules.yml"],
+        ["test", "rules", "outflow-bulk.test.yml"],
+    ] {
+        let mut promtool = std::process::Command::new("promtool");
+        let ran = promtool.args(arguments).current_dir(&folder).output();
+        let ran = Ran::of(ran.expect("it is installed"));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    let rules = read("deploy/prometheus/outflow-bulk.rules.yml");
+    let cases = read("deploy/prometheus/outflow-bulk.test.yml");
+    let fires = cases.matches("exp_alerts:").count();
+    assert_eq!((rules.matches("- alert: ").count(), fires), (4, 4));
+    // Whatever a rule asks for is a metric that is explained.
+    let explained = read("docs/metrics.md");
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for word in rules.split(|c| !is_name(c)) {
+        let bare = word
+            .strip_suffix("_count")
+            .filter(|bare| bare.ends_with("_ms"));
+        let name = bare.unwrap_or(word);
+        if name.starts_with("bulk_action_") || name.starts_with("outflow_bulk_") {
+            assert!(explained.contains(&format!("| `{name}` |")), "{name}");
+        }
+    }
+}
+
 // With the tokens that it asks for its settings are right, and without them they are told to be wrong.
 #[test]
 fn the_container_sets_what_the_program_knows_and_asks_for_its_tokens() {

@@ -13,8 +13,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 
 use super::cells::{ApiCells, Tally, WholeCells};
+use super::family::{Sample, Value};
 use super::groups::{CIRCUITS, Counters, GroupCells};
-use super::histogram::{Histogram, Unit};
+use super::histogram::{Filled, Histogram, Unit};
 use super::recorder::Board;
 use super::source::Reading;
 use super::{Kind, Metric, label};
@@ -36,7 +37,8 @@ impl Collector for Board {
         page.state()?;
         page.door()?;
         page.cache()?;
-        page.process(self)
+        page.process(self)?;
+        page.further(self)
     }
 }
 
@@ -111,6 +113,23 @@ impl Page<'_, '_> {
         }
         let mut series = describe(&mut self.encoder, super::RELOAD_OK)?;
         series.gauge(&[], f64::from(board.reloads.ok()))
+    }
+
+    /// What others tell. A metric that is told twice would make the whole page unreadable.
+    fn further(&mut self, board: &Board) -> fmt::Result {
+        let mut told = Vec::new();
+        let all = board.families.load();
+        for family in all.iter().flat_map(|one| one.families()) {
+            if told.contains(&family.metric.name) {
+                continue;
+            }
+            told.push(family.metric.name);
+            let mut series = describe(&mut self.encoder, family.metric)?;
+            for sample in &family.samples {
+                series.sample(sample)?;
+            }
+        }
+        Ok(())
     }
 
     /// One counter for each API.
@@ -300,8 +319,21 @@ impl Series<'_> {
         self.encoder.encode_family(&labels)?.encode_gauge(&value)
     }
 
+    fn sample(&mut self, sample: &Sample) -> fmt::Result {
+        let labels = sample.labels.iter();
+        let labels: Vec<_> = labels.map(|(name, word)| (*name, word.as_str())).collect();
+        match &sample.value {
+            Value::Count(count) => self.count(&labels, *count),
+            Value::Level(level) => self.gauge(&labels, *level),
+            Value::Spans(filled) => self.filled(&labels, filled),
+        }
+    }
+
     fn histogram(&mut self, labels: Labels<'_>, spans: &Histogram, unit: Unit) -> fmt::Result {
-        let filled = spans.read(unit);
+        self.filled(labels, &spans.read(unit))
+    }
+
+    fn filled(&mut self, labels: Labels<'_>, filled: &Filled) -> fmt::Result {
         self.encoder
             .encode_family(&labels)?
             .encode_histogram::<NoLabelSet>(filled.sum, filled.count, &filled.buckets, None)

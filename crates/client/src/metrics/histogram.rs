@@ -9,29 +9,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Spans, counted by length.
+///
+/// ```
+/// use std::time::Duration;
+/// use outflow::metrics::{Histogram, Unit};
+///
+/// let waits = Histogram::new();
+/// waits.observe(Duration::from_millis(3));
+/// assert_eq!(waits.read(Unit::Millis).count, 1);
+/// ```
 #[derive(Debug)]
-pub(super) struct Histogram {
+pub struct Histogram {
     /// One for each bound, and one for what is longer than all of them.
     buckets: [AtomicU64; BOUNDS_MS.len() + 1],
     sum_micros: AtomicU64,
 }
 
 /// What a histogram holds: upper bounds, and how many values lie between each and the one before.
-pub(crate) struct Filled {
-    pub(crate) sum: f64,
-    pub(crate) count: u64,
-    pub(crate) buckets: Vec<(f64, u64)>,
+#[derive(Clone, PartialEq, Debug)]
+pub struct Filled {
+    /// All values together.
+    pub sum: f64,
+    /// How many there are.
+    pub count: u64,
+    /// Upper bounds and counts, the last bound being infinite.
+    pub buckets: Vec<(f64, u64)>,
 }
 
 /// In what a histogram is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unit {
+pub enum Unit {
+    /// In seconds.
     Seconds,
+    /// In thousandths of them.
     Millis,
 }
 
 impl Histogram {
-    pub(super) const fn new() -> Self {
+    /// Nothing was counted yet.
+    pub const fn new() -> Self {
         Self {
             buckets: [const { AtomicU64::new(0) }; BOUNDS_MS.len() + 1],
             sum_micros: AtomicU64::new(0),
@@ -39,7 +55,7 @@ impl Histogram {
     }
 
     /// Counts a span.
-    pub(super) fn observe(&self, span: Duration) {
+    pub fn observe(&self, span: Duration) {
         let place = BOUNDS_MS.partition_point(|bound| Duration::from_millis(*bound) < span);
         if let Some(bucket) = self.buckets.get(place) {
             bucket.fetch_add(1, Ordering::Relaxed);
@@ -49,7 +65,7 @@ impl Histogram {
     }
 
     /// What it holds now. The count is that of the buckets, so that the two always agree.
-    pub(super) fn read(&self, unit: Unit) -> Filled {
+    pub fn read(&self, unit: Unit) -> Filled {
         let bounds = BOUNDS_MS
             .iter()
             .map(|bound| unit.of(Duration::from_millis(*bound)))
@@ -66,6 +82,12 @@ impl Histogram {
             count: buckets.iter().map(|(_, count)| count).sum(),
             buckets,
         }
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

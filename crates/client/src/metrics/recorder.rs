@@ -17,6 +17,7 @@ use smol_str::SmolStr;
 
 use super::OTHER;
 use super::cells::{ApiCells, WARNINGS, WholeCells};
+use super::family::Families;
 use super::groups::Counters;
 use super::reloads::ReloadCells;
 use super::source::{Reading, Source};
@@ -97,6 +98,16 @@ impl Metrics {
         });
     }
 
+    /// Puts these metrics on the page too, after all others. Of two that tell the same metric the first
+    /// is heard.
+    pub fn append(&self, families: Arc<dyn Families>) {
+        self.board.families.rcu(|known| {
+            let mut all = Vec::clone(known);
+            all.push(Arc::clone(&families));
+            all
+        });
+    }
+
     /// Everything as `OpenMetrics` text; its type is [`CONTENT_TYPE`](super::CONTENT_TYPE).
     pub fn render(&self) -> String {
         let mut page = String::new();
@@ -147,6 +158,7 @@ fn with_apis(known: &Apis, more: &[Known]) -> Apis {
 pub(crate) struct Board {
     apis: ArcSwap<Apis>,
     sources: ArcSwap<Vec<Arc<dyn Source>>>,
+    pub(super) families: ArcSwap<Vec<Arc<dyn Families>>>,
     pub(super) tasks: TaskCells,
     pub(super) reloads: ReloadCells,
 }

@@ -118,11 +118,23 @@ impl CongestionWatch {
         now: Nanos,
         level: CongestionLevel,
         stats: &CongestionStats,
-    ) -> impl Iterator<Item = (CongestionAlert, AlertChange)> {
-        self.backlog.sample(minute(now), stats.non_ready());
+    ) -> impl Iterator<Item = (CongestionAlert, AlertChange)> + use<> {
+        self.look(now, level, stats.non_ready(), stats.throttles())
+    }
+
+    /// The same for whoever keeps the numbers elsewhere: how many jobs wait, and how often those that
+    /// are done had been put back.
+    pub fn look(
+        &mut self,
+        now: Nanos,
+        level: CongestionLevel,
+        non_ready: u64,
+        throttles: Throttles,
+    ) -> impl Iterator<Item = (CongestionAlert, AlertChange)> + use<> {
+        self.backlog.sample(minute(now), non_ready);
         let sights = [
             level_sight(level),
-            throttle_sight(stats.throttles()),
+            throttle_sight(throttles),
             self.backlog.sight(),
             self.waits.sight(minute(now)),
         ];

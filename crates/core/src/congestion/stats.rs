@@ -182,6 +182,11 @@ impl Throttles {
     /// No job is done yet.
     pub const NONE: Self = Self { sum: 0, jobs: 0 };
 
+    /// So many throttles of so many jobs that are done.
+    pub const fn new(sum: u64, jobs: u64) -> Self {
+        Self { sum, jobs }
+    }
+
     /// One more job is done, after so many throttles.
     pub const fn record(&mut self, throttles: u64) {
         self.sum = self.sum.saturating_add(throttles);

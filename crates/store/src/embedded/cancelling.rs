@@ -12,11 +12,12 @@ use rusqlite::params;
 use super::action::Fate;
 use super::change::{Change, Mark, MarkState};
 use super::classes::CLASSES;
-use super::entry::Entry;
+use super::entry::{Entry, Place};
 use super::files::failed;
-use super::load::entry_at;
-use super::memory::{Ending, Memory, Standing};
+use super::memory::Memory;
+use super::moving::{Ending, Standing};
 use super::number::{counted, stored};
+use super::rows::entry_at;
 use crate::error::StoreError;
 use crate::settle::Ended;
 use crate::tenant::Scope;
@@ -141,7 +142,8 @@ impl Memory {
         let mut left = PIECE;
         for lane in lanes.unwrap_or_default() {
             for class in CLASSES {
-                left -= self.cancel_line((lane, tenant, class), to, left, moment)?;
+                let place = self.place_of(lane, tenant, class);
+                left -= self.cancel_line(place, to, left, moment)?;
             }
         }
         left -= self.cancel_waiting(tenant, to, left, moment);
@@ -151,30 +153,19 @@ impl Memory {
 
     fn cancel_line(
         &mut self,
-        (lane, tenant, class): (u32, u32, outflow_core::Priority),
+        place: Place,
         to: u64,
         most: usize,
         moment: Moment,
     ) -> Result<usize, StoreError> {
-        loop {
-            let Some(line) = self.line_mut(lane, tenant, class) else {
-                return Ok(0);
-            };
-            if line.front.len() >= most || line.runs.front().is_none_or(|run| run.first > to) {
-                break;
-            }
-            let (id, run) = (line.id, line.runs.pop_front());
-            let place = super::entry::Place {
-                line: id,
-                lane,
-                tenant,
-                class,
-            };
-            if let Some(run) = run {
-                self.read_run(place, run)?;
-            }
+        while let Some(line) = self.line_mut(place)
+            && line.front.len() < most
+            && line.runs.front().is_some_and(|run| run.first <= to)
+            && let Some(run) = line.runs.pop_front()
+        {
+            self.read_run(place, run)?;
         }
-        let Some(line) = self.line_mut(lane, tenant, class) else {
+        let Some(line) = self.line_mut(place) else {
             return Ok(0);
         };
         let seqs: Vec<u64> = line
@@ -184,7 +175,7 @@ impl Memory {
             .take(most)
             .collect();
         for seq in &seqs {
-            if let Some(entry) = self.pull(lane, tenant, (*seq, class)) {
+            if let Some(entry) = self.pull(*seq, place) {
                 self.cancel_job(*seq, entry, Standing::InLine, moment);
             }
         }
@@ -268,7 +259,7 @@ impl Memory {
         }
         let action = read.action.and_then(|id| self.actions.get_mut(&id));
         let held = action.and_then(|action| action.held.remove(&seq));
-        let here = held.or_else(|| self.pull(place.lane, place.tenant, (seq, place.class)));
+        let here = held.or_else(|| self.pull(seq, place));
         match here {
             Some(entry) => self.cancel_job(seq, entry, Standing::InLine, moment),
             None if self.runs.is_unread(seq) => {

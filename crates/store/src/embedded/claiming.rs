@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use outflow_core::{Cost, Moment, Nanos, Priority};
-use rusqlite::{Row, params};
+use outflow_core::{Cost, Moment, Nanos};
 
 use super::action::Fate;
 use super::change::{ActionRow, Change, Mark, MarkState};
 use super::claims::{Claim, Session};
-use super::entry::{Body, Entry, Place, Run, Tries};
-use super::files::failed;
-use super::memory::{Ending, Memory, Standing};
-use super::number::{counted, stored, wall};
-use super::submit::{WEIGHT_MOST, minted};
+use super::entry::{Body, Entry, Place};
+use super::memory::Memory;
+use super::moving::{Ending, Standing};
+use super::submit::minted;
 use crate::claim::{Admission, ClaimAsk, Claimed, Claims, Gate, Head, Token};
 use crate::error::StoreError;
-use crate::name::Name;
 use crate::settle::Ended;
 
 impl Memory {
@@ -38,7 +34,7 @@ impl Memory {
         while claims.jobs.len() < ask.most {
             let turn = self.next_job(lane, gate, moment);
             let turn = match turn {
-                Ok(Turn::Given(seq, class)) => self.give(lane, (seq, class), ask, moment),
+                Ok(Turn::Given(seq, place)) => self.give(seq, place, ask, moment),
                 other => other,
             };
             match turn {
@@ -46,9 +42,8 @@ impl Memory {
                 Ok(Turn::Given(..)) => {}
                 Ok(Turn::Expired) => claims.expired += 1,
                 Ok(Turn::Passed) => passed += 1,
-                Ok(Turn::Over) => break,
                 Err(error) if claims.jobs.is_empty() => return Err(error),
-                Err(_) => break,
+                Ok(Turn::Over) | Err(_) => break,
             }
             if passed > PASS_MOST {
                 claims.next = Some(SOON);
@@ -88,11 +83,11 @@ impl Memory {
         };
         let slot = usize::try_from(handle.slot()).unwrap_or(usize::MAX);
         let tenant = lane.slots.get(slot).copied().unwrap_or(0);
-        let Some((seq, class)) = self.head(lane_id, tenant)? else {
+        let Some((seq, place)) = self.head(lane_id, tenant)? else {
             self.settle_seat(lane_id, tenant);
             return Ok(Turn::Passed);
         };
-        if let Some(turn) = self.divert(lane_id, tenant, (seq, class), moment) {
+        if let Some(turn) = self.divert(seq, place, moment) {
             return Ok(turn);
         }
         let Some(tenant_name) = self.tenants.get(&tenant).map(|tenant| &tenant.name) else {
@@ -104,15 +99,15 @@ impl Memory {
         let cost = lane
             .seats
             .get(&tenant)
-            .and_then(|seat| seat.lines.of(class).front.get(&seq))
+            .and_then(|seat| seat.lines.of(place.class).front.get(&seq))
             .map_or(Cost::ONE, |entry| entry.cost);
         let head = Head {
             tenant: tenant_name,
             cost,
-            priority: class,
+            priority: place.class,
         };
         match gate.admit(&head) {
-            Admission::Take => Ok(Turn::Given(seq, class)),
+            Admission::Take => Ok(Turn::Given(seq, place)),
             Admission::Park(until) => {
                 let soon = moment.now.saturating_add(Duration::from_nanos(1));
                 lane.order.park(handle, until.max(soon));
@@ -123,7 +118,7 @@ impl Memory {
     }
 
     /// The first job of a tenant in a lane, read from the disk if it is not here.
-    fn head(&mut self, lane: u32, tenant: u32) -> Result<Option<(u64, Priority)>, StoreError> {
+    fn head(&mut self, lane: u32, tenant: u32) -> Result<Option<(u64, Place)>, StoreError> {
         loop {
             let Some(seat) = self.seat_mut(lane, tenant) else {
                 return Ok(None);
@@ -131,99 +126,41 @@ impl Memory {
             let Some(class) = seat.turn() else {
                 return Ok(None);
             };
-            let line = seat.lines.of_mut(class);
+            let of_class = seat.lines.of_mut(class);
             let place = Place {
-                line: line.id,
+                line: of_class.id,
                 lane,
                 tenant,
                 class,
             };
-            let Some(run) = line.run_to_read() else {
-                let first = line.front.first_key_value().map(|(seq, _)| (*seq, class));
-                return Ok(first);
+            let Some(run) = of_class.run_to_read() else {
+                let first = of_class.front.first_key_value();
+                return Ok(first.map(|(seq, _)| (*seq, place)));
             };
             self.read_run(place, run)?;
         }
     }
 
-    /// Reads the jobs of a run into their line.
-    pub(super) fn read_run(&mut self, place: Place, run: Run) -> Result<(), StoreError> {
-        let found = match self.rows_of(place, run) {
-            Ok(found) => found,
-            Err(error) => {
-                // It is still to be read when the disk is well again.
-                if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
-                    line.runs.push_front(run);
-                }
-                return Err(failed(error));
-            }
-        };
-        let mut left = 0;
-        for (seq, mut entry) in found {
-            if self.runs.gone.contains(&seq) {
-                continue;
-            }
-            left += 1;
-            if self.runs.apart.contains(&seq) {
-                continue;
-            }
-            if self.weight >= WEIGHT_MOST {
-                entry.body = None;
-            }
-            self.weight += entry.body.as_ref().map_or(0, Body::weight);
-            if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
-                line.front.insert(seq, entry);
-            }
-        }
-        for seq in run.first..run.end() {
-            self.runs.gone.remove(&seq);
-            self.runs.apart.remove(&seq);
-        }
-        if left == 0 {
-            self.tell(Change::RunOver(run));
-        } else {
-            self.runs.opened(run, left);
-        }
-        Ok(())
-    }
-
-    fn rows_of(&self, place: Place, run: Run) -> rusqlite::Result<Vec<(u64, Entry)>> {
-        let sql = "SELECT seq, name, action, cost, deadline, retries, payload FROM job \
-                   WHERE seq >= ?1 AND seq < ?2 ORDER BY seq";
-        let mut statement = self.reader.prepare_cached(sql)?;
-        statement
-            .query_map(params![stored(run.first), stored(run.end())], |row| {
-                entry_of(row, place)
-            })?
-            .collect()
-    }
-
     /// What happens to the first job instead of being given out: it is too late, cancelled, or held
     /// back by its action.
-    fn divert(
-        &mut self,
-        lane: u32,
-        tenant: u32,
-        (seq, class): (u64, Priority),
-        moment: Moment,
-    ) -> Option<Turn> {
-        let doomed_to = self.tenants.get(&tenant)?.doomed_to;
-        let entry = self.line_mut(lane, tenant, class)?.front.get(&seq)?;
+    fn divert(&mut self, seq: u64, place: Place, moment: Moment) -> Option<Turn> {
+        let doomed_to = self.tenants.get(&place.tenant)?.doomed_to;
+        let entry = self.line_mut(place)?.front.get(&seq)?;
         let (action, deadline) = (entry.action, entry.deadline);
         let fate = match action.map(|id| self.actions.get(&id)) {
             Some(Some(action)) => (action.state.fate != Fate::Open, action.state.paused),
             Some(None) => (true, false),
             None => (false, false),
         };
-        let late = deadline.is_some_and(|deadline| deadline <= moment.wall);
+        let too_late = deadline.is_some_and(|deadline| deadline <= moment.wall);
         let ended = match fate {
             (true, _) => Ended::Cancelled,
             _ if seq <= doomed_to => Ended::Cancelled,
-            _ if late => Ended::Expired,
-            (_, true) => return self.hold(lane, tenant, (seq, class)),
+            _ if too_late => Ended::Expired,
+            (_, true) => return self.hold(seq, place),
             _ => return None,
         };
-        let entry = self.pull(lane, tenant, (seq, class))?;
+        let entry = self.pull(seq, place)?;
         self.end(Ending {
             seq,
             entry,
@@ -240,42 +177,34 @@ impl Memory {
     }
 
     /// Puts the first job aside until its action goes on.
-    fn hold(&mut self, lane: u32, tenant: u32, (seq, class): (u64, Priority)) -> Option<Turn> {
-        let entry = self.pull(lane, tenant, (seq, class))?;
+    fn hold(&mut self, seq: u64, place: Place) -> Option<Turn> {
+        let entry = self.pull(seq, place)?;
         let action = self.actions.get_mut(&entry.action?)?;
         action.held.insert(seq, entry);
         Some(Turn::Passed)
     }
 
     /// Takes a job out of its line, without its payload.
-    pub(super) fn pull(
-        &mut self,
-        lane: u32,
-        tenant: u32,
-        (seq, class): (u64, Priority),
-    ) -> Option<Entry> {
-        let mut entry = self.line_mut(lane, tenant, class)?.front.remove(&seq)?;
+    pub(super) fn pull(&mut self, seq: u64, place: Place) -> Option<Entry> {
+        let mut entry = self.line_mut(place)?.front.remove(&seq)?;
         if let Some(body) = entry.body.take() {
             self.weight = self.weight.saturating_sub(body.weight());
         }
-        self.settle_seat(lane, tenant);
+        self.settle_seat(place.lane, place.tenant);
         Some(entry)
     }
 
     /// Gives a job out that the gate let go.
     fn give(
         &mut self,
-        lane: u32,
-        (seq, class): (u64, Priority),
+        seq: u64,
+        place: Place,
         ask: &ClaimAsk,
         moment: Moment,
     ) -> Result<Turn, StoreError> {
-        let Some(tenant) = self.whose_turn(lane, moment.now) else {
-            return Ok(Turn::Over);
-        };
-        let body = self.body_of(lane, tenant, (seq, class))?;
-        let tag = self.charge(lane, tenant, (seq, class));
-        let Some(mut entry) = self.pull(lane, tenant, (seq, class)) else {
+        let body = self.body_of(seq, place)?;
+        let tag = self.charge(seq, place);
+        let Some(mut entry) = self.pull(seq, place) else {
             return Ok(Turn::Passed);
         };
         entry.tries.attempts += 1;
@@ -297,46 +226,12 @@ impl Memory {
         Ok(claimed.map_or(Turn::Passed, |job| Turn::Gone(Box::new(job))))
     }
 
-    fn whose_turn(&mut self, lane: u32, now: Nanos) -> Option<u32> {
-        let lane = self.lanes.get_mut(&lane)?;
-        let handle = lane.order.next(now)?;
-        let slot = usize::try_from(handle.slot()).ok()?;
-        lane.slots.get(slot).copied()
-    }
-
-    /// The payload of a job in line, from the disk if it is not here.
-    fn body_of(
-        &mut self,
-        lane: u32,
-        tenant: u32,
-        (seq, class): (u64, Priority),
-    ) -> Result<Body, StoreError> {
-        let here = self
-            .line_mut(lane, tenant, class)
-            .and_then(|line| line.front.get(&seq)?.body.clone());
-        match here {
-            Some(body) => Ok(body),
-            None => self.read_body(seq).map_err(failed),
-        }
-    }
-
-    fn read_body(&self, seq: u64) -> rusqlite::Result<Body> {
-        let sql = "SELECT name, payload FROM job WHERE seq = ?1";
-        let mut statement = self.reader.prepare_cached(sql)?;
-        statement.query_row(params![stored(seq)], |row| body_from(row, 0, 1))
-    }
-
     /// Charges the tenant and the class for a turn.
-    fn charge(
-        &mut self,
-        lane: u32,
-        tenant: u32,
-        (seq, class): (u64, Priority),
-    ) -> Option<outflow_core::Tag> {
-        let lane = self.lanes.get_mut(&lane)?;
-        let seat = lane.seats.get_mut(&tenant)?;
-        let cost = seat.lines.of(class).front.get(&seq)?.cost;
-        seat.classes.charge(class, cost);
+    fn charge(&mut self, seq: u64, place: Place) -> Option<outflow_core::Tag> {
+        let lane = self.lanes.get_mut(&place.lane)?;
+        let seat = lane.seats.get_mut(&place.tenant)?;
+        let cost = seat.lines.of(place.class).front.get(&seq)?.cost;
+        seat.classes.charge(place.class, cost);
         lane.order.charge(seat.handle, cost)
     }
 
@@ -404,7 +299,7 @@ impl Memory {
 /// What came of looking at a job.
 enum Turn {
     /// It may go.
-    Given(u64, Priority),
+    Given(u64, Place),
     /// It went.
     Gone(Box<Claimed>),
     /// It was too late.
@@ -413,28 +308,6 @@ enum Turn {
     Passed,
     /// Nobody may go.
     Over,
-}
-
-fn entry_of(row: &Row<'_>, place: Place) -> rusqlite::Result<(u64, Entry)> {
-    let entry = Entry {
-        place,
-        action: row.get(2)?,
-        cost: Cost::new(counted(row.get(3)?)),
-        deadline: row.get::<_, Option<i64>>(4)?.map(wall),
-        max_retries: row.get(5)?,
-        tries: Tries::default(),
-        body: Some(body_from(row, 1, 6)?),
-    };
-    Ok((counted(row.get(0)?), entry))
-}
-
-fn body_from(row: &Row<'_>, name: usize, payload: usize) -> rusqlite::Result<Body> {
-    let given: Option<String> = row.get(name)?;
-    let bytes: Vec<u8> = row.get(payload)?;
-    Ok(Body {
-        name: given.and_then(|text| Name::new(&text).ok()),
-        payload: Bytes::from(bytes),
-    })
 }
 
 /// So many jobs are passed over by one claim at most, a few milliseconds' work with the store locked.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::action::ActionState;
-use super::change::{ActionRow, Change, Letter, Letters, Mark, Over, Pause};
+use super::change::{ActionRow, Change, Mark, Over, Pause};
 use super::entry::{Place, Run};
 use super::number::{class_number, millis, nanos, stored};
 use crate::settle::Ended;
@@ -33,14 +33,14 @@ struct Sums {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Sum {
-    live: i64,
-    done: i64,
-    dead: i64,
-    failed: i64,
-    cancelled: i64,
-    throttles: i64,
-    busy: i64,
+pub(super) struct Sum {
+    pub(super) live: i64,
+    pub(super) done: i64,
+    pub(super) dead: i64,
+    pub(super) failed: i64,
+    pub(super) cancelled: i64,
+    pub(super) throttles: i64,
+    pub(super) busy: i64,
 }
 
 impl<'a> Ledger<'a> {
@@ -107,7 +107,11 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    fn add(&mut self, tenant: u32, action: Option<u32>, sum: Sum) {
+    pub(super) fn add_to_action(&mut self, action: u32, sum: Sum) {
+        self.sums.actions.entry(action).or_default().add(sum);
+    }
+
+    pub(super) fn add(&mut self, tenant: u32, action: Option<u32>, sum: Sum) {
         self.sums.total.add(sum);
         self.sums.tenants.entry(tenant).or_default().add(sum);
         if let Some(action) = action {
@@ -296,57 +300,6 @@ impl<'a> Ledger<'a> {
                 state.fate.number(),
                 state.paused,
             ],
-        )
-    }
-
-    fn letters(&mut self, letters: &Letters) -> rusqlite::Result<()> {
-        match letters {
-            Letters::Revived(letters) => letters.iter().try_for_each(|of| self.revive(of)),
-            Letters::Purged(letters) => letters.iter().try_for_each(|of| self.purge(of)),
-        }
-    }
-
-    fn revive(&mut self, letter: &Letter) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload) \
-                   SELECT seq, line, name, ?2, cost, deadline, retries, payload FROM dead \
-                   WHERE place = ?1";
-        self.run(sql, params![stored(letter.place), letter.entry.action])?;
-        let sql =
-            "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";
-        self.run(sql, params![stored(letter.place)])?;
-        let sql = "INSERT OR REPLACE INTO mark (seq, state, attempts, retries, throttles, recoveries) \
-                   VALUES (?1, 0, 0, 0, 0, 0)";
-        self.run(sql, params![stored(letter.seq)])?;
-        self.add_live(letter.entry.place, letter.entry.action);
-        self.unbury(letter, 0)
-    }
-
-    fn purge(&mut self, letter: &Letter) -> rusqlite::Result<()> {
-        self.unbury(letter, 1)
-    }
-
-    fn unbury(&mut self, letter: &Letter, failed: i64) -> rusqlite::Result<()> {
-        let dead = Sum {
-            dead: -1,
-            failed,
-            ..Sum::default()
-        };
-        self.add(letter.entry.place.tenant, letter.entry.action, dead);
-        if let Some(left) = letter.left {
-            let failed = Sum {
-                dead: -1,
-                failed: 1,
-                ..Sum::default()
-            };
-            self.sums.actions.entry(left).or_default().add(failed);
-        }
-        self.run(
-            "DELETE FROM mishap WHERE seq = ?1",
-            params![stored(letter.seq)],
-        )?;
-        self.run(
-            "DELETE FROM dead WHERE place = ?1",
-            params![stored(letter.place)],
         )
     }
 

@@ -7,6 +7,7 @@ use rusqlite::{Row, params};
 use super::action::Action;
 use super::change::{Change, Letter, Letters};
 use super::entry::{Entry, Tries};
+use super::ledger::{Ledger, Sum};
 use super::memory::Memory;
 use super::number::{counted, many, millis, stored, wall};
 use crate::action::Stage;
@@ -188,7 +189,7 @@ impl Memory {
         });
         let place = entry.place;
         self.count_seat(place, |queued| *queued += 1);
-        if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+        if let Some(line) = self.line_mut(place) {
             line.live += 1;
         }
         if let Some(lane) = self.lanes.get_mut(&place.lane) {
@@ -196,6 +197,59 @@ impl Memory {
         }
         self.runs.revived(seq);
         self.stand(seq, entry);
+    }
+}
+
+impl Ledger<'_> {
+    pub(super) fn letters(&mut self, letters: &Letters) -> rusqlite::Result<()> {
+        match letters {
+            Letters::Revived(letters) => letters.iter().try_for_each(|of| self.revive(of)),
+            Letters::Purged(letters) => letters.iter().try_for_each(|of| self.purge(of)),
+        }
+    }
+
+    fn revive(&mut self, letter: &Letter) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload) \
+                   SELECT seq, line, name, ?2, cost, deadline, retries, payload FROM dead \
+                   WHERE place = ?1";
+        self.run(sql, params![stored(letter.place), letter.entry.action])?;
+        let sql =
+            "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";
+        self.run(sql, params![stored(letter.place)])?;
+        let sql = "INSERT OR REPLACE INTO mark (seq, state, attempts, retries, throttles, recoveries) \
+                   VALUES (?1, 0, 0, 0, 0, 0)";
+        self.run(sql, params![stored(letter.seq)])?;
+        self.add_live(letter.entry.place, letter.entry.action);
+        self.unbury(letter, 0)
+    }
+
+    fn purge(&mut self, letter: &Letter) -> rusqlite::Result<()> {
+        self.unbury(letter, 1)
+    }
+
+    fn unbury(&mut self, letter: &Letter, failed: i64) -> rusqlite::Result<()> {
+        let dead = Sum {
+            dead: -1,
+            failed,
+            ..Sum::default()
+        };
+        self.add(letter.entry.place.tenant, letter.entry.action, dead);
+        if let Some(left) = letter.left {
+            let failed = Sum {
+                dead: -1,
+                failed: 1,
+                ..Sum::default()
+            };
+            self.add_to_action(left, failed);
+        }
+        self.run(
+            "DELETE FROM mishap WHERE seq = ?1",
+            params![stored(letter.seq)],
+        )?;
+        self.run(
+            "DELETE FROM dead WHERE place = ?1",
+            params![stored(letter.place)],
+        )
     }
 }
 

@@ -6,20 +6,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use outflow_core::{Cost, Moment, Priority, Rate, WallTime, Weight};
+use outflow_core::{Cost, Moment, WallTime};
 use rusqlite::{Connection, Row};
 
-use super::action::{Action, ActionState, Fate};
+use super::action::Action;
 use super::change::MarkState;
 use super::claims::{Claim, Claims};
 use super::entry::{Entry, Place, Run, Tries};
-use super::memory::{
-    Lane, Memory, OpenRuns, Phase, Standing, TenantState, Until, Waiting, count_as,
-};
-use super::number::{class_of, counted, few, span, wall};
-use crate::action::{ActionSpec, Tally};
-use crate::name::Name;
-use crate::tenant::TenantRule;
+use super::memory::{Lane, Memory, Phase};
+use super::moving::{Standing, Until, Waiting, count_as};
+use super::number::{counted, span, wall};
+use super::rows::{action_of, name_of, place_of, rows, tally_of, tenant_of};
+use super::runs::OpenRuns;
+use crate::action::Tally;
 
 impl Memory {
     /// Reads everything that memory keeps.
@@ -152,7 +151,7 @@ impl Memory {
         for (place, live) in rows(&self.reader, sql, place_of)? {
             self.saw_id(place.line);
             self.add_place(place);
-            if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+            if let Some(line) = self.line_mut(place) {
                 line.live = live;
             }
             self.count_many(place, live);
@@ -242,7 +241,7 @@ impl Memory {
             let Some(place) = self.places.get(&line).copied() else {
                 continue;
             };
-            if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
+            if let Some(line) = self.line_mut(place) {
                 if line.runs.is_empty() {
                     touched.push(place);
                 }
@@ -296,111 +295,4 @@ impl Marked {
             },
         }))
     }
-}
-
-/// A job that is read without its payload, if its line is known.
-pub(super) fn entry_at(
-    row: &Row<'_>,
-    places: &HashMap<u32, Place>,
-) -> rusqlite::Result<Option<Entry>> {
-    let Some(place) = places.get(&row.get(1)?).copied() else {
-        return Ok(None);
-    };
-    Ok(Some(Entry {
-        place,
-        action: row.get(2)?,
-        cost: Cost::new(counted(row.get(3)?)),
-        deadline: row.get::<_, Option<i64>>(4)?.map(wall),
-        max_retries: row.get(5)?,
-        tries: Tries::default(),
-        body: None,
-    }))
-}
-
-/// All rows of a question, read.
-pub(super) fn rows<T>(
-    connection: &Connection,
-    sql: &str,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<Vec<T>> {
-    let mut statement = connection.prepare_cached(sql)?;
-    statement.query_map([], read)?.collect()
-}
-
-/// A name that was written here.
-pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
-    let text: String = row.get(column)?;
-    Name::new(&text).map_err(|error| {
-        let kind = rusqlite::types::Type::Text;
-        rusqlite::Error::FromSqlConversionFailure(column, kind, Box::new(error))
-    })
-}
-
-fn tally_of(row: &Row<'_>, first: usize) -> rusqlite::Result<Tally> {
-    Ok(Tally {
-        done: counted(row.get(first)?),
-        dead: counted(row.get(first + 1)?),
-        failed: counted(row.get(first + 2)?),
-        cancelled: counted(row.get(first + 3)?),
-        throttles: counted(row.get(first + 4)?),
-        busy: span(row.get(first + 5)?),
-        ..Tally::default()
-    })
-}
-
-fn tenant_of(row: &Row<'_>) -> rusqlite::Result<(u32, TenantState)> {
-    let rate: (Option<i64>, Option<i64>) = (row.get(6)?, row.get(7)?);
-    let rate = match rate {
-        (Some(quantity), Some(per)) => Rate::new(counted(quantity), span(per)).ok(),
-        _ => None,
-    };
-    let mut tenant = TenantState::new(name_of(row, 1)?);
-    tenant.paused = row.get(2)?;
-    tenant.ruled = row.get(3)?;
-    tenant.rule = TenantRule {
-        weight: Weight::new(row.get(4)?).unwrap_or(Weight::ONE),
-        priority: class_of(row.get(5)?),
-        rate,
-        in_flight: row.get(8)?,
-    };
-    tenant.tally = tally_of(row, 9)?;
-    tenant.last_backoff = span(row.get(15)?);
-    tenant.speed = counted(row.get(16)?);
-    tenant.last_update = row.get::<_, Option<i64>>(17)?.map(wall);
-    Ok((row.get(0)?, tenant))
-}
-
-fn action_of(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, Tally)> {
-    let spec = ActionSpec {
-        id: name_of(row, 1)?,
-        timeout: span(row.get(2)?),
-        keep: span(row.get(3)?),
-        note: row.get(4)?,
-    };
-    let state = ActionState {
-        spec,
-        opened: wall(row.get(5)?),
-        started: row.get::<_, Option<i64>>(6)?.map(wall),
-        ended: row.get::<_, Option<i64>>(7)?.map(wall),
-        closed: row.get(8)?,
-        told: row.get(9)?,
-        fate: Fate::of(row.get(10)?),
-        paused: row.get(11)?,
-    };
-    let tally = Tally {
-        queued: counted(row.get(12)?),
-        ..tally_of(row, 13)?
-    };
-    Ok((row.get(0)?, state, tally))
-}
-
-fn place_of(row: &Row<'_>) -> rusqlite::Result<(Place, u64)> {
-    let class: Priority = class_of(row.get(3)?);
-    let place = Place {
-        line: few(row.get(0)?),
-        lane: row.get(1)?,
-        tenant: row.get(2)?,
-        class,
-    };
-    Ok((place, counted(row.get(4)?)))
 }

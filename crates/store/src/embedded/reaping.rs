@@ -30,9 +30,10 @@ impl Memory {
         for seq in lost {
             self.take_back(seq, recoveries, moment, &mut reaped);
         }
-        reaped.next = match self.claims.orphans.is_empty() {
-            true => self.claims.next_lapse().map(|at| at.since(moment.now)),
-            false => Some(Duration::ZERO),
+        reaped.next = if self.claims.orphans.is_empty() {
+            self.claims.next_lapse().map(|at| at.since(moment.now))
+        } else {
+            Some(Duration::ZERO)
         };
         reaped
     }

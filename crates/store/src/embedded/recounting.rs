@@ -1,8 +1,8 @@
 //! Counting anew what was counted as it moved.
 
-use super::load::rows;
 use super::memory::Memory;
 use super::number::{counted, many};
+use super::rows::rows;
 
 impl Memory {
     /// The difference between what is counted here and what the rows say: of each line, of claims, of
@@ -44,8 +44,8 @@ impl Memory {
 
     fn live_of(&self, line: u32) -> u64 {
         let seat = self.places.get(&line).and_then(|place| {
-            let lane = self.lanes.get(&place.lane)?;
-            Some((lane.seats.get(&place.tenant)?, place.class))
+            let seats = &self.lanes.get(&place.lane)?.seats;
+            Some((seats.get(&place.tenant)?, place.class))
         });
         seat.map_or(0, |(seat, class)| seat.lines.of(class).live)
     }

@@ -11,31 +11,31 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::action::Action;
 use super::change::{ActionRow, Change, Mark, MarkState, Step};
-use super::entry::{Body, Entry, Place, RUN_MOST, Run, Tries};
+use super::entry::{Place, RUN_MOST, Run, Tries};
 use super::ledger::Ledger;
-use super::memory::{Memory, Standing, Until, Waiting, count_as};
+use super::memory::Memory;
 use super::number::{many, millis, nanos, stored};
-use crate::action::{ActionSpec, Stage};
-use crate::job::{Batch, NewJob, Receipt, Rest, Submitted};
+use crate::action::ActionSpec;
+use crate::job::{Batch, NewJob, Receipt, Rest};
 use crate::name::Name;
 
 /// A batch that is on the disk as soon as the transaction is.
 #[derive(Debug)]
 pub(super) struct Taken {
-    receipts: Vec<Receipt>,
-    jobs: Vec<TakenJob>,
-    runs: Vec<(Place, Run)>,
-    action: Option<u32>,
-    closes: bool,
+    pub(super) receipts: Vec<Receipt>,
+    pub(super) jobs: Vec<TakenJob>,
+    pub(super) runs: Vec<(Place, Run)>,
+    pub(super) action: Option<u32>,
+    pub(super) closes: bool,
 }
 
 #[derive(Debug)]
-struct TakenJob {
-    seq: u64,
+pub(super) struct TakenJob {
+    pub(super) seq: u64,
     /// Which of the batch it is.
-    index: usize,
-    place: Place,
-    job: NewJob,
+    pub(super) index: usize,
+    pub(super) place: Place,
+    pub(super) job: NewJob,
 }
 
 impl Taken {
@@ -157,121 +157,6 @@ impl Memory {
         self.actions.insert(id, action);
         self.tell(Change::Action(Box::new(row)));
         id
-    }
-
-    /// Lets the jobs of a batch that is on the disk stand in line.
-    pub(super) fn publish(&mut self, taken: Taken, moment: Moment) -> Submitted {
-        let Taken {
-            mut receipts,
-            jobs,
-            runs,
-            action,
-            closes,
-        } = taken;
-        if let Some(action) = action.and_then(|id| self.actions.get_mut(&id)) {
-            action.state.closed |= closes;
-        }
-        let mut jobs = jobs.into_iter().peekable();
-        for (place, run) in runs {
-            let near = self.is_near(place);
-            if near {
-                self.runs.opened(run, run.count);
-            } else {
-                self.push_run(place, run);
-            }
-            while let Some(job) = jobs.next_if(|job| job.seq < run.end()) {
-                let receipt = receipts.get_mut(job.index);
-                let place = self.admit(job, action, near, moment);
-                if let Some(Receipt::Accepted { place: of, .. }) = receipt {
-                    *of = place;
-                }
-            }
-            self.settle_seat(place.lane, place.tenant);
-        }
-        self.close_action(action, moment.wall);
-        Submitted {
-            receipts,
-            queued: self.total.queued,
-            active: self.active,
-        }
-    }
-
-    /// Whether a new job of this line is so near the front that it can as well stay in memory.
-    fn is_near(&mut self, place: Place) -> bool {
-        let room = self.weight < WEIGHT_MOST;
-        let line = self.line_mut(place.lane, place.tenant, place.class);
-        line.is_some_and(|line| room && line.runs.is_empty() && line.front.len() < RUN_MOST)
-    }
-
-    fn push_run(&mut self, place: Place, run: Run) {
-        if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
-            if !seat.lines.of(place.class).waits() {
-                seat.classes.arrive(place.class);
-            }
-            seat.lines.of_mut(place.class).runs.push_back(run);
-        }
-    }
-
-    /// One job that is on the disk. Answers how many of its tenant wait in its lane.
-    fn admit(&mut self, taken: TakenJob, action: Option<u32>, near: bool, moment: Moment) -> u64 {
-        let TakenJob {
-            seq, place, job, ..
-        } = taken;
-        let start = job.not_before.filter(|at| *at > moment.wall);
-        let standing = match start {
-            Some(_) => Standing::Delayed,
-            None => Standing::InLine,
-        };
-        self.count(place, action, |tally| count_as(tally, standing));
-        if let Some(line) = self.line_mut(place.lane, place.tenant, place.class) {
-            line.live += 1;
-        }
-        if let Some(lane) = self.lanes.get_mut(&place.lane) {
-            lane.open += 1;
-        }
-        self.count_seat(place, |queued| *queued += 1);
-        let entry = entry_of(&job, place, action);
-        match start {
-            Some(at) => {
-                if !near {
-                    self.runs.apart.insert(seq);
-                }
-                let waiting = Waiting {
-                    entry,
-                    until: Until::Civil(at),
-                    standing,
-                };
-                self.wait(seq, waiting);
-            }
-            None if near => {
-                let body = Body {
-                    name: job.id,
-                    payload: job.payload,
-                };
-                self.weight += body.weight();
-                let body = Some(body);
-                if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
-                    seat.insert(seq, Entry { body, ..entry });
-                }
-            }
-            None => {}
-        }
-        self.last_seq = self.last_seq.max(seq);
-        self.seat_mut(place.lane, place.tenant)
-            .map_or(0, |seat| seat.queued)
-    }
-
-    /// An action whose last job is over, and that gets no more, has ended.
-    pub(super) fn close_action(&mut self, action: Option<u32>, at: WallTime) {
-        let Some((id, action)) = action.and_then(|id| Some((id, self.actions.get_mut(&id)?)))
-        else {
-            return;
-        };
-        if action.stage() == Stage::Aggregating && action.state.ended.is_none() {
-            action.state.ended = Some(at);
-            let state = action.state.clone();
-            self.tell(Change::Action(Box::new(ActionRow { id, state })));
-        }
     }
 
     /// The state of an action, to be written with something about it changed that memory does not know
@@ -427,19 +312,3 @@ fn runs_of(jobs: &[TakenJob]) -> Vec<(Place, Run)> {
     }
     runs
 }
-
-fn entry_of(job: &NewJob, place: Place, action: Option<u32>) -> Entry {
-    Entry {
-        place,
-        action,
-        cost: job.cost,
-        deadline: job.deadline,
-        max_retries: job.max_retries,
-        tries: Tries::default(),
-        body: None,
-    }
-}
-
-/// Payloads in memory: enough for the next seconds of every lane, and nothing beside the program's own
-/// needs.
-pub(super) const WEIGHT_MOST: usize = 64 * 1_024 * 1_024;

@@ -6,8 +6,10 @@ use outflow_core::Moment;
 
 use super::acting::names_after;
 use super::change::{Change, Mark, MarkState, Pause};
-use super::memory::{Memory, Standing, TenantState, claim_of};
+use super::memory::{Memory, claim_of};
+use super::moving::Standing;
 use super::number::length;
+use super::tenant::TenantState;
 use crate::error::StoreError;
 use crate::name::Name;
 use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};

@@ -8,45 +8,44 @@
 use super::change::{Change, MarkState, Step};
 
 /// The kinds of change that a transaction holds.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Points {
-    submitted: bool,
-    claimed: bool,
-    settled: bool,
-    changed: bool,
-}
+pub(super) type Points = Vec<&'static str>;
 
 /// What a transaction is about to hold.
 pub(super) fn points(steps: &[Step]) -> Points {
-    let mut points = Points::default();
     if cfg!(feature = "failpoints") {
-        for step in steps {
-            match &step.change {
-                Change::Submit(_) => points.submitted = true,
-                Change::Mark(mark) if mark.state == MarkState::Claimed => points.claimed = true,
-                Change::Over(_) | Change::Mark(_) | Change::Unmark(_) => points.settled = true,
-                _ => points.changed = true,
-            }
-        }
+        let mut points: Points = steps.iter().map(|step| point(&step.change)).collect();
+        points.sort_unstable();
+        points.dedup();
+        points
+    } else {
+        Points::new()
     }
-    points
+}
+
+fn point(change: &Change) -> &'static str {
+    match change {
+        Change::Submit(_) => "submitted",
+        Change::Mark(mark) if mark.state == MarkState::Claimed => "claimed",
+        Change::Over(_) | Change::Mark(_) | Change::Unmark(_) => "settled",
+        _ => "changed",
+    }
 }
 
 /// A transaction begins.
-pub(super) fn before(points: Points) {
+pub(super) fn before(points: &[&str]) {
     pass(points, "");
 }
 
 /// A transaction was committed, and nobody was told.
-pub(super) fn after(points: Points) {
+pub(super) fn after(points: &[&str]) {
     pass(points, "+");
 }
 
 #[cfg(not(feature = "failpoints"))]
-fn pass(_points: Points, _side: &str) {}
+fn pass(_points: &[&str], _side: &str) {}
 
 #[cfg(feature = "failpoints")]
-fn pass(points: Points, side: &str) {
+fn pass(points: &[&str], side: &str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,15 +59,7 @@ fn pass(points: Points, side: &str) {
     let Some((name, count)) = asked else {
         return;
     };
-    let names = [
-        ("submitted", points.submitted),
-        ("claimed", points.claimed),
-        ("settled", points.settled),
-        ("changed", points.changed),
-    ];
-    let here = names
-        .iter()
-        .any(|(point, passed)| *passed && format!("{point}{side}") == *name);
+    let here = points.iter().any(|point| format!("{point}{side}") == *name);
     if here && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *count {
         std::process::abort();
     }

@@ -5,6 +5,7 @@
 //! claim or a settlement that is lost with the power merely repeats work under the same key.
 
 use std::sync::Arc;
+use std::{mem, vec};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -14,9 +15,9 @@ use super::change::{Change, Letter, Letters, Step, Submission};
 use super::claims::Claim;
 use super::files::failed;
 use super::ledger::Ledger;
-use super::load::rows;
 use super::memory::{Memory, Phase};
 use super::number::counted;
+use super::rows::rows;
 use super::submit::{self, Numbering, Taken};
 use super::witness;
 use crate::error::StoreError;
@@ -68,6 +69,13 @@ struct Cycle {
     unanswered: Vec<Reply>,
 }
 
+impl Cycle {
+    /// How many jobs were taken.
+    fn count(&self) -> u64 {
+        self.taken.iter().map(|(taken, _)| taken.count()).sum()
+    }
+}
+
 type Reply = oneshot::Sender<Result<Submitted, StoreError>>;
 
 impl Writer {
@@ -116,6 +124,14 @@ impl Writer {
         }
     }
 
+    /// Lets the database have so many pages and no more, as a full disk does.
+    #[cfg(test)]
+    pub(super) fn limit(&self, pages: u32) {
+        self.disk
+            .pragma_update(None, "max_page_count", pages)
+            .expect("a bound");
+    }
+
     fn read_numbers(&mut self) -> Result<(), StoreError> {
         let read = rows(&self.disk, "SELECT seq, place, mint FROM total", |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
@@ -158,53 +174,72 @@ impl Writer {
         sync: Sync,
         cycle: &mut Cycle,
     ) -> Result<(), StoreError> {
-        self.reach(sync).map_err(failed)?;
-        let points = witness::points(&steps);
-        witness::before(points);
-        let moment = self.shared.clock.moment();
-        let (mut seq, disk) = (self.seq, &self.disk);
-        let transaction = disk.unchecked_transaction().map_err(failed)?;
-        let mut ledger = Ledger::new(&transaction, self.place);
         let mut steps = steps.into_iter();
-        for step in steps.by_ref() {
+        let committed = self.commit_all(&mut steps, sync, cycle);
+        // What was not reached when something failed is undone and answered, too.
+        for step in steps {
             cycle.undo.extend(step.undo);
-            let written = match step.change {
-                Change::Submit(submission) => {
-                    let Submission { batch, reply } = *submission;
-                    let taken = cycle.taken.iter().map(|(taken, _)| taken.count()).sum();
-                    let numbering = Numbering {
-                        seq: &mut seq,
-                        mint: &self.mint,
-                        at: moment.wall,
-                    };
-                    match self.take(&mut ledger, batch, taken, numbering) {
-                        Ok(taken) => {
-                            cycle.taken.push((taken, reply));
-                            Ok(())
-                        }
-                        Err(error) => {
-                            cycle.unanswered.push(reply);
-                            Err(error)
-                        }
-                    }
-                }
-                change => {
-                    let written = ledger.write(&change);
-                    if let Change::Letters(Letters::Revived(letters)) = change {
-                        cycle.revived.extend(letters);
-                    }
-                    written
-                }
-            };
-            if let Err(error) = written {
-                keep_rest(steps, cycle);
-                return Err(failed(error));
+            if let Change::Submit(submission) = step.change {
+                cycle.unanswered.push(submission.reply);
             }
+        }
+        committed
+    }
+
+    fn commit_all(
+        &mut self,
+        steps: &mut vec::IntoIter<Step>,
+        sync: Sync,
+        cycle: &mut Cycle,
+    ) -> Result<(), StoreError> {
+        let points = witness::points(steps.as_slice());
+        let is_sweep = |step: &Step| matches!(step.change, Change::Tidy(_));
+        let sweeps = steps.as_slice().iter().any(is_sweep);
+        self.reach(sync).map_err(failed)?;
+        witness::before(&points);
+        let transaction = self.disk.unchecked_transaction().map_err(failed)?;
+        let mut ledger = Ledger::new(&transaction, self.place);
+        let mut seq = self.seq;
+        for step in steps {
+            let written = self.write(&mut ledger, step, &mut seq, cycle);
+            written.map_err(failed)?;
         }
         let place = ledger.close(self.seq, seq).map_err(failed)?;
         transaction.commit().map_err(failed)?;
-        witness::after(points);
         (self.seq, self.place) = (seq, place);
+        witness::after(&points);
+        if sweeps {
+            self.shrink();
+        }
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        ledger: &mut Ledger<'_>,
+        step: Step,
+        seq: &mut u64,
+        cycle: &mut Cycle,
+    ) -> rusqlite::Result<()> {
+        cycle.undo.extend(step.undo);
+        match step.change {
+            Change::Submit(submission) => {
+                let Submission { batch, reply } = *submission;
+                match self.take(ledger, batch, seq, cycle.count()) {
+                    Ok(taken) => cycle.taken.push((taken, reply)),
+                    Err(error) => {
+                        cycle.unanswered.push(reply);
+                        return Err(error);
+                    }
+                }
+            }
+            change => {
+                ledger.write(&change)?;
+                if let Change::Letters(Letters::Revived(letters)) = change {
+                    cycle.revived.extend(letters);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -213,8 +248,8 @@ impl Writer {
         &self,
         ledger: &mut Ledger<'_>,
         batch: Batch,
+        seq: &mut u64,
         taken: u64,
-        mut numbering: Numbering<'_>,
     ) -> rusqlite::Result<Taken> {
         let moment = self.shared.clock.moment();
         let known = submit::known_names(&self.disk, &batch, moment.wall)?;
@@ -222,11 +257,24 @@ impl Writer {
         let mut decision = memory.decide(&batch, &known, taken, moment);
         let closed = memory.closed_row(&decision);
         drop(memory);
-        for step in std::mem::take(&mut decision.before) {
+        for step in mem::take(&mut decision.before) {
             ledger.write(&step.change)?;
         }
         closed.map_or(Ok(()), |row| ledger.write(&row))?;
+        let mut numbering = Numbering {
+            seq,
+            mint: &self.mint,
+            at: moment.wall,
+        };
         submit::write(ledger, batch, decision, &mut numbering)
+    }
+
+    /// Gives pages that nobody needs back to the disk, some at a time. What fails is left for the next
+    /// time: it is only room.
+    fn shrink(&self) {
+        let sql = format!("PRAGMA incremental_vacuum({SHRINK_PAGES})");
+        let freed = rows(&self.disk, &sql, |_| Ok(()));
+        drop(freed);
     }
 
     /// Says how far the next commits reach. Costs nothing while that stays the same.
@@ -260,7 +308,7 @@ impl Writer {
             let _ = reply.send(Ok(submitted));
         }
         memory.recounts.extend(recounts);
-        let memory = self.recount_if_asked(memory);
+        recount_if_asked(&mut memory);
         drop(memory);
         for waiter in waiters {
             // The same.
@@ -269,20 +317,6 @@ impl Writer {
         if rings {
             self.shared.bell.notify_waiters();
         }
-    }
-
-    /// Counts anew with the lock held, as soon as disk and memory agree.
-    fn recount_if_asked<'a>(
-        &'a self,
-        mut memory: std::sync::MutexGuard<'a, Memory>,
-    ) -> std::sync::MutexGuard<'a, Memory> {
-        if memory.pending.is_empty() {
-            for asked in std::mem::take(&mut memory.recounts) {
-                let difference = memory.recount().map_err(failed);
-                let _ = asked.send(difference);
-            }
-        }
-        memory
     }
 
     /// Nothing of this was done: says so to everybody, and reads the truth from the disk.
@@ -321,12 +355,16 @@ impl Writer {
     }
 }
 
-/// What was not written when something failed.
-fn keep_rest(steps: impl Iterator<Item = Step>, cycle: &mut Cycle) {
-    for step in steps {
-        cycle.undo.extend(step.undo);
-        if let Change::Submit(submission) = step.change {
-            cycle.unanswered.push(submission.reply);
+/// A piece of half a megabyte: a transaction that nobody notices.
+const SHRINK_PAGES: u32 = 256;
+
+/// Counts anew with the lock held, as soon as disk and memory agree.
+fn recount_if_asked(memory: &mut Memory) {
+    if memory.pending.is_empty() {
+        for asked in mem::take(&mut memory.recounts) {
+            let difference = memory.recount().map_err(failed);
+            // Whoever does not wait any more can ask again.
+            let _ = asked.send(difference);
         }
     }
 }
@@ -344,11 +382,11 @@ impl Drop for Writer {
 
 impl Work {
     fn take(memory: &mut Memory) -> Self {
-        let urgent = std::mem::take(&mut memory.urgent);
+        let urgent = mem::take(&mut memory.urgent);
         Self {
-            steps: std::mem::take(&mut memory.pending),
-            waiters: std::mem::take(&mut memory.waiters),
-            recounts: std::mem::take(&mut memory.recounts),
+            steps: mem::take(&mut memory.pending),
+            waiters: mem::take(&mut memory.waiters),
+            recounts: mem::take(&mut memory.recounts),
             sync: if urgent { Sync::Kept } else { Sync::Handed },
         }
     }

@@ -8,7 +8,6 @@ use super::call::{Call, Caller};
 use super::fault::strange;
 use super::record::{byte, instant, micros, name, number, part, small, wall};
 use super::reply::{self, Reply};
-use super::submit::is_cleaning;
 use super::sweep::{places, sweep_action};
 use crate::action::{ActionReport, ActionSpec, Stage, Tally};
 use crate::error::StoreError;
@@ -35,15 +34,31 @@ pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
 pub(super) async fn close(caller: &Caller, action: &Name) -> Answer<()> {
     let known = caller.run(step(caller, action, "close")).await?;
     if reply::number(&known)? == 0 {
-        return Err(StoreError::refused(format_args!(
-            "no action is called {action}: open it first, or submit a job of it"
-        )));
+        return Err(unknown(action));
     }
     Ok(())
 }
 
+/// The name was used before, and jobs of that time are still being cancelled.
+fn is_cleaning(error: &StoreError) -> bool {
+    error.is_refused() && error.to_string().contains("CLEANING")
+}
+
+fn unknown(action: &Name) -> StoreError {
+    StoreError::refused(format_args!(
+        "no action is called {action}: open it first, or submit a job of it"
+    ))
+}
+
 pub(super) async fn told(caller: &Caller, action: &Name) -> Answer<()> {
-    caller.run(step(caller, action, "told")).await.map(drop)
+    let answer = caller.run(step(caller, action, "told")).await?;
+    match reply::number(&answer)? {
+        0 => Err(unknown(action)),
+        1 => Ok(()),
+        _ => Err(StoreError::refused(format_args!(
+            "the action {action} is not over: wait until it is ripe"
+        ))),
+    }
 }
 
 pub(super) fn step<'a>(caller: &'a Caller, action: &Name, what: &str) -> Call<'a> {

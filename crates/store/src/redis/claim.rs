@@ -7,11 +7,65 @@ use outflow_core::Rate;
 use super::call::Caller;
 use super::record::{micros, read_entry};
 use super::reply::{Reply, number};
-use crate::claim::{Beat, ClaimAsk, Claimed, Claims, Reaped, Token};
+use super::settle::settle;
+use crate::claim::{Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, Token};
 use crate::jobs::Answer;
 use crate::name::Name;
+use crate::settle::{End, Settlement};
 
-pub(super) async fn claim(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
+/// Claims, and asks the gate about each job in its order. The server cannot ask it, so this is done
+/// afterwards: what may not go is returned as if it had not been claimed, which costs a second round trip.
+/// A gate that lets everything go costs nothing; limits belong into the plan.
+pub(super) async fn claim(caller: &Caller, ask: ClaimAsk, gate: &mut dyn Gate) -> Answer<Claims> {
+    let session = ask.session.clone();
+    let mut claims = take(caller, ask).await?;
+    let mut back = Vec::new();
+    let mut barrier = Barrier::default();
+    claims.jobs.retain(|job| match barrier.judge(job, gate) {
+        None => true,
+        Some(end) => {
+            let token = job.token;
+            back.push(Settlement { token, end });
+            false
+        }
+    });
+    if !back.is_empty() {
+        claims.next = Some(claims.next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
+        settle(caller, &session, back).await?;
+    }
+    Ok(claims)
+}
+
+/// What a gate has said so far.
+#[derive(Default)]
+struct Barrier {
+    stopped: bool,
+    parked: Vec<Name>,
+}
+
+impl Barrier {
+    /// How the claim ends at once, unless it may go.
+    fn judge(&mut self, job: &Claimed, gate: &mut dyn Gate) -> Option<End> {
+        if self.stopped {
+            return Some(End::Returned);
+        }
+        if !self.parked.contains(&job.tenant) {
+            let head = Head {
+                tenant: &job.tenant,
+                cost: job.cost,
+                priority: job.priority,
+            };
+            match gate.admit(&head) {
+                Admission::Take => return None,
+                Admission::Park(_) => self.parked.push(job.tenant.clone()),
+                Admission::Stop => self.stopped = true,
+            }
+        }
+        Some(End::Returned)
+    }
+}
+
+async fn take(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
     let plan = ask.plan.as_ref();
     let tenant = plan.and_then(|plan| plan.tenant);
     let mut call = caller
@@ -94,6 +148,9 @@ pub(super) async fn reap(caller: &Caller, most: usize, recoveries: u32) -> Answe
         next: reply.maybe_span()?,
     })
 }
+
+/// The gate's clock is not the server's, so whoever was stopped by it comes again after a moment.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A few milliseconds of the server's time.
 const MOST_JOBS: usize = 1_000;

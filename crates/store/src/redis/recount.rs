@@ -11,7 +11,7 @@ use super::call::Caller;
 use super::fault::strange;
 use super::record::read_entry;
 use super::reply::{Reply, number};
-use super::tenants::{lanes, tally};
+use super::tenants::{books, lanes};
 use crate::action::Tally;
 use crate::error::StoreError;
 use crate::jobs::Answer;
@@ -20,7 +20,7 @@ use crate::name::Name;
 pub(super) async fn recount(caller: &Caller) -> Answer<u64> {
     for _ in 0..MOST_WALKS {
         let before = version(caller).await?;
-        let counted = tally(caller).await?;
+        let counted = books(caller).await?;
         let found = walk(caller).await?;
         if version(caller).await? == before {
             return Ok(found.difference(&counted));

@@ -23,23 +23,25 @@ pub(super) async fn settle(
     }
     let mut call = caller.call(&caller.scripts.settle).arg(session.as_str());
     for end in &ends {
-        call.push(form(end));
+        call.push(end.token.claim);
+    }
+    for end in &ends {
+        call.push(form(&end.end));
     }
     let mut reply = Reply::new(caller.run_safely(call).await?)?;
     ends.iter().map(|_| settled(reply.value()?)).collect()
 }
 
-/// The claim, how it ended, three numbers, and what belongs to it.
+/// How it ended, three numbers, and what belongs to it.
 struct Form {
     kind: u8,
     numbers: [u64; 3],
     rest: Vec<u8>,
 }
 
-fn form(end: &Settlement) -> Vec<u8> {
-    let form = Form::of(&end.end);
-    let mut bytes = Vec::with_capacity(29 + form.rest.len());
-    bytes.extend(seven(end.token.claim));
+fn form(end: &End) -> Vec<u8> {
+    let form = Form::of(end);
+    let mut bytes = Vec::with_capacity(22 + form.rest.len());
     bytes.push(form.kind);
     for number in form.numbers {
         bytes.extend(seven(number));

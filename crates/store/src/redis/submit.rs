@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Redis;
-use super::actions::finish_cleaning;
 use super::call::{Call, Caller};
 use super::fault::strange;
 use super::record::{self, Common, class, micros, seven};
@@ -61,26 +60,9 @@ pub(super) async fn submit(store: &Redis, batch: Batch) -> Answer<Submitted> {
         .map(|job| job.id.clone().map_or_else(|| store.names.next(), Ok))
         .collect::<Answer<_>>()?;
     let groups = group(&batch, &ids);
-    loop {
-        let call = call(&store.caller, &batch, &groups);
-        match store.caller.run_safely(call).await {
-            Ok(answer) => return receipts(Reply::new(answer)?, &groups, ids),
-            Err(error) if is_cleaning(&error) => clean(&store.caller, &batch).await?,
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// The action's name was used before, and jobs of that time are still being cancelled.
-pub(super) fn is_cleaning(error: &StoreError) -> bool {
-    error.is_refused() && error.to_string().contains("CLEANING")
-}
-
-async fn clean(caller: &Caller, batch: &Batch) -> Answer<()> {
-    match &batch.action {
-        Some(action) => finish_cleaning(caller, action).await.map(drop),
-        None => Err(strange()),
-    }
+    let call = call(&store.caller, &batch, &groups);
+    let answer = store.caller.run_safely(call).await?;
+    receipts(Reply::new(answer)?, &groups, ids)
 }
 
 fn check(batch: &Batch) -> Answer<()> {

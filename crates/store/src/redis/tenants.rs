@@ -61,6 +61,12 @@ pub(super) async fn tally(caller: &Caller) -> Answer<Tally> {
     read_tally(&mut reply)
 }
 
+/// What was counted as jobs moved, without regard to those whose time has come.
+pub(super) async fn books(caller: &Caller) -> Answer<Tally> {
+    let mut reply = Reply::new(caller.run(ask(caller, "books")).await?)?;
+    read_tally(&mut reply)
+}
+
 pub(super) async fn active(caller: &Caller) -> Answer<u64> {
     reply::number(&caller.run(ask(caller, "active")).await?)
 }

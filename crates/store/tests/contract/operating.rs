@@ -39,7 +39,7 @@ pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
     assert!(report.expect("known").paused);
     let changed = store.changed();
     store.resume(&tenant("a")).await.expect("resumed");
-    let rung = tokio::time::timeout(Duration::from_secs(60), changed).await;
+    let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a resumption rings");
     assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
 }
@@ -150,7 +150,7 @@ pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
     let changed = store.changed();
     let left = store.release(&name("a"), 2).await.expect("released");
     assert_eq!(left, 1);
-    let rung = tokio::time::timeout(Duration::from_secs(60), changed).await;
+    let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a release rings");
     assert_eq!(ids(&claim(store, 9).await), ["a-1", "a-2"]);
     let tally = store.tally().await.expect("counted");
@@ -297,10 +297,10 @@ pub(crate) async fn tidying_forgets_what_is_too_old(world: &impl World) {
     };
     store.submit(last).await.expect("taken");
     let taken = claim(store, 9).await;
+    let before = world.wall();
     settle(store, &taken[0], done()).await;
     settle(store, &taken[1], failed()).await;
     store.told(&name("act")).await.expect("told");
-    let before = world.wall();
     store.tidy(before).await.expect("tidied");
     assert!(store.action(&name("act")).await.expect("read").is_some());
     assert_eq!(store.dead(0, 9).await.expect("read").len(), 1);

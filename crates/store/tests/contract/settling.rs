@@ -226,7 +226,7 @@ pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl W
     let settled = store.settle(&name("worker"), ends.collect()).await;
     let expected = [Settled::Waits, Settled::Buried, Settled::Done];
     assert_eq!(settled.expect("settled"), expected);
-    let lease = Duration::from_secs(60);
+    let lease = Duration::from_mins(1);
     let beat = store.beat(&name("worker"), lease).await;
     assert_eq!(beat.expect("beaten"), Beat::Alive);
 }

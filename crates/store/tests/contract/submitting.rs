@@ -69,7 +69,9 @@ pub(crate) async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl 
 pub(crate) async fn a_job_without_a_name_gets_one_of_its_own(world: &impl World) {
     let store = world.store();
     let mut nameless = jobs("a", 3);
-    nameless.iter_mut().for_each(|job| job.id = None);
+    for job in &mut nameless {
+        job.id = None;
+    }
     let submitted = submit(store, nameless.clone()).await;
     submit(store, nameless).await;
     let told: Vec<Name> = submitted
@@ -147,7 +149,7 @@ pub(crate) async fn waiting_for_a_change_ends_with_a_submission(world: &impl Wor
     let changed = store.changed();
     submit(store, jobs("a", 1)).await;
     // If it were missed, this would never end; a minute is longer than any machine is slow.
-    let rung = tokio::time::timeout(Duration::from_secs(60), changed).await;
+    let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "the bell was missed");
     claim_one(store).await;
 }

@@ -72,7 +72,7 @@ async fn life(room: &Room, jobs: usize, tenants: usize, batch: usize) -> Figures
             queued = memory(&room.server);
         }
     }
-    let bytes = (memory(&room.server) - queued) / (jobs - batch) as f64;
+    let bytes = (memory(&room.server) - queued) / many(jobs - batch);
     let mut left = jobs;
     while left > 0 {
         let claimed = room.claim(batch).await.jobs;
@@ -80,7 +80,7 @@ async fn life(room: &Room, jobs: usize, tenants: usize, batch: usize) -> Figures
         left -= claimed.len();
     }
     let after = meter(&room.server);
-    let each = |after: f64, before: f64| (after - before) / jobs as f64;
+    let each = |after: f64, before: f64| (after - before) / many(jobs);
     let figures = Figures {
         cpu_us: each(after.cpu, before.cpu),
         script_us: each(after.script, before.script),
@@ -89,6 +89,11 @@ async fn life(room: &Room, jobs: usize, tenants: usize, batch: usize) -> Figures
     };
     println!("{jobs} jobs, {tenants} tenants, batch {batch}: {figures:?}, {bytes:.0} B queued");
     figures
+}
+
+/// Exact for every number of jobs that fits a test.
+fn many(jobs: usize) -> f64 {
+    u32::try_from(jobs).map(f64::from).expect("fewer")
 }
 
 fn memory(server: &RedisServer) -> f64 {

@@ -57,7 +57,7 @@ async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
             .is_refused()
     );
     room.store
-        .snapshot(Duration::from_secs(60))
+        .snapshot(Duration::from_mins(1))
         .await
         .expect("snapshot");
     let history = room.store.history(&name("a"), 5).await.expect("history");
@@ -97,7 +97,7 @@ async fn a_cancelled_tenant_loses_what_waits_and_what_is_under_way() {
     room.submit("b", 1).await;
     let jobs = room.claim(4).await.jobs;
     let retry = End::Retry {
-        after: Duration::from_secs(60),
+        after: Duration::from_mins(1),
         words: "503".to_owned(),
     };
     let a: Vec<_> = jobs.iter().filter(|job| job.tenant == name("a")).collect();
@@ -126,7 +126,7 @@ async fn a_cancelled_tenant_loses_what_waits_and_what_is_under_way() {
 async fn an_action_out_of_time_fails_until_it_is_told() {
     let room = Room::new().await;
     let spec = ActionSpec {
-        timeout: Duration::from_millis(40),
+        timeout: Duration::from_millis(400),
         note: Some("https://example.test/hook".to_owned()),
         ..ActionSpec::new(name("mail"))
     };
@@ -138,7 +138,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;
     assert!(room.store.ripe(9).await.expect("ripe").is_empty());
-    tokio::time::sleep(Duration::from_millis(60)).await;
+    tokio::time::sleep(Duration::from_millis(450)).await;
     for _ in 0..2 {
         let ripe = room.store.ripe(9).await.expect("ripe");
         assert_eq!(
@@ -150,7 +150,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     room.store.told(&name("mail")).await.expect("told");
     assert!(room.store.ripe(9).await.expect("ripe").is_empty());
     assert_eq!(
-        room.settle(vec![done(&jobs[0])]).await,
+        room.settle(vec![end(&jobs[0], End::Returned)]).await,
         [Settled::Cancelled]
     );
     assert!(room.claim(1).await.jobs.is_empty());
@@ -262,7 +262,7 @@ async fn whoever_waits_hears_of_a_submission_on_another_machine() {
     let waiting = room.store.changed();
     let submitted = other.submit(Batch::of(vec![job("a", 0)]));
     let both = async { tokio::join!(waiting, submitted) };
-    let (_, submitted) = tokio::time::timeout(Duration::from_secs(4), both)
+    let ((), submitted) = tokio::time::timeout(Duration::from_secs(4), both)
         .await
         .expect("heard");
     submitted.expect("submitted");

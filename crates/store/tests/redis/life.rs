@@ -342,7 +342,7 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     let kept = Kept {
         status: 200,
         body: Bytes::from("ok"),
-        keep: Duration::from_secs(60),
+        keep: Duration::from_mins(1),
     };
     let ends = vec![
         end(
@@ -390,6 +390,11 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     room.store.told(&name("mail")).await.expect("told");
     assert_eq!(stage().await, Stage::Completed);
     assert!(room.store.ripe(5).await.expect("ripe").is_empty());
+    let late = room.store.submit(batch.clone()).await.expect("submitted");
+    assert_eq!(late.receipts[0], Receipt::Closed);
+    let spec = outflow_store::ActionSpec::new(name("mail"));
+    room.store.open(spec).await.expect("opened again");
+    assert_eq!(stage().await, Stage::Created);
     let anew = room.store.submit(batch).await.expect("submitted");
     assert!(matches!(anew.receipts[0], Receipt::Accepted { .. }));
     assert_eq!(stage().await, Stage::Dispatched);

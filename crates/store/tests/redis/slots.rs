@@ -123,7 +123,7 @@ async fn each_tenant_keeps_to_its_own_rate() {
 async fn a_window_is_counted_by_cost() {
     let room = Room::new().await;
     let costs = |n: usize| NewJob {
-        cost: outflow_core::Cost::new(if n % 3 == 0 { 4 } else { 1 }),
+        cost: outflow_core::Cost::new(if n.is_multiple_of(3) { 4 } else { 1 }),
         ..job("a", n)
     };
     room.store

@@ -16,12 +16,12 @@ local function open()
     for _, field in ipairs(ACTION) do action[field] = 0 end
     action.opened, action.floor = now, g[1]
     actions[name] = action
-    call('ZADD', k_actions, 0, name)
-    call('ZREM', k_aend, name)
-    call('ZREM', k_ripe, name)
+    call('ZADD', K.actions, 0, name)
+    call('ZREM', K.aend, name)
+    call('ZREM', K.ripe, name)
   end
   action.timeout, action.keep, action.dirty = tonumber(ARGV[5]), tonumber(ARGV[6]), true
-  call('ZADD', k_adue, action.opened + action.timeout, name)
+  call('ZADD', K.adue, action.opened + action.timeout, name)
   if ARGV[7] == '' then
     call('HDEL', action.key, 'note')
   else
@@ -31,9 +31,10 @@ end
 
 -- It is over: from now on it has a lifetime.
 local function finish(stage)
-  action.st, action.ended, action.dirty = stage, now, true
-  call('ZREM', k_adue, name)
-  call('ZADD', k_aend, now + action.keep, name)
+  action.st, action.dirty = stage, true
+  if action.ended == 0 then action.ended = now end
+  call('ZREM', K.adue, name)
+  call('ZADD', K.aend, now + action.keep, name)
 end
 
 local result = 1
@@ -49,23 +50,25 @@ elseif what == 'pause' or what == 'resume' then
 elseif what == 'cancel' then
   if not is_over(action) then
     finish(CANCELLED)
-    call('ZREM', k_ripe, name)
+    call('ZREM', K.ripe, name)
   end
 elseif what == 'fail' then
   if action.st == 0 and now >= action.opened + action.timeout then
     if not (action.closed == 1 and action.q + action.fl == 0) then
       finish(FAILED)
-      call('ZADD', k_ripe, now, name)
+      call('ZADD', K.ripe, now, name)
     else
-      call('ZREM', k_adue, name)
+      call('ZREM', K.adue, name)
     end
   end
 elseif what == 'told' then
   if action.st == 0 and action.closed == 1 and action.q + action.fl == 0 then
     finish(5)
     call('DEL', P .. 'm:' .. name)
+  elseif action.st == 0 then
+    result = 2
   end
-  call('ZREM', k_ripe, name)
+  if result == 1 then call('ZREM', K.ripe, name) end
 end
 save_actions()
 save_all()

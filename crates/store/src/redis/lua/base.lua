@@ -17,14 +17,15 @@ end
 local P = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local epoch = call('HMGET', k_epoch, 'id', 'origin', 'doubt', 'g')
+local epoch = call('HMGET', K.epoch, 'id', 'origin', 'doubt', 'g')
 if epoch[1] ~= ARGV[2] then error('LOSTQUEUE', 0) end
 local origin = tonumber(epoch[2])
 
 -- All jobs: [1] the last number given to a claim, [2] waiting, [3] of those delayed, [4] put off,
 -- [5] claimed, [6] done, [7] dead, [8] failed, [9] cancelled, [10] throttles, [11] busy,
--- [12] the last place of a dead letter, [13] changes, [14] of the waiting, held by a pause.
-local G_FORM = '>dddddddddddddd'
+-- [12] the last place of a dead letter, [13] changes, [14] of the waiting, held by a pause, [15] tenants
+-- that have work.
+local G_FORM = '>ddddddddddddddd'
 local g = { unpacked(G_FORM, epoch[4]) }
 
 local FACTOR = { 1, 4, 16 }

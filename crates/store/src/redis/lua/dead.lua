@@ -4,7 +4,7 @@
 -- place, how many to look at, then whom.
 
 local revive, which, after, most = ARGV[3] == 'revive', ARGV[4], ARGV[5], tonumber(ARGV[6])
-local found = call('ZRANGEBYSCORE', k_dead, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+local found = call('ZRANGEBYSCORE', K.dead, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
 local wanted = {}
 for i = 7, #ARGV do wanted[ARGV[i]] = true end
 
@@ -22,7 +22,7 @@ local function stand_again(entry, job, action)
   local lane = lane_of(entry.lane)
   count_waiting(lane, 1)
   if action then count(action, 'q', 1) end
-  if job.remember then call('ZADD', k_names, 'inf', job.id) end
+  if job.remember then call('ZADD', K.names, 'inf', job.id) end
   give_back(lane, entry.tenant, entry)
 end
 
@@ -40,20 +40,27 @@ for i = 1, #found, 2 do
   if is_meant(entry, job, at) then
     local action = job.action and action_of(job.action)
     if action and entry.first <= action.floor then action = nil end
-    if not (revive and action and is_over(action)) then
-      many = many + 1
-      call('ZREM', k_dead, packed)
-      g[7] = g[7] - 1
-      local tenant = call('HEXISTS', k_t, entry.tenant) == 1 and tenant_of(entry.tenant)
-      if tenant then tenant[8] = max(0, tenant[8] - 1) end
-      if action then count(action, 'dd', -1) end
-      if revive then
-        stand_again(entry, job, action)
-      else
-        g[8] = g[8] + 1
-        if tenant then tenant[9] = tenant[9] + 1 end
-        if action then count(action, 'fa', 1) end
+    many = many + 1
+    call('ZREM', K.dead, packed)
+    g[7] = g[7] - 1
+    local tenant = call('HEXISTS', K.t, entry.tenant) == 1 and tenant_of(entry.tenant)
+    if tenant then tenant[8] = max(0, tenant[8] - 1) end
+    if action then count(action, 'dd', -1) end
+    if revive then
+      -- An action that is over stays over: for it the job has failed, and goes on without it.
+      if action and is_over(action) then
+        count(action, 'fa', 1)
+        action = nil
       end
+      if not action and job.action then
+        job.action = nil
+        flag_of(job, HAS_ACTION, false)
+      end
+      stand_again(entry, job, action)
+    else
+      g[8] = g[8] + 1
+      if tenant then tenant[9] = tenant[9] + 1 end
+      if action then count(action, 'fa', 1) end
     end
   end
 end

@@ -9,17 +9,17 @@ for i, key in ipairs(KEYS) do
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local found = redis.call('HMGET', k_epoch, 'id', 'run')
+local found = redis.call('HMGET', K.epoch, 'id', 'run')
 local expected, run, anew = ARGV[3], ARGV[4], ARGV[5] == '1'
 if not found[1] then
   if expected ~= '' and not anew then return 'LOST' end
-  local g = struct.pack('>dddddddddddddd', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-  redis.call('HSET', k_epoch, 'id', ARGV[2], 'origin', string.format('%.0f', now), 'run', run, 'g', g,
+  local g = struct.pack('>ddddddddddddddd', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+  redis.call('HSET', K.epoch, 'id', ARGV[2], 'origin', string.format('%.0f', now), 'run', run, 'g', g,
     'doubt', anew and string.format('%.0f', now) or '0')
   return ARGV[2]
 end
 if expected ~= '' and found[1] ~= expected and not anew then return 'LOST' end
 -- Another server than the last time: a copy that was promoted, or the same after a restart. What it knows
 -- of limits may be older than what was used of them.
-if found[2] ~= run then redis.call('HSET', k_epoch, 'run', run, 'doubt', string.format('%.0f', now)) end
+if found[2] ~= run then redis.call('HSET', K.epoch, 'run', run, 'doubt', string.format('%.0f', now)) end
 return found[1]

@@ -127,17 +127,18 @@ local function is_over(action) return action.st >= 5 end
 local function save_actions()
   for name, action in pairs(actions) do
     if action and action.dirty then
+      local all_over = action.closed == 1 and action.st == 0 and action.q + action.fl == 0
+      if action.st == 0 then action.ended = all_over and (action.ended > 0 and action.ended or now) or 0 end
       local set = {}
       for _, field in ipairs(ACTION) do
         set[#set + 1] = field
         set[#set + 1] = action[field]
       end
       call('HSET', action.key, unpack(set))
-      local all_over = action.closed == 1 and action.st == 0 and action.q + action.fl == 0
       if all_over then
-        call('ZADD', k_ripe, now, name)
+        call('ZADD', K.ripe, now, name)
       elseif action.st == 0 then
-        call('ZREM', k_ripe, name)
+        call('ZREM', K.ripe, name)
       end
     end
   end
@@ -163,7 +164,7 @@ local function tell(action, ended, job, tenant, result)
 end
 
 local function forget_name(job)
-  if job.remember then call('ZADD', k_names, now + job.remember, job.id) end
+  if job.remember then call('ZADD', K.names, now + job.remember, job.id) end
 end
 
 -- A job that waited is over without having begun.
@@ -186,7 +187,7 @@ local function bury(job, entry, words)
   g[12] = g[12] + 1
   g[7] = g[7] + 1
   entry.record = write_record(job, entry.record)
-  call('ZADD', k_dead, g[12], pack('>I7', now) .. entry_of(entry.lane, entry.tenant, entry))
+  call('ZADD', K.dead, g[12], pack('>I7', now) .. entry_of(entry.lane, entry.tenant, entry))
   forget_name(job)
 end
 

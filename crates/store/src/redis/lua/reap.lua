@@ -4,7 +4,7 @@
 
 local most, bound = tonumber(ARGV[3]), tonumber(ARGV[4])
 local returned, buried = 0, 0
-local lost = call('ZRANGEBYSCORE', k_sessions, '-inf', now, 'LIMIT', 0, 100)
+local lost = call('ZRANGEBYSCORE', K.sessions, '-inf', now, 'LIMIT', 0, 100)
 local freed = {}
 
 local function take_back(entry, claim)
@@ -64,7 +64,7 @@ for _, session in ipairs(lost) do
   if #gone > 0 then write_all('HDEL', key, gone) end
   for i, entry in ipairs(entries) do take_back(entry, tonumber(gone[i])) end
   left = left - #gone
-  if call('EXISTS', key) == 0 then call('ZREM', k_sessions, session) end
+  if call('EXISTS', key) == 0 then call('ZREM', K.sessions, session) end
 end
 for name in pairs(freed) do wake_seats(name) end
 if returned + buried > 0 or left < most then
@@ -72,5 +72,5 @@ if returned + buried > 0 or left < most then
   save_actions()
   save_all()
 end
-local first = call('ZRANGE', k_sessions, 0, 0, 'WITHSCORES')
+local first = call('ZRANGE', K.sessions, 0, 0, 'WITHSCORES')
 return { returned, buried, first[2] and max(0, tonumber(first[2]) - now) or -1 }

@@ -4,7 +4,7 @@
 -- weight, priority; or 1 for a pause.
 
 local name = ARGV[3]
-local known = call('HGET', k_rules, name)
+local known = call('HGET', K.rules, name)
 local rule = { 4, 0, 0, 0, 0, 1, 2 }
 if known then rule = { unpacked('>ddddddd', known) } end
 if ARGV[4] == 'rule' then
@@ -13,9 +13,9 @@ if ARGV[4] == 'rule' then
 else
   rule[5] = tonumber(ARGV[5])
 end
-call('HSET', k_rules, name, pack('>ddddddd', unpack(rule)))
-call('ZADD', k_who, 0, name)
-if call('HEXISTS', k_t, name) == 1 then
+call('HSET', K.rules, name, pack('>ddddddd', unpack(rule)))
+call('ZADD', K.who, 0, name)
+if call('HEXISTS', K.t, name) == 1 then
   local tenant = tenant_of(name)
   for i = 1, 5 do tenant[i] = rule[i] end
   ring = true

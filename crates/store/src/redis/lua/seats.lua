@@ -84,7 +84,7 @@ local function take_tenant(name, packed)
   if packed then
     tenant = { unpacked(TENANT_FORM, packed) }
   else
-    local rule = call('HGET', k_rules, name)
+    local rule = call('HGET', K.rules, name)
     local w, cap, units, window, paused = 4, 0, 0, 0, 0
     if rule then w, cap, units, window, paused = unpacked(RULE_FORM, rule) end
     tenant = { w, cap, units, window, paused, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -104,7 +104,7 @@ local function load_tenants(names)
     end
   end
   each_chunk(ask, CHUNK, function(first, last)
-    local found = call('HMGET', k_t, unpack(ask, first, last))
+    local found = call('HMGET', K.t, unpack(ask, first, last))
     for i = first, last do take_tenant(ask[i], found[i - first + 1]) end
   end)
 end
@@ -200,7 +200,7 @@ end
 local function wake_seats(name)
   local tenant = tenant_of(name)
   if tenant[20] == 0 then return end
-  for _, at in ipairs(call('ZRANGE', k_lanes, 0, CHUNK)) do
+  for _, at in ipairs(call('ZRANGE', K.lanes, 0, CHUNK)) do
     local lane = lane_of(at)
     local seat = seat_of(lane, name)
     if seat.fresh then
@@ -258,12 +258,12 @@ local function save_lane(lane)
       -- With nobody left to be fair to, old debts end.
       call('DEL', lane.owed, lane.parked)
       call('HDEL', lane.key, '')
-      call('ZREM', k_lanes, lane.name)
+      call('ZREM', K.lanes, lane.name)
       set = {}
     else
       set[#set + 1] = ''
       set[#set + 1] = pack(LANE_FORM, unpack(meta, 1, 7))
-      if lane.fresh then call('ZADD', k_lanes, 0, lane.name) end
+      if lane.fresh then call('ZADD', K.lanes, 0, lane.name) end
       lane.fresh = nil
     end
   end
@@ -284,18 +284,20 @@ local function save_tenants()
       end
       tenant.dirty = nil
       if rests and (tenant.fresh or not tenant.idle) then
+        if not tenant.idle then g[15] = g[15] - 1 end
         idle[#idle + 1] = now
         idle[#idle + 1] = name
       elseif tenant.idle and not rests then
+        g[15] = g[15] + 1
         busy[#busy + 1] = name
       end
       tenant.fresh, tenant.idle = nil, rests
     end
   end
-  if #set > 0 then write_all('HSET', k_t, set) end
-  if #known > 0 then write_all('ZADD', k_who, known) end
-  if #idle > 0 then write_all('ZADD', k_idle, idle) end
-  if #busy > 0 then write_all('ZREM', k_idle, busy) end
+  if #set > 0 then write_all('HSET', K.t, set) end
+  if #known > 0 then write_all('ZADD', K.who, known) end
+  if #idle > 0 then write_all('ZADD', K.idle, idle) end
+  if #busy > 0 then write_all('ZREM', K.idle, busy) end
 end
 
 local function save_all()
@@ -304,6 +306,6 @@ local function save_all()
   end
   save_tenants()
   g[13] = g[13] + 1
-  call('HSET', k_epoch, 'g', pack(G_FORM, unpack(g, 1, 14)))
+  call('HSET', K.epoch, 'g', pack(G_FORM, unpack(g, 1, 15)))
   if ring then call('PUBLISH', P .. 'bell', '') end
 end

@@ -1,41 +1,88 @@
 -- Ends claims of a session.
 --
--- ARGV: prefix, epoch, session, then one text for each end: the claim, how it ended, three numbers, and
--- what belongs to it.
+-- ARGV: prefix, epoch, session, the numbers of the claims, then one text for each: how it ended, three numbers,
+-- and what belongs to it.
 
 local session = ARGV[3]
 local session_key = P .. 's:' .. session
-local answers, ends = {}, #ARGV - 3
+local answers, ends = {}, (#ARGV - 3) / 2
 
-local expiry = call('ZSCORE', k_sessions, session)
+local expiry = call('ZSCORE', K.sessions, session)
 if not expiry or tonumber(expiry) <= now then
   for i = 1, ends do answers[i] = 6 end
   return answers
 end
 
-local claims, forms = {}, {}
+local HEAD = 22
+local tooks, plain, found = {}, true, {}
 for i = 1, ends do
-  local form = { unpacked('>I7BI7I7I7', ARGV[3 + i]) }
-  forms[i], claims[i] = form, form[1]
+  local text = ARGV[3 + ends + i]
+  local kind, took = unpacked('>BI7', text)
+  tooks[i] = took
+  plain = plain and kind == 1 and #text == HEAD
 end
-local entries, names, seen = {}, {}, {}
-each_chunk(claims, CHUNK, function(first, last)
-  local found = call('HMGET', session_key, unpack(claims, first, last))
-  for i = first, last do
-    local packed = found[i - first + 1]
-    if packed and not seen[claims[i]] then
-      seen[claims[i]] = true
+for first = 1, ends, CHUNK do
+  local last = min(first + CHUNK - 1, ends)
+  local some = call('HMGET', session_key, unpack(ARGV, 3 + first, 3 + last))
+  for i = first, last do found[i] = some[i - first + 1] end
+end
+
+-- Where all are simply done, and nobody asks for more than counts, that is all there is to do.
+local function finish_plain()
+  local order, many, busy, gone, seen = {}, {}, {}, {}, {}
+  for i = 1, ends do
+    local packed = found[i]
+    if packed and not seen[ARGV[3 + i]] then
       local _, lane_len, tenant_len = byte(packed, 1, 3)
       local from = ENTRY_HEAD + 1 + lane_len
-      local entry = { packed = packed, tenant = sub(packed, from, from + tenant_len - 1), record_at = from + tenant_len }
-      entries[i] = entry
-      names[#names + 1] = entry.tenant
+      if byte(packed, from + tenant_len) > 0 then return false end
+      local name = sub(packed, from, from + tenant_len - 1)
+      if not many[name] then
+        order[#order + 1], many[name], busy[name] = name, 0, 0
+      end
+      seen[ARGV[3 + i]] = true
+      many[name], busy[name] = many[name] + 1, busy[name] + tooks[i]
+      gone[#gone + 1] = ARGV[3 + i]
+      answers[i] = 1
+    else
+      answers[i] = 6
     end
   end
-end)
+  load_tenants(order)
+  for _, name in ipairs(order) do
+    local tenant = tenants[name]
+    -- Claims that were cancelled meanwhile, and tenants that wait for room, take the longer way.
+    if tenant[19] > 0 or tenant[2] > 0 then return false end
+  end
+  if #gone == 0 then return true end
+  write_all('HDEL', session_key, gone)
+  for _, name in ipairs(order) do
+    local tenant, done = tenants[name], many[name]
+    tenant[6], tenant[7], tenant[15] = tenant[6] - done, tenant[7] + done, tenant[15] + busy[name]
+    tenant.dirty = true
+    g[11] = g[11] + busy[name]
+  end
+  g[5], g[6] = g[5] - #gone, g[6] + #gone
+  save_all()
+  return true
+end
+if plain and finish_plain() then return answers end
+
+local claims, forms, entries, names, seen = {}, {}, {}, {}, {}
+for i = 1, ends do
+  claims[i], forms[i] = tonumber(ARGV[3 + i]), { unpacked('>BI7I7I7', ARGV[3 + ends + i]) }
+  local packed = found[i]
+  if packed and not seen[claims[i]] then
+    seen[claims[i]] = true
+    local _, lane_len, tenant_len = byte(packed, 1, 3)
+    local from = ENTRY_HEAD + 1 + lane_len
+    local entry = { packed = packed, tenant = sub(packed, from, from + tenant_len - 1), record_at = from + tenant_len }
+    entries[i] = entry
+    names[#names + 1] = entry.tenant
+  end
+end
 load_tenants(names)
 
-local HEAD = 29
 local DONE_END, RETRY, FAILED_END, THROTTLED, RETURNED, PUT_OFF_FIXED, PUT_OFF_FORMULA = 1, 2, 3, 4, 5, 6, 7
 local A_DONE, A_BURIED, A_WAITS, A_CANCELLED, A_FENCED = 1, 2, 3, 5, 6
 
@@ -47,7 +94,7 @@ local function full(entry)
   entry.job = parse_record(entry.record)
 end
 for i, entry in pairs(entries) do
-  local kind = forms[i][2]
+  local kind = forms[i][1]
   if kind ~= DONE_END or has(byte(entry.packed, entry.record_at), HAS_ACTION) then
     full(entry)
     if entry.job.action then action_of(entry.job.action) end
@@ -94,12 +141,14 @@ local function over(entry, tenant, ended, result)
   if entry.action then tell(entry.action, ended, job, entry.tenant, result) end
 end
 
-local function is_cancelled(entry, tenant, claim)
+local function is_cancelled(entry, tenant, claim, kind)
   if claim <= tenant[19] then return true end
   local action = entry.job and entry.job.action and action_of(entry.job.action)
   if entry.job and entry.job.action and (not action or claim <= action.floor) then return true end
   entry.action = action
-  return action and (action.st == FAILED or action.st == CANCELLED)
+  if not action then return false end
+  -- What is under way when an action fails is counted as it ends, but does not begin again.
+  return action.st == CANCELLED or (action.st == FAILED and kind ~= DONE_END and kind ~= FAILED_END)
 end
 
 local function end_cancelled(entry, tenant)
@@ -186,6 +235,7 @@ local function end_throttled(entry, tenant, after, whole_lane)
   return A_WAITS
 end
 
+-- As if it had not been claimed.
 local function end_returned(entry)
   local lane = wait_again(entry)
   refund(lane, entry)
@@ -194,12 +244,10 @@ local function end_returned(entry)
   return A_WAITS
 end
 
-local active
 local function backoff_of(form, non_ready)
-  if form[2] == PUT_OFF_FIXED then return form[3], 0 end
-  active = active or max(1, call('HLEN', k_t) - call('ZCARD', k_idle))
-  local speed = max(1, floor(form[5] / active))
-  return min(form[3] + floor(non_ready / speed) * 1000000, form[4]), speed
+  if form[1] == PUT_OFF_FIXED then return form[2], 0 end
+  local speed = max(1, floor(form[4] / max(1, g[15])))
+  return min(form[2] + floor(non_ready / speed) * 1000000, form[3]), speed
 end
 
 local function end_put_off(entry, tenant, form)
@@ -222,21 +270,21 @@ for i = 1, ends do
   if not entry then
     answers[i] = A_FENCED
   else
-    local tenant, kind, rest = tenants[entry.tenant], form[2], ARGV[3 + i]
+    local tenant, kind, rest = tenants[entry.tenant], form[1], ARGV[3 + ends + i]
     leave(tenant, entry.tenant)
-    local cancelled = is_cancelled(entry, tenant, claims[i])
+    local cancelled = is_cancelled(entry, tenant, claims[i], kind)
     if entry.action then count(entry.action, 'fl', -1) end
     if cancelled then
       answers[i] = end_cancelled(entry, tenant)
     elseif kind == DONE_END then
-      answers[i] = end_done(entry, tenant, form[3], #rest > HEAD and sub(rest, HEAD + 1))
+      answers[i] = end_done(entry, tenant, form[2], #rest > HEAD and sub(rest, HEAD + 1))
     elseif kind == RETRY then
-      answers[i] = end_retry(entry, tenant, form[3], sub(rest, HEAD + 1))
+      answers[i] = end_retry(entry, tenant, form[2], sub(rest, HEAD + 1))
     elseif kind == FAILED_END then
       entry.job.attempts = entry.job.attempts + 1
-      answers[i] = end_buried(entry, tenant, sub(rest, HEAD + 1, HEAD + form[3]), sub(rest, HEAD + 1 + form[3]))
+      answers[i] = end_buried(entry, tenant, sub(rest, HEAD + 1, HEAD + form[2]), sub(rest, HEAD + 1 + form[2]))
     elseif kind == THROTTLED then
-      answers[i] = end_throttled(entry, tenant, form[3], form[4] == 1)
+      answers[i] = end_throttled(entry, tenant, form[2], form[3] == 1)
     elseif kind == RETURNED then
       answers[i] = end_returned(entry)
     else

@@ -4,7 +4,7 @@
 
 if ARGV[3] == 'reset' then
   local name = ARGV[4]
-  if call('HEXISTS', k_t, name) == 0 then return 1 end
+  if call('HEXISTS', K.t, name) == 0 then return 1 end
   local tenant = tenant_of(name)
   if tenant[12] > 0 then return 0 end
   for i = 7, 10 do tenant[i] = 0 end
@@ -15,7 +15,7 @@ if ARGV[3] == 'reset' then
 end
 
 local keep, from = tonumber(ARGV[4]), ARGV[5] == '' and '-' or '(' .. ARGV[5]
-local names = call('ZRANGEBYLEX', k_who, from, '+', 'LIMIT', 0, tonumber(ARGV[6]))
+local names = call('ZRANGEBYLEX', K.who, from, '+', 'LIMIT', 0, tonumber(ARGV[6]))
 if #names == 0 then return '' end
 load_tenants(names)
 for _, name in ipairs(names) do

@@ -10,10 +10,6 @@ local careful = ARGV[9] == '1' or g[2] + total > queue_max
 local action, closed
 if action_name ~= '' then
   action = action_of(action_name)
-  if action and action.st == 5 then
-    if call('EXISTS', P .. 'm:' .. action_name) == 1 then error('CLEANING', 0) end
-    action = false
-  end
   closed = action and (action.closed == 1 or is_over(action))
   careful = careful or closed
 end
@@ -33,6 +29,7 @@ end
 for lane, names in pairs(by_lane) do load_seats(lanes[lane], names) end
 
 local verdicts, new_names = {}, {}
+local turned_away = false
 local accepted = total
 
 local function look_at_each()
@@ -52,7 +49,7 @@ local function look_at_each()
     end
   end
   each_chunk(named, CHUNK, function(first, last_one)
-    local scores = call('ZMSCORE', k_names, unpack(named, first, last_one))
+    local scores = call('ZMSCORE', K.names, unpack(named, first, last_one))
     for i = first, last_one do
       local score = scores[i - first + 1]
       if score and tonumber(score) > now then known[named[i]] = true end
@@ -67,6 +64,7 @@ local function look_at_each()
       verdicts[ordinal] = -2
     elseif g[2] + accepted >= queue_max then
       verdicts[ordinal] = 0
+      turned_away = true
     else
       accepted = accepted + 1
       if job.id then
@@ -121,14 +119,15 @@ if action_name ~= '' and not closed and (accepted > 0 or not action) then
     for _, field in ipairs(ACTION) do action[field] = 0 end
     action.opened, action.timeout, action.keep, action.floor = now, tonumber(ARGV[6]), tonumber(ARGV[7]), g[1]
     actions[action_name] = action
-    call('ZADD', k_actions, 0, action_name)
-    call('ZADD', k_adue, now + action.timeout, action_name)
-    call('ZREM', k_aend, action_name)
-    call('ZREM', k_ripe, action_name)
+    call('ZADD', K.actions, 0, action_name)
+    call('ZADD', K.adue, now + action.timeout, action_name)
+    call('ZREM', K.aend, action_name)
+    call('ZREM', K.ripe, action_name)
   end
   count(action, 'q', accepted)
 end
-if action and last and not closed then
+-- Whoever found no room comes again with the rest, and closes it then.
+if action and last and not closed and not turned_away then
   action.closed, action.dirty = 1, true
 end
 
@@ -168,10 +167,9 @@ for i, group in ipairs(groups) do
     call('SADD', P .. 'm:' .. action_name, lane.name .. ' ' .. group.tenant)
   end
 end
-if #new_names > 0 then write_all('ZADD', k_names, new_names) end
+if #new_names > 0 then write_all('ZADD', K.names, new_names) end
 save_actions()
 save_all()
 
-local active = call('HLEN', k_t) - call('ZCARD', k_idle)
-if careful then return { g[2], active, 1, unpack(verdicts) } end
-return { g[2], active, 0, unpack(befores) }
+if careful then return { g[2], g[15], 1, unpack(verdicts) } end
+return { g[2], g[15], 0, unpack(befores) }

@@ -6,7 +6,7 @@ local what = ARGV[3]
 
 local function waiting_of(name)
   local waits = 0
-  for _, at in ipairs(call('ZRANGE', k_lanes, 0, CHUNK)) do
+  for _, at in ipairs(call('ZRANGE', K.lanes, 0, CHUNK)) do
     local packed = call('HGET', P .. 'w:' .. at, name)
     if packed then waits = waits + ready({ unpacked(SEAT_FORM, packed) }) end
   end
@@ -14,7 +14,7 @@ local function waiting_of(name)
 end
 
 local function tenant_report(name)
-  local packed, rule = call('HGET', k_t, name), call('HGET', k_rules, name)
+  local packed, rule = call('HGET', K.t, name), call('HGET', K.rules, name)
   if not packed and not rule then return false end
   local r = { 4, 0, 0, 0, 0, 1, 2 }
   if rule then r = { unpacked('>ddddddd', rule) } end
@@ -48,25 +48,40 @@ local function page(key, report)
   return out
 end
 
+-- Jobs whose time has come stand in line, whether or not anybody has looked.
+local function due()
+  local delayed, put_off = 0, 0
+  if g[3] + g[4] == 0 then return 0, 0 end
+  for _, at in ipairs(call('ZRANGE', K.lanes, 0, CHUNK)) do
+    for _, packed in ipairs(call('ZRANGEBYSCORE', P .. 'd:' .. at, '-inf', now, 'LIMIT', 0, CHUNK)) do
+      if byte(packed) >= PUT_OFF then put_off = put_off + 1 else delayed = delayed + 1 end
+    end
+  end
+  return delayed, put_off
+end
+
 if what == 'tally' then
+  local delayed, put_off = due()
+  return { g[2], g[4] - put_off, g[3] - delayed, g[5], g[6], g[7], g[8], g[9], g[10], g[11] }
+elseif what == 'books' then
   return { g[2], g[4], g[3], g[5], g[6], g[7], g[8], g[9], g[10], g[11] }
 elseif what == 'active' then
-  return call('HLEN', k_t) - call('ZCARD', k_idle)
+  return g[15]
 elseif what == 'tenant' then
   return tenant_report(ARGV[4])
 elseif what == 'tenants' then
-  return page(k_who, tenant_report)
+  return page(K.who, tenant_report)
 elseif what == 'action' then
   return action_report(ARGV[4])
 elseif what == 'actions' then
-  return page(k_actions, action_report)
+  return page(K.actions, action_report)
 elseif what == 'lanes' then
-  return call('ZRANGEBYLEX', k_lanes, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, CHUNK)
+  return call('ZRANGEBYLEX', K.lanes, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, CHUNK)
 elseif what == 'overdue' then
-  return call('ZRANGEBYSCORE', k_adue, '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
+  return call('ZRANGEBYSCORE', K.adue, '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
 elseif what == 'ripe' then
   local out = {}
-  for _, name in ipairs(call('ZRANGE', k_ripe, 0, tonumber(ARGV[4]) - 1)) do
+  for _, name in ipairs(call('ZRANGE', K.ripe, 0, tonumber(ARGV[4]) - 1)) do
     out[#out + 1] = action_report(name) or { name }
   end
   return out
@@ -77,5 +92,5 @@ elseif what == 'outcomes' then
 elseif what == 'history' then
   return call('LRANGE', P .. 'k:' .. ARGV[4], -tonumber(ARGV[5]), -1)
 elseif what == 'dead' then
-  return call('ZRANGEBYSCORE', k_dead, '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[5]))
+  return call('ZRANGEBYSCORE', K.dead, '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[5]))
 end

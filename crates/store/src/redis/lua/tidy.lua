@@ -4,25 +4,26 @@
 local PIECE = 500
 local went = 0
 
-local names = call('ZRANGEBYSCORE', k_names, '-inf', now, 'LIMIT', 0, PIECE)
-if #names > 0 then went = went + call('ZREM', k_names, unpack(names)) end
+local names = call('ZRANGEBYSCORE', K.names, '-inf', now, 'LIMIT', 0, PIECE)
+if #names > 0 then went = went + call('ZREM', K.names, unpack(names)) end
 
-for _, name in ipairs(call('ZRANGEBYSCORE', k_aend, '-inf', now, 'LIMIT', 0, PIECE)) do
+for _, name in ipairs(call('ZRANGEBYSCORE', K.aend, '-inf', now, 'LIMIT', 0, PIECE)) do
+  went = went + call('LLEN', P .. 'r:' .. name)
   call('UNLINK', P .. 'a:' .. name, P .. 'r:' .. name, P .. 'm:' .. name)
-  call('ZREM', k_aend, name)
-  call('ZREM', k_actions, name)
-  call('ZREM', k_ripe, name)
-  call('ZREM', k_adue, name)
+  call('ZREM', K.aend, name)
+  call('ZREM', K.actions, name)
+  call('ZREM', K.ripe, name)
+  call('ZREM', K.adue, name)
   went = went + 1
 end
 
-local idle = call('ZRANGEBYSCORE', k_idle, '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, PIECE)
+local idle = call('ZRANGEBYSCORE', K.idle, '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, PIECE)
 for _, name in ipairs(idle) do
-  call('HDEL', k_t, name)
+  call('HDEL', K.t, name)
   call('UNLINK', P .. 'k:' .. name)
-  if call('HEXISTS', k_rules, name) == 0 then call('ZREM', k_who, name) end
-  call('ZREM', k_idle, name)
+  if call('HEXISTS', K.rules, name) == 0 then call('ZREM', K.who, name) end
+  call('ZREM', K.idle, name)
   went = went + 1
 end
-went = went + call('ZREMRANGEBYSCORE', k_slots, '-inf', now - origin - 60000000)
+went = went + call('ZREMRANGEBYSCORE', K.slots, '-inf', now - origin - 60000000)
 return went

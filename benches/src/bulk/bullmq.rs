@@ -1,0 +1,76 @@
+//! `BullMQ` with its limiter, a queue for each tenant.
+//!
+//! Limits for groups are not in its free edition, so what several tenants share cannot be told to it, and
+//! it takes no scenario in which they do.
+
+use std::io;
+use std::time::Duration;
+
+use outflow_testkit::{RedisOptions, RedisServer};
+
+use super::contender::{Contender, Run, Told};
+use super::scenario::{HEADLINE, Scenario, THOUSAND};
+use crate::program::Program;
+
+/// The peer; every run has a server and a program of its own.
+pub(super) struct BullMq;
+
+impl BullMq {
+    /// It, if it runs here.
+    ///
+    /// # Errors
+    /// If a part of it is missing.
+    pub(super) fn installed() -> io::Result<Self> {
+        start().map(|_runs| Self)
+    }
+}
+
+fn start() -> io::Result<(RedisServer, Program)> {
+    let server = RedisServer::start(RedisOptions::default())?;
+    let address = server.address().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let program = Program::node("bulk.js", &[&address.port().to_string()])?;
+    Ok((server, program))
+}
+
+impl Contender for BullMq {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn takes(&self, scenario: &Scenario) -> bool {
+        [HEADLINE, THOUSAND].contains(&scenario.name)
+    }
+
+    fn begin(&self, scenario: &Scenario, url: &str) -> io::Result<Box<dyn Run>> {
+        let (server, mut program) = start()?;
+        let waves = scenario.waves.iter();
+        let waves: Vec<_> = waves.map(|w| format!("{}={}", w.tenant, w.jobs)).collect();
+        let limit = scenario.limit.quantity;
+        program.order(&format!("run {url} {limit} {}", waves.join(" ")))?;
+        Ok(Box::new(Running {
+            program,
+            _server: server,
+        }))
+    }
+}
+
+struct Running {
+    program: Program,
+    _server: RedisServer,
+}
+
+impl Run for Running {
+    fn finish(mut self: Box<Self>) -> io::Result<Told> {
+        let words = self.program.obeyed()?;
+        let mut numbers = words.split(' ').filter_map(|word| word.parse().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(millis), Some(throttles)) => Ok(Told {
+                makespan: Duration::from_millis(millis),
+                throttles,
+            }),
+            _ => Err(io::Error::other("it did not say how long it took")),
+        }
+    }
+}
+
+pub(super) const NAME: &str = "BullMQ, limiter";

@@ -1,0 +1,197 @@
+//! Ours: the engine on an embedded store, by each of its schedulers.
+//!
+//! Each run has a directory, a client and a runtime of its own on a thread of its own, as a program would.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Method};
+use outflow::{Api, Outflow, Rules, SystemClock};
+use outflow_bulk::{Crew, Engine, HttpCall, Order, Scheduler, Settings, Submission};
+use outflow_core::{CongestionRule, HealthConfig, HealthSettings, Rate, Weight};
+use outflow_store::{ActionSpec, Embedded, JobStore, Name, Rest, TenantRule};
+use tokio::time::sleep;
+
+use super::contender::{Contender, Run, TENANT, Told};
+use super::scenario::{HEADLINE, Limit, Scenario, THOUSAND, Wave, Whose};
+use crate::clock;
+use crate::tasks::{self, Flavour};
+
+/// Ours by one scheduler.
+pub(super) struct Ours {
+    name: &'static str,
+    scheduler: Scheduler,
+    longest: Duration,
+}
+
+impl Ours {
+    /// By each of its schedulers, the usual one first.
+    pub(super) fn all() -> [Self; 4] {
+        let two_minutes = Duration::from_mins(2);
+        let of = |name, scheduler, longest| Self {
+            name,
+            scheduler,
+            longest,
+        };
+        [
+            of("Outflow", Scheduler::Permit, two_minutes),
+            of("Outflow, backoff", Scheduler::Backoff, two_minutes),
+            of("Outflow, backoff uncut", Scheduler::Backoff, Duration::from_hours(24)),
+            of("Outflow, fixed", Scheduler::Fixed, two_minutes),
+        ]
+    }
+
+    fn settings(&self, scenario: &Scenario) -> io::Result<Settings> {
+        let each = (scenario.limit.whose == Whose::EachTenant).then_some(scenario.limit);
+        let rule = |wave: &Wave| -> io::Result<TenantRule> {
+            let cap = wave.cap.map(Rate::per_second).transpose();
+            let weight = u32::try_from(wave.weight).map_err(io::Error::other)?;
+            Ok(TenantRule {
+                weight: Weight::new(weight).map_err(io::Error::other)?,
+                rate: cap.map_err(io::Error::other)?,
+                ..TenantRule::default()
+            })
+        };
+        let told = scenario.waves.iter().filter(|wave| wave.weight > 1 || wave.cap.is_some());
+        let tenants = told.map(|wave| Ok((name(&wave.tenant)?, rule(wave)?)));
+        Ok(Settings {
+            scheduler: self.scheduler,
+            crew: CREW,
+            global_rate: scenario.calls_per_second(),
+            congestion: CongestionRule::new(Duration::from_secs(1), self.longest)
+                .map_err(io::Error::other)?,
+            tenant: TenantRule {
+                rate: each.map(rate).transpose()?,
+                ..TenantRule::default()
+            },
+            tenants: tenants.collect::<io::Result<_>>()?,
+            ..Settings::default()
+        })
+    }
+}
+
+impl Contender for Ours {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn takes(&self, scenario: &Scenario) -> bool {
+        self.scheduler == Scheduler::Permit || [HEADLINE, THOUSAND].contains(&scenario.name)
+    }
+
+    fn begin(&self, scenario: &Scenario, url: &str) -> io::Result<Box<dyn Run>> {
+        let (settings, scenario, url) = (self.settings(scenario)?, scenario.clone(), url.to_owned());
+        let (tell, told) = channel();
+        let (ready, begun) = channel();
+        tasks::beside("ours", move || {
+            let runtime = Flavour::Current.runtime();
+            let ran = runtime.and_then(|runtime| {
+                runtime.block_on(async {
+                    let engine = engine(&scenario, &url, settings).await?;
+                    let _here = ready.send(());
+                    run(&engine.1, &scenario).await
+                })
+            });
+            let _heard = tell.send(ran);
+        })?;
+        let _failed_then = begun.recv();
+        Ok(Box::new(Running(told)))
+    }
+}
+
+struct Running(Receiver<io::Result<Told>>);
+
+impl Run for Running {
+    fn finish(self: Box<Self>) -> io::Result<Told> {
+        self.0.recv().map_err(io::Error::other)?
+    }
+}
+
+type Ran = (tempfile::TempDir, Engine<Embedded>);
+
+async fn engine(scenario: &Scenario, url: &str, settings: Settings) -> io::Result<Ran> {
+    let mut api = Api::new("api", url.parse().map_err(io::Error::other)?);
+    api.rules = match scenario.limit.whose {
+        Whose::Everyone => Rules::limited_to(rate(scenario.limit)?),
+        Whose::EachTenant => Rules::unlimited(),
+    };
+    let crowd = HealthSettings {
+        concurrency: 1_000,
+        ..HealthSettings::default()
+    };
+    api.rules.health = HealthConfig::new(crowd).map_err(io::Error::other)?;
+    let client = Outflow::init([api]).map_err(io::Error::other)?;
+    let dir = tempfile::tempdir()?;
+    let clock = Arc::new(SystemClock::new());
+    let (store, writer) = Embedded::open(dir.path(), clock).map_err(io::Error::other)?;
+    tasks::beside("writer", move || writer.run())?;
+    let engine = Engine::builder(client, Arc::new(store)).settings(settings);
+    Ok((dir, engine.start().await.map_err(io::Error::other)?))
+}
+
+/// Submits each wave at its time, and waits for the end of all.
+async fn run(engine: &Engine<Embedded>, scenario: &Scenario) -> io::Result<Told> {
+    let begun = clock::since_begin();
+    let mut waves: Vec<_> = scenario.waves.iter().collect();
+    waves.sort_by_key(|wave| wave.at);
+    let mut rest = waves.as_slice();
+    while let Some(first) = rest.first() {
+        sleep((begun + first.at).saturating_sub(clock::since_begin())).await;
+        let together = rest.partition_point(|wave| wave.at <= first.at);
+        let (now, later) = rest.split_at(together);
+        submit(engine, now, later.is_empty()).await?;
+        rest = later;
+    }
+    let report = engine.finished(&name(ACTION)?).await;
+    let report = report.map_err(io::Error::other)?;
+    let report = report.ok_or_else(|| io::Error::other("the action is gone"))?;
+    engine.store().recount().await.map_err(io::Error::other)?;
+    Ok(Told {
+        makespan: clock::since_begin().saturating_sub(begun),
+        throttles: report.tally.throttles,
+    })
+}
+
+async fn submit(engine: &Engine<Embedded>, waves: &[&Wave], last: bool) -> io::Result<()> {
+    let mut orders = Vec::new();
+    for wave in waves {
+        let tenant = name(&wave.tenant)?;
+        for number in 0..wave.jobs {
+            let path = format!("/{}/{number}", wave.tenant);
+            let mut call = HttpCall::new("api", Method::GET, &path);
+            let value = HeaderValue::from_str(&wave.tenant).map_err(io::Error::other)?;
+            call.headers.insert(HeaderName::from_static(TENANT), value);
+            orders.push(Order::call(tenant.clone(), call));
+        }
+    }
+    let submission = Submission {
+        action: Some(ActionSpec {
+            timeout: Duration::from_hours(24),
+            ..ActionSpec::new(name(ACTION)?)
+        }),
+        rest: if last { Rest::Last } else { Rest::More },
+        orders,
+    };
+    engine.submit(submission).await.map_err(io::Error::other)?;
+    Ok(())
+}
+
+fn rate(limit: Limit) -> io::Result<Rate> {
+    Rate::per_second(limit.quantity).map_err(io::Error::other)
+}
+
+fn name(text: &str) -> io::Result<Name> {
+    Name::new(text).map_err(io::Error::other)
+}
+
+/// All jobs of a run.
+const ACTION: &str = "run";
+
+/// As many as the fastest scenario has under way, and no scaling: it is not what is measured.
+const CREW: Crew = Crew {
+    least: 256,
+    most: 256,
+    depth: 1_000,
+};

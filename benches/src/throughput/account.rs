@@ -1,0 +1,69 @@
+//! What a Redis server says of itself.
+
+use std::io;
+use std::time::Duration;
+
+use outflow_testkit::RedisServer;
+
+/// What the server has spent and holds. All but the memory only grows.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Account {
+    /// Processor time of all its threads, in the system's name and in its own.
+    pub(super) processor: Duration,
+    /// Commands, those that scripts call included. Those that ask for an account are not.
+    pub(super) commands: u64,
+    /// Bytes that it has taken of its allocator.
+    pub(super) memory: u64,
+}
+
+impl Account {
+    /// The account as it stands.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub(super) fn of(server: &RedisServer) -> io::Result<Self> {
+        Ok(Self::read(&server.ask(&["INFO", "everything"])?))
+    }
+
+    fn read(text: &str) -> Self {
+        let number = |key: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(key));
+            value.and_then(|value| value.parse::<f64>().ok())
+        };
+        let spent = |key| Duration::from_secs_f64(number(key).unwrap_or(0.0));
+        let memory = text.lines().find_map(|l| l.strip_prefix("used_memory:"));
+        Self {
+            processor: spent("used_cpu_user:") + spent("used_cpu_sys:"),
+            commands: text.lines().filter_map(calls).sum(),
+            memory: memory.and_then(|bytes| bytes.parse().ok()).unwrap_or(0),
+        }
+    }
+}
+
+/// How often a command was called, by its line.
+fn calls(line: &str) -> Option<u64> {
+    let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+    let (count, _) = rest.split_once(',')?;
+    count.parse().ok().filter(|_| name != "info")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The lines are a server's own; 1,234 calls of which 34 asked for the account.
+    #[test]
+    fn an_account_is_read_from_the_servers_own_lines() {
+        let text = "used_memory:2048\r\nused_memory_human:2.00K\r\nused_cpu_sys:0.250000\r\n\
+                    used_cpu_user:0.500000\r\nused_cpu_user_children:9.000000\r\n\
+                    cmdstat_set:calls=1000,usec=8,usec_per_call=0.00\r\n\
+                    cmdstat_config|get:calls=200,usec=1,usec_per_call=0.00\r\n\
+                    cmdstat_info:calls=34,usec=44,usec_per_call=1.00\r\n";
+        let wanted = Account {
+            processor: Duration::from_millis(750),
+            commands: 1_200,
+            memory: 2_048,
+        };
+        assert_eq!(Account::read(text), wanted);
+    }
+}

@@ -1,0 +1,66 @@
+//! The floor on a disk: a record for each job at the end of a file, and a sync for each batch.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use tempfile::TempDir;
+
+use super::contender::{Contender, RECORD};
+
+/// A bare journal.
+pub(super) struct Journal {
+    file: File,
+    batch: usize,
+    _home: TempDir,
+}
+
+impl Journal {
+    /// A fresh one that is synced after every so many records.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub(super) fn syncing(batch: usize) -> io::Result<Self> {
+        let home = home()?;
+        Ok(Self {
+            file: File::create(home.path().join("journal"))?,
+            batch,
+            _home: home,
+        })
+    }
+}
+
+impl Contender for Journal {
+    fn name(&self) -> &'static str {
+        "raw journal, synced by the batch"
+    }
+
+    fn enqueue(&mut self, jobs: u64) -> io::Result<()> {
+        let mut left = usize::try_from(jobs).map_err(io::Error::other)?;
+        let records = vec![b'x'; RECORD * self.batch];
+        while left > 0 {
+            let now = left.min(self.batch);
+            let batch = records.get(..RECORD * now).unwrap_or_default();
+            self.file.write_all(batch)?;
+            self.file.sync_data()?;
+            left -= now;
+        }
+        Ok(())
+    }
+
+    /// What was kept is over: nothing is ever taken out of it.
+    fn drain(&mut self, _jobs: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A place on a real disk: where the system keeps temporary files is often memory, which syncs in no time.
+///
+/// # Errors
+/// If it cannot be made.
+pub(super) fn home() -> io::Result<TempDir> {
+    let beside = std::env::current_exe()?;
+    let beside = beside.parent().ok_or(io::ErrorKind::NotFound)?;
+    tempfile::Builder::new()
+        .prefix("outflow-bench-")
+        .tempdir_in(beside)
+}

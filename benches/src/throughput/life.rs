@@ -1,0 +1,132 @@
+//! The life of many jobs, from their submission to their end, and what it cost.
+
+use std::io;
+use std::time::Duration;
+
+use outflow_testkit::RedisServer;
+
+use super::account::Account;
+use super::contender::Contender;
+use crate::clock;
+use crate::measure::approx;
+
+/// What one turn of one contender came to, per job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    /// Jobs that were put in, taken out and completed in a second.
+    pub(super) per_second: f64,
+    /// Processor time of the server.
+    pub(super) micros: f64,
+    /// Commands of the server, those inside scripts included.
+    pub(super) commands: f64,
+    /// Memory of the server while the jobs wait.
+    pub(super) bytes: f64,
+}
+
+impl Life {
+    /// One turn on a server that is emptied before.
+    ///
+    /// # Errors
+    /// If the contender or the server gives up.
+    pub(super) fn of(
+        contender: &mut dyn Contender,
+        server: &RedisServer,
+        jobs: u64,
+    ) -> io::Result<Self> {
+        server.ask(&["FLUSHALL", "SYNC"])?;
+        contender.emptied()?;
+        let (mut time, mut bytes, mut left) = (Duration::ZERO, None, jobs);
+        let before = Account::of(server)?;
+        while left > 0 {
+            let now = left.min(contender.portion());
+            time += timed(|| contender.enqueue(now))?;
+            // Later portions stand on what completed jobs left behind.
+            if bytes.is_none() {
+                let held = Account::of(server)?.memory.saturating_sub(before.memory);
+                bytes = Some(approx(held) / approx(now));
+            }
+            time += timed(|| contender.drain(now))?;
+            left -= now;
+        }
+        let after = Account::of(server)?;
+        let spent = after.processor.saturating_sub(before.processor);
+        Ok(Self {
+            per_second: approx(jobs) / time.as_secs_f64(),
+            micros: spent.as_secs_f64() * 1e6 / approx(jobs),
+            commands: approx(after.commands.saturating_sub(before.commands)) / approx(jobs),
+            bytes: bytes.unwrap_or(f64::NAN),
+        })
+    }
+}
+
+/// How long it took.
+///
+/// # Errors
+/// If it failed.
+pub(super) fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<Duration> {
+    let begun = clock::read();
+    work()?;
+    Ok(clock::read().duration_since(begun))
+}
+
+/// All turns, by contender.
+#[derive(Default)]
+pub(super) struct Lives {
+    turns: Vec<(&'static str, Life)>,
+    trips: Vec<(&'static str, f64)>,
+    /// Contenders that do not run here.
+    pub(super) missing: Vec<&'static str>,
+}
+
+impl Lives {
+    /// Writes down what a contender came to, or that it gave up; whether it goes on.
+    pub(super) fn took<T>(
+        &mut self,
+        name: &'static str,
+        came: io::Result<T>,
+        add: impl FnOnce(&mut Self, &'static str, T),
+    ) -> bool {
+        match came {
+            Ok(came) => {
+                add(self, name, came);
+                true
+            }
+            Err(why) => {
+                eprintln!("SKIPPED {name}, which gave up: {why}");
+                self.missing.push(name);
+                false
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, name: &'static str, life: Life) {
+        self.turns.push((name, life));
+    }
+
+    pub(super) fn add_trips(&mut self, name: &'static str, trips: f64) {
+        self.trips.push((name, trips));
+    }
+
+    /// This part of each turn of one contender.
+    pub(super) fn of(&self, name: &str, part: fn(&Life) -> f64) -> Vec<f64> {
+        let named = self.turns.iter().filter(|(who, _)| *who == name);
+        named.map(|(_, life)| part(life)).collect()
+    }
+
+    /// The round trips per job of one contender.
+    pub(super) fn trips_of(&self, name: &str) -> Vec<f64> {
+        let named = self.trips.iter().filter(|(who, _)| *who == name);
+        named.map(|(_, trips)| *trips).collect()
+    }
+
+    /// Whoever had a turn, in the order of their first.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        for (name, _) in &self.turns {
+            if !names.contains(name) {
+                names.push(*name);
+            }
+        }
+        names
+    }
+}

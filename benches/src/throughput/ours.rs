@@ -1,0 +1,138 @@
+//! Ours, whichever store is below it: jobs are submitted, claimed and settled by the batch.
+//!
+//! The store alone, without the engine around it, because the queues beside it do nothing with a job either.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow_store::{
+    Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Receipt, Settled, Settlement,
+};
+use tokio::runtime::Runtime;
+
+use super::contender::{Contender, RECORD};
+
+/// What it is called where it keeps its promises.
+pub(super) const OURS: &str = "Outflow";
+
+/// How a store is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    /// Jobs of one submission, one claim and one settlement.
+    pub(super) batch: usize,
+    pub(super) tenants: usize,
+}
+
+impl Shape {
+    /// What is promised, unless something else is said: a hundred at a time, ten tenants.
+    pub(super) const USUAL: Self = Self {
+        batch: 100,
+        tenants: 10,
+    };
+}
+
+/// A store, and whose jobs it keeps.
+pub(super) struct Ours<S> {
+    pub(super) store: S,
+    pub(super) runtime: Runtime,
+    batch: usize,
+    tenants: Vec<Name>,
+    lane: Name,
+    session: Name,
+}
+
+impl<S: JobStore> Ours<S> {
+    /// This store, used so.
+    ///
+    /// # Errors
+    /// If a name is none.
+    pub(super) fn new(store: S, runtime: Runtime, shape: Shape) -> io::Result<Self> {
+        let named = |text: &str| Name::new(text).map_err(io::Error::other);
+        let tenants = (0..shape.tenants).map(|number| named(&format!("tenant-{number}")));
+        Ok(Self {
+            store,
+            runtime,
+            batch: shape.batch,
+            tenants: tenants.collect::<io::Result<_>>()?,
+            lane: named("bench")?,
+            session: named("session")?,
+        })
+    }
+
+    /// One job of each tenant in turn, without end.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = NewJob> {
+        let record = Bytes::from(vec![b'x'; RECORD]);
+        let tenants = self.tenants.iter().cycle();
+        tenants.map(move |tenant| NewJob::new(tenant.clone(), self.lane.clone(), record.clone()))
+    }
+
+    async fn submit(&self, jobs: u64) -> io::Result<()> {
+        let mut all = self.jobs().take(whole(jobs)?);
+        loop {
+            let batch: Vec<_> = all.by_ref().take(self.batch).collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let taken = self.store.submit(Batch::of(batch)).await;
+            let mut receipts = taken.map_err(io::Error::other)?.receipts.into_iter();
+            if !receipts.all(|receipt| matches!(receipt, Receipt::Accepted { .. })) {
+                return Err(io::Error::other("a job was not taken"));
+            }
+        }
+    }
+
+    async fn finish(&self, jobs: u64) -> io::Result<()> {
+        let mut left = whole(jobs)?;
+        while left > 0 {
+            let claims = self.store.claim(self.ask(), &mut OpenGate).await;
+            let claimed = claims.map_err(io::Error::other)?.jobs;
+            if claimed.is_empty() {
+                return Err(io::Error::other("jobs are missing"));
+            }
+            let ends = claimed.iter().map(done).collect();
+            let settled = self.store.settle(&self.session, ends).await;
+            let over = settled.map_err(io::Error::other)?.into_iter();
+            left -= over.filter(|settled| *settled == Settled::Done).count();
+        }
+        Ok(())
+    }
+
+    fn ask(&self) -> ClaimAsk {
+        ClaimAsk {
+            lane: self.lane.clone(),
+            session: self.session.clone(),
+            most: self.batch,
+            lease: Duration::from_mins(1),
+            plan: None,
+        }
+    }
+}
+
+impl<S: JobStore> Contender for Ours<S> {
+    fn name(&self) -> &'static str {
+        OURS
+    }
+
+    fn enqueue(&mut self, jobs: u64) -> io::Result<()> {
+        self.runtime.block_on(self.submit(jobs))
+    }
+
+    fn drain(&mut self, jobs: u64) -> io::Result<()> {
+        self.runtime.block_on(self.finish(jobs))
+    }
+}
+
+fn done(job: &Claimed) -> Settlement {
+    Settlement {
+        token: job.token,
+        end: End::Done {
+            took: Duration::ZERO,
+            result: None,
+        },
+    }
+}
+
+fn whole(count: u64) -> io::Result<usize> {
+    usize::try_from(count).map_err(io::Error::other)
+}

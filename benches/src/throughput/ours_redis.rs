@@ -1,0 +1,109 @@
+//! Ours on the server that the peers share.
+
+use std::io;
+
+use outflow_store::{Redis, RedisOptions};
+use outflow_testkit::RedisServer;
+use tokio::runtime::Runtime;
+
+use super::contender::Contender;
+use super::life::Life;
+use super::ours::{OURS, Ours, Shape};
+use crate::figure::{Figure, Goal};
+use crate::measure::Plan;
+use crate::tasks::Flavour;
+
+/// Ours in one shape. An emptied server is a loss to the store, so it is connected anew then.
+pub(super) struct OnRedis {
+    url: String,
+    shape: Shape,
+    ours: Ours<Redis>,
+}
+
+impl OnRedis {
+    /// Connects.
+    ///
+    /// # Errors
+    /// If the server does not take it.
+    pub(super) fn connect(server: &RedisServer, shape: Shape) -> io::Result<Self> {
+        let url = server.url();
+        let runtime = Flavour::Current.runtime()?;
+        let store = connected(&runtime, &url)?;
+        Ok(Self {
+            url,
+            shape,
+            ours: Ours::new(store, runtime, shape)?,
+        })
+    }
+}
+
+fn connected(runtime: &Runtime, url: &str) -> io::Result<Redis> {
+    let connected = runtime.block_on(Redis::connect(RedisOptions::new(url)));
+    connected.map_err(io::Error::other)
+}
+
+impl Contender for OnRedis {
+    fn name(&self) -> &'static str {
+        OURS
+    }
+
+    fn emptied(&mut self) -> io::Result<()> {
+        let runtime = Flavour::Current.runtime()?;
+        let store = connected(&runtime, &self.url)?;
+        self.ours = Ours::new(store, runtime, self.shape)?;
+        Ok(())
+    }
+
+    fn enqueue(&mut self, jobs: u64) -> io::Result<()> {
+        self.ours.enqueue(jobs)
+    }
+
+    fn drain(&mut self, jobs: u64) -> io::Result<()> {
+        self.ours.drain(jobs)
+    }
+}
+
+/// What is promised about other shapes, in which nobody else is compared.
+pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
+    let micros = |name, most, shape, jobs| match life(server, shape, jobs) {
+        Ok(life) => Figure::alone(name, Goal::Own(most), &[life.micros]),
+        Err(why) => Figure::missing(name, "", &format!("missing: {why}")),
+    };
+    let one_by_one = Shape {
+        batch: 1,
+        ..Shape::USUAL
+    };
+    let mut figures = vec![
+        micros("redis_batch1_us", 20.0, one_by_one, 10_000),
+        micros("redis_1000_tenants_us", 8.0, tenants(1_000), 20_000),
+    ];
+    if plan.is_thorough() {
+        let few = life(server, Shape::USUAL, 10_000);
+        let many = life(server, Shape::USUAL, 1_000_000);
+        figures.push(growth("redis_growth_jobs", 1.5, few, many));
+        let few = life(server, tenants(10), 100_000);
+        let many = life(server, tenants(100_000), 100_000);
+        figures.push(growth("redis_growth_tenants", 4.0, few, many));
+    }
+    figures
+}
+
+fn tenants(tenants: usize) -> Shape {
+    Shape {
+        tenants,
+        ..Shape::USUAL
+    }
+}
+
+fn life(server: &RedisServer, shape: Shape, jobs: u64) -> io::Result<Life> {
+    server.ask(&["FLUSHALL", "SYNC"])?;
+    Life::of(&mut OnRedis::connect(server, shape)?, server, jobs)
+}
+
+/// By how much a job costs the server more when there are many.
+fn growth(name: &str, most: f64, few: io::Result<Life>, many: io::Result<Life>) -> Figure {
+    match (few, many) {
+        (Ok(few), Ok(many)) => Figure::alone(name, Goal::Own(most), &[many.micros / few.micros]),
+        (Err(why), _) | (_, Err(why)) => Figure::missing(name, "", &format!("missing: {why}")),
+    }
+}

@@ -1,0 +1,66 @@
+//! The rows of the table about Redis.
+
+use super::life::{Life, Lives};
+use super::ours::OURS;
+use crate::figure::{Figure, Goal};
+use crate::measure::Series;
+
+/// What every contender came to, beside what ours has to reach.
+pub(super) fn told(lives: &Lives) -> Vec<Figure> {
+    let mut figures = rates(lives);
+    for (name, most, part) in PROMISES {
+        figures.extend(beside(lives, (name, most), |who| lives.of(who, part)));
+    }
+    let trips = ("redis_round_trips_per_job", 0.03);
+    figures.extend(beside(lives, trips, |who| lives.trips_of(who)));
+    let missing = lives.missing.iter();
+    figures.extend(missing.map(|peer| {
+        Figure::missing(
+            "redis_life_per_s",
+            peer,
+            "missing: it does not run here, or gave up",
+        )
+    }));
+    figures
+}
+
+/// Lives a second are promised as multiples of the peers'.
+fn rates(lives: &Lives) -> Vec<Figure> {
+    let series = |name| Series {
+        name,
+        nanos: lives.of(name, |life| life.per_second),
+        strays: 0.0,
+    };
+    let ours = series(OURS);
+    let peers = lives.names().into_iter().filter(|name| *name != OURS);
+    peers
+        .map(|peer| {
+            let goal = match peer {
+                "bee-queue" => Goal::RatioAtLeast(15.0),
+                "BullMQ" => Goal::RatioAtLeast(40.0),
+                _ => Goal::ShownHigher,
+            };
+            Figure::against("redis_life_per_s", goal, &ours, &series(peer))
+        })
+        .collect()
+}
+
+fn beside(
+    lives: &Lives,
+    (name, most): (&str, f64),
+    part: impl Fn(&str) -> Vec<f64>,
+) -> Vec<Figure> {
+    let peers = lives.names().into_iter().filter(|name| *name != OURS);
+    let theirs: Vec<_> = peers.map(|peer| (peer, part(peer))).collect();
+    let theirs: Vec<_> = theirs.iter().map(|(peer, all)| (*peer, &all[..])).collect();
+    Figure::beside(name, Goal::Own(most), &part(OURS), &theirs)
+}
+
+/// A figure's name, the most it may be, and which part of a life it is.
+type Promise = (&'static str, f64, fn(&Life) -> f64);
+
+const PROMISES: [Promise; 3] = [
+    ("redis_us_per_job", 6.0, |life| life.micros),
+    ("redis_commands_per_job", 0.5, |life| life.commands),
+    ("redis_bytes_per_job", 150.0, |life| life.bytes),
+];

@@ -1,0 +1,113 @@
+-- Whose turn it is in a claim, and where a job's start lies.
+
+local function best_class(seat)
+  if seat[8] + seat[11] > 0 then return 3 end
+  if seat[7] + seat[10] > 0 then return 2 end
+  return 1
+end
+
+-- The class whose turn it is among those of a tenant that has several.
+local function class_of(seat, best)
+  local class = best
+  for c = best - 1, 1, -1 do
+    if seat[5 + c] + seat[8 + c] > 0 and seat[11 + c] < seat[11 + class] then class = c end
+  end
+  return class
+end
+
+-- The cost of the job that would go, where costs differ; one job is taken at a time then.
+local function cost_of(seat, class)
+  if meta[6] == 0 then return 1 end
+  local back = seat[8 + class] > 0 and call('ZRANGE', back_key(lane, seat.name, class), 0, 0, 'WITHSCORES')
+  local record
+  if back and (seat[5 + class] == 0 or tonumber(back[2]) <= seat[2 + class]) then
+    record = sub(back[1], 7)
+  else
+    record = call('LINDEX', list_key(lane, seat.name, class), 0)
+  end
+  return record and parse_record(record).cost or 1
+end
+
+local function lane_start(cost)
+  local start = since
+  if cost > 0 then
+    for i = 1, #rates do start = max(start, rates[i].at + rates[i].step * (cost - 1)) end
+  end
+  return start
+end
+
+local function debit(seat, start, cost)
+  if cost == 0 then return end
+  for i = 1, #rates do rates[i].at = start + rates[i].step * cost end
+  if seat.step then seat.slot = start + seat.step * cost end
+end
+
+local function next_candidate()
+  if wait_at > #waiting and looked > 0 and #ahead == most then
+    ahead = call('ZRANGE', lane.fair, looked, looked + most - 1)
+    load_seats(lane, ahead)
+    load_tenants(ahead)
+    look(ahead)
+  end
+  local a, b = waiting[wait_at], served[serve_at]
+  if a and (not b or a[1] <= b[1]) then
+    wait_at = wait_at + 1
+    return a
+  elseif b then
+    serve_at = serve_at + 1
+    return b
+  end
+end
+
+-- Whose turn it is: what goes, and where its start lies.
+local function next_turn()
+  while true do
+    local seat = next_candidate()
+    if not seat then return end
+    local tenant = tenants[seat.name]
+    if ready(seat) == 0 then
+      -- It has no more; it leaves when all is written.
+    elseif tenant[5] == 1 or (tenant[2] > 0 and tenant[6] >= tenant[2]) then
+      seat[2], seat.dirty = 2, true
+    else
+      local best = best_class(seat)
+      local class = best > 1 and class_of(seat, best) or best
+      local cost = cost_of(seat, class)
+      local start = lane_start(cost)
+      if start - since > horizon then
+        soonest(start - since - horizon)
+        return
+      end
+      local own = seat.step and cost > 0 and seat.slot + seat.step * (cost - 1) or since
+      if own > (#rates > 0 and start or since + horizon) then
+        park(seat, (#rates > 0 and own or own - horizon) + origin)
+      else
+        return { seat = seat, class = class, best = best, cost = cost, start = max(start, own) }
+      end
+    end
+  end
+end
+
+-- One turn: the seat moves on by the cost over its claim.
+local turns, passed = {}, 0
+local function turn()
+  local it = next_turn()
+  if not it then return end
+  local seat, class, tenant = it.seat, it.class, tenants[it.seat.name]
+  it.claim, it.charge = tenant[1] * FACTOR[it.best], max(1, it.cost)
+  meta[1], lane.dirty = max(meta[1], seat[1]), true
+  seat[1], seat.dirty = seat[1] + it.charge / it.claim, true
+  seat[11 + class] = seat[11 + class] + it.charge / FACTOR[class]
+  -- Counted as what came back, if anything did; when the jobs are taken it is known which it was.
+  if seat[8 + class] > 0 then
+    seat.backs = seat.backs or { seat[9], seat[10], seat[11] }
+    seat[8 + class] = seat[8 + class] - 1
+  else
+    seat[5 + class] = seat[5 + class] - 1
+  end
+  seat.todo[class] = seat.todo[class] + 1
+  tenant[6], tenant.dirty = tenant[6] + 1, true
+  debit(seat, it.start, it.cost)
+  turns[#turns + 1] = it
+  return it
+end

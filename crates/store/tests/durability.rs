@@ -1,0 +1,319 @@
+//! What the embedded store keeps when its process ends, however that happens.
+
+#![expect(
+    dead_code,
+    unused_macros,
+    reason = "the words of the suite are used here without its laws"
+)]
+
+#[cfg(test)]
+#[path = "contract/suite.rs"]
+mod contract;
+#[cfg(test)]
+#[path = "support/room.rs"]
+mod room;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::{
+    World, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
+};
+use outflow_core::Weight;
+use outflow_store::{
+    Batch, Embedded, End, JobStore, PutOff, Receipt, Scope, Stage, StoreError, TenantRule,
+};
+use outflow_testkit::Process;
+use room::{clock, within};
+
+fn failed() -> End {
+    End::Failed {
+        words: "no".to_owned(),
+        result: None,
+    }
+}
+
+/// Opens what must not open.
+fn refused(dir: &Path) -> StoreError {
+    let opened = Embedded::open(dir, clock());
+    opened.map(drop).expect_err("it must be refused")
+}
+
+// 200 of one tenant: three pages and a piece of one.
+#[test]
+fn what_waits_is_found_in_order_after_a_restart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let time = clock();
+    within(dir.path(), Arc::clone(&time), async |room| {
+        submit(&room.store, jobs("a", 200)).await;
+        let taken = claim(&room.store, 10).await;
+        settle_all(&room.store, &taken, done()).await;
+        let again = claim(&room.store, 2).await;
+        settle_all(&room.store, &again, End::Returned).await;
+    });
+    within(dir.path(), time, async |room| {
+        let tally = room.store.tally().await.expect("counted");
+        assert_eq!((tally.queued, tally.done, tally.in_flight), (190, 10, 0));
+        assert_eq!(room.store.recount().await.expect("counted"), 0);
+        let rest = ids(&claim(&room.store, 999).await);
+        let expected: Vec<String> = (10..200).map(|number| format!("a-{number}")).collect();
+        assert_eq!(rest, expected);
+        assert_eq!(room.store.recount().await.expect("counted"), 0);
+    });
+}
+
+#[test]
+fn rules_pauses_actions_names_and_letters_outlive_the_process() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let time = clock();
+    let rule = TenantRule {
+        weight: Weight::new(5).expect("a weight"),
+        in_flight: Some(2),
+        ..TenantRule::default()
+    };
+    within(dir.path(), Arc::clone(&time), async |room| {
+        let store = &room.store;
+        store.set_rule(&name("a"), rule.clone()).await.expect("set");
+        store.submit(batch("act", jobs("b", 3))).await.expect("in");
+        let taken = claim(store, 3).await;
+        settle(store, &taken[0], done()).await;
+        settle(store, &taken[1], failed()).await;
+        settle(
+            store,
+            &taken[2],
+            End::PutOff(PutOff::Fixed(Duration::from_mins(9))),
+        )
+        .await;
+        store.close(&name("act")).await.expect("closed");
+        store
+            .pause(&Scope::Tenant(name("b")))
+            .await
+            .expect("paused");
+    });
+    time.advance(Duration::from_mins(10));
+    within(dir.path(), time, async |room| {
+        let store = &room.store;
+        let report = store.tenant(&name("a")).await.expect("read");
+        assert_eq!(report.expect("known").rule, rule);
+        let action = store.action(&name("act")).await.expect("read");
+        let action = action.expect("known");
+        assert_eq!((action.stage, action.tally.done), (Stage::Running, 1));
+        assert_eq!((action.tally.dead, action.tally.queued), (1, 1));
+        assert_eq!(store.dead(0, 9).await.expect("read").len(), 1);
+        let outcomes = store.outcomes(&name("act"), 0, 9).await;
+        assert_eq!(outcomes.expect("read").len(), 2);
+        let again = store.submit(Batch::of(vec![job("b", "b-0")])).await;
+        let known = Receipt::Duplicate { id: name("b-0") };
+        assert_eq!(again.expect("answered").receipts, [known]);
+        assert!(claim(store, 9).await.is_empty(), "paused");
+        store.resume(&Scope::Tenant(name("b"))).await.expect("on");
+        let last = claim_one(store).await;
+        assert_eq!((last.id.as_str(), last.throttles), ("b-2", 1));
+        settle(store, &last, done()).await;
+        let ripe = store.ripe(9).await.expect("read");
+        assert_eq!(ripe.len(), 1);
+        assert_eq!(store.recount().await.expect("counted"), 0);
+    });
+}
+
+// Taken back once and buried the second time: a bound of 1.
+#[test]
+fn a_job_that_was_claimed_when_the_process_died_is_taken_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let time = clock();
+    within(dir.path(), Arc::clone(&time), async |room| {
+        submit(&room.store, jobs("a", 3)).await;
+        claim_one(&room.store).await;
+    });
+    let mut old = None;
+    within(dir.path(), Arc::clone(&time), async |room| {
+        let tally = room.store.tally().await.expect("counted");
+        assert_eq!((tally.in_flight, tally.queued), (1, 2));
+        let reaped = room.store.reap(9, 1).await.expect("reaped");
+        assert_eq!((reaped.returned, reaped.buried), (1, 0));
+        old = Some(claim_one(&room.store).await);
+    });
+    let old = old.expect("claimed");
+    assert_eq!((old.id.as_str(), old.attempt), ("a-0", 2));
+    within(dir.path(), time, async |room| {
+        let fenced = settle(&room.store, &old, done()).await;
+        assert_eq!(fenced, outflow_store::Settled::Fenced);
+        let reaped = room.store.reap(9, 1).await.expect("reaped");
+        assert_eq!((reaped.returned, reaped.buried), (0, 1));
+        assert_eq!(ids(&claim(&room.store, 9).await), ["a-1", "a-2"]);
+        let dead = room.store.dead(0, 9).await.expect("read");
+        assert_eq!((dead[0].recoveries, dead[0].history.len()), (2, 2));
+        assert_eq!(room.store.recount().await.expect("counted"), 0);
+    });
+}
+
+// A span of 10 minutes, of which 4 pass while nobody is there.
+#[test]
+fn a_wait_goes_on_while_nobody_is_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let time = clock();
+    let minutes = Duration::from_mins;
+    within(dir.path(), Arc::clone(&time), async |room| {
+        submit(&room.store, jobs("a", 1)).await;
+        let taken = claim_one(&room.store).await;
+        let end = End::Retry {
+            after: minutes(10),
+            words: "no".to_owned(),
+        };
+        settle(&room.store, &taken, end).await;
+    });
+    time.advance(minutes(4));
+    within(dir.path(), time, async |room| {
+        room.pass(minutes(5)).await;
+        assert!(claim(&room.store, 1).await.is_empty());
+        room.pass(minutes(1)).await;
+        assert_eq!(claim_one(&room.store).await.retries, 1);
+    });
+}
+
+#[test]
+fn a_second_process_is_refused_by_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        let error = refused(dir.path());
+        assert!(error.is_in_use());
+        let words = error.to_string();
+        assert!(words.contains(&dir.path().display().to_string()), "{words}");
+        submit(&room.store, jobs("a", 1)).await;
+    });
+    within(dir.path(), clock(), async |room| {
+        assert_eq!(room.store.tally().await.expect("counted").queued, 1);
+    });
+}
+
+#[test]
+fn a_damaged_file_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        submit(&room.store, jobs("a", 500)).await;
+    });
+    let file = dir.path().join("jobs.db");
+    let whole = fs::read(&file).expect("a file");
+    // The head of the file, and pages in its middle.
+    for (from, to) in [(0, 100), (8_192, 16_384)] {
+        let mut bytes = whole.clone();
+        bytes[from..to].fill(0xAB);
+        fs::write(&file, &bytes).expect("written");
+        let error = refused(dir.path());
+        assert!(error.is_damaged(), "{error:?}");
+        assert!(error.to_string().contains("backup"), "{error}");
+        assert_eq!(fs::read(&file).expect("a file"), bytes, "nothing changed");
+    }
+    fs::write(&file, &whole).expect("written");
+    within(dir.path(), clock(), async |room| {
+        assert_eq!(room.store.tally().await.expect("counted").queued, 500);
+    });
+}
+
+// The two numbers stand at bytes 60 and 68 of every SQLite file.
+#[test]
+fn a_later_version_and_a_foreign_file_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |_| {});
+    let file = dir.path().join("jobs.db");
+    let whole = fs::read(&file).expect("a file");
+    for (at, words) in [(60, "later"), (68, "another directory")] {
+        let mut bytes = whole.clone();
+        bytes[at..at + 4].copy_from_slice(&9_u32.to_be_bytes());
+        fs::write(&file, &bytes).expect("written");
+        let error = refused(dir.path());
+        assert!(error.is_damaged(), "{error:?}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn an_ended_store_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        submit(&room.store, jobs("a", 1)).await;
+        room.store.end();
+        let error = room.store.submit(Batch::of(jobs("a", 1))).await;
+        assert!(
+            error
+                .expect_err("it is closed")
+                .to_string()
+                .contains("closed")
+        );
+    });
+}
+
+/// Where the child of a killing finds its store.
+const CHILD: &str = "OUTFLOW_TEST_STORE";
+
+/// Submits, claims and settles for ever, and says what it was told.
+fn live(dir: &Path) {
+    within(dir, clock(), async |room| {
+        let store = &room.store;
+        for round in 0.. {
+            let batch = (0..7).map(|number| job("a", &format!("r{round}-{number}")));
+            submit(store, batch.collect()).await;
+            println!("\nsubmitted {round}");
+            let taken = claim(store, 5).await;
+            settle_all(store, &taken, done()).await;
+            println!("\nsettled {}", taken.len());
+        }
+    });
+}
+
+// Eight kills at different points of a child's life; 7 come and 5 go in each of its rounds.
+#[test]
+fn a_killed_process_loses_nothing_that_it_was_told() {
+    if let Some(dir) = std::env::var_os(CHILD) {
+        return live(Path::new(&dir));
+    }
+    for kill in 0..8 {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command
+            .args(["--exact", "a_killed_process_loses_nothing_that_it_was_told"])
+            .args(["--nocapture", "--test-threads", "1"])
+            .env(CHILD, dir.path());
+        let mut child = Process::start(command).expect("a child");
+        let patience = Duration::from_secs(30);
+        let line = format!("submitted {}", kill * 3);
+        child.wait_for_line(&line, patience).expect("it works");
+        child.kill().expect("killed");
+        let mut told = (BTreeSet::new(), 0);
+        for line in child.last_lines(patience) {
+            match line.text.split_once(' ') {
+                Some(("submitted", round)) => drop(told.0.insert(round.to_owned())),
+                Some(("settled", count)) => told.1 += count.parse::<u64>().expect("a count"),
+                _ => {}
+            }
+        }
+        drop(child);
+        within(dir.path(), clock(), async |room| {
+            all_is_there(&room.store, told).await
+        });
+    }
+}
+
+/// Every job that was told is over or can be claimed, and is counted once.
+async fn all_is_there(store: &Embedded, (rounds, settled): (BTreeSet<String>, u64)) {
+    assert_eq!(store.recount().await.expect("counted"), 0);
+    let tally = store.tally().await.expect("counted");
+    let told = 7 * u64::try_from(rounds.len()).expect("a few");
+    assert!(tally.submitted() >= told, "{tally:?} of {told}");
+    assert!(tally.done >= settled, "{tally:?} of {settled}");
+    store.reap(999, 3).await.expect("reaped");
+    let all: Vec<_> = rounds
+        .iter()
+        .flat_map(|round| (0..7).map(move |number| job("a", &format!("r{round}-{number}"))))
+        .collect();
+    let again = store.submit(Batch::of(all)).await.expect("answered");
+    let known = |receipt: &Receipt| matches!(receipt, Receipt::Duplicate { .. });
+    assert!(again.receipts.iter().all(known), "a name was lost");
+    let open = claim(store, 9_999).await;
+    let open = u64::try_from(open.len()).expect("a few");
+    assert_eq!(open + tally.done, tally.submitted());
+}

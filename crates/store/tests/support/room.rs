@@ -1,0 +1,63 @@
+//! An embedded store in a time that moves when it is told to.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow_core::{Clock, ManualClock, Nanos, WallTime};
+use outflow_store::Embedded;
+use tokio::runtime::Builder;
+
+use crate::contract::World;
+
+/// A store in a directory that goes with it, in a time that moves when it is told to.
+pub(crate) struct Room {
+    pub(crate) store: Embedded,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl World for Room {
+    type Store = Embedded;
+
+    fn store(&self) -> &Embedded {
+        &self.store
+    }
+
+    fn unit(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn wall(&self) -> WallTime {
+        self.clock.wall()
+    }
+
+    async fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+}
+
+/// A time that begins nowhere special.
+pub(crate) fn clock() -> Arc<ManualClock> {
+    let wall = WallTime::from_unix_secs(1_700_000_000);
+    Arc::new(ManualClock::new(Nanos::from_secs(100), wall))
+}
+
+/// Opens the store in a directory, lets something happen in it, and ends it.
+pub(crate) fn within<T>(
+    dir: &Path,
+    clock: Arc<ManualClock>,
+    act: impl AsyncFnOnce(&Room) -> T,
+) -> T {
+    let (store, writer) = Embedded::open(dir, clock.clone()).expect("a store");
+    let room = Room { store, clock };
+    std::thread::scope(|threads| {
+        threads.spawn(|| writer.run());
+        // Ends the writer when the test panics, too.
+        let room = room;
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(act(&room))
+    })
+}
