@@ -169,8 +169,8 @@ fn a_dry_run_says_how_long_it_takes_and_sends_nothing() {
             .contains("60 jobs take at least 5.0 s, by 10/s of up"),
         "{ran:?}"
     );
-    assert_eq!(desk.upstream.end()["seen"], 0);
     assert!(!desk.path(".outflow").exists(), "nothing is kept either");
+    assert_eq!(desk.upstream.end()["seen"], 0);
 }
 
 // 60 jobs at 20/s, killed once ten results are there: whatever was under way then is done again, at most

@@ -6,6 +6,7 @@
 
 mod board;
 mod checked;
+mod earlier;
 mod ledger;
 mod results;
 mod sitting;
@@ -95,7 +96,12 @@ impl Run {
         let dir = self.place(input);
         let ledger = Ledger::open(&dir, &input.stem, &input.mark)?;
         let results = Results::open(self.out.as_deref(), ledger)?;
-        let bulk = Bulk::start(&client, Place::Dir(dir.join("jobs")), settings, None).await?;
+        let jobs = dir.join("jobs");
+        tokio::select! {
+            () = earlier::wait_out(&jobs, config) => {}
+            () = interrupt.told() => return Ok(Exit::Interrupted),
+        }
+        let bulk = Bulk::start(&client, Place::Dir(jobs), settings, None).await?;
         let mut sitting = Sitting::new(&bulk, &client, input, results).await?;
         let ended = tokio::select! {
             ended = sitting.work(&checked.demand, terminal) => ended?,

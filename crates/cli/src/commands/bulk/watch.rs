@@ -55,7 +55,7 @@ impl Watch {
                 before = told["jobs"].clone();
             }
             looks += 1;
-            runtime.block_on(tokio::time::sleep(GLANCE));
+            runtime.block_on(async { tokio::time::sleep(GLANCE).await });
         }
     }
 }
