@@ -18,8 +18,8 @@ use outflow_store::{
 pub(crate) enum Stored {
     /// In a directory.
     Here(Embedded),
-    /// In a server.
-    Shared(Redis),
+    /// In a server. Apart, for it is far larger.
+    Shared(Box<Redis>),
 }
 
 /// Asks whichever it is.

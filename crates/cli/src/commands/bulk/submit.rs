@@ -47,9 +47,9 @@ impl Submit {
             Ok(jobs) => jobs,
             Err(wrong) => {
                 let (file, alarm) = (&self.file, terminal.alarm("error:"));
-                wrong
-                    .iter()
-                    .for_each(|(line, why)| say!("{file}:{line}: {why}"));
+                for (line, why) in &wrong {
+                    say!("{file}:{line}: {why}");
+                }
                 say!(
                     "{alarm} {} lines are wrong, and nothing was submitted: mend them",
                     wrong.len()
@@ -107,18 +107,20 @@ impl Taken {
     }
 
     fn text(&self, action: &str) -> String {
-        let mut text = format!("{} jobs were taken as action {action}", self.accepted);
-        if self.duplicates > 0 {
-            text.push_str(&format!(", {} had been before", self.duplicates));
-        }
-        if self.rejected > 0 {
-            let reason = self.reason.as_deref().unwrap_or("no reason was given");
-            text.push_str(&format!(", {} were not: {reason}", self.rejected));
-        }
-        text.push_str(&format!(
-            "\nwatch them with `outflow bulk watch {action}`\n"
-        ));
-        text
+        let before = match self.duplicates {
+            0 => String::new(),
+            count => format!(", {count} had been before"),
+        };
+        let reason = self.reason.as_deref().unwrap_or("no reason was given");
+        let rejected = match self.rejected {
+            0 => String::new(),
+            count => format!(", {count} were not: {reason}"),
+        };
+        format!(
+            "{} jobs were taken as action {action}{before}{rejected}\n\
+             watch them with `outflow bulk watch {action}`\n",
+            self.accepted
+        )
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) fn status(told: &Value) -> String {
         plain(&jobs["in_flight"]),
         plain(&jobs["done"]),
         plain(&jobs["dead"]),
-        plain(&told["workers"]["busy"]),
-        plain(&told["workers"]["all"]),
+        plain(told.pointer("/workers/busy").unwrap_or(&Value::Null)),
+        plain(told.pointer("/workers/all").unwrap_or(&Value::Null)),
         plain(&told["scheduler"]),
         plain(&told["store"]),
     );

@@ -50,9 +50,10 @@ impl Watch {
             let line = tables::line(&told);
             terminal.progress(&line);
             // Where nobody looks on, a line now and then, and only if something changed.
-            if !terminal.is_watched() && looks.is_multiple_of(SELDOM) && before != told["jobs"] {
+            let jobs = told.get("jobs").cloned().unwrap_or_default();
+            if !terminal.is_watched() && looks.is_multiple_of(SELDOM) && before != jobs {
                 say!("{line}");
-                before = told["jobs"].clone();
+                before = jobs;
             }
             looks += 1;
             runtime.block_on(async { tokio::time::sleep(GLANCE).await });
@@ -68,14 +69,14 @@ impl Results {
             let page = self
                 .admin
                 .get(&format!("{place}?after={after}&most=1000"))?;
-            let results = page["results"].as_array();
+            let results = page.get("results").and_then(Value::as_array);
             let lines: Vec<_> = results
                 .into_iter()
                 .flatten()
                 .map(|result| format!("{result}\n"))
                 .collect();
             answer(&lines.concat())?;
-            match page["next"].as_u64() {
+            match page.get("next").and_then(Value::as_u64) {
                 Some(next) => after = next,
                 None => return Ok(Exit::Done),
             }
