@@ -49,7 +49,7 @@ impl Bulk {
             Place::Dir(dir) => opened(&dir, &storeroom)?,
             Place::Server(options) => {
                 let store = Redis::connect(options).await;
-                Stored::Shared(store.map_err(CannotBulk::Store)?)
+                Stored::Shared(Box::new(store.map_err(CannotBulk::Store)?))
             }
         };
         let builder = outflow_bulk::Engine::builder(client.clone(), Arc::new(store));

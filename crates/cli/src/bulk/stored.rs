@@ -19,7 +19,7 @@ pub(crate) enum Stored {
     /// In a directory.
     Here(Embedded),
     /// In a server.
-    Shared(Redis),
+    Shared(Box<Redis>),
 }
 
 /// Asks whichever it is.

@@ -12,6 +12,7 @@ mod results;
 mod sitting;
 mod summary;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -54,8 +55,8 @@ pub(crate) struct Run {
     #[arg(long)]
     skip_invalid: bool,
     /// Send nothing: say how long it takes at least.
-    #[arg(long)]
-    dry_run: bool,
+    #[arg(long = "dry-run")]
+    rehearse: bool,
     /// Print the report at the end as one JSON document; results need a file then.
     #[arg(long)]
     json: bool,
@@ -64,7 +65,7 @@ pub(crate) struct Run {
 impl Run {
     /// Runs it to its end, or until it is told to stop.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        if self.json && self.out.is_none() && !self.dry_run {
+        if self.json && self.out.is_none() && !self.rehearse {
             let told =
                 "one document and results do not go together: name a file for results with `--out`";
             return Err(Misuse(told.to_owned()).into());
@@ -89,7 +90,7 @@ impl Run {
         let settings = lasting(Settings::of(&config.bulk)?);
         let now = SystemClock::new().wall();
         let forecast = Forecast::of(&checked.demand, &client, &settings, now);
-        if self.dry_run {
+        if self.rehearse {
             return self.foretell(&forecast);
         }
         let mut interrupt = Interrupt::listen()?;
@@ -155,15 +156,17 @@ fn foretold(forecast: &Forecast) -> String {
         let allowed = part
             .allowed
             .map_or("no limit".to_owned(), |rate| rate.to_string());
-        text.push_str(&format!(
-            "  {name}: {} jobs, {} if it were alone ({allowed})\n",
+        // Writing to a string cannot fail.
+        let _whole = writeln!(
+            text,
+            "  {name}: {} jobs, {} if it were alone ({allowed})",
             part.jobs,
             spoken(part.alone)
-        ));
+        );
     }
     let more = forecast.tenants.len().saturating_sub(MOST_TENANTS);
     if more > 0 {
-        text.push_str(&format!("  and {more} tenants more\n"));
+        let _whole = writeln!(text, "  and {more} tenants more");
     }
     text.push_str("nothing was sent\n");
     text
