@@ -18,7 +18,7 @@ use outflow_store::{
 pub(crate) enum Stored {
     /// In a directory.
     Here(Embedded),
-    /// In a server. Apart, for it is far larger.
+    /// In a server.
     Shared(Box<Redis>),
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct Run {
     skip_invalid: bool,
     /// Send nothing: say how long it takes at least.
     #[arg(long = "dry-run")]
-    dry: bool,
+    rehearse: bool,
     /// Print the report at the end as one JSON document; results need a file then.
     #[arg(long)]
     json: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Run {
 impl Run {
     /// Runs it to its end, or until it is told to stop.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        if self.json && self.out.is_none() && !self.dry {
+        if self.json && self.out.is_none() && !self.rehearse {
             let told =
                 "one document and results do not go together: name a file for results with `--out`";
             return Err(Misuse(told.to_owned()).into());
@@ -90,7 +90,7 @@ impl Run {
         let settings = lasting(Settings::of(&config.bulk)?);
         let now = SystemClock::new().wall();
         let forecast = Forecast::of(&checked.demand, &client, &settings, now);
-        if self.dry {
+        if self.rehearse {
             return self.foretell(&forecast);
         }
         let mut interrupt = Interrupt::listen()?;
@@ -156,8 +156,8 @@ fn foretold(forecast: &Forecast) -> String {
         let allowed = part
             .allowed
             .map_or("no limit".to_owned(), |rate| rate.to_string());
-        // A string takes all.
-        let _written = writeln!(
+        // Writing to a string cannot fail.
+        let _whole = writeln!(
             text,
             "  {name}: {} jobs, {} if it were alone ({allowed})",
             part.jobs,
@@ -166,7 +166,7 @@ fn foretold(forecast: &Forecast) -> String {
     }
     let more = forecast.tenants.len().saturating_sub(MOST_TENANTS);
     if more > 0 {
-        let _written = writeln!(text, "  and {more} tenants more");
+        let _whole = writeln!(text, "  and {more} tenants more");
     }
     text.push_str("nothing was sent\n");
     text

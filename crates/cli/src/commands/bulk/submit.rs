@@ -4,11 +4,14 @@
 //! limit has against a job is told by the program that knows them. Jobs without a name get the one that a
 //! run of the same file would give them, so that submitting a file twice submits it once.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::Asked;
 use super::input::{Format, Input};
+use super::tables::part;
 use crate::admin_client::encoded;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, say};
@@ -96,31 +99,28 @@ impl Submit {
 
 impl Taken {
     fn add(&mut self, told: &Value) {
-        let count = |key: &str| told[key].as_u64().unwrap_or(0);
+        let count = |key: &str| part(told, key).as_u64().unwrap_or(0);
         self.accepted += count("accepted");
         self.duplicates += count("duplicates");
         self.rejected += count("rejected");
-        let mut reasons = told["jobs"].as_array().into_iter().flatten();
-        let rejected = reasons.find(|job| job["destination"] == "rejected");
-        let reason = rejected.and_then(|job| job["reason"].as_str());
+        let mut reasons = part(told, "jobs").as_array().into_iter().flatten();
+        let rejected = reasons.find(|job| part(job, "destination") == "rejected");
+        let reason = rejected.and_then(|job| part(job, "reason").as_str());
         self.reason = self.reason.take().or(reason.map(str::to_owned));
     }
 
     fn text(&self, action: &str) -> String {
-        let before = match self.duplicates {
-            0 => String::new(),
-            count => format!(", {count} had been before"),
-        };
-        let reason = self.reason.as_deref().unwrap_or("no reason was given");
-        let rejected = match self.rejected {
-            0 => String::new(),
-            count => format!(", {count} were not: {reason}"),
-        };
-        format!(
-            "{} jobs were taken as action {action}{before}{rejected}\n\
-             watch them with `outflow bulk watch {action}`\n",
-            self.accepted
-        )
+        let mut text = format!("{} jobs were taken as action {action}", self.accepted);
+        // Writing to a string cannot fail.
+        if self.duplicates > 0 {
+            let _whole = write!(text, ", {} had been before", self.duplicates);
+        }
+        if self.rejected > 0 {
+            let reason = self.reason.as_deref().unwrap_or("no reason was given");
+            let _whole = write!(text, ", {} were not: {reason}", self.rejected);
+        }
+        let _whole = writeln!(text, "\nwatch them with `outflow bulk watch {action}`");
+        text
     }
 }
 

@@ -11,17 +11,17 @@ use crate::terminal::{Table, spoken};
 
 /// All jobs, by tenant and action.
 pub(super) fn status(told: &Value) -> String {
-    let jobs = &told["jobs"];
+    let jobs = part(told, "jobs");
     let mut text = format!(
         "{} queued, {} in flight, {} done, {} dead; {} of {} workers busy ({}, {})\n",
-        plain(&jobs["queued"]),
-        plain(&jobs["in_flight"]),
-        plain(&jobs["done"]),
-        plain(&jobs["dead"]),
-        plain(told.pointer("/workers/busy").unwrap_or(&Value::Null)),
-        plain(told.pointer("/workers/all").unwrap_or(&Value::Null)),
-        plain(&told["scheduler"]),
-        plain(&told["store"]),
+        plain(part(jobs, "queued")),
+        plain(part(jobs, "in_flight")),
+        plain(part(jobs, "done")),
+        plain(part(jobs, "dead")),
+        plain(part(part(told, "workers"), "busy")),
+        plain(part(part(told, "workers"), "all")),
+        plain(part(told, "scheduler")),
+        plain(part(told, "store")),
     );
     let tenants = list(told, "tenants");
     if !tenants.is_empty() {
@@ -35,15 +35,15 @@ pub(super) fn status(told: &Value) -> String {
             "rate",
         ]);
         for tenant in tenants {
-            let jobs = &tenant["jobs"];
+            let jobs = part(tenant, "jobs");
             table.row([
-                paused(&tenant["tenant"], tenant),
-                plain(&jobs["queued"]),
-                plain(&jobs["in_flight"]),
-                plain(&jobs["done"]),
-                plain(&jobs["dead"]),
-                plain(&jobs["throttles"]),
-                plain(&tenant["rate"]),
+                paused(part(tenant, "tenant"), tenant),
+                plain(part(jobs, "queued")),
+                plain(part(jobs, "in_flight")),
+                plain(part(jobs, "done")),
+                plain(part(jobs, "dead")),
+                plain(part(jobs, "throttles")),
+                plain(part(tenant, "rate")),
             ]);
         }
         // Writing to a string cannot fail.
@@ -73,16 +73,20 @@ fn of_actions(actions: &[Value]) -> String {
         "left",
     ]);
     for action in actions {
-        let jobs = &action["jobs"];
-        let failed = number(&jobs["dead"]) + number(&jobs["failed"]);
+        let jobs = part(action, "jobs");
+        let failed = number(part(jobs, "dead")) + number(part(jobs, "failed"));
         table.row([
-            paused(&action["id"], action),
-            plain(&action["stage"]),
-            percent(&action["over_ppm"]),
-            format!("{} of {}", plain(&jobs["done"]), plain(&jobs["total"])),
+            paused(part(action, "id"), action),
+            plain(part(action, "stage")),
+            percent(part(action, "over_ppm")),
+            format!(
+                "{} of {}",
+                plain(part(jobs, "done")),
+                plain(part(jobs, "total"))
+            ),
             failed.to_string(),
-            plain(&jobs["cancelled"]),
-            plain(&jobs["throttles"]),
+            plain(part(jobs, "cancelled")),
+            plain(part(jobs, "throttles")),
             left(action),
         ]);
     }
@@ -91,14 +95,14 @@ fn of_actions(actions: &[Value]) -> String {
 
 /// How far an action is, in a line.
 pub(super) fn line(action: &Value) -> String {
-    let jobs = &action["jobs"];
+    let jobs = part(action, "jobs");
     format!(
         "{}: {} {}, {} of {} done, {} left",
-        plain(&action["id"]),
-        plain(&action["stage"]),
-        percent(&action["over_ppm"]),
-        plain(&jobs["done"]),
-        plain(&jobs["total"]),
+        plain(part(action, "id")),
+        plain(part(action, "stage")),
+        percent(part(action, "over_ppm")),
+        plain(part(jobs, "done")),
+        plain(part(jobs, "total")),
         left(action)
     )
 }
@@ -106,8 +110,8 @@ pub(super) fn line(action: &Value) -> String {
 /// What was done, and to how many.
 pub(super) fn deed(told: &Value) -> String {
     match (
-        told["what"].as_str().unwrap_or_default(),
-        told["jobs"].as_u64(),
+        part(told, "what").as_str().unwrap_or_default(),
+        part(told, "jobs").as_u64(),
     ) {
         ("cancel", Some(jobs)) => format!("{jobs} jobs were cancelled before they began\n"),
         ("release", Some(jobs)) => format!("{jobs} jobs are still put off\n"),
@@ -129,20 +133,22 @@ pub(super) fn dead(told: &Value) -> String {
         "place", "job", "tenant", "action", "attempts", "call", "why",
     ]);
     for letter in letters {
-        let last = letter["history"].as_array().and_then(|list| list.last());
+        let last = part(letter, "history")
+            .as_array()
+            .and_then(|list| list.last());
         table.row([
-            plain(&letter["place"]),
-            plain(&letter["id"]),
-            plain(&letter["tenant"]),
-            plain(&letter["action"]),
-            plain(&letter["attempts"]),
+            plain(part(letter, "place")),
+            plain(part(letter, "id")),
+            plain(part(letter, "tenant")),
+            plain(part(letter, "action")),
+            plain(part(letter, "attempts")),
             format!(
                 "{} {}{}",
-                plain(&letter["method"]),
-                plain(&letter["api"]),
-                plain(&letter["path"])
+                plain(part(letter, "method")),
+                plain(part(letter, "api")),
+                plain(part(letter, "path"))
             ),
-            last.map_or_else(dash, |mishap| plain(&mishap["words"])),
+            last.map_or_else(dash, |mishap| plain(part(mishap, "words"))),
         ]);
     }
     table.text()
@@ -150,7 +156,7 @@ pub(super) fn dead(told: &Value) -> String {
 
 fn paused(name: &Value, owner: &Value) -> String {
     let name = plain(name);
-    if owner["paused"] == true {
+    if part(owner, "paused") == true {
         format!("{name} (paused)")
     } else {
         name
@@ -158,13 +164,18 @@ fn paused(name: &Value, owner: &Value) -> String {
 }
 
 fn left(action: &Value) -> String {
-    let left = action["eta_ms"].as_u64();
+    let left = part(action, "eta_ms").as_u64();
     left.map_or_else(dash, |millis| spoken(Duration::from_millis(millis)))
 }
 
 fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     let list = value.get(key).and_then(Value::as_array);
     list.map_or(&[], Vec::as_slice)
+}
+
+/// A field, or nothing.
+pub(super) fn part<'v>(value: &'v Value, key: &str) -> &'v Value {
+    value.get(key).unwrap_or(&Value::Null)
 }
 
 fn number(value: &Value) -> u64 {

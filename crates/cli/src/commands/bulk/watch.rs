@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
+use super::tables::part;
 use super::{Asked, tables};
 use crate::admin_client::path;
 use crate::exit::Exit;
@@ -50,10 +51,12 @@ impl Watch {
             let line = tables::line(&told);
             terminal.progress(&line);
             // Where nobody looks on, a line now and then, and only if something changed.
-            let jobs = told.get("jobs").cloned().unwrap_or_default();
-            if !terminal.is_watched() && looks.is_multiple_of(SELDOM) && before != jobs {
+            if !terminal.is_watched()
+                && looks.is_multiple_of(SELDOM)
+                && before != *part(&told, "jobs")
+            {
                 say!("{line}");
-                before = jobs;
+                before = part(&told, "jobs").clone();
             }
             looks += 1;
             runtime.block_on(async { tokio::time::sleep(GLANCE).await });
@@ -69,14 +72,14 @@ impl Results {
             let page = self
                 .admin
                 .get(&format!("{place}?after={after}&most=1000"))?;
-            let results = page.get("results").and_then(Value::as_array);
+            let results = part(&page, "results").as_array();
             let lines: Vec<_> = results
                 .into_iter()
                 .flatten()
                 .map(|result| format!("{result}\n"))
                 .collect();
             answer(&lines.concat())?;
-            match page.get("next").and_then(Value::as_u64) {
+            match part(&page, "next").as_u64() {
                 Some(next) => after = next,
                 None => return Ok(Exit::Done),
             }
@@ -85,13 +88,13 @@ impl Results {
 }
 
 fn is_over(action: &Value) -> bool {
-    let stage = action["stage"].as_str().unwrap_or_default();
+    let stage = part(action, "stage").as_str().unwrap_or_default();
     ["COMPLETED", "FAILED", "CANCELLED"].contains(&stage)
 }
 
 fn exit(action: &Value) -> Exit {
-    let jobs = &action["jobs"];
-    if jobs["done"] == jobs["total"] {
+    let jobs = part(action, "jobs");
+    if part(jobs, "done") == part(jobs, "total") {
         Exit::Done
     } else {
         Exit::SomeFailed
