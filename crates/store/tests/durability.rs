@@ -37,6 +37,16 @@ fn failed() -> End {
     }
 }
 
+/// The file with everything in it. Two connections that close at the same instant each leave it to the
+/// other to bring the journal home, and what is damaged then is made whole by the journal.
+fn gathered(file: &Path) -> Vec<u8> {
+    let disk = rusqlite::Connection::open(file).expect("a database");
+    disk.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        .expect("brought home");
+    drop(disk);
+    fs::read(file).expect("a file")
+}
+
 /// Opens what must not open.
 fn refused(dir: &Path) -> StoreError {
     let opened = Embedded::open(dir, clock());
@@ -197,7 +207,7 @@ fn a_damaged_file_is_refused_and_left_as_it_is() {
         submit(&room.store, jobs("a", 500)).await;
     });
     let file = dir.path().join("jobs.db");
-    let whole = fs::read(&file).expect("a file");
+    let whole = gathered(&file);
     // The head of the file, and pages in its middle.
     for (from, to) in [(0, 100), (8_192, 16_384)] {
         let mut bytes = whole.clone();
@@ -220,7 +230,7 @@ fn a_later_version_and_a_foreign_file_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |_| {});
     let file = dir.path().join("jobs.db");
-    let whole = fs::read(&file).expect("a file");
+    let whole = gathered(&file);
     for (at, words) in [(60, "later"), (68, "another directory")] {
         let mut bytes = whole.clone();
         bytes[at..at + 4].copy_from_slice(&9_u32.to_be_bytes());
