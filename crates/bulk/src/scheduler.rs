@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Stop, Target, Tasks, Upstream};
-use outflow_core::{Cost, Decision};
+use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Stop, Target, Tasks, Upstream, Why};
+use outflow_core::Cost;
 use outflow_store::{ClaimAsk, Claims, JobStore, Name, OpenGate, SharedPlan, StoreError};
 use tokio::time::{sleep, timeout};
 
@@ -87,16 +87,15 @@ impl Staff {
         })
     }
 
-    /// How long the API's door stays shut, if longer than this: it is not the limits then, which the
-    /// store debits, but the API that sleeps. What is claimed meanwhile would only come back.
+    /// How long the API's door stays shut, if longer than this, because it sleeps or asked everybody to
+    /// wait: what is claimed meanwhile would only come back. Limits are the store's to debit, and a full
+    /// house empties by itself.
     fn shut_for(&self, horizon: Duration) -> Option<Duration> {
         let (door, target) = self.door.as_ref()?;
-        match door.check(Ask::new(*target)) {
-            Decision::WaitUntil(at) => Some(at.since(door.now()))
-                .filter(|shut| *shut > horizon)
-                .map(|shut| shut.min(LOOK_AGAIN)),
-            Decision::Allow(()) | Decision::Never => None,
-        }
+        let stands = door.explain(Ask::new(*target))?;
+        let asleep = matches!(stands.why, Why::Cooldown | Why::State(_));
+        let left = stands.eta.map_or(LOOK_AGAIN, |at| at.since(door.now()));
+        (asleep && left > horizon).then(|| left.min(LOOK_AGAIN))
     }
 
     /// Stands in line at the API's door for a permit of this cost. If the door does not open in a
