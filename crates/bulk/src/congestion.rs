@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use outflow::core::{CongestionLevel, estimate_completion, rate_limit_speed};
+use outflow::core::{CongestionLevel, Throttles, estimate_completion, rate_limit_speed};
 use outflow_store::{
     JobStore, Name, Page, Receipt, Settled, Snapshot, Submitted, TenantReport, Token,
 };
@@ -223,7 +223,7 @@ pub(crate) fn state(settings: &Settings, active: u64, report: TenantReport) -> G
         last_backoff: report.last_backoff,
         level,
         estimate: estimate_completion(non_ready, speed),
-        throttles_per_job: (over > 0).then(|| ratio(tally.throttles, over)),
+        throttles_per_job: (over > 0).then(|| Throttles::new(tally.throttles, over).per_job()),
     }
 }
 
@@ -233,13 +233,4 @@ const fn non_ready(settings: &Settings, put_off: u64, queued: u64) -> u64 {
         Scheduler::Permit => queued,
         Scheduler::Backoff | Scheduler::Fixed => put_off,
     }
-}
-
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "a ratio for people: its seventeenth digit is nobody's concern"
-)]
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole as f64
 }

@@ -12,7 +12,7 @@ use outflow::{Ask, Events, Permit, Refusal, Rules, SharedTimer, Upstream};
 use outflow_core::{Adaptive, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 
-/// Doors of tenants, by lane and tenant.
+/// Doors of tenants: one each, whatever the lane.
 pub(crate) struct TenantDoors {
     timer: SharedTimer,
     doors: Mutex<HashMap<Name, Kept>>,

@@ -221,12 +221,8 @@ impl<S: JobStore> Engine<S> {
     /// If the store cannot be asked.
     pub async fn progress(&self, action: &Name) -> Result<Option<Progress>, BulkError> {
         let report = self.hub.store.action(action).await?;
-        let wall = self.hub.clock.wall();
-        Ok(report.map(|report| {
-            let until = report.ended.unwrap_or(wall);
-            let running = report.started.map(|started| until.since(started));
-            Progress::of(&report, running)
-        }))
+        let now = self.hub.clock.wall();
+        Ok(report.map(|report| Progress::of(&report, now)))
     }
 
     /// Waits until an action is over, and answers how it ended; nothing if it is not known.

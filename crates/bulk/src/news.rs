@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::CongestionAlert;
+use outflow_core::WallTime;
 use outflow_store::{ActionReport, Name, Settled, Stage, Tally};
 
 /// Something that happened.
@@ -77,8 +78,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of an action that has been running for so long.
-    pub fn of(report: &ActionReport, running: Option<Duration>) -> Self {
+    /// Of an action, by this time.
+    pub fn of(report: &ActionReport, now: WallTime) -> Self {
+        let until = report.ended.unwrap_or(now);
+        let running = report.started.map(|started| until.since(started));
         let tally = report.tally;
         let (over, all) = (tally.over(), tally.submitted());
         let part = u128::from(over) * MILLION / u128::from(all.max(1));
@@ -99,7 +102,6 @@ const MILLION: u128 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
-    use outflow_core::WallTime;
     use outflow_store::ActionSpec;
 
     use super::*;
@@ -122,9 +124,13 @@ mod tests {
             started: Some(WallTime::EPOCH),
             ended: None,
         };
-        let progress = Progress::of(&report, Some(Duration::from_secs(10)));
+        let progress = Progress::of(&report, WallTime::from_unix_secs(10));
         assert_eq!(progress.over_ppm, 250_000);
         assert_eq!(progress.eta, Some(Duration::from_secs(30)));
-        assert_eq!(Progress::of(&report, None).eta, None);
+        let waiting = ActionReport {
+            started: None,
+            ..report
+        };
+        assert_eq!(Progress::of(&waiting, WallTime::EPOCH).eta, None);
     }
 }

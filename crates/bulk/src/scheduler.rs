@@ -252,19 +252,18 @@ impl<S: JobStore> Schedule<S> {
     ) {
         let given = leaves.into_iter().zip(places);
         for (job, (leave, place)) in claims.jobs.into_iter().zip(given) {
-            let duty = Duty::new(&self.hub, session.clone(), job);
+            let duty = Duty::new(&self.hub, (session.clone(), place), job);
             let doer = staff.doer.clone();
             // In a shutdown nothing is started: the duty is dropped, and its job given back.
-            let _stopping = self.crowd.spawn(async move {
-                duty.fulfil(&doer, leave).await;
-                drop(place);
-            });
+            let _stopping = self
+                .crowd
+                .spawn(async move { duty.fulfil(&doer, leave).await });
         }
     }
 }
 
 /// Does something that waits, unless it is told to stop meanwhile.
-async fn until<T>(stop: &Stop, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn until<T>(stop: &Stop, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = work => Some(done),
         () = stop.told() => None,

@@ -12,6 +12,7 @@ use outflow_store::{End, JobStore, Name, Settled, Settlement};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::crew::Place;
 use crate::engine::Hub;
 use crate::news::News;
 use crate::scheduler::trouble;
@@ -19,6 +20,8 @@ use crate::scheduler::trouble;
 /// How a claim ended.
 pub(crate) struct Report {
     pub(crate) session: Name,
+    /// Given up when this was written down.
+    pub(crate) _place: Place,
     pub(crate) id: Name,
     pub(crate) tenant: Name,
     pub(crate) action: Option<Name>,

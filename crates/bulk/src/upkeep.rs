@@ -12,30 +12,30 @@ use crate::crew::Scale;
 use crate::engine::Hub;
 use crate::look::look;
 use crate::news::News;
-use crate::scheduler::trouble;
+use crate::scheduler::{trouble, until};
 
 /// Starts all of it.
 pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, office: &Tasks) -> Result<(), CannotStart> {
     let with = |hub: &Arc<Hub<S>>| Arc::clone(hub);
     let own = with(hub);
-    office.spawn("beat", move |stop| until(stop, beat(with(&own))))?;
+    office.spawn("beat", move |stop| lasting(stop, beat(with(&own))))?;
     let own = with(hub);
-    office.spawn("reaper", move |stop| until(stop, reap(with(&own))))?;
+    office.spawn("reaper", move |stop| lasting(stop, reap(with(&own))))?;
     let own = with(hub);
-    office.spawn("scale", move |stop| until(stop, scale(with(&own))))?;
+    office.spawn("scale", move |stop| lasting(stop, scale(with(&own))))?;
     let own = with(hub);
-    office.spawn("snapshots", move |stop| until(stop, snapshots(with(&own))))?;
+    office.spawn("snapshots", move |stop| {
+        lasting(stop, snapshots(with(&own)))
+    })?;
     let own = with(hub);
-    office.spawn("look", move |stop| until(stop, look_around(with(&own))))?;
+    office.spawn("look", move |stop| lasting(stop, look_around(with(&own))))?;
     let own = with(hub);
-    office.spawn("sweeper", move |stop| until(stop, sweep(with(&own))))
+    office.spawn("sweeper", move |stop| lasting(stop, sweep(with(&own))))
 }
 
-async fn until(stop: Stop, work: impl Future<Output = ()>) {
-    tokio::select! {
-        () = work => {}
-        () = stop.told() => {}
-    }
+/// Something that is done until the end.
+async fn lasting(stop: Stop, work: impl Future<Output = ()>) {
+    until(&stop, work).await;
 }
 
 /// Says in time that this process lives.

@@ -7,6 +7,7 @@
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use outflow::core::Throttles;
 use outflow_store::{ActionReport, JobStore};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, report: &ActionReport) -> To
 fn body(report: &ActionReport) -> Body<'_> {
     let tally = report.tally;
     let failed = tally.dead + tally.failed;
-    let over = (tally.done + failed).max(1);
+    let jobs = u32::try_from(tally.done.max(1)).unwrap_or(u32::MAX);
     Body {
         r#type: "bulk.action.finished",
         action: report.spec.id.as_str(),
@@ -90,18 +91,9 @@ fn body(report: &ActionReport) -> Body<'_> {
         success: tally.done,
         failed,
         cancelled: tally.cancelled,
-        throttles_per_job: ratio(tally.throttles, over),
-        mean_ms: tally.busy.as_secs_f64() * 1e3 / ratio(tally.done.max(1), 1),
+        throttles_per_job: Throttles::new(tally.throttles, tally.done + failed).per_job(),
+        mean_ms: (tally.busy / jobs).as_secs_f64() * 1e3,
     }
-}
-
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "a ratio for people: its seventeenth digit is nobody's concern"
-)]
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole as f64
 }
 
 /// `v1,` and the code over id, time and body.

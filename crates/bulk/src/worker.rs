@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::{Answer, Error, Outflow, Permit, Response, Verdict};
+use outflow::{Answer, Cause, Error, Outflow, Permit, Refusal, Response, Verdict};
 use outflow_core::{Effect, Nanos};
-use outflow_store::{Claimed, End, Kept, Name, Park, PutOff, Settlement};
+use outflow_store::{Claimed, End, Kept, Name, Park, Settlement};
 use tokio::time::sleep;
 
+use crate::crew::Place;
 use crate::deed::HttpCall;
 use crate::engine::Hub;
 use crate::gate::{Leave, Permits};
@@ -30,16 +31,17 @@ pub(crate) enum Doer {
 pub(crate) struct Duty<S> {
     hub: Arc<Hub<S>>,
     /// Gone when it was reported.
-    session: Option<Name>,
+    claim: Option<(Name, Place)>,
     job: Claimed,
 }
 
 impl<S> Duty<S> {
-    /// Of a job that this session claimed.
-    pub(crate) fn new(hub: &Arc<Hub<S>>, session: Name, job: Claimed) -> Self {
+    /// Of a job that this session claimed. Its place in the crew is free when its end is written down,
+    /// so that a store that cannot write stops new work, and the beat goes on until it can.
+    pub(crate) fn new(hub: &Arc<Hub<S>>, claim: (Name, Place), job: Claimed) -> Self {
         Self {
             hub: Arc::clone(hub),
-            session: Some(session),
+            claim: Some(claim),
             job,
         }
     }
@@ -51,11 +53,12 @@ impl<S> Duty<S> {
     }
 
     fn report(&mut self, end: End) {
-        let Some(session) = self.session.take() else {
+        let Some((session, place)) = self.claim.take() else {
             return;
         };
         let report = Report {
             session,
+            _place: place,
             id: self.job.id.clone(),
             tenant: self.job.tenant.clone(),
             action: self.job.action.clone(),
@@ -92,7 +95,7 @@ async fn perform<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> E
         Leave::Never(words) => return failed(words),
         Leave::Later => match asked_now(hub, &settings, doer, job) {
             Ok(permits) => permits,
-            Err(put_off) => return End::PutOff(put_off),
+            Err(end) => return end,
         },
     };
     let begun = hub.clock.now();
@@ -121,25 +124,26 @@ fn asked_now<S>(
     settings: &Settings,
     doer: &Doer,
     job: &Claimed,
-) -> Result<Permits, PutOff> {
+) -> Result<Permits, End> {
     if settings.scheduler == Scheduler::Permit {
         return Ok(Permits::default());
     }
-    let put_off = settings.put_off();
+    let turned_away = |refusal: Refusal| match refusal.cause {
+        // It would be put off for ever.
+        Cause::Never { .. } => failed(refusal.to_string()),
+        _ => End::PutOff(settings.put_off()),
+    };
     let rate = settings.rule(&job.tenant).rate;
     let tenant = hub.doors.try_admit(&job.tenant, rate, job.cost);
-    let tenant = tenant.map_err(|_| put_off)?;
+    let tenant = tenant.map_err(turned_away)?;
     let api = match doer {
-        Doer::Client(client) => Some(api_permit(client, job).map_err(|()| put_off)?),
+        Doer::Client(client) => api_permit(client, job).map_err(turned_away)?,
         Doer::Handler(_) => None,
     };
-    Ok(Permits {
-        api: api.flatten(),
-        tenant,
-    })
+    Ok(Permits { api, tenant })
 }
 
-fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, ()> {
+fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, Refusal> {
     let Ok(call) = HttpCall::decode(job.payload.clone()) else {
         return Ok(None);
     };
@@ -148,9 +152,7 @@ fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, ()> {
     };
     let path = call.path.split('?').next().unwrap_or_default();
     let target = door.route(&call.method, path).costing(job.cost);
-    door.try_admit(outflow::Ask::new(target))
-        .map(Some)
-        .map_err(|_| ())
+    door.try_admit(outflow::Ask::new(target)).map(Some)
 }
 
 async fn task<S>(

@@ -11,7 +11,7 @@ mod stored;
 pub(crate) mod told;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -121,7 +121,6 @@ impl fmt::Debug for Bulk {
 }
 
 fn opened(dir: &Path, storeroom: &Tasks) -> Result<Stored, CannotBulk> {
-    std::fs::create_dir_all(dir).map_err(|why| CannotBulk::Dir(dir.to_owned(), why))?;
     let opened = Embedded::open(dir, Arc::new(SystemClock::new()));
     let (store, writer) = opened.map_err(CannotBulk::Store)?;
     let write = on_its_own(writer);
@@ -145,8 +144,6 @@ fn on_its_own(writer: Writer) -> impl Fn() + Send + Sync {
 /// Why there is no engine.
 #[derive(Debug)]
 pub enum CannotBulk {
-    /// The directory cannot be made.
-    Dir(PathBuf, std::io::Error),
     /// The store cannot be opened.
     Store(StoreError),
     /// A tenant's name in the configuration is none.
@@ -160,11 +157,6 @@ pub enum CannotBulk {
 impl fmt::Display for CannotBulk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dir(dir, why) => write!(
-                f,
-                "the directory {} cannot be made ({why}): name one that can",
-                dir.display()
-            ),
             Self::Store(why) => why.fmt(f),
             Self::Name(why) => write!(f, "`bulk.tenants`: {why}"),
             Self::Engine(why) => why.fmt(f),

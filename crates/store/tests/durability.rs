@@ -327,3 +327,21 @@ async fn all_is_there(store: &Embedded, (rounds, settled): (BTreeSet<String>, u6
     let open = u64::try_from(open.len()).expect("a few");
     assert_eq!(open + tally.done, tally.submitted());
 }
+
+// What a tenant sends stands in the file, its key included.
+#[cfg(unix)]
+#[test]
+fn jobs_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = home.path().join("jobs");
+    within(&dir, clock(), async |room| {
+        submit(&room.store, jobs("a", 3)).await;
+        let entries = fs::read_dir(&dir).expect("a directory");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        for path in paths.chain([dir.clone()]) {
+            let mode = fs::metadata(&path).expect("there").permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}", path.display());
+        }
+    });
+}

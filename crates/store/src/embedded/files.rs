@@ -5,7 +5,8 @@
 //! the process however that ends.
 
 use std::fmt::Display;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,13 +24,10 @@ pub(super) struct Files {
 impl Files {
     /// Takes the directory, and makes it if there is none.
     pub(super) fn hold(dir: &Path) -> Result<Self, StoreError> {
-        fs::create_dir_all(dir).map_err(|error| unusable(dir, &error))?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(dir.join(LOCK))
-            .map_err(|error| unusable(dir, &error))?;
+        let opened = private_dir(dir)
+            .and_then(|()| private_file(&dir.join(DATABASE)))
+            .and_then(|_ours| private_file(&dir.join(LOCK)));
+        let lock = opened.map_err(|error| unusable(dir, &error))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self {
                 database: dir.join(DATABASE),
@@ -147,6 +145,25 @@ fn failed_by(error: &rusqlite::Error) -> StoreError {
         }
         _ => StoreError::unreachable(format!("the job store cannot be used: {error}")),
     }
+}
+
+/// A directory that is its owner's alone, if it has to be made: jobs hold what they are to send, keys of
+/// tenants among it.
+fn private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+/// The same for a file. The journal of a database is made with the database's own rights.
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 fn unusable(dir: &Path, error: &std::io::Error) -> StoreError {

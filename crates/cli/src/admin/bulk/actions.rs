@@ -160,8 +160,6 @@ impl Admin {
     }
 
     fn told(&self, report: &ActionReport) -> Value {
-        let until = report.ended.unwrap_or_else(|| self.clock.wall());
-        let running = report.started.map(|started| until.since(started));
-        told::action(report, &Progress::of(report, running))
+        told::action(report, &Progress::of(report, self.clock.wall()))
     }
 }
