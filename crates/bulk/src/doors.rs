@@ -12,6 +12,8 @@ use outflow::{Ask, Events, Permit, Refusal, Rules, SharedTimer, Upstream};
 use outflow_core::{Adaptive, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 
+use crate::pace::{self, Pace};
+
 /// Doors of tenants: one each, whatever the lane.
 pub(crate) struct TenantDoors {
     timer: SharedTimer,
@@ -21,6 +23,7 @@ pub(crate) struct TenantDoors {
 struct Kept {
     door: Upstream,
     rate: Rate,
+    pace: Pace,
     used: Nanos,
 }
 
@@ -46,6 +49,18 @@ impl TenantDoors {
         door.try_admit(Ask::new(target)).map(Some)
     }
 
+    /// Until when the tenant's next job would be too close behind the one before.
+    pub(crate) fn paced_until(&self, tenant: &Name, now: Nanos) -> Option<Nanos> {
+        self.lock().get(tenant)?.pace.shut_until(now)
+    }
+
+    /// A job of this tenant goes, with the permit it was given here: the next keeps its distance.
+    pub(crate) fn started(&self, tenant: &Name, cost: Cost, now: Nanos) {
+        if let Some(kept) = self.lock().get_mut(tenant) {
+            kept.pace.start(now, pace::apart(&[kept.rate], cost));
+        }
+    }
+
     /// The tenant's door, at this rate.
     fn door(&self, tenant: &Name, rate: Rate) -> Option<Upstream> {
         let now = self.timer.now();
@@ -63,6 +78,7 @@ impl TenantDoors {
         let kept = Kept {
             door: door.clone(),
             rate,
+            pace: Pace::default(),
             used: now,
         };
         doors.insert(tenant.clone(), kept);

@@ -5,10 +5,11 @@
 //! gone, is given back by being dropped.
 
 use outflow::{Ask, Cause, Permit, Refusal, Target, Upstream};
-use outflow_core::{Cost, Nanos};
+use outflow_core::{Cost, Nanos, Rate};
 use outflow_store::{Admission, Gate, Head};
 
 use crate::doors::TenantDoors;
+use crate::pace::{self, Pace};
 use crate::settings::Settings;
 
 /// Leave for one job.
@@ -41,20 +42,36 @@ pub(crate) struct DoorGate<'a> {
     pub(crate) in_hand: Option<(Permit, Cost)>,
     /// Leave for each job that was let out, in that order.
     pub(crate) leaves: Vec<Leave>,
+    /// What keeps starts of the lane apart, and the rates that say how far.
+    pub(crate) pace: Pace,
+    pub(crate) rates: Vec<Rate>,
     /// What the first who could not go would have needed.
     pub(crate) wanted: Option<Wanted>,
     pub(crate) now: Nanos,
 }
 
-/// A permit that was not to be had.
+/// What was not to be had.
 #[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) cost: Cost,
-    pub(crate) refusal: Refusal,
+pub(crate) enum Wanted {
+    /// A distance from the start before, which is kept from then on.
+    Distance(Nanos),
+    /// A permit of the API's door.
+    Permit {
+        /// For a job of this cost.
+        cost: Cost,
+        /// What the door said.
+        refusal: Refusal,
+    },
 }
 
 impl Gate for DoorGate<'_> {
     fn admit(&mut self, head: &Head<'_>) -> Admission {
+        if let Some(until) = self.pace.shut_until(self.now) {
+            return self.stop(Wanted::Distance(until));
+        }
+        if let Some(until) = self.doors.paced_until(head.tenant, self.now) {
+            return Admission::Park(until);
+        }
         let rate = self.settings.rule(head.tenant).rate;
         let tenant = match self.doors.try_admit(head.tenant, rate, head.cost) {
             Ok(tenant) => tenant,
@@ -62,21 +79,32 @@ impl Gate for DoorGate<'_> {
             Err(refusal) => return Admission::Park(self.back_at(&refusal)),
         };
         match self.of_the_api(head.cost) {
-            Ok(api) => {
-                self.leaves.push(Leave::Go(Permits { api, tenant }));
-                Admission::Take
-            }
+            Ok(api) => self.go(head, Permits { api, tenant }),
             Err(refusal) if is_never(&refusal) => self.never(&refusal),
             Err(refusal) => {
                 let cost = head.cost;
-                self.wanted = Some(Wanted { cost, refusal });
-                Admission::Stop
+                self.stop(Wanted::Permit { cost, refusal })
             }
         }
     }
 }
 
 impl DoorGate<'_> {
+    fn go(&mut self, head: &Head<'_>, permits: Permits) -> Admission {
+        self.pace
+            .start(self.now, pace::apart(&self.rates, head.cost));
+        if permits.tenant.is_some() {
+            self.doors.started(head.tenant, head.cost, self.now);
+        }
+        self.leaves.push(Leave::Go(permits));
+        Admission::Take
+    }
+
+    fn stop(&mut self, wanted: Wanted) -> Admission {
+        self.wanted = Some(wanted);
+        Admission::Stop
+    }
+
     fn of_the_api(&mut self, cost: Cost) -> Result<Option<Permit>, Refusal> {
         let Some((door, target)) = &self.door else {
             return Ok(None);

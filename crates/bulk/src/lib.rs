@@ -21,6 +21,7 @@ mod lane;
 mod look;
 mod metrics;
 mod news;
+mod pace;
 mod scheduler;
 mod session;
 mod settings;

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Stop, Target, Tasks, Upstream, Why};
-use outflow_core::Cost;
+use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Refusal, Stop, Target, Tasks, Upstream, Why};
+use outflow_core::{Cost, Rate};
 use outflow_store::{ClaimAsk, Claims, JobStore, Name, OpenGate, SharedPlan, StoreError};
 use tokio::time::{sleep, timeout};
 
@@ -18,6 +18,7 @@ use crate::engine::Hub;
 use crate::gate::{DoorGate, Leave, Wanted};
 use crate::lane::Lane;
 use crate::news::News;
+use crate::pace::Pace;
 use crate::settings::{Scheduler, Settings};
 use crate::worker::{Doer, Duty};
 
@@ -64,6 +65,7 @@ struct Schedule<S> {
     crowd: Arc<Crowd>,
     name: Name,
     lane: Lane,
+    pace: Pace,
 }
 
 /// Who does the jobs of a lane, and which door they pass.
@@ -77,14 +79,18 @@ impl Staff {
     fn plan(&self, settings: &Settings) -> Option<SharedPlan> {
         let permit_first = settings.scheduler == Scheduler::Permit;
         let shared = settings.shared.filter(|_| permit_first)?;
-        let door = self.door.as_ref();
-        let lane = door.map(|(door, target)| door.rates(*target));
         Some(SharedPlan {
-            lane: lane.unwrap_or_default(),
+            lane: self.rates(),
             tenant: settings.tenant.rate,
             guard: shared.guard,
             horizon: shared.horizon,
         })
+    }
+
+    /// What the API allows these jobs now; a handler's are bounded by nothing.
+    fn rates(&self) -> Vec<Rate> {
+        let door = self.door.as_ref();
+        door.map_or_else(Vec::new, |(door, target)| door.rates(*target))
     }
 
     /// How long the API's door stays shut, if longer than this, because it sleeps or asked everybody to
@@ -100,16 +106,14 @@ impl Staff {
 
     /// Stands in line at the API's door for a permit of this cost. If the door does not open in a
     /// while, it is asked again: whose turn it is may cost something else by then.
-    async fn permit(&self, wanted: &Wanted) -> Option<(Permit, Cost)> {
+    async fn permit(&self, cost: Cost, said: &Refusal) -> Option<(Permit, Cost)> {
         let (door, target) = self.door.as_ref()?;
         let by = door.now().saturating_add(PATIENCE);
-        let ask = Ask::new(target.costing(wanted.cost))
-            .mode(Mode::Wait)
-            .by(by);
+        let ask = Ask::new(target.costing(cost)).mode(Mode::Wait).by(by);
         match door.admit(ask).await {
-            Ok(permit) => Some((permit, wanted.cost)),
+            Ok(permit) => Some((permit, cost)),
             Err(refusal) => {
-                let again = refusal.retry_after.or(wanted.refusal.retry_after);
+                let again = refusal.retry_after.or(said.retry_after);
                 sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
                 None
             }
@@ -121,8 +125,8 @@ impl Staff {
 enum Next {
     /// There may be more at once.
     Again,
-    /// Somebody could go with this permit.
-    Permit(Wanted),
+    /// Somebody could go with this.
+    Wanted(Wanted),
     /// Nobody can before this, or before the store rings.
     Rest(Option<Duration>),
 }
@@ -130,7 +134,7 @@ enum Next {
 impl Next {
     fn after(claims: &Claims, wanted: Option<Wanted>) -> Self {
         match wanted {
-            Some(wanted) => Self::Permit(wanted),
+            Some(wanted) => Self::Wanted(wanted),
             None if claims.jobs.is_empty() => Self::Rest(claims.next),
             None => Self::Again,
         }
@@ -143,13 +147,14 @@ impl<S: JobStore> Schedule<S> {
             hub: Arc::clone(hub),
             crowd: Arc::clone(crowd),
             lane: Lane::of(&name),
+            pace: Pace::default(),
             name,
         }
     }
 
     /// Starts jobs until it is told to stop. Waits are broken off for that, claims are not: what a
     /// claim has taken must be begun or given back.
-    async fn run(self, stop: Stop) {
+    async fn run(mut self, stop: Stop) {
         let mut in_hand = None;
         while !stop.is_told() {
             let Some(staff) = self.staff() else {
@@ -160,11 +165,15 @@ impl<S: JobStore> Schedule<S> {
                 return;
             };
             // Made before the claim: what rings after it is not missed.
-            let changed = self.hub.store.changed();
+            let store = Arc::clone(&self.hub.store);
+            let changed = store.changed();
             match self.claim(&staff, places, in_hand.take()).await {
                 Ok(Next::Again) => {}
-                Ok(Next::Permit(wanted)) => {
-                    in_hand = until(&stop, staff.permit(&wanted)).await.flatten();
+                Ok(Next::Wanted(Wanted::Distance(at))) => {
+                    until(&stop, sleep(at.since(self.hub.clock.now()))).await;
+                }
+                Ok(Next::Wanted(Wanted::Permit { cost, refusal })) => {
+                    in_hand = until(&stop, staff.permit(cost, &refusal)).await.flatten();
                 }
                 Ok(Next::Rest(span)) => {
                     let rest = timeout(span.unwrap_or(LOOK_AGAIN), changed);
@@ -200,7 +209,7 @@ impl<S: JobStore> Schedule<S> {
 
     /// Claims as many as there are places and permits, and has them begun.
     async fn claim(
-        &self,
+        &mut self,
         staff: &Staff,
         places: Vec<Place>,
         in_hand: Option<(Permit, Cost)>,
@@ -232,11 +241,14 @@ impl<S: JobStore> Schedule<S> {
             door: staff.door.clone(),
             in_hand,
             leaves: Vec::new(),
+            pace: self.pace,
+            rates: staff.rates(),
             wanted: None,
             now: self.hub.clock.now(),
         };
         let claims = self.hub.store.claim(ask, &mut gate).await?;
         let (leaves, wanted) = (gate.leaves, gate.wanted);
+        self.pace = gate.pace;
         let next = Next::after(&claims, wanted);
         self.begin(staff, &session, claims, (leaves, places));
         Ok(next)

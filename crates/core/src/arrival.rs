@@ -57,12 +57,15 @@ impl Journey {
 /// use outflow_core::{Nanos, RoundTrips};
 ///
 /// let mut trips = RoundTrips::default();
-/// for ms in 1..=50 {
-///     let floor = trips.observe(Nanos::from_millis(ms), Duration::from_millis(20 + ms));
+/// for n in 1..=50 {
+///     let floor = trips.observe(Nanos::from_secs(n), Duration::from_millis(20 + n));
 ///     assert_eq!(floor, None, "the first fifty are not relied on");
 /// }
-/// let floor = trips.observe(Nanos::from_millis(60), Duration::from_millis(90));
-/// assert_eq!(floor, Some(Duration::from_millis(21)));
+/// for n in 51..=52 {
+///     let floor = trips.observe(Nanos::from_secs(n), Duration::from_millis(90));
+///     assert_eq!(floor.is_some(), n == 52, "and the very first left before any came back");
+/// }
+/// assert_eq!(trips.floor(Nanos::from_secs(53)), Some(Duration::from_millis(21)));
 /// ```
 #[derive(Debug, Clone)]
 pub struct RoundTrips {
@@ -70,6 +73,8 @@ pub struct RoundTrips {
     /// All slots together, so that an answer need not look at each.
     all: Slot,
     newest: u64,
+    /// When the first of them came back.
+    first: Option<Nanos>,
 }
 
 /// Thirty seconds of responses.
@@ -85,6 +90,7 @@ impl Default for RoundTrips {
             slots: [EMPTY; SLOTS],
             all: EMPTY,
             newest: 0,
+            first: None,
         }
     }
 }
@@ -96,9 +102,13 @@ impl RoundTrips {
         self.turn_to(now);
         let index = Self::index(self.newest);
         let nanos = span_nanos(round_trip);
+        let first = *self.first.get_or_insert(now);
+        // Those that left before anything came back may all have set up a connection and waited for each
+        // other: their number says nothing about how low the path can go.
+        let seen = u32::from(now.saturating_sub(round_trip) >= first);
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.note(nanos);
-            self.all.note(nanos);
+            slot.note(nanos, seen);
+            self.all.note(nanos, seen);
         }
         self.known()
     }
@@ -130,6 +140,9 @@ impl RoundTrips {
             lowest: all.lowest.min(slot.lowest),
             seen: all.seen.saturating_add(slot.seen),
         });
+        if self.all.lowest == EMPTY.lowest {
+            self.first = None;
+        }
     }
 
     fn index(slot: u64) -> usize {
@@ -138,9 +151,9 @@ impl RoundTrips {
 }
 
 impl Slot {
-    fn note(&mut self, nanos: u64) {
+    fn note(&mut self, nanos: u64, seen: u32) {
         self.lowest = self.lowest.min(nanos);
-        self.seen = self.seen.saturating_add(1);
+        self.seen = self.seen.saturating_add(seen);
     }
 }
 
@@ -187,6 +200,21 @@ mod tests {
         let mut trips = warm();
         assert_eq!(trips.observe(Nanos::from_secs(1), 40 * MS), Some(30 * MS));
         assert_eq!(trips.observe(Nanos::from_secs(3_600), 40 * MS), None);
+    }
+
+    // A hundred calls leave at once on new connections, and each waits for those before it: the lowest of
+    // them took 20 ms on a path of 1 ms. Of the second hundred, the fifty-first shows the floor.
+    #[test]
+    fn a_first_heap_does_not_show_how_low_the_path_can_go() {
+        let mut trips = RoundTrips::default();
+        for n in 0..100 {
+            let late = Duration::from_millis(20 + n);
+            assert_eq!(trips.observe(Nanos::ZERO.saturating_add(late), late), None);
+        }
+        for n in 1..=51 {
+            let floor = trips.observe(Nanos::from_secs(1).saturating_add(n * MS), n * MS);
+            assert_eq!(floor, (n == 51).then_some(MS), "{n}");
+        }
     }
 
     // One slow answer every 200 s: the base is no longer known, whatever the few of them say.

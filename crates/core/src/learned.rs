@@ -67,6 +67,8 @@ pub enum Evidence {
 pub enum Reaction {
     /// The limit shrank: a new generation begins.
     Shrunk,
+    /// The limit grew, because the server said so.
+    Raised,
     /// It was about a call sent before the last shrink, and so is answered already.
     SameWave,
     /// It is remembered, or not to be learned from; the limit stays.
@@ -141,7 +143,8 @@ impl Learned {
         self.level.rate(self.configured)
     }
 
-    /// Takes a piece of evidence. It never raises the rate.
+    /// Takes a piece of evidence. Only one raises the rate: a server that tells a higher limit than it
+    /// told before, and never above what was configured.
     pub fn evidence(&mut self, now: Nanos, evidence: Evidence) -> Reaction {
         let now = self.advance(now);
         if self.mode == Adaptive::Off {
@@ -190,10 +193,7 @@ impl Learned {
         }
         self.clean_since = now;
         let grown = self.grown(now).min(tried).min(self.top());
-        self.level = self.level.max(grown);
-        if self.level >= Level::of(self.configured) {
-            self.drifting = None;
-        }
+        self.rise_to(self.level.max(grown));
     }
 
     /// How far the rate in effect is from the configured one, if it is; there is nothing to differ
@@ -236,9 +236,12 @@ impl Learned {
     }
 
     fn hear(&mut self, now: Nanos, told: Rate) -> Reaction {
-        let heard = Told::at(now, told, self.configured);
-        self.told = Some(heard);
+        let heard = Told::at(now, told, self.configured).after(self.told);
+        let before = self.told.replace(heard);
         let told = heard.over(self.configured);
+        if before.is_some_and(|before| self.is_lifted(now, before, told)) {
+            return self.raise();
+        }
         if told >= self.level {
             return Reaction::Unmoved;
         }
@@ -247,6 +250,30 @@ impl Learned {
         self.shrunk = Some(now);
         self.lower(now, told);
         Reaction::Shrunk
+    }
+
+    /// Whether a limit that stood for a while is now told to be higher. Servers behind one name that
+    /// contradict each other lift nothing.
+    fn is_lifted(&self, now: Nanos, before: Told, told: Level) -> bool {
+        told > before.over(self.configured) && now.since(before.since) >= self.window()
+    }
+
+    /// The server lifted what it had told, so whatever it refused before, it refused under another limit.
+    fn raise(&mut self) -> Reaction {
+        (self.ceiling, self.wave) = (None, None);
+        let raised = self.top();
+        if raised <= self.level {
+            return Reaction::Unmoved;
+        }
+        self.rise_to(raised);
+        Reaction::Raised
+    }
+
+    fn rise_to(&mut self, level: Level) {
+        self.level = level;
+        if self.level >= Level::of(self.configured) {
+            self.drifting = None;
+        }
     }
 
     fn lower(&mut self, now: Nanos, to: Level) {

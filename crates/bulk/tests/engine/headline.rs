@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use outflow_testkit::Background;
 use outflow_upstream::Quota;
 
-use super::support::{Plan, arrivals, gets, limited_to};
+use super::support::{Plan, arrivals, gets, limited_to, shared};
 
 // 3 tenants of 5,000 jobs at 10 a second each: 500 s are ideal, and 503 are allowed: a thousandth, and a
 // guard of 5 ms in a window of a second.
@@ -34,5 +35,28 @@ async fn fifteen_thousand_jobs_of_three_tenants_take_as_long_as_their_limits_say
         let last = ends.last().expect("some");
         assert!(last.abs_diff(makespan) < Duration::from_secs(2), "{last:?}");
     }
+    world.books_balance().await;
+}
+
+// 6,000 jobs at 30 a second, 15 between 50 s and 150 s, and the API says so with every answer: 250 s are
+// ideal and 252.5 allowed. The refusals are those of the instant at which it changed its mind.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_halved_for_a_while_costs_what_it_takes_away() {
+    let world = Plan::told("30/s").start().await;
+    let api = world.strict.clone();
+    let _changes = Background::start(async move {
+        for (secs, rate) in [(50, "15/s"), (100, "30/s")] {
+            tokio::time::sleep(Duration::from_secs(secs)).await;
+            api.limit_to(shared(rate));
+        }
+    });
+    let begun = world.now();
+    world.submit("halved", gets("a", 6_000)).await;
+    let report = world.finished("halved").await;
+    let makespan = world.now().since(begun);
+    assert!(makespan <= Duration::from_millis(252_500), "{makespan:?}");
+    assert_eq!(report.tally.done, 6_000);
+    let refused = world.strict.audit().refused();
+    assert!(refused <= 5, "{refused}");
     world.books_balance().await;
 }

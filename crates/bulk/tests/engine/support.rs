@@ -11,7 +11,7 @@ use outflow::{Api, Outflow, Rules, Stream};
 use outflow_bulk::{Builder, Engine, HttpCall, Order, Settings, Submission};
 use outflow_store::{ActionReport, ActionSpec, Embedded, JobStore, Name, Rest, Tally, TenantRule};
 use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::{Key, Quota, Script, StrictApi};
+use outflow_upstream::{Dialect, Key, Quota, Script, StrictApi};
 use tempfile::TempDir;
 
 /// Everything that a test needs.
@@ -34,13 +34,9 @@ pub(crate) struct Plan {
 impl Plan {
     /// An API that follows a script and limits nothing, and a client that knows that.
     pub(crate) fn scripted(script: Script) -> Self {
-        let strict = StrictApi::builder()
-            .script(script)
-            .key(Key::Header(AUTHORIZATION))
-            .build()
-            .expect("valid");
+        let strict = StrictApi::builder().script(script);
         Self {
-            strict,
+            strict: by_caller(strict),
             rules: crowded(Rules::unlimited()),
             settings: Settings::default(),
         }
@@ -49,9 +45,16 @@ impl Plan {
     /// An API that allows so much, and a client that knows it.
     pub(crate) fn limited(rate: &str) -> Self {
         let mut plan = Self::scripted(Script::new());
-        let rate = rate.parse().expect("a rate");
-        plan.strict.limit_to(vec![Quota::sliding(rate).shared()]);
-        plan.rules = crowded(Rules::limited_to(rate));
+        plan.strict.limit_to(shared(rate));
+        plan.rules = crowded(Rules::limited_to(rate.parse().expect("a rate")));
+        plan
+    }
+
+    /// The same, and the API tells its limit with every answer.
+    pub(crate) fn told(rate: &str) -> Self {
+        let mut plan = Self::limited(rate);
+        plan.strict = by_caller(StrictApi::builder().dialect(Dialect::Ietf));
+        plan.strict.limit_to(shared(rate));
         plan
     }
 
@@ -89,6 +92,16 @@ impl Plan {
             _dir: dir,
         }
     }
+}
+
+/// An API that tells its callers apart.
+fn by_caller(api: outflow_upstream::Builder) -> StrictApi {
+    api.key(Key::Header(AUTHORIZATION)).build().expect("valid")
+}
+
+/// So much for all callers together.
+pub(crate) fn shared(rate: &str) -> Vec<Quota> {
+    vec![Quota::sliding(rate.parse().expect("a rate")).shared()]
 }
 
 /// More in flight than any test needs: what is tested is the limit.

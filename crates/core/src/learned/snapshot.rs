@@ -77,6 +77,7 @@ impl Learned {
         let drifted = snapshot.drifting_for.is_some() || mode == Adaptive::Learn;
         learned.told = snapshot.told.map(|rate| Told {
             rate,
+            since: now,
             until: now.saturating_add(snapshot.told_for),
         });
         learned.ceiling = snapshot.ceiling.map(moved).map(Ceiling::remembered);

@@ -12,6 +12,8 @@ use crate::{Nanos, Rate};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     pub(super) rate: Rate,
+    /// Since when it has been told without another in between.
+    pub(super) since: Nanos,
     /// Believed before this instant.
     pub(super) until: Nanos,
 }
@@ -22,8 +24,16 @@ impl Told {
         let windows = rate.per().max(configured.per()).saturating_mul(WINDOWS);
         Self {
             rate,
+            since: now,
             until: now.saturating_add(windows.max(AT_LEAST)),
         }
+    }
+
+    /// The same, if this is only what was told before.
+    pub(super) fn after(self, before: Option<Self>) -> Self {
+        let repeated = before.filter(|before| before.rate == self.rate);
+        let since = repeated.map_or(self.since, |before| before.since);
+        Self { since, ..self }
     }
 
     /// Over the span of the configured rate.

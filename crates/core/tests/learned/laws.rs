@@ -70,6 +70,13 @@ fn keeps_its_laws(
                 grew_slowly(mode, before, after, *admitted)?;
             }
             Step::Restart => prop_assert!(moved.is_eq(), "{before} became {after}"),
+            Step::Limit(told) => {
+                let lifted = moved.is_gt();
+                prop_assert!(
+                    !lifted || after.cmp_speed(*told).is_le(),
+                    "{after} of {told}"
+                );
+            }
             _ => prop_assert!(moved.is_le(), "{before} rose to {after} after {step:?}"),
         }
         if mode != Adaptive::Learn {
@@ -154,7 +161,7 @@ fn modes() -> impl Strategy<Value = Adaptive> {
 
 crate::laws! {
     #[test]
-    fn evidence_lowers_and_only_clean_windows_raise / fn stress_evidence_lowers_and_only_clean_windows_raise
+    fn only_clean_windows_and_the_server_raise / fn stress_only_clean_windows_and_the_server_raise
         ((modes(), any_rate(), history()))
         = |(mode, configured, history)| keeps_its_laws(mode, configured, history);
 }

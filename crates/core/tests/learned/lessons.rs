@@ -67,19 +67,41 @@ fn a_told_limit_holds_until_another_is_told() {
         42,
         "growth ends at what was told"
     );
+    assert_eq!(tell(&mut learned, 3, 46), 46, "it is taken at its word");
     assert_eq!(
-        tell(&mut learned, 3, 90),
-        43,
-        "and goes on when more is told"
-    );
-    for secs in 4..20 {
-        tell(&mut learned, secs, 90);
-    }
-    assert_eq!(
-        learned.effective(),
-        per_second(50),
+        tell(&mut learned, 5, 90),
+        50,
         "but never above the configured"
     );
+}
+
+// Two servers behind one name, one of which tells 90 and the other 42: whatever they say, nothing grows
+// but by a step for each clean second.
+#[test]
+fn a_limit_that_is_told_differently_each_time_is_not_lifted() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    for tenth in 0..40 {
+        let told = if tenth % 2 == 0 { 42 } else { 90 };
+        let now = Nanos::from_millis(tenth * 100);
+        learned.evidence(now, Evidence::Limit(per_second(told)));
+        learned.clean(now, 1_000);
+        assert!(learned.effective().quantity() <= 43, "at {now:?}");
+    }
+}
+
+// Refused at 42 under a limit of 42, which is then lifted: where it was refused is no ceiling any more.
+#[test]
+fn a_lifted_limit_forgets_what_was_refused_under_the_old_one() {
+    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    learned.evidence(Nanos::from_secs(1), throttled(900, 30));
+    learned.evidence(Nanos::from_secs(1), Evidence::Limit(per_second(42)));
+    assert_eq!(learned.effective(), per_second(30));
+    let lifted = learned.evidence(Nanos::from_secs(9), Evidence::Limit(per_second(50)));
+    assert_eq!(
+        (lifted, learned.effective()),
+        (Reaction::Raised, per_second(50))
+    );
+    assert_eq!(learned.drift(Nanos::from_secs(9)), None);
 }
 
 // Ten windows of a second are less than ten minutes, ten of a minute are exactly that, and ten of an

@@ -51,8 +51,10 @@ impl Gate {
             let units = heard.correction.foreign;
             self.tell(What::Foreign { group, units });
         }
-        if heard.reaction == Reaction::Shrunk {
-            self.shrunk(lane, now);
+        match heard.reaction {
+            Reaction::Shrunk => self.shrunk(lane, now),
+            Reaction::Raised => self.grown(lane, now),
+            Reaction::SameWave | Reaction::Unmoved => {}
         }
     }
 
@@ -97,10 +99,14 @@ impl Gate {
         let own = self.own(sent.lane, now).passed(now, sent.cost);
         let shared = self.shared.passed(now, sent.cost);
         if own || shared {
-            let ward = self.lane(sent.lane).ward;
-            self.retune(ward, now);
-            self.tell_drift(now);
+            self.grown(sent.lane, now);
         }
+    }
+
+    fn grown(&mut self, lane: u32, now: Nanos) {
+        let ward = self.lane(lane).ward;
+        self.retune(ward, now);
+        self.tell_drift(now);
     }
 
     /// A limit shrank: what is still in flight was sent under the old one and says nothing new.

@@ -38,7 +38,7 @@ impl Limits {
                 (self.parked, self.parked_by) = (until, Some(limit.rate()));
             }
         }
-        let told = correction.limit_differs.map(Evidence::Limit);
+        let told = correction.limit.map(Evidence::Limit);
         let reaction = told.map_or(Reaction::Unmoved, |told| moving.learned.evidence(now, told));
         // What answers took is our own use, and no news of strangers.
         if limit.measure() == Measure::OutputTokens {
