@@ -38,7 +38,11 @@ impl Ours {
         [
             of("Outflow", Scheduler::Permit, two_minutes),
             of("Outflow, backoff", Scheduler::Backoff, two_minutes),
-            of("Outflow, backoff uncut", Scheduler::Backoff, Duration::from_hours(24)),
+            of(
+                "Outflow, backoff uncut",
+                Scheduler::Backoff,
+                Duration::from_hours(24),
+            ),
             of("Outflow, fixed", Scheduler::Fixed, two_minutes),
         ]
     }
@@ -54,7 +58,10 @@ impl Ours {
                 ..TenantRule::default()
             })
         };
-        let told = scenario.waves.iter().filter(|wave| wave.weight > 1 || wave.cap.is_some());
+        let told = scenario
+            .waves
+            .iter()
+            .filter(|wave| wave.weight > 1 || wave.cap.is_some());
         let tenants = told.map(|wave| Ok((name(&wave.tenant)?, rule(wave)?)));
         Ok(Settings {
             scheduler: self.scheduler,
@@ -82,7 +89,8 @@ impl Contender for Ours {
     }
 
     fn begin(&self, scenario: &Scenario, url: &str) -> io::Result<Box<dyn Run>> {
-        let (settings, scenario, url) = (self.settings(scenario)?, scenario.clone(), url.to_owned());
+        let (settings, scenario, url) =
+            (self.settings(scenario)?, scenario.clone(), url.to_owned());
         let (tell, told) = channel();
         let (ready, begun) = channel();
         tasks::beside("ours", move || {
@@ -136,14 +144,12 @@ async fn run(engine: &Engine<Embedded>, scenario: &Scenario) -> io::Result<Told>
     let begun = clock::since_begin();
     let mut waves: Vec<_> = scenario.waves.iter().collect();
     waves.sort_by_key(|wave| wave.at);
-    let mut rest = waves.as_slice();
-    while let Some(first) = rest.first() {
-        sleep((begun + first.at).saturating_sub(clock::since_begin())).await;
-        let together = rest.partition_point(|wave| wave.at <= first.at);
-        let (now, later) = rest.split_at(together);
-        submit(engine, now, later.is_empty()).await?;
-        rest = later;
+    for together in waves.chunk_by(|one, next| one.at == next.at) {
+        let at = together.first().map_or(Duration::ZERO, |wave| wave.at);
+        sleep((begun + at).saturating_sub(clock::since_begin())).await;
+        submit(engine, together).await?;
     }
+    hand_in(engine, Rest::Last, Vec::new()).await?;
     let report = engine.finished(&name(ACTION)?).await;
     let report = report.map_err(io::Error::other)?;
     let report = report.ok_or_else(|| io::Error::other("the action is gone"))?;
@@ -154,24 +160,38 @@ async fn run(engine: &Engine<Embedded>, scenario: &Scenario) -> io::Result<Told>
     })
 }
 
-async fn submit(engine: &Engine<Embedded>, waves: &[&Wave], last: bool) -> io::Result<()> {
-    let mut orders = Vec::new();
-    for wave in waves {
-        let tenant = name(&wave.tenant)?;
-        for number in 0..wave.jobs {
-            let path = format!("/{}/{number}", wave.tenant);
-            let mut call = HttpCall::new("api", Method::GET, &path);
-            let value = HeaderValue::from_str(&wave.tenant).map_err(io::Error::other)?;
-            call.headers.insert(HeaderName::from_static(TENANT), value);
-            orders.push(Order::call(tenant.clone(), call));
+/// Hands in what begins together, some of each at a time, so that nobody waits for all of another's.
+async fn submit(engine: &Engine<Embedded>, waves: &[&Wave]) -> io::Result<()> {
+    let each = (AT_ONCE / u64::try_from(waves.len()).unwrap_or(u64::MAX)).max(1);
+    let most = waves.iter().map(|wave| wave.jobs).max().unwrap_or(0);
+    for part in 0..most.div_ceil(each) {
+        let mut orders = Vec::new();
+        for wave in waves {
+            let numbers = part * each..wave.jobs.min((part + 1) * each);
+            for number in numbers {
+                orders.push(order(wave, number)?);
+            }
         }
+        hand_in(engine, Rest::More, orders).await?;
     }
+    Ok(())
+}
+
+fn order(wave: &Wave, number: u64) -> io::Result<Order> {
+    let mut call = HttpCall::new("api", Method::GET, &format!("/{}/{number}", wave.tenant));
+    let value = HeaderValue::from_str(&wave.tenant).map_err(io::Error::other)?;
+    call.headers.insert(HeaderName::from_static(TENANT), value);
+    Ok(Order::call(name(&wave.tenant)?, call))
+}
+
+async fn hand_in(engine: &Engine<Embedded>, rest: Rest, orders: Vec<Order>) -> io::Result<()> {
+    let action = ActionSpec {
+        timeout: Duration::from_hours(24),
+        ..ActionSpec::new(name(ACTION)?)
+    };
     let submission = Submission {
-        action: Some(ActionSpec {
-            timeout: Duration::from_hours(24),
-            ..ActionSpec::new(name(ACTION)?)
-        }),
-        rest: if last { Rest::Last } else { Rest::More },
+        action: Some(action),
+        rest,
         orders,
     };
     engine.submit(submission).await.map_err(io::Error::other)?;
@@ -185,6 +205,9 @@ fn rate(limit: Limit) -> io::Result<Rate> {
 fn name(text: &str) -> io::Result<Name> {
     Name::new(text).map_err(io::Error::other)
 }
+
+/// Jobs in one submission.
+const AT_ONCE: u64 = 1_000;
 
 /// All jobs of a run.
 const ACTION: &str = "run";

@@ -2,7 +2,7 @@
 
 use super::judge::Judged;
 use super::scenario::{
-    ASYMMETRIC, CAPPED, COME_AND_GO, HALVED, HEADLINE, MANY, Pace, THOUSAND, WEIGHTS,
+    ASYMMETRIC, CAPPED, COME_AND_GO, HALVED, HEADLINE, MANY, Pace, SILENT, THOUSAND, WEIGHTS,
 };
 use crate::figure::{Figure, Goal};
 use crate::measure::approx;
@@ -69,7 +69,7 @@ const LOADED: u64 = 100;
 /// A scenario, a figure's name, its goal, and which part of a run it is.
 type Promise = (&'static str, &'static str, Goal, fn(&Verdict) -> f64);
 
-const PROMISES: [Promise; 26] = [
+const PROMISES: [Promise; 28] = [
     (
         HEADLINE,
         "throttles_per_job",
@@ -110,6 +110,10 @@ const PROMISES: [Promise; 26] = [
     (CAPPED, "weights_capped_refused", NONE, |v| v.judged.refused),
     (HALVED, "halved", PERCENT, |v| v.over_ideal),
     (HALVED, "halved_refused", Goal::Shown, |v| v.judged.refused),
+    (SILENT, "halved_in_silence", Goal::Shown, |v| v.over_ideal),
+    (SILENT, "halved_in_silence_refused", Goal::Shown, |v| {
+        v.judged.refused
+    }),
     (MANY, "many", PERCENT, |v| v.over_ideal),
     (MANY, "many_jain", Goal::AtLeast(0.99), |v| v.judged.jain),
     (MANY, "many_refused", NONE, |v| v.judged.refused),

@@ -5,14 +5,18 @@
 
 use std::time::Duration;
 
+use outflow_upstream::Dialect;
+
 /// A task for every contender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) limit: Limit,
     pub(super) waves: Vec<Wave>,
-    /// What the API allows a second from these instants on, though nobody says so.
+    /// What the API allows a second from these instants on.
     pub(super) changes: Vec<(Duration, u64)>,
+    /// How it tells what it allows, if it does.
+    pub(super) tells: Option<Dialect>,
     /// When everything is over if nothing is lost.
     pub(super) ideal: Duration,
     /// Until when every tenant has work, so that fairness can be asked for.
@@ -43,7 +47,7 @@ pub(super) struct Wave {
     pub(super) weight: u64,
     /// What it may have at most in a second, as its operator says; the API does not know.
     pub(super) cap: Option<u64>,
-    /// Its part of what is allowed while all have work, in thousandths.
+    /// Its part of what is allowed while all have work, beside those of the others.
     pub(super) share: u64,
     /// When it is over if nothing is lost.
     pub(super) ideal: Duration,
@@ -84,6 +88,7 @@ impl Scenario {
             Self::weights(pace),
             Self::capped(pace),
             Self::halved(pace),
+            Self::halved_in_silence(pace),
             Self::many(pace),
         ]
     }
@@ -155,7 +160,7 @@ impl Scenario {
     fn weights(pace: Pace) -> Self {
         let wave = |tenant, weight| Wave {
             weight,
-            share: 1_000 * weight / 6,
+            share: weight,
             ..Wave::at_once(tenant, weight * 1_000 / pace.fewer, pace.secs(200))
         };
         let waves = vec![wave("A", 3), wave("B", 2), wave("C", 1)];
@@ -169,8 +174,8 @@ impl Scenario {
     fn capped(pace: Pace) -> Self {
         let wave = |tenant, weight, share: u64| Wave {
             weight,
-            // Of thirty a second, in thousandths.
-            share: share * 10 / 3,
+            // Of thirty a second, in tenths.
+            share,
             ..Wave::at_once(tenant, share * 10 / pace.fewer, pace.secs(100))
         };
         let capped = Wave {
@@ -184,13 +189,22 @@ impl Scenario {
         }
     }
 
-    /// The API allows half as much for a while and tells nobody but those it refuses.
+    /// The API allows half as much for a while, and says so with every answer.
     fn halved(pace: Pace) -> Self {
+        Self {
+            tells: Some(Dialect::Ietf),
+            ..Self::halved_in_silence(pace).named(HALVED)
+        }
+    }
+
+    /// The same, and it tells nobody but those it refuses. When it allows more again nobody can know: to
+    /// find out costs refusals, so there is no ideal to be asked for.
+    fn halved_in_silence(pace: Pace) -> Self {
         let full = 30 * pace.rate;
         let wave = Wave::at_once("A", 6_000 / pace.fewer, pace.secs(250));
         Self {
             changes: vec![(pace.secs(50), full / 2), (pace.secs(150), full)],
-            ..Self::of(HALVED, Limit::shared(full), vec![wave])
+            ..Self::of(SILENT, Limit::shared(full), vec![wave])
         }
     }
 
@@ -215,9 +229,14 @@ impl Scenario {
             limit,
             waves,
             changes: Vec::new(),
+            tells: None,
             ideal: ideal.unwrap_or_default(),
             fair_until: None,
         }
+    }
+
+    fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
     }
 }
 
@@ -253,6 +272,7 @@ pub(super) const ASYMMETRIC: &str = "asymmetric";
 pub(super) const WEIGHTS: &str = "weights";
 pub(super) const CAPPED: &str = "weights_capped";
 pub(super) const HALVED: &str = "halved";
+pub(super) const SILENT: &str = "halved_in_silence";
 pub(super) const MANY: &str = "many";
 
 #[cfg(test)]
@@ -263,7 +283,7 @@ mod tests {
     #[test]
     fn the_ideal_is_the_work_divided_by_the_rate() {
         for pace in [Pace::scaled(1), Pace::scaled(10), Pace::QUICK] {
-            for scenario in Scenario::all(pace).iter().filter(|s| s.name != HALVED) {
+            for scenario in Scenario::all(pace).iter().filter(|s| s.changes.is_empty()) {
                 let secs = scenario.ideal.as_millis() * u128::from(scenario.calls_per_second());
                 let jobs = u128::from(scenario.jobs()) * 1_000;
                 assert_eq!(secs, jobs, "{} at {pace:?}", scenario.name);

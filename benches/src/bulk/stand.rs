@@ -34,11 +34,13 @@ impl<'a> Stand<'a> {
     ) -> io::Result<Self> {
         // What the contender starts on the way belongs to the same runtime.
         let _inside = runtime.enter();
-        let api = StrictApi::builder()
+        let mut api = StrictApi::builder()
             .key(Key::Header(http::HeaderName::from_static(TENANT)))
-            .limit(quota(scenario, scenario.limit.quantity)?)
-            .build()
-            .map_err(io::Error::other)?;
+            .limit(quota(scenario, scenario.limit.quantity)?);
+        if let Some(dialect) = scenario.tells {
+            api = api.dialect(dialect);
+        }
+        let api = api.build().map_err(io::Error::other)?;
         let server = runtime.block_on(api.listen())?;
         let run = contender.begin(scenario, &server.url())?;
         // Whatever it had to start first is not its time.
