@@ -7,6 +7,7 @@ pub(super) mod actions;
 pub(super) mod dead;
 pub(super) mod jobs;
 mod news;
+pub(super) mod operations;
 pub(super) mod tenants;
 
 use std::sync::Arc;

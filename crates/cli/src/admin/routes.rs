@@ -91,6 +91,8 @@ pub(super) fn table() -> Vec<Route> {
 
 /// Those that are about jobs.
 fn of_jobs() -> Vec<Route> {
+    use super::bulk::operations::Operation::{Cancel, Pause, Resume};
+    use super::bulk::operations::{of_actions, of_tenants};
     use super::bulk::{actions, dead, jobs, summary, tenants};
     vec![
         Route::get("/v1/bulk", summary),
@@ -98,9 +100,9 @@ fn of_jobs() -> Vec<Route> {
         Route::get("/v1/bulk/tenants", tenants::list),
         Route::get("/v1/bulk/tenants/{tenant}", tenants::one),
         Route::get("/v1/bulk/tenants/{tenant}/history", tenants::history),
-        Route::post("/v1/bulk/tenants/{tenant}/pause", tenants::pause),
-        Route::post("/v1/bulk/tenants/{tenant}/resume", tenants::resume),
-        Route::post("/v1/bulk/tenants/{tenant}/cancel", tenants::cancel),
+        Route::post("/v1/bulk/tenants/{tenant}/pause", of_tenants(Pause)),
+        Route::post("/v1/bulk/tenants/{tenant}/resume", of_tenants(Resume)),
+        Route::post("/v1/bulk/tenants/{tenant}/cancel", of_tenants(Cancel)),
         Route::post("/v1/bulk/tenants/{tenant}/release", tenants::release),
         Route::post("/v1/bulk/tenants/{tenant}/reset", tenants::reset),
         Route::get("/v1/bulk/actions", actions::list),
@@ -108,9 +110,9 @@ fn of_jobs() -> Vec<Route> {
         Route::get("/v1/bulk/actions/{action}", actions::one),
         Route::get("/v1/bulk/actions/{action}/results", actions::results),
         Route::post("/v1/bulk/actions/{action}/close", actions::close),
-        Route::post("/v1/bulk/actions/{action}/pause", actions::pause),
-        Route::post("/v1/bulk/actions/{action}/resume", actions::resume),
-        Route::post("/v1/bulk/actions/{action}/cancel", actions::cancel),
+        Route::post("/v1/bulk/actions/{action}/pause", of_actions(Pause)),
+        Route::post("/v1/bulk/actions/{action}/resume", of_actions(Resume)),
+        Route::post("/v1/bulk/actions/{action}/cancel", of_actions(Cancel)),
         Route::get("/v1/bulk/dead", dead::list),
         Route::post("/v1/bulk/dead/retry", dead::retry),
         Route::post("/v1/bulk/dead/purge", dead::purge),

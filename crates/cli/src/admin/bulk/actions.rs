@@ -1,4 +1,4 @@
-//! Actions: opened, watched, closed, stopped, and what came of their jobs.
+//! Actions: opened, watched, closed, and what came of their jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use axum::{Extension, Json};
 use http::StatusCode;
 use outflow_bulk::{Progress, Webhook};
 use outflow_core::Clock;
-use outflow_store::{ActionReport, ActionSpec, JobStore, Name, Scope};
+use outflow_store::{ActionReport, ActionSpec, JobStore, Name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -91,48 +91,6 @@ pub(in crate::admin) async fn close(
     Ok(done("close", None))
 }
 
-/// Stops giving out its jobs.
-pub(in crate::admin) async fn pause(
-    State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(action): Named,
-    body::Json(why): body::Json<Why>,
-) -> Result<Json<Value>, Problem> {
-    let action = admin.action(&name(&action)?).await?.spec.id;
-    let scope = Scope::Action(action.clone());
-    admin.bulk()?.store().pause(&scope).await?;
-    admin.note_jobs("bulk_pause", of_action(&action), (why, &who));
-    Ok(done("pause", None))
-}
-
-/// Goes on with them.
-pub(in crate::admin) async fn resume(
-    State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(action): Named,
-    body::Json(why): body::Json<Why>,
-) -> Result<Json<Value>, Problem> {
-    let action = admin.action(&name(&action)?).await?.spec.id;
-    let scope = Scope::Action(action.clone());
-    admin.bulk()?.store().resume(&scope).await?;
-    admin.note_jobs("bulk_resume", of_action(&action), (why, &who));
-    Ok(done("resume", None))
-}
-
-/// Ends those that have not begun.
-pub(in crate::admin) async fn cancel(
-    State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(action): Named,
-    body::Json(why): body::Json<Why>,
-) -> Result<Json<Value>, Problem> {
-    let action = admin.action(&name(&action)?).await?.spec.id;
-    let scope = Scope::Action(action.clone());
-    let jobs = admin.bulk()?.store().cancel(&scope).await?;
-    admin.note_jobs("bulk_cancel", of_action(&action), (why, &who));
-    Ok(done("cancel", Some(jobs)))
-}
-
 /// What came of its jobs, in the order in which it came.
 pub(in crate::admin) async fn results(
     State(admin): State<Arc<Admin>>,
@@ -151,7 +109,7 @@ pub(in crate::admin) async fn results(
 }
 
 impl Admin {
-    async fn action(&self, id: &Name) -> Result<ActionReport, Problem> {
+    pub(super) async fn action(&self, id: &Name) -> Result<ActionReport, Problem> {
         let known = self.bulk()?.store().action(id).await?;
         known.ok_or_else(|| {
             let detail = "there is no action of this name: GET /v1/bulk/actions lists them";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::{Extension, Json};
 use http::StatusCode;
-use outflow_store::{JobStore, Name, Scope};
+use outflow_store::{JobStore, Name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -69,48 +69,6 @@ pub(in crate::admin) async fn history(
     Ok(Json(
         json!({ "tenant": tenant.as_str(), "history": history }),
     ))
-}
-
-/// Stops giving out its jobs.
-pub(in crate::admin) async fn pause(
-    State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(tenant): Named,
-    body::Json(why): body::Json<Why>,
-) -> Result<Json<Value>, Problem> {
-    let tenant = name(&tenant)?;
-    let scope = Scope::Tenant(tenant.clone());
-    admin.bulk()?.store().pause(&scope).await?;
-    admin.note_jobs("bulk_pause", of_tenant(&tenant), (why, &who));
-    Ok(done("pause", None))
-}
-
-/// Goes on with them.
-pub(in crate::admin) async fn resume(
-    State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(tenant): Named,
-    body::Json(why): body::Json<Why>,
-) -> Result<Json<Value>, Problem> {
-    let tenant = name(&tenant)?;
-    let scope = Scope::Tenant(tenant.clone());
-    admin.bulk()?.store().resume(&scope).await?;
-    admin.note_jobs("bulk_resume", of_tenant(&tenant), (why, &who));
-    Ok(done("resume", None))
-}
-
-/// Ends those that have not begun.
-pub(in crate::admin) async fn cancel(
-    State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(tenant): Named,
-    body::Json(why): body::Json<Why>,
-) -> Result<Json<Value>, Problem> {
-    let tenant = name(&tenant)?;
-    let scope = Scope::Tenant(tenant.clone());
-    let jobs = admin.bulk()?.store().cancel(&scope).await?;
-    admin.note_jobs("bulk_cancel", of_tenant(&tenant), (why, &who));
-    Ok(done("cancel", Some(jobs)))
 }
 
 /// How many jobs that were put off stand in line again.

@@ -1,0 +1,82 @@
+//! Pausing, resuming, cancelling: the same for the jobs of a tenant and for those of an action.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use outflow_store::{JobStore, Scope};
+use serde_json::Value;
+
+use super::{Why, done, name, of_action, of_tenant};
+use crate::admin::audit::Who;
+use crate::admin::named::Named;
+use crate::admin::problem::Problem;
+use crate::admin::{Admin, body};
+
+/// What is done to jobs.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::admin) enum Operation {
+    /// They are not given out any more.
+    Pause,
+    /// They are given out again.
+    Resume,
+    /// Those that have not begun end.
+    Cancel,
+}
+
+/// What a handler answers.
+type Answering = Pin<Box<dyn Future<Output = Result<Json<Value>, Problem>> + Send>>;
+
+/// Does it to the jobs of the tenant that the address names.
+pub(in crate::admin) fn of_tenants(
+    operation: Operation,
+) -> impl Fn(State<Arc<Admin>>, Extension<Who>, Named, body::Json<Why>) -> Answering + Copy {
+    move |State(admin), Extension(who), Named(tenant), body::Json(why)| {
+        Box::pin(async move {
+            let scope = Scope::Tenant(name(&tenant)?);
+            admin.operate(operation, &scope, (why, &who)).await
+        })
+    }
+}
+
+/// Does it to the jobs of the action that the address names, if there is one.
+pub(in crate::admin) fn of_actions(
+    operation: Operation,
+) -> impl Fn(State<Arc<Admin>>, Extension<Who>, Named, body::Json<Why>) -> Answering + Copy {
+    move |State(admin), Extension(who), Named(action), body::Json(why)| {
+        Box::pin(async move {
+            let action = admin.action(&name(&action)?).await?.spec.id;
+            let scope = Scope::Action(action);
+            admin.operate(operation, &scope, (why, &who)).await
+        })
+    }
+}
+
+impl Admin {
+    async fn operate(
+        &self,
+        operation: Operation,
+        scope: &Scope,
+        noted: (Why, &Who),
+    ) -> Result<Json<Value>, Problem> {
+        let store = self.bulk()?.store();
+        let (word, noted_as, jobs) = match operation {
+            Operation::Pause => {
+                store.pause(scope).await?;
+                ("pause", "bulk_pause", None)
+            }
+            Operation::Resume => {
+                store.resume(scope).await?;
+                ("resume", "bulk_resume", None)
+            }
+            Operation::Cancel => ("cancel", "bulk_cancel", Some(store.cancel(scope).await?)),
+        };
+        let whose = match scope {
+            Scope::Tenant(tenant) => of_tenant(tenant),
+            Scope::Action(action) => of_action(action),
+        };
+        self.note_jobs(noted_as, whose, noted);
+        Ok(done(word, jobs))
+    }
+}
