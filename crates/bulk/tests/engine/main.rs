@@ -1,6 +1,7 @@
 //! The engine as its users meet it, in virtual time: a strict API, a real client, a real store.
 
 mod actions;
+mod congestion;
 mod failures;
 mod fairness;
 mod handlers;

@@ -163,8 +163,7 @@ impl World {
         report.expect("the store answers").expect("it is known")
     }
 
-    /// Submitted = done + failed + dead + queued + in flight; the store's own recount agrees; and the API
-    /// saw what we sent.
+    /// What the store counted on the way is what it finds when it counts its jobs again.
     pub(crate) async fn books_balance(&self) {
         assert_eq!(self.store().recount().await.expect("counted"), 0);
     }

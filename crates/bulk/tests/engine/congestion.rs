@@ -1,0 +1,161 @@
+//! The congestion service: what a job meets that is put off, and what operators do about it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow::core::CongestionLevel;
+use outflow_bulk::Scheduler;
+use outflow_store::{Batch, ClaimAsk, Claimed, JobStore, NewJob, OpenGate, Page};
+
+use super::support::{Plan, World, gets, name};
+
+/// A lane whose API nobody knows, so that the engine leaves its jobs to the test.
+const ELSEWHERE: &str = "elsewhere";
+
+async fn leave(world: &World, tenants: impl Iterator<Item = String>) {
+    let job = |tenant: String| NewJob::new(name(&tenant), name(ELSEWHERE), Bytes::new());
+    let batch = Batch::of(tenants.map(job).collect());
+    world.store().submit(batch).await.expect("taken");
+}
+
+async fn claim(world: &World, most: usize) -> Vec<Claimed> {
+    let ask = ClaimAsk {
+        lane: name(ELSEWHERE),
+        session: name("test"),
+        most,
+        lease: Duration::from_hours(1),
+        plan: None,
+    };
+    let claims = world.store().claim(ask, &mut OpenGate).await;
+    claims.expect("claimed").jobs
+}
+
+fn by_the_formula(global: u64) -> Plan {
+    Plan::limited("10/s").with(|settings| {
+        settings.scheduler = Scheduler::Backoff;
+        settings.global_rate = global;
+    })
+}
+
+async fn passes(world: &World, span: Duration) {
+    let then = world.now().saturating_add(span);
+    world.time.reaches(then).await;
+}
+
+// Ten thousand a second for 2 tenants are 5,000 each, for 102 they are 98. Two jobs were put off by a second
+// each; that a hundred tenants come half a second later changes neither their time nor any count.
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_keep_their_time_when_a_hundred_tenants_join() {
+    let world = by_the_formula(10_000).start().await;
+    let session = name("test");
+    leave(&world, (0..2).map(|n| format!("old-{n}"))).await;
+    for job in claim(&world, 2).await {
+        let met = world.engine.add_to_non_ready(&session, job.token).await;
+        let met = met.expect("put off");
+        assert_eq!((met.speed, met.backoff), (5_000, Duration::from_secs(1)));
+        assert_eq!((met.non_ready, met.level), (1, CongestionLevel::None));
+    }
+    passes(&world, Duration::from_millis(500)).await;
+    leave(&world, (0..100).map(|n| format!("new-{n}"))).await;
+    let joined = claim(&world, 200).await;
+    assert_eq!(joined.len(), 100, "the two still wait");
+    let met = world
+        .engine
+        .add_to_non_ready(&session, joined[0].token)
+        .await;
+    assert_eq!(met.expect("put off").speed, 98);
+    passes(&world, Duration::from_millis(499)).await;
+    assert_eq!(claim(&world, 200).await.len(), 0);
+    passes(&world, Duration::from_millis(1)).await;
+    assert_eq!(
+        claim(&world, 200).await.len(),
+        2,
+        "a second after they came"
+    );
+    world.books_balance().await;
+}
+
+// At a hundred a second two tenants have fifty each. A hundred join, and within the next 102 slots, with
+// those that are under way already, each of them has had a turn.
+#[tokio::test(start_paused = true)]
+async fn shares_follow_at_the_next_slot_when_a_hundred_tenants_join() {
+    let world = Plan::limited("100/s").start().await;
+    let old = ["a", "b"].iter().flat_map(|tenant| gets(tenant, 2_000));
+    world.submit("old", old.collect()).await;
+    passes(&world, Duration::from_secs(5)).await;
+    let before = world.strict.audit().count();
+    let new = (0..100).flat_map(|n| gets(&format!("new-{n}"), 3));
+    world.submit("new", new.collect()).await;
+    passes(&world, Duration::from_millis(1_200)).await;
+    let audit = world.strict.audit();
+    let next = audit.arrivals().iter().skip(before).take(102 + 3);
+    let mut served: Vec<_> = next.map(|one| one.path.split('/').nth(1)).collect();
+    served.sort_unstable();
+    served.dedup();
+    assert_eq!(served.len(), 102, "{served:?}");
+    assert_eq!(audit.refused(), 0);
+    world.books_balance().await;
+}
+
+// A hundred jobs at ten a second, most of which are put off by the formula. Switched off, they run out their
+// time; released, they go at once, but through the limiter: never more than ten in a second, and none
+// refused.
+#[tokio::test(start_paused = true)]
+async fn switched_off_the_jobs_that_wait_are_released_through_the_limiter() {
+    let world = by_the_formula(10).start().await;
+    world.submit("all", gets("t", 100)).await;
+    passes(&world, Duration::from_millis(500)).await;
+    let state = world.engine.congestion(&name("t")).await.expect("asked");
+    let state = state.expect("known");
+    assert!(state.non_ready > 80, "{state:?}");
+    assert_eq!((state.speed, state.level), (10, CongestionLevel::High));
+
+    let mut off = (*world.engine.settings()).clone();
+    off.scheduler = Scheduler::Fixed;
+    world.engine.adopt(off).await.expect("adopted");
+    assert_eq!(world.tally().await.non_ready, state.non_ready, "they wait");
+
+    let left = world.engine.release(&name("t"), 5).await.expect("released");
+    assert_eq!(left, state.non_ready - 5);
+    let left = world.engine.release(&name("t"), u64::MAX).await;
+    assert_eq!(left.expect("released"), 0, "and never below");
+    let report = world.finished("all").await;
+    assert_eq!(report.tally.done, 100);
+    let audit = world.strict.audit();
+    assert_eq!(audit.refused(), 0);
+    assert!(audit.most_in_any_window(Duration::from_secs(1)) <= 10);
+    world.books_balance().await;
+}
+
+// The summary is read a page at a time, tells all that wait, and a tenant's statistics cannot be forgotten
+// while some of its jobs are put off.
+#[tokio::test(start_paused = true)]
+async fn the_summary_tells_all_that_wait_and_a_reset_waits_for_them() {
+    let world = by_the_formula(4).start().await;
+    leave(&world, ["a", "a", "a", "b"].into_iter().map(str::to_owned)).await;
+    for job in claim(&world, 4).await {
+        let put = world
+            .engine
+            .add_to_non_ready(&name("test"), job.token)
+            .await;
+        put.expect("put off");
+    }
+    let page = |after: Option<&str>| Page {
+        after: after.map(name),
+        most: 1,
+    };
+    let first = world.engine.congestion_summary(page(None)).await;
+    let first = first.expect("told");
+    assert_eq!((first.active, first.non_ready), (2, 4));
+    let a = &first.groups[0];
+    assert_eq!((a.group.as_str(), a.non_ready, a.speed), ("a", 3, 2));
+    // 3 at 2 a second: two seconds, rounded up.
+    assert_eq!(a.estimate, Duration::from_secs(2));
+    let second = world.engine.congestion_summary(page(Some("a"))).await;
+    assert_eq!(second.expect("told").groups[0].group.as_str(), "b");
+    let reset = world.engine.congestion_reset(&name("a")).await;
+    reset.expect_err("jobs of it are put off");
+    world.engine.release(&name("a"), 9).await.expect("released");
+    let reset = world.engine.congestion_reset(&name("a")).await;
+    reset.expect("nothing is put off");
+}
