@@ -7,12 +7,12 @@
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use outflow::core::Throttles;
-use outflow_store::{ActionReport, JobStore};
+use outflow_store::{ActionReport, JobStore, Name};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Hub;
+use crate::summary::ActionSummary;
 
 /// Whether it was told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +51,7 @@ struct Body<'a> {
     cancelled: u64,
     throttles_per_job: f64,
     mean_ms: f64,
+    failed_ids: Vec<&'a str>,
 }
 
 /// Tells it.
@@ -59,7 +60,10 @@ pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, report: &ActionReport) -> To
     let Some(hook) = hook.and_then(|note| serde_json::from_str::<Webhook>(note).ok()) else {
         return Told::Yes;
     };
-    let body = serde_json::to_vec(&body(report)).unwrap_or_default();
+    let Ok(summary) = ActionSummary::of(hub.store.as_ref(), report).await else {
+        return Told::NotYet;
+    };
+    let body = serde_json::to_vec(&body(&summary)).unwrap_or_default();
     let opened = report.opened.as_duration().as_millis();
     let id = format!("{}-{opened}", report.spec.id);
     let at = hub.clock.wall().as_duration().as_secs().to_string();
@@ -79,26 +83,24 @@ pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, report: &ActionReport) -> To
     }
 }
 
-fn body(report: &ActionReport) -> Body<'_> {
-    let tally = report.tally;
-    let failed = tally.dead + tally.failed;
-    let jobs = u32::try_from(tally.done.max(1)).unwrap_or(u32::MAX);
+fn body(summary: &ActionSummary) -> Body<'_> {
     Body {
         r#type: "bulk.action.finished",
-        action: report.spec.id.as_str(),
-        stage: report.stage.as_str(),
-        total: tally.submitted(),
-        success: tally.done,
-        failed,
-        cancelled: tally.cancelled,
-        throttles_per_job: Throttles::new(tally.throttles, tally.done + failed).per_job(),
-        mean_ms: (tally.busy / jobs).as_secs_f64() * 1e3,
+        action: summary.action.as_str(),
+        stage: summary.stage.as_str(),
+        total: summary.total,
+        success: summary.success,
+        failed: summary.failed,
+        cancelled: summary.cancelled,
+        throttles_per_job: summary.throttles_per_job,
+        mean_ms: summary.mean.as_secs_f64() * 1e3,
+        failed_ids: summary.failed_ids.iter().map(Name::as_str).collect(),
     }
 }
 
 /// `v1,` and the code over id, time and body.
 fn signature(secret: &SecretString, id: &str, at: &str, body: &[u8]) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret().as_bytes());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &key(secret.expose_secret()));
     let mut context = hmac::Context::with_key(&key);
     context.update(id.as_bytes());
     context.update(b".");
@@ -106,6 +108,13 @@ fn signature(secret: &SecretString, id: &str, at: &str, body: &[u8]) -> String {
     context.update(b".");
     context.update(body);
     format!("v1,{}", BASE64.encode(context.sign()))
+}
+
+/// A secret as the libraries hand it out is a prefix and the key in base64; any other is the key itself.
+fn key(secret: &str) -> Vec<u8> {
+    let coded = secret.strip_prefix("whsec_");
+    let decoded = coded.and_then(|coded| BASE64.decode(coded).ok());
+    decoded.unwrap_or_else(|| secret.as_bytes().to_vec())
 }
 
 #[cfg(test)]
@@ -118,5 +127,7 @@ mod tests {
         let secret = SecretString::from("secret");
         let signed = signature(&secret, "msg_1", "1700000000", b"{}");
         assert_eq!(signed, "v1,A5oIrJxXPB/PkULSoVu0e4khvPiqpF9vljmhkSKg0FI=");
+        let coded = SecretString::from("whsec_c2VjcmV0");
+        assert_eq!(signature(&coded, "msg_1", "1700000000", b"{}"), signed);
     }
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use http::HeaderName;
 use outflow_bulk::{News, Submission, Webhook};
-use outflow_store::{ActionSpec, JobStore, Rest, Stage};
-use outflow_upstream::{Answer, Fault, Script, When};
+use outflow_store::{ActionSpec, JobStore, Name, Rest, Stage};
+use outflow_upstream::{Answer, Fault, Script, StrictApi, When};
 use secrecy::SecretString;
 
-use super::support::{Plan, gets, name};
+use super::support::{Plan, by_caller, gets, name};
 
 #[tokio::test(start_paused = true)]
 async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
@@ -57,7 +58,10 @@ async fn an_action_that_takes_too_long_fails_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_told_until_it_takes_it() {
     let script = Script::new().rule(When::path("/hook").first(2), Answer::status(404));
-    let world = Plan::scripted(script)
+    let noted = HeaderName::from_static("webhook-signature");
+    let mut plan = Plan::scripted(Script::new());
+    plan.strict = by_caller(StrictApi::builder().script(script).noting(noted));
+    let world = plan
         .start_with(|builder| builder.webhook_secret(SecretString::from("CANARY")))
         .await;
     let hook = Webhook {
@@ -76,11 +80,40 @@ async fn a_webhook_is_told_until_it_takes_it() {
     world.finished("a").await;
     let audit = world.strict.audit();
     assert_eq!(audit.attempts("/hook"), 3);
-    let keys: Vec<_> = audit
-        .arrivals()
-        .iter()
-        .filter(|one| &*one.path == "/hook")
+    let told = audit.arrivals().iter().filter(|one| &*one.path == "/hook");
+    let keys: Vec<_> = told
+        .clone()
         .map(|one| one.idempotency_key.clone().expect("a key"))
         .collect();
     assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+    for one in told {
+        let (_, code) = one.headers.first().expect("a signature");
+        let code = code.to_str().expect("text");
+        assert!(code.starts_with("v1,"), "{code}");
+        assert!(!code.contains("CANARY"));
+    }
+}
+
+// Five of eight fail for good, and are named.
+#[tokio::test(start_paused = true)]
+async fn a_summary_names_those_that_failed() {
+    let failing = ["/t/1", "/t/3", "/t/4", "/t/5", "/t/7"];
+    let script = failing.into_iter().fold(Script::new(), |script, path| {
+        script.rule(When::path(path), Answer::status(404))
+    });
+    let world = Plan::scripted(script).start().await;
+    let mut orders = gets("t", 8);
+    for (number, order) in orders.iter_mut().enumerate() {
+        order.id = Some(name(&format!("job-{number}")));
+    }
+    world.submit("a", orders).await;
+    world.finished("a").await;
+    let summary = world.engine.summary(&name("a")).await.expect("asked");
+    let summary = summary.expect("known");
+    assert_eq!((summary.total, summary.success, summary.failed), (8, 3, 5));
+    let mut failed: Vec<_> = summary.failed_ids.iter().map(Name::as_str).collect();
+    failed.sort_unstable();
+    assert_eq!(failed, ["job-1", "job-3", "job-4", "job-5", "job-7"]);
+    let unknown = world.engine.summary(&name("b")).await.expect("asked");
+    assert_eq!(unknown, None);
 }

@@ -95,7 +95,7 @@ impl Plan {
 }
 
 /// An API that tells its callers apart.
-fn by_caller(api: outflow_upstream::Builder) -> StrictApi {
+pub(crate) fn by_caller(api: outflow_upstream::Builder) -> StrictApi {
     api.key(Key::Header(AUTHORIZATION)).build().expect("valid")
 }
 
