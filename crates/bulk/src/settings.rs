@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outflow::config::{BulkScheduler, BulkSection, BulkStore, BulkTenant};
 use outflow_core::{Backoff, CongestionRule};
-use outflow_store::{InvalidName, Name, PutOff, TenantRule};
+use outflow_store::{ActionSpec, InvalidName, Name, PutOff, TenantRule};
 
 /// How the engine works. [`Default`] is what most want.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,6 +23,9 @@ pub struct Settings {
     pub recoveries: u32,
     /// How long one attempt may take, unless the job says otherwise.
     pub timeout: Duration,
+    /// How long an action may take, unless it says otherwise: then it fails, and what has not begun is
+    /// cancelled.
+    pub action_timeout: Duration,
     /// How long a shutdown waits for jobs under way before it gives them back.
     pub grace: Duration,
     /// How long a failed job waits before it is tried again.
@@ -76,6 +79,7 @@ impl Settings {
             beat: section.heartbeat,
             recoveries: section.recoveries,
             timeout: section.timeout,
+            action_timeout: section.action_timeout,
             grace: section.grace,
             backoff: section.retry,
             ready_queue_max: section.ready_queue_max,
@@ -88,6 +92,15 @@ impl Settings {
             retention: Retention::of(section),
             shared: matches!(section.store, BulkStore::Redis(_)).then_some(shared),
         })
+    }
+
+    /// An action of this name that is like all others.
+    pub fn action(&self, id: Name) -> ActionSpec {
+        ActionSpec {
+            timeout: self.action_timeout,
+            keep: self.retention.results,
+            ..ActionSpec::new(id)
+        }
     }
 
     /// By how much a job is put off that finds no room.
@@ -116,6 +129,7 @@ impl Default for Settings {
             beat: Duration::from_secs(3),
             recoveries: 2,
             timeout: Duration::from_secs(30),
+            action_timeout: Duration::from_hours(1),
             grace: Duration::from_secs(30),
             backoff: Backoff::default(),
             ready_queue_max: 10_000,
@@ -291,6 +305,7 @@ mod tests {
             heartbeat = \"6s\"
             recoveries = 4
             timeout = \"22s\"
+            action_timeout = \"27s\"
             grace = \"23s\"
             retry = { base = \"2s\", max = \"24s\" }
             ready_queue_max = 101
@@ -328,6 +343,7 @@ mod tests {
             beat: seconds(6),
             recoveries: 4,
             timeout: seconds(22),
+            action_timeout: seconds(27),
             grace: seconds(23),
             backoff: Backoff::full_jitter(seconds(2), seconds(24)).expect("valid"),
             ready_queue_max: 101,

@@ -89,6 +89,28 @@ fn a_file_is_submitted_watched_and_its_results_fetched() {
     assert_eq!(working.upstream.end()["seen"], 30);
 }
 
+// 3 jobs, and one call more for the webhook. What the configuration says of all actions holds for those that
+// say nothing.
+#[test]
+fn an_action_may_say_how_long_it_takes_and_whom_to_tell() {
+    let working = Working::start(&[], "limits = [\"100/s\"]");
+    working.jobs("jobs.ndjson", &jobs("acme", 3));
+    let wrong = working.ask(&["submit", "jobs.ndjson", "--webhook", "nowhere"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.talk.contains("like `ours/hooks/bulk`"), "{wrong:?}");
+    let unknown = working.ask(&["submit", "jobs.ndjson", "--webhook", "other/hook"]);
+    assert_ne!(unknown.code, Some(0), "{unknown:?}");
+    let said = ["--timeout", "2h", "--webhook", "up/hook", "--action", "a"];
+    working.told(&[&["submit", "jobs.ndjson"], &said[..]].concat());
+    working.told(&["watch", "a"]);
+    assert_eq!(working.json(&["status", "a"])["timeout_ms"], 7_200_000);
+    working.jobs("more.ndjson", &jobs("bolt", 1));
+    working.told(&["submit", "more.ndjson", "--action", "b"]);
+    working.told(&["watch", "b"]);
+    assert_eq!(working.json(&["status", "b"])["timeout_ms"], 3_600_000);
+    assert_eq!(working.upstream.end()["seen"], 3 + 1 + 1);
+}
+
 #[test]
 fn jobs_are_paused_resumed_and_cancelled() {
     let working = Working::start(&[], "limits = [\"100/s\"]");

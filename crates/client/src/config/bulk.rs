@@ -47,6 +47,8 @@ pub struct BulkSection {
     pub recoveries: u32,
     /// How long one attempt may take, unless the job says otherwise.
     pub timeout: Duration,
+    /// How long an action may take, unless it says otherwise.
+    pub action_timeout: Duration,
     /// How long a shutdown waits for jobs under way.
     pub grace: Duration,
     /// How long a failed job waits before it is tried again.
@@ -87,6 +89,7 @@ impl Default for BulkSection {
             heartbeat: Duration::from_secs(3),
             recoveries: 2,
             timeout: Duration::from_secs(30),
+            action_timeout: Duration::from_hours(1),
             grace: Duration::from_secs(30),
             retry: Backoff::default(),
             ready_queue_max: 10_000,

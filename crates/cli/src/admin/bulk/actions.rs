@@ -50,7 +50,7 @@ pub(in crate::admin) async fn open(
     body::Json(open): body::Json<Open>,
 ) -> Result<Json<Value>, Problem> {
     let bulk = admin.bulk()?;
-    let usual = ActionSpec::new(name(&open.id)?);
+    let usual = bulk.engine().settings().action(name(&open.id)?);
     if let Some(webhook) = &open.webhook {
         admin.door(&webhook.api)?;
     }

@@ -60,7 +60,8 @@ pub(in crate::admin) async fn submit(
 async fn spec(bulk: &Bulk, id: Name) -> Result<ActionSpec, Problem> {
     let known = bulk.store().action(&id).await?;
     let open = known.filter(|report| !report.stage.is_over());
-    Ok(open.map_or_else(|| ActionSpec::new(id), |report| report.spec))
+    let usual = || bulk.engine().settings().action(id);
+    Ok(open.map_or_else(usual, |report| report.spec))
 }
 
 fn answer(placed: &[Placed]) -> Value {

@@ -6,7 +6,11 @@
 
 use std::fmt::Write as _;
 
+use std::time::Duration;
+
 use clap::Args;
+use outflow::config::read_duration;
+use outflow_bulk::Webhook;
 use serde_json::{Value, json};
 
 use super::Asked;
@@ -30,6 +34,13 @@ pub(crate) struct Submit {
     /// Leave the action open for more jobs.
     #[arg(long)]
     more: bool,
+    /// How long the action may take before it fails and the rest of its jobs are cancelled; otherwise what
+    /// `bulk.action_timeout` says.
+    #[arg(long, value_name = "TIME", value_parser = read_duration)]
+    timeout: Option<Duration>,
+    /// Whom to tell when it is over: an API of the program's configuration, and a path there.
+    #[arg(long, value_name = "API/PATH", value_parser = hook)]
+    webhook: Option<Webhook>,
     #[command(flatten)]
     asked: Asked,
 }
@@ -68,14 +79,38 @@ impl Submit {
             )
         };
         let action = self.action.clone().unwrap_or_else(own);
+        self.open(&action)?;
+        let taken = self.hand_over(&action, &jobs, terminal)?;
+        self.tell(&action, &taken)
+    }
+
+    /// Says what the action is to be, if it is not to be like all others.
+    fn open(&self, action: &str) -> anyhow::Result<()> {
+        if self.timeout.is_none() && self.webhook.is_none() {
+            return Ok(());
+        }
+        let millis = self
+            .timeout
+            .map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+        let spec = json!({ "id": action, "timeout_ms": millis, "webhook": self.webhook });
+        self.asked.post("/v1/bulk/actions", &spec)?;
+        Ok(())
+    }
+
+    fn hand_over(&self, action: &str, jobs: &[Value], terminal: Terminal) -> anyhow::Result<Taken> {
         let mut taken = Taken::default();
         let batches: Vec<_> = jobs.chunks(BATCH).collect();
         for (number, batch) in (1..).zip(&batches) {
             let last = number == batches.len() && !self.more;
-            let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(&action));
+            let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
             taken.add(&self.asked.post(&place, &Value::from(batch.to_vec()))?);
+            if batches.len() > 1 {
+                let handed = (number * BATCH).min(jobs.len());
+                terminal.progress(&format!("{handed} of {} jobs handed over", jobs.len()));
+            }
         }
-        self.tell(&action, &taken)
+        terminal.progress("");
+        Ok(taken)
     }
 
     fn tell(&self, action: &str, taken: &Taken) -> anyhow::Result<Exit> {
@@ -122,6 +157,18 @@ impl Taken {
         let _whole = writeln!(text, "\nwatch them with `outflow bulk watch {action}`");
         text
     }
+}
+
+/// Reads `API/PATH`.
+fn hook(text: &str) -> Result<Webhook, String> {
+    let (api, path) = text
+        .split_once('/')
+        .filter(|(api, _)| !api.is_empty())
+        .ok_or("write the name of an API and a path, like `ours/hooks/bulk`")?;
+    Ok(Webhook {
+        api: api.to_owned(),
+        path: format!("/{path}"),
+    })
 }
 
 /// All jobs as documents with their names, or the lines that are none.

@@ -65,6 +65,8 @@ fn lease(fields: &Fields<'_>, bulk: &mut BulkSection) {
     }
     set(&mut bulk.recoveries, fields.read("recoveries", number));
     set(&mut bulk.timeout, fields.read("timeout", span));
+    let action = fields.read("action_timeout", span);
+    set(&mut bulk.action_timeout, action);
     set(&mut bulk.grace, fields.read("grace", duration));
 }
 
