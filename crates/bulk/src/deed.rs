@@ -50,6 +50,20 @@ impl HttpCall {
         }
     }
 
+    /// Puts the key by which the server knows a repetition among the headers, once: what was said, what is
+    /// there already, or the job's own name.
+    pub(crate) fn put_key(&mut self, own: &str) {
+        let header = HeaderName::from_static(IDEMPOTENCY_KEY);
+        let key = match &self.idempotency_key {
+            Some(said) => said,
+            None if self.headers.contains_key(&header) => return,
+            None => own,
+        };
+        if let Ok(key) = HeaderValue::from_str(key) {
+            self.headers.insert(header, key);
+        }
+    }
+
     /// As it is kept.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.path.len() + self.body.len() + 64);
@@ -98,6 +112,8 @@ impl HttpCall {
         }
     }
 }
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Why bytes are no call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,14 +17,16 @@ use crate::crew::Places;
 use crate::doors::TenantDoors;
 use crate::error::BulkError;
 use crate::handler::Handler;
+use crate::house::House;
 use crate::metrics::{Numbers, Page};
 use crate::news::{News, Progress};
 use crate::scheduler;
-use crate::session::Session;
+use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::settler::{self, Report};
 use crate::upkeep;
 use crate::watcher;
+use crate::webhook;
 
 /// Runs the jobs of a store through a client. Clones are handles to the same engine.
 pub struct Engine<S> {
@@ -42,8 +44,9 @@ pub(crate) struct Hub<S> {
     pub(crate) settings: ArcSwap<Settings>,
     pub(crate) clock: SharedTimer,
     pub(crate) doors: TenantDoors,
+    pub(crate) house: House,
     pub(crate) places: Arc<Places>,
-    pub(crate) session: Session,
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) handlers: HashMap<String, Arc<dyn Handler>>,
     pub(crate) reports: mpsc::UnboundedSender<Report>,
     pub(crate) news: broadcast::Sender<News>,
@@ -111,18 +114,21 @@ impl<S: JobStore> Builder<S> {
     /// Starts it.
     ///
     /// # Errors
-    /// Outside of a tokio runtime, or if the store does not take the tenants' rules.
+    /// Outside of a tokio runtime, if the store does not take the tenants' rules, or if the webhooks' secret
+    /// begins like one in base64 and is none.
     pub async fn start(self) -> Result<Engine<S>, BulkError> {
+        self.secret.as_ref().map_or(Ok(()), webhook::check)?;
         let (reports, inbox) = mpsc::unbounded_channel();
         let (news, _) = broadcast::channel(NEWS_KEPT);
         let hub = Arc::new(Hub {
             places: Places::new(self.settings.crew),
             doors: TenantDoors::new(Arc::clone(&self.clock)),
+            house: House::default(),
             settings: ArcSwap::from_pointee(self.settings),
             store: self.store,
             client: self.client,
             clock: self.clock,
-            session: Session::new()?,
+            sessions: Sessions::new()?,
             handlers: self.handlers,
             reports,
             news,

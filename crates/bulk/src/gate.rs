@@ -9,6 +9,7 @@ use outflow_core::{Cost, Nanos, Rate};
 use outflow_store::{Admission, Gate, Head};
 
 use crate::doors::TenantDoors;
+use crate::house::House;
 use crate::pace::{self, Pace};
 use crate::settings::Settings;
 
@@ -35,6 +36,7 @@ pub(crate) struct Permits {
 /// The gate of one claim.
 pub(crate) struct DoorGate<'a> {
     pub(crate) doors: &'a TenantDoors,
+    pub(crate) house: &'a House,
     pub(crate) settings: &'a Settings,
     /// The API's door and the lane's place in it; a handler has none.
     pub(crate) door: Option<(Upstream, Target)>,
@@ -91,6 +93,10 @@ impl Gate for DoorGate<'_> {
 
 impl DoorGate<'_> {
     fn go(&mut self, head: &Head<'_>, permits: Permits) -> Admission {
+        let global = self.settings.global_rate;
+        if let Err(at) = self.house.start(global, head.cost, self.now) {
+            return self.stop(Wanted::Distance(at));
+        }
         self.pace
             .start(self.now, pace::apart(&self.rates, head.cost));
         if permits.tenant.is_some() {

@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod gate;
 mod handler;
+mod house;
 mod lane;
 mod look;
 mod metrics;

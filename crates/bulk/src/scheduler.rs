@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Refusal, Stop, Target, Tasks, Upstream, Why};
-use outflow_core::{Cost, Rate};
-use outflow_store::{ClaimAsk, Claims, JobStore, Name, OpenGate, SharedPlan, StoreError};
+use outflow_core::{Cost, Nanos, Rate};
+use outflow_store::{ClaimAsk, Claims, Gate, JobStore, Name, OpenGate, SharedPlan, StoreError};
 use tokio::time::{sleep, timeout};
 
 use crate::crew::Place;
@@ -66,6 +66,8 @@ struct Schedule<S> {
     name: Name,
     lane: Lane,
     pace: Pace,
+    /// When it was last told that nobody does these jobs.
+    missed: Option<Nanos>,
 }
 
 /// Who does the jobs of a lane, and which door they pass.
@@ -79,8 +81,11 @@ impl Staff {
     fn plan(&self, settings: &Settings) -> Option<SharedPlan> {
         let permit_first = settings.scheduler == Scheduler::Permit;
         let shared = settings.shared.filter(|_| permit_first)?;
+        // What all tenants may together is debited for each lane: that of all lanes is not shared.
+        let global = Rate::per_second(settings.global_rate);
+        let lane = self.rates().into_iter().chain(global.ok());
         Some(SharedPlan {
-            lane: self.rates(),
+            lane: lane.collect(),
             tenant: settings.tenant.rate,
             guard: shared.guard,
             horizon: shared.horizon,
@@ -148,6 +153,7 @@ impl<S: JobStore> Schedule<S> {
             crowd: Arc::clone(crowd),
             lane: Lane::of(&name),
             pace: Pace::default(),
+            missed: None,
             name,
         }
     }
@@ -158,9 +164,11 @@ impl<S: JobStore> Schedule<S> {
         let mut in_hand = None;
         while !stop.is_told() {
             let Some(staff) = self.staff() else {
+                self.miss();
                 until(&stop, sleep(LOOK_AGAIN)).await;
                 continue;
             };
+            self.missed = None;
             let Some(places) = until(&stop, self.hub.places.take(MOST_AT_ONCE)).await else {
                 return;
             };
@@ -184,6 +192,22 @@ impl<S: JobStore> Schedule<S> {
                 }
             }
         }
+    }
+
+    /// Says now and then that these jobs wait for a configuration that knows them.
+    fn miss(&mut self) {
+        let now = self.hub.clock.now();
+        if self.missed.is_some_and(|at| now.since(at) < SAID_AGAIN) {
+            return;
+        }
+        self.missed = Some(now);
+        let words = match &self.lane {
+            Lane::Handler(name) => format!("no handler is called {name:?}: its jobs wait for one"),
+            Lane::Api { api, .. } => format!(
+                "no API is called {api:?} any more: its jobs wait until the configuration has it again"
+            ),
+        };
+        self.hub.tell(News::Trouble { words });
     }
 
     /// Who does these jobs; nobody while the configuration does not know the API or the handler.
@@ -215,7 +239,7 @@ impl<S: JobStore> Schedule<S> {
         in_hand: Option<(Permit, Cost)>,
     ) -> Result<Next, StoreError> {
         let settings = self.hub.settings.load_full();
-        let session = self.hub.session.name();
+        let session = self.hub.sessions.name();
         let ask = ClaimAsk {
             lane: self.name.clone(),
             session: session.clone(),
@@ -229,7 +253,7 @@ impl<S: JobStore> Schedule<S> {
             return Ok(Next::Rest(Some(shut)));
         }
         if ask.plan.is_some() || settings.scheduler != Scheduler::Permit {
-            let claims = self.hub.store.claim(ask, &mut OpenGate).await?;
+            let claims = self.take(ask, &mut OpenGate).await?;
             let leaves = claims.jobs.iter().map(|_| Leave::Later).collect();
             let next = Next::after(&claims, None);
             self.begin(staff, &session, claims, (leaves, places));
@@ -237,6 +261,7 @@ impl<S: JobStore> Schedule<S> {
         }
         let mut gate = DoorGate {
             doors: &self.hub.doors,
+            house: &self.hub.house,
             settings: &settings,
             door: staff.door.clone(),
             in_hand,
@@ -246,12 +271,20 @@ impl<S: JobStore> Schedule<S> {
             wanted: None,
             now: self.hub.clock.now(),
         };
-        let claims = self.hub.store.claim(ask, &mut gate).await?;
+        let claims = self.take(ask, &mut gate).await?;
         let (leaves, wanted) = (gate.leaves, gate.wanted);
         self.pace = gate.pace;
         let next = Next::after(&claims, wanted);
         self.begin(staff, &session, claims, (leaves, places));
         Ok(next)
+    }
+
+    /// Claims. An error does not say whether anything was taken, so nothing more is claimed under the same
+    /// session.
+    async fn take(&self, ask: ClaimAsk, gate: &mut impl Gate) -> Result<Claims, StoreError> {
+        let session = ask.session.clone();
+        let claims = self.hub.store.claim(ask, gate).await;
+        claims.inspect_err(|_| self.hub.sessions.give_up(&session))
     }
 
     /// Has jobs begun, each with its leave and its place.
@@ -264,7 +297,8 @@ impl<S: JobStore> Schedule<S> {
     ) {
         let given = leaves.into_iter().zip(places);
         for (job, (leave, place)) in claims.jobs.into_iter().zip(given) {
-            let duty = Duty::new(&self.hub, (session.clone(), place), job);
+            let hold = self.hub.sessions.hold(session);
+            let duty = Duty::new(&self.hub, (hold, place), job);
             let doer = staff.doer.clone();
             // In a shutdown nothing is started: the duty is dropped, and its job given back.
             let _stopping = self
@@ -304,6 +338,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long one stands in line before looking whose turn it is now.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whoever missed it the first time reads it then.
+const SAID_AGAIN: Duration = Duration::from_mins(1);
 
 /// Between two questions whose answer is no.
 const SHORTEST: Duration = Duration::from_millis(10);

@@ -16,10 +16,12 @@ use crate::crew::Place;
 use crate::engine::Hub;
 use crate::news::News;
 use crate::scheduler::trouble;
+use crate::session::Hold;
 
 /// How a claim ended.
 pub(crate) struct Report {
-    pub(crate) session: Name,
+    /// Beats until this was written down.
+    pub(crate) session: Hold,
     /// Given up when this was written down.
     pub(crate) _place: Place,
     pub(crate) id: Name,
@@ -65,10 +67,10 @@ fn by_session(batch: &mut Vec<Report>) -> Vec<(Name, Vec<Report>)> {
     for report in batch.drain(..) {
         match sessions
             .iter_mut()
-            .find(|(name, _)| *name == report.session)
+            .find(|(name, _)| name == report.session.name())
         {
             Some((_, reports)) => reports.push(report),
-            None => sessions.push((report.session.clone(), vec![report])),
+            None => sessions.push((report.session.name().clone(), vec![report])),
         }
     }
     sessions

@@ -225,15 +225,49 @@ fn job<S>(hub: &Hub<S>, order: &Order) -> Result<NewJob, BulkError> {
             (Lane::of_handler(handler)?, payload.clone(), Cost::ONE)
         }
     };
+    let cost = order.cost.unwrap_or(usual);
+    possible(order, cost, &hub.settings.load())?;
     let usual_job = NewJob::new(order.tenant.clone(), lane, payload);
     Ok(NewJob {
         id: order.id.clone(),
-        cost: order.cost.unwrap_or(usual),
+        cost,
         priority: order.priority,
         not_before: order.not_before,
         deadline: order.deadline,
         max_retries: order.max_retries.unwrap_or(usual_job.max_retries),
         ..usual_job
+    })
+}
+
+/// Whether its time and its tenant's limit ever let it go.
+fn possible(order: &Order, cost: Cost, settings: &Settings) -> Result<(), BulkError> {
+    if let (Some(begin), Some(end)) = (order.not_before, order.deadline)
+        && begin > end
+    {
+        return Err(BulkError::invalid(
+            "it is not to begin before an instant that is after its deadline: change one of them",
+        ));
+    }
+    let rate = settings.rule(&order.tenant).rate;
+    match rate.filter(|rate| cost.units() > rate.quantity()) {
+        Some(rate) => Err(BulkError::invalid(format!(
+            "it costs {}, more than the {rate} of its tenant ever allow: split it, or lower its cost",
+            cost.units()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a call can be written as HTTP has it.
+fn sendable(call: &HttpCall) -> Result<(), BulkError> {
+    if call.method == http::Method::CONNECT {
+        return Err(BulkError::invalid(
+            "CONNECT opens a tunnel and is no call: use another method",
+        ));
+    }
+    let key = call.idempotency_key.as_deref().unwrap_or_default();
+    http::HeaderValue::from_str(key).map(drop).map_err(|_| {
+        BulkError::invalid("the idempotency key goes into a header: leave out line breaks")
     })
 }
 
@@ -254,6 +288,7 @@ fn called(
             call.method, call.api
         )));
     }
+    sendable(call)?;
     api.base_url
         .join(&call.path)
         .map_err(|wrong| BulkError::invalid(format!("path: {wrong}")))?;

@@ -43,17 +43,15 @@ async fn beat<S: JobStore>(hub: Arc<Hub<S>>) {
     loop {
         let settings = hub.settings.load_full();
         sleep(settings.beat).await;
-        if hub.places.busy() == 0 {
-            continue;
-        }
-        let session = hub.session.name();
-        match hub.store.beat(&session, settings.lease).await {
-            Ok(Beat::Alive) => {}
-            Ok(Beat::Lost) => {
-                hub.session.lost(&session);
-                hub.tell(News::LeaseLost);
+        for session in hub.sessions.beating() {
+            match hub.store.beat(&session, settings.lease).await {
+                Ok(Beat::Alive) => {}
+                Ok(Beat::Lost) => {
+                    hub.sessions.give_up(&session);
+                    hub.tell(News::LeaseLost);
+                }
+                Err(error) => trouble(&hub, &error).await,
             }
-            Err(error) => trouble(&hub, &error).await,
         }
     }
 }

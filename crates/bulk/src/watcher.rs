@@ -4,61 +4,106 @@
 //! to be told by the next. It can so be told twice, never not at all; a webhook knows a repetition by
 //! its id.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outflow::{CannotStart, Stop, Tasks};
-use outflow_store::{ActionReport, JobStore, Name};
-use tokio::time::timeout;
+use outflow::{CannotStart, Crowd, Stop, Tasks};
+use outflow_store::{ActionReport, JobStore, Name, Stage};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 
 use crate::engine::Hub;
 use crate::news::News;
-use crate::scheduler::trouble;
+use crate::scheduler::{trouble, until};
 use crate::webhook::{self, Told};
 
 /// Starts watching.
 pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, office: &Tasks) -> Result<(), CannotStart> {
-    let hub = Arc::clone(hub);
-    office.spawn("watcher", move |stop| watch(Arc::clone(&hub), stop))
+    let watch = Arc::new(Watch {
+        hub: Arc::clone(hub),
+        telling: Mutex::default(),
+        lines: Semaphore::new(LINES),
+    });
+    let crowd = Arc::new(office.crowd("webhooks")?);
+    office.spawn("watcher", move |stop| {
+        Arc::clone(&watch).run(Arc::clone(&crowd), stop)
+    })
 }
 
-async fn watch<S: JobStore>(hub: Arc<Hub<S>>, stop: Stop) {
-    let mut tries: HashMap<Name, u32> = HashMap::new();
-    while !stop.is_told() {
-        match hub.store.ripe(MOST).await {
-            Ok(ripe) => {
-                for report in ripe {
-                    tell(&hub, report, &mut tries).await;
+struct Watch<S> {
+    hub: Arc<Hub<S>>,
+    /// Actions whose end is being told.
+    telling: Mutex<BTreeSet<Name>>,
+    /// So many are told at once.
+    lines: Semaphore,
+}
+
+impl<S: JobStore> Watch<S> {
+    /// Looks for actions that are over. Each is told by itself: a webhook that is slow to answer delays
+    /// nobody else's.
+    async fn run(self: Arc<Self>, crowd: Arc<Crowd>, stop: Stop) {
+        while !stop.is_told() {
+            let most = MOST + self.telling().len();
+            match self.hub.store.ripe(most).await {
+                Ok(ripe) => {
+                    for report in ripe {
+                        self.begin(report, &crowd, &stop);
+                    }
                 }
+                Err(error) => trouble(&self.hub, &error).await,
             }
-            Err(error) => trouble(&hub, &error).await,
-        }
-        tokio::select! {
-            _ = timeout(LOOK, hub.over.notified()) => {}
-            () = stop.told() => {}
+            until(&stop, timeout(LOOK, self.hub.over.notified())).await;
         }
     }
-}
 
-/// Tells one end. A webhook that cannot be reached is tried again at the next look, a few times.
-async fn tell<S: JobStore>(hub: &Hub<S>, report: ActionReport, tries: &mut HashMap<Name, u32>) {
-    let id = report.spec.id.clone();
-    let count = tries.entry(id.clone()).or_default();
-    *count += 1;
-    let told = webhook::tell(hub, &report).await;
-    if told == Told::NotYet && *count < MOST_TRIES {
-        return;
-    }
-    if told == Told::NotYet {
-        hub.tell(News::Trouble {
-            words: format!("the webhook of action {id} could not be told: look at its API"),
+    fn begin(self: &Arc<Self>, report: ActionReport, crowd: &Crowd, stop: &Stop) {
+        let id = report.spec.id.clone();
+        if !self.telling().insert(id.clone()) {
+            return;
+        }
+        let (watch, stop) = (Arc::clone(self), stop.clone());
+        // In a shutdown nothing is begun: the next to look finds it.
+        let _stopping = crowd.spawn(async move {
+            until(&stop, watch.tell(report)).await;
+            watch.telling().remove(&id);
         });
     }
-    tries.remove(&id);
-    match hub.store.told(&id).await {
-        Ok(()) => hub.tell(News::Finished { report }),
-        Err(error) => trouble(hub, &error).await,
+
+    /// Tells one end, as what it is once it is told. A webhook that cannot be reached is tried again, a few
+    /// times and ever later.
+    async fn tell(&self, mut report: ActionReport) {
+        if report.stage == Stage::Aggregating {
+            report.stage = Stage::Completed;
+        }
+        let id = report.spec.id.clone();
+        for round in 0..TRIES {
+            if self.tell_webhook(&report).await == Told::Yes {
+                break;
+            }
+            if round + 1 == TRIES {
+                self.hub.tell(News::Trouble {
+                    words: format!("the webhook of action {id} could not be told: look at its API"),
+                });
+            } else {
+                sleep(LOOK * 2_u32.pow(round)).await;
+            }
+        }
+        match self.hub.store.told(&id).await {
+            Ok(()) => self.hub.tell(News::Finished { report }),
+            Err(error) => trouble(&self.hub, &error).await,
+        }
+    }
+
+    async fn tell_webhook(&self, report: &ActionReport) -> Told {
+        let Ok(_line) = self.lines.acquire().await else {
+            return Told::NotYet;
+        };
+        webhook::tell(&self.hub, report).await
+    }
+
+    fn telling(&self) -> MutexGuard<'_, BTreeSet<Name>> {
+        self.telling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,5 +113,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// As many as end in one look on a busy day.
 const MOST: usize = 100;
 
-/// The client has repeated each of these already.
-const MOST_TRIES: u32 = 5;
+/// Enough that a few slow ones do not hold up the rest, and few beside the jobs.
+const LINES: usize = 16;
+
+/// The client has repeated each of these already; with the waits between them it is a quarter of a minute.
+const TRIES: u32 = 5;

@@ -12,6 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Hub;
+use crate::error::BulkError;
 use crate::summary::ActionSummary;
 
 /// Whether it was told.
@@ -112,10 +113,23 @@ fn signature(secret: &SecretString, id: &str, at: &str, body: &[u8]) -> String {
 
 /// A secret as the libraries hand it out is a prefix and the key in base64; any other is the key itself.
 fn key(secret: &str) -> Vec<u8> {
-    let coded = secret.strip_prefix("whsec_");
+    let coded = secret.strip_prefix(CODED);
     let decoded = coded.and_then(|coded| BASE64.decode(coded).ok());
     decoded.unwrap_or_else(|| secret.as_bytes().to_vec())
 }
+
+/// Whether a secret is what it looks like.
+pub(crate) fn check(secret: &SecretString) -> Result<(), BulkError> {
+    match secret.expose_secret().strip_prefix(CODED) {
+        Some(coded) if BASE64.decode(coded).is_err() => Err(BulkError::invalid(format!(
+            "the webhooks' secret begins with {CODED} and goes on with what is no base64: copy it whole"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What a secret begins with whose key is in base64.
+const CODED: &str = "whsec_";
 
 #[cfg(test)]
 mod tests {
@@ -129,5 +143,13 @@ mod tests {
         assert_eq!(signed, "v1,A5oIrJxXPB/PkULSoVu0e4khvPiqpF9vljmhkSKg0FI=");
         let coded = SecretString::from("whsec_c2VjcmV0");
         assert_eq!(signature(&coded, "msg_1", "1700000000", b"{}"), signed);
+        check(&coded).expect("base64");
+        check(&secret).expect("the key itself");
+    }
+
+    #[test]
+    fn a_secret_that_was_cut_off_is_refused_and_not_told() {
+        let wrong = check(&SecretString::from("whsec_CANARY?")).expect_err("no base64");
+        assert!(!wrong.to_string().contains("CANARY"), "{wrong}");
     }
 }

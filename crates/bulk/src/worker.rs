@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::{Answer, Cause, Error, Outflow, Permit, Refusal, Response, Verdict};
 use outflow_core::{Effect, Nanos};
-use outflow_store::{Claimed, End, Kept, Name, Park, Settlement};
+use outflow_store::{Claimed, End, Kept, Park, Settlement};
 use tokio::time::sleep;
 
 use crate::crew::Place;
@@ -17,6 +17,7 @@ use crate::deed::HttpCall;
 use crate::engine::Hub;
 use crate::gate::{Leave, Permits};
 use crate::handler::{Failure, Handler, Task};
+use crate::session::Hold;
 use crate::settings::{Scheduler, Settings};
 use crate::settler::Report;
 
@@ -31,14 +32,14 @@ pub(crate) enum Doer {
 pub(crate) struct Duty<S> {
     hub: Arc<Hub<S>>,
     /// Gone when it was reported.
-    claim: Option<(Name, Place)>,
+    claim: Option<(Hold, Place)>,
     job: Claimed,
 }
 
 impl<S> Duty<S> {
     /// Of a job that this session claimed. Its place in the crew is free when its end is written down,
     /// so that a store that cannot write stops new work, and the beat goes on until it can.
-    pub(crate) fn new(hub: &Arc<Hub<S>>, claim: (Name, Place), job: Claimed) -> Self {
+    pub(crate) fn new(hub: &Arc<Hub<S>>, claim: (Hold, Place), job: Claimed) -> Self {
         Self {
             hub: Arc::clone(hub),
             claim: Some(claim),
@@ -140,7 +141,12 @@ fn asked_now<S>(
         Doer::Client(client) => api_permit(client, job).map_err(turned_away)?,
         Doer::Handler(_) => None,
     };
-    Ok(Permits { api, tenant })
+    // The last, for it is not given back as permits are.
+    let global = settings.global_rate;
+    match hub.house.start(global, job.cost, hub.clock.now()) {
+        Ok(()) => Ok(Permits { api, tenant }),
+        Err(_later) => Err(End::PutOff(settings.put_off())),
+    }
 }
 
 fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, Refusal> {
@@ -196,15 +202,14 @@ struct Attempt<'a, S> {
 }
 
 impl<S> Attempt<'_, S> {
-    async fn call(&self, client: &Outflow, call: HttpCall, mut permits: Permits) -> End {
+    async fn call(&self, client: &Outflow, mut call: HttpCall, mut permits: Permits) -> End {
         let (job, settings) = (self.job, self.settings);
         let timeout = call.timeout.unwrap_or(settings.timeout);
-        let key = call.idempotency_key.as_deref();
+        call.put_key(job.id.as_str());
         let mut request = client
             .request(call.method, &call.api, &call.path)
             .headers(call.headers)
             .body(call.body)
-            .header("idempotency-key", key.unwrap_or(job.id.as_str()))
             .header("outflow-attempt", job.attempt.to_string())
             .priority(job.priority)
             .cost(job.cost)

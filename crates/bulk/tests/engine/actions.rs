@@ -94,6 +94,42 @@ async fn a_webhook_is_told_until_it_takes_it() {
     }
 }
 
+// The first action's webhook is never answered; the second has none and is over within its own seconds.
+#[tokio::test(start_paused = true)]
+async fn a_slow_webhook_delays_no_other_end() {
+    let script = Script::new().rule(When::path("/hook"), Fault::Hang);
+    let world = Plan::scripted(script).start().await;
+    let mut news = world.engine.news();
+    let hook = Webhook {
+        api: "strict".to_owned(),
+        path: "/hook".to_owned(),
+    };
+    let slow = ActionSpec {
+        note: Some(hook.note()),
+        ..ActionSpec::new(name("slow"))
+    };
+    let submission = Submission {
+        action: Some(slow),
+        rest: Rest::Last,
+        orders: gets("t", 1),
+    };
+    world.engine.submit(submission).await.expect("taken");
+    let begun = world.now();
+    while world.strict.audit().attempts("/hook") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    world.submit("quick", gets("t", 1)).await;
+    world.finished("quick").await;
+    assert!(world.now().since(begun) < Duration::from_secs(3));
+    let told = loop {
+        if let News::Finished { report } = news.recv().await.expect("news") {
+            break report;
+        }
+    };
+    assert_eq!(told.spec.id, name("quick"));
+    assert_eq!(told.stage, Stage::Completed, "as what it is once told");
+}
+
 // Five of eight fail for good, and are named.
 #[tokio::test(start_paused = true)]
 async fn a_summary_names_those_that_failed() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outflow_bulk::Scheduler;
+use outflow_upstream::Script;
 
 use super::support::{Plan, gets};
 
@@ -48,6 +49,27 @@ async fn starts_keep_their_distance_from_the_first_one_on() {
     world.finished("a").await;
     let audit = world.strict.audit();
     assert!(audit.most_in_any_window(Duration::from_millis(500)) <= 51);
+}
+
+// Two APIs' worth of tenants without any limit but that of the house: 50 in five seconds.
+#[tokio::test(start_paused = true)]
+async fn all_tenants_together_keep_to_the_global_rate() {
+    for scheduler in [Scheduler::Permit, Scheduler::Fixed] {
+        let plan = Plan::scripted(Script::new()).with(|settings| {
+            settings.scheduler = scheduler;
+            settings.global_rate = 10;
+        });
+        let world = plan.start().await;
+        let orders = ["a", "b"].iter().flat_map(|tenant| gets(tenant, 25));
+        let begun = world.now();
+        world.submit("all", orders.collect()).await;
+        world.finished("all").await;
+        let took = world.now().since(begun);
+        assert!(took >= Duration::from_secs(4), "{scheduler:?}: {took:?}");
+        let audit = world.strict.audit();
+        let most = audit.most_in_any_window(Duration::from_millis(990));
+        assert!(most <= 10, "{scheduler:?}: {most}");
+    }
 }
 
 // By the arithmetic of always a second: 900 + 800 + … + 100 = 4,500 at least. Whoever comes back after

@@ -1,11 +1,11 @@
 //! What is taken, what is not, and what is said about it.
 
-use outflow::core::Cost;
+use outflow::core::{Cost, WallTime};
 use outflow_bulk::{Destination, HttpCall, Order, Submission};
 use outflow_store::Rest;
-use outflow_upstream::Script;
+use outflow_upstream::{Script, StrictApi};
 
-use super::support::{Plan, get, gets, name};
+use super::support::{Plan, by_caller, get, gets, limited_to, name};
 
 fn alone(orders: Vec<Order>) -> Submission {
     Submission {
@@ -89,4 +89,62 @@ async fn the_same_job_is_taken_once() {
         assert_eq!(placed.expect("told")[0].destination, expected);
     }
     assert_eq!(world.tally().await.submitted(), 1);
+}
+
+// What could be written down and never be sent: a tunnel, a key that is no header, a start after the
+// deadline, and a cost above what the tenant ever has.
+#[tokio::test(start_paused = true)]
+async fn what_can_never_go_is_not_taken() {
+    let limit = |settings: &mut outflow_bulk::Settings| settings.tenant = limited_to("2/s");
+    let world = Plan::limited("10/s").with(limit).start().await;
+    let tunnel = HttpCall::new("strict", http::Method::CONNECT, "/");
+    let mut keyed = HttpCall::new("strict", http::Method::GET, "/");
+    keyed.idempotency_key = Some("a\nb".to_owned());
+    let mut late = get("t", 3);
+    late.not_before = Some(WallTime::from_unix_secs(20));
+    late.deadline = Some(WallTime::from_unix_secs(10));
+    let mut dear = get("t", 4);
+    dear.cost = Some(Cost::new(3));
+    let orders = vec![
+        Order::call(name("t"), tunnel),
+        Order::call(name("t"), keyed),
+        late,
+        dear,
+    ];
+    let error = world.engine.submit(alone(orders)).await.expect_err("wrong");
+    let words = error.to_string();
+    for part in [
+        "job 1: CONNECT",
+        "job 2: the idempotency key",
+        "job 3: it is not to begin",
+        "job 4: it costs 3, more than the 2/s of its tenant",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+}
+
+// A key among the headers is the key, and is sent once.
+#[tokio::test(start_paused = true)]
+async fn a_job_has_one_key_whoever_says_it() {
+    let noted = http::HeaderName::from_static("idempotency-key");
+    let mut plan = Plan::scripted(Script::new());
+    plan.strict = by_caller(StrictApi::builder().noting(noted.clone()));
+    let world = plan.start().await;
+    let call = |path: &str| HttpCall::new("strict", http::Method::POST, path);
+    let mut own = call("/own");
+    own.headers.insert(noted, "mine".parse().expect("a value"));
+    let mut said = own.clone();
+    said.path = "/said".to_owned();
+    said.idempotency_key = Some("other".to_owned());
+    let mut orders = [call("/none"), own, said].map(|call| Order::call(name("t"), call));
+    orders[0].id = Some(name("job-1"));
+    world.submit("a", orders.to_vec()).await;
+    world.finished("a").await;
+    let audit = world.strict.audit();
+    for (path, key) in [("/none", "job-1"), ("/own", "mine"), ("/said", "other")] {
+        let mut arrivals = audit.arrivals().iter();
+        let arrival = arrivals.find(|one| &*one.path == path).expect("it came");
+        let keys: Vec<_> = arrival.headers.iter().map(|(_, value)| value).collect();
+        assert_eq!(keys, [key], "{path}");
+    }
 }
