@@ -6,6 +6,8 @@
     reason = "a test stops at the first surprise, its helpers too"
 )]
 
+mod books;
 mod embedded;
 mod fleet;
+mod points;
 mod shared;

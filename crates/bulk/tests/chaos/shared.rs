@@ -18,8 +18,8 @@ fn redis() -> RedisServer {
 /// Three workers, of which one is killed now and then and replaced, until all is done.
 fn a_fleet_with_losses(field: &Field, url: &str, jobs: usize, kills: usize) {
     let mut rng = Rng::with_seed(13);
-    let count = jobs.to_string();
-    let mut submitter = field.worker(url, &["submit", &count], None);
+    let submit = format!("submit={jobs}");
+    let mut submitter = field.worker(url, &[&submit], None);
     let mut workers: Vec<Process> = (0..2).map(|_| field.worker(url, &[], None)).collect();
     for _ in 0..kills {
         let life = Duration::from_millis(rng.u64(50..300));
@@ -58,7 +58,7 @@ async fn stress_five_hundred_kills_of_a_fleet_lose_nothing_of_fifteen_thousand()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_was_frozen_past_its_lease_changes_nothing() {
     let (field, redis) = (Field::new().await, redis());
-    let mut frozen = field.worker(&redis.url(), &["submit", "400"], None);
+    let mut frozen = field.worker(&redis.url(), &["submit=400"], None);
     frozen.wait_for_line("acked 400", PATIENCE).expect("taken");
     frozen.freeze().expect("frozen");
     let mut other = field.worker(&redis.url(), &[], None);

@@ -1,0 +1,204 @@
+//! A worker: runs the jobs of a store until none is left, in a process of its own.
+//!
+//! `worker API_URL STORE [WORD]…`, where the store is a directory, or the URL of a Redis that several
+//! workers share. The words:
+//!
+//! - `submit=COUNT`: first hands in that many calls of ten tenants, and says how many were acknowledged
+//!   as they are;
+//! - `poison`: there is a task among them that takes the whole process down whenever it is tried;
+//! - `day`: lives through a day in which everything happens once, instead (see `day.rs`);
+//! - `crew=COUNT`: how many jobs are under way at once;
+//! - `limit=RATE`: what the API allows, as far as the worker knows;
+//! - `replicas=COUNT`: how many copies of what was submitted or settled are waited for.
+//!
+//! It prints what it does, a line each, and at its end how many jobs are where.
+
+mod day;
+mod peril;
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
+use outflow_bulk::{Crew, Engine, HttpCall, Order, Settings, Shared, Submission, Task};
+use outflow_store::{ActionSpec, Embedded, JobStore, Name, Redis, RedisOptions, Replicas, Rest};
+
+use self::peril::Peril;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [url, store, rest @ ..] = words.as_slice() else {
+        return Err("usage: worker API_URL STORE [WORD]…".into());
+    };
+    let wish = Wish::read(url, rest)?;
+    if store.starts_with("redis") {
+        let mut options = RedisOptions::new(store);
+        options.wait_replicas = wish.replicas.map(|count| Replicas {
+            count,
+            timeout: Duration::from_secs(1),
+        });
+        let redis = Redis::connect(options).await?;
+        return wish.work(redis, Some(Shared::default())).await;
+    }
+    let clock = Arc::new(SystemClock::new());
+    let (embedded, writer) = Embedded::open(Path::new(store), clock)?;
+    let tasks = Tasks::new("worker", Events::new(), Arc::new(SystemClock::new()));
+    let writer = std::sync::Mutex::new(Some(writer));
+    tasks.thread("writer", move |_| {
+        let writer = writer.lock().ok().and_then(|mut writer| writer.take());
+        if let Some(writer) = writer {
+            writer.run();
+        }
+    })?;
+    wish.work(embedded, None).await
+}
+
+/// What is to be done.
+struct Wish {
+    url: String,
+    rules: Rules,
+    submit: usize,
+    crew: usize,
+    replicas: Option<u32>,
+    words: Vec<String>,
+}
+
+impl Wish {
+    fn read(url: &str, words: &[String]) -> Result<Self, Box<dyn Error>> {
+        let value = |name: &str| {
+            let mut words = words.iter();
+            words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        };
+        let rate = value("limit").map(str::parse).transpose()?;
+        Ok(Self {
+            url: url.to_owned(),
+            rules: rate.map_or_else(Rules::unlimited, Rules::limited_to),
+            submit: value("submit").map_or(Ok(0), str::parse)?,
+            crew: value("crew").map_or(Ok(CREW), str::parse)?,
+            replicas: value("replicas").map(str::parse).transpose()?,
+            words: words.to_vec(),
+        })
+    }
+
+    fn says(&self, word: &str) -> bool {
+        self.words.iter().any(|said| said == word)
+    }
+
+    fn settings(&self, shared: Option<Shared>) -> Result<Settings, Box<dyn Error>> {
+        let usual = Settings {
+            crew: Crew {
+                least: self.crew,
+                most: self.crew,
+                depth: 1_000,
+            },
+            lease: Duration::from_secs(2),
+            beat: Duration::from_millis(500),
+            shared,
+            ..Settings::default()
+        };
+        if self.says("day") {
+            return day::settings(usual);
+        }
+        Ok(usual)
+    }
+
+    async fn work<S: JobStore>(
+        self,
+        store: S,
+        shared: Option<Shared>,
+    ) -> Result<(), Box<dyn Error>> {
+        let store = Arc::new(Peril::new(store));
+        let mut api = Api::new("api", self.url.parse()?);
+        api.rules = self.rules.clone();
+        if self.says("day") {
+            day::dawn(&store).await?;
+        }
+        let builder = Engine::builder(Outflow::init([api])?, Arc::clone(&store))
+            .settings(self.settings(shared)?)
+            .handler("poison", |_: Task| async { std::process::abort() });
+        let engine = day::staffed(builder).start().await?;
+        println!("ready");
+        self.ask_for_work(&engine).await?;
+        while open_jobs(store.calm()).await? > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        engine.stop().await;
+        report(store.calm()).await
+    }
+
+    async fn ask_for_work<S: JobStore>(
+        &self,
+        engine: &Engine<Peril<S>>,
+    ) -> Result<(), Box<dyn Error>> {
+        if self.says("day") {
+            return day::day(engine).await;
+        }
+        hand_in(engine, self.submit).await?;
+        if self.says("poison") {
+            let mut order = Order::task("t0".parse()?, "poison", Bytes::new());
+            order.id = Some("poison".parse()?);
+            engine.submit(submission(vec![order])?).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Says how many jobs are where.
+async fn report<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
+    let tally = store.tally().await?;
+    let drift = store.recount().await?;
+    println!(
+        "end submitted={} done={} dead={} failed={} cancelled={} open={} drift={drift}",
+        tally.submitted(),
+        tally.done,
+        tally.dead,
+        tally.failed,
+        tally.cancelled,
+        tally.open(),
+    );
+    Ok(())
+}
+
+/// How many jobs are not over. A store that does not answer now is asked again.
+async fn open_jobs<S: JobStore>(store: &S) -> Result<u64, Box<dyn Error>> {
+    match store.tally().await {
+        Ok(tally) => Ok(tally.open()),
+        Err(error) if error.is_passing() => Ok(1),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Hands jobs in, ten at a time, and says after each ten how many were taken in all. Their names are
+/// their numbers, so handing them in again changes nothing.
+async fn hand_in<S: JobStore>(engine: &Engine<S>, count: usize) -> Result<(), Box<dyn Error>> {
+    for begin in (0..count).step_by(10) {
+        let orders = (begin..count.min(begin + 10)).map(order);
+        let orders = orders.collect::<Result<Vec<_>, _>>()?;
+        engine.submit(submission(orders)?).await?;
+        println!("acked {}", count.min(begin + 10));
+    }
+    Ok(())
+}
+
+fn order(number: usize) -> Result<Order, Box<dyn Error>> {
+    let tenant: Name = format!("t{}", number % 10).parse()?;
+    let path = format!("/job/{number}");
+    let mut order = Order::call(tenant, HttpCall::new("api", http::Method::POST, &path));
+    order.id = Some(format!("job-{number}").parse()?);
+    Ok(order)
+}
+
+fn submission(orders: Vec<Order>) -> Result<Submission, Box<dyn Error>> {
+    Ok(Submission {
+        action: Some(ActionSpec::new("chaos".parse()?)),
+        rest: Rest::More,
+        orders,
+    })
+}
+
+/// As many as are lost with a process at most, unless it is said otherwise.
+const CREW: usize = 8;
