@@ -2,7 +2,8 @@
 //!
 //! A million jobs are not ended while everybody waits: a mark says that they are cancelled, so none of
 //! them is given out from that moment on, and they end some thousand at a time with the store free in
-//! between. Whoever asked is answered when the last has ended.
+//! between. Whoever asked is answered when the last has ended. If he dies before that, what is left is
+//! found when somebody asks for the ends of actions.
 
 use std::time::Duration;
 
@@ -62,10 +63,16 @@ impl Memory {
             }
             Scope::Action(name) => {
                 let (id, action) = self.known_action(name)?;
+                let count = action.tally.queued;
+                if action.is_cut_short() {
+                    return Ok(Some(Cancel {
+                        count,
+                        ..self.cancel_rest(id)
+                    }));
+                }
                 if action.stage().is_over() {
                     return Ok(None);
                 }
-                let count = action.tally.queued;
                 action.state.fate = Fate::Cancelled;
                 action.state.closed = true;
                 action.state.ended = Some(moment.wall);
@@ -82,7 +89,7 @@ impl Memory {
         }))
     }
 
-    /// The jobs of an action that took too long, and have not begun.
+    /// The jobs of an action that took too long or was cancelled, and have not begun.
     pub(super) fn cancel_rest(&self, action: u32) -> Cancel {
         Cancel {
             whose: Whose::Action(action),
