@@ -269,11 +269,18 @@ impl Memory {
         let here = held.or_else(|| self.pull(seq, place));
         match here {
             Some(entry) => self.cancel_job(seq, entry, Standing::InLine, moment),
-            None if self.runs.is_unread(seq) => {
+            None if self.is_unread(seq, place) => {
                 self.cancel_job(seq, read, Standing::InLine, moment);
             }
             None => {}
         }
+    }
+
+    fn is_unread(&mut self, seq: u64, place: Place) -> bool {
+        let unread = self
+            .line_mut(place)
+            .is_some_and(|line| line.has_unread(seq));
+        unread && self.runs.is_silent_about(seq)
     }
 
     fn cancel_job(&mut self, seq: u64, entry: Entry, from: Standing, moment: Moment) {
