@@ -17,6 +17,7 @@ pub(crate) struct Books {
     ghosts: usize,
     /// How often each job of the action was tried, as the store says.
     tried: BTreeMap<String, u32>,
+    processes: usize,
     kills: usize,
 }
 
@@ -39,6 +40,7 @@ impl Books {
                 _ => {}
             }
         }
+        self.processes += 1;
         self.kills += usize::from(!ended.success());
         Ok(ended.success())
     }
@@ -108,7 +110,8 @@ impl Books {
             let needed = match job.split('-').next() {
                 Some("flaky") => 3,
                 Some("busy") => 2,
-                Some("fatal") => 2 * (self.kills + 1),
+                // Once, and once more for each who revived it.
+                Some("fatal") => 1 + self.processes,
                 _ => 1,
             };
             needless += attempts.len().saturating_sub(needed);

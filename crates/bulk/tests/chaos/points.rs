@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use outflow_testkit::{Keep, RedisOptions, RedisServer};
+use outflow_testkit::{Keep, Output, RedisOptions, RedisServer};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
@@ -100,7 +100,9 @@ fn died_at(kind: Kind, points: &[Point]) -> Result<usize, String> {
     }
     let mut last = field.worker(&ground.place(), &["day"], None);
     if !books.hear(&mut last)? {
-        return Err(format!("the next one died: {:?}", last.lines()));
+        let words = last.lines().iter().filter(|line| line.to == Output::Err);
+        let words: Vec<_> = words.map(|line| line.text.as_str()).take(4).collect();
+        return Err(format!("the next one died: {words:?}"));
     }
     books.judge(&field, &End::of(&mut last))?;
     Ok(books.kills())
