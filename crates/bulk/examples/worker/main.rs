@@ -3,12 +3,16 @@
 //! `worker API_URL STORE [WORD]…`, where the store is a directory, or the URL of a Redis that several
 //! workers share. The words:
 //!
-//! - `submit=COUNT`: first hands in that many calls of ten tenants, and says how many were acknowledged
-//!   as they are;
+//! - `submit=COUNT`: first hands in that many calls of ten tenants, or of `tenants=COUNT`, and says how
+//!   many were acknowledged as they are;
 //! - `poison`: there is a task among them that takes the whole process down whenever it is tried;
 //! - `day`: lives through a day in which everything happens once, instead (see `day.rs`);
 //! - `crew=COUNT`: how many jobs are under way at once;
-//! - `limit=RATE`: what the API allows, as far as the worker knows;
+//! - `limit=RATE`, `tenant-limit=RATE`: what the API allows, as far as the worker knows, and what it
+//!   allows each tenant;
+//! - `lease-ms=COUNT`, `horizon-ms=COUNT`: how long it is believed to live without a word, and how far
+//!   ahead it claims from a store that it shares;
+//! - `recoveries=COUNT`: how often a job may lose its worker;
 //! - `replicas=COUNT`: how many copies of what was submitted or settled are waited for.
 //!
 //! It prints what it does, a line each, and at its end how many jobs are where.
@@ -22,9 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use outflow::core::{HealthConfig, HealthSettings};
 use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
 use outflow_bulk::{Crew, Engine, HttpCall, Order, Settings, Shared, Submission, Task};
-use outflow_store::{ActionSpec, Embedded, JobStore, Name, Redis, RedisOptions, Replicas, Rest};
+use outflow_store::{
+    ActionSpec, Embedded, JobStore, Name, Redis, RedisOptions, Replicas, Rest, TenantRule,
+};
 
 use self::peril::Peril;
 
@@ -61,8 +68,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 struct Wish {
     url: String,
     rules: Rules,
+    tenant: TenantRule,
     submit: usize,
+    tenants: usize,
     crew: usize,
+    lease: Duration,
+    horizon: Option<Duration>,
+    recoveries: u32,
     replicas: Option<u32>,
     words: Vec<String>,
 }
@@ -73,12 +85,25 @@ impl Wish {
             let mut words = words.iter();
             words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
         };
-        let rate = value("limit").map(str::parse).transpose()?;
+        let rate = |name| value(name).map(str::parse).transpose();
+        let span = |name| {
+            let millis = value(name).map(str::parse).transpose();
+            millis.map(|millis| millis.map(Duration::from_millis))
+        };
+        let tenant = TenantRule {
+            rate: rate("tenant-limit")?,
+            ..TenantRule::default()
+        };
         Ok(Self {
             url: url.to_owned(),
-            rules: rate.map_or_else(Rules::unlimited, Rules::limited_to),
+            rules: crowded(rate("limit")?.map_or_else(Rules::unlimited, Rules::limited_to))?,
+            tenant,
             submit: value("submit").map_or(Ok(0), str::parse)?,
+            tenants: value("tenants").map_or(Ok(10), str::parse)?,
             crew: value("crew").map_or(Ok(CREW), str::parse)?,
+            lease: span("lease-ms")?.unwrap_or(LEASE),
+            horizon: span("horizon-ms")?,
+            recoveries: value("recoveries").map_or(Ok(2), str::parse)?,
             replicas: value("replicas").map(str::parse).transpose()?,
             words: words.to_vec(),
         })
@@ -89,14 +114,21 @@ impl Wish {
     }
 
     fn settings(&self, shared: Option<Shared>) -> Result<Settings, Box<dyn Error>> {
+        let horizon = |shared: Shared| self.horizon.unwrap_or(shared.horizon);
+        let shared = shared.map(|shared| Shared {
+            horizon: horizon(shared),
+            ..shared
+        });
         let usual = Settings {
             crew: Crew {
                 least: self.crew,
                 most: self.crew,
                 depth: 1_000,
             },
-            lease: Duration::from_secs(2),
-            beat: Duration::from_millis(500),
+            lease: self.lease,
+            beat: self.lease / 4,
+            recoveries: self.recoveries,
+            tenant: self.tenant.clone(),
             shared,
             ..Settings::default()
         };
@@ -137,7 +169,7 @@ impl Wish {
         if self.says("day") {
             return day::day(engine).await;
         }
-        hand_in(engine, self.submit).await?;
+        hand_in(engine, self.submit, self.tenants).await?;
         if self.says("poison") {
             let mut order = Order::task("t0".parse()?, "poison", Bytes::new());
             order.id = Some("poison".parse()?);
@@ -174,9 +206,13 @@ async fn open_jobs<S: JobStore>(store: &S) -> Result<u64, Box<dyn Error>> {
 
 /// Hands jobs in, ten at a time, and says after each ten how many were taken in all. Their names are
 /// their numbers, so handing them in again changes nothing.
-async fn hand_in<S: JobStore>(engine: &Engine<S>, count: usize) -> Result<(), Box<dyn Error>> {
+async fn hand_in<S: JobStore>(
+    engine: &Engine<S>,
+    count: usize,
+    tenants: usize,
+) -> Result<(), Box<dyn Error>> {
     for begin in (0..count).step_by(10) {
-        let orders = (begin..count.min(begin + 10)).map(order);
+        let orders = (begin..count.min(begin + 10)).map(|number| order(number, tenants));
         let orders = orders.collect::<Result<Vec<_>, _>>()?;
         engine.submit(submission(orders)?).await?;
         println!("acked {}", count.min(begin + 10));
@@ -184,8 +220,8 @@ async fn hand_in<S: JobStore>(engine: &Engine<S>, count: usize) -> Result<(), Bo
     Ok(())
 }
 
-fn order(number: usize) -> Result<Order, Box<dyn Error>> {
-    let tenant: Name = format!("t{}", number % 10).parse()?;
+fn order(number: usize, tenants: usize) -> Result<Order, Box<dyn Error>> {
+    let tenant: Name = format!("t{}", number % tenants).parse()?;
     let path = format!("/job/{number}");
     let mut order = Order::call(tenant, HttpCall::new("api", http::Method::POST, &path));
     order.id = Some(format!("job-{number}").parse()?);
@@ -199,6 +235,21 @@ fn submission(orders: Vec<Order>) -> Result<Submission, Box<dyn Error>> {
         orders,
     })
 }
+
+/// The same rules, for more calls at once than a door takes as a rule.
+fn crowded(rules: Rules) -> Result<Rules, Box<dyn Error>> {
+    let settings = HealthSettings {
+        concurrency: 2_000,
+        ..HealthSettings::default()
+    };
+    Ok(Rules {
+        health: HealthConfig::new(settings)?,
+        ..rules
+    })
+}
+
+/// What a test waits for; as a rule it is five times as long.
+const LEASE: Duration = Duration::from_secs(2);
 
 /// As many as are lost with a process at most, unless it is said otherwise.
 const CREW: usize = 8;

@@ -10,4 +10,5 @@ mod books;
 mod embedded;
 mod fleet;
 mod points;
+mod recovery;
 mod shared;
