@@ -35,6 +35,7 @@ pub(crate) fn settings(usual: Settings) -> Outcome<Settings> {
     };
     Ok(Settings {
         recoveries: 20,
+        beat: Duration::from_millis(50),
         backoff: Backoff::full_jitter(Duration::from_millis(5), Duration::from_millis(20))?,
         snapshot_every: Duration::from_millis(100),
         tenants: [(name("t0")?, heavy), (name("t1")?, narrow)].into(),
