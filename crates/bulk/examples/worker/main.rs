@@ -10,8 +10,9 @@
 //! - `crew=COUNT`: how many jobs are under way at once;
 //! - `limit=RATE`, `tenant-limit=RATE`: what the API allows, as far as the worker knows, and what it
 //!   allows each tenant;
-//! - `lease-ms=COUNT`, `horizon-ms=COUNT`: how long it is believed to live without a word, and how far
-//!   ahead it claims from a store that it shares;
+//! - `lease-ms=COUNT`: how long it is believed to live without a word;
+//! - `horizon-ms=COUNT`, `guard-ms=COUNT`: how far ahead it claims from a store that it shares, and what
+//!   its windows are widened by there;
 //! - `recoveries=COUNT`: how often a job may lose its worker;
 //! - `replicas=COUNT`: how many copies of what was submitted or settled are waited for.
 //!
@@ -74,6 +75,7 @@ struct Wish {
     crew: usize,
     lease: Duration,
     horizon: Option<Duration>,
+    guard: Option<Duration>,
     recoveries: u32,
     replicas: Option<u32>,
     words: Vec<String>,
@@ -103,6 +105,7 @@ impl Wish {
             crew: value("crew").map_or(Ok(CREW), str::parse)?,
             lease: span("lease-ms")?.unwrap_or(LEASE),
             horizon: span("horizon-ms")?,
+            guard: span("guard-ms")?,
             recoveries: value("recoveries").map_or(Ok(2), str::parse)?,
             replicas: value("replicas").map(str::parse).transpose()?,
             words: words.to_vec(),
@@ -114,10 +117,9 @@ impl Wish {
     }
 
     fn settings(&self, shared: Option<Shared>) -> Result<Settings, Box<dyn Error>> {
-        let horizon = |shared: Shared| self.horizon.unwrap_or(shared.horizon);
-        let shared = shared.map(|shared| Shared {
-            horizon: horizon(shared),
-            ..shared
+        let shared = shared.map(|usual| Shared {
+            guard: self.guard.unwrap_or(usual.guard),
+            horizon: self.horizon.unwrap_or(usual.horizon),
         });
         let usual = Settings {
             crew: Crew {

@@ -87,22 +87,23 @@ async fn stress_a_thousand_jobs_of_a_dead_worker_are_under_way_again() {
     );
 }
 
-// The headline ten times as fast: 3 tenants of 5,000 at 10 in 100 ms each, 50 s at best. One of three
-// workers is killed twenty times; all spans that are a second as a rule are a tenth of it.
+// The headline ten times as fast: 3 tenants of 5,000 at 100 a second each, 50 s at best, 51 s with windows
+// that are wider by what a busy machine is late. One of three workers is killed twenty times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a minute, measured"]
 async fn stress_twenty_kills_delay_the_headline_by_little() {
     let redis = redis();
-    let rate = "30/100ms".parse().expect("a rate");
+    let rate = "300/s".parse().expect("a rate");
     let strict = StrictApi::builder().limit(Quota::sliding(rate).shared());
     let field = Field::of(strict.build().expect("valid")).await;
     let words = [
-        "limit=30/100ms",
-        "tenant-limit=10/100ms",
+        "limit=300/s",
+        "tenant-limit=100/s",
         "tenants=3",
         "crew=50",
         "lease-ms=1000",
         "horizon-ms=50",
+        "guard-ms=20",
         "recoveries=100",
     ];
     let url = redis.url();
@@ -122,12 +123,12 @@ async fn stress_twenty_kills_delay_the_headline_by_little() {
         "{line}"
     );
     let audit = field.strict.audit();
-    let most = audit.most_in_any_window(Duration::from_millis(100));
+    let most = audit.most_in_any_window(Duration::from_secs(1));
     let (calls, refused) = (audit.count(), audit.refused());
     println!(
-        "headline, scale 10, 20 kills: {span:?}, {calls} calls, {refused} refused, {most} in 100 ms"
+        "headline, scale 10, 20 kills: {span:?}, {calls} calls, {refused} refused, {most} in a second"
     );
     field.all_done(15_000, 20 * 50);
-    assert!(most <= 30, "{most}");
+    assert!(most <= 300, "{most}");
     assert!(span <= Duration::from_secs(55), "{span:?}");
 }
