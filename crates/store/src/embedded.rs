@@ -312,8 +312,9 @@ impl JobStore for Embedded {
     async fn ripe(&self, most: usize) -> Answer<Vec<ActionReport>> {
         let overdue = self.change(|memory, moment| {
             memory.catch_up(moment);
-            let overdue = memory.overdue(most, moment);
-            Ok(overdue
+            memory.overdue(most, moment);
+            let left = memory.left_over(most);
+            Ok(left
                 .into_iter()
                 .map(|id| memory.cancel_rest(id))
                 .collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! The store in Redis keeps the contract of a job store.
+//! The store in Redis keeps the contract of a job store, and so it does in Valkey.
 
 #[cfg(test)]
 #[path = "contract/suite.rs"]
@@ -10,7 +10,7 @@ use std::time::Duration;
 use contract::World;
 use outflow_core::WallTime;
 use outflow_store::{Redis, RedisOptions};
-use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
+use outflow_testkit::{Brand, RedisOptions as ServerOptions, RedisServer};
 use tokio::runtime::Builder;
 
 /// A server of its own, in real time.
@@ -43,17 +43,35 @@ impl World for Room {
     }
 }
 
-fn run(law: impl AsyncFnOnce(&Room)) {
+fn run_on(brand: Brand, law: impl AsyncFnOnce(&Room)) {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let server = RedisServer::start(ServerOptions::default()).expect("a server");
+        let options = ServerOptions {
+            brand,
+            ..ServerOptions::default()
+        };
+        let server = RedisServer::start(options).expect("a server");
         let options = RedisOptions::new(server.url());
         let store = Redis::connect(options).await.expect("connected");
         law(&Room { server, store }).await;
     });
 }
 
+fn run(law: impl AsyncFnOnce(&Room)) {
+    run_on(Brand::Redis, law);
+}
+
 contract!(run);
+
+mod valkey {
+    use super::{Brand, Room, contract, run_on};
+
+    fn run(law: impl AsyncFnOnce(&Room)) {
+        run_on(Brand::Valkey, law);
+    }
+
+    contract!(run);
+}

@@ -78,6 +78,12 @@ impl FaultProxy {
         self.address
     }
 
+    /// Leads connections that are made from now on to another server, as an address does that moves to
+    /// another machine. Old ones stay where they are.
+    pub fn set_server(&self, server: SocketAddr) {
+        self.shared.state().server = server;
+    }
+
     /// What is read from now on goes over this link. The time of the link lies on top of what
     /// loopback takes, and making a connection takes none of it.
     pub fn set_link(&self, link: Link) {
@@ -120,7 +126,6 @@ impl fmt::Debug for FaultProxy {
 }
 
 struct Shared {
-    server: SocketAddr,
     weather: watch::Sender<Weather>,
     /// How often everything was reset.
     resets: watch::Sender<u64>,
@@ -128,6 +133,7 @@ struct Shared {
 }
 
 struct State {
+    server: SocketAddr,
     link: Link,
     cut: Option<Cut>,
     traffic: Traffic,
@@ -137,13 +143,13 @@ struct State {
 impl Shared {
     fn new(server: SocketAddr) -> Self {
         let state = State {
+            server,
             link: Link::default(),
             cut: None,
             traffic: Traffic::default(),
             chance: fastrand::Rng::new(),
         };
         Self {
-            server,
             weather: watch::Sender::new(Weather::Clear),
             resets: watch::Sender::new(0),
             state: Mutex::new(state),
@@ -227,7 +233,8 @@ async fn serve(shared: Arc<Shared>, mut client: TcpStream) {
     let mut resets = shared.resets.subscribe();
     let connecting = async {
         shared.until(|weather| !weather.stalls_any()).await;
-        TcpStream::connect(shared.server).await
+        let server = shared.state().server;
+        TcpStream::connect(server).await
     };
     let connected = tokio::select! {
         connected = connecting => connected.ok(),

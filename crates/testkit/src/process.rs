@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
 
 use crate::deadline::Deadline;
 
@@ -218,6 +218,20 @@ impl Process {
     /// If the signal cannot be sent.
     pub fn thaw(&mut self) -> io::Result<()> {
         self.signal(Signal::CONT)
+    }
+
+    /// Lets files that it writes grow to so many bytes and no further, as a full disk does, or as far as
+    /// they will.
+    ///
+    /// # Errors
+    /// If the system does not allow it.
+    pub fn limit_files(&self, bytes: Option<u64>) -> io::Result<()> {
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit)?;
+        Ok(())
     }
 
     /// To one that has ended nothing is sent: its number may be another's by now.

@@ -70,6 +70,8 @@ pub enum Keep {
     Nothing,
     /// Every write that was answered.
     EveryWrite,
+    /// What was answered more than a second before a power cut; a crash of the server loses nothing.
+    EverySecond,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -160,6 +162,14 @@ impl RedisServer {
         self.process.thaw()
     }
 
+    /// Lets its files grow to so many bytes and no further, as a full disk does, or as far as they will.
+    ///
+    /// # Errors
+    /// If the system does not allow it.
+    pub fn limit_files(&self, bytes: Option<u64>) -> io::Result<()> {
+        self.process.limit_files(bytes)
+    }
+
     /// Starts it again at the same place, with the data that was kept. Kills it first if it runs.
     ///
     /// # Errors
@@ -210,13 +220,21 @@ fn run(options: &RedisOptions, place: &Place, directory: &TempDir) -> io::Result
         let advice = options.brand.advice();
         return Err(io::Error::new(io::ErrorKind::NotFound, advice));
     };
-    let mut command = Command::new(program);
+    // The signal about a file that may grow no more ends a program that does not ignore it.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
+    command.arg(program);
     command.current_dir(directory.path()).args(["--save", ""]);
     for (name, value) in place.settings() {
         command.arg(format!("--{name}")).arg(value);
     }
-    if options.keep == Keep::EveryWrite {
-        command.args(["--appendonly", "yes", "--appendfsync", "always"]);
+    let sync = match options.keep {
+        Keep::Nothing => None,
+        Keep::EveryWrite => Some("always"),
+        Keep::EverySecond => Some("everysec"),
+    };
+    if let Some(sync) = sync {
+        command.args(["--appendonly", "yes", "--appendfsync", sync]);
     }
     for (name, value) in &options.settings {
         command.arg(format!("--{name}")).arg(value);

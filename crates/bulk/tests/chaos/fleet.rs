@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use http::HeaderName;
 use outflow_testkit::Process;
 use outflow_upstream::{Arrival, Latency, Server, StrictApi};
 
@@ -23,9 +24,21 @@ pub(crate) struct Field {
 impl Field {
     /// An API that takes a few milliseconds, so that a kill finds calls under way.
     pub(crate) async fn new() -> Self {
-        let between = Latency::Uniform(Duration::from_millis(1), Duration::from_millis(8));
-        let strict = StrictApi::builder().delay(between, Latency::None).build();
-        let strict = strict.expect("valid");
+        Self::answering_within(Duration::from_millis(1), Duration::from_millis(8)).await
+    }
+
+    /// An API that takes between so long and so long.
+    pub(crate) async fn answering_within(least: Duration, most: Duration) -> Self {
+        let attempt = HeaderName::from_static("outflow-attempt");
+        let strict = StrictApi::builder()
+            .delay(Latency::Uniform(least, most), Latency::None)
+            .noting(attempt)
+            .build();
+        Self::of(strict.expect("valid")).await
+    }
+
+    /// This API.
+    pub(crate) async fn of(strict: StrictApi) -> Self {
         let server = strict.listen().await.expect("a port");
         Self { strict, server }
     }
@@ -54,6 +67,19 @@ impl Field {
         counts
     }
 
+    /// The numbers of the attempts of each job, in the order in which they arrived.
+    pub(crate) fn numbers(&self) -> BTreeMap<String, Vec<u32>> {
+        let audit = self.strict.audit();
+        let mut numbers: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for one in audit.arrivals() {
+            let (_, attempt) = one.headers.first().expect("an attempt's number");
+            let attempt = attempt.to_str().expect("text").parse();
+            let numbers = numbers.entry(job(one)).or_default();
+            numbers.push(attempt.expect("a number"));
+        }
+        numbers
+    }
+
     /// Every one of so many jobs was done, and no more were done twice than this.
     pub(crate) fn all_done(&self, jobs: usize, most_twice: usize) {
         let attempts = self.attempts();
@@ -65,7 +91,8 @@ impl Field {
 }
 
 fn job(one: &Arrival) -> String {
-    one.path.trim_start_matches("/job/").to_owned()
+    let path = one.path.trim_start_matches("/job/");
+    path.trim_start_matches('/').to_owned()
 }
 
 /// How a worker said that jobs stand at its end.
@@ -74,6 +101,9 @@ pub(crate) struct End {
     pub(crate) submitted: usize,
     pub(crate) done: usize,
     pub(crate) dead: usize,
+    pub(crate) failed: usize,
+    pub(crate) cancelled: usize,
+    pub(crate) open: usize,
     pub(crate) drift: usize,
 }
 
@@ -93,19 +123,12 @@ impl End {
             submitted: number("submitted"),
             done: number("done"),
             dead: number("dead"),
+            failed: number("failed"),
+            cancelled: number("cancelled"),
+            open: number("open"),
             drift: number("drift"),
         }
     }
-}
-
-/// How many jobs a worker said to be taken, before it died or ended.
-pub(crate) fn acked(worker: &mut Process) -> usize {
-    let lines = worker.last_lines(PATIENCE);
-    let said = lines.iter().filter_map(|line| {
-        let (_, number) = line.text.split_once("acked ")?;
-        number.trim().parse().ok()
-    });
-    said.max().unwrap_or(0)
 }
 
 /// The example `worker`, which stands beside the tests.

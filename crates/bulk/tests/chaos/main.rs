@@ -6,6 +6,9 @@
     reason = "a test stops at the first surprise, its helpers too"
 )]
 
+mod books;
 mod embedded;
 mod fleet;
+mod points;
+mod recovery;
 mod shared;

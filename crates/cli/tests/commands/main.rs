@@ -8,6 +8,7 @@
 
 mod broken;
 mod bulk;
+mod bulk_fleet;
 mod bulk_serve;
 mod call;
 mod check;

@@ -93,8 +93,8 @@ impl Memory {
             .collect()
     }
 
-    /// Actions whose time is over and whose jobs are not.
-    pub(super) fn overdue(&mut self, most: usize, moment: Moment) -> Vec<u32> {
+    /// Ends actions whose time is over and whose jobs are not.
+    pub(super) fn overdue(&mut self, most: usize, moment: Moment) {
         let late = |action: &Action| !action.stage().is_over() && !action.is_ripe();
         let overdue = self
             .actions
@@ -111,7 +111,16 @@ impl Memory {
             self.urgent = true;
             self.tell_action(*id);
         }
-        ended
+    }
+
+    /// Actions that ended early, and whose jobs nobody ended to the last: whoever did has died, or is
+    /// still at it.
+    pub(super) fn left_over(&self, most: usize) -> Vec<u32> {
+        let left = self
+            .actions
+            .iter()
+            .filter(|(_, action)| action.is_cut_short());
+        left.map(|(id, _)| *id).take(most).collect()
     }
 
     /// Actions whose end is to be told.

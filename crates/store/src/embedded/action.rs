@@ -98,6 +98,11 @@ impl Action {
         }
     }
 
+    /// Whether it ended early, and jobs of it wait all the same.
+    pub(super) fn is_cut_short(&self) -> bool {
+        self.state.fate != Fate::Open && self.tally.queued > 0
+    }
+
     pub(super) fn report(&self) -> ActionReport {
         ActionReport {
             spec: self.state.spec.clone(),

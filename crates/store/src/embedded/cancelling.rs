@@ -2,7 +2,8 @@
 //!
 //! A million jobs are not ended while everybody waits: a mark says that they are cancelled, so none of
 //! them is given out from that moment on, and they end some thousand at a time with the store free in
-//! between. Whoever asked is answered when the last has ended.
+//! between. Whoever asked is answered when the last has ended. If he dies before that, what is left is
+//! found when somebody asks for the ends of actions.
 
 use std::time::Duration;
 
@@ -62,10 +63,16 @@ impl Memory {
             }
             Scope::Action(name) => {
                 let (id, action) = self.known_action(name)?;
+                let count = action.tally.queued;
+                if action.is_cut_short() {
+                    return Ok(Some(Cancel {
+                        count,
+                        ..self.cancel_rest(id)
+                    }));
+                }
                 if action.stage().is_over() {
                     return Ok(None);
                 }
-                let count = action.tally.queued;
                 action.state.fate = Fate::Cancelled;
                 action.state.closed = true;
                 action.state.ended = Some(moment.wall);
@@ -82,7 +89,7 @@ impl Memory {
         }))
     }
 
-    /// The jobs of an action that took too long, and have not begun.
+    /// The jobs of an action that took too long or was cancelled, and have not begun.
     pub(super) fn cancel_rest(&self, action: u32) -> Cancel {
         Cancel {
             whose: Whose::Action(action),
@@ -262,11 +269,18 @@ impl Memory {
         let here = held.or_else(|| self.pull(seq, place));
         match here {
             Some(entry) => self.cancel_job(seq, entry, Standing::InLine, moment),
-            None if self.runs.is_unread(seq) => {
+            None if self.is_unread(seq, place) => {
                 self.cancel_job(seq, read, Standing::InLine, moment);
             }
             None => {}
         }
+    }
+
+    fn is_unread(&mut self, seq: u64, place: Place) -> bool {
+        let unread = self
+            .line_mut(place)
+            .is_some_and(|line| line.has_unread(seq));
+        unread && self.runs.is_silent_about(seq)
     }
 
     fn cancel_job(&mut self, seq: u64, entry: Entry, from: Standing, moment: Moment) {

@@ -29,6 +29,14 @@ impl Line {
         !self.front.is_empty() || !self.runs.is_empty()
     }
 
+    /// Whether this job is of a run that was not read yet. The disk is no witness: a job that is over may
+    /// still be there.
+    pub(super) fn has_unread(&self, seq: u64) -> bool {
+        let after = self.runs.partition_point(|run| run.first <= seq);
+        let before = after.checked_sub(1).and_then(|at| self.runs.get(at));
+        before.is_some_and(|run| seq < run.end())
+    }
+
     /// The run that has to be read before the first job is known.
     pub(super) fn run_to_read(&mut self) -> Option<Run> {
         let run = *self.runs.front()?;

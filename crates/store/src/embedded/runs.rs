@@ -49,9 +49,9 @@ impl OpenRuns {
         }
     }
 
-    /// Whether a job that memory does not know on its own is alive and was merely not read.
-    pub(super) fn is_unread(&mut self, seq: u64) -> bool {
-        !self.gone.contains(&seq) && !self.apart.contains(&seq) && self.of(seq).is_none()
+    /// Whether memory does not know anything of a job on its own.
+    pub(super) fn is_silent_about(&self, seq: u64) -> bool {
+        !self.gone.contains(&seq) && !self.apart.contains(&seq)
     }
 
     fn of(&mut self, seq: u64) -> Option<(&mut Run, &mut u64)> {

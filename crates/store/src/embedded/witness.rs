@@ -1,9 +1,10 @@
 //! Where a process can be made to die, for tests of what a crash leaves.
 //!
 //! With the feature `failpoints`, the variable `OUTFLOW_FAILPOINT=name:count` ends the process at the
-//! `count`th passing of a point: `submitted`, `claimed`, `settled` or `changed`, before the commit that
-//! holds such a change, or after it with `+` behind the name (`submitted+:3`). Without the feature there
-//! is nothing here.
+//! `count`th passing of a point: `commit`, or `submitted`, `claimed`, `settled` or `changed` for a commit
+//! that holds such a change, before it, or after it with `+` behind the name (`submitted+:3`). With
+//! `OUTFLOW_FAILPOINT=record` a line is printed for each point that is passed, so that a test knows how
+//! many there are. Without the feature there is nothing here.
 
 use super::change::{Change, MarkState, Step};
 
@@ -14,6 +15,7 @@ pub(super) type Points = Vec<&'static str>;
 pub(super) fn points(steps: &[Step]) -> Points {
     if cfg!(feature = "failpoints") {
         let mut points: Points = steps.iter().map(|step| point(&step.change)).collect();
+        points.push("commit");
         points.sort_unstable();
         points.dedup();
         points
@@ -49,18 +51,52 @@ fn pass(points: &[&str], side: &str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    static ASKED: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static ASKED: OnceLock<Asked> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
     let asked = ASKED.get_or_init(|| {
-        let text = std::env::var("OUTFLOW_FAILPOINT").ok()?;
-        let (name, count) = text.split_once(':')?;
-        Some((name.to_owned(), count.parse().ok()?))
+        let text = std::env::var("OUTFLOW_FAILPOINT").unwrap_or_default();
+        Asked::read(&text)
     });
-    let Some((name, count)) = asked else {
-        return;
-    };
-    let here = points.iter().any(|point| format!("{point}{side}") == *name);
-    if here && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *count {
-        std::process::abort();
+    match asked {
+        Asked::Record if side.is_empty() => record(points),
+        Asked::Nothing | Asked::Record => {}
+        Asked::Die { name, count } => {
+            let here = points.iter().any(|point| format!("{point}{side}") == *name);
+            if here && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *count {
+                std::process::abort();
+            }
+        }
     }
+}
+
+/// What is asked of the points.
+#[cfg(feature = "failpoints")]
+enum Asked {
+    Nothing,
+    Record,
+    Die { name: String, count: u64 },
+}
+
+#[cfg(feature = "failpoints")]
+impl Asked {
+    fn read(text: &str) -> Self {
+        let point = text.split_once(':');
+        let point = point.and_then(|(name, count)| Some((name.to_owned(), count.parse().ok()?)));
+        match point {
+            Some((name, count)) => Self::Die { name, count },
+            None if text == "record" => Self::Record,
+            None => Self::Nothing,
+        }
+    }
+}
+
+/// Whole lines in one write, so that they do not mix with those of others.
+#[cfg(feature = "failpoints")]
+fn record(points: &[&str]) {
+    use std::io::Write;
+
+    let lines = points.iter().map(|point| format!("passed {point}\n"));
+    let lines = lines.collect::<Vec<_>>().concat();
+    // Whoever records reads it; nobody else does.
+    let _unheard = std::io::stderr().write_all(lines.as_bytes());
 }

@@ -8,7 +8,7 @@ use super::call::{Call, Caller};
 use super::fault::strange;
 use super::record::{byte, instant, micros, name, number, part, small, wall};
 use super::reply::{self, Reply};
-use super::sweep::{places, sweep_action};
+use super::sweep::{forget, places, sweep_action};
 use crate::action::{ActionReport, ActionSpec, Stage, Tally};
 use crate::error::StoreError;
 use crate::jobs::Answer;
@@ -75,7 +75,18 @@ pub(super) async fn finish_cleaning(caller: &Caller, action: &Name) -> Answer<u6
             return Ok(ended);
         }
         ended += sweep_action(caller, action, &found.places).await?;
+        // Somebody else had finished, and its name is in use again: what it has now is not ours to end.
+        if !forget(caller, action, &found.places).await? {
+            return Ok(ended);
+        }
     }
+}
+
+/// Ends what is left of an action that ended early, and says that there is nothing more to end.
+pub(super) async fn clean(caller: &Caller, action: &Name) -> Answer<u64> {
+    let ended = finish_cleaning(caller, action).await?;
+    caller.run(step(caller, action, "cleaned")).await?;
+    Ok(ended)
 }
 
 pub(super) async fn action(caller: &Caller, id: &Name) -> Answer<Option<ActionReport>> {
@@ -98,16 +109,17 @@ pub(super) async fn ripe(caller: &Caller, most: usize) -> Answer<Vec<ActionRepor
     while !late.is_empty() {
         let action = late.name()?;
         caller.run(step(caller, &action, "fail")).await?;
-        finish_cleaning_of_failed(caller, &action).await?;
+        clean_if_over(caller, &action).await?;
     }
     let call = ask(caller, "ripe").arg(most);
     reports(Reply::new(caller.run(call).await?)?)
 }
 
-async fn finish_cleaning_of_failed(caller: &Caller, id: &Name) -> Answer<()> {
+/// One that took too long just now, and one that somebody died over who had begun to cancel it.
+async fn clean_if_over(caller: &Caller, id: &Name) -> Answer<()> {
     match action(caller, id).await? {
-        Some(report) if report.stage == Stage::Failed => {
-            finish_cleaning(caller, id).await.map(drop)
+        Some(report) if matches!(report.stage, Stage::Failed | Stage::Cancelled) => {
+            clean(caller, id).await.map(drop)
         }
         _ => Ok(()),
     }

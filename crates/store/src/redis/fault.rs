@@ -41,6 +41,12 @@ pub(super) fn after(error: &RedisError) -> StoreError {
             "redis does not take commands now: it loads, is busy, or is a replica; nothing was changed",
         );
     }
+    if said(error, &["NOPERM"]) {
+        return StoreError::refused(
+            "this user of redis has too few rights: give it the keys and channels of the queue \
+             (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not for operators",
+        );
+    }
     if said(error, &["MOVED", "ASK", "CROSSSLOT"]) {
         return StoreError::refused(
             "this node of the cluster does not keep the queue: give the address of the one that does",

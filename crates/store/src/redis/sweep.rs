@@ -1,11 +1,9 @@
 //! Whatever concerns many jobs at once, done in pieces that do not hold the server up.
 
-use redis::cmd;
-
-use super::actions::{ask, finish_cleaning, step};
+use super::actions::{ask, clean, step};
 use super::call::Caller;
 use super::fault::strange;
-use super::reply::Reply;
+use super::reply::{Reply, number};
 use super::tenants::{lanes, set_paused};
 use crate::jobs::Answer;
 use crate::name::Name;
@@ -42,7 +40,7 @@ pub(super) async fn cancel(caller: &Caller, scope: &Scope) -> Answer<u64> {
     match scope {
         Scope::Action(action) => {
             caller.run(step(caller, action, "cancel")).await?;
-            finish_cleaning(caller, action).await
+            clean(caller, action).await
         }
         Scope::Tenant(tenant) => cancel_tenant(caller, tenant).await,
     }
@@ -112,7 +110,7 @@ pub(super) async fn places(caller: &Caller, action: &Name, cursor: u64) -> Answe
     Ok(Places { places, next })
 }
 
-/// Ends what an action has at these places, and forgets the places.
+/// Ends what an action that is over has at these places.
 pub(super) async fn sweep_action(caller: &Caller, action: &Name, places: &[Place]) -> Answer<u64> {
     let mut ended = 0;
     let mut lanes: Vec<&Name> = Vec::new();
@@ -134,13 +132,16 @@ pub(super) async fn sweep_action(caller: &Caller, action: &Name, places: &[Place
             .to_the_end(caller)
             .await?;
     }
-    let mut forget = cmd("SREM");
-    forget.arg(caller.key(&format!("m:{action}")));
-    for Place { lane, tenant } in places {
-        forget.arg(format!("{lane} {tenant}"));
-    }
-    caller.send(&forget).await?;
     Ok(ended)
+}
+
+/// Forgets the places of an action that is over; says whether it still is.
+pub(super) async fn forget(caller: &Caller, action: &Name, places: &[Place]) -> Answer<bool> {
+    let mut call = step(caller, action, "forget");
+    for Place { lane, tenant } in places {
+        call.push(format!("{lane} {tenant}"));
+    }
+    Ok(number(&caller.run(call).await?)? == 1)
 }
 
 /// One kind of walk.

@@ -137,6 +137,31 @@ pub(crate) async fn a_cancelled_job_under_way_ends_as_cancelled(world: &impl Wor
     assert_eq!((tally.cancelled, tally.open(), tally.done), (3, 0, 0));
 }
 
+// What one has ended and the other still finds written is not ended again; twenty actions, because the two
+// have to meet.
+pub(crate) async fn a_cancellation_that_two_ask_for_counts_once(world: &impl World) {
+    let store = world.store();
+    for number in 0..20 {
+        let id = format!("act-{number}");
+        let taken = store.submit(batch(&id, jobs(&id, 6))).await;
+        taken.expect("taken");
+        let under_way = claim_one(store).await;
+        let scope = action(&id);
+        let (one, other, settled, ripe) = tokio::join!(
+            store.cancel(&scope),
+            store.cancel(&scope),
+            settle(store, &under_way, done()),
+            store.ripe(9),
+        );
+        one.and(other).expect("cancelled");
+        ripe.expect("looked");
+        assert!(matches!(settled, Settled::Cancelled | Settled::Done));
+    }
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.open(), tally.over()), (0, 120));
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
 // Three are put off for an hour; two of them are let go.
 pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
     let store = world.store();

@@ -203,6 +203,7 @@ macro_rules! contract {
             cancelling_a_tenant_ends_what_has_not_begun
             cancelling_an_action_ends_only_its_own_jobs
             a_cancelled_job_under_way_ends_as_cancelled
+            a_cancellation_that_two_ask_for_counts_once
             released_jobs_stand_in_line_again
             a_rule_is_kept_and_told
             dead_letters_are_listed_and_revived_as_if_never_tried

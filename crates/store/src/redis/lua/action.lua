@@ -1,6 +1,6 @@
 -- Opens, closes, stops and tells actions.
 --
--- ARGV: prefix, epoch, action, what, then for `open` timeout, keep, note.
+-- ARGV: prefix, epoch, action, what, then for `open` timeout, keep, note, and for `forget` places.
 
 local name, what = ARGV[3], ARGV[4]
 local action = action_of(name)
@@ -29,17 +29,28 @@ local function open()
   end
 end
 
--- It is over: from now on it has a lifetime.
+-- It is over: from now on it has a lifetime. One that ended early is out of time until all of its jobs have
+-- ended, so that somebody ends them whoever dies over it.
 local function finish(stage)
   action.st, action.dirty = stage, true
   if action.ended == 0 then action.ended = now end
-  call('ZREM', K.adue, name)
+  if stage == FAILED or stage == CANCELLED then
+    call('ZADD', K.adue, now, name)
+  else
+    call('ZREM', K.adue, name)
+  end
   call('ZADD', K.aend, now + action.keep, name)
 end
 
 local result = 1
 if what == 'open' then
   open()
+elseif what == 'forget' then
+  if action and not is_over(action) then
+    result = 0
+  else
+    for i = 5, #ARGV do call('SREM', P .. 'm:' .. name, ARGV[i]) end
+  end
 elseif not action then
   result = 0
 elseif what == 'close' then
@@ -61,6 +72,8 @@ elseif what == 'fail' then
       call('ZREM', K.adue, name)
     end
   end
+elseif what == 'cleaned' then
+  if is_over(action) then call('ZREM', K.adue, name) end
 elseif what == 'told' then
   if action.st == 0 and action.closed == 1 and action.q + action.fl == 0 then
     finish(5)

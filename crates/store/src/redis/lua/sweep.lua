@@ -132,8 +132,16 @@ local function release()
   end
 end
 
+-- An action that was opened anew meanwhile keeps what it has now.
+local function is_spared()
+  local action = action_name ~= '' and what ~= 'resume' and action_of(action_name)
+  return action and not is_over(action)
+end
+
 local left = 0
-if what == 'release' then
+if is_spared() then
+  left = 0
+elseif what == 'release' then
   release()
   left = tenant_of(name)[12]
 elseif what == 'mark' then

@@ -1,0 +1,240 @@
+//! A day in which everything happens once: jobs that are done, retried, refused, buried, revived, purged
+//! and cancelled, tenants that are paused and resumed, an action that completes, a session that dies, and
+//! another that gives back what it took.
+//!
+//! Whoever is killed in the middle of it begins it again: each step can be asked for a second time and
+//! changes nothing that it changed already. It says which jobs were taken (`took`), so that whoever
+//! listens knows that none is taken twice, and what its handlers do (`did`).
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow::core::{Backoff, WallTime, Weight};
+use outflow_bulk::{
+    Builder, Destination, Engine, Failure, HttpCall, Order, Settings, Submission, Task,
+};
+use outflow_store::{
+    ActionSpec, Batch, ClaimAsk, DeadPick, End, JobStore, Name, NewJob, OpenGate, Receipt, Rest,
+    Scope, Settlement, TenantRule,
+};
+
+use super::peril::Peril;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// How the engine of such a day works: a lease that a test waits for, and retries that it need not.
+pub(crate) fn settings(usual: Settings) -> Outcome<Settings> {
+    let heavy = TenantRule {
+        weight: Weight::new(2)?,
+        ..TenantRule::default()
+    };
+    let narrow = TenantRule {
+        in_flight: Some(3),
+        ..TenantRule::default()
+    };
+    Ok(Settings {
+        recoveries: 20,
+        beat: Duration::from_millis(50),
+        backoff: Backoff::full_jitter(Duration::from_millis(5), Duration::from_millis(20))?,
+        snapshot_every: Duration::from_millis(100),
+        tenants: [(name("t0")?, heavy), (name("t1")?, narrow)].into(),
+        ..usual
+    })
+}
+
+/// Those who do the tasks of such a day.
+pub(crate) fn staffed<S: JobStore>(builder: Builder<S>) -> Builder<S> {
+    builder
+        .handler("spare", |task: Task| async move {
+            did(&task);
+            Ok(Bytes::new())
+        })
+        .handler("flaky", |task: Task| async move {
+            did(&task);
+            match task.attempt {
+                ..=2 => Err(Failure::Passing("not yet".to_owned())),
+                _ => Ok(Bytes::new()),
+            }
+        })
+        .handler("busy", |task: Task| async move {
+            did(&task);
+            match task.attempt {
+                1 => Err(Failure::Busy(Duration::from_millis(10))),
+                _ => Ok(Bytes::new()),
+            }
+        })
+        .handler("fatal", |task: Task| async move {
+            did(&task);
+            Err(Failure::Final("never".to_owned()))
+        })
+}
+
+fn did(task: &Task) {
+    println!("did {} {}", task.id, task.attempt);
+}
+
+/// Before anybody works: jobs of which one session gives two back, and another dies over three.
+pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
+    let lane = name("@spare")?;
+    let job = |number| {
+        let mut job = NewJob::new(name("t0")?, lane.clone(), Bytes::new());
+        job.id = Some(name(&format!("spare-{number}"))?);
+        Ok(job)
+    };
+    let jobs = (0..6).map(job).collect::<Outcome<Vec<_>>>()?;
+    let submitted = store.submit(Batch::of(jobs)).await?;
+    for receipt in submitted.receipts {
+        if let Receipt::Accepted { id, .. } = receipt {
+            println!("took {id}");
+        }
+    }
+    let ask = |session: &str, most| {
+        Ok::<_, Box<dyn Error>>(ClaimAsk {
+            lane: lane.clone(),
+            session: name(&format!("{session}-{}", std::process::id()))?,
+            most,
+            lease: GHOSTS,
+            plan: None,
+        })
+    };
+    let giver = ask("giver", 2)?;
+    let session = giver.session.clone();
+    let held = store.claim(giver, &mut OpenGate).await?;
+    let back = held.jobs.iter().map(|job| Settlement {
+        token: job.token,
+        end: End::Returned,
+    });
+    store.settle(&session, back.collect()).await?;
+    let ghost = store.claim(ask("ghost", 3)?, &mut OpenGate).await?;
+    println!("ghost {}", ghost.jobs.len());
+    Ok(())
+}
+
+/// The day itself.
+pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
+    let store = engine.store();
+    let (paused, late) = (Scope::Tenant(name("t2")?), Scope::Tenant(name("late")?));
+    store.pause(&paused).await?;
+    submit_main(engine).await?;
+    tasks(engine).await?;
+    store.resume(&paused).await?;
+    store.pause(&late).await?;
+    cancel_late(engine).await?;
+    println!("waits for those that are hopeless");
+    until(async || is_idle(store.calm(), "fatal").await).await?;
+    store.purge(&DeadPick::Jobs(vec![name("fatal-0")?])).await?;
+    store
+        .revive(&DeadPick::Jobs(vec![name("fatal-1")?]))
+        .await?;
+    store.release(&name("t0")?, 10).await?;
+    store.reset(&name("t0")?).await?;
+    println!("waits for all");
+    until(async || Ok(store.calm().tally().await?.open() == 0)).await?;
+    println!("waits for the action");
+    until(async || is_over(store.calm(), "main").await).await?;
+    store.tidy(WallTime::since_epoch(Duration::ZERO)).await?;
+    store.recount().await?;
+    for outcome in store.outcomes(&name("main")?, 0, 100).await? {
+        println!("outcome {} {}", outcome.id, outcome.attempts);
+    }
+    Ok(())
+}
+
+async fn submit_main<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
+    let known = engine.store().calm().action(&name("main")?).await?;
+    // Once all are there it may be over at any moment: opened again it would be another action.
+    let missing = known.is_none_or(|report| report.tally.submitted() < 40);
+    for begin in [0, 10, 20, 30].into_iter().filter(|_| missing) {
+        let orders = (begin..begin + 10).map(|number| call("main", number, 3));
+        let orders = orders.collect::<Outcome<Vec<_>>>()?;
+        hand_in(engine, Some("main"), Rest::More, orders).await?;
+    }
+    engine.store().close(&name("main")?).await?;
+    Ok(())
+}
+
+async fn tasks<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
+    for (handler, count) in [("flaky", 4), ("busy", 2), ("fatal", 2)] {
+        let orders = (0..count).map(|number| {
+            let mut order = Order::task(name(handler)?, handler, Bytes::new());
+            order.id = Some(name(&format!("{handler}-{number}"))?);
+            Ok(order)
+        });
+        let orders = orders.collect::<Outcome<Vec<_>>>()?;
+        hand_in(engine, None, Rest::More, orders).await?;
+    }
+    Ok(())
+}
+
+async fn cancel_late<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
+    if is_over(engine.store().calm(), "late").await? {
+        return Ok(());
+    }
+    let orders = (0..6).map(|number| {
+        let mut order = call("late", number, 1)?;
+        order.tenant = name("late")?;
+        Ok(order)
+    });
+    let orders = orders.collect::<Outcome<Vec<_>>>()?;
+    hand_in(engine, Some("late"), Rest::Last, orders).await?;
+    engine.store().cancel(&Scope::Action(name("late")?)).await?;
+    Ok(())
+}
+
+async fn hand_in<S: JobStore>(
+    engine: &Engine<Peril<S>>,
+    action: Option<&str>,
+    rest: Rest,
+    orders: Vec<Order>,
+) -> Outcome<()> {
+    let action = action.map(name).transpose()?.map(ActionSpec::new);
+    let submission = Submission {
+        action,
+        rest,
+        orders,
+    };
+    for placed in engine.submit(submission).await? {
+        let taken = matches!(
+            placed.destination,
+            Destination::Ready | Destination::NonReady { .. }
+        );
+        if let Some(id) = placed.id.filter(|_| taken) {
+            println!("took {id}");
+        }
+    }
+    Ok(())
+}
+
+fn call(kind: &str, number: usize, tenants: usize) -> Outcome<Order> {
+    let tenant = name(&format!("t{}", number % tenants))?;
+    let path = format!("/{kind}-{number}");
+    let mut order = Order::call(tenant, HttpCall::new("api", http::Method::POST, &path));
+    order.id = Some(name(&format!("{kind}-{number}"))?);
+    Ok(order)
+}
+
+async fn is_over<S: JobStore>(store: &S, action: &str) -> Outcome<bool> {
+    let report = store.action(&name(action)?).await?;
+    Ok(report.is_some_and(|report| report.stage.is_over()))
+}
+
+async fn is_idle<S: JobStore>(store: &S, tenant: &str) -> Outcome<bool> {
+    let report = store.tenant(&name(tenant)?).await?;
+    Ok(report.is_none_or(|report| report.tally.open() == 0))
+}
+
+/// Looks again and again, because nothing tells it: it stands for a user who looks at a page.
+async fn until(mut holds: impl AsyncFnMut() -> Outcome<bool>) -> Outcome<()> {
+    while !holds().await? {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+fn name(text: &str) -> Outcome<Name> {
+    Ok(text.parse()?)
+}
+
+/// Long enough to be claimed under, and short enough to wait for.
+const GHOSTS: Duration = Duration::from_millis(200);

@@ -1,0 +1,257 @@
+//! A worker: runs the jobs of a store until none is left, in a process of its own.
+//!
+//! `worker API_URL STORE [WORD]…`, where the store is a directory, or the URL of a Redis that several
+//! workers share. The words:
+//!
+//! - `submit=COUNT`: first hands in that many calls of ten tenants, or of `tenants=COUNT`, and says how
+//!   many were acknowledged as they are;
+//! - `poison`: there is a task among them that takes the whole process down whenever it is tried;
+//! - `day`: lives through a day in which everything happens once, instead (see `day.rs`);
+//! - `crew=COUNT`: how many jobs are under way at once;
+//! - `limit=RATE`, `tenant-limit=RATE`: what the API allows, as far as the worker knows, and what it
+//!   allows each tenant;
+//! - `lease-ms=COUNT`: how long it is believed to live without a word;
+//! - `horizon-ms=COUNT`, `guard-ms=COUNT`: how far ahead it claims from a store that it shares, and what
+//!   its windows are widened by there;
+//! - `recoveries=COUNT`: how often a job may lose its worker;
+//! - `replicas=COUNT`: how many copies of what was submitted or settled are waited for.
+//!
+//! It prints what it does, a line each, and at its end how many jobs are where.
+
+mod day;
+mod peril;
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow::core::{HealthConfig, HealthSettings};
+use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
+use outflow_bulk::{Crew, Engine, HttpCall, Order, Settings, Shared, Submission, Task};
+use outflow_store::{
+    ActionSpec, Embedded, JobStore, Name, Redis, RedisOptions, Replicas, Rest, TenantRule,
+};
+
+use self::peril::Peril;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [url, store, rest @ ..] = words.as_slice() else {
+        return Err("usage: worker API_URL STORE [WORD]…".into());
+    };
+    let wish = Wish::read(url, rest)?;
+    if store.starts_with("redis") {
+        let mut options = RedisOptions::new(store);
+        options.wait_replicas = wish.replicas.map(|count| Replicas {
+            count,
+            timeout: Duration::from_secs(1),
+        });
+        let redis = Redis::connect(options).await?;
+        return wish.work(redis, Some(Shared::default())).await;
+    }
+    let clock = Arc::new(SystemClock::new());
+    let (embedded, writer) = Embedded::open(Path::new(store), clock)?;
+    let tasks = Tasks::new("worker", Events::new(), Arc::new(SystemClock::new()));
+    let writer = std::sync::Mutex::new(Some(writer));
+    tasks.thread("writer", move |_| {
+        let writer = writer.lock().ok().and_then(|mut writer| writer.take());
+        if let Some(writer) = writer {
+            writer.run();
+        }
+    })?;
+    wish.work(embedded, None).await
+}
+
+/// What is to be done.
+struct Wish {
+    url: String,
+    rules: Rules,
+    tenant: TenantRule,
+    submit: usize,
+    tenants: usize,
+    crew: usize,
+    lease: Duration,
+    horizon: Option<Duration>,
+    guard: Option<Duration>,
+    recoveries: u32,
+    replicas: Option<u32>,
+    words: Vec<String>,
+}
+
+impl Wish {
+    fn read(url: &str, words: &[String]) -> Result<Self, Box<dyn Error>> {
+        let value = |name: &str| {
+            let mut words = words.iter();
+            words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        };
+        let rate = |name| value(name).map(str::parse).transpose();
+        let span = |name| {
+            let millis = value(name).map(str::parse).transpose();
+            millis.map(|millis| millis.map(Duration::from_millis))
+        };
+        let tenant = TenantRule {
+            rate: rate("tenant-limit")?,
+            ..TenantRule::default()
+        };
+        Ok(Self {
+            url: url.to_owned(),
+            rules: crowded(rate("limit")?.map_or_else(Rules::unlimited, Rules::limited_to))?,
+            tenant,
+            submit: value("submit").map_or(Ok(0), str::parse)?,
+            tenants: value("tenants").map_or(Ok(10), str::parse)?,
+            crew: value("crew").map_or(Ok(CREW), str::parse)?,
+            lease: span("lease-ms")?.unwrap_or(LEASE),
+            horizon: span("horizon-ms")?,
+            guard: span("guard-ms")?,
+            recoveries: value("recoveries").map_or(Ok(2), str::parse)?,
+            replicas: value("replicas").map(str::parse).transpose()?,
+            words: words.to_vec(),
+        })
+    }
+
+    fn says(&self, word: &str) -> bool {
+        self.words.iter().any(|said| said == word)
+    }
+
+    fn settings(&self, shared: Option<Shared>) -> Result<Settings, Box<dyn Error>> {
+        let shared = shared.map(|usual| Shared {
+            guard: self.guard.unwrap_or(usual.guard),
+            horizon: self.horizon.unwrap_or(usual.horizon),
+        });
+        let usual = Settings {
+            crew: Crew {
+                least: self.crew,
+                most: self.crew,
+                depth: 1_000,
+            },
+            lease: self.lease,
+            beat: self.lease / 4,
+            recoveries: self.recoveries,
+            tenant: self.tenant.clone(),
+            shared,
+            ..Settings::default()
+        };
+        if self.says("day") {
+            return day::settings(usual);
+        }
+        Ok(usual)
+    }
+
+    async fn work<S: JobStore>(
+        self,
+        store: S,
+        shared: Option<Shared>,
+    ) -> Result<(), Box<dyn Error>> {
+        let store = Arc::new(Peril::new(store));
+        let mut api = Api::new("api", self.url.parse()?);
+        api.rules = self.rules.clone();
+        if self.says("day") {
+            day::dawn(&store).await?;
+        }
+        let builder = Engine::builder(Outflow::init([api])?, Arc::clone(&store))
+            .settings(self.settings(shared)?)
+            .handler("poison", |_: Task| async { std::process::abort() });
+        let engine = day::staffed(builder).start().await?;
+        println!("ready");
+        self.ask_for_work(&engine).await?;
+        while open_jobs(store.calm()).await? > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        engine.stop().await;
+        report(store.calm()).await
+    }
+
+    async fn ask_for_work<S: JobStore>(
+        &self,
+        engine: &Engine<Peril<S>>,
+    ) -> Result<(), Box<dyn Error>> {
+        if self.says("day") {
+            return day::day(engine).await;
+        }
+        hand_in(engine, self.submit, self.tenants).await?;
+        if self.says("poison") {
+            let mut order = Order::task("t0".parse()?, "poison", Bytes::new());
+            order.id = Some("poison".parse()?);
+            engine.submit(submission(vec![order])?).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Says how many jobs are where.
+async fn report<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
+    let tally = store.tally().await?;
+    let drift = store.recount().await?;
+    println!(
+        "end submitted={} done={} dead={} failed={} cancelled={} open={} drift={drift}",
+        tally.submitted(),
+        tally.done,
+        tally.dead,
+        tally.failed,
+        tally.cancelled,
+        tally.open(),
+    );
+    Ok(())
+}
+
+/// How many jobs are not over. A store that does not answer now is asked again.
+async fn open_jobs<S: JobStore>(store: &S) -> Result<u64, Box<dyn Error>> {
+    match store.tally().await {
+        Ok(tally) => Ok(tally.open()),
+        Err(error) if error.is_passing() => Ok(1),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Hands jobs in, ten at a time, and says after each ten how many were taken in all. Their names are
+/// their numbers, so handing them in again changes nothing.
+async fn hand_in<S: JobStore>(
+    engine: &Engine<S>,
+    count: usize,
+    tenants: usize,
+) -> Result<(), Box<dyn Error>> {
+    for begin in (0..count).step_by(10) {
+        let orders = (begin..count.min(begin + 10)).map(|number| order(number, tenants));
+        let orders = orders.collect::<Result<Vec<_>, _>>()?;
+        engine.submit(submission(orders)?).await?;
+        println!("acked {}", count.min(begin + 10));
+    }
+    Ok(())
+}
+
+fn order(number: usize, tenants: usize) -> Result<Order, Box<dyn Error>> {
+    let tenant: Name = format!("t{}", number % tenants).parse()?;
+    let path = format!("/job/{number}");
+    let mut order = Order::call(tenant, HttpCall::new("api", http::Method::POST, &path));
+    order.id = Some(format!("job-{number}").parse()?);
+    Ok(order)
+}
+
+fn submission(orders: Vec<Order>) -> Result<Submission, Box<dyn Error>> {
+    Ok(Submission {
+        action: Some(ActionSpec::new("chaos".parse()?)),
+        rest: Rest::More,
+        orders,
+    })
+}
+
+/// The same rules, for more calls at once than a door takes as a rule.
+fn crowded(rules: Rules) -> Result<Rules, Box<dyn Error>> {
+    let settings = HealthSettings {
+        concurrency: 2_000,
+        ..HealthSettings::default()
+    };
+    Ok(Rules {
+        health: HealthConfig::new(settings)?,
+        ..rules
+    })
+}
+
+/// What a test waits for; as a rule it is five times as long.
+const LEASE: Duration = Duration::from_secs(2);
+
+/// As many as are lost with a process at most, unless it is said otherwise.
+const CREW: usize = 8;

@@ -1,0 +1,131 @@
+//! A server, a proxy in front of it, and a store that knows only the proxy.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow_store::{
+    Answer, Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Redis, RedisOptions,
+    Settled, Settlement,
+};
+use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer};
+
+/// A server, the way to it, and a store at the other end of the way.
+pub(crate) struct Room {
+    pub(crate) server: RedisServer,
+    pub(crate) proxy: FaultProxy,
+    pub(crate) store: Redis,
+}
+
+impl Room {
+    pub(crate) async fn new(options: ServerOptions) -> Self {
+        Self::with(options, |_| {}).await
+    }
+
+    /// One whose store is asked for something else than usual.
+    pub(crate) async fn with(
+        options: ServerOptions,
+        change: impl FnOnce(&mut RedisOptions),
+    ) -> Self {
+        let server = RedisServer::start(options).expect("a server");
+        let proxy = FaultProxy::start(server.address().expect("a port"));
+        let proxy = proxy.await.expect("a proxy");
+        let mut options = RedisOptions::new(format!("redis://{}/", proxy.address()));
+        options.timeout = PATIENCE;
+        change(&mut options);
+        let store = Redis::connect(options).await.expect("connected");
+        Self {
+            server,
+            proxy,
+            store,
+        }
+    }
+
+    /// Hands jobs in: their names are this word and their numbers.
+    pub(crate) async fn submit(&self, word: &str, many: usize) -> Answer<()> {
+        submit(&self.store, word, many).await
+    }
+
+    /// Waits until the store answers, for no longer than a service may stay away.
+    pub(crate) async fn back(&self) {
+        let back = async {
+            while let Err(error) = self.store.tally().await {
+                assert!(error.is_passing(), "{error}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let within = tokio::time::timeout(BACK_WITHIN, back).await;
+        within.expect("back within five seconds");
+    }
+
+    /// Works everything off that is to be had, and says which names that were.
+    pub(crate) async fn work_off(&self, session: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        loop {
+            let jobs = claim(&self.store, session, 1_000).await.expect("claimed");
+            if jobs.is_empty() {
+                return names;
+            }
+            names.extend(jobs.iter().map(|job| job.id.to_string()));
+            let settled = settle(&self.store, session, &jobs).await.expect("settled");
+            assert!(
+                settled.iter().all(|one| *one == Settled::Done),
+                "{settled:?}"
+            );
+        }
+    }
+
+    /// All jobs are where they are counted.
+    pub(crate) async fn balanced(&self) {
+        let drift = self.store.recount().await.expect("counted");
+        assert_eq!(drift, 0, "{:?}", self.store.tally().await);
+    }
+}
+
+pub(crate) async fn submit(store: &Redis, word: &str, many: usize) -> Answer<()> {
+    let jobs = (0..many).map(|number| {
+        let mut job = NewJob::new(name("a"), name("api"), Bytes::from_static(b"x"));
+        job.id = Some(name(&format!("{word}-{number}")));
+        job
+    });
+    store.submit(Batch::of(jobs.collect())).await.map(drop)
+}
+
+/// Claims under a lease of a second.
+pub(crate) async fn claim(store: &Redis, session: &str, most: usize) -> Answer<Vec<Claimed>> {
+    let ask = ClaimAsk {
+        lane: name("api"),
+        session: name(session),
+        most,
+        lease: LEASE,
+        plan: None,
+    };
+    Ok(store.claim(ask, &mut OpenGate).await?.jobs)
+}
+
+pub(crate) async fn settle(store: &Redis, session: &str, jobs: &[Claimed]) -> Answer<Vec<Settled>> {
+    let ends = jobs.iter().map(|job| Settlement {
+        token: job.token,
+        end: End::Done {
+            took: Duration::from_millis(1),
+            result: None,
+        },
+    });
+    store.settle(&name(session), ends.collect()).await
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+pub(crate) fn setting(name: &str, value: impl ToString) -> (String, String) {
+    (name.to_owned(), value.to_string())
+}
+
+/// Long enough for two calls, and short enough to wait for.
+pub(crate) const LEASE: Duration = Duration::from_secs(1);
+
+/// A call may take so long in these tests; as a rule it takes two seconds.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long the store may need after a fault has ended.
+pub(crate) const BACK_WITHIN: Duration = Duration::from_secs(5);
