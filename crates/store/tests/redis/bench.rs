@@ -41,7 +41,7 @@ fn meter(server: &RedisServer) -> Meter {
     let lines = info.lines().filter(|line| line.starts_with("cmdstat_"));
     let script = info
         .lines()
-        .find(|line| line.starts_with("cmdstat_evalsha:"))
+        .find(|line| line.starts_with("cmdstat_fcall:"))
         .unwrap_or_default();
     let usec = script
         .split("usec=")

@@ -4,8 +4,11 @@
 -- job; see the layout in `record.rs`. An entry is a record with its lane, its tenant and its index in
 -- the list that it was taken from, for when it has left the list.
 
-local ENTRY_FORM = '>BBBI6I6'
-local ENTRY_HEAD = 15
+-- Of an entry: class, lengths of lane and tenant; after both, index and number of the first claim.
+local ENTRY_HEAD, ENTRY_PLACE = '>BBB', '>I6I6'
+local PLACE_SIZE = 12
+-- The field of a claim in its session.
+local CLAIM_FORM = '>I6'
 -- Added to the class of an entry that was put off.
 local PUT_OFF = 8
 
@@ -16,16 +19,24 @@ local MOST_MISHAPS = 10
 local function has(flags, bit) return flags % (2 * bit) >= bit end
 
 local function entry_of(lane, tenant, job)
-  return pack(ENTRY_FORM, job.class, #lane, #tenant, job.index, job.first) .. lane .. tenant .. job.record
+  return pack(ENTRY_HEAD, job.class, #lane, #tenant) .. lane .. tenant .. pack(ENTRY_PLACE, job.index, job.first)
+    .. job.record
+end
+
+-- Of whom an entry is, and where its record begins.
+local function owner_of(entry)
+  local lane_len, tenant_len = byte(entry, 2, 3)
+  local from = 4 + lane_len
+  return sub(entry, from, from + tenant_len - 1), from + tenant_len + PLACE_SIZE
 end
 
 local function parse_entry(entry)
-  local class, lane_len, tenant_len, index, first = unpacked(ENTRY_FORM, entry)
-  local from = ENTRY_HEAD + 1 + lane_len
+  local class, lane_len = byte(entry, 1, 2)
+  local tenant, record_at = owner_of(entry)
+  local index, first = unpacked(ENTRY_PLACE, entry, record_at - PLACE_SIZE)
   return {
     class = class % PUT_OFF, put_off = class >= PUT_OFF, index = index, first = first,
-    lane = sub(entry, ENTRY_HEAD + 1, from - 1), tenant = sub(entry, from, from + tenant_len - 1),
-    record = sub(entry, from + tenant_len),
+    lane = sub(entry, 4, 3 + lane_len), tenant = tenant, record = sub(entry, record_at),
   }
 end
 
@@ -101,7 +112,6 @@ end
 local ACTION = { 'st', 'closed', 'paused', 'opened', 'started', 'ended', 'timeout', 'keep', 'floor',
   'q', 'nr', 'dl', 'hd', 'fl', 'dn', 'dd', 'fa', 'ca', 'th', 'bu' }
 local FAILED, CANCELLED = 6, 7
-local actions = {}
 
 local function action_of(name)
   local action = actions[name]

@@ -62,7 +62,7 @@ for _, session in ipairs(lost) do
     call('ZCARD', back_key(lane_of(entry.lane), entry.tenant, entry.class))
   end
   if #gone > 0 then write_all('HDEL', key, gone) end
-  for i, entry in ipairs(entries) do take_back(entry, tonumber(gone[i])) end
+  for i, entry in ipairs(entries) do take_back(entry, (unpacked(CLAIM_FORM, gone[i]))) end
   left = left - #gone
   if call('EXISTS', key) == 0 then call('ZREM', K.sessions, session) end
 end

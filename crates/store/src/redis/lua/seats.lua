@@ -4,28 +4,23 @@
 -- hash, so that a script reads and writes those of a batch with one command each, however many tenants
 -- the batch meets. The field without a name is the lane itself.
 
--- A seat: [1] place, [2] 0 in the order, 1 parked, 2 out; by class low, normal, high: [3..5] index of the
--- first job of its list, [6..8] jobs in it, [9..11] jobs that came back, [12..14] place among classes.
-local SEAT_FORM = '>dddddddddddddd'
--- A lane: [1] clock, [2] waiting, [3] parked until, [4] when the next tenant or job returns, [5] unused,
--- [6] 1 if costs differ, [7] 1 if tenants without work owe.
-local LANE_FORM = '>ddddddd'
--- A tenant: [1] claim, [2] most in flight, [3] units and [4] window of its rate, [5] paused, [6] in flight,
--- [7] done, [8] dead, [9] failed, [10] cancelled, [11] delayed, [12] put off, [13] held, [14] throttles,
--- [15] busy, [16] last backoff, [17] speed, [18] last update, [19] claims up to this number were
--- cancelled, [20] seats.
-local TENANT_FORM = '>dddddddddddddddddddd'
 local RULE_FORM = '>ddddd'
 
-local lanes, tenants = {}, {}
-local ring = false
+-- Keys of a lane are named when they are asked for: most steps need two of five.
+local LETTERS = { key = 'w:', fair = 'f:', parked = 'p:', delayed = 'd:', owed = 'v:' }
+local LANE = {
+  __index = function(lane, part)
+    local letter = LETTERS[part]
+    if not letter then return nil end
+    lane[part] = P .. letter .. lane.name
+    return lane[part]
+  end,
+}
 
 local function lane_of(name)
   local lane = lanes[name]
   if lane then return lane end
-  lane = { name = name, seats = {}, meta = nil, key = P .. 'w:' .. name, fair = P .. 'f:' .. name,
-    parked = P .. 'p:' .. name, delayed = P .. 'd:' .. name, owed = P .. 'v:' .. name,
-    join = #name .. ':' .. name .. ':' }
+  lane = setmetatable({ name = name, seats = {}, join = #name .. ':' .. name .. ':' }, LANE)
   lanes[name] = lane
   return lane
 end
@@ -45,10 +40,12 @@ end
 local function take_seat(lane, name, packed)
   local seat
   if packed then
-    seat = { unpacked(SEAT_FORM, packed) }
+    seat = read_seat(packed)
+    -- Where it stands in the order, if it does.
+    if seat[2] == 0 then seat.was = seat[1] end
   else
     local at = g[1]
-    seat = { 0, 2, at, at, at, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    seat = { 0, 2, at, at, at, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
     seat.fresh = true
   end
   seat.name = name
@@ -61,12 +58,10 @@ local function load_seats(lane, names)
   for _, name in ipairs(names) do
     if not lane.seats[name] then ask[#ask + 1] = name end
   end
-  each_chunk(ask, CHUNK, function(first, last)
-    local found = call('HMGET', lane.key, unpack(ask, first, last))
-    for i = first, last do
-      if i == 1 then take_meta(lane, found[1]) else take_seat(lane, ask[i], found[i - first + 1]) end
-    end
-  end)
+  if #ask == 1 and lane.meta then return end
+  local found = read_all(lane.key, ask)
+  take_meta(lane, found[1])
+  for i = 2, #ask do take_seat(lane, ask[i], found[i]) end
 end
 
 local function meta_of(lane)
@@ -82,7 +77,7 @@ end
 local function take_tenant(name, packed)
   local tenant
   if packed then
-    tenant = { unpacked(TENANT_FORM, packed) }
+    tenant = read_tenant(packed)
   else
     local rule = call('HGET', K.rules, name)
     local w, cap, units, window, paused = 4, 0, 0, 0, 0
@@ -103,10 +98,9 @@ local function load_tenants(names)
       tenants[name] = true
     end
   end
-  each_chunk(ask, CHUNK, function(first, last)
-    local found = call('HMGET', K.t, unpack(ask, first, last))
-    for i = first, last do take_tenant(ask[i], found[i - first + 1]) end
-  end)
+  if #ask == 0 then return end
+  local found = read_all(K.t, ask)
+  for i = 1, #ask do take_tenant(ask[i], found[i]) end
 end
 
 local function tenant_of(name)
@@ -127,8 +121,6 @@ local function wake_tenant(tenant)
     end
   end
 end
-
-local function ready(seat) return seat[6] + seat[7] + seat[8] + seat[9] + seat[10] + seat[11] end
 
 -- Two classes begin level; one that comes later begins with the one that is furthest behind.
 local function enter_class(seat, class)
@@ -218,7 +210,7 @@ local function save_seats(lane)
     if seat.dirty and not (seat.fresh) then
       if ready(seat) == 0 then
         if not seat.born then gone[#gone + 1] = name end
-        left[#left + 1] = name
+        if seat.was then left[#left + 1] = name end
         tenant_of(name)[20] = tenants[name][20] - 1
         seat.gone = true
         if seat[1] > meta[1] and meta[2] > 0 then
@@ -227,12 +219,14 @@ local function save_seats(lane)
         end
       else
         set[#set + 1] = name
-        set[#set + 1] = pack(SEAT_FORM, unpack(seat, 1, 14))
-        if seat[2] == 0 then
+        set[#set + 1] = write_seat(seat)
+        if seat[2] ~= 0 then
+          if seat.was then left[#left + 1] = name end
+          seat.was = nil
+        elseif seat.was ~= seat[1] then
           order[#order + 1] = seat[1]
           order[#order + 1] = name
-        elseif not seat.born then
-          left[#left + 1] = name
+          seat.was = seat[1]
         end
       end
       if seat.owed then call('ZREM', lane.owed, name) end
@@ -250,8 +244,8 @@ local function save_seats(lane)
   return set
 end
 
-local function save_lane(lane)
-  local set = save_seats(lane)
+-- Writes a lane, with those of its seats that are said.
+local function save_lane(lane, set)
   local meta = lane.meta
   if lane.dirty then
     if meta[2] == 0 and meta[3] <= now then
@@ -277,7 +271,7 @@ local function save_tenants()
     if tenant.dirty then
       local rests = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0
       set[#set + 1] = name
-      set[#set + 1] = pack(TENANT_FORM, unpack(tenant, 1, 20))
+      set[#set + 1] = write_tenant(tenant)
       if tenant.fresh then
         known[#known + 1] = 0
         known[#known + 1] = name
@@ -302,10 +296,9 @@ end
 
 local function save_all()
   for _, lane in pairs(lanes) do
-    if lane.meta then save_lane(lane) end
+    if lane.meta then save_lane(lane, save_seats(lane)) end
   end
   save_tenants()
-  g[13] = g[13] + 1
-  call('HSET', K.epoch, 'g', pack(G_FORM, unpack(g, 1, 15)))
+  save_counts()
   if ring then call('PUBLISH', P .. 'bell', '') end
 end

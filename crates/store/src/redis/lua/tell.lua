@@ -8,7 +8,7 @@ local function waiting_of(name)
   local waits = 0
   for _, at in ipairs(call('ZRANGE', K.lanes, 0, CHUNK)) do
     local packed = call('HGET', P .. 'w:' .. at, name)
-    if packed then waits = waits + ready({ unpacked(SEAT_FORM, packed) }) end
+    if packed then waits = waits + ready(read_seat(packed)) end
   end
   return waits
 end
@@ -22,7 +22,7 @@ local function tenant_report(name)
   for i = 1, 20 do t[i] = 0 end
   local waits = 0
   if packed then
-    t = { unpacked(TENANT_FORM, packed) }
+    t = read_tenant(packed)
     if t[20] > 0 then waits = waiting_of(name) end
   end
   return { name, r[6], r[7], r[2], r[3], r[4], r[5], waits + t[11] + t[12] + t[13], t[12], t[11], t[6], t[7], t[8],
