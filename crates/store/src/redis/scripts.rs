@@ -197,8 +197,8 @@ const SOURCES: [Source; 12] = [
 /// What each is: the queue's identity and counts; tenants; leases of sessions; names that are taken; lanes
 /// that have work; tenants without work, by when it ended; all tenants by name; dead letters by place;
 /// actions by name, by when they are out of time, by when they are forgotten, and those whose end is to be
-/// told; slots of limits; rules of tenants.
-pub(super) const KEYS: [&str; 14] = [
+/// told; slots of limits; rules of tenants; what few tenants have to be remembered for.
+pub(super) const KEYS: [&str; 15] = [
     "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend",
-    "ripe", "slots", "rules",
+    "ripe", "slots", "rules", "rest",
 ];

@@ -26,7 +26,7 @@ local FACTOR = { 1, 4, 16 }
 local CHUNK = 1000
 
 local KEY_NAMES = { 'epoch', 't', 'sessions', 'names', 'lanes', 'idle', 'who', 'dead', 'actions', 'adue', 'aend',
-  'ripe', 'slots', 'rules' }
+  'ripe', 'slots', 'rules', 'rest' }
 -- Names of keys by prefix: a server keeps few queues.
 local queues = {}
 

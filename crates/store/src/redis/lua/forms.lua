@@ -18,11 +18,14 @@ local LANE_FORM = '>dddddddxxxxxxxxxxxxxxxx'
 -- A tenant: [1] claim, [2] most in flight, [3] units and [4] window of its rate, [5] paused, [6] in flight,
 -- [7] done, [8] dead, [9] failed, [10] cancelled, [11] delayed, [12] put off, [13] held, [14] throttles,
 -- [15] busy, [16] last backoff, [17] speed, [18] last update, [19] claims up to this number were
--- cancelled, [20] seats. What changes with every job is written first, after a mark.
-local TENANT_HEAD, HEAD_SIZE = '>Bddddd', 41
-local TENANT_FORM = '>Bdddddddddddddddddddd'
--- Marks: it is bounded, stopped, or has claims that were cancelled; jobs of it wait elsewhere than in a line.
-local BOUNDED, ELSEWHERE = 1, 2
+-- cancelled, [20] seats.
+-- What changes with every job is its head: a mark, claim, seats, in flight, done, busy; filled up like a
+-- lane. The rest is written only if any of it is not 0.
+local HEAD_FORM, REST_FORM = '>Bdddddxxxxxxxxxxxxxxxxxxxxxxxx', '>ddddddddddddddd'
+local REST = { 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 19 }
+-- Marks: it is bounded, stopped, or has claims that were cancelled; jobs of it wait elsewhere than in a line;
+-- it has a rest.
+local BOUNDED, ELSEWHERE, HAS_REST = 1, 2, 4
 
 local function ready(seat) return seat[6] + seat[7] + seat[8] + seat[9] + seat[10] + seat[11] end
 
@@ -47,17 +50,30 @@ local function write_seat(seat)
   return pack(SEAT_FORM, unpack(seat, 1, 15))
 end
 
-local function read_tenant(packed)
-  local _, claim, seats, flight, done, busy, most, units, window, paused, dead, failed, cancelled, delayed, put_off,
-    held, throttles, backoff, speed, update, fenced = unpacked(TENANT_FORM, packed)
-  return { claim, most, units, window, paused, flight, done, dead, failed, cancelled, delayed, put_off, held,
-    throttles, busy, backoff, speed, update, fenced, seats }
+local function read_tenant(head, rest)
+  local _, claim, seats, flight, done, busy = unpacked(HEAD_FORM, head)
+  local t = { claim, 0, 0, 0, 0, flight, done, 0, 0, 0, 0, 0, 0, 0, busy, 0, 0, 0, 0, seats }
+  if rest then
+    local values = { unpacked(REST_FORM, rest) }
+    for i = 1, #REST do t[REST[i]] = values[i] end
+    t.rest = rest
+  end
+  return t
 end
 
+-- Its head, and its rest if it has one.
 local function write_tenant(t)
-  local mark = 0
-  if t[2] > 0 or t[5] > 0 or t[19] > 0 then mark = BOUNDED end
-  if t[11] + t[12] + t[13] > 0 then mark = mark + ELSEWHERE end
-  return pack(TENANT_FORM, mark, t[1], t[20], t[6], t[7], t[15], t[2], t[3], t[4], t[5], t[8], t[9], t[10], t[11],
-    t[12], t[13], t[14], t[16], t[17], t[18], t[19])
+  local mark, rest = 0, nil
+  for i = 1, #REST do
+    if t[REST[i]] ~= 0 then mark = HAS_REST end
+  end
+  if mark > 0 then
+    rest = pack(REST_FORM, t[2], t[3], t[4], t[5], t[8], t[9], t[10], t[11], t[12], t[13], t[14], t[16], t[17], t[18],
+      t[19])
+    if t[2] > 0 or t[5] > 0 or t[19] > 0 then mark = mark + BOUNDED end
+    if t[11] + t[12] + t[13] > 0 then mark = mark + ELSEWHERE end
+  end
+  return pack(HEAD_FORM, mark, t[1], t[20], t[6], t[7], t[15]), rest
 end
+
+local function has_rest(head) return head and byte(head) >= HAS_REST end

@@ -7,7 +7,7 @@
 local FORM = '2'
 
 for i, key in ipairs(KEYS) do
-  local is, wants = redis.call('TYPE', key).ok, (i <= 2 or i == #KEYS) and 'hash' or 'zset'
+  local is, wants = redis.call('TYPE', key).ok, (i <= 2 or i >= #KEYS - 1) and 'hash' or 'zset'
   if is ~= 'none' and is ~= wants then error('BADKEY ' .. key .. ' is a ' .. is, 0) end
 end
 local time = redis.call('TIME')

@@ -25,7 +25,10 @@ local function lane_of(name)
   return lane
 end
 
-local function list_key(lane, tenant, class) return P .. 'l:' .. class .. ':' .. lane.join .. tenant end
+-- Where the names of all lists of a lane and class begin.
+local function lists_of(lane, class) return P .. 'l:' .. class .. ':' .. lane.join end
+
+local function list_key(lane, tenant, class) return lists_of(lane, class) .. tenant end
 local function back_key(lane, tenant, class) return P .. 'b:' .. class .. ':' .. lane.join .. tenant end
 
 local function take_meta(lane, packed)
@@ -74,10 +77,10 @@ local function seat_of(lane, name)
   return lane.seats[name]
 end
 
-local function take_tenant(name, packed)
+local function take_tenant(name, head, rest)
   local tenant
-  if packed then
-    tenant = read_tenant(packed)
+  if head then
+    tenant = read_tenant(head, rest)
   else
     local rule = call('HGET', K.rules, name)
     local w, cap, units, window, paused = 4, 0, 0, 0, 0
@@ -90,6 +93,19 @@ local function take_tenant(name, packed)
   return tenant
 end
 
+-- Heads by their order, and the rests that there are by name.
+local function tenants_as_written(names)
+  local heads, more, rests = read_all(K.t, names), {}, {}
+  for i, name in ipairs(names) do
+    if has_rest(heads[i]) then more[#more + 1] = name end
+  end
+  if #more > 0 then
+    local found = read_all(K.rest, more)
+    for i, name in ipairs(more) do rests[name] = found[i] or nil end
+  end
+  return heads, rests
+end
+
 local function load_tenants(names)
   local ask = {}
   for _, name in ipairs(names) do
@@ -99,8 +115,8 @@ local function load_tenants(names)
     end
   end
   if #ask == 0 then return end
-  local found = read_all(K.t, ask)
-  for i = 1, #ask do take_tenant(ask[i], found[i]) end
+  local heads, rests = tenants_as_written(ask)
+  for i, name in ipairs(ask) do take_tenant(name, heads[i], rests[name]) end
 end
 
 local function tenant_of(name)
@@ -265,33 +281,47 @@ local function save_lane(lane, set)
   if #set > 0 then write_all('HSET', lane.key, set) end
 end
 
+-- Notes that a tenant has nothing more to do, or has again.
+local function note_work(name, tenant, idle, busy)
+  local rests = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0
+  if rests and (tenant.fresh or not tenant.idle) then
+    if not tenant.idle then g[15] = g[15] - 1 end
+    idle[#idle + 1] = now
+    idle[#idle + 1] = name
+  elseif tenant.idle and not rests then
+    g[15] = g[15] + 1
+    busy[#busy + 1] = name
+  end
+  tenant.fresh, tenant.idle = nil, rests
+end
+
 local function save_tenants()
-  local set, known, idle, busy = {}, {}, {}, {}
+  local set, rests, bare, known, idle, busy = {}, {}, {}, {}, {}, {}
   for name, tenant in pairs(tenants) do
     if tenant.dirty then
-      local rests = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0
+      local head, rest = write_tenant(tenant)
       set[#set + 1] = name
-      set[#set + 1] = write_tenant(tenant)
+      set[#set + 1] = head
+      if rest and rest ~= tenant.rest then
+        rests[#rests + 1] = name
+        rests[#rests + 1] = rest
+      elseif tenant.rest and not rest then
+        bare[#bare + 1] = name
+      end
       if tenant.fresh then
         known[#known + 1] = 0
         known[#known + 1] = name
       end
-      tenant.dirty = nil
-      if rests and (tenant.fresh or not tenant.idle) then
-        if not tenant.idle then g[15] = g[15] - 1 end
-        idle[#idle + 1] = now
-        idle[#idle + 1] = name
-      elseif tenant.idle and not rests then
-        g[15] = g[15] + 1
-        busy[#busy + 1] = name
-      end
-      tenant.fresh, tenant.idle = nil, rests
+      tenant.dirty, tenant.rest = nil, rest
+      note_work(name, tenant, idle, busy)
     end
   end
-  if #set > 0 then write_all('HSET', K.t, set) end
-  if #known > 0 then write_all('ZADD', K.who, known) end
-  if #idle > 0 then write_all('ZADD', K.idle, idle) end
-  if #busy > 0 then write_all('ZREM', K.idle, busy) end
+  write_all('HSET', K.t, set)
+  write_all('HSET', K.rest, rests)
+  write_all('HDEL', K.rest, bare)
+  write_all('ZADD', K.who, known)
+  write_all('ZADD', K.idle, idle)
+  write_all('ZREM', K.idle, busy)
 end
 
 local function save_all()

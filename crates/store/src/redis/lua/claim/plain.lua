@@ -30,10 +30,11 @@ local function claim_answer(next, expired, first, starts, entries)
   return { next and max(0, floor(next)) or -1, expired, first or 0, starts or '', entries or {} }
 end
 
--- The seats in front, if all of them are plain: lists of numbers, by their order.
+-- The seats in front, if all of them are plain: lists of numbers, by their order. The mark of a plain seat
+-- that is in the order is its class.
 local function plain_seats(found, packed)
-  local seats = { marks = {}, places = {}, indexes = {}, counts = {}, steps = {}, took = {} }
-  local marks, places, indexes, counts, paces = seats.marks, seats.places, seats.indexes, seats.counts, seats.steps
+  local seats = { marks = {}, places = {}, indexes = {}, counts = {}, paces = {}, took = {} }
+  local marks, places, indexes, counts, paces = seats.marks, seats.places, seats.indexes, seats.counts, seats.paces
   for i = 1, #ahead do
     local seat, tenant = found[i + 1], packed[i]
     if not seat or #seat ~= PLAIN_SIZE or not tenant then return end
@@ -48,7 +49,7 @@ end
 -- Whose turn it is, one after the other: those that were not served yet by place, and those that were by
 -- the place they came to. How far the clock went.
 local function serve(seats, clock)
-  local places, counts, paces, took = seats.places, seats.counts, seats.steps, seats.took
+  local places, counts, paces, took = seats.places, seats.counts, seats.paces, seats.took
   local order, served, first, last, waiting = {}, {}, 1, 0, 1
   for turn = 1, most do
     local a, b, i = places[waiting], served[first], nil
@@ -84,9 +85,9 @@ end
 
 -- The records of whoever was served. The first writes: if one fails, what was taken is put back.
 local function take_plain(seats, many)
-  local keys, lists = {}, {}
+  local keys, lists, begins = {}, {}, { lists_of(lane, 1), lists_of(lane, 2), lists_of(lane, 3) }
   for i = 1, many do
-    local key, wants = list_key(lane, ahead[i], seats.marks[i]), seats.took[i]
+    local key, wants = begins[seats.marks[i]] .. ahead[i], seats.took[i]
     local records = redis.pcall('LPOP', key, wants)
     local wrong = not records and 'the list is gone' or records.err
     if not wrong then
@@ -151,7 +152,7 @@ local function save_plain(seats, packed, many)
   local set, known, order, gone = {}, {}, {}, {}
   for i = 1, many do
     local name, left = ahead[i], counts[i] - took[i]
-    local mark, claim, all, flight, done, busy = unpacked(TENANT_HEAD, packed[i])
+    local mark, claim, all, flight, done, busy = unpacked(HEAD_FORM, packed[i])
     if left > 0 then
       set[#set + 1] = name
       set[#set + 1] = pack(PLAIN_SEAT, seats.marks[i], places[i], seats.indexes[i] + took[i], left)
@@ -162,7 +163,7 @@ local function save_plain(seats, packed, many)
       all = all - 1
     end
     known[2 * i - 1] = name
-    known[2 * i] = pack(TENANT_HEAD, mark, claim, all, flight + took[i], done, busy) .. sub(packed[i], HEAD_SIZE + 1)
+    known[2 * i] = pack(HEAD_FORM, mark, claim, all, flight + took[i], done, busy)
   end
   leave_plain(gone, places)
   if #order > 0 then write_all('ZADD', lane.fair, order) end

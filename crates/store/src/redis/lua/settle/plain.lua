@@ -49,13 +49,12 @@ local function plain_tenants(order, many, busy)
   for i, name in ipairs(order) do
     local text = packed[i]
     if not text then return end
-    local mark, claim, seats, flight, done, worked = unpacked(TENANT_HEAD, text)
+    local mark, claim, seats, flight, done, worked = unpacked(HEAD_FORM, text)
     if mark % 2 == BOUNDED then return end
     flight = flight - many[name]
     set[2 * i - 1] = name
-    set[2 * i] = pack(TENANT_HEAD, mark, claim, seats, flight, done + many[name], worked + busy[name])
-      .. sub(text, HEAD_SIZE + 1)
-    if seats + flight + mark == 0 then
+    set[2 * i] = pack(HEAD_FORM, mark, claim, seats, flight, done + many[name], worked + busy[name])
+    if seats + flight == 0 and mark % 4 < ELSEWHERE then
       idle[#idle + 1] = now
       idle[#idle + 1] = name
     end

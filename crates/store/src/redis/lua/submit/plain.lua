@@ -66,8 +66,10 @@ local function submit_plain()
   if careful or action_name ~= '' or total == 0 then return end
   local lane, set, befores = plain_seats()
   if not lane then return end
-  for _, group in ipairs(groups) do
-    push(list_key(lane, group.tenant, group.class), ARGV, group.first, group.first + group.size - 1)
+  local begins = { lists_of(lane, 1), lists_of(lane, 2), lists_of(lane, 3) }
+  for i = 1, #groups do
+    local group = groups[i]
+    push(begins[group.class] .. group.tenant, ARGV, group.first, group.first + group.size - 1)
   end
   count_waiting(lane, total)
   save_lane(lane, set)
