@@ -2,6 +2,8 @@
 
 #[path = "redis/bench.rs"]
 mod bench;
+#[path = "redis/broken.rs"]
+mod broken;
 #[path = "redis/bulk.rs"]
 mod bulk;
 #[path = "redis/faults.rs"]
@@ -12,6 +14,8 @@ mod life;
 mod order;
 #[path = "redis/slots.rs"]
 mod slots;
+#[path = "redis/ways.rs"]
+mod ways;
 
 use std::time::Duration;
 

@@ -15,8 +15,8 @@
 //! | payload | the rest | always |
 //!
 //! The scripts read and write the same layout (`lua/jobs.lua`). Outside of its list a record is part of an
-//! *entry*: class, lengths of lane and tenant, lane, tenant, index in the list and number of the first
-//! claim, record.
+//! *entry*: class, lengths of lane and tenant, lane, tenant, index in the list (six bytes, and two that are
+//! added to it) and number of the first claim, record.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ pub(super) fn read_entry(mut bytes: Bytes) -> Answer<Entry> {
     let class = byte(&mut bytes)? % PUT_OFF;
     let (lane, tenant) = (byte(&mut bytes)?, byte(&mut bytes)?);
     let (lane, tenant) = (name(&mut bytes, lane)?, name(&mut bytes, tenant)?);
-    let _index = number(&mut bytes, 6)?;
+    let _index = (number(&mut bytes, 6)?, number(&mut bytes, 2)?);
     Ok(Entry {
         priority: priority(class),
         lane,

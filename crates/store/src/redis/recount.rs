@@ -107,7 +107,7 @@ async fn walk_held(caller: &Caller, found: &mut Found) -> Answer<()> {
     let mut after = None;
     loop {
         let page = crate::tenant::Page { after, most: 0 };
-        let reports = super::tenants::tenants(caller, page).await?;
+        let reports = super::tenants::tenants(caller, &page).await?;
         for report in &reports {
             let held = caller.key(&format!("h:{}", report.name));
             found.waiting += ask_number(caller, cmd("ZCARD").arg(held)).await?;

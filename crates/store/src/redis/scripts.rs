@@ -138,17 +138,16 @@ fn library(name: &str, parts: &[String]) -> String {
 
 /// One step as a script.
 ///
-/// Each common part is a function within the one before it, which costs nothing to read and much less to
-/// run: what a function needs of its own level is looked for along the whole stack, what it needs of the
-/// levels around it is at hand. All parts on one level took 100 µs to set up before any of them did a
-/// thing. In the library, which is set up once, they are on one level, because a function reaches at most
-/// 60 names of the levels around it.
+/// Common parts are functions within each other, which costs nothing to read and much less to run: what a
+/// function needs of its own level is looked for along the whole stack, what it needs of the levels around
+/// it is at hand, though at most 60 names of them. All parts on one level took 100 µs to set up before any
+/// of them did a thing. In the library, which is set up once, they are on one level.
 fn step(library: &str, name: &str, part: &str) -> Step {
-    let ends = "\nend)()".repeat(COMMON.len());
-    let parts = [COMMON.as_slice(), &[part]].concat();
-    let parts = parts.join("\nreturn (function()\n");
-    let text =
-        format!("local steps, given = {{}}, ARGV\n{parts}\nreturn run(steps.{name}, given){ends}");
+    let [base, seats, jobs] = COMMON;
+    let text = format!(
+        "local steps, given = {{}}, ARGV\n{base}\nreturn (function()\n{seats}\nreturn (function()\n\
+         {jobs}\n{part}\nreturn run(steps.{name}, given)\nend)()\nend)()"
+    );
     Step {
         function: format!("{library}_{name}"),
         hash: Script::new(&text).get_hash().to_owned(),
@@ -197,8 +196,9 @@ const SOURCES: [Source; 12] = [
 /// What each is: the queue's identity and counts; tenants; leases of sessions; names that are taken; lanes
 /// that have work; tenants without work, by when it ended; all tenants by name; dead letters by place;
 /// actions by name, by when they are out of time, by when they are forgotten, and those whose end is to be
-/// told; slots of limits; rules of tenants; what few tenants have to be remembered for.
-pub(super) const KEYS: [&str; 15] = [
+/// told; slots of limits; what was found damaged; rules of tenants; what few tenants have to be remembered
+/// for.
+pub(super) const KEYS: [&str; 16] = [
     "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend",
-    "ripe", "slots", "rules", "rest",
+    "ripe", "slots", "broken", "rules", "rest",
 ];

@@ -2,9 +2,10 @@
 
 use redis::cmd;
 
-use super::actions::{ask, finish_cleaning, step};
+use super::actions::{finish_cleaning, step};
 use super::call::Caller;
 use super::fault::strange;
+use super::pages::ask;
 use super::reply::Reply;
 use super::tenants::{lanes, set_paused};
 use crate::jobs::Answer;

@@ -147,7 +147,9 @@ async fn stress_what_each_step_costs() {
             room.finish(some).await;
         }
         at.push(meter(&room.server));
-        let each = at.windows(2).map(|two| (two[1].cpu - two[0].cpu) / many(jobs));
+        let each = at
+            .windows(2)
+            .map(|two| (two[1].cpu - two[0].cpu) / many(jobs));
         let each: Vec<String> = each.map(|cpu| format!("{cpu:.2}")).collect();
         println!("{jobs} jobs, {tenants} tenants, batch {batch}: {each:?} us, ping {ping:.2} us");
     }

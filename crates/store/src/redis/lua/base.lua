@@ -26,7 +26,7 @@ local FACTOR = { 1, 4, 16 }
 local CHUNK = 1000
 
 local KEY_NAMES = { 'epoch', 't', 'sessions', 'names', 'lanes', 'idle', 'who', 'dead', 'actions', 'adue', 'aend',
-  'ripe', 'slots', 'rules', 'rest' }
+  'ripe', 'slots', 'broken', 'rules', 'rest' }
 -- Names of keys by prefix: a server keeps few queues.
 local queues = {}
 
@@ -84,6 +84,14 @@ local function read_all(key, fields)
     for i = 1, #some do all[first + i - 1] = some[i] end
   end
   return all
+end
+
+-- Keeps the last of what was found to be no job of ours, for somebody to look at. It stays out of the way:
+-- a step that stumbled over it each time would stop everybody behind it.
+local MOST_BROKEN = 1000
+local function set_aside(what)
+  call('ZADD', K.broken, now, what)
+  call('ZREMRANGEBYRANK', K.broken, 0, -MOST_BROKEN - 1)
 end
 
 local function save_counts()

@@ -332,3 +332,14 @@ local function save_all()
   save_counts()
   if ring then call('PUBLISH', P .. 'bell', '') end
 end
+
+-- A list holds fewer jobs than were counted: the count is set right, so that others go on.
+local function mend_list(lane_name, name, class)
+  lanes, tenants = {}, {}
+  local lane = lane_of(lane_name)
+  local seat, held = seat_of(lane, name), call('LLEN', list_key(lane, name, class))
+  set_aside(list_key(lane, name, class) .. ' lost ' .. seat[5 + class] - held)
+  count_waiting(lane, held - seat[5 + class])
+  seat[5 + class], seat.dirty = held, true
+  save_all()
+end

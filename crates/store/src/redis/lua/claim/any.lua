@@ -52,8 +52,14 @@ local function return_due()
   end
   due = call('ZRANGEBYSCORE', lane.delayed, '-inf', now, 'LIMIT', 0, 500)
   for _, packed in ipairs(due) do
-    local entry = undelay(packed)
-    give_back(lane, entry.tenant, entry)
+    local entry = sound_entry(packed)
+    if entry then
+      undelay(packed, entry)
+      give_back(lane, entry.tenant, entry)
+    else
+      call('ZREM', lane.delayed, packed)
+      set_aside(packed)
+    end
   end
   more = more or #due == 500
   local next = more and now or nil

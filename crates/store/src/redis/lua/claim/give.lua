@@ -8,17 +8,24 @@ local function fail(key, err)
   error('BADKEY ' .. key .. ' ' .. err, 0)
 end
 
+local function fail_short(key, seat, class)
+  for i = #undo, 1, -1 do undo[i]() end
+  mend_list(lane.name, seat.name, class)
+  error('BADKEY ' .. key .. ' the list is shorter than was counted', 0)
+end
+
 local function pop(key, many, into, seat, class)
   if many == 0 then return end
   local records = redis.pcall('LPOP', key, many)
-  if not records or records.err then fail(key, records and records.err or 'the list is gone') end
+  if not records then fail_short(key, seat, class) end
+  if records.err then fail(key, records.err) end
   undo[#undo + 1] = function()
     for i = #records, 1, -1 do redis.call('LPUSH', key, records[i]) end
   end
   local index = seat[2 + class]
   for i = 1, #records do into[#into + 1] = { index = index + i - 1, first = 0, record = records[i], class = class } end
   seat[2 + class] = index + #records
-  if #records < many then fail(key, 'the list is shorter than was counted') end
+  if #records < many then fail_short(key, seat, class) end
 end
 
 local function take_merged(seat, class, many, into)

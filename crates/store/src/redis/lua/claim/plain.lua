@@ -89,32 +89,45 @@ local function take_plain(seats, many)
   for i = 1, many do
     local key, wants = begins[seats.marks[i]] .. ahead[i], seats.took[i]
     local records = redis.pcall('LPOP', key, wants)
-    local wrong = not records and 'the list is gone' or records.err
-    if not wrong then
-      keys[i], lists[i] = key, records
-      wrong = #records < wants and 'the list is shorter than was counted'
-    end
-    if wrong then
+    local wrong = records and records.err
+    if not wrong then keys[i], lists[i] = key, records or {} end
+    local short = not wrong and #lists[i] < wants
+    if wrong or short then
       put_back(keys, lists, #lists)
-      error('BADKEY ' .. key .. ' ' .. wrong, 0)
+      if short then mend_list(lane.name, ahead[i], seats.marks[i]) end
+      error('BADKEY ' .. key .. ' ' .. (wrong or 'the list is shorter than was counted'), 0)
     end
   end
   return keys, lists
 end
 
+-- Small numbers in two bytes, made once: packing costs more than looking up.
+local TWO_BYTES = {}
+local function two_bytes(number)
+  local text = pack('>H', number)
+  TWO_BYTES[number] = text
+  return text
+end
+
+-- What the entries of each tenant begin with.
+local function heads_of(seats, many)
+  local heads, name = {}, lane.name
+  for i = 1, many do
+    local tenant = ahead[i]
+    heads[i] = pack(ENTRY_HEAD, seats.marks[i], #name, #tenant) .. name .. tenant .. pack(CLAIM_FORM, seats.indexes[i])
+  end
+  return heads
+end
+
 local function give_plain(seats, order, many)
   local keys, lists = take_plain(seats, many)
-  local heads, indexes, used, entries, fields = {}, seats.indexes, {}, {}, {}
-  for i = 1, many do
-    heads[i], used[i] = pack(ENTRY_HEAD, seats.marks[i], #lane.name, #ahead[i]) .. lane.name .. ahead[i], 0
-  end
-  local number = g[1]
+  local heads, used, entries, fields, number = heads_of(seats, many), {}, {}, {}, g[1]
   for turn = 1, #order do
     local i = order[turn]
-    local n = used[i] + 1
-    used[i] = n
+    local had = used[i] or 0
+    used[i] = had + 1
     local claim = pack(CLAIM_FORM, number + turn)
-    local entry = heads[i] .. pack(CLAIM_FORM, indexes[i] + n - 1) .. claim .. lists[i][n]
+    local entry = heads[i] .. (TWO_BYTES[had] or two_bytes(had)) .. claim .. lists[i][had + 1]
     entries[turn], fields[2 * turn - 1], fields[2 * turn] = entry, claim, entry
   end
   for from = 1, #fields, CHUNK do

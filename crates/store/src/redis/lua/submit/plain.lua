@@ -43,15 +43,16 @@ end
 -- The lane with its seats as they will be, and how many waited before each group; or nothing.
 local function plain_seats()
   local lane, ask = lane_of(groups[1].lane), { '' }
-  for i, group in ipairs(groups) do
+  for i = 1, #groups do
+    local group = groups[i]
     if group.lane ~= lane.name or group.mark > 0 then return end
     ask[i + 1] = group.tenant
   end
   local found = read_all(lane.key, ask)
   if not found[1] then return end
   local set, befores = {}, {}
-  for i, group in ipairs(groups) do
-    local packed = found[i + 1]
+  for i = 1, #groups do
+    local group, packed = groups[i], found[i + 1]
     if not packed or #packed ~= PLAIN_SIZE then return end
     local mark, place, index, jobs = unpacked(PLAIN_SEAT, packed)
     if mark % 4 ~= group.class or mark > 7 then return end
