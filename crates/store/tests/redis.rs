@@ -12,6 +12,8 @@ mod faults;
 mod life;
 #[path = "redis/order.rs"]
 mod order;
+#[path = "redis/recount.rs"]
+mod recount;
 #[path = "redis/slots.rs"]
 mod slots;
 #[path = "redis/ways.rs"]

@@ -105,7 +105,8 @@ pub(super) fn read_entry(mut bytes: Bytes) -> Answer<Entry> {
     })
 }
 
-fn read(mut bytes: Bytes) -> Answer<Record> {
+/// Reads a record.
+pub(super) fn read(mut bytes: Bytes) -> Answer<Record> {
     let flags = byte(&mut bytes)?;
     let _retries = number(&mut bytes, 2)?;
     let id = sized_name(&mut bytes)?;
@@ -237,7 +238,7 @@ const COUNTS: u8 = 16;
 const HISTORY: u8 = 32;
 
 /// Added to the class of an entry that was put off.
-const PUT_OFF: u8 = 8;
+pub(super) const PUT_OFF: u8 = 8;
 
 /// The largest whole number that a script reckons with exactly.
 const MOST: u64 = (1 << 53) - 1;

@@ -115,15 +115,20 @@ async fn a_queue_of_another_layout_is_left_alone() {
 #[tokio::test]
 async fn the_largest_batches_are_answered() {
     let room = Room::new().await;
+    let options = RedisOptions {
+        timeout: Duration::from_secs(60),
+        ..RedisOptions::new(room.server.url())
+    };
+    let store = Redis::connect(options).await.expect("connected");
     for named in [false, true] {
         let jobs = (0..9_000).map(|n| NewJob {
             id: named.then(|| name(&format!("job-{n}"))),
             ..job(&format!("tenant-{n}"), n)
         });
-        let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+        let submitted = store.submit(Batch::of(jobs.collect())).await;
         let receipts = submitted.expect("submitted").receipts;
         let taken = |receipt: &&Receipt| matches!(receipt, Receipt::Accepted { .. });
         assert_eq!(receipts.iter().filter(taken).count(), 9_000);
     }
-    assert_eq!(room.store.tally().await.expect("tally").queued, 18_000);
+    assert_eq!(store.tally().await.expect("tally").queued, 18_000);
 }

@@ -71,11 +71,14 @@ local function over(entry, tenant, ended, result)
   if entry.action then tell(entry.action, ended, job, entry.tenant, result) end
 end
 
+-- Whether it was cancelled while it was under way. The action is counted either way, unless its name is
+-- another's by now.
 local function is_cancelled(entry, tenant, claim, kind)
-  if claim <= tenant[19] then return true end
-  local action = entry.job and entry.job.action and action_of(entry.job.action)
-  if entry.job and entry.job.action and (not action or claim <= action.floor) then return true end
+  local name = entry.job and entry.job.action
+  local action = name and action_of(name)
+  if name and (not action or claim <= action.floor) then return true end
   entry.action = action
+  if claim <= tenant[19] then return true end
   if not action then return false end
   -- What is under way when an action fails is counted as it ends, but does not begin again.
   return action.st == CANCELLED or (action.st == FAILED and kind ~= DONE_END and kind ~= FAILED_END)
