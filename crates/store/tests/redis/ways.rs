@@ -116,7 +116,7 @@ async fn a_queue_of_another_layout_is_left_alone() {
 async fn the_largest_batches_are_answered() {
     let room = Room::new().await;
     let options = RedisOptions {
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
         ..RedisOptions::new(room.server.url())
     };
     let store = Redis::connect(options).await.expect("connected");
