@@ -77,12 +77,11 @@ local function seat_of(lane, name)
   return lane.seats[name]
 end
 
-local function take_tenant(name, head, rest)
+local function take_tenant(name, head, rest, rule)
   local tenant
   if head then
     tenant = read_tenant(head, rest)
   else
-    local rule = call('HGET', K.rules, name)
     local w, cap, units, window, paused = 4, 0, 0, 0, 0
     if rule then w, cap, units, window, paused = unpacked(RULE_FORM, rule) end
     tenant = { w, cap, units, window, paused, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -106,6 +105,19 @@ local function tenants_as_written(names)
   return heads, rests
 end
 
+-- The rules of those that have no head yet.
+local function rules_of_new(names, heads)
+  local new, rules = {}, {}
+  for i, name in ipairs(names) do
+    if not heads[i] then new[#new + 1] = name end
+  end
+  if #new > 0 then
+    local found = read_all(K.rules, new)
+    for i, name in ipairs(new) do rules[name] = found[i] or nil end
+  end
+  return rules
+end
+
 local function load_tenants(names)
   local ask = {}
   for _, name in ipairs(names) do
@@ -116,7 +128,8 @@ local function load_tenants(names)
   end
   if #ask == 0 then return end
   local heads, rests = tenants_as_written(ask)
-  for i, name in ipairs(ask) do take_tenant(name, heads[i], rests[name]) end
+  local rules = rules_of_new(ask, heads)
+  for i, name in ipairs(ask) do take_tenant(name, heads[i], rests[name], rules[name]) end
 end
 
 local function tenant_of(name)

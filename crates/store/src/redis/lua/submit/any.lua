@@ -14,7 +14,15 @@ for _, group in ipairs(groups) do
   by_lane[name] = by_lane[name] or {}
   table.insert(by_lane[name], group.tenant)
 end
-for name, some in pairs(by_lane) do load_seats(lanes[name], some) end
+for name, some in pairs(by_lane) do
+  load_seats(lanes[name], some)
+  -- Whoever has no seat gets one, which its tenant has to be known for.
+  local new = {}
+  for _, tenant in ipairs(some) do
+    if lanes[name].seats[tenant].fresh then new[#new + 1] = tenant end
+  end
+  load_tenants(new)
+end
 
 local verdicts, new_names = {}, {}
 local turned_away = false
