@@ -23,6 +23,7 @@ mod dead;
 mod ear;
 mod fault;
 mod options;
+mod pages;
 mod record;
 mod recount;
 mod reply;
@@ -179,7 +180,7 @@ impl JobStore for Redis {
     }
 
     async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {
-        actions::actions(&self.caller, page).await
+        actions::actions(&self.caller, &page).await
     }
 
     async fn ripe(&self, most: usize) -> Answer<Vec<ActionReport>> {
@@ -207,7 +208,7 @@ impl JobStore for Redis {
     }
 
     async fn tenants(&self, page: Page) -> Answer<Vec<TenantReport>> {
-        tenants::tenants(&self.caller, page).await
+        tenants::tenants(&self.caller, &page).await
     }
 
     async fn snapshot(&self, keep: Duration) -> Answer<()> {

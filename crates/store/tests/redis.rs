@@ -2,6 +2,8 @@
 
 #[path = "redis/bench.rs"]
 mod bench;
+#[path = "redis/broken.rs"]
+mod broken;
 #[path = "redis/bulk.rs"]
 mod bulk;
 #[path = "redis/faults.rs"]
@@ -10,8 +12,12 @@ mod faults;
 mod life;
 #[path = "redis/order.rs"]
 mod order;
+#[path = "redis/recount.rs"]
+mod recount;
 #[path = "redis/slots.rs"]
 mod slots;
+#[path = "redis/ways.rs"]
+mod ways;
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::call::{Call, Caller};
 use super::fault::strange;
+use super::pages::{self, PAGE, ask, reports};
 use super::record::{byte, instant, micros, name, number, part, small, wall};
 use super::reply::{self, Reply};
 use super::sweep::{forget, places, sweep_action};
@@ -95,11 +96,8 @@ pub(super) async fn action(caller: &Caller, id: &Name) -> Answer<Option<ActionRe
     reply.map_or(Ok(None), report)
 }
 
-pub(super) async fn actions(caller: &Caller, page: Page) -> Answer<Vec<ActionReport>> {
-    let call = ask(caller, "actions")
-        .arg(page.after.as_ref().map_or("", Name::as_str))
-        .arg(page_size(&page));
-    reports(Reply::new(caller.run(call).await?)?)
+pub(super) async fn actions(caller: &Caller, page: &Page) -> Answer<Vec<ActionReport>> {
+    pages::page(caller, "actions", page, report).await
 }
 
 pub(super) async fn ripe(caller: &Caller, most: usize) -> Answer<Vec<ActionReport>> {
@@ -112,7 +110,7 @@ pub(super) async fn ripe(caller: &Caller, most: usize) -> Answer<Vec<ActionRepor
         clean_if_over(caller, &action).await?;
     }
     let call = ask(caller, "ripe").arg(most);
-    reports(Reply::new(caller.run(call).await?)?)
+    reports(Reply::new(caller.run(call).await?)?, report)
 }
 
 /// One that took too long just now, and one that somebody died over who had begun to cancel it.
@@ -185,26 +183,6 @@ fn ended(number: u8) -> Answer<Ended> {
     ended_of(number).ok_or_else(strange)
 }
 
-pub(super) fn ask<'a>(caller: &'a Caller, what: &str) -> Call<'a> {
-    caller.call(&caller.scripts.tell).arg(what)
-}
-
-pub(super) fn page_size(page: &Page) -> usize {
-    if page.most == 0 {
-        PAGE
-    } else {
-        page.most.min(PAGE)
-    }
-}
-
-fn reports(mut reply: Reply) -> Answer<Vec<ActionReport>> {
-    let mut reports = Vec::with_capacity(reply.len());
-    while !reply.is_empty() {
-        reports.extend(report(reply.list()?)?);
-    }
-    Ok(reports)
-}
-
 /// A report, or nothing where only the name is left.
 fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
     let id = reply.name()?;
@@ -274,6 +252,3 @@ impl Progress {
         }
     }
 }
-
-/// An answer of a few hundred kilobytes.
-pub(super) const PAGE: usize = 1_000;

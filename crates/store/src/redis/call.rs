@@ -1,4 +1,5 @@
-//! Calls of scripts: sent by their hash, and in full once the server has forgotten them.
+//! Calls of steps: functions where the server has them, scripts elsewhere, sent in full once the server has
+//! forgotten them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +13,13 @@ use super::fault::{self, strange};
 use super::options::{RedisOptions, Replicas};
 use super::record::micros;
 use super::reply::number;
-use super::scripts::{Code, Scripts};
+use super::scripts::{KEYS, Scripts, Step};
 use super::server::Server;
 use super::submit::random_word;
 use crate::error::StoreError;
 use crate::jobs::Answer;
 
-/// Whoever calls scripts.
+/// Whoever calls steps.
 pub(super) struct Caller {
     connection: Connection,
     pub(super) scripts: Scripts,
@@ -27,22 +28,38 @@ pub(super) struct Caller {
     epoch: Mutex<String>,
     lost: AtomicBool,
     anew: AtomicBool,
+    /// Whether the server has functions, as far as is known.
+    functions: AtomicBool,
+    /// Whether it does not let this user have any.
+    forbidden: AtomicBool,
 }
 
-/// What is passed to a script.
+/// What is passed to a step.
 pub(super) struct Call<'a> {
-    code: &'a Code,
-    command: Cmd,
+    step: &'a Step,
+    arguments: Cmd,
 }
 
 impl Call<'_> {
     pub(super) fn arg(mut self, argument: impl ToRedisArgs) -> Self {
-        self.command.arg(argument);
+        self.arguments.arg(argument);
         self
     }
 
     pub(super) fn push(&mut self, argument: impl ToRedisArgs) {
-        self.command.arg(argument);
+        self.arguments.arg(argument);
+    }
+
+    /// The command that passes them.
+    fn command(&self, name: &str, of: &str) -> Cmd {
+        let mut command = cmd(name);
+        command.arg(of);
+        for argument in self.arguments.args_iter() {
+            if let redis::Arg::Simple(bytes) = argument {
+                command.arg(bytes);
+            }
+        }
+        command
     }
 }
 
@@ -57,6 +74,8 @@ impl Caller {
             epoch: Mutex::default(),
             lost: AtomicBool::new(false),
             anew: AtomicBool::new(false),
+            functions: AtomicBool::new(false),
+            forbidden: AtomicBool::new(false),
         }
     }
 
@@ -84,29 +103,21 @@ impl Caller {
         self.reach().await
     }
 
-    pub(super) fn call<'a>(&self, code: &'a Code) -> Call<'a> {
-        let mut command = cmd("EVALSHA");
-        command.arg(&code.hash).arg(code.keys.len());
-        for key in code.keys {
-            command.arg(self.key(key));
-        }
-        command.arg(&self.prefix).arg(self.epoch());
-        Call { code, command }
+    pub(super) fn call<'a>(&self, step: &'a Step) -> Call<'a> {
+        let mut arguments = Cmd::new();
+        arguments.arg(1).arg(self.key("epoch"));
+        arguments.arg(&self.prefix).arg(self.epoch());
+        Call { step, arguments }
     }
 
-    /// Runs a script.
+    /// Runs a step.
     pub(super) async fn run(&self, call: Call<'_>) -> Answer<Value> {
         if self.lost() {
             return Err(fault::lost());
         }
-        let answer = match self.send(&call.command).await {
-            Err(error) if fault::is_unknown_script(&error) => {
-                let mut load = cmd("SCRIPT");
-                load.arg("LOAD").arg(&call.code.text);
-                self.send(&load).await?;
-                self.send(&call.command).await
-            }
-            answer => answer,
+        let answer = match self.try_function(&call).await {
+            Some(answer) => answer,
+            None => self.run_script(&call).await,
         };
         answer.inspect_err(|error| {
             if error.is_damaged() && error.to_string() == fault::lost().to_string() {
@@ -115,7 +126,43 @@ impl Caller {
         })
     }
 
-    /// Runs a script, and waits for the copies of what it wrote if that was asked for.
+    /// Runs the function of a step, unless the server has none.
+    async fn try_function(&self, call: &Call<'_>) -> Option<Answer<Value>> {
+        if !self.functions.load(Ordering::Relaxed) || self.forbidden.load(Ordering::Relaxed) {
+            return None;
+        }
+        let command = call.command("FCALL", &call.step.function);
+        let mut answer = self.send(&command).await;
+        if answer.as_ref().is_err_and(fault::is_unknown_script) {
+            let mut load = cmd("FUNCTION");
+            load.arg("LOAD").arg(&self.scripts.library);
+            // Somebody else may have been quicker; whether it is there shows the call itself.
+            answer = match self.send(&load).await {
+                Err(error) if fault::is_forbidden(&error) => Err(error),
+                _ => self.send(&command).await,
+            };
+        }
+        if answer.as_ref().is_err_and(fault::is_forbidden) {
+            self.forbidden.store(true, Ordering::Relaxed);
+            return None;
+        }
+        Some(answer)
+    }
+
+    async fn run_script(&self, call: &Call<'_>) -> Answer<Value> {
+        let command = call.command("EVALSHA", &call.step.hash);
+        match self.send(&command).await {
+            Err(error) if fault::is_unknown_script(&error) => {
+                let mut load = cmd("SCRIPT");
+                load.arg("LOAD").arg(&call.step.text);
+                self.send(&load).await?;
+                self.send(&command).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Runs a step, and waits for the copies of what it wrote if that was asked for.
     pub(super) async fn run_safely(&self, call: Call<'_>) -> Answer<Value> {
         let answer = self.run(call).await?;
         let Some(wait) = self.wait else {
@@ -152,10 +199,9 @@ impl Caller {
     }
 
     fn greeting(&self, server: &Server) -> Cmd {
-        let greet = &self.scripts.greet;
         let mut command = cmd("EVAL");
-        command.arg(&greet.text).arg(greet.keys.len());
-        for key in greet.keys {
+        command.arg(self.scripts.greet).arg(KEYS.len());
+        for key in KEYS {
             command.arg(self.key(key));
         }
         let anew = u8::from(self.anew.load(Ordering::Relaxed));
@@ -176,6 +222,7 @@ impl Greeting for Caller {
             .await
             .map_err(|error| fault::before(&error))?;
         let server = Server::read(&info)?;
+        self.functions.store(server.functions, Ordering::Relaxed);
         let answer: Value = self
             .greeting(&server)
             .query_async(wire)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outflow_core::Rate;
 
 use super::call::Caller;
-use super::record::{micros, read_entry};
+use super::record::{self, Entry, micros, read_entry};
 use super::reply::{Reply, number};
 use super::settle::settle;
 use crate::claim::{Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, Token};
@@ -89,9 +89,18 @@ async fn take(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
 fn claims(mut reply: Reply) -> Answer<Claims> {
     let next = reply.maybe_span()?;
     let expired = reply.number()?;
-    let mut jobs = Vec::with_capacity(reply.len() / 3);
-    while !reply.is_empty() {
-        jobs.push(claimed(&mut reply)?);
+    let first = reply.number()?;
+    let mut starts = reply.bytes()?;
+    let mut entries = reply.list()?;
+    let mut jobs = Vec::with_capacity(entries.len());
+    for claim in (first..).take(entries.len()) {
+        let starts_in = if starts.is_empty() {
+            Duration::ZERO
+        } else {
+            Duration::from_micros(record::number(&mut starts, 7)?)
+        };
+        let entry = read_entry(entries.bytes()?)?;
+        jobs.push(claimed(entry, claim, starts_in));
     }
     jobs.sort_by_key(|job| job.starts_in);
     Ok(Claims {
@@ -101,12 +110,9 @@ fn claims(mut reply: Reply) -> Answer<Claims> {
     })
 }
 
-fn claimed(reply: &mut Reply) -> Answer<Claimed> {
-    let starts_in = reply.span()?;
-    let claim = reply.number()?;
-    let entry = read_entry(reply.bytes()?)?;
+fn claimed(entry: Entry, claim: u64, starts_in: Duration) -> Claimed {
     let record = entry.record;
-    Ok(Claimed {
+    Claimed {
         token: Token {
             job: entry.first,
             claim,
@@ -122,7 +128,7 @@ fn claimed(reply: &mut Reply) -> Answer<Claimed> {
         throttles: record.throttles,
         starts_in,
         payload: record.payload,
-    })
+    }
 }
 
 pub(super) async fn beat(caller: &Caller, session: &Name, lease: Duration) -> Answer<Beat> {

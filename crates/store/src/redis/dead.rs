@@ -1,9 +1,10 @@
 //! Dead letters, and what is too old.
 
+use bytes::Bytes;
 use outflow_core::WallTime;
 
-use super::actions::ask;
 use super::call::Caller;
+use super::pages::ask;
 use super::record::{instant, micros, read_entry};
 use super::reply::{self, Reply};
 use crate::dead::{DeadLetter, DeadPick};
@@ -25,25 +26,29 @@ pub(super) async fn list(caller: &Caller, after: u64, most: usize) -> Answer<Vec
     let mut reply = Reply::new(caller.run(call).await?)?;
     let mut letters = Vec::with_capacity(reply.len() / 2);
     while !reply.is_empty() {
-        let mut bytes = reply.bytes()?;
-        let place = reply.written_number()?;
-        let at = instant(&mut bytes)?;
-        let entry = read_entry(bytes)?;
-        let record = entry.record;
-        letters.push(DeadLetter {
-            place,
-            id: record.id,
-            tenant: entry.tenant,
-            lane: entry.lane,
-            action: record.action,
-            at,
-            attempts: record.attempts,
-            recoveries: record.recoveries,
-            history: record.history,
-            payload: record.payload,
-        });
+        let (bytes, place) = (reply.bytes()?, reply.written_number()?);
+        // What is no letter is somebody else's; the next revival or purge sets it aside.
+        letters.extend(letter(bytes, place).ok());
     }
     Ok(letters)
+}
+
+fn letter(mut bytes: Bytes, place: u64) -> Answer<DeadLetter> {
+    let at = instant(&mut bytes)?;
+    let entry = read_entry(bytes)?;
+    let record = entry.record;
+    Ok(DeadLetter {
+        place,
+        id: record.id,
+        tenant: entry.tenant,
+        lane: entry.lane,
+        action: record.action,
+        at,
+        attempts: record.attempts,
+        recoveries: record.recoveries,
+        history: record.history,
+        payload: record.payload,
+    })
 }
 
 pub(super) async fn each(caller: &Caller, deed: Deed, pick: &DeadPick) -> Answer<u64> {

@@ -28,10 +28,19 @@ pub(super) fn after(error: &RedisError) -> StoreError {
     if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) {
         return StoreError::refused(NO_SCRIPT);
     }
+    if words.contains("Function not found") {
+        return StoreError::refused(NO_SCRIPT);
+    }
+    if said(error, &["NOPERM"]) || words.contains("unknown command") {
+        return StoreError::refused(FORBIDDEN);
+    }
+    if words.contains("OTHERFORM") {
+        return StoreError::refused(OTHER_FORM);
+    }
     if words.contains("LOSTQUEUE") {
         return lost();
     }
-    if words.contains("OOM ") || words.contains("MISCONF") {
+    if said(error, &["OOM"]) || words.contains("OOM ") || words.contains("MISCONF") {
         return StoreError::full(
             "redis has no room left: raise its maxmemory, or free its disk; nothing was changed",
         );
@@ -80,6 +89,11 @@ pub(super) fn is_unknown_script(error: &StoreError) -> bool {
     error.is_refused() && error.to_string() == NO_SCRIPT
 }
 
+/// Whether the server does not let this user have a command.
+pub(super) fn is_forbidden(error: &StoreError) -> bool {
+    error.is_refused() && error.to_string() == FORBIDDEN
+}
+
 /// Everything was lost, which is not the same as everything being done.
 pub(super) fn lost() -> StoreError {
     StoreError::damaged(
@@ -106,6 +120,11 @@ fn first_line(words: &str) -> &str {
 }
 
 const NO_SCRIPT: &str = "redis does not know the script: send it anew";
+
+const OTHER_FORM: &str = "redis holds this queue as another version wrote it: finish its jobs with that one, or give another name";
+
+const FORBIDDEN: &str =
+    "redis forbids this user a command or a key: allow it what the store needs in its access list";
 
 /// It may work again without anybody's help, and nothing was changed.
 const PASSING: &[&str] = &[

@@ -15,8 +15,8 @@
 //! | payload | the rest | always |
 //!
 //! The scripts read and write the same layout (`lua/jobs.lua`). Outside of its list a record is part of an
-//! *entry*: class, lengths of lane and tenant, index in the list and number of the first claim, lane,
-//! tenant, record.
+//! *entry*: class, lengths of lane and tenant, lane, tenant, index in the list (six bytes, and two that are
+//! added to it) and number of the first claim, record.
 
 use std::time::Duration;
 
@@ -84,22 +84,29 @@ pub(super) fn write(job: &NewJob, id: &Name, common: &Common<'_>) -> Vec<u8> {
     record
 }
 
+/// Whether a claim has to look at more than the job's turn: at its action, its deadline or its cost.
+pub(super) fn is_more_than_plain(record: &[u8]) -> bool {
+    let flags = record.first().copied().unwrap_or_default();
+    flags & (ACTION | DEADLINE | COST) != 0
+}
+
 /// Reads an entry.
 pub(super) fn read_entry(mut bytes: Bytes) -> Answer<Entry> {
     let class = byte(&mut bytes)? % PUT_OFF;
     let (lane, tenant) = (byte(&mut bytes)?, byte(&mut bytes)?);
-    let _index = number(&mut bytes, 6)?;
-    let first = number(&mut bytes, 6)?;
+    let (lane, tenant) = (name(&mut bytes, lane)?, name(&mut bytes, tenant)?);
+    let _index = (number(&mut bytes, 6)?, number(&mut bytes, 2)?);
     Ok(Entry {
         priority: priority(class),
-        first,
-        lane: name(&mut bytes, lane)?,
-        tenant: name(&mut bytes, tenant)?,
+        lane,
+        tenant,
+        first: number(&mut bytes, 6)?,
         record: read(bytes)?,
     })
 }
 
-fn read(mut bytes: Bytes) -> Answer<Record> {
+/// Reads a record.
+pub(super) fn read(mut bytes: Bytes) -> Answer<Record> {
     let flags = byte(&mut bytes)?;
     let _retries = number(&mut bytes, 2)?;
     let id = sized_name(&mut bytes)?;
@@ -169,6 +176,12 @@ pub(super) fn seven(number: u64) -> [u8; 7] {
     seven
 }
 
+/// The number of a claim, as its field is named.
+pub(super) fn six(number: u64) -> [u8; 6] {
+    let [_, _, six @ ..] = number.to_be_bytes();
+    six
+}
+
 pub(super) fn byte(bytes: &mut Bytes) -> Answer<u8> {
     bytes.try_get_u8().map_err(|_| strange())
 }
@@ -207,7 +220,7 @@ fn sized_name(bytes: &mut Bytes) -> Answer<Name> {
     name(bytes, length)
 }
 
-fn put_name(record: &mut Vec<u8>, name: &Name) {
+pub(super) fn put_name(record: &mut Vec<u8>, name: &Name) {
     // A name has at most 128 bytes.
     record.push(u8::try_from(name.as_str().len()).unwrap_or(u8::MAX));
     record.extend_from_slice(name.as_str().as_bytes());
@@ -225,7 +238,7 @@ const COUNTS: u8 = 16;
 const HISTORY: u8 = 32;
 
 /// Added to the class of an entry that was put off.
-const PUT_OFF: u8 = 8;
+pub(super) const PUT_OFF: u8 = 8;
 
 /// The largest whole number that a script reckons with exactly.
 const MOST: u64 = (1 << 53) - 1;

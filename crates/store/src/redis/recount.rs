@@ -1,17 +1,22 @@
-//! Counts all jobs anew, from the jobs themselves.
+//! Counts all jobs anew, from the jobs themselves, and compares every count that was kept as they moved: of
+//! all jobs, of each lane, each tenant and each action.
 //!
 //! It walks over lists and sets in pieces, with plain commands and no script, so that a mistake of the
 //! scripts is not made twice. While it walks others may move jobs; then it begins again.
+//!
+//! Two counts are not of what is there and can only be too high: a tenant's dead letters, which are forgotten
+//! with its other statistics while the letters stay, and the ends of an action that must have been told,
+//! since a revived job is told twice.
+
+mod books;
+mod walk;
 
 use std::collections::HashMap;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 
+use self::books::Books;
 use super::call::Caller;
-use super::fault::strange;
-use super::record::read_entry;
-use super::reply::{Reply, number};
-use super::tenants::{books, lanes};
 use crate::action::Tally;
 use crate::error::StoreError;
 use crate::jobs::Answer;
@@ -20,38 +25,15 @@ use crate::name::Name;
 pub(super) async fn recount(caller: &Caller) -> Answer<u64> {
     for _ in 0..MOST_WALKS {
         let before = version(caller).await?;
-        let counted = books(caller).await?;
-        let found = walk(caller).await?;
+        let books = Books::read(caller).await?;
+        let found = walk::walk(caller, &books).await?;
         if version(caller).await? == before {
-            return Ok(found.difference(&counted));
+            return Ok(found.difference(&books));
         }
     }
     Err(StoreError::unreachable(
         "jobs moved while they were counted: count again when it is quieter",
     ))
-}
-
-/// What was found.
-#[derive(Default)]
-struct Found {
-    waiting: u64,
-    delayed: u64,
-    claimed: u64,
-    dead: u64,
-    /// Claimed by tenant, less what the tenant's own count says.
-    by_tenant: HashMap<Name, i64>,
-}
-
-impl Found {
-    fn difference(&self, counted: &Tally) -> u64 {
-        let put_off = counted.delayed + counted.non_ready;
-        let tenants: u64 = self.by_tenant.values().map(|off| off.unsigned_abs()).sum();
-        (self.waiting + self.delayed).abs_diff(counted.queued)
-            + self.delayed.abs_diff(put_off)
-            + self.claimed.abs_diff(counted.in_flight)
-            + self.dead.abs_diff(counted.dead)
-            + tenants
-    }
 }
 
 async fn version(caller: &Caller) -> Answer<Value> {
@@ -60,119 +42,116 @@ async fn version(caller: &Caller) -> Answer<Value> {
     caller.send(&command).await
 }
 
-async fn walk(caller: &Caller) -> Answer<Found> {
-    let mut found = Found::default();
-    for lane in lanes(caller).await? {
-        walk_lane(caller, &lane, &mut found).await?;
-    }
-    walk_held(caller, &mut found).await?;
-    walk_sessions(caller, &mut found).await?;
-    found.dead = ask_number(caller, cmd("ZCARD").arg(caller.key("dead"))).await?;
-    Ok(found)
+/// Where a job was found.
+#[derive(Clone, Copy)]
+enum Part {
+    Waiting,
+    PutOff,
+    Delayed,
+    Claimed,
+    Dead,
 }
 
-async fn walk_lane(caller: &Caller, lane: &Name, found: &mut Found) -> Answer<()> {
-    let key = caller.key(&format!("w:{lane}"));
-    let mut cursor = 0;
-    loop {
-        let (next, mut fields) = scan(caller, cmd("HSCAN").arg(&key).arg(cursor)).await?;
-        while !fields.is_empty() {
-            let (tenant, _seat) = (fields.bytes()?, fields.bytes()?);
-            if !tenant.is_empty() {
-                let tenant = std::str::from_utf8(&tenant).map_err(|_| strange())?;
-                found.waiting += waiting(caller, lane, tenant).await?;
+/// What was found of some jobs.
+#[derive(Default)]
+struct Counts {
+    queued: u64,
+    put_off: u64,
+    delayed: u64,
+    claimed: u64,
+    dead: u64,
+}
+
+impl Counts {
+    const fn add(&mut self, part: Part) {
+        match part {
+            Part::Waiting => self.queued += 1,
+            Part::PutOff => {
+                self.queued += 1;
+                self.put_off += 1;
             }
-        }
-        cursor = next;
-        if cursor == 0 {
-            break;
+            Part::Delayed => {
+                self.queued += 1;
+                self.delayed += 1;
+            }
+            Part::Claimed => self.claimed += 1,
+            Part::Dead => self.dead += 1,
         }
     }
-    found.delayed += ask_number(caller, cmd("ZCARD").arg(caller.key(&format!("d:{lane}")))).await?;
-    Ok(())
-}
 
-async fn waiting(caller: &Caller, lane: &Name, tenant: &str) -> Answer<u64> {
-    let mut many = 0;
-    for class in 1..=3 {
-        let join = format!("{class}:{}:{lane}:{tenant}", lane.as_str().len());
-        many += ask_number(caller, cmd("LLEN").arg(caller.key(&format!("l:{join}")))).await?;
-        many += ask_number(caller, cmd("ZCARD").arg(caller.key(&format!("b:{join}")))).await?;
+    /// How far a tally is from it, but for the dead.
+    const fn difference(&self, tally: &Tally) -> u64 {
+        self.queued.abs_diff(tally.queued)
+            + self.put_off.abs_diff(tally.non_ready)
+            + self.delayed.abs_diff(tally.delayed)
+            + self.claimed.abs_diff(tally.in_flight)
     }
-    Ok(many)
-}
 
-/// Jobs that a pause holds, and what each tenant's own count says of its claims.
-async fn walk_held(caller: &Caller, found: &mut Found) -> Answer<()> {
-    let mut after = None;
-    loop {
-        let page = crate::tenant::Page { after, most: 0 };
-        let reports = super::tenants::tenants(caller, page).await?;
-        for report in &reports {
-            let held = caller.key(&format!("h:{}", report.name));
-            found.waiting += ask_number(caller, cmd("ZCARD").arg(held)).await?;
-            let claimed = i64::try_from(report.tally.in_flight).map_err(|_| strange())?;
-            *found.by_tenant.entry(report.name.clone()).or_default() -= claimed;
-        }
-        after = reports.last().map(|report| report.name.clone());
-        if after.is_none() {
-            return Ok(());
-        }
+    const fn has_work(&self) -> bool {
+        self.queued + self.claimed > 0
     }
 }
 
-async fn walk_sessions(caller: &Caller, found: &mut Found) -> Answer<()> {
-    let mut at = 0_u64;
-    loop {
-        let mut command = cmd("ZRANGE");
-        command
-            .arg(caller.key("sessions"))
-            .arg(at)
-            .arg(at + PIECE - 1);
-        let mut sessions = Reply::new(caller.send(&command).await?)?;
-        if sessions.is_empty() {
-            return Ok(());
-        }
-        while !sessions.is_empty() {
-            at += 1;
-            walk_session(caller, &sessions.bytes()?, found).await?;
-        }
+/// What was found of all.
+#[derive(Default)]
+struct Found {
+    all: Counts,
+    lanes: HashMap<Name, u64>,
+    tenants: HashMap<Name, Counts>,
+    actions: HashMap<Name, Counts>,
+    /// Told ends by action.
+    told: HashMap<Name, u64>,
+    /// What stands where a job should, and is none.
+    unreadable: u64,
+}
+
+impl Found {
+    fn difference(&self, books: &Books) -> u64 {
+        let active = self.tenants.values().filter(|tenant| tenant.has_work());
+        let active = u64::try_from(active.count()).unwrap_or(u64::MAX);
+        self.unreadable
+            + self.all.difference(&books.all)
+            + self.all.dead.abs_diff(books.all.dead)
+            + active.abs_diff(books.active)
+            + self.of_lanes(books)
+            + self.of_tenants(books)
+            + self.of_actions(books)
     }
-}
 
-async fn walk_session(caller: &Caller, session: &[u8], found: &mut Found) -> Answer<()> {
-    let mut key = caller.key("s:").into_bytes();
-    key.extend_from_slice(session);
-    let mut cursor = 0;
-    loop {
-        let (next, mut fields) = scan(caller, cmd("HSCAN").arg(&key).arg(cursor)).await?;
-        while !fields.is_empty() {
-            let (_claim, entry) = (fields.bytes()?, fields.bytes()?);
-            found.claimed += 1;
-            *found
-                .by_tenant
-                .entry(read_entry(entry)?.tenant)
-                .or_default() += 1;
-        }
-        cursor = next;
-        if cursor == 0 {
-            return Ok(());
-        }
+    fn of_lanes(&self, books: &Books) -> u64 {
+        let found = |lane| self.lanes.get(lane).copied().unwrap_or(0);
+        let lanes = books.lanes.iter();
+        lanes
+            .map(|(lane, queued)| found(lane).abs_diff(*queued))
+            .sum()
     }
-}
 
-async fn scan(caller: &Caller, command: &mut Cmd) -> Answer<(u64, Reply)> {
-    command.arg("COUNT").arg(PIECE);
-    let mut reply = Reply::new(caller.send(command).await?)?;
-    Ok((reply.written_number()?, reply.list()?))
-}
+    fn of_tenants(&self, books: &Books) -> u64 {
+        let none = Counts::default();
+        let known = books.tenants.iter().map(|(name, tally)| {
+            let found = self.tenants.get(name).unwrap_or(&none);
+            found.difference(tally) + tally.dead.saturating_sub(found.dead)
+        });
+        let work = self.tenants.iter().filter(|(_, found)| found.has_work());
+        let unknown = work.filter(|(name, _)| !books.tenants.contains_key(*name));
+        known.sum::<u64>()
+            + unknown
+                .map(|(_, found)| found.queued + found.claimed)
+                .sum::<u64>()
+    }
 
-async fn ask_number(caller: &Caller, command: &mut Cmd) -> Answer<u64> {
-    number(&caller.send(command).await?)
+    fn of_actions(&self, books: &Books) -> u64 {
+        let none = Counts::default();
+        let actions = books.actions.iter().map(|(name, kept)| {
+            let found = self.actions.get(name).unwrap_or(&none);
+            let told = self.told.get(name).copied().unwrap_or(0);
+            found.difference(&kept.tally)
+                + found.dead.abs_diff(kept.tally.dead)
+                + kept.tally.over().saturating_sub(told)
+        });
+        actions.sum()
+    }
 }
 
 /// A busy queue is not counted; one that pauses for a moment is.
 const MOST_WALKS: u32 = 5;
-
-/// A few hundred microseconds of the server's time.
-const PIECE: u64 = 500;

@@ -79,11 +79,7 @@ impl Reply {
     }
 
     pub(super) fn maybe_bytes(&mut self) -> Answer<Option<Bytes>> {
-        match self.value()? {
-            Value::BulkString(bytes) => Ok(Some(bytes.into())),
-            Value::Nil => Ok(None),
-            _ => Err(strange()),
-        }
+        maybe_bytes(self.value()?)
     }
 
     pub(super) fn name(&mut self) -> Answer<Name> {
@@ -101,6 +97,15 @@ impl Reply {
 pub(super) fn number(value: &Value) -> Answer<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).map_err(|_| strange()),
+        _ => Err(strange()),
+    }
+}
+
+/// A text that an answer consists of, if there is one.
+pub(super) fn maybe_bytes(value: Value) -> Answer<Option<Bytes>> {
+    match value {
+        Value::BulkString(bytes) => Ok(Some(bytes.into())),
+        Value::Nil => Ok(None),
         _ => Err(strange()),
     }
 }

@@ -1,89 +1,204 @@
-//! The scripts, each with the keys that it names.
+//! The steps of the store, as functions of the server or as scripts.
 //!
-//! A step of a store is one script, so that it happens entirely or not at all. Every key that is always
-//! the same is declared; those that depend on what is found (a tenant's list) are made by the script from
-//! the prefix, which holds the queue's name in braces: a cluster keeps all of them on one node.
+//! A step happens entirely or not at all. On a server that has functions, all of them are one library,
+//! which is made once; on one that has none, or does not let this user have any, each is a script that
+//! makes what it needs every time, for some tens of microseconds.
+//!
+//! The one key that is declared is the queue's identity. The others are made from the prefix, which holds
+//! the queue's name in braces: a cluster keeps all of them on one node.
 
 use redis::Script;
 
-/// One script, as it is sent.
-pub(super) struct Code {
+/// One step, as it is sent.
+pub(super) struct Step {
+    /// The function of the library.
+    pub(super) function: String,
+    /// The script, where there is no library.
     pub(super) text: String,
     pub(super) hash: String,
-    pub(super) keys: &'static [&'static str],
 }
 
 /// All of them.
 pub(super) struct Scripts {
-    pub(super) greet: Code,
-    pub(super) submit: Code,
-    pub(super) claim: Code,
-    pub(super) settle: Code,
-    pub(super) beat: Code,
-    pub(super) reap: Code,
-    pub(super) rule: Code,
-    pub(super) action: Code,
-    pub(super) sweep: Code,
-    pub(super) tell: Code,
-    pub(super) dead: Code,
-    pub(super) tidy: Code,
-    pub(super) snapshot: Code,
+    /// What the server is given once.
+    pub(super) library: String,
+    /// Makes the queue, and notices a server that was replaced.
+    pub(super) greet: &'static str,
+    pub(super) submit: Step,
+    pub(super) claim: Step,
+    pub(super) settle: Step,
+    pub(super) beat: Step,
+    pub(super) reap: Step,
+    pub(super) rule: Step,
+    pub(super) action: Step,
+    pub(super) sweep: Step,
+    pub(super) tell: Step,
+    pub(super) dead: Step,
+    pub(super) tidy: Step,
+    pub(super) snapshot: Step,
 }
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        let step = |own| code(&[BASE, SEATS, JOBS, own], KEYS);
+        let parts: Vec<String> = SOURCES.iter().map(Source::part).collect();
+        let name = library_name(&parts);
+        let step = |wanted: &str| {
+            let at = SOURCES.iter().position(|source| source.name == wanted);
+            let part = at.and_then(|at| parts.get(at));
+            step(&name, wanted, part.map_or("", String::as_str))
+        };
         Self {
-            greet: code(&[include_str!("lua/greet.lua")], KEYS),
-            submit: step(include_str!("lua/submit.lua")),
-            claim: code(&[BASE, SEATS, JOBS, CLAIM, GIVE], KEYS),
-            settle: step(include_str!("lua/settle.lua")),
-            beat: code(
-                &[BASE, include_str!("lua/beat.lua")],
-                &["epoch", "sessions"],
-            ),
-            reap: step(include_str!("lua/reap.lua")),
-            rule: step(include_str!("lua/rule.lua")),
-            action: step(include_str!("lua/action.lua")),
-            sweep: step(include_str!("lua/sweep.lua")),
-            tell: step(include_str!("lua/tell.lua")),
-            dead: step(include_str!("lua/dead.lua")),
-            tidy: step(include_str!("lua/tidy.lua")),
-            snapshot: step(include_str!("lua/snapshot.lua")),
+            library: library(&name, &parts),
+            greet: include_str!("lua/greet.lua"),
+            submit: step("submit"),
+            claim: step("claim"),
+            settle: step("settle"),
+            beat: step("beat"),
+            reap: step("reap"),
+            rule: step("rule"),
+            action: step("action"),
+            sweep: step("sweep"),
+            tell: step("tell"),
+            dead: step("dead"),
+            tidy: step("tidy"),
+            snapshot: step("snapshot"),
         }
     }
 }
 
-/// The script of these parts: it begins with a table of its keys.
-///
-/// Each part is a function within the one before it, which costs nothing to read and much less to run:
-/// what a function needs of its own level is looked for along the whole stack, what it needs of the levels
-/// around it is at hand. All parts on one level took 100 µs to set up before any of them did a thing.
-fn code(parts: &[&str], keys: &'static [&'static str]) -> Code {
-    let named = keys
-        .iter()
-        .zip(1..)
-        .map(|(key, n)| format!("{key} = KEYS[{n}]"));
-    let table: Vec<String> = named.collect();
-    let mut text = format!("local K = {{ {} }}\n", table.join(", "));
-    text.push_str(&parts.join("\nreturn (function()\n"));
-    text.push_str(&"\nend)()".repeat(parts.len().saturating_sub(1)));
-    let hash = Script::new(&text).get_hash().to_owned();
-    Code { text, hash, keys }
+/// What a step is made of.
+struct Source {
+    name: &'static str,
+    /// The short way, which says itself what the step is; nothing where there is one way.
+    plain: &'static str,
+    any: &'static str,
+    flags: &'static str,
 }
 
-const BASE: &str = include_str!("lua/base.lua");
-const SEATS: &str = include_str!("lua/seats.lua");
-const JOBS: &str = include_str!("lua/jobs.lua");
-const CLAIM: &str = include_str!("lua/claim.lua");
-// On one level: a function reaches at most 60 names of the levels around it.
-const GIVE: &str = concat!(include_str!("lua/turns.lua"), include_str!("lua/give.lua"));
+impl Source {
+    const fn new(name: &'static str, any: &'static str) -> Self {
+        Self {
+            name,
+            plain: "",
+            any,
+            flags: EVEN_IF_FULL,
+        }
+    }
+
+    const fn flags(self, flags: &'static str) -> Self {
+        Self { flags, ..self }
+    }
+
+    /// With a short way before it.
+    const fn after(self, plain: &'static str) -> Self {
+        Self { plain, ..self }
+    }
+
+    fn part(&self) -> String {
+        let Self {
+            name, plain, any, ..
+        } = self;
+        if plain.is_empty() {
+            return format!("steps.{name} = function()\n{any}\nend\n");
+        }
+        format!("do\n{plain}\nany = function()\n{any}\nend\nend\n")
+    }
+
+    fn registration(&self, library: &str) -> String {
+        let Self { name, flags, .. } = self;
+        format!(
+            "redis.register_function{{ function_name = '{library}_{name}', flags = {{ {flags} }}, \
+             callback = function(_, arguments) return take('{name}', arguments) end }}\n"
+        )
+    }
+}
+
+/// Every version has a library of its own name, so that machines of two versions do not take each
+/// other's away while one is replaced by the other.
+fn library_name(parts: &[String]) -> String {
+    let all = [COMMON.concat(), parts.concat()].concat();
+    let hash: String = Script::new(&all).get_hash().chars().take(12).collect();
+    format!("outflow_{hash}")
+}
+
+/// All steps. While a server loads a library it lets it see nothing of the language but functions of its
+/// own, so everything is made by the first call.
+fn library(name: &str, parts: &[String]) -> String {
+    let functions = SOURCES.iter().map(|source| source.registration(name));
+    let functions: String = functions.collect();
+    format!(
+        "#!lua name={name}\nlocal function make()\nlocal steps = {{}}\n{}\n{}\
+         return function(name, arguments) return run(steps[name], arguments) end\nend\n\
+         local made\nlocal function take(name, arguments)\nmade = made or make()\n\
+         return made(name, arguments)\nend\n{functions}",
+        COMMON.join("\n"),
+        parts.concat()
+    )
+}
+
+/// One step as a script.
+///
+/// Common parts are functions within each other, which costs nothing to read and much less to run: what a
+/// function needs of its own level is looked for along the whole stack, what it needs of the levels around
+/// it is at hand, though at most 60 names of them. All parts on one level took 100 µs to set up before any
+/// of them did a thing. In the library, which is set up once, they are on one level.
+fn step(library: &str, name: &str, part: &str) -> Step {
+    let [base, seats, jobs] = COMMON;
+    let text = format!(
+        "local steps, given = {{}}, ARGV\n{base}\nreturn (function()\n{seats}\nreturn (function()\n\
+         {jobs}\n{part}\nreturn run(steps.{name}, given)\nend)()\nend)()"
+    );
+    Step {
+        function: format!("{library}_{name}"),
+        hash: Script::new(&text).get_hash().to_owned(),
+        text,
+    }
+}
+
+/// What all steps share.
+const COMMON: [&str; 3] = [
+    concat!(include_str!("lua/base.lua"), include_str!("lua/forms.lua")),
+    include_str!("lua/seats.lua"),
+    include_str!("lua/jobs.lua"),
+];
+
+/// Flags of functions. A server that is full takes no new jobs, but gives out what it has and lets it end.
+const EVEN_IF_FULL: &str = "'allow-oom'";
+const ONLY_WITH_ROOM: &str = "";
+const READS: &str = "'no-writes'";
+
+const SOURCES: [Source; 12] = [
+    Source::new("submit", include_str!("lua/submit/any.lua"))
+        .after(include_str!("lua/submit/plain.lua"))
+        .flags(ONLY_WITH_ROOM),
+    Source::new(
+        "claim",
+        concat!(
+            include_str!("lua/claim/any.lua"),
+            include_str!("lua/claim/turns.lua"),
+            include_str!("lua/claim/give.lua")
+        ),
+    )
+    .after(include_str!("lua/claim/plain.lua")),
+    Source::new("settle", include_str!("lua/settle/any.lua"))
+        .after(include_str!("lua/settle/plain.lua")),
+    Source::new("beat", include_str!("lua/beat.lua")),
+    Source::new("reap", include_str!("lua/reap.lua")),
+    Source::new("rule", include_str!("lua/rule.lua")).flags(ONLY_WITH_ROOM),
+    Source::new("action", include_str!("lua/action.lua")),
+    Source::new("sweep", include_str!("lua/sweep.lua")),
+    Source::new("tell", include_str!("lua/tell.lua")).flags(READS),
+    Source::new("dead", include_str!("lua/dead.lua")),
+    Source::new("tidy", include_str!("lua/tidy.lua")),
+    Source::new("snapshot", include_str!("lua/snapshot.lua")),
+];
 
 /// What each is: the queue's identity and counts; tenants; leases of sessions; names that are taken; lanes
 /// that have work; tenants without work, by when it ended; all tenants by name; dead letters by place;
 /// actions by name, by when they are out of time, by when they are forgotten, and those whose end is to be
-/// told; slots of limits; rules of tenants.
-pub(super) const KEYS: &[&str] = &[
+/// told; slots of limits; what was found damaged; rules of tenants; what few tenants have to be remembered
+/// for.
+pub(super) const KEYS: [&str; 16] = [
     "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend",
-    "ripe", "slots", "rules",
+    "ripe", "slots", "broken", "rules", "rest",
 ];

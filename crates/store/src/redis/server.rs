@@ -7,6 +7,8 @@ use crate::jobs::Answer;
 pub(super) struct Server {
     /// A name that it made up when it started.
     pub(super) run: String,
+    /// Whether it has functions.
+    pub(super) functions: bool,
 }
 
 impl Server {
@@ -18,7 +20,8 @@ impl Server {
                 .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or_default().trim()
         };
-        old_enough(value("redis_version"))?;
+        let version = version(value("redis_version"));
+        old_enough(version, value("redis_version"))?;
         let policy = value("maxmemory_policy");
         if policy != "noeviction" {
             return Err(StoreError::refused(format_args!(
@@ -32,14 +35,18 @@ impl Server {
         }
         Ok(Self {
             run: value("run_id").to_owned(),
+            functions: version >= FUNCTIONS,
         })
     }
 }
 
 /// Valkey answers with the version of Redis whose commands it has.
-fn old_enough(version: &str) -> Answer<()> {
-    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0_u32));
-    let known = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+fn version(text: &str) -> (u32, u32) {
+    let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+fn old_enough(known: (u32, u32), version: &str) -> Answer<()> {
     if known < OLDEST {
         return Err(StoreError::refused(format_args!(
             "redis {version} is too old: use 6.2 or later, or Valkey"
@@ -50,6 +57,9 @@ fn old_enough(version: &str) -> Answer<()> {
 
 /// The first that takes several elements from a list at once.
 const OLDEST: (u32, u32) = (6, 2);
+
+/// The first that keeps functions.
+const FUNCTIONS: (u32, u32) = (7, 0);
 
 #[cfg(test)]
 mod tests {
@@ -66,6 +76,7 @@ mod tests {
         for good in ["6.2.0", "7.0.15", "10.1.0"] {
             let server = Server::read(&info(good, "noeviction", "master")).expect(good);
             assert_eq!(server.run, "abc");
+            assert_eq!(server.functions, good != "6.2.0");
         }
         for bad in ["6.0.16", "5.0.7", ""] {
             let error = Server::read(&info(bad, "noeviction", "master"))

@@ -46,7 +46,7 @@ struct Group {
     lane: Name,
     tenant: Name,
     class: u8,
-    cost: u64,
+    mark: u8,
     places: Vec<usize>,
     starts: Vec<u64>,
     records: Vec<Vec<u8>>,
@@ -101,7 +101,7 @@ impl Group {
             lane: job.lane.clone(),
             tenant: job.tenant.clone(),
             class: class(job.priority),
-            cost: 1,
+            mark: 0,
             places: Vec::new(),
             starts: Vec::new(),
             records: Vec::new(),
@@ -110,7 +110,10 @@ impl Group {
 
     fn add(&mut self, job: &NewJob, place: usize, record: Vec<u8>) {
         if job.cost.units() != 1 {
-            self.cost = job.cost.units();
+            self.mark |= COSTS_DIFFER;
+        }
+        if record::is_more_than_plain(&record) {
+            self.mark |= MORE;
         }
         self.places.push(place);
         let start = job.not_before.map_or(0, |at| micros(at.as_duration()));
@@ -118,23 +121,38 @@ impl Group {
         self.records.push(record);
     }
 
-    fn ordinals(&self) -> Vec<u8> {
-        let ordinal = |place: &usize| u32::try_from(place + 1).unwrap_or(u32::MAX).to_be_bytes();
-        self.places.iter().flat_map(ordinal).collect()
+    /// What the script is told of it before the jobs themselves.
+    fn head(&self) -> Vec<u8> {
+        let mut head = Vec::with_capacity(64);
+        record::put_name(&mut head, &self.lane);
+        record::put_name(&mut head, &self.tenant);
+        head.extend([self.class, self.mark]);
+        let size = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
+        head.extend(size.to_be_bytes());
+        head
     }
+}
 
-    /// The start times, if any job has one.
-    fn start_times(&self) -> Vec<u8> {
-        if self.starts.iter().all(|start| *start == 0) {
-            return Vec::new();
-        }
-        self.starts.iter().flat_map(|start| seven(*start)).collect()
+/// The places of all jobs in their batch, group by group.
+fn ordinals(groups: &[Group]) -> Vec<u8> {
+    let ordinal = |place: &usize| u32::try_from(place + 1).unwrap_or(u32::MAX).to_be_bytes();
+    let places = groups.iter().flat_map(|group| &group.places);
+    places.flat_map(ordinal).collect()
+}
+
+/// The start times, if any job has one.
+fn start_times(groups: &[Group]) -> Vec<u8> {
+    let starts = || groups.iter().flat_map(|group| &group.starts);
+    if starts().all(|start| *start == 0) {
+        return Vec::new();
     }
+    starts().flat_map(|start| seven(*start)).collect()
 }
 
 fn call<'a>(caller: &'a Caller, batch: &Batch, groups: &[Group]) -> Call<'a> {
     let careful = |job: &NewJob| job.id.is_some() || job.not_before.is_some();
     let (timeout, keep) = usual_spans();
+    let heads: Vec<u8> = groups.iter().flat_map(Group::head).collect();
     let mut call = caller
         .call(&caller.scripts.submit)
         .arg(batch.queue_max)
@@ -143,18 +161,12 @@ fn call<'a>(caller: &'a Caller, batch: &Batch, groups: &[Group]) -> Call<'a> {
         .arg(micros(timeout))
         .arg(micros(keep))
         .arg(batch.jobs.len())
-        .arg(u8::from(batch.jobs.iter().any(careful)));
-    for group in groups {
-        call.push(group.lane.as_str());
-        call.push(group.tenant.as_str());
-        call.push(group.class);
-        call.push(group.cost);
-        call.push(group.ordinals());
-        call.push(group.start_times());
-        call.push(group.records.len());
-        for record in &group.records {
-            call.push(record.as_slice());
-        }
+        .arg(u8::from(batch.jobs.iter().any(careful)))
+        .arg(heads)
+        .arg(ordinals(groups))
+        .arg(start_times(groups));
+    for record in groups.iter().flat_map(|group| &group.records) {
+        call.push(record.as_slice());
     }
     call
 }
@@ -170,6 +182,7 @@ fn usual_spans() -> (Duration, Duration) {
 
 fn receipts(mut reply: Reply, groups: &[Group], ids: Vec<Name>) -> Answer<Submitted> {
     let (queued, active, each) = (reply.number()?, reply.number()?, reply.number()? == 1);
+    let mut reply = reply.list()?;
     let mut verdicts = vec![0; ids.len()];
     if each {
         for verdict in &mut verdicts {
@@ -222,6 +235,10 @@ fn in_letters(mut number: u64) -> String {
         }
     }
 }
+
+/// Marks of a group: a job has an action or a deadline; costs differ from 1.
+const MORE: u8 = 1;
+const COSTS_DIFFER: u8 = 2;
 
 const DUPLICATE: i64 = -1;
 const CLOSED: i64 = -2;

@@ -1,8 +1,9 @@
 //! Whatever concerns many jobs at once, done in pieces that do not hold the server up.
 
-use super::actions::{ask, clean, step};
+use super::actions::{clean, step};
 use super::call::Caller;
 use super::fault::strange;
+use super::pages::ask;
 use super::reply::{Reply, number};
 use super::tenants::{lanes, set_paused};
 use crate::jobs::Answer;

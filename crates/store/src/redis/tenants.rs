@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::{Priority, Rate, Weight};
 
-use super::actions::{PAGE, ask, page_size};
 use super::call::Caller;
 use super::fault::strange;
+use super::pages::{self, PAGE, ask};
 use super::record::{class, instant, micros, number, priority, wall};
 use super::reply::{self, Reply};
 use crate::action::Tally;
@@ -77,16 +77,8 @@ pub(super) async fn tenant(caller: &Caller, name: &Name) -> Answer<Option<Tenant
     reply.map_or(Ok(None), report)
 }
 
-pub(super) async fn tenants(caller: &Caller, page: Page) -> Answer<Vec<TenantReport>> {
-    let call = ask(caller, "tenants")
-        .arg(page.after.as_ref().map_or("", Name::as_str))
-        .arg(page_size(&page));
-    let mut reply = Reply::new(caller.run(call).await?)?;
-    let mut reports = Vec::with_capacity(reply.len());
-    while !reply.is_empty() {
-        reports.extend(report(reply.list()?)?);
-    }
-    Ok(reports)
+pub(super) async fn tenants(caller: &Caller, page: &Page) -> Answer<Vec<TenantReport>> {
+    pages::page(caller, "tenants", page, report).await
 }
 
 pub(super) async fn snapshot(caller: &Caller, keep: Duration) -> Answer<()> {

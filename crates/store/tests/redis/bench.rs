@@ -1,5 +1,8 @@
 //! What a job costs the server. The figures are printed; the bounds are loose enough for a busy machine.
 
+use std::io::{Read, Write};
+use std::ops::Range;
+
 use outflow_store::{Batch, JobStore};
 
 use super::*;
@@ -9,6 +12,7 @@ use super::*;
 #[expect(dead_code, reason = "it is printed")]
 struct Figures {
     cpu_us: f64,
+    submit_us: f64,
     script_us: f64,
     commands: f64,
     round_trips: f64,
@@ -41,7 +45,7 @@ fn meter(server: &RedisServer) -> Meter {
     let lines = info.lines().filter(|line| line.starts_with("cmdstat_"));
     let script = info
         .lines()
-        .find(|line| line.starts_with("cmdstat_evalsha:"))
+        .find(|line| line.starts_with("cmdstat_fcall:"))
         .unwrap_or_default();
     let usec = script
         .split("usec=")
@@ -60,19 +64,13 @@ async fn life(room: &Room, jobs: usize, tenants: usize, batch: usize) -> Figures
     let before = meter(&room.server);
     let mut queued = 0.0;
     for from in (0..jobs).step_by(batch) {
-        let some = (from..from + batch).map(|n| NewJob {
-            payload: Bytes::from_static(&[b'x'; 86]),
-            ..job(&format!("tenant-{}", n % tenants), 0)
-        });
-        room.store
-            .submit(Batch::of(some.collect()))
-            .await
-            .expect("submitted");
+        submit_some(room, from..from + batch, tenants).await;
         if from == 0 {
             queued = memory(&room.server);
         }
     }
     let bytes = (memory(&room.server) - queued) / many(jobs - batch);
+    let between = meter(&room.server);
     let mut left = jobs;
     while left > 0 {
         let claimed = room.claim(batch).await.jobs;
@@ -83,12 +81,22 @@ async fn life(room: &Room, jobs: usize, tenants: usize, batch: usize) -> Figures
     let each = |after: f64, before: f64| (after - before) / many(jobs);
     let figures = Figures {
         cpu_us: each(after.cpu, before.cpu),
+        submit_us: each(between.cpu, before.cpu),
         script_us: each(after.script, before.script),
         commands: each(after.commands, before.commands),
         round_trips: each(after.round_trips, before.round_trips),
     };
     println!("{jobs} jobs, {tenants} tenants, batch {batch}: {figures:?}, {bytes:.0} B queued");
     figures
+}
+
+async fn submit_some(room: &Room, numbers: Range<usize>, tenants: usize) {
+    let some = numbers.map(|n| NewJob {
+        payload: Bytes::from_static(&[b'x'; 86]),
+        ..job(&format!("tenant-{}", n % tenants), 0)
+    });
+    let submitted = room.store.submit(Batch::of(some.collect())).await;
+    submitted.expect("submitted");
 }
 
 /// Exact for every number of jobs that fits a test.
@@ -117,6 +125,49 @@ async fn stress_what_a_job_costs() {
     life(&room, 5_000, 10, 1).await;
     life(&room, 100_000, 10, 1_000).await;
 }
+
+// Claims all before it settles any, so that each step is measured alone.
+#[tokio::test]
+#[ignore = "measures for seconds"]
+async fn stress_what_each_step_costs() {
+    let room = Room::new().await;
+    for (jobs, tenants, batch) in [(20_000, 10, 100), (20_000, 1_000, 100), (5_000, 10, 1)] {
+        let ping = pings(&room.server);
+        let mut at = vec![meter(&room.server)];
+        for from in (0..jobs).step_by(batch) {
+            submit_some(&room, from..from + batch, tenants).await;
+        }
+        at.push(meter(&room.server));
+        let mut claimed = Vec::new();
+        while claimed.len() < jobs {
+            claimed.extend(room.claim(batch).await.jobs);
+        }
+        at.push(meter(&room.server));
+        for some in claimed.chunks(batch) {
+            room.finish(some).await;
+        }
+        at.push(meter(&room.server));
+        let each = at
+            .windows(2)
+            .map(|two| (two[1].cpu - two[0].cpu) / many(jobs));
+        let each: Vec<String> = each.map(|cpu| format!("{cpu:.2}")).collect();
+        println!("{jobs} jobs, {tenants} tenants, batch {batch}: {each:?} us, ping {ping:.2} us");
+    }
+}
+
+/// What the least command costs the server: most of it is the way through the network.
+fn pings(server: &RedisServer) -> f64 {
+    let before = meter(server).cpu;
+    let mut wire = std::net::TcpStream::connect(server.address().expect("a port")).expect("a wire");
+    let mut answer = [0; 7];
+    for _ in 0..PINGS {
+        wire.write_all(b"PING\r\n").expect("sent");
+        wire.read_exact(&mut answer).expect("answered");
+    }
+    (meter(server).cpu - before) / f64::from(PINGS)
+}
+
+const PINGS: u32 = 5_000;
 
 #[tokio::test]
 #[ignore = "a million jobs"]

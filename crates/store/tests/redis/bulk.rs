@@ -324,6 +324,7 @@ async fn what_is_over_leaves_no_keys_behind() {
     let own = [
         "{outflow}:epoch",
         "{outflow}:idle",
+        "{outflow}:rest",
         "{outflow}:sessions",
         "{outflow}:t",
         "{outflow}:who",

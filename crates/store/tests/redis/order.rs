@@ -156,10 +156,10 @@ async fn order_holds_after_years_of_service() {
     weigh(&room, "b", 3).await;
     let shift = "local f = '{outflow}:f:api' local w = '{outflow}:w:api'
         for _, t in ipairs({'a', 'b'}) do
-          local s = {struct.unpack('>dddddddddddddd', redis.call('HGET', w, t))}
-          s[1] = s[1] + 2^34
-          redis.call('HSET', w, t, struct.pack('>dddddddddddddd', unpack(s, 1, 14)))
-          redis.call('ZADD', f, s[1], t)
+          local mark, place, index, jobs = struct.unpack('>Bddd', redis.call('HGET', w, t))
+          place = place + 2^34
+          redis.call('HSET', w, t, struct.pack('>Bddd', mark, place, index, jobs))
+          redis.call('ZADD', f, place, t)
         end return 1";
     room.server.ask(&["EVAL", shift, "0"]).expect("shifted");
     let seen = counts(&room.claim(40).await.jobs);

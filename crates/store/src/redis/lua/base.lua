@@ -1,10 +1,44 @@
--- What every script begins with: the time, the queue's own identity, and the counts of all jobs.
+-- What every step begins with: the time, the queue's own identity, and the counts of all jobs.
 --
--- Time is the server's, in microseconds. A command that fails names its key, and the script ends
--- before it has written anything: whatever can fail is read before the first write.
+-- On a server that knows functions everything here is made once, and what a call knows is set anew by
+-- `run`. Elsewhere a step is a script, which makes all of it each time.
+--
+-- Time is the server's, in microseconds. A command that fails names its key, and the step ends before it
+-- has written anything: whatever can fail is read before the first write.
 
 local unpack, byte, sub, floor, max, min = unpack, string.byte, string.sub, math.floor, math.max, math.min
 local pack, unpacked = struct.pack, struct.unpack
+
+-- Of one call: its arguments, the queue's prefix and keys, the time, when the queue began, since when its
+-- limits are in doubt.
+local ARGV, P, K, now, origin, doubt
+-- All jobs: [1] the last number given to a claim, [2] waiting, [3] of those delayed, [4] put off,
+-- [5] claimed, [6] done, [7] dead, [8] failed, [9] cancelled, [10] throttles, [11] busy,
+-- [12] the last place of a dead letter, [13] changes, [14] of the waiting, held by a pause, [15] tenants
+-- that have work.
+local g
+-- What the call has read, by name, and whether it woke anybody.
+local lanes, tenants, actions, ring
+
+local G_FORM = '>ddddddddddddddd'
+local FACTOR = { 1, 4, 16 }
+-- No command gets more arguments at once than this: Lua's stack ends at 8,000.
+local CHUNK = 1000
+
+local KEY_NAMES = { 'epoch', 't', 'sessions', 'names', 'lanes', 'idle', 'who', 'dead', 'actions', 'adue', 'aend',
+  'ripe', 'slots', 'broken', 'rules', 'rest' }
+-- Names of keys by prefix: a server keeps few queues.
+local queues = {}
+
+local function keys_of(prefix)
+  local keys = queues[prefix]
+  if not keys then
+    keys = {}
+    for _, name in ipairs(KEY_NAMES) do keys[name] = prefix .. name end
+    queues[prefix] = keys
+  end
+  return keys
+end
 
 local function call(name, key, ...)
   local answer = redis.pcall(name, key, ...)
@@ -14,23 +48,19 @@ local function call(name, key, ...)
   return answer
 end
 
-local P = ARGV[1]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local epoch = call('HMGET', K.epoch, 'id', 'origin', 'doubt', 'g')
-if epoch[1] ~= ARGV[2] then error('LOSTQUEUE', 0) end
-local origin = tonumber(epoch[2])
-
--- All jobs: [1] the last number given to a claim, [2] waiting, [3] of those delayed, [4] put off,
--- [5] claimed, [6] done, [7] dead, [8] failed, [9] cancelled, [10] throttles, [11] busy,
--- [12] the last place of a dead letter, [13] changes, [14] of the waiting, held by a pause, [15] tenants
--- that have work.
-local G_FORM = '>ddddddddddddddd'
-local g = { unpacked(G_FORM, epoch[4]) }
-
-local FACTOR = { 1, 4, 16 }
--- No command gets more arguments at once than this: Lua's stack ends at 8,000.
-local CHUNK = 1000
+-- One step of the store. ARGV begins with the prefix and the identity that the caller knows.
+local function run(step, arguments)
+  ARGV, P = arguments, arguments[1]
+  K = keys_of(P)
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+  local epoch = call('HMGET', K.epoch, 'id', 'origin', 'doubt', 'g')
+  if epoch[1] ~= ARGV[2] then error('LOSTQUEUE', 0) end
+  origin, doubt = tonumber(epoch[2]), tonumber(epoch[3])
+  g = { unpacked(G_FORM, epoch[4]) }
+  lanes, tenants, actions, ring = {}, {}, {}, false
+  return step()
+end
 
 local function each_chunk(list, size, run)
   for first = 1, #list, size do
@@ -39,5 +69,32 @@ local function each_chunk(list, size, run)
 end
 
 local function write_all(name, key, list)
-  each_chunk(list, CHUNK, function(first, last) call(name, key, unpack(list, first, last)) end)
+  for first = 1, #list, CHUNK do
+    call(name, key, unpack(list, first, min(first + CHUNK - 1, #list)))
+  end
+end
+
+-- The fields of a hash, however many.
+local function read_all(key, fields)
+  local many = #fields
+  if many <= CHUNK then return call('HMGET', key, unpack(fields)) end
+  local all = {}
+  for first = 1, many, CHUNK do
+    local some = call('HMGET', key, unpack(fields, first, min(first + CHUNK - 1, many)))
+    for i = 1, #some do all[first + i - 1] = some[i] end
+  end
+  return all
+end
+
+-- Keeps the last of what was found to be no job of ours, for somebody to look at. It stays out of the way:
+-- a step that stumbled over it each time would stop everybody behind it.
+local MOST_BROKEN = 1000
+local function set_aside(what)
+  call('ZADD', K.broken, now, what)
+  call('ZREMRANGEBYRANK', K.broken, 0, -MOST_BROKEN - 1)
+end
+
+local function save_counts()
+  g[13] = g[13] + 1
+  call('HSET', K.epoch, 'g', pack(G_FORM, unpack(g, 1, 15)))
 end

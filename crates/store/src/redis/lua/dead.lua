@@ -26,42 +26,47 @@ local function stand_again(entry, job, action)
   give_back(lane, entry.tenant, entry)
 end
 
+local function deal(packed, entry, job)
+  local action = job.action and action_of(job.action)
+  if action and entry.first <= action.floor then action = nil end
+  call('ZREM', K.dead, packed)
+  g[7] = g[7] - 1
+  local tenant = call('HEXISTS', K.t, entry.tenant) == 1 and tenant_of(entry.tenant)
+  if tenant then tenant[8] = max(0, tenant[8] - 1) end
+  if action then count(action, 'dd', -1) end
+  if not revive then
+    g[8] = g[8] + 1
+    if tenant then tenant[9] = tenant[9] + 1 end
+    if action then count(action, 'fa', 1) end
+    return
+  end
+  -- An action that is over stays over: for it the job has failed, and goes on without it.
+  if action and is_over(action) then
+    count(action, 'fa', 1)
+    action = nil
+  end
+  if not action and job.action then
+    job.action = nil
+    flag_of(job, HAS_ACTION, false)
+  end
+  stand_again(entry, job, action)
+end
+
 local many, place, more = 0, tonumber(after), #found == 2 * most
 for i = 1, #found, 2 do
   local packed = found[i]
-  local at = unpacked('>I7', packed)
-  local entry = parse_entry(sub(packed, 8))
-  local job = parse_record(entry.record)
+  local entry, job = sound_entry(sub(packed, 8))
+  local meant = entry and is_meant(entry, job, (unpacked('>I7', packed)))
   place = tonumber(found[i + 1])
-  if which == 'before' and not is_meant(entry, job, at) then
+  if not entry then
+    call('ZREM', K.dead, packed)
+    set_aside(packed)
+  elseif meant then
+    many = many + 1
+    deal(packed, entry, job)
+  elseif which == 'before' then
     more = false
     break
-  end
-  if is_meant(entry, job, at) then
-    local action = job.action and action_of(job.action)
-    if action and entry.first <= action.floor then action = nil end
-    many = many + 1
-    call('ZREM', K.dead, packed)
-    g[7] = g[7] - 1
-    local tenant = call('HEXISTS', K.t, entry.tenant) == 1 and tenant_of(entry.tenant)
-    if tenant then tenant[8] = max(0, tenant[8] - 1) end
-    if action then count(action, 'dd', -1) end
-    if revive then
-      -- An action that is over stays over: for it the job has failed, and goes on without it.
-      if action and is_over(action) then
-        count(action, 'fa', 1)
-        action = nil
-      end
-      if not action and job.action then
-        job.action = nil
-        flag_of(job, HAS_ACTION, false)
-      end
-      stand_again(entry, job, action)
-    else
-      g[8] = g[8] + 1
-      if tenant then tenant[9] = tenant[9] + 1 end
-      if action then count(action, 'fa', 1) end
-    end
   end
 end
 if many > 0 then

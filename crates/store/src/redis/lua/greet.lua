@@ -3,23 +3,28 @@
 -- ARGV: prefix, an identity for a new queue, the identity that is expected or nothing, the server's own, 1 if
 -- a lost queue is to begin anew.
 
+-- The number of the layout of all keys: a queue of another layout is not touched.
+local FORM = '2'
+
 for i, key in ipairs(KEYS) do
-  local is, wants = redis.call('TYPE', key).ok, (i <= 2 or i == #KEYS) and 'hash' or 'zset'
+  local is, wants = redis.call('TYPE', key).ok, (i <= 2 or i >= #KEYS - 1) and 'hash' or 'zset'
   if is ~= 'none' and is ~= wants then error('BADKEY ' .. key .. ' is a ' .. is, 0) end
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local found = redis.call('HMGET', K.epoch, 'id', 'run')
+local epoch = KEYS[1]
+local found = redis.call('HMGET', epoch, 'id', 'run', 'form')
 local expected, run, anew = ARGV[3], ARGV[4], ARGV[5] == '1'
 if not found[1] then
   if expected ~= '' and not anew then return 'LOST' end
   local g = struct.pack('>ddddddddddddddd', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-  redis.call('HSET', K.epoch, 'id', ARGV[2], 'origin', string.format('%.0f', now), 'run', run, 'g', g,
+  redis.call('HSET', epoch, 'id', ARGV[2], 'form', FORM, 'origin', string.format('%.0f', now), 'run', run, 'g', g,
     'doubt', anew and string.format('%.0f', now) or '0')
   return ARGV[2]
 end
+if found[3] ~= FORM then error('OTHERFORM', 0) end
 if expected ~= '' and found[1] ~= expected and not anew then return 'LOST' end
 -- Another server than the last time: a copy that was promoted, or the same after a restart. What it knows
 -- of limits may be older than what was used of them.
-if found[2] ~= run then redis.call('HSET', K.epoch, 'run', run, 'doubt', string.format('%.0f', now)) end
+if found[2] ~= run then redis.call('HSET', epoch, 'run', run, 'doubt', string.format('%.0f', now)) end
 return found[1]

@@ -4,8 +4,12 @@
 -- job; see the layout in `record.rs`. An entry is a record with its lane, its tenant and its index in
 -- the list that it was taken from, for when it has left the list.
 
-local ENTRY_FORM = '>BBBI6I6'
-local ENTRY_HEAD = 15
+-- Of an entry: class, lengths of lane and tenant; after both, its index, as a number and what to add to it,
+-- and the number of the first claim. Of jobs that are taken together all but the rest of it is the same.
+local ENTRY_HEAD, ENTRY_PLACE = '>BBB', '>I6HI6'
+local PLACE_SIZE = 14
+-- The field of a claim in its session.
+local CLAIM_FORM, CLAIM_SIZE = '>I6', 6
 -- Added to the class of an entry that was put off.
 local PUT_OFF = 8
 
@@ -16,16 +20,24 @@ local MOST_MISHAPS = 10
 local function has(flags, bit) return flags % (2 * bit) >= bit end
 
 local function entry_of(lane, tenant, job)
-  return pack(ENTRY_FORM, job.class, #lane, #tenant, job.index, job.first) .. lane .. tenant .. job.record
+  return pack(ENTRY_HEAD, job.class, #lane, #tenant) .. lane .. tenant .. pack(ENTRY_PLACE, job.index, 0, job.first)
+    .. job.record
+end
+
+-- Of whom an entry is, and where its record begins.
+local function owner_of(entry)
+  local lane_len, tenant_len = byte(entry, 2, 3)
+  local from = 4 + lane_len
+  return sub(entry, from, from + tenant_len - 1), from + tenant_len + PLACE_SIZE
 end
 
 local function parse_entry(entry)
-  local class, lane_len, tenant_len, index, first = unpacked(ENTRY_FORM, entry)
-  local from = ENTRY_HEAD + 1 + lane_len
+  local class, lane_len = byte(entry, 1, 2)
+  local tenant, record_at = owner_of(entry)
+  local index, more, first = unpacked(ENTRY_PLACE, entry, record_at - PLACE_SIZE)
   return {
-    class = class % PUT_OFF, put_off = class >= PUT_OFF, index = index, first = first,
-    lane = sub(entry, ENTRY_HEAD + 1, from - 1), tenant = sub(entry, from, from + tenant_len - 1),
-    record = sub(entry, from + tenant_len),
+    class = class % PUT_OFF, put_off = class >= PUT_OFF, index = index + more, first = first,
+    lane = sub(entry, 4, 3 + lane_len), tenant = tenant, record = sub(entry, record_at),
   }
 end
 
@@ -66,6 +78,19 @@ local function parse_record(record)
   return job
 end
 
+-- The job of a record, or nothing where something else was put.
+local function sound_record(record)
+  local well, job = pcall(parse_record, record)
+  if well and #job.id > 0 and job.payload_at <= #record + 1 then return job end
+end
+
+-- An entry and its job, or nothing where something else was put.
+local function sound_entry(packed)
+  local well, entry = pcall(parse_entry, packed)
+  local job = well and #entry.tenant > 0 and #entry.lane > 0 and sound_record(entry.record)
+  if job then return entry, job end
+end
+
 local function flag_of(job, bit, present)
   if has(job.flags, bit) == present then return end
   job.flags = job.flags + (present and bit or -bit)
@@ -101,7 +126,6 @@ end
 local ACTION = { 'st', 'closed', 'paused', 'opened', 'started', 'ended', 'timeout', 'keep', 'floor',
   'q', 'nr', 'dl', 'hd', 'fl', 'dn', 'dd', 'fa', 'ca', 'th', 'bu' }
 local FAILED, CANCELLED = 6, 7
-local actions = {}
 
 local function action_of(name)
   local action = actions[name]
@@ -204,8 +228,7 @@ local function delay(entry, due, put_off)
 end
 
 -- Jobs whose time has come, or that are let go before it, stand in line again.
-local function undelay(packed)
-  local entry = parse_entry(packed)
+local function undelay(packed, entry)
   local lane, tenant = lane_of(entry.lane), tenant_of(entry.tenant)
   call('ZREM', lane.delayed, packed)
   local at = entry.put_off and 12 or 11
@@ -216,5 +239,5 @@ local function undelay(packed)
     local action = action_of(parse_record(entry.record).action)
     if action then count(action, entry.put_off and 'nr' or 'dl', -1) end
   end
-  return entry, lane
+  return lane
 end

@@ -7,9 +7,8 @@ local returned, buried = 0, 0
 local lost = call('ZRANGEBYSCORE', K.sessions, '-inf', now, 'LIMIT', 0, 100)
 local freed = {}
 
-local function take_back(entry, claim)
+local function take_back(entry, job, claim)
   local tenant = tenant_of(entry.tenant)
-  local job = parse_record(entry.record)
   local action = job.action and action_of(job.action)
   local ours = action and claim > action.floor
   local cancelled = claim <= tenant[19] or (job.action and (not ours or action.st == FAILED or action.st == CANCELLED))
@@ -51,19 +50,25 @@ for _, session in ipairs(lost) do
   if left <= 0 then break end
   local key = P .. 's:' .. session
   local found = call('HSCAN', key, 0, 'COUNT', min(left, CHUNK))[2]
-  local gone, entries = {}, {}
+  local gone, entries, jobs, broken = {}, {}, {}, {}
   for i = 1, #found, 2 do
-    if #gone < left then
-      gone[#gone + 1] = found[i]
-      entries[#entries + 1] = parse_entry(found[i + 1])
+    if #gone + #broken < left then
+      local entry, job = sound_entry(found[i + 1])
+      if entry and #found[i] == CLAIM_SIZE then
+        gone[#gone + 1], entries[#entries + 1], jobs[#jobs + 1] = found[i], entry, job
+      else
+        broken[#broken + 1] = found[i]
+        set_aside(found[i + 1])
+      end
     end
   end
   for _, entry in ipairs(entries) do
     call('ZCARD', back_key(lane_of(entry.lane), entry.tenant, entry.class))
   end
-  if #gone > 0 then write_all('HDEL', key, gone) end
-  for i, entry in ipairs(entries) do take_back(entry, tonumber(gone[i])) end
-  left = left - #gone
+  write_all('HDEL', key, gone)
+  write_all('HDEL', key, broken)
+  for i, entry in ipairs(entries) do take_back(entry, jobs[i], (unpacked(CLAIM_FORM, gone[i]))) end
+  left = left - #gone - #broken
   if call('EXISTS', key) == 0 then call('ZREM', K.sessions, session) end
 end
 for name in pairs(freed) do wake_seats(name) end

@@ -4,33 +4,31 @@
 -- hash, so that a script reads and writes those of a batch with one command each, however many tenants
 -- the batch meets. The field without a name is the lane itself.
 
--- A seat: [1] place, [2] 0 in the order, 1 parked, 2 out; by class low, normal, high: [3..5] index of the
--- first job of its list, [6..8] jobs in it, [9..11] jobs that came back, [12..14] place among classes.
-local SEAT_FORM = '>dddddddddddddd'
--- A lane: [1] clock, [2] waiting, [3] parked until, [4] when the next tenant or job returns, [5] unused,
--- [6] 1 if costs differ, [7] 1 if tenants without work owe.
-local LANE_FORM = '>ddddddd'
--- A tenant: [1] claim, [2] most in flight, [3] units and [4] window of its rate, [5] paused, [6] in flight,
--- [7] done, [8] dead, [9] failed, [10] cancelled, [11] delayed, [12] put off, [13] held, [14] throttles,
--- [15] busy, [16] last backoff, [17] speed, [18] last update, [19] claims up to this number were
--- cancelled, [20] seats.
-local TENANT_FORM = '>dddddddddddddddddddd'
 local RULE_FORM = '>ddddd'
 
-local lanes, tenants = {}, {}
-local ring = false
+-- Keys of a lane are named when they are asked for: most steps need two of five.
+local LETTERS = { key = 'w:', fair = 'f:', parked = 'p:', delayed = 'd:', owed = 'v:' }
+local LANE = {
+  __index = function(lane, part)
+    local letter = LETTERS[part]
+    if not letter then return nil end
+    lane[part] = P .. letter .. lane.name
+    return lane[part]
+  end,
+}
 
 local function lane_of(name)
   local lane = lanes[name]
   if lane then return lane end
-  lane = { name = name, seats = {}, meta = nil, key = P .. 'w:' .. name, fair = P .. 'f:' .. name,
-    parked = P .. 'p:' .. name, delayed = P .. 'd:' .. name, owed = P .. 'v:' .. name,
-    join = #name .. ':' .. name .. ':' }
+  lane = setmetatable({ name = name, seats = {}, join = #name .. ':' .. name .. ':' }, LANE)
   lanes[name] = lane
   return lane
 end
 
-local function list_key(lane, tenant, class) return P .. 'l:' .. class .. ':' .. lane.join .. tenant end
+-- Where the names of all lists of a lane and class begin.
+local function lists_of(lane, class) return P .. 'l:' .. class .. ':' .. lane.join end
+
+local function list_key(lane, tenant, class) return lists_of(lane, class) .. tenant end
 local function back_key(lane, tenant, class) return P .. 'b:' .. class .. ':' .. lane.join .. tenant end
 
 local function take_meta(lane, packed)
@@ -45,10 +43,12 @@ end
 local function take_seat(lane, name, packed)
   local seat
   if packed then
-    seat = { unpacked(SEAT_FORM, packed) }
+    seat = read_seat(packed)
+    -- Where it stands in the order, if it does.
+    if seat[2] == 0 then seat.was = seat[1] end
   else
     local at = g[1]
-    seat = { 0, 2, at, at, at, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    seat = { 0, 2, at, at, at, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
     seat.fresh = true
   end
   seat.name = name
@@ -61,12 +61,10 @@ local function load_seats(lane, names)
   for _, name in ipairs(names) do
     if not lane.seats[name] then ask[#ask + 1] = name end
   end
-  each_chunk(ask, CHUNK, function(first, last)
-    local found = call('HMGET', lane.key, unpack(ask, first, last))
-    for i = first, last do
-      if i == 1 then take_meta(lane, found[1]) else take_seat(lane, ask[i], found[i - first + 1]) end
-    end
-  end)
+  if #ask == 1 and lane.meta then return end
+  local found = read_all(lane.key, ask)
+  take_meta(lane, found[1])
+  for i = 2, #ask do take_seat(lane, ask[i], found[i]) end
 end
 
 local function meta_of(lane)
@@ -79,12 +77,11 @@ local function seat_of(lane, name)
   return lane.seats[name]
 end
 
-local function take_tenant(name, packed)
+local function take_tenant(name, head, rest, rule)
   local tenant
-  if packed then
-    tenant = { unpacked(TENANT_FORM, packed) }
+  if head then
+    tenant = read_tenant(head, rest)
   else
-    local rule = call('HGET', K.rules, name)
     local w, cap, units, window, paused = 4, 0, 0, 0, 0
     if rule then w, cap, units, window, paused = unpacked(RULE_FORM, rule) end
     tenant = { w, cap, units, window, paused, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -95,6 +92,32 @@ local function take_tenant(name, packed)
   return tenant
 end
 
+-- Heads by their order, and the rests that there are by name.
+local function tenants_as_written(names)
+  local heads, more, rests = read_all(K.t, names), {}, {}
+  for i, name in ipairs(names) do
+    if has_rest(heads[i]) then more[#more + 1] = name end
+  end
+  if #more > 0 then
+    local found = read_all(K.rest, more)
+    for i, name in ipairs(more) do rests[name] = found[i] or nil end
+  end
+  return heads, rests
+end
+
+-- The rules of those that have no head yet.
+local function rules_of_new(names, heads)
+  local new, rules = {}, {}
+  for i, name in ipairs(names) do
+    if not heads[i] then new[#new + 1] = name end
+  end
+  if #new > 0 then
+    local found = read_all(K.rules, new)
+    for i, name in ipairs(new) do rules[name] = found[i] or nil end
+  end
+  return rules
+end
+
 local function load_tenants(names)
   local ask = {}
   for _, name in ipairs(names) do
@@ -103,10 +126,10 @@ local function load_tenants(names)
       tenants[name] = true
     end
   end
-  each_chunk(ask, CHUNK, function(first, last)
-    local found = call('HMGET', K.t, unpack(ask, first, last))
-    for i = first, last do take_tenant(ask[i], found[i - first + 1]) end
-  end)
+  if #ask == 0 then return end
+  local heads, rests = tenants_as_written(ask)
+  local rules = rules_of_new(ask, heads)
+  for i, name in ipairs(ask) do take_tenant(name, heads[i], rests[name], rules[name]) end
 end
 
 local function tenant_of(name)
@@ -127,8 +150,6 @@ local function wake_tenant(tenant)
     end
   end
 end
-
-local function ready(seat) return seat[6] + seat[7] + seat[8] + seat[9] + seat[10] + seat[11] end
 
 -- Two classes begin level; one that comes later begins with the one that is furthest behind.
 local function enter_class(seat, class)
@@ -218,7 +239,7 @@ local function save_seats(lane)
     if seat.dirty and not (seat.fresh) then
       if ready(seat) == 0 then
         if not seat.born then gone[#gone + 1] = name end
-        left[#left + 1] = name
+        if seat.was then left[#left + 1] = name end
         tenant_of(name)[20] = tenants[name][20] - 1
         seat.gone = true
         if seat[1] > meta[1] and meta[2] > 0 then
@@ -227,12 +248,14 @@ local function save_seats(lane)
         end
       else
         set[#set + 1] = name
-        set[#set + 1] = pack(SEAT_FORM, unpack(seat, 1, 14))
-        if seat[2] == 0 then
+        set[#set + 1] = write_seat(seat)
+        if seat[2] ~= 0 then
+          if seat.was then left[#left + 1] = name end
+          seat.was = nil
+        elseif seat.was ~= seat[1] then
           order[#order + 1] = seat[1]
           order[#order + 1] = name
-        elseif not seat.born then
-          left[#left + 1] = name
+          seat.was = seat[1]
         end
       end
       if seat.owed then call('ZREM', lane.owed, name) end
@@ -250,8 +273,8 @@ local function save_seats(lane)
   return set
 end
 
-local function save_lane(lane)
-  local set = save_seats(lane)
+-- Writes a lane, with those of its seats that are said.
+local function save_lane(lane, set)
   local meta = lane.meta
   if lane.dirty then
     if meta[2] == 0 and meta[3] <= now then
@@ -271,41 +294,65 @@ local function save_lane(lane)
   if #set > 0 then write_all('HSET', lane.key, set) end
 end
 
+-- Notes that a tenant has nothing more to do, or has again.
+local function note_work(name, tenant, idle, busy)
+  local rests = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0
+  if rests and (tenant.fresh or not tenant.idle) then
+    if not tenant.idle then g[15] = g[15] - 1 end
+    idle[#idle + 1] = now
+    idle[#idle + 1] = name
+  elseif tenant.idle and not rests then
+    g[15] = g[15] + 1
+    busy[#busy + 1] = name
+  end
+  tenant.fresh, tenant.idle = nil, rests
+end
+
 local function save_tenants()
-  local set, known, idle, busy = {}, {}, {}, {}
+  local set, rests, bare, known, idle, busy = {}, {}, {}, {}, {}, {}
   for name, tenant in pairs(tenants) do
     if tenant.dirty then
-      local rests = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0
+      local head, rest = write_tenant(tenant)
       set[#set + 1] = name
-      set[#set + 1] = pack(TENANT_FORM, unpack(tenant, 1, 20))
+      set[#set + 1] = head
+      if rest and rest ~= tenant.rest then
+        rests[#rests + 1] = name
+        rests[#rests + 1] = rest
+      elseif tenant.rest and not rest then
+        bare[#bare + 1] = name
+      end
       if tenant.fresh then
         known[#known + 1] = 0
         known[#known + 1] = name
       end
-      tenant.dirty = nil
-      if rests and (tenant.fresh or not tenant.idle) then
-        if not tenant.idle then g[15] = g[15] - 1 end
-        idle[#idle + 1] = now
-        idle[#idle + 1] = name
-      elseif tenant.idle and not rests then
-        g[15] = g[15] + 1
-        busy[#busy + 1] = name
-      end
-      tenant.fresh, tenant.idle = nil, rests
+      tenant.dirty, tenant.rest = nil, rest
+      note_work(name, tenant, idle, busy)
     end
   end
-  if #set > 0 then write_all('HSET', K.t, set) end
-  if #known > 0 then write_all('ZADD', K.who, known) end
-  if #idle > 0 then write_all('ZADD', K.idle, idle) end
-  if #busy > 0 then write_all('ZREM', K.idle, busy) end
+  write_all('HSET', K.t, set)
+  write_all('HSET', K.rest, rests)
+  write_all('HDEL', K.rest, bare)
+  write_all('ZADD', K.who, known)
+  write_all('ZADD', K.idle, idle)
+  write_all('ZREM', K.idle, busy)
 end
 
 local function save_all()
   for _, lane in pairs(lanes) do
-    if lane.meta then save_lane(lane) end
+    if lane.meta then save_lane(lane, save_seats(lane)) end
   end
   save_tenants()
-  g[13] = g[13] + 1
-  call('HSET', K.epoch, 'g', pack(G_FORM, unpack(g, 1, 15)))
+  save_counts()
   if ring then call('PUBLISH', P .. 'bell', '') end
+end
+
+-- A list holds fewer jobs than were counted: the count is set right, so that others go on.
+local function mend_list(lane_name, name, class)
+  lanes, tenants = {}, {}
+  local lane = lane_of(lane_name)
+  local seat, held = seat_of(lane, name), call('LLEN', list_key(lane, name, class))
+  set_aside(list_key(lane, name, class) .. ' lost ' .. seat[5 + class] - held)
+  count_waiting(lane, held - seat[5 + class])
+  seat[5 + class], seat.dirty = held, true
+  save_all()
 end

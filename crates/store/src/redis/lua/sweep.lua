@@ -30,9 +30,15 @@ local function sweep_list(lane, class)
     seat[2 + class], seat[5 + class], seat.dirty = index + many, seat[5 + class] - many, true
     g[1] = g[1] + many
     looked = looked + many
+    if not records or #records < many then
+      count_waiting(lane, (records and #records or 0) - many)
+    end
     for i, record in ipairs(records or {}) do
-      local job = parse_record(record)
-      if is_meant(job) then
+      local job = sound_record(record)
+      if not job then
+        set_aside(record)
+        count_waiting(lane, -1)
+      elseif is_meant(job) then
         end_entry({ lane = lane.name }, job)
       else
         call('ZADD', back_key(lane, name, class), index + i - 1, pack('>I6', 0) .. record)
@@ -49,9 +55,14 @@ local function sweep_back(lane, class)
     local members = call('ZRANGE', key, at, at + 499)
     if #members == 0 then return end
     for _, member in ipairs(members) do
-      local job = parse_record(sub(member, 7))
+      local job = sound_record(sub(member, 7))
       looked = looked + 1
-      if is_meant(job) then
+      if not job then
+        call('ZREM', key, member)
+        set_aside(member)
+        seat[8 + class], seat.dirty = max(0, seat[8 + class] - 1), true
+        count_waiting(lane, -1)
+      elseif is_meant(job) then
         call('ZREM', key, member)
         seat[8 + class], seat.dirty = seat[8 + class] - 1, true
         end_entry({ lane = lane.name }, job)
@@ -82,10 +93,12 @@ local function sweep_delayed(lane)
     if #found == 0 then return end
     for _, packed in ipairs(found) do
       looked = looked + 1
-      local entry = parse_entry(packed)
-      local job = parse_record(entry.record)
-      if (name == '' or entry.tenant == name) and is_meant(job) then
-        undelay(packed)
+      local entry, job = sound_entry(packed)
+      if not entry then
+        call('ZREM', lane.delayed, packed)
+        set_aside(packed)
+      elseif (name == '' or entry.tenant == name) and is_meant(job) then
+        undelay(packed, entry)
         end_entry(entry, job)
       else
         at = at + 1
@@ -94,7 +107,7 @@ local function sweep_delayed(lane)
   end
 end
 
-local function unhold(member, entry, job)
+local function unhold(member, job)
   local tenant = tenant_of(name)
   call('ZREM', P .. 'h:' .. name, member)
   tenant[13], g[14] = tenant[13] - 1, g[14] - 1
@@ -111,14 +124,18 @@ local function sweep_held()
     if #found == 0 then break end
     for _, member in ipairs(found) do
       looked = looked + 1
-      local entry = parse_entry(sub(member, (string.find(member, ' ', 1, true)) + 1))
-      local job = parse_record(entry.record)
-      unhold(member, entry, job)
-      if what == 'resume' then
-        give_back(lane_of(entry.lane), name, entry)
-        swept = swept + 1
+      local entry, job = sound_entry(sub(member, (string.find(member, ' ', 1, true) or 0) + 1))
+      if not entry then
+        call('ZREM', key, member)
+        set_aside(member)
       else
-        end_entry(entry, job)
+        unhold(member, job)
+        if what == 'resume' then
+          give_back(lane_of(entry.lane), name, entry)
+          swept = swept + 1
+        else
+          end_entry(entry, job)
+        end
       end
     end
   end
@@ -126,9 +143,14 @@ end
 
 local function release()
   for _, packed in ipairs(call('ZRANGE', P .. 'o:' .. name, 0, most - 1)) do
-    local entry, lane = undelay(packed)
-    give_back(lane, name, entry)
-    swept = swept + 1
+    local entry = sound_entry(packed)
+    if entry then
+      give_back(undelay(packed, entry), name, entry)
+      swept = swept + 1
+    else
+      call('ZREM', P .. 'o:' .. name, packed)
+      set_aside(packed)
+    end
   end
 end
 

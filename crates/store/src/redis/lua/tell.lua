@@ -8,21 +8,22 @@ local function waiting_of(name)
   local waits = 0
   for _, at in ipairs(call('ZRANGE', K.lanes, 0, CHUNK)) do
     local packed = call('HGET', P .. 'w:' .. at, name)
-    if packed then waits = waits + ready({ unpacked(SEAT_FORM, packed) }) end
+    if packed then waits = waits + ready(read_seat(packed)) end
   end
   return waits
 end
 
 local function tenant_report(name)
-  local packed, rule = call('HGET', K.t, name), call('HGET', K.rules, name)
-  if not packed and not rule then return false end
+  local heads, rests = tenants_as_written({ name })
+  local head, rule = heads[1], call('HGET', K.rules, name)
+  if not head and not rule then return false end
   local r = { 4, 0, 0, 0, 0, 1, 2 }
   if rule then r = { unpacked('>ddddddd', rule) } end
   local t = {}
   for i = 1, 20 do t[i] = 0 end
   local waits = 0
-  if packed then
-    t = { unpacked(TENANT_FORM, packed) }
+  if head then
+    t = read_tenant(head, rests[name])
     if t[20] > 0 then waits = waiting_of(name) end
   end
   return { name, r[6], r[7], r[2], r[3], r[4], r[5], waits + t[11] + t[12] + t[13], t[12], t[11], t[6], t[7], t[8],

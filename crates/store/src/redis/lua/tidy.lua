@@ -20,6 +20,7 @@ end
 local idle = call('ZRANGEBYSCORE', K.idle, '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, PIECE)
 for _, name in ipairs(idle) do
   call('HDEL', K.t, name)
+  call('HDEL', K.rest, name)
   call('UNLINK', P .. 'k:' .. name)
   if call('HEXISTS', K.rules, name) == 0 then call('ZREM', K.who, name) end
   call('ZREM', K.idle, name)

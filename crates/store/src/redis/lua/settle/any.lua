@@ -1,90 +1,20 @@
--- Ends claims of a session.
---
--- ARGV: prefix, epoch, session, the numbers of the claims, then one text for each: how it ended, three numbers,
--- and what belongs to it.
+-- Ends claims of a session, however they ended.
 
-local session = ARGV[3]
-local session_key = P .. 's:' .. session
-local answers, ends = {}, (#ARGV - 3) / 2
-
-local expiry = call('ZSCORE', K.sessions, session)
-if not expiry or tonumber(expiry) <= now then
-  for i = 1, ends do answers[i] = 6 end
-  return answers
-end
-
-local HEAD = 22
-local tooks, plain, found = {}, true, {}
+local answers, claims, forms, entries, names, seen = {}, {}, {}, {}, {}, {}
 for i = 1, ends do
-  local text = ARGV[3 + ends + i]
-  local kind, took = unpacked('>BI7', text)
-  tooks[i] = took
-  plain = plain and kind == 1 and #text == HEAD
-end
-for first = 1, ends, CHUNK do
-  local last = min(first + CHUNK - 1, ends)
-  local some = call('HMGET', session_key, unpack(ARGV, 3 + first, 3 + last))
-  for i = first, last do found[i] = some[i - first + 1] end
-end
-
--- Where all are simply done, and nobody asks for more than counts, that is all there is to do.
-local function finish_plain()
-  local order, many, busy, gone, seen = {}, {}, {}, {}, {}
-  for i = 1, ends do
-    local packed = found[i]
-    if packed and not seen[ARGV[3 + i]] then
-      local _, lane_len, tenant_len = byte(packed, 1, 3)
-      local from = ENTRY_HEAD + 1 + lane_len
-      if byte(packed, from + tenant_len) > 0 then return false end
-      local name = sub(packed, from, from + tenant_len - 1)
-      if not many[name] then
-        order[#order + 1], many[name], busy[name] = name, 0, 0
-      end
-      seen[ARGV[3 + i]] = true
-      many[name], busy[name] = many[name] + 1, busy[name] + tooks[i]
-      gone[#gone + 1] = ARGV[3 + i]
-      answers[i] = 1
-    else
-      answers[i] = 6
-    end
-  end
-  load_tenants(order)
-  for _, name in ipairs(order) do
-    local tenant = tenants[name]
-    -- Claims that were cancelled meanwhile, and tenants that wait for room, take the longer way.
-    if tenant[19] > 0 or tenant[2] > 0 then return false end
-  end
-  if #gone == 0 then return true end
-  write_all('HDEL', session_key, gone)
-  for _, name in ipairs(order) do
-    local tenant, done = tenants[name], many[name]
-    tenant[6], tenant[7], tenant[15] = tenant[6] - done, tenant[7] + done, tenant[15] + busy[name]
-    tenant.dirty = true
-    g[11] = g[11] + busy[name]
-  end
-  g[5], g[6] = g[5] - #gone, g[6] + #gone
-  save_all()
-  return true
-end
-if plain and finish_plain() then return answers end
-
-local claims, forms, entries, names, seen = {}, {}, {}, {}, {}
-for i = 1, ends do
-  claims[i], forms[i] = tonumber(ARGV[3 + i]), { unpacked('>BI7I7I7', ARGV[3 + ends + i]) }
+  claims[i], forms[i] = unpacked(CLAIM_FORM, fields[i]), form_of(i)
   local packed = found[i]
   if packed and not seen[claims[i]] then
     seen[claims[i]] = true
-    local _, lane_len, tenant_len = byte(packed, 1, 3)
-    local from = ENTRY_HEAD + 1 + lane_len
-    local entry = { packed = packed, tenant = sub(packed, from, from + tenant_len - 1), record_at = from + tenant_len }
-    entries[i] = entry
-    names[#names + 1] = entry.tenant
+    local tenant, record_at = owner_of(packed)
+    entries[i] = { packed = packed, tenant = tenant, record_at = record_at }
+    names[#names + 1] = tenant
   end
 end
 load_tenants(names)
 
 local DONE_END, RETRY, FAILED_END, THROTTLED, RETURNED, PUT_OFF_FIXED, PUT_OFF_FORMULA = 1, 2, 3, 4, 5, 6, 7
-local A_DONE, A_BURIED, A_WAITS, A_CANCELLED, A_FENCED = 1, 2, 3, 5, 6
+local A_DONE, A_BURIED, A_WAITS, A_CANCELLED = 1, 2, 3, 5
 
 -- What goes back is looked at before anything is written, so that a foreign key stops it here.
 local function full(entry)
@@ -108,7 +38,7 @@ end
 
 local gone = {}
 for i = 1, ends do
-  if entries[i] then gone[#gone + 1] = claims[i] end
+  if entries[i] then gone[#gone + 1] = fields[i] end
 end
 if #gone > 0 then write_all('HDEL', session_key, gone) end
 
@@ -141,11 +71,14 @@ local function over(entry, tenant, ended, result)
   if entry.action then tell(entry.action, ended, job, entry.tenant, result) end
 end
 
+-- Whether it was cancelled while it was under way. The action is counted either way, unless its name is
+-- another's by now.
 local function is_cancelled(entry, tenant, claim, kind)
-  if claim <= tenant[19] then return true end
-  local action = entry.job and entry.job.action and action_of(entry.job.action)
-  if entry.job and entry.job.action and (not action or claim <= action.floor) then return true end
+  local name = entry.job and entry.job.action
+  local action = name and action_of(name)
+  if name and (not action or claim <= action.floor) then return true end
   entry.action = action
+  if claim <= tenant[19] then return true end
   if not action then return false end
   -- What is under way when an action fails is counted as it ends, but does not begin again.
   return action.st == CANCELLED or (action.st == FAILED and kind ~= DONE_END and kind ~= FAILED_END)
@@ -270,7 +203,7 @@ for i = 1, ends do
   if not entry then
     answers[i] = A_FENCED
   else
-    local tenant, kind, rest = tenants[entry.tenant], form[1], ARGV[3 + ends + i]
+    local tenant, kind, rest = tenants[entry.tenant], form[1], ARGV[5 + i] or ''
     leave(tenant, entry.tenant)
     local cancelled = is_cancelled(entry, tenant, claims[i], kind)
     if entry.action then count(entry.action, 'fl', -1) end

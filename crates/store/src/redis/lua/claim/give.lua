@@ -8,17 +8,24 @@ local function fail(key, err)
   error('BADKEY ' .. key .. ' ' .. err, 0)
 end
 
+local function fail_short(key, seat, class)
+  for i = #undo, 1, -1 do undo[i]() end
+  mend_list(lane.name, seat.name, class)
+  error('BADKEY ' .. key .. ' the list is shorter than was counted', 0)
+end
+
 local function pop(key, many, into, seat, class)
   if many == 0 then return end
   local records = redis.pcall('LPOP', key, many)
-  if not records or records.err then fail(key, records and records.err or 'the list is gone') end
+  if not records then fail_short(key, seat, class) end
+  if records.err then fail(key, records.err) end
   undo[#undo + 1] = function()
     for i = #records, 1, -1 do redis.call('LPUSH', key, records[i]) end
   end
   local index = seat[2 + class]
   for i = 1, #records do into[#into + 1] = { index = index + i - 1, first = 0, record = records[i], class = class } end
   seat[2 + class] = index + #records
-  if #records < many then fail(key, 'the list is shorter than was counted') end
+  if #records < many then fail_short(key, seat, class) end
 end
 
 local function take_merged(seat, class, many, into)
@@ -103,18 +110,14 @@ local function hold(job, seat)
   count(job.action, 'hd', 1)
 end
 
-local given, expired = {}, 0
-local fields = {}
+local starts, entries, fields, expired = {}, {}, {}, 0
 local function give(job, it)
   g[1] = g[1] + 1
   if job.first == 0 then job.first = g[1] end
-  local seat = it.seat
-  if not seat.suffix then seat.suffix = lane.name .. seat.name end
-  local entry = pack(ENTRY_FORM, job.class, #lane.name, #seat.name, job.index, job.first) .. seat.suffix .. job.record
-  local at = #fields
-  fields[at + 1], fields[at + 2] = g[1], entry
-  at = #given
-  given[at + 1], given[at + 2], given[at + 3] = floor(it.start - since + 0.999), g[1], entry
+  local entry = entry_of(lane.name, it.seat.name, job)
+  local at = #entries + 1
+  starts[at], entries[at] = pack('>I7', floor(it.start - since + 0.999)), entry
+  fields[2 * at - 1], fields[2 * at] = pack(CLAIM_FORM, g[1]), entry
   if job.action then
     count(job.action, 'q', -1)
     count(job.action, 'fl', 1)
@@ -309,6 +312,7 @@ while #goes < most do
   end
 end
 
+local before = g[1]
 for _, it in ipairs(goes) do give(it.job, it) end
 if #fields > 0 then
   for from = 1, #fields, CHUNK do
@@ -334,4 +338,4 @@ if #turns + passed > 0 or lane.dirty then
   save_actions()
   save_all()
 end
-return answer(next_at, expired, given)
+return claim_answer(next_at, expired, before + 1, table.concat(starts), entries)

@@ -1,11 +1,4 @@
--- Takes a batch.
---
--- ARGV: prefix, epoch, most that may wait, action, 1 if it is closed with this, its timeout and its keep,
--- jobs in all, 1 if names or start times have to be looked at, then groups of one lane, tenant and class:
--- lane, tenant, class, largest cost, ordinals, start times, how many, records.
-
-local queue_max, action_name, last, total = tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1', tonumber(ARGV[8])
-local careful = ARGV[9] == '1' or g[2] + total > queue_max
+-- Takes a batch, whatever is in it.
 
 local action, closed
 if action_name ~= '' then
@@ -14,19 +7,22 @@ if action_name ~= '' then
   careful = careful or closed
 end
 
-local groups, by_lane, names_of = {}, {}, {}
-local at = 10
-while at <= #ARGV do
-  local group = { lane = lane_of(ARGV[at]), tenant = ARGV[at + 1], class = tonumber(ARGV[at + 2]),
-    cost = tonumber(ARGV[at + 3]), ordinals = ARGV[at + 4], dues = ARGV[at + 5], size = tonumber(ARGV[at + 6]),
-    first = at + 7, push = nil, delayed = {} }
-  groups[#groups + 1] = group
-  local lane = group.lane.name
-  by_lane[lane] = by_lane[lane] or {}
-  table.insert(by_lane[lane], group.tenant)
-  at = at + 7 + group.size
+local by_lane = {}
+for _, group in ipairs(groups) do
+  group.lane, group.delayed = lane_of(group.lane), {}
+  local name = group.lane.name
+  by_lane[name] = by_lane[name] or {}
+  table.insert(by_lane[name], group.tenant)
 end
-for lane, names in pairs(by_lane) do load_seats(lanes[lane], names) end
+for name, some in pairs(by_lane) do
+  load_seats(lanes[name], some)
+  -- Whoever has no seat gets one, which its tenant has to be known for.
+  local new = {}
+  for _, tenant in ipairs(some) do
+    if lanes[name].seats[tenant].fresh then new[#new + 1] = tenant end
+  end
+  load_tenants(new)
+end
 
 local verdicts, new_names = {}, {}
 local turned_away = false
@@ -34,13 +30,15 @@ local accepted = total
 
 local function look_at_each()
   local order, named, known = {}, {}, {}
+  local ordinals, dues, at = ARGV[11], ARGV[12], 0
   for _, group in ipairs(groups) do
     group.push = {}
     for i = 1, group.size do
-      local ordinal = unpacked('>I4', group.ordinals, 4 * i - 3)
+      local ordinal = unpacked('>I4', ordinals, 4 * at + 1)
       local record = ARGV[group.first + i - 1]
       local job = { group = group, record = record }
-      if #group.dues > 0 then job.due = unpacked('>I7', group.dues, 7 * i - 6) end
+      if #dues > 0 then job.due = unpacked('>I7', dues, 7 * at + 1) end
+      at = at + 1
       if has(byte(record), HAS_NAME) then
         job.id = parse_record(record).id
         named[#named + 1] = job.id
@@ -90,19 +88,7 @@ end
 
 if careful then look_at_each() end
 
--- The first writes. If one fails, those before it are undone and nothing has happened.
-local pushed = {}
-local function push(key, list, first, last_one)
-  for from = first, last_one, CHUNK do
-    local to = min(from + CHUNK - 1, last_one)
-    local answer = redis.pcall('RPUSH', key, unpack(list, from, to))
-    if type(answer) == 'table' and answer.err then
-      for _, done in ipairs(pushed) do redis.call('RPOP', done[1], done[2]) end
-      error('BADKEY ' .. key .. ' ' .. answer.err, 0)
-    end
-    pushed[#pushed + 1] = { key, to - from + 1 }
-  end
-end
+-- The first writes.
 for _, group in ipairs(groups) do
   local key = list_key(group.lane, group.tenant, group.class)
   if group.push then
@@ -139,9 +125,10 @@ for i, group in ipairs(groups) do
   local meta = meta_of(lane)
   befores[i] = ready(seat)
   local size = group.push and #group.push or group.size
-  if group.cost ~= 1 then
+  if group.mark >= COSTS_DIFFER then
     meta[6], lane.dirty = 1, true
   end
+  if group.mark > 0 then seat[15] = 1 end
   local tail = seat[2 + class] + seat[5 + class]
   if size > 0 then
     if seat[5 + class] + seat[8 + class] == 0 then enter_class(seat, class) end
@@ -171,5 +158,5 @@ if #new_names > 0 then write_all('ZADD', K.names, new_names) end
 save_actions()
 save_all()
 
-if careful then return { g[2], g[15], 1, unpack(verdicts) } end
-return { g[2], g[15], 0, unpack(befores) }
+if careful then return { g[2], g[15], 1, verdicts } end
+return { g[2], g[15], 0, befores }

@@ -1,37 +1,14 @@
--- Gives out jobs of a lane in fair order.
---
--- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, guard, horizon, units and window of
--- each tenant's rate, then units and window of each rate of the lane.
+-- Gives out jobs of a lane in fair order, whatever they are and however they are limited.
 --
 -- Who goes is reckoned from counts alone, on the understanding that a job costs 1; then each tenant's jobs
 -- are taken with one command. Where costs differ, one job is taken after the other instead.
 
-local lane, session, most, lease = lane_of(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-local planned, guard, horizon = ARGV[7] == '1', tonumber(ARGV[8]), tonumber(ARGV[9])
-local session_key = P .. 's:' .. session
-local FURTHEST = 2 ^ 32
+-- Every candidate of the first look, and the lane itself, were read before.
+local meta = lane.meta
+local guard, horizon = tonumber(ARGV[8]), tonumber(ARGV[9])
 local MOST_PASSED = 1000
 
--- A session that was lost begins anew; what it had stays for the reaper under a name that nobody uses.
-local expiry = call('ZSCORE', K.sessions, session)
-if expiry and tonumber(expiry) <= now and call('EXISTS', session_key) == 1 then
-  g[1] = g[1] + 1
-  local old = session .. ' ' .. g[1]
-  call('RENAME', session_key, P .. 's:' .. old)
-  call('ZADD', K.sessions, expiry, old)
-end
-
-local function answer(next, expired, jobs)
-  call('ZADD', K.sessions, now + lease, session)
-  return { next and max(0, floor(next)) or -1, expired, unpack(jobs) }
-end
-
--- Every candidate of the first look, and the lane itself.
-local ahead = call('ZRANGE', lane.fair, 0, most - 1)
-load_seats(lane, ahead)
-local meta = lane.meta
-
-if meta[3] > now then return answer(meta[3] - now, 0, {}) end
+if meta[3] > now then return claim_answer(meta[3] - now, 0) end
 
 -- Limits: where the next slot of each lies, from the queue's beginning, and how far apart slots are. A job
 -- of cost c keeps c steps free after it and c - 1 before it: then no window, wherever it lies, holds more
@@ -47,9 +24,8 @@ for at = 12, #ARGV, 2 do
 end
 local tenant_units, tenant_window = tonumber(ARGV[10]), tonumber(ARGV[11])
 widest = max(widest, tenant_window)
-local doubt = tonumber(epoch[3])
 if planned and doubt > 0 and now < doubt + widest + guard then
-  return answer(doubt + widest + guard - now, 0, {})
+  return claim_answer(doubt + widest + guard - now, 0)
 end
 if #rates > 0 then
   local found = call('ZMSCORE', K.slots, unpack(slot_names))
@@ -76,8 +52,14 @@ local function return_due()
   end
   due = call('ZRANGEBYSCORE', lane.delayed, '-inf', now, 'LIMIT', 0, 500)
   for _, packed in ipairs(due) do
-    local entry = undelay(packed)
-    give_back(lane, entry.tenant, entry)
+    local entry = sound_entry(packed)
+    if entry then
+      undelay(packed, entry)
+      give_back(lane, entry.tenant, entry)
+    else
+      call('ZREM', lane.delayed, packed)
+      set_aside(packed)
+    end
   end
   more = more or #due == 500
   local next = more and now or nil

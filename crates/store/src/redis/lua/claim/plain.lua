@@ -1,0 +1,220 @@
+-- Gives out jobs of a lane in fair order: the short way, for plain jobs without limits.
+--
+-- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, guard, horizon, units and window of
+-- each tenant's rate, then units and window of each rate of the lane.
+--
+-- Whoever stands in front is looked at as it is written, without making more of it than numbers in lists. If
+-- anything is not plain (a bound, a pause, something that came back, an action), nothing has been written
+-- yet and the long way does all of it.
+
+-- The long way.
+local any
+-- What is asked for, who stands in front, and whether limits hold.
+local lane, session, session_key, most, lease, ahead, planned
+local FURTHEST = 2 ^ 32
+
+-- A session that was lost begins anew; what it had stays for the reaper under a name that nobody uses.
+local function begin_session()
+  local expiry = call('ZSCORE', K.sessions, session)
+  if expiry and tonumber(expiry) <= now and call('EXISTS', session_key) == 1 then
+    g[1] = g[1] + 1
+    local old = session .. ' ' .. g[1]
+    call('RENAME', session_key, P .. 's:' .. old)
+    call('ZADD', K.sessions, expiry, old)
+  end
+end
+
+-- Numbers of claims follow each other from the first; without starts all are due.
+local function claim_answer(next, expired, first, starts, entries)
+  call('ZADD', K.sessions, now + lease, session)
+  return { next and max(0, floor(next)) or -1, expired, first or 0, starts or '', entries or {} }
+end
+
+-- The seats in front, if all of them are plain: lists of numbers, by their order. The mark of a plain seat
+-- that is in the order is its class.
+local function plain_seats(found, packed)
+  local seats = { marks = {}, places = {}, indexes = {}, counts = {}, paces = {}, took = {} }
+  local marks, places, indexes, counts, paces = seats.marks, seats.places, seats.indexes, seats.counts, seats.paces
+  for i = 1, #ahead do
+    local seat, tenant = found[i + 1], packed[i]
+    if not seat or #seat ~= PLAIN_SIZE or not tenant then return end
+    local mark, place, index, jobs = unpacked(PLAIN_SEAT, seat)
+    local bounds, claim = unpacked('>Bd', tenant)
+    if mark > 3 or bounds % 2 == BOUNDED or place > FURTHEST then return end
+    marks[i], places[i], indexes[i], counts[i], paces[i] = mark, place, index, jobs, 1 / (claim * FACTOR[mark])
+  end
+  return seats
+end
+
+-- Whose turn it is, one after the other: those that were not served yet by place, and those that were by
+-- the place they came to. How far the clock went.
+local function serve(seats, clock)
+  local places, counts, paces, took = seats.places, seats.counts, seats.paces, seats.took
+  local order, served, first, last, waiting = {}, {}, 1, 0, 1
+  for turn = 1, most do
+    local a, b, i = places[waiting], served[first], nil
+    if a and (not b or a <= places[b]) then
+      i, waiting = waiting, waiting + 1
+    elseif b then
+      i, first = b, first + 1
+    else
+      break
+    end
+    local place, had = places[i], (took[i] or 0) + 1
+    if place > clock then clock = place end
+    place = place + paces[i]
+    places[i], took[i], order[turn] = place, had, i
+    if had < counts[i] then
+      local at = last
+      while at >= first and places[served[at]] > place do
+        served[at + 1] = served[at]
+        at = at - 1
+      end
+      served[at + 1], last = i, last + 1
+    end
+  end
+  return order, clock, waiting - 1
+end
+
+local function put_back(keys, lists, many)
+  for i = many, 1, -1 do
+    local records = lists[i]
+    for n = #records, 1, -1 do redis.call('LPUSH', keys[i], records[n]) end
+  end
+end
+
+-- The records of whoever was served. The first writes: if one fails, what was taken is put back.
+local function take_plain(seats, many)
+  local keys, lists, begins = {}, {}, { lists_of(lane, 1), lists_of(lane, 2), lists_of(lane, 3) }
+  for i = 1, many do
+    local key, wants = begins[seats.marks[i]] .. ahead[i], seats.took[i]
+    local records = redis.pcall('LPOP', key, wants)
+    local wrong = records and records.err
+    if not wrong then keys[i], lists[i] = key, records or {} end
+    local short = not wrong and #lists[i] < wants
+    if wrong or short then
+      put_back(keys, lists, #lists)
+      if short then mend_list(lane.name, ahead[i], seats.marks[i]) end
+      error('BADKEY ' .. key .. ' ' .. (wrong or 'the list is shorter than was counted'), 0)
+    end
+  end
+  return keys, lists
+end
+
+-- Small numbers in two bytes, made once: packing costs more than looking up.
+local TWO_BYTES = {}
+local function two_bytes(number)
+  local text = pack('>H', number)
+  TWO_BYTES[number] = text
+  return text
+end
+
+-- What the entries of each tenant begin with.
+local function heads_of(seats, many)
+  local heads, name = {}, lane.name
+  for i = 1, many do
+    local tenant = ahead[i]
+    heads[i] = pack(ENTRY_HEAD, seats.marks[i], #name, #tenant) .. name .. tenant .. pack(CLAIM_FORM, seats.indexes[i])
+  end
+  return heads
+end
+
+local function give_plain(seats, order, many)
+  local keys, lists = take_plain(seats, many)
+  local heads, used, entries, fields, number = heads_of(seats, many), {}, {}, {}, g[1]
+  for turn = 1, #order do
+    local i = order[turn]
+    local had = used[i] or 0
+    used[i] = had + 1
+    local claim = pack(CLAIM_FORM, number + turn)
+    local entry = heads[i] .. (TWO_BYTES[had] or two_bytes(had)) .. claim .. lists[i][had + 1]
+    entries[turn], fields[2 * turn - 1], fields[2 * turn] = entry, claim, entry
+  end
+  for from = 1, #fields, CHUNK do
+    local done = redis.pcall('HSET', session_key, unpack(fields, from, min(from + CHUNK - 1, #fields)))
+    if type(done) == 'table' and done.err then
+      put_back(keys, lists, many)
+      error('BADKEY ' .. session_key .. ' ' .. done.err, 0)
+    end
+  end
+  return entries
+end
+
+-- Whoever has no more leaves, and owes what it was ahead of the clock while others wait.
+local function leave_plain(gone, places)
+  local meta, owes = lane.meta, {}
+  for at, i in ipairs(gone) do
+    if places[i] > meta[1] and meta[2] > 0 then
+      owes[#owes + 1] = places[i]
+      owes[#owes + 1] = ahead[i]
+    end
+    gone[at] = ahead[i]
+  end
+  if #owes > 0 then
+    write_all('ZADD', lane.owed, owes)
+    meta[7] = 1
+  end
+  if #gone > 0 then
+    write_all('ZREM', lane.fair, gone)
+    write_all('HDEL', lane.key, gone)
+  end
+end
+
+local function save_plain(seats, packed, many)
+  local places, took, counts = seats.places, seats.took, seats.counts
+  local set, known, order, gone = {}, {}, {}, {}
+  for i = 1, many do
+    local name, left = ahead[i], counts[i] - took[i]
+    local mark, claim, all, flight, done, busy = unpacked(HEAD_FORM, packed[i])
+    if left > 0 then
+      set[#set + 1] = name
+      set[#set + 1] = pack(PLAIN_SEAT, seats.marks[i], places[i], seats.indexes[i] + took[i], left)
+      order[#order + 1] = places[i]
+      order[#order + 1] = name
+    else
+      gone[#gone + 1] = i
+      all = all - 1
+    end
+    known[2 * i - 1] = name
+    known[2 * i] = pack(HEAD_FORM, mark, claim, all, flight + took[i], done, busy)
+  end
+  leave_plain(gone, places)
+  if #order > 0 then write_all('ZADD', lane.fair, order) end
+  write_all('HSET', K.t, known)
+  lane.dirty = true
+  save_lane(lane, set)
+end
+
+-- The answer, or nothing where the short way does not lead.
+local function claim_plain(found)
+  local meta = lane.meta
+  if planned or #ahead == 0 or meta[3] > now or (meta[4] > 0 and meta[4] <= now) or meta[6] == 1
+    or meta[1] > FURTHEST then
+    return
+  end
+  local packed = call('HMGET', K.t, unpack(ahead))
+  local seats = plain_seats(found, packed)
+  if not seats then return end
+  local order, clock, many = serve(seats, meta[1])
+  local entries, first = give_plain(seats, order, many), g[1] + 1
+  g[1], g[5] = g[1] + #order, g[5] + #order
+  meta[1] = clock
+  count_waiting(lane, -#order)
+  save_plain(seats, packed, many)
+  if meta[7] == 1 then call('ZREMRANGEBYSCORE', lane.owed, '-inf', clock) end
+  save_counts()
+  return claim_answer(meta[4] > 0 and meta[4] - now or nil, 0, first, '', entries)
+end
+
+function steps.claim()
+  lane, session, most, lease = lane_of(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+  session_key, planned = P .. 's:' .. session, ARGV[7] == '1'
+  begin_session()
+  ahead = call('ZRANGE', lane.fair, 0, most - 1)
+  local found = call('HMGET', lane.key, '', unpack(ahead))
+  take_meta(lane, found[1])
+  local answer = claim_plain(found)
+  if answer then return answer end
+  for i, name in ipairs(ahead) do take_seat(lane, name, found[i + 1]) end
+  return any()
+end

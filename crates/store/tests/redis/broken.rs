@@ -1,0 +1,114 @@
+//! What is no job of ours, where a job should be: it is set aside, and everybody behind it goes on.
+
+use outflow_store::{DeadPick, JobStore, Scope};
+
+use super::*;
+
+fn put(room: &Room, command: &[&str]) {
+    room.server.ask(command).expect("put");
+}
+
+fn set_aside(room: &Room) -> String {
+    let kept = "return table.concat(redis.call('ZRANGE', '{outflow}:broken', 0, -1), ' ')";
+    room.server.ask(&["EVAL", kept, "0"]).expect("kept")
+}
+
+// Something foreign waits for its time before a job that does, too.
+#[tokio::test]
+async fn a_foreign_entry_does_not_keep_others_from_their_time() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    let jobs = room.claim(1).await.jobs;
+    let retry = End::Retry {
+        after: Duration::ZERO,
+        words: "again".to_owned(),
+    };
+    room.settle(vec![end(&jobs[0], retry)]).await;
+    put(&room, &["ZADD", "{outflow}:d:api", "1", "mine"]);
+    assert_eq!(payloads(&room.claim(9).await.jobs), ["a-0", "a-1"]);
+    assert!(set_aside(&room).contains("mine"));
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_foreign_entry_does_not_keep_a_dead_sessions_jobs() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    let ask = ClaimAsk {
+        lane: name("api"),
+        session: name("lost"),
+        most: 2,
+        lease: Duration::from_millis(1),
+        plan: None,
+    };
+    room.store.claim(ask, &mut OpenGate).await.expect("claimed");
+    put(&room, &["HSET", "{outflow}:s:lost", "7", "mine"]);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let reaped = room.store.reap(100, 3).await.expect("reaped");
+    assert_eq!((reaped.returned, reaped.buried), (2, 0));
+    assert!(set_aside(&room).contains("mine"));
+    room.balanced().await;
+    assert_eq!(room.claim(9).await.jobs.len(), 2);
+}
+
+#[tokio::test]
+async fn a_foreign_letter_does_not_keep_others_from_being_revived() {
+    let room = Room::new().await;
+    room.submit("a", 1).await;
+    let jobs = room.claim(1).await.jobs;
+    let failed = End::Failed {
+        words: "no".to_owned(),
+        result: None,
+    };
+    room.settle(vec![end(&jobs[0], failed)]).await;
+    put(&room, &["ZADD", "{outflow}:dead", "1", "mine"]);
+    assert_eq!(room.store.dead(0, 10).await.expect("listed").len(), 1);
+    let revived = room.store.revive(&DeadPick::All).await;
+    assert_eq!(revived.expect("revived"), 1);
+    room.balanced().await;
+    assert_eq!(room.claim(9).await.jobs.len(), 1);
+}
+
+#[tokio::test]
+async fn a_foreign_entry_does_not_keep_a_tenant_from_being_cancelled() {
+    let room = Room::new().await;
+    room.submit("a", 3).await;
+    put(&room, &["LPUSH", "{outflow}:l:2:3:api:a", "mine"]);
+    put(&room, &["ZADD", "{outflow}:d:api", "1", "mine too"]);
+    room.submit("b", 1).await;
+    let cancelled = room.store.cancel(&Scope::Tenant(name("a"))).await;
+    cancelled.expect("cancelled");
+    assert!(set_aside(&room).contains("mine"));
+    assert_eq!(payloads(&room.claim(9).await.jobs), ["b-0"]);
+}
+
+// Somebody deletes the list of one tenant; with a bound the same happens on the long way.
+#[tokio::test]
+async fn a_list_that_is_gone_is_told_once_and_others_go_on() {
+    for bound in [None, Some(1_000)] {
+        let room = Room::new().await;
+        let rule = outflow_store::TenantRule {
+            in_flight: bound,
+            ..outflow_store::TenantRule::default()
+        };
+        room.store.set_rule(&name("b"), rule).await.expect("ruled");
+        room.submit("a", 3).await;
+        room.submit("b", 3).await;
+        put(&room, &["DEL", "{outflow}:l:2:3:api:a"]);
+        let ask = ClaimAsk {
+            lane: name("api"),
+            session: name("worker"),
+            most: 9,
+            lease: Duration::from_secs(30),
+            plan: None,
+        };
+        let error = room.store.claim(ask, &mut OpenGate).await;
+        let error = error.expect_err("a list is gone");
+        assert!(error.to_string().contains("l:2:3:api:a"), "{error}");
+        room.balanced().await;
+        let jobs = room.claim(9).await.jobs;
+        assert_eq!(payloads(&jobs), ["b-0", "b-1", "b-2"]);
+        room.finish(&jobs).await;
+        room.balanced().await;
+    }
+}

@@ -1,0 +1,134 @@
+//! Functions and scripts, the short way and the long one: whichever is taken, the same happens.
+
+use outflow_store::{Batch, JobStore, Receipt, TenantRule};
+
+use super::*;
+
+/// Claims and finishes everything, seven at a time; whose job went when.
+async fn drained(store: &Redis) -> Vec<String> {
+    let mut order = Vec::new();
+    loop {
+        let jobs = claim(store, "worker", 7, None).await.jobs;
+        if jobs.is_empty() {
+            return order;
+        }
+        order.extend(payloads(&jobs));
+        let ends = jobs.iter().map(done).collect();
+        store.settle(&name("worker"), ends).await.expect("settled");
+    }
+}
+
+async fn submit(store: &Redis, tenant: &str, numbers: std::ops::Range<usize>) {
+    let jobs = numbers.map(|n| job(tenant, n)).collect();
+    store.submit(Batch::of(jobs)).await.expect("submitted");
+}
+
+fn calls(server: &RedisServer, command: &str) -> u64 {
+    let stats = server.ask(&["INFO", "commandstats"]).expect("stats");
+    let line = stats
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|line| line.split(',').next())
+        .map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+// Three tenants of different weights and lengths, so that they leave at different times; a bound that is
+// never reached sends the second store the long way.
+#[tokio::test]
+async fn the_long_way_leads_to_the_same_as_the_short_one() {
+    let (short, long) = (Room::new().await, Room::new().await);
+    let mut orders = Vec::new();
+    for (room, bound) in [(&short, None), (&long, Some(1_000))] {
+        for (tenant, weight) in [("a", 3), ("b", 2), ("c", 1)] {
+            let rule = TenantRule {
+                weight: outflow_core::Weight::new(weight).expect("a weight"),
+                in_flight: bound,
+                ..TenantRule::default()
+            };
+            let ruled = room.store.set_rule(&name(tenant), rule).await;
+            ruled.expect("ruled");
+        }
+        for (tenant, many) in [("a", 40), ("b", 60), ("c", 9)] {
+            submit(&room.store, tenant, 0..many / 2).await;
+            submit(&room.store, tenant, many / 2..many).await;
+        }
+        orders.push(drained(&room.store).await);
+        room.balanced().await;
+    }
+    assert_eq!(orders[0].len(), 109);
+    assert_eq!(orders[0], orders[1]);
+    let both = [&short, &long].map(|room| room.store.tally());
+    let [short, long] = both;
+    assert_eq!(short.await.expect("tally"), long.await.expect("tally"));
+}
+
+// A user who may do everything but have functions.
+#[tokio::test]
+async fn whoever_may_not_have_functions_gets_scripts() {
+    let room = Room::new().await;
+    let user = ["on", ">secret", "~*", "&*", "+@all", "-fcall", "-function"];
+    let command = [&["ACL", "SETUSER", "plain"], user.as_slice()].concat();
+    room.server.ask(&command).expect("a user");
+    let url = room.server.url();
+    let url = url.replace("redis://", "redis://plain:secret@");
+    let store = Redis::connect(RedisOptions::new(url)).await;
+    let store = store.expect("connected");
+    submit(&store, "a", 0..20).await;
+    submit(&store, "a", 20..30).await;
+    let jobs = claim(&store, "worker", 5, None).await.jobs;
+    let mut ends: Vec<_> = jobs.iter().map(done).collect();
+    ends[2].end = End::Returned;
+    store.settle(&name("worker"), ends).await.expect("settled");
+    assert_eq!(drained(&store).await.len(), 26);
+    assert_eq!(store.tally().await.expect("tally").done, 30);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(calls(&room.server, "fcall"), 0);
+    assert!(calls(&room.server, "evalsha") > 5);
+}
+
+#[tokio::test]
+async fn a_library_that_was_thrown_away_is_sent_again() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    room.server.ask(&["FUNCTION", "FLUSH"]).expect("flushed");
+    room.submit("a", 2).await;
+    room.server.ask(&["FUNCTION", "FLUSH"]).expect("flushed");
+    assert_eq!(room.claim(9).await.jobs.len(), 4);
+    assert_eq!(calls(&room.server, "evalsha"), 0);
+}
+
+#[tokio::test]
+async fn a_queue_of_another_layout_is_left_alone() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    let form = ["HSET", "{outflow}:epoch", "form", "1"];
+    room.server.ask(&form).expect("set");
+    let error = Redis::connect(RedisOptions::new(room.server.url())).await;
+    let error = error.expect_err("another layout");
+    assert!(
+        error.is_refused() && error.to_string().contains("another version"),
+        "{error}"
+    );
+}
+
+// 9,000 tenants in one batch, with and without names: more than a script can lay side by side.
+#[tokio::test]
+async fn the_largest_batches_are_answered() {
+    let room = Room::new().await;
+    let options = RedisOptions {
+        timeout: Duration::from_mins(1),
+        ..RedisOptions::new(room.server.url())
+    };
+    let store = Redis::connect(options).await.expect("connected");
+    for named in [false, true] {
+        let jobs = (0..9_000).map(|n| NewJob {
+            id: named.then(|| name(&format!("job-{n}"))),
+            ..job(&format!("tenant-{n}"), n)
+        });
+        let submitted = store.submit(Batch::of(jobs.collect())).await;
+        let receipts = submitted.expect("submitted").receipts;
+        let taken = |receipt: &&Receipt| matches!(receipt, Receipt::Accepted { .. });
+        assert_eq!(receipts.iter().filter(taken).count(), 9_000);
+    }
+    assert_eq!(store.tally().await.expect("tally").queued, 18_000);
+}
