@@ -148,13 +148,27 @@ fn failed_by(error: &rusqlite::Error) -> StoreError {
 }
 
 /// A directory that is its owner's alone, if it has to be made: jobs hold what they are to send, keys of
-/// tenants among it.
+/// tenants among it. `SQLite` sees to it that the names in it outlive a power cut; that its own name does
+/// is up to us.
 fn private_dir(dir: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    let missing = dir.ancestors().take_while(|dir| !dir.exists());
+    let parents: Vec<&Path> = missing.filter_map(Path::parent).collect();
+    builder.create(dir)?;
+    #[cfg(unix)]
+    for parent in parents {
+        let here = Path::new(".");
+        let parent = if parent == Path::new("") {
+            here
+        } else {
+            parent
+        };
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// The same for a file. The journal of a database is made with the database's own rights.
