@@ -210,13 +210,13 @@ pub(super) fn write(
             *id = name;
         }
         if let Some(start) = taken.job.not_before.filter(|at| *at > numbering.at) {
-            ledger.mark(&Mark {
+            ledger.mark(Mark {
                 seq,
                 state: MarkState::Start,
                 tries: Tries::default(),
                 due: Some(start),
                 span: None,
-            })?;
+            });
         }
         jobs.push(taken);
     }
