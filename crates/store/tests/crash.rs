@@ -18,6 +18,9 @@ mod check;
 #[path = "contract/suite.rs"]
 mod contract;
 #[cfg(test)]
+#[path = "crash/cuts.rs"]
+mod cuts;
+#[cfg(test)]
 #[path = "crash/disk.rs"]
 mod disk;
 #[cfg(test)]
@@ -34,9 +37,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use check::Told;
-use disk::{Cut, Disk, Image, lay_out};
+use cuts::{Left, STORE, Thoroughness, check, cuts, memory};
+use disk::{Image, lay_out};
 use outflow_store::Embedded;
-use tempfile::TempDir;
 use trace::Event;
 
 /// Says to this program, run once more, which directory it is to live in, or where the list of those is
@@ -44,33 +47,12 @@ use trace::Event;
 const LIVES_IN: &str = "OUTFLOW_TEST_LIVES_IN";
 const OPENS: &str = "OUTFLOW_TEST_OPENS";
 
-/// Where the store is: two directories that it makes itself.
-const STORE: &str = "new/jobs";
-
-/// How many of the possible power cuts are tried.
-#[derive(Clone, Copy)]
-struct Thoroughness {
-    /// Every so manieth sync.
-    points: usize,
-    /// Torn variants of each kind.
-    torn: u64,
-    /// Every so manieth image is opened under a second power cut.
-    second: usize,
-}
-
-/// A disk that a power cut left, and what had been told by then.
-struct Left {
-    image: Image,
-    told: Told,
-    what: String,
-}
-
 #[test]
 fn no_power_cut_takes_what_was_told_as_strace_sees_it() {
     let sampled = Thoroughness {
-        points: 9,
+        points: 13,
         torn: 1,
-        second: 9,
+        second: 11,
     };
     power_cuts(
         "no_power_cut_takes_what_was_told_as_strace_sees_it",
@@ -98,7 +80,7 @@ fn power_cuts(test: &str, how: Thoroughness) {
         return open_all(Path::new(&list));
     }
     let home = memory();
-    let events = trace::of_test(test, LIVES_IN, &home.path().join(STORE));
+    let events = trace::of_test(test, (LIVES_IN, &home.path().join(STORE)), None);
     let (mut first, mut picked, mut second) = (0, Vec::new(), 0);
     let life = (home.path(), &Image::new(), &Told::default());
     let syncs = cuts(life, &events, how, |left| {
@@ -115,64 +97,6 @@ fn power_cuts(test: &str, how: Thoroughness) {
     });
     second += second_cuts(test, &picked, how);
     println!("{syncs} syncs, {first} power cuts, {second} second ones");
-}
-
-/// Makes the images of every power cut during these events. Answers how many syncs there were.
-fn cuts(
-    (root, before, told): (&Path, &Image, &Told),
-    events: &[Event],
-    how: Thoroughness,
-    mut then: impl FnMut(Left),
-) -> usize {
-    let mut disk = Disk::holding(root, before);
-    let (mut told, mut syncs) = (told.clone(), 0);
-    for event in events {
-        if let Event::Synced(path) = event
-            && path.starts_with(root)
-        {
-            let cuts = variants(syncs, how);
-            for cut in cuts.into_iter().filter(|_| syncs % how.points == 0) {
-                then(Left {
-                    image: disk.image(root, cut),
-                    told: told.clone(),
-                    what: format!("sync {syncs}, of {}, {cut:?}", path.display()),
-                });
-            }
-            syncs += 1;
-            if path.to_string_lossy().ends_with("-wal") {
-                told.synced();
-            }
-        }
-        if let Event::Said(words) = event {
-            told.hear(words);
-        }
-        disk.apply(event);
-    }
-    syncs
-}
-
-fn variants(sync: usize, how: Thoroughness) -> Vec<Cut> {
-    let seed = u64::try_from(sync).expect("a few") * how.torn;
-    let torn = (0..how.torn).flat_map(|more| [Cut::Prefix(seed + more), Cut::Sectors(seed + more)]);
-    [Cut::Nothing, Cut::Everything]
-        .into_iter()
-        .chain(torn)
-        .collect()
-}
-
-/// Opens what a power cut left, beside it the words for whoever reads of a failure.
-fn check(left: &Left) {
-    let dir = memory();
-    lay_out(&left.image, dir.path());
-    let held = std::panic::catch_unwind(|| check::holds(&dir.path().join(STORE), &left.told));
-    if held.is_err() {
-        let kept = dir.keep();
-        panic!(
-            "after a power cut before {}: see {}",
-            left.what,
-            kept.display()
-        );
-    }
 }
 
 /// Opens each of the directories in a list.
@@ -197,7 +121,7 @@ fn second_cuts(test: &str, picked: &[Left], how: Thoroughness) -> usize {
     let stores = dirs.iter().map(|dir| dir.join(STORE).display().to_string());
     let stores: Vec<String> = stores.collect();
     fs::write(&list, stores.join("\n")).expect("written");
-    let events = trace::of_test(test, OPENS, &list);
+    let events = trace::of_test(test, (OPENS, &list), None);
     let mut count = 0;
     for (left, dir) in picked.iter().zip(&dirs) {
         let theirs = events.iter().filter(|event| is_under(event, dir));
@@ -224,15 +148,8 @@ fn is_under(event: &Event, dir: &Path) -> bool {
         | Event::Gone(path)
         | Event::Wrote { path, .. }
         | Event::Cut(path, _)
-        | Event::Synced(path) => path.starts_with(dir),
+        | Event::Synced(path)
+        | Event::Forgotten(path) => path.starts_with(dir),
         Event::Said(_) => false,
     }
-}
-
-/// A directory in memory, where there is such a thing: thousands of stores are opened in them, and no
-/// power fails.
-fn memory() -> TempDir {
-    tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .expect("a directory")
 }

@@ -99,7 +99,7 @@ async fn ends_are_known(store: &Embedded, told: &Told) {
     let outcomes = outcomes(store).await;
     let done = |id: &str| {
         let ends = outcomes.get(id).map_or(&[][..], Vec::as_slice);
-        ends.iter().any(|ended| *ended == Ended::Done)
+        ends.contains(&Ended::Done)
     };
     for id in told.of("done") {
         assert!(done(id), "{id} was done: {:?}", outcomes.get(id));

@@ -106,6 +106,7 @@ impl Disk {
             }
             Event::Cut(path, length) => self.change(path, Change::Cut(*length)),
             Event::Synced(path) => self.sync(path),
+            Event::Forgotten(path) => self.forget(path),
             Event::Made(_) | Event::Said(_) => {}
         }
     }
@@ -137,6 +138,12 @@ impl Disk {
             for change in self.changes.extract_if(.., theirs) {
                 self.safe.take(&change);
             }
+        }
+    }
+
+    fn forget(&mut self, path: &Path) {
+        if let Some(file) = self.seen.files.get(path) {
+            self.files[*file].coming.clear();
         }
     }
 
@@ -183,7 +190,10 @@ impl Names {
         match change.to {
             Named::File(file) => drop(self.files.insert(change.path.clone(), file)),
             Named::Dir => drop(self.dirs.insert(change.path.clone())),
-            Named::Nothing => drop(self.files.remove(&change.path)),
+            Named::Nothing => {
+                self.files.remove(&change.path);
+                self.dirs.remove(&change.path);
+            }
         }
     }
 }

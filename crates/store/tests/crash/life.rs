@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use outflow_core::{Clock as _, WallTime};
 use outflow_store::{
-    ActionSpec, Batch, Claimed, DeadPick, Embedded, End, JobStore, Kept, NewJob, Park, PutOff,
-    Rest, Scope, Settled, Settlement,
+    ActionSpec, Batch, Claimed, DeadPick, Embedded, End, JobStore, Kept, NewJob, OpenGate, Park,
+    PutOff, Receipt, Rest, Scope, Settled, Settlement, StoreError,
 };
 
-use crate::contract::{claim, job, name};
+use tokio::runtime::Builder;
+
+use crate::contract::{ask, claim, job, name};
 use crate::room::{Room, clock, within};
 use crate::trace::TOLD;
 
@@ -35,7 +37,7 @@ pub(crate) fn live(dir: &Path) {
             room.clock.advance(Duration::from_secs(3));
         }
         while work_to_the_end(room, tell).await > 0 {
-            room.clock.advance(Duration::from_secs(60));
+            room.clock.advance(Duration::from_mins(1));
         }
         forget(room).await;
     });
@@ -195,4 +197,64 @@ async fn forget(room: &Room) {
     tell("forgetting all");
     while room.store.tidy(room.clock.wall()).await.expect("tidied") > 0 {}
     tell("forgotten all");
+}
+
+/// Submits, claims and ends, and asks again as long as it is refused.
+pub(crate) fn endure(dir: &Path) {
+    let (store, writer) = loop {
+        match Embedded::open(dir, clock()) {
+            Ok(opened) => break opened,
+            Err(error) => refused(&error),
+        }
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| writer.run());
+        let store = store;
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            for round in 0..BATCHES {
+                let jobs = patiently(async || store.submit(batch(round)).await).await;
+                let whole = |first: &Receipt| {
+                    let kind = std::mem::discriminant(first);
+                    jobs.receipts
+                        .iter()
+                        .all(|of| std::mem::discriminant(of) == kind)
+                };
+                assert!(whole(&jobs.receipts[0]), "{jobs:?}");
+                tell(&format!("batch {round}"));
+                let claims = patiently(async || store.claim(ask(15), &mut OpenGate).await).await;
+                let ends = |_| End::Done {
+                    took: Duration::ZERO,
+                    result: None,
+                };
+                let ends = claims.jobs.iter().map(|job| Settlement {
+                    token: job.token,
+                    end: ends(job),
+                });
+                let ends: Vec<Settlement> = ends.collect();
+                let worker = name("worker");
+                patiently(async || store.settle(&worker, ends.clone()).await).await;
+                for job in claims.jobs {
+                    tell(&format!("done {}", job.id));
+                }
+            }
+            assert_eq!(store.recount().await.expect("counted"), 0);
+        });
+    });
+}
+
+/// Asks until it is not refused.
+async fn patiently<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
+    for _ in 0..99 {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => refused(&error),
+        }
+    }
+    panic!("it is refused for ever");
+}
+
+fn refused(error: &StoreError) {
+    assert!(error.is_passing() || error.is_doubtful(), "{error:?}");
+    tell(&format!("refused: {error}"));
 }

@@ -22,15 +22,26 @@ pub(crate) enum Event {
     },
     Cut(PathBuf, usize),
     Synced(PathBuf),
+    /// A sync that failed: the system forgets what it could not write, and the next sync knows nothing
+    /// of it.
+    Forgotten(PathBuf),
     /// A line that it printed for us.
     Said(String),
 }
 
-/// Runs one test of this program again under a variable, and answers what it did.
-pub(crate) fn of_test(test: &str, variable: &str, value: &Path) -> Vec<Event> {
+/// Runs one test of this program again under a variable, and answers what it did. The system may be told
+/// to refuse something meanwhile: `fsync:error=EIO:when=3` is the third sync of a thread.
+pub(crate) fn of_test(
+    test: &str,
+    (variable, value): (&str, &Path),
+    refused: Option<&str>,
+) -> Vec<Event> {
     let heard = tempfile::NamedTempFile::new().expect("a file");
+    let refused = refused.map(|what| format!("inject={what}"));
     let status = Command::new("strace")
-        .args(["-f", "-y", "-xx", "-s", "16000000", "-e", CALLS, "-o"])
+        .args(["-f", "-y", "-xx", "-s", "16000000", "-e", CALLS])
+        .args(refused.iter().flat_map(|what| ["-e", what]))
+        .arg("-o")
         .arg(heard.path())
         .arg(std::env::current_exe().expect("this program"))
         .args(["--exact", test, "--nocapture", "--include-ignored"])
@@ -40,12 +51,11 @@ pub(crate) fn of_test(test: &str, variable: &str, value: &Path) -> Vec<Event> {
         .status()
         .expect("strace is installed");
     assert!(status.success(), "the program failed: run it by itself");
-    let text = fs::read_to_string(heard.path()).expect("what was heard");
-    events(&text)
+    events(&fs::read_to_string(heard.path()).expect("what was heard"))
 }
 
 /// Whatever changes a file or its name, and says when that is safe.
-const CALLS: &str = "trace=openat,open,creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,\
+const CALLS: &str = "trace=openat,open,creat,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,\
                      renameat2,link,linkat,write,writev,pwrite64,pwritev,pwritev2,lseek,ftruncate,\
                      truncate,fallocate,fsync,fdatasync,sync_file_range,copy_file_range,sendfile";
 
@@ -81,16 +91,19 @@ impl Reader {
         let Some((call, answer)) = call.rsplit_once(" = ") else {
             return;
         };
-        // What failed changed nothing.
-        if answer.starts_with('-') || answer.starts_with('?') {
-            return;
-        }
         let (name, arguments) = call.split_once('(').expect("a call");
         let arguments = arguments.trim_end().trim_end_matches(')');
+        if answer.starts_with('-') || answer.starts_with('?') {
+            if matches!(name, "fsync" | "fdatasync") {
+                self.events.push(Event::Forgotten(file(arguments)));
+            }
+            // What else failed changed nothing.
+            return;
+        }
         match name {
             "openat" => self.opened(arguments, answer),
             "mkdir" => self.events.push(Event::MadeDir(text(arguments))),
-            "unlink" => self.events.push(Event::Gone(text(arguments))),
+            "unlink" | "rmdir" => self.events.push(Event::Gone(text(arguments))),
             "write" | "pwrite64" => self.wrote(name, arguments),
             "lseek" => {
                 let to = answer.trim().parse().expect("an offset");
