@@ -66,7 +66,7 @@ fn stress_no_power_cut_at_any_sync_takes_what_was_told_as_strace_sees_it() {
     let every = Thoroughness {
         points: 1,
         torn: 3,
-        second: 4,
+        second: 8,
     };
     let test = "stress_no_power_cut_at_any_sync_takes_what_was_told_as_strace_sees_it";
     power_cuts(test, every);
@@ -83,7 +83,7 @@ fn power_cuts(test: &str, how: Thoroughness) {
     let events = trace::of_test(test, (LIVES_IN, &home.path().join(STORE)), None);
     let (mut first, mut picked, mut second) = (0, Vec::new(), 0);
     let life = (home.path(), &Image::new(), &Told::default());
-    let syncs = cuts(life, &events, how, |left| {
+    let seen = cuts(life, &events, how, |left| {
         check(&left);
         if first % how.second == 0 {
             picked.push(left);
@@ -96,7 +96,7 @@ fn power_cuts(test: &str, how: Thoroughness) {
         }
     });
     second += second_cuts(test, &picked, how);
-    println!("{syncs} syncs, {first} power cuts, {second} second ones");
+    println!("{seen:?}, {first} power cuts, {second} second ones");
 }
 
 /// Opens each of the directories in a list.

@@ -9,6 +9,7 @@ use outflow_store::{DeadLetter, Embedded, Ended, JobStore, Outcome, Receipt, Sco
 use crate::contract::{claim, name};
 use crate::life::{BATCH, CANCELLED_AT, actions, batch, work_to_the_end};
 use crate::room::{Room, clock, within};
+use crate::trace::Event;
 
 /// What the program was told before the power failed.
 #[derive(Clone, Debug, Default)]
@@ -20,20 +21,28 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// A submission or an operator's wish is answered when it is safe; the end of a job is safe with the
-    /// next sync of the journal.
-    pub(crate) fn hear(&mut self, words: &str) {
-        let waits = words.starts_with("done") || words.starts_with("dead");
-        let heard = if waits {
-            &mut self.late
-        } else {
-            &mut self.safe
-        };
-        heard.insert(words.to_owned());
+    /// Whether an answer promises nothing about a power cut: a submission or an operator's wish is
+    /// answered when it is safe, the end of a job is safe with the next sync of the journal.
+    pub(crate) fn is_late(words: &str) -> bool {
+        let late = ["done", "dead", "refused"];
+        late.iter().any(|first| words.starts_with(first))
     }
 
-    pub(crate) fn synced(&mut self) {
-        self.safe.append(&mut self.late);
+    /// Learns from what a program heard, and from what its disk did.
+    pub(crate) fn learn(&mut self, event: &Event) {
+        match event {
+            Event::Said(words) if Self::is_late(words) => {
+                self.late.insert(words.clone());
+            }
+            Event::Said(words) => {
+                self.safe.insert(words.clone());
+            }
+            Event::Synced(path) if path.to_string_lossy().ends_with("-wal") => {
+                self.safe.append(&mut self.late);
+            }
+            Event::Forgotten(_) => self.late.clear(),
+            _ => {}
+        }
     }
 
     /// What is left to rely on after a power cut.

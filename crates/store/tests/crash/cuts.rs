@@ -26,40 +26,60 @@ pub(crate) struct Left {
     pub(crate) what: String,
 }
 
-/// Makes the images of every power cut during these events. Answers how many syncs there were.
+/// Moments at which the power was cut.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moments {
+    /// Before a sync.
+    pub(crate) syncs: usize,
+    /// After an answer that promised something.
+    pub(crate) answers: usize,
+}
+
+/// Makes the images of every power cut during these events.
 pub(crate) fn cuts(
     (root, before, told): (&Path, &Image, &Told),
     events: &[Event],
     how: Thoroughness,
     mut then: impl FnMut(Left),
-) -> usize {
+) -> Moments {
     let mut disk = Disk::holding(root, before);
-    let (mut told, mut syncs) = (told.clone(), 0);
+    let (mut told, mut seen) = (told.clone(), Moments::default());
+    let mut cut = |disk: &Disk, told: &Told, cut, what: String| {
+        then(Left {
+            image: disk.image(root, cut),
+            told: told.clone(),
+            what: format!("{what}, {cut:?}"),
+        });
+    };
     for event in events {
         if let Event::Synced(path) = event
             && path.starts_with(root)
         {
-            let cuts = variants(syncs, how);
-            for cut in cuts.into_iter().filter(|_| syncs % how.points == 0) {
-                then(Left {
-                    image: disk.image(root, cut),
-                    told: told.clone(),
-                    what: format!("sync {syncs}, of {}, {cut:?}", path.display()),
-                });
+            let variants = variants(seen.syncs, how).into_iter();
+            for variant in variants.filter(|_| seen.syncs % how.points == 0) {
+                let what = format!("sync {} of {}", seen.syncs, path.display());
+                cut(&disk, &told, variant, what);
             }
-            syncs += 1;
-            if path.to_string_lossy().ends_with("-wal") {
-                told.synced();
-            }
+            seen.syncs += 1;
         }
-        match event {
-            Event::Said(words) => told.hear(words),
-            Event::Forgotten(_) => told = told.after_a_cut(),
-            _ => {}
-        }
+        told.learn(event);
         disk.apply(event);
+        if let Event::Said(words) = event
+            && !Told::is_late(words)
+        {
+            // What is promised rests on what was synced alone.
+            if seen.answers % how.points == 0 {
+                cut(
+                    &disk,
+                    &told,
+                    Cut::Nothing,
+                    format!("what came after {words}"),
+                );
+            }
+            seen.answers += 1;
+        }
     }
-    syncs
+    seen
 }
 
 fn variants(sync: usize, how: Thoroughness) -> Vec<Cut> {
