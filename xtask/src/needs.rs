@@ -62,6 +62,18 @@ pub(crate) const REDIS: Need = Need {
     reason: "what outlives a process is tested with a real server that is really killed",
 };
 
+/// Hears what a program asks of the system.
+pub(crate) const STRACE: Need = Need {
+    name: "strace",
+    // Where it is there and may not be used, the tests cannot use it either.
+    probes: &["strace -f -o /dev/null true"],
+    install: &[
+        "apt-get update",
+        "apt-get install --yes --no-install-recommends strace",
+    ],
+    reason: "what a power cut leaves of a file is known from every write and sync that a program made",
+};
+
 /// Installs programs that are written for Node.
 pub(crate) const NPM: Need = Need {
     name: "npm",

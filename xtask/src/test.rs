@@ -10,7 +10,8 @@ use lexopt::prelude::*;
 
 use crate::command::{Program, root};
 use crate::needs::{
-    CALLERS, CHROMIUM, Met, NEWMAN, NEXTEST, NPM, Need, PACKAGES, PIP, PROMTOOL, REDIS, VALKEY,
+    CALLERS, CHROMIUM, Met, NEWMAN, NEXTEST, NPM, Need, PACKAGES, PIP, PROMTOOL, REDIS, STRACE,
+    VALKEY,
 };
 
 /// What to run.
@@ -129,10 +130,11 @@ fn loom_target() -> Result<String> {
 }
 
 /// What some tests talk to, and the word in their names.
-const SERVERS: [(Option<&Need>, &Need, &str); 5] = [
+const SERVERS: [(Option<&Need>, &Need, &str); 6] = [
     (None, &CHROMIUM, "chromium"),
     (None, &REDIS, "redis"),
     (None, &PROMTOOL, "promtool"),
+    (None, &STRACE, "strace"),
     (Some(&PIP), &VALKEY, "valkey"),
     (Some(&NPM), &NEWMAN, "newman"),
 ];

@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
-    World, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
+    World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
 };
 use outflow_core::Weight;
 use outflow_store::{
-    Batch, Embedded, End, JobStore, PutOff, Receipt, Scope, Stage, StoreError, TenantRule,
+    Batch, Embedded, End, JobStore, OpenGate, PutOff, Receipt, Scope, Stage, StoreError, TenantRule,
 };
 use outflow_testkit::Process;
 use room::{clock, within};
@@ -222,6 +222,94 @@ fn a_damaged_file_is_refused_and_left_as_it_is() {
     within(dir.path(), clock(), async |room| {
         assert_eq!(room.store.tally().await.expect("counted").queued, 500);
     });
+}
+
+// 300 flips of one bit each, in the database and in the journal that a killed process leaves: batches of
+// 25 jobs, so that a batch that is there in part is seen.
+#[test]
+fn a_store_with_a_flipped_bit_is_left_as_it_is_or_opens_with_whole_batches() {
+    flip_bits(300);
+}
+
+#[test]
+#[ignore = "opens ten thousand stores"]
+fn stress_a_store_with_any_flipped_bit_is_left_as_it_is_or_opens_with_whole_batches() {
+    flip_bits(10_000);
+}
+
+/// What became of a store of which one bit was flipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Flipped {
+    Refused,
+    /// Every job is there.
+    Whole,
+    /// The journal ends where it was hit, as if the power had failed there.
+    Shorter,
+    /// It hit the number of a line or a run, and some jobs are not found.
+    Harmed,
+}
+
+fn flip_bits(flips: usize) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = ["jobs.db", "jobs.db-wal"].map(|file| dir.path().join(file));
+    let whole = within(dir.path(), clock(), async |room| {
+        for round in 0..20 {
+            let batch = (0..25).map(|number| job("a", &format!("r{round}-{number}")));
+            submit(&room.store, batch.collect()).await;
+            if round == 9 {
+                gathered(&files[0]);
+            }
+        }
+        // As a process that is killed now leaves them.
+        files.clone().map(|file| fs::read(file).expect("a file"))
+    });
+    let mut seen = Vec::new();
+    for flip in 0..flips {
+        let mut bytes = whole.clone();
+        let [database, journal] = &mut bytes;
+        let hit = if flip % 2 == 0 { database } else { journal };
+        let bit = flip * 7_919 * 8 / 3 % (hit.len() * 8);
+        let byte = hit.get_mut(bit / 8).expect("one of its bytes");
+        *byte ^= 1 << (bit % 8);
+        let dir = tempfile::tempdir_in(dir.path()).expect("a directory");
+        for (file, bytes) in ["jobs.db", "jobs.db-wal"].iter().zip(&bytes) {
+            fs::write(dir.path().join(file), bytes).expect("written");
+        }
+        seen.push(flipped(dir.path(), &bytes[0]));
+    }
+    let count = |what| seen.iter().filter(|of| **of == what).count();
+    let all = [
+        Flipped::Refused,
+        Flipped::Whole,
+        Flipped::Shorter,
+        Flipped::Harmed,
+    ];
+    println!("{:?}", all.map(|what| (what, count(what))));
+    // What SQLite has no sum of: a number that is another number.
+    assert!(count(Flipped::Harmed) <= flips / 50, "too many");
+}
+
+/// Opens a store with one bit flipped.
+fn flipped(dir: &Path, database: &[u8]) -> Flipped {
+    match Embedded::open(dir, clock()) {
+        Err(error) => {
+            assert!(error.is_damaged(), "{error:?}");
+            let now = fs::read(dir.join("jobs.db")).expect("a file");
+            assert!(now == database, "{error}: it was changed");
+            return Flipped::Refused;
+        }
+        Ok(opened) => drop(opened),
+    }
+    within(dir, clock(), async |room| {
+        let queued = room.store.tally().await.expect("counted").queued;
+        let claims = room.store.claim(ask(999), &mut OpenGate).await;
+        let found = claims.map_or(0, |claims| claims.jobs.len());
+        match (found, u64::try_from(found).expect("few") == queued) {
+            (500, true) => Flipped::Whole,
+            (found, true) if found % 25 == 0 => Flipped::Shorter,
+            _ => Flipped::Harmed,
+        }
+    })
 }
 
 // The two numbers stand at bytes 60 and 68 of every SQLite file.

@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 
 use super::action::{Action, Fate};
 use super::change::{ActionRow, Change};
-use super::ledger::ended_of;
+use super::ends::ended_of;
 use super::memory::Memory;
 use super::number::{counted, length, many, stored, wall};
 use super::rows::name_of;

@@ -70,7 +70,7 @@ pub(super) struct Submission {
 }
 
 /// The state of a job that is more than a place in line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mark {
     pub(super) seq: u64,
     pub(super) state: MarkState,

@@ -6,10 +6,11 @@
 
 use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::StoreError;
@@ -43,6 +44,7 @@ impl Files {
 
     /// A connection that writes, to a database that is ours and whole.
     pub(super) fn writing(&self) -> Result<Connection, StoreError> {
+        self.renew_journal()?;
         let connection = Connection::open(&self.database).map_err(|error| self.broken(&error))?;
         self.prepare(&connection)
             .map_err(|error| self.broken(&error))?;
@@ -52,6 +54,31 @@ impl Files {
         Ok(connection)
     }
 
+    /// Takes over what was found, once it is known to be whole.
+    pub(super) fn take_over(&self, connection: &Connection) -> Result<(), StoreError> {
+        let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        let taken = connection.set_db_config(config, false);
+        taken.map_err(|error| self.broken(&error))?;
+        // `SQLite` does the same for its files, and tells nobody if it fails.
+        let dir = self.database.parent().unwrap_or(Path::new("."));
+        keep_names(dir).map_err(|error| unusable(dir, &error))
+    }
+
+    /// Writes the journal once more, byte for byte. A system whose sync failed has forgotten that it still
+    /// has to write what is in its memory, and the next sync succeeds without it: whatever is added would
+    /// stand behind a gap. After a crash nobody knows whether that happened.
+    pub(super) fn renew_journal(&self) -> Result<(), StoreError> {
+        let path = self.database.with_file_name(JOURNAL);
+        let renewed = match File::open(&path) {
+            Ok(found) => rewrite(found, &path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        renewed.map_err(|error| {
+            StoreError::doubtful(format!("the disk of the job store failed: {error}"))
+        })
+    }
+
     /// A connection that only reads, beside the one that writes.
     pub(super) fn reading(&self) -> Result<Connection, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -59,18 +86,35 @@ impl Files {
             .map_err(|error| self.broken(&error))?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.busy_timeout(PATIENCE).map_err(failed)?;
+        self.writes_ahead(&connection)?;
         Ok(connection)
     }
 
     fn prepare(&self, connection: &Connection) -> rusqlite::Result<()> {
         connection.busy_timeout(PATIENCE)?;
+        // A database that is refused is left as it is, with its journal.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         if fs::metadata(&self.database).map_or(0, |file| file.len()) == 0 {
             connection.pragma_update(None, "page_size", PAGE_BYTES)?;
             connection.pragma_update(None, "auto_vacuum", "incremental")?;
         }
         connection.pragma_update(None, "journal_mode", "wal")?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES)
+    }
+
+    /// Whether the database has the journal that was asked for. If it could not be had, `SQLite` keeps one
+    /// under which a power cut may undo a commit; whoever asked is not told, but the next connection is.
+    fn writes_ahead(&self, connection: &Connection) -> Result<(), StoreError> {
+        let mode: rusqlite::Result<String> =
+            connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
+        match mode.map_err(|error| self.broken(&error))?.as_str() {
+            "wal" => Ok(()),
+            other => Err(StoreError::unreachable(format!(
+                "{} can only be kept with a journal of the kind {other}, which is not safe: choose a \
+                 directory on a disk of this machine",
+                self.database.display()
+            ))),
+        }
     }
 
     /// Makes the tables of a new database; of another, says whether it is ours.
@@ -150,11 +194,41 @@ fn failed_by(error: &rusqlite::Error) -> StoreError {
 /// A directory that is its owner's alone, if it has to be made: jobs hold what they are to send, keys of
 /// tenants among it.
 fn private_dir(dir: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    builder.create(dir)?;
+    let mut parents = missing.iter().filter_map(|dir| dir.parent());
+    parents.try_for_each(keep_names).inspect_err(|_| {
+        // The next attempt has to find that they are missing. It is their names that are not safe, so it
+        // does no harm if that fails.
+        let _ = missing.iter().try_for_each(fs::remove_dir);
+    })
+}
+
+/// Writes a file over itself, and waits until it is on the disk.
+fn rewrite(mut found: File, path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    let mut piece = vec![0; REWRITE_BYTES];
+    loop {
+        let length = found.read(&mut piece)?;
+        match piece.get(..length) {
+            Some(read) if length > 0 => file.write_all(read)?,
+            _ => return file.sync_all(),
+        }
+    }
+}
+
+/// Sees to it that the names in a directory outlive a power cut.
+fn keep_names(dir: &Path) -> io::Result<()> {
+    let here = Path::new(".");
+    let dir = if dir == Path::new("") { here } else { dir };
+    if cfg!(unix) {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// The same for a file. The journal of a database is made with the database's own rights.
@@ -176,6 +250,9 @@ fn unusable(dir: &Path, error: &std::io::Error) -> StoreError {
 /// The database, with its journal beside it.
 const DATABASE: &str = "jobs.db";
 
+/// Its journal, as `SQLite` names it.
+const JOURNAL: &str = "jobs.db-wal";
+
 /// The file whose lock says that a process is at work here.
 const LOCK: &str = "lock";
 
@@ -190,10 +267,13 @@ const PAGE_BYTES: u32 = 2_048;
 
 /// Eight megabytes of journal between two moves into the database: pages that change often are moved
 /// once, and a start after a crash has little to read.
-const CHECKPOINT_PAGES: u32 = 4_096;
+pub(super) const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// What the journal shrinks to after a burst.
 const JOURNAL_BYTES: u32 = 16 * 1_024 * 1_024;
+
+/// The journal is rewritten in pieces of this size, which is soon copied and not much memory.
+const REWRITE_BYTES: usize = 256 * 1_024;
 
 /// All that are used, so that none is parsed twice.
 const STATEMENTS: usize = 64;

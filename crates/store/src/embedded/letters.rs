@@ -5,11 +5,12 @@ use outflow_core::{Cost, WallTime};
 use rusqlite::{Row, params};
 
 use super::action::Action;
-use super::change::{Change, Letter, Letters};
+use super::change::{Change, Letter, Letters, Mark, MarkState};
 use super::entry::{Entry, Tries};
-use super::ledger::{Ledger, Sum};
+use super::ledger::Ledger;
 use super::memory::Memory;
 use super::number::{counted, many, millis, stored, wall};
+use super::sums::Sum;
 use crate::action::Stage;
 use crate::dead::{DeadLetter, DeadPick};
 use crate::job::Mishap;
@@ -216,9 +217,13 @@ impl Ledger<'_> {
         let sql =
             "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";
         self.run(sql, params![stored(letter.place)])?;
-        let sql = "INSERT OR REPLACE INTO mark (seq, state, attempts, retries, throttles, recoveries) \
-                   VALUES (?1, 0, 0, 0, 0, 0)";
-        self.run(sql, params![stored(letter.seq)])?;
+        self.mark(Mark {
+            seq: letter.seq,
+            state: MarkState::Back,
+            tries: Tries::default(),
+            due: None,
+            span: None,
+        });
         self.add_live(letter.entry.place, letter.entry.action);
         self.unbury(letter, 0)
     }

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use outflow_core::{Moment, WallTime};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::action::Action;
 use super::change::{ActionRow, Change, Mark, MarkState, Step};
@@ -186,6 +186,8 @@ pub(super) fn write(
     accepted.sort_by_key(|(_, place)| place.line);
     let mut sources: Vec<Option<NewJob>> = batch.jobs.into_iter().map(Some).collect();
     let mut jobs = Vec::with_capacity(accepted.len());
+    let mut inserts = Inserts::new(ledger.disk)?;
+    let remember = nanos_millis(batch.remember);
     for (index, place) in accepted {
         let Some(job) = sources.get_mut(index).and_then(Option::take) else {
             continue;
@@ -197,12 +199,8 @@ pub(super) fn write(
             place,
             job,
         };
-        insert(
-            ledger,
-            &taken,
-            decision.action,
-            nanos_millis(batch.remember),
-        )?;
+        inserts.insert(&taken, decision.action, remember)?;
+        ledger.add_live(place, decision.action);
         if taken.job.id.is_none()
             && let Some(Receipt::Accepted { id, .. }) = receipts.get_mut(index)
             && let Some(name) = numbering.name(seq)
@@ -210,13 +208,13 @@ pub(super) fn write(
             *id = name;
         }
         if let Some(start) = taken.job.not_before.filter(|at| *at > numbering.at) {
-            ledger.mark(&Mark {
+            ledger.mark(Mark {
                 seq,
                 state: MarkState::Start,
                 tries: Tries::default(),
                 due: Some(start),
                 span: None,
-            })?;
+            });
         }
         jobs.push(taken);
     }
@@ -241,19 +239,32 @@ fn nanos_millis(span: std::time::Duration) -> i64 {
     nanos(span) / 1_000_000
 }
 
-fn insert(
-    ledger: &mut Ledger<'_>,
-    taken: &TakenJob,
-    action: Option<u32>,
-    remember: i64,
-) -> rusqlite::Result<()> {
-    let job = &taken.job;
-    let sql = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    let name = job.id.as_ref().map(Name::as_str);
-    ledger.run(
-        sql,
-        params![
+/// The statements that every job of a batch needs, looked up once.
+struct Inserts<'a> {
+    job: CachedStatement<'a>,
+    name: CachedStatement<'a>,
+}
+
+impl<'a> Inserts<'a> {
+    fn new(disk: &'a Connection) -> rusqlite::Result<Self> {
+        let job = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let name = "INSERT OR REPLACE INTO name (name, seq, remember) VALUES (?1, ?2, ?3)";
+        Ok(Self {
+            job: disk.prepare_cached(job)?,
+            name: disk.prepare_cached(name)?,
+        })
+    }
+
+    fn insert(
+        &mut self,
+        taken: &TakenJob,
+        action: Option<u32>,
+        remember: i64,
+    ) -> rusqlite::Result<()> {
+        let job = &taken.job;
+        let name = job.id.as_ref().map(Name::as_str);
+        self.job.execute(params![
             stored(taken.seq),
             taken.place.line,
             name,
@@ -262,14 +273,13 @@ fn insert(
             job.deadline.map(millis),
             job.max_retries,
             job.payload.as_ref(),
-        ],
-    )?;
-    if let Some(name) = name {
-        let sql = "INSERT OR REPLACE INTO name (name, seq, remember) VALUES (?1, ?2, ?3)";
-        ledger.run(sql, params![name, stored(taken.seq), remember])?;
+        ])?;
+        if let Some(name) = name {
+            let row = params![name, stored(taken.seq), remember];
+            self.name.execute(row)?;
+        }
+        Ok(())
     }
-    ledger.add_live(taken.place, action);
-    Ok(())
 }
 
 /// Where the numbers of jobs stand, and what their names are made of.

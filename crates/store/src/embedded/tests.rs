@@ -8,7 +8,7 @@ use outflow_core::ManualClock;
 use tokio::runtime::Builder;
 
 use super::*;
-use crate::{End, NewJob, OpenGate, Settlement};
+use crate::{Batch, ClaimAsk, End, JobStore, Name, NewJob, OpenGate, Settled, Settlement};
 
 fn name(text: &str) -> Name {
     text.parse().expect("a name")

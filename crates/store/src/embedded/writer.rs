@@ -10,14 +10,14 @@ use std::{mem, vec};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::Shared;
 use super::change::{Change, Letter, Letters, Step, Submission};
 use super::claims::Claim;
-use super::files::failed;
+use super::files::{CHECKPOINT_PAGES, failed};
 use super::ledger::Ledger;
 use super::memory::{Memory, Phase};
 use super::number::counted;
 use super::rows::rows;
+use super::shared::Shared;
 use super::submit::{self, Numbering, Taken};
 use super::witness;
 use crate::error::StoreError;
@@ -33,6 +33,17 @@ pub struct Writer {
     place: u64,
     mint: String,
     sync: Option<Sync>,
+    journal: Journal,
+    /// Steps since the last that was synced.
+    handed: usize,
+}
+
+/// What is known of the journal that commits are added to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Journal {
+    Sound,
+    /// A write or a sync of it failed: nothing is added until it was written once more.
+    Doubtful,
 }
 
 /// How far a commit reaches.
@@ -87,6 +98,8 @@ impl Writer {
             place: 0,
             mint: String::new(),
             sync: None,
+            journal: Journal::Sound,
+            handed: 0,
         };
         writer.read_numbers()?;
         Ok(writer)
@@ -195,7 +208,9 @@ impl Writer {
         let points = witness::points(steps.as_slice());
         let is_sweep = |step: &Step| matches!(step.change, Change::Tidy(_));
         let sweeps = steps.as_slice().iter().any(is_sweep);
+        let sync = self.reaches(sync, steps.len());
         self.reach(sync).map_err(failed)?;
+        self.settle_doubts()?;
         witness::before(&points);
         let transaction = self.disk.unchecked_transaction().map_err(failed)?;
         let mut ledger = Ledger::new(&transaction, self.place);
@@ -271,21 +286,49 @@ impl Writer {
 
     /// Gives pages that nobody needs back to the disk, some at a time. What fails is left for the next
     /// time: it is only room.
-    fn shrink(&self) {
+    fn shrink(&mut self) {
         let sql = format!("PRAGMA incremental_vacuum({SHRINK_PAGES})");
-        let freed = rows(&self.disk, &sql, |_| Ok(()));
-        drop(freed);
+        let freed = rows(&self.disk, &sql, |_| Ok(())).map_err(failed);
+        if freed.is_err_and(|error| error.is_doubtful()) {
+            self.journal = Journal::Doubtful;
+        }
     }
 
     /// Says how far the next commits reach. Costs nothing while that stays the same.
+    ///
+    /// The journal is brought home after commits that were synced, and never after others: that begins
+    /// with a sync whose failure `SQLite` tells nobody.
     fn reach(&mut self, sync: Sync) -> rusqlite::Result<()> {
         if self.sync != Some(sync) {
-            let word = match sync {
-                Sync::Handed => "normal",
-                Sync::Kept => "full",
+            let (word, pages) = match sync {
+                Sync::Handed => ("normal", 0),
+                Sync::Kept => ("full", CHECKPOINT_PAGES),
             };
             self.disk.pragma_update(None, "synchronous", word)?;
+            self.disk.pragma_update(None, "wal_autocheckpoint", pages)?;
             self.sync = Some(sync);
+        }
+        Ok(())
+    }
+
+    /// How far a commit of so many steps reaches, if it only has to reach the operating system.
+    fn reaches(&mut self, asked: Sync, steps: usize) -> Sync {
+        self.handed = match asked {
+            Sync::Handed => self.handed.saturating_add(steps),
+            Sync::Kept => 0,
+        };
+        if self.handed > HANDED_MOST {
+            self.handed = 0;
+            return Sync::Kept;
+        }
+        asked
+    }
+
+    /// Writes the journal once more if it is in doubt.
+    fn settle_doubts(&mut self) -> Result<(), StoreError> {
+        if self.journal == Journal::Doubtful {
+            self.shared.files.renew_journal()?;
+            self.journal = Journal::Sound;
         }
         Ok(())
     }
@@ -327,6 +370,12 @@ impl Writer {
         recounts: Vec<oneshot::Sender<Result<u64, StoreError>>>,
         error: &StoreError,
     ) {
+        if error.is_doubtful() {
+            self.journal = Journal::Doubtful;
+            // At once, while the system still has in memory what it could not write. If that fails it is
+            // tried again before the next commit.
+            let _ = self.settle_doubts();
+        }
         let mut memory = self.shared.lock();
         // What was changed in memory meanwhile stands on what failed.
         let since = Work::take(&mut memory);
@@ -354,6 +403,10 @@ impl Writer {
         self.shared.bell.notify_waiters();
     }
 }
+
+/// Claims and settlements that are not synced at most: what a power cut may let happen again, and the
+/// journal may grow by between two chances to bring it home. A sync is worth a hundred of them.
+const HANDED_MOST: usize = 4_096;
 
 /// A piece of half a megabyte: a transaction that nobody notices.
 const SHRINK_PAGES: u32 = 256;

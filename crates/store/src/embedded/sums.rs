@@ -1,0 +1,132 @@
+//! Counts that change within a transaction: of lines, tenants, actions and of all.
+
+use std::collections::HashMap;
+
+use rusqlite::params;
+
+use super::entry::Place;
+use super::ledger::Ledger;
+use super::number::stored;
+
+/// What a transaction changes of the counts.
+#[derive(Default)]
+pub(super) struct Sums {
+    pub(super) lines: HashMap<u32, i64>,
+    tenants: HashMap<u32, Sum>,
+    actions: HashMap<u32, Sum>,
+    total: Sum,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Sum {
+    pub(super) live: i64,
+    pub(super) done: i64,
+    pub(super) dead: i64,
+    pub(super) failed: i64,
+    pub(super) cancelled: i64,
+    pub(super) throttles: i64,
+    pub(super) busy: i64,
+}
+
+impl Ledger<'_> {
+    /// A job was added to a line and to an action.
+    pub(super) fn add_live(&mut self, place: Place, action: Option<u32>) {
+        *self.sums.lines.entry(place.line).or_default() += 1;
+        if let Some(action) = action {
+            self.sums.actions.entry(action).or_default().live += 1;
+        }
+    }
+
+    pub(super) fn add_to_action(&mut self, action: u32, sum: Sum) {
+        self.sums.actions.entry(action).or_default().add(sum);
+    }
+
+    pub(super) fn add(&mut self, tenant: u32, action: Option<u32>, sum: Sum) {
+        self.sums.total.add(sum);
+        self.sums.tenants.entry(tenant).or_default().add(sum);
+        if let Some(action) = action {
+            self.sums.actions.entry(action).or_default().add(sum);
+        }
+    }
+
+    /// Adds what changed to what is written of lines, tenants and actions.
+    pub(super) fn write_sums(&self) -> rusqlite::Result<()> {
+        for (line, live) in &self.sums.lines {
+            let sql = "UPDATE line SET live = live + ?2 WHERE id = ?1";
+            self.run(sql, params![line, live])?;
+        }
+        for (tenant, sum) in &self.sums.tenants {
+            self.run(
+                "UPDATE tenant SET done = done + ?2, dead = dead + ?3, failed = failed + ?4, \
+                 cancelled = cancelled + ?5, throttles = throttles + ?6, busy = busy + ?7 \
+                 WHERE id = ?1",
+                params![
+                    tenant,
+                    sum.done,
+                    sum.dead,
+                    sum.failed,
+                    sum.cancelled,
+                    sum.throttles,
+                    sum.busy
+                ],
+            )?;
+        }
+        for (action, sum) in &self.sums.actions {
+            self.run(
+                "UPDATE action SET live = live + ?8, done = done + ?2, dead = dead + ?3, \
+                 failed = failed + ?4, cancelled = cancelled + ?5, throttles = throttles + ?6, \
+                 busy = busy + ?7 WHERE id = ?1",
+                params![
+                    action,
+                    sum.done,
+                    sum.dead,
+                    sum.failed,
+                    sum.cancelled,
+                    sum.throttles,
+                    sum.busy,
+                    sum.live
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The same for all, and where the numbers stand.
+    pub(super) fn write_total(&self, seq: u64) -> rusqlite::Result<()> {
+        let sum = self.sums.total;
+        self.run(
+            "UPDATE total SET seq = ?1, place = ?8, done = done + ?2, dead = dead + ?3, \
+             failed = failed + ?4, cancelled = cancelled + ?5, throttles = throttles + ?6, \
+             busy = busy + ?7",
+            params![
+                stored(seq),
+                sum.done,
+                sum.dead,
+                sum.failed,
+                sum.cancelled,
+                sum.throttles,
+                sum.busy,
+                stored(self.place)
+            ],
+        )
+    }
+}
+
+impl Sums {
+    /// Whether anything changed for all.
+    pub(super) fn move_total(&self) -> bool {
+        self.total != Sum::default()
+    }
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.live += other.live;
+        self.done += other.done;
+        self.dead += other.dead;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.throttles += other.throttles;
+        self.busy = self.busy.saturating_add(other.busy);
+    }
+}

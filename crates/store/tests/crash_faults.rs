@@ -1,0 +1,117 @@
+//! The disk refuses, and goes on afterwards.
+//!
+//! The system itself says no, in the middle of a program's work: the disk is full, or a sync fails. After
+//! a sync that failed the system has forgotten what it could not write, so whatever is told afterwards
+//! must not rest on it.
+
+#![expect(
+    dead_code,
+    unused_macros,
+    reason = "the words of the suite are used here without its laws"
+)]
+
+#[cfg(test)]
+#[path = "crash/check.rs"]
+mod check;
+#[cfg(test)]
+#[path = "contract/suite.rs"]
+mod contract;
+#[cfg(test)]
+#[path = "crash/cuts.rs"]
+mod cuts;
+#[cfg(test)]
+#[path = "crash/disk.rs"]
+mod disk;
+#[cfg(test)]
+#[path = "crash/life.rs"]
+mod life;
+#[cfg(test)]
+#[path = "support/room.rs"]
+mod room;
+#[cfg(test)]
+#[path = "crash/trace.rs"]
+mod trace;
+
+use std::path::Path;
+
+use check::Told;
+use cuts::{STORE, Thoroughness, check, cuts, memory};
+use disk::Image;
+use life::endure;
+use trace::Event;
+
+/// Says to this program, run once more, which directory it is to endure in.
+const ENDURES_IN: &str = "OUTFLOW_TEST_ENDURES_IN";
+
+/// Lets the system refuse something during a life, and the power fail at some of its syncs.
+fn refused(test: &str, what: &str, points: usize) {
+    let home = memory();
+    let endures = (ENDURES_IN, home.path().join(STORE));
+    let events = trace::of_test(test, (endures.0, &endures.1), Some(what));
+    let said = |words: &str| {
+        let is = |event: &&Event| matches!(event, Event::Said(said) if said.starts_with(words));
+        events.iter().filter(is).count()
+    };
+    let how = Thoroughness {
+        points,
+        torn: 1,
+        second: 1,
+    };
+    let life = (home.path(), &Image::new(), &Told::default());
+    let mut images = 0;
+    cuts(life, &events, how, |left| {
+        check(&left);
+        images += 1;
+    });
+    println!("{what}: {} times, {images} power cuts", said("refused"));
+    assert_eq!(said("batch"), 100, "all were taken in the end");
+}
+
+fn child() -> bool {
+    let dir = std::env::var_os(ENDURES_IN);
+    if let Some(dir) = &dir {
+        endure(Path::new(dir));
+    }
+    dir.is_some()
+}
+
+// At the 10th, 80th and 400th write of a thread, and for fifteen more: in the journal, and while it is
+// brought home.
+#[test]
+fn a_full_disk_takes_nothing_that_was_told_as_strace_sees_it() {
+    if child() {
+        return;
+    }
+    for first in [10, 80, 400, 5_000] {
+        let what = format!("pwrite64:error=ENOSPC:when={first}..{}", first + 15);
+        let test = "a_full_disk_takes_nothing_that_was_told_as_strace_sees_it";
+        refused(test, &what, 23);
+    }
+}
+
+// The 1st and the 7th sync of a thread are those of a store that is made, the others of one that works.
+#[test]
+fn a_failed_sync_takes_nothing_that_was_told_as_strace_sees_it() {
+    if child() {
+        return;
+    }
+    for sync in [1, 7, 30, 60] {
+        let what = format!("fsync,fdatasync:error=EIO:when={sync}");
+        let test = "a_failed_sync_takes_nothing_that_was_told_as_strace_sees_it";
+        refused(test, &what, 31);
+    }
+}
+
+// Each sync of a life of some hundred and fifty, however many of them a thread has.
+#[test]
+#[ignore = "lives a hundred and twenty times"]
+fn stress_no_failed_sync_takes_what_was_told_as_strace_sees_it() {
+    if child() {
+        return;
+    }
+    for sync in 1..=120 {
+        let what = format!("fsync,fdatasync:error=EIO:when={sync}");
+        let test = "stress_no_failed_sync_takes_what_was_told_as_strace_sees_it";
+        refused(test, &what, 29);
+    }
+}
