@@ -39,6 +39,8 @@ async fn taken_over(store: &str, many: u64) -> Duration {
     let mut victim = field.worker(store, &[&submit, &crew], None);
     seen(&field, many).await;
     victim.kill().expect("killed");
+    // Its directory is nobody else's before it is gone.
+    victim.wait(PATIENCE).expect("gone");
     let mut next = field.worker(store, &[&crew], None);
     let span = seen(&field, many * 2).await;
     let end = End::of(&mut next);
