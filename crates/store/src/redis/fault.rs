@@ -50,12 +50,6 @@ pub(super) fn after(error: &RedisError) -> StoreError {
             "redis does not take commands now: it loads, is busy, or is a replica; nothing was changed",
         );
     }
-    if said(error, &["NOPERM"]) {
-        return StoreError::refused(
-            "this user of redis has too few rights: give it the keys and channels of the queue \
-             (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not for operators",
-        );
-    }
     if said(error, &["MOVED", "ASK", "CROSSSLOT"]) {
         return StoreError::refused(
             "this node of the cluster does not keep the queue: give the address of the one that does",
@@ -125,8 +119,9 @@ const NO_SCRIPT: &str = "redis does not know the script: send it anew";
 
 const OTHER_FORM: &str = "redis holds this queue as another version wrote it: finish its jobs with that one, or give another name";
 
-const FORBIDDEN: &str =
-    "redis forbids this user a command or a key: allow it what the store needs in its access list";
+/// The braces stand around the queue's name; `outflow` is the usual one.
+const FORBIDDEN: &str = "this user of redis has too few rights: give it the keys and channels of the queue \
+     (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not for operators";
 
 /// It may work again without anybody's help, and nothing was changed.
 const PASSING: &[&str] = &[
