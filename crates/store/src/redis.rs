@@ -33,6 +33,7 @@ mod settle;
 mod submit;
 mod sweep;
 mod tenants;
+mod tls;
 
 use std::fmt;
 use std::future::Future;

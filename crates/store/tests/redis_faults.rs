@@ -11,5 +11,7 @@ mod rights;
 mod room;
 #[path = "redis_faults/server.rs"]
 mod server;
+#[path = "redis_faults/tls.rs"]
+mod tls;
 #[path = "redis_faults/way.rs"]
 mod way;

@@ -5,11 +5,12 @@
 
 mod brand;
 mod line;
+mod papers;
 
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -58,6 +59,9 @@ pub enum Listen {
     /// On a free port of loopback, where a [`FaultProxy`](crate::FaultProxy) can stand in front.
     #[default]
     Port,
+    /// On a free port of loopback, over TLS and for the name `localhost` alone; an authority of its own
+    /// vouches for it.
+    Tls,
     /// On a socket in its directory.
     Socket,
 }
@@ -77,6 +81,8 @@ pub enum Keep {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Place {
     Port(SocketAddr),
+    /// Tests look at what it holds through the socket.
+    Tls(SocketAddr, PathBuf),
     Socket(PathBuf),
 }
 
@@ -117,6 +123,7 @@ impl RedisServer {
     pub fn url(&self) -> String {
         match &self.place {
             Place::Port(address) => format!("redis://{address}/"),
+            Place::Tls(address, _) => format!("rediss://localhost:{}/", address.port()),
             Place::Socket(path) => format!("redis+unix://{}", path.display()),
         }
     }
@@ -124,9 +131,15 @@ impl RedisServer {
     /// Its port on loopback, unless it listens on a socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.place {
-            Place::Port(address) => Some(*address),
+            Place::Port(address) | Place::Tls(address, _) => Some(*address),
             Place::Socket(_) => None,
         }
+    }
+
+    /// The certificate of the authority that vouches for it, if it speaks TLS.
+    pub fn ca_file(&self) -> Option<PathBuf> {
+        let papers = self.directory.path().join(papers::AUTHORITY);
+        matches!(self.place, Place::Tls(..)).then_some(papers)
     }
 
     /// Sends one command on a connection of its own, and gives the answer as text.
@@ -193,26 +206,42 @@ impl fmt::Debug for RedisServer {
 impl Place {
     fn free(listen: Listen, directory: &TempDir) -> io::Result<Self> {
         match listen {
-            Listen::Socket => Ok(Self::Socket(directory.path().join("redis.sock"))),
-            Listen::Port => {
-                let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-                Ok(Self::Port(probe.local_addr()?))
+            Listen::Socket => Ok(Self::Socket(socket(directory))),
+            Listen::Port => Ok(Self::Port(free_port()?)),
+            Listen::Tls => {
+                papers::issue(directory.path())?;
+                Ok(Self::Tls(free_port()?, socket(directory)))
             }
         }
     }
 
-    fn settings(&self) -> [(&str, String); 2] {
+    fn settings(&self) -> Vec<(&str, String)> {
+        let shown = |path: &Path| path.display().to_string();
         match self {
-            Self::Port(address) => [
+            Self::Port(address) => vec![
                 ("port", address.port().to_string()),
                 ("bind", address.ip().to_string()),
             ],
-            Self::Socket(path) => [
+            Self::Tls(address, path) => [
                 ("port", "0".to_owned()),
-                ("unixsocket", path.display().to_string()),
-            ],
+                ("tls-port", address.port().to_string()),
+                ("bind", address.ip().to_string()),
+                ("unixsocket", shown(path)),
+            ]
+            .into_iter()
+            .chain(papers::SETTINGS.map(|(name, value)| (name, value.to_owned())))
+            .collect(),
+            Self::Socket(path) => vec![("port", "0".to_owned()), ("unixsocket", shown(path))],
         }
     }
+}
+
+fn socket(directory: &TempDir) -> PathBuf {
+    directory.path().join("redis.sock")
+}
+
+fn free_port() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
 fn run(options: &RedisOptions, place: &Place, directory: &TempDir) -> io::Result<Process> {

@@ -109,6 +109,7 @@ const ROOMS: [Room; 8] = [
             "bytes",
             "redis",
             "rusqlite",
+            "rustls",
             "smol_str",
             "tokio",
         ],
@@ -247,6 +248,7 @@ const ROOMS: [Room; 8] = [
         product: &[
             "outflow-core",
             "fastrand",
+            "rcgen",
             "rustix",
             "serde_json",
             "tempfile",

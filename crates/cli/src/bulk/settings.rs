@@ -36,6 +36,7 @@ fn options(redis: &BulkRedis) -> RedisOptions {
     };
     RedisOptions {
         url: redis.url.expose_secret().to_owned(),
+        ca_file: redis.ca_file.clone(),
         queue: redis.queue.to_string(),
         timeout: redis.timeout,
         wait_replicas: Some(redis.wait_replicas)

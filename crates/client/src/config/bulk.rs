@@ -160,6 +160,8 @@ impl BulkStore {
 pub struct BulkRedis {
     /// Where it is, with its password if it has one.
     pub url: SecretString,
+    /// The file of the authorities that vouch for it over TLS; nothing for those of the machine.
+    pub ca_file: Option<PathBuf>,
     /// What all keys begin with: those that share jobs use the same.
     pub queue: SmolStr,
     /// How many replicas must have a change before it is answered.
@@ -171,7 +173,9 @@ pub struct BulkRedis {
 impl BulkRedis {
     fn is(&self, other: &Self) -> bool {
         let told = |redis: &Self| (redis.queue.clone(), redis.wait_replicas, redis.timeout);
-        self.url.expose_secret() == other.url.expose_secret() && told(self) == told(other)
+        self.url.expose_secret() == other.url.expose_secret()
+            && self.ca_file == other.ca_file
+            && told(self) == told(other)
     }
 }
 

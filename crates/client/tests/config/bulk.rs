@@ -77,6 +77,7 @@ fn a_server_is_named_by_a_variable_or_a_file_and_never_shown() {
     };
     assert_eq!(redis.url.expose_secret(), URL);
     assert_eq!((redis.queue.as_str(), redis.wait_replicas), ("outflow", 0));
+    assert_eq!(redis.ca_file, None);
     let inline = message(&format!("[bulk]\nstore = \"redis\"\nredis.url = \"{URL}\""));
     assert!(
         inline.contains("url_env") && !inline.contains("sesame"),
@@ -88,6 +89,20 @@ fn a_server_is_named_by_a_variable_or_a_file_and_never_shown() {
     assert!(!misplaced.contains("sesame"), "{misplaced}");
     let missing = message("[bulk]\nstore = \"redis\"");
     assert!(missing.contains("nothing says where Redis is"), "{missing}");
+}
+
+// Whoever is taken for it is part of where jobs are kept: another one waits for the next start.
+#[test]
+fn the_authority_of_a_server_is_a_file() {
+    let text =
+        "[bulk]\nstore = \"redis\"\nredis = { url_env = \"REDIS_URL\", ca_file = \"ca.pem\" }";
+    let config = with(text).expect("no mistake");
+    let BulkStore::Redis(redis) = config.bulk.store else {
+        panic!("{:?}", config.bulk.store);
+    };
+    assert_eq!(redis.ca_file, Some("ca.pem".into()));
+    let wrong = message(&text.replace("\"ca.pem\"", "7"));
+    assert!(wrong.contains("ca_file"), "{wrong}");
 }
 
 #[test]

@@ -139,7 +139,8 @@ impl Connection {
 
 fn silent(timeout: Duration) -> StoreError {
     StoreError::unreachable(format_args!(
-        "redis cannot be reached within {timeout:?}: look whether it runs"
+        "redis cannot be reached within {timeout:?}: look whether it runs, and whether it speaks TLS there \
+         as its address says"
     ))
 }
 

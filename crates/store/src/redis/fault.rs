@@ -5,13 +5,29 @@
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
+use super::tls;
 use crate::error::StoreError;
 
 /// It happened before anything was sent.
 pub(super) fn before(error: &RedisError) -> StoreError {
+    if let Some(words) = tls::fault(error) {
+        return words;
+    }
     if error.kind() == ErrorKind::AuthenticationFailed || said(error, &["NOAUTH", "WRONGPASS"]) {
         return StoreError::refused(
             "redis does not take the password: give user and password in its address",
+        );
+    }
+    if error.is_connection_dropped() && !error.is_connection_refusal() {
+        return StoreError::unreachable(
+            "redis hung up before it said anything: look whether it runs, and write rediss:// in its \
+             address if it wants TLS there",
+        );
+    }
+    if error.is_timeout() {
+        return StoreError::unreachable(
+            "redis does not answer: look whether it runs, and whether it speaks TLS there as its \
+             address says",
         );
     }
     if error.is_io_error() || said(error, PASSING) {

@@ -1,10 +1,12 @@
 //! Where the server is, and how it is talked to.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use redis::{Client, IntoConnectionInfo};
 
+use super::tls;
 use crate::error::StoreError;
 
 /// Which server keeps the jobs, under which name, and how long an answer may take.
@@ -18,8 +20,12 @@ use crate::error::StoreError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisOptions {
-    /// Where it is: `redis://user:password@host:port/db`, or `redis+unix://path`.
+    /// Where it is: `redis://user:password@host:port/db`, the same with `rediss://` for TLS, or
+    /// `redis+unix://path`.
     pub url: String,
+    /// The certificates of the authorities, as PEM, of which one vouches for the server: the only ones
+    /// that are trusted. Nothing if the server's certificate is one that this machine trusts anyway.
+    pub ca_file: Option<PathBuf>,
     /// What all keys begin with, in braces, so that a cluster keeps them in one place. Machines that
     /// share limits and jobs use the same.
     pub queue: String,
@@ -44,6 +50,7 @@ impl RedisOptions {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            ca_file: None,
             queue: USUAL_QUEUE.to_owned(),
             timeout: USUAL_TIMEOUT,
             wait_replicas: None,
@@ -76,17 +83,9 @@ impl RedisOptions {
 
     /// The client's own words about a bad address may repeat it, with the password.
     pub(super) fn client(&self) -> Result<Client, StoreError> {
-        let unreadable = |_| {
-            StoreError::refused(
-                "the address of Redis cannot be read: use redis://user:password@host:port/",
-            )
-        };
-        let info = self
-            .url
-            .as_str()
-            .into_connection_info()
-            .map_err(unreadable)?;
-        Client::open(info).map_err(unreadable)
+        let info = self.url.as_str().into_connection_info();
+        let info = info.map_err(|_| StoreError::refused(tls::UNREADABLE))?;
+        tls::client(info, self.ca_file.as_deref())
     }
 }
 
@@ -94,6 +93,7 @@ impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisOptions")
             .field("url", &"(hidden)")
+            .field("ca_file", &self.ca_file)
             .field("queue", &self.queue)
             .field("timeout", &self.timeout)
             .field("wait_replicas", &self.wait_replicas)

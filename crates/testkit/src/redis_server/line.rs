@@ -16,7 +16,7 @@ pub(super) fn ask(place: &Place, command: &[&str]) -> io::Result<String> {
             stream.set_read_timeout(Some(PATIENCE))?;
             exchange(stream, command)
         }
-        Place::Socket(path) => {
+        Place::Socket(path) | Place::Tls(_, path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             exchange(stream, command)

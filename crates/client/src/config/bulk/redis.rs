@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use super::super::credential;
 use super::super::environment::Environment;
 use super::super::fields::{Fields, Item, Wrong};
-use super::super::values::{choice, name, span, text, whole};
+use super::super::values::{choice, name, path, span, text, whole};
 use super::{BulkRedis, BulkStore};
 
 /// Reads `store` and `redis`. The address of a server may hold its password, so it is named and not
@@ -16,6 +16,7 @@ pub(super) fn store(bulk: &Fields<'_>, environment: &Environment) -> BulkStore {
     let word = bulk.read("store", |item| choice(item, &STORES));
     let fields = bulk.section("redis");
     let url = credential::secret(&fields, environment, credential::REDIS_URL);
+    let ca_file = fields.read("ca_file", path);
     let queue = fields.read("queue", queue);
     let replicas = fields.read("wait_replicas", |item| whole(item, 0..=MOST_REPLICAS));
     let timeout = fields.read("timeout", span);
@@ -39,6 +40,7 @@ pub(super) fn store(bulk: &Fields<'_>, environment: &Environment) -> BulkStore {
     }
     let redis = |url| BulkRedis {
         url,
+        ca_file,
         queue: queue.unwrap_or(SmolStr::new_static(USUAL_QUEUE)),
         wait_replicas: replicas
             .and_then(|count| u32::try_from(count).ok())
