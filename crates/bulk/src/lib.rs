@@ -23,6 +23,7 @@ mod look;
 mod metrics;
 mod news;
 mod pace;
+mod reach;
 mod scheduler;
 mod session;
 mod settings;
