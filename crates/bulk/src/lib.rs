@@ -31,6 +31,7 @@ mod settler;
 mod submit;
 mod summary;
 mod upkeep;
+mod voice;
 mod watcher;
 mod webhook;
 mod worker;
