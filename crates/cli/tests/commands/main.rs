@@ -8,7 +8,9 @@
 
 mod broken;
 mod bulk;
+mod bulk_again;
 mod bulk_serve;
+mod bulk_submit;
 mod call;
 mod check;
 mod config;
