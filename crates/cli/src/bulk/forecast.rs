@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use outflow::{DEFAULT_GROUP, Outflow};
 use outflow_bulk::{Lane, Settings, Standing};
-use outflow_core::{Kind, Limit, WallTime};
+use outflow_core::{Kind, Limit, Rate, WallTime};
 use outflow_store::Name;
 use serde_json::{Value, json};
 
@@ -97,6 +97,11 @@ impl Forecast {
     ) -> Self {
         let mut longest = Longest::default();
         longest.of_lanes(client, &demand.lanes);
+        if let Ok(global) = Rate::per_second(settings.global_rate) {
+            let units = demand.lanes.values().sum();
+            let whose = || "all tenants together".to_owned();
+            longest.meets(&Limit::sliding(global), units, whose);
+        }
         let mut tenants = BTreeMap::new();
         for (name, wanted) in &demand.tenants {
             let rule = settings.tenants.get(name).unwrap_or(&settings.tenant);
