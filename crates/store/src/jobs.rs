@@ -70,10 +70,19 @@ pub trait JobStore: Send + Sync + 'static {
     /// The lanes that have work.
     fn lanes(&self) -> impl Future<Output = Answer<Vec<Name>>> + Send;
 
-    /// Sets a tenant's claim, for all lanes, from the next turn on. It is kept until it is set anew.
+    /// Sets the claim of every tenant that has no rule of its own, for all lanes and for jobs that wait
+    /// already, from the next turn on. A store that is shared keeps it until it is set anew; one of this
+    /// process begins with [`TenantRule::default`] and is told at every start.
+    fn set_usual(&self, rule: TenantRule) -> impl Future<Output = Answer<()>> + Send;
+
+    /// Gives a tenant a rule of its own, in the same way. It is kept until it is set anew or taken away,
+    /// whether or not the tenant has work.
     fn set_rule(&self, tenant: &Name, rule: TenantRule) -> impl Future<Output = Answer<()>> + Send;
 
     /// Stops giving out jobs of a tenant or an action. What is under way goes on.
+    /// Takes a tenant's own rule away: it is served as all others. One that has none stays as it is.
+    fn unset_rule(&self, tenant: &Name) -> impl Future<Output = Answer<()>> + Send;
+
     fn pause(&self, scope: &Scope) -> impl Future<Output = Answer<()>> + Send;
 
     /// Ends a pause.

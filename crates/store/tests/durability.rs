@@ -88,6 +88,8 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
     within(dir.path(), Arc::clone(&time), async |room| {
         let store = &room.store;
         store.set_rule(&name("a"), rule.clone()).await.expect("set");
+        store.set_rule(&name("c"), rule.clone()).await.expect("set");
+        store.unset_rule(&name("c")).await.expect("taken away");
         store.submit(batch("act", jobs("b", 3))).await.expect("in");
         let taken = claim(store, 3).await;
         settle(store, &taken[0], done()).await;

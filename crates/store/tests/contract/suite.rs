@@ -22,6 +22,7 @@ pub(crate) mod claiming;
 pub(crate) mod counting;
 pub(crate) mod leasing;
 pub(crate) mod operating;
+pub(crate) mod ruling;
 pub(crate) mod settling;
 pub(crate) mod submitting;
 
@@ -221,6 +222,14 @@ macro_rules! contract {
         );
     };
     (@laws $run:ident, $room:ident: $($law:ident)+) => {
+        contract!(@laws $run, ruling:
+            the_usual_bound_holds_for_whoever_has_no_rule
+            the_usual_bound_holds_for_jobs_that_wait_already
+            the_usual_weight_counts_against_an_own_one
+            an_own_rule_wins_whichever_was_set_first
+            a_rule_that_was_taken_away_gives_way_to_the_usual
+            a_rule_is_kept_for_a_tenant_without_jobs
+        );
         mod $room {
             $(
                 #[test]
