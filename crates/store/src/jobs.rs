@@ -35,8 +35,9 @@ pub type Answer<T> = Result<T, StoreError>;
 
 /// Keeps jobs until they are done.
 pub trait JobStore: Send + Sync + 'static {
-    /// Takes jobs. They outlive any crash from the moment this answers. One step: of a batch that
-    /// failed nothing was taken, except as [`StoreError::is_doubtful`] says.
+    /// Takes jobs, and opens their action if need be. They outlive any crash from the moment this
+    /// answers. One step: of a batch that failed nothing was taken and nothing opened, except as
+    /// [`StoreError::is_doubtful`] says.
     fn submit(&self, batch: Batch) -> impl Future<Output = Answer<Submitted>> + Send;
 
     /// Gives out jobs of a lane in fair order, as the gate or the plan allows, under the session's
@@ -79,10 +80,10 @@ pub trait JobStore: Send + Sync + 'static {
     /// whether or not the tenant has work.
     fn set_rule(&self, tenant: &Name, rule: TenantRule) -> impl Future<Output = Answer<()>> + Send;
 
-    /// Stops giving out jobs of a tenant or an action. What is under way goes on.
     /// Takes a tenant's own rule away: it is served as all others. One that has none stays as it is.
     fn unset_rule(&self, tenant: &Name) -> impl Future<Output = Answer<()>> + Send;
 
+    /// Stops giving out jobs of a tenant or an action. What is under way goes on.
     fn pause(&self, scope: &Scope) -> impl Future<Output = Answer<()>> + Send;
 
     /// Ends a pause.
@@ -96,7 +97,8 @@ pub trait JobStore: Send + Sync + 'static {
     /// most so many. Answers how many are still put off.
     fn release(&self, tenant: &Name, most: u64) -> impl Future<Output = Answer<u64>> + Send;
 
-    /// Opens an action, or changes the spec of one that is open.
+    /// Opens an action, or changes the spec of one that is open. One that is over begins anew, and what
+    /// came of it before is forgotten.
     fn open(&self, spec: ActionSpec) -> impl Future<Output = Answer<()>> + Send;
 
     /// Says that an action gets no more jobs. One that nobody opened is an error.

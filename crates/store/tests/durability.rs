@@ -111,6 +111,8 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         let store = &room.store;
         let report = store.tenant(&name("a")).await.expect("read");
         assert_eq!(report.expect("known").rule, rule);
+        let report = store.tenant(&name("c")).await.expect("read");
+        assert_eq!(report.expect("known").rule, TenantRule::default());
         let action = store.action(&name("act")).await.expect("read");
         let action = action.expect("known");
         assert_eq!((action.stage, action.tally.done), (Stage::Running, 1));

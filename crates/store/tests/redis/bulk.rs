@@ -132,7 +132,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     };
     room.store.open(spec.clone()).await.expect("opened");
     let batch = Batch {
-        action: Some(name("mail")),
+        action: Some(ActionSpec::new(name("mail"))),
         ..Batch::of(vec![job("a", 0), job("a", 1)])
     };
     room.store.submit(batch).await.expect("submitted");
@@ -277,7 +277,7 @@ async fn what_is_over_leaves_no_keys_behind() {
     let room = Room::new().await;
     for round in 0..3 {
         let batch = Batch {
-            action: Some(name("mail")),
+            action: Some(ActionSpec::new(name("mail"))),
             rest: Rest::Last,
             remember: Duration::from_millis(1),
             ..Batch::of(
