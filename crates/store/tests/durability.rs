@@ -177,6 +177,7 @@ fn a_wait_goes_on_while_nobody_is_there() {
         let end = End::Retry {
             after: minutes(10),
             words: "no".to_owned(),
+            result: None,
         };
         settle(&room.store, &taken, end).await;
     });

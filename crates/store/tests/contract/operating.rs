@@ -127,6 +127,7 @@ pub(crate) async fn a_cancelled_job_under_way_ends_as_cancelled(world: &impl Wor
     let retry = End::Retry {
         after: Duration::ZERO,
         words: "again".to_owned(),
+        result: None,
     };
     for (job, end) in jobs.iter().zip([done(), retry, End::Returned]) {
         assert_eq!(settle(store, job, end).await, Settled::Cancelled);

@@ -177,6 +177,7 @@ macro_rules! contract {
             a_done_job_is_gone_and_counted
             a_retry_waits_and_then_stands_before_later_jobs
             a_job_out_of_retries_is_buried_with_its_history
+            what_came_of_the_last_try_is_kept
             a_final_failure_is_buried_at_once
             a_refused_job_returns_to_the_head_and_uses_no_retry
             a_refusal_of_the_lane_stops_everybody
@@ -229,7 +230,6 @@ macro_rules! contract {
             a_rule_that_was_taken_away_gives_way_to_the_usual
             a_rule_is_kept_for_a_tenant_without_jobs
         );
-        mod $room {
         contract!(@laws $run, counting:
             every_job_is_in_exactly_one_part
             a_tenant_is_active_while_it_has_work
@@ -238,6 +238,7 @@ macro_rules! contract {
         );
     };
     (@laws $run:ident, $room:ident: $($law:ident)+) => {
+        mod $room {
             $(
                 #[test]
                 fn $law() {

@@ -100,6 +100,7 @@ fn end(number: usize) -> End {
         0 => End::Retry {
             after,
             words: words(),
+            result: None,
         },
         1 => End::Failed {
             words: words(),

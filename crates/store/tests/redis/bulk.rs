@@ -99,6 +99,7 @@ async fn a_cancelled_tenant_loses_what_waits_and_what_is_under_way() {
     let retry = End::Retry {
         after: Duration::from_mins(1),
         words: "503".to_owned(),
+        result: None,
     };
     let a: Vec<_> = jobs.iter().filter(|job| job.tenant == name("a")).collect();
     assert_eq!(a.len(), 3);

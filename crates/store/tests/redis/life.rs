@@ -113,6 +113,7 @@ async fn whatever_comes_back_stands_before_what_came_later() {
             End::Retry {
                 after: Duration::from_millis(20),
                 words: "503".to_owned(),
+                result: None,
             },
         ),
         done(&jobs[2]),
@@ -160,6 +161,7 @@ async fn a_job_that_fails_too_often_is_buried_with_its_history() {
         let failed = End::Retry {
             after: Duration::ZERO,
             words: "500".to_owned(),
+            result: None,
         };
         assert_eq!(room.settle(vec![end(&jobs[0], failed)]).await, [expected]);
     }
@@ -451,8 +453,6 @@ async fn a_cancelled_action_ends_what_waits_and_what_is_under_way() {
     room.balanced().await;
 }
 
-#[tokio::test]
-async fn a_paused_action_or_tenant_is_passed_over_until_it_goes_on() {
 // Somebody died while it ended the jobs of an action: a place of them is left, which is looked at first.
 #[tokio::test]
 async fn a_name_is_cleaned_before_a_batch_uses_it_again() {
@@ -474,6 +474,8 @@ async fn a_name_is_cleaned_before_a_batch_uses_it_again() {
     room.balanced().await;
 }
 
+#[tokio::test]
+async fn a_paused_action_or_tenant_is_passed_over_until_it_goes_on() {
     let room = Room::new().await;
     let batch = Batch {
         action: Some(ActionSpec::new(name("mail"))),

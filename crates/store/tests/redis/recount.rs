@@ -26,6 +26,7 @@ async fn full_room() -> Room {
         End::Retry {
             after: hour,
             words: words(),
+            result: None,
         },
         End::Failed {
             words: words(),
