@@ -206,12 +206,25 @@ impl<S: JobStore> Engine<S> {
         self.keep_rules().await
     }
 
+    /// Has the store serve all tenants as the settings say, and nobody by a rule that they say no more.
     async fn keep_rules(&self) -> Result<(), BulkError> {
-        let settings = self.settings();
+        let (settings, store) = (self.settings(), self.store());
+        store.set_usual(settings.tenant.clone()).await?;
         for (tenant, rule) in &settings.tenants {
-            self.hub.store.set_rule(tenant, rule.clone()).await?;
+            store.set_rule(tenant, rule.clone()).await?;
         }
-        Ok(())
+        let mut page = outflow_store::Page::default();
+        loop {
+            let known = store.tenants(page.clone()).await?;
+            let Some(last) = known.last() else {
+                return Ok(());
+            };
+            page.after = Some(last.name.clone());
+            let own = known.into_iter().filter(|report| report.ruled);
+            for report in own.filter(|own| !settings.tenants.contains_key(&own.name)) {
+                store.unset_rule(&report.name).await?;
+            }
+        }
     }
 
     /// What happens from now on. Whoever listens too slowly misses some of it.

@@ -90,7 +90,6 @@ impl Staff {
         let lane = self.rates().into_iter().chain(global.ok());
         Some(SharedPlan {
             lane: lane.collect(),
-            tenant: settings.tenant.rate,
             guard: shared.guard,
             horizon: shared.horizon,
         })

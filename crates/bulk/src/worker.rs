@@ -81,6 +81,7 @@ impl<S> Drop for Duty<S> {
             End::Retry {
                 after: Duration::from_secs(1),
                 words: "the worker panicked".to_owned(),
+                result: None,
             }
         } else {
             End::Returned
@@ -203,18 +204,16 @@ async fn task<S>(
             took: hub.clock.now().since(begun),
             result: kept(settings, job, 0, body),
         },
-        Ok(Err(Failure::Passing(words))) => again(settings, job, None, words),
+        Ok(Err(Failure::Passing(words))) => again(settings, job, None, (words, None)),
         Ok(Err(Failure::Final(words))) => failed(words),
         Ok(Err(Failure::Busy(after))) => End::Throttled {
             after,
             park: Park::Tenant,
         },
-        Err(_) => again(
-            settings,
-            job,
-            None,
-            "it took longer than its timeout".to_owned(),
-        ),
+        Err(_) => {
+            let words = "it took longer than its timeout".to_owned();
+            again(settings, job, None, (words, None))
+        }
     }
 }
 
@@ -262,11 +261,15 @@ impl<S> Attempt<'_, S> {
         }
         if verdict.is_some_and(|verdict| verdict.is_worth_a_retry()) {
             let asked = answer.retry_after();
-            return again(settings, job, asked, format!("the API answered {code}"));
+            let words = format!("the API answered {code}");
+            // The status is worth telling without a body that broke off.
+            let body = answer.bytes().await.unwrap_or_default();
+            let result = kept(settings, job, code, body);
+            return again(settings, job, asked, (words, result));
         }
         let body = match answer.bytes().await {
             Ok(body) => body,
-            Err(error) => return again(settings, job, None, error.to_string()),
+            Err(error) => return again(settings, job, None, (error.to_string(), None)),
         };
         let result = kept(settings, job, code, body);
         if code >= 400 {
@@ -311,7 +314,7 @@ impl<S> Attempt<'_, S> {
             .is_some_and(|verdict| verdict.is_worth_a_retry());
         if worth || error.is_timeout() || error.is_connect() {
             let asked = error.retry_after();
-            return again(self.settings, self.job, asked, error.to_string());
+            return again(self.settings, self.job, asked, (error.to_string(), None));
         }
         failed(error.to_string())
     }
@@ -328,12 +331,18 @@ fn settle_tenant(permit: Option<Permit>, sent: &Result<Response, Error>) {
     }
 }
 
-fn again(settings: &Settings, job: &Claimed, asked: Option<Duration>, words: String) -> End {
+fn again(
+    settings: &Settings,
+    job: &Claimed,
+    asked: Option<Duration>,
+    (words, result): (String, Option<Kept>),
+) -> End {
     let retry = job.retries.saturating_add(1);
     let own = settings.backoff.delay(retry, fastrand::u64(..));
     End::Retry {
         after: asked.map_or(own, |asked| asked.max(own)),
         words,
+        result,
     }
 }
 

@@ -86,8 +86,16 @@ impl JobStore for Stored {
         either!(self, lanes())
     }
 
+    async fn set_usual(&self, rule: TenantRule) -> Answer<()> {
+        either!(self, set_usual(rule))
+    }
+
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> Answer<()> {
         either!(self, set_rule(tenant, rule))
+    }
+
+    async fn unset_rule(&self, tenant: &Name) -> Answer<()> {
+        either!(self, unset_rule(tenant))
     }
 
     async fn pause(&self, scope: &Scope) -> Answer<()> {

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Query, State};
 use http::StatusCode;
 use outflow_bulk::{Destination, Order, Placed, Submission};
-use outflow_store::{ActionSpec, JobStore, Name, Rest};
+use outflow_store::Rest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -47,10 +47,7 @@ pub(in crate::admin) async fn submit(
         })));
     }
     let action = together.action.as_deref().map(name).transpose()?;
-    let action = match action {
-        Some(id) => Some(spec(bulk, id).await?),
-        None => None,
-    };
+    let action = action.map(|id| bulk.engine().settings().action(id));
     let rest = if together.last {
         Rest::Last
     } else {
@@ -63,14 +60,6 @@ pub(in crate::admin) async fn submit(
     };
     let placed = bulk.engine().submit(submission).await?;
     Ok(Json(answer(&placed)))
-}
-
-/// An action that is open stays as it was opened.
-async fn spec(bulk: &Bulk, id: Name) -> Result<ActionSpec, Problem> {
-    let known = bulk.store().action(&id).await?;
-    let open = known.filter(|report| !report.stage.is_over());
-    let usual = || bulk.engine().settings().action(id);
-    Ok(open.map_or_else(usual, |report| report.spec))
 }
 
 fn answer(placed: &[Placed]) -> Value {
