@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use outflow::event::Event;
 use outflow::metrics::Families;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
 use outflow_store::{ActionReport, JobStore, Name, Outcome};
@@ -25,6 +26,7 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::settler::{self, Report};
 use crate::upkeep;
+use crate::voice::Voice;
 use crate::watcher;
 use crate::webhook;
 
@@ -57,11 +59,17 @@ pub(crate) struct Hub<S> {
     pub(crate) secret: Option<SecretString>,
     pub(crate) spins: Spins,
     pub(crate) numbers: Numbers,
+    pub(crate) voice: Voice,
 }
 
 impl<S> Hub<S> {
-    /// Tells whoever listens; nobody need.
+    /// Tells whoever listens, and the log of the client what an operator wants to read; nobody need.
     pub(crate) fn tell(&self, news: News) {
+        let at = self.clock.now();
+        if let Some(what) = self.voice.of(&news, at) {
+            let api = "bulk".into();
+            self.client.events().tell(&Event { api, at, what });
+        }
         let _nobody = self.news.send(news);
     }
 
@@ -137,6 +145,7 @@ impl<S: JobStore> Builder<S> {
             secret: self.secret,
             spins: Spins::default(),
             numbers: Numbers::default(),
+            voice: Voice::default(),
         });
         let tasks = || Tasks::new("bulk", Events::new(), Arc::new(SystemClock::new()));
         let engine = Engine {
@@ -197,12 +206,25 @@ impl<S: JobStore> Engine<S> {
         self.keep_rules().await
     }
 
+    /// Has the store serve all tenants as the settings say, and nobody by a rule that they say no more.
     async fn keep_rules(&self) -> Result<(), BulkError> {
-        let settings = self.settings();
+        let (settings, store) = (self.settings(), self.store());
+        store.set_usual(settings.tenant.clone()).await?;
         for (tenant, rule) in &settings.tenants {
-            self.hub.store.set_rule(tenant, rule.clone()).await?;
+            store.set_rule(tenant, rule.clone()).await?;
         }
-        Ok(())
+        let mut page = outflow_store::Page::default();
+        loop {
+            let known = store.tenants(page.clone()).await?;
+            let Some(last) = known.last() else {
+                return Ok(());
+            };
+            page.after = Some(last.name.clone());
+            let own = known.into_iter().filter(|report| report.ruled);
+            for report in own.filter(|own| !settings.tenants.contains_key(&own.name)) {
+                store.unset_rule(&report.name).await?;
+            }
+        }
     }
 
     /// What happens from now on. Whoever listens too slowly misses some of it.

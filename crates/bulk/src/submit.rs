@@ -110,7 +110,7 @@ pub struct Standing {
 /// Orders that are submitted together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Submission {
-    /// The action that they belong to.
+    /// The action that they belong to: opened with the first of them that is taken, unless it is open.
     pub action: Option<ActionSpec>,
     /// Whether the action gets more.
     pub rest: Rest,
@@ -159,11 +159,8 @@ impl<S: JobStore> Engine<S> {
         let settings = self.settings();
         let jobs = checked(hub, &submission.orders)?;
         let action = submission.action.as_ref().map(|spec| spec.id.clone());
-        if let Some(spec) = submission.action {
-            hub.store.open(spec).await?;
-        }
         let batch = Batch {
-            action: action.clone(),
+            action: submission.action,
             rest: submission.rest,
             jobs,
             queue_max: settings.queue_max,

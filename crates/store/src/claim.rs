@@ -29,13 +29,12 @@ pub struct ClaimAsk {
     pub plan: Option<SharedPlan>,
 }
 
-/// Limits that machines share through the store, and how far ahead jobs are given out.
+/// Limits that machines share through the store, and how far ahead jobs are given out. What a tenant may use
+/// is in its [rule](crate::TenantRule), and holds under any plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SharedPlan {
     /// Limits of the lane, all of which hold.
     pub lane: Vec<Rate>,
-    /// What each tenant may use, if it has no rate of its own.
-    pub tenant: Option<Rate>,
     /// By how much every window is widened, for starts that are early or late.
     pub guard: Duration,
     /// How far ahead a job's start may lie.

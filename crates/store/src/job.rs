@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::{Cost, Priority, WallTime};
 
+use crate::action::ActionSpec;
 use crate::name::Name;
 
 /// A job that somebody wants done.
@@ -54,9 +55,11 @@ impl NewJob {
 /// Jobs that are submitted together: one atomic step, whether one or a thousand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// The action that all of them belong to. It is opened if nobody has. One that is over takes no more
-    /// until it is opened anew: whoever still adds to it would begin another by mistake.
-    pub action: Option<Name>,
+    /// The action that all of them belong to. One that is open stays as it was opened. One that nobody
+    /// opened, or that is over, is opened with the first job that is taken into it: a batch of which
+    /// nothing is new, or that finds no room, leaves what is known of it as it is. A batch without any job
+    /// opens it as well, unless it only says once more that one that is over gets no more.
+    pub action: Option<ActionSpec>,
     /// Whether more will come.
     pub rest: Rest,
     /// The jobs, in the order in which each tenant's are to go.
@@ -117,7 +120,7 @@ pub enum Receipt {
     },
     /// As many jobs wait as may; it was not taken.
     Full,
-    /// Its action takes no more jobs: it was closed, or is over. It was not taken.
+    /// Its action was closed and is not over yet. It was not taken.
     Closed,
 }
 

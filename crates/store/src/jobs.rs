@@ -35,8 +35,9 @@ pub type Answer<T> = Result<T, StoreError>;
 
 /// Keeps jobs until they are done.
 pub trait JobStore: Send + Sync + 'static {
-    /// Takes jobs. They outlive any crash from the moment this answers. One step: of a batch that
-    /// failed nothing was taken, except as [`StoreError::is_doubtful`] says.
+    /// Takes jobs, and opens their action if need be. They outlive any crash from the moment this
+    /// answers. One step: of a batch that failed nothing was taken and nothing opened, except as
+    /// [`StoreError::is_doubtful`] says.
     fn submit(&self, batch: Batch) -> impl Future<Output = Answer<Submitted>> + Send;
 
     /// Gives out jobs of a lane in fair order, as the gate or the plan allows, under the session's
@@ -70,8 +71,17 @@ pub trait JobStore: Send + Sync + 'static {
     /// The lanes that have work.
     fn lanes(&self) -> impl Future<Output = Answer<Vec<Name>>> + Send;
 
-    /// Sets a tenant's claim, for all lanes, from the next turn on. It is kept until it is set anew.
+    /// Sets the claim of every tenant that has no rule of its own, for all lanes and for jobs that wait
+    /// already, from the next turn on. A store that is shared keeps it until it is set anew; one of this
+    /// process begins with [`TenantRule::default`] and is told at every start.
+    fn set_usual(&self, rule: TenantRule) -> impl Future<Output = Answer<()>> + Send;
+
+    /// Gives a tenant a rule of its own, in the same way. It is kept until it is set anew or taken away,
+    /// whether or not the tenant has work.
     fn set_rule(&self, tenant: &Name, rule: TenantRule) -> impl Future<Output = Answer<()>> + Send;
+
+    /// Takes a tenant's own rule away: it is served as all others. One that has none stays as it is.
+    fn unset_rule(&self, tenant: &Name) -> impl Future<Output = Answer<()>> + Send;
 
     /// Stops giving out jobs of a tenant or an action. What is under way goes on.
     fn pause(&self, scope: &Scope) -> impl Future<Output = Answer<()>> + Send;
@@ -87,7 +97,8 @@ pub trait JobStore: Send + Sync + 'static {
     /// most so many. Answers how many are still put off.
     fn release(&self, tenant: &Name, most: u64) -> impl Future<Output = Answer<u64>> + Send;
 
-    /// Opens an action, or changes the spec of one that is open.
+    /// Opens an action, or changes the spec of one that is open. One that is over begins anew, and what
+    /// came of it before is forgotten.
     fn open(&self, spec: ActionSpec) -> impl Future<Output = Answer<()>> + Send;
 
     /// Says that an action gets no more jobs. One that nobody opened is an error.

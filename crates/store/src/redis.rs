@@ -148,8 +148,16 @@ impl JobStore for Redis {
         tenants::lanes(&self.caller).await
     }
 
+    async fn set_usual(&self, rule: TenantRule) -> Answer<()> {
+        tenants::set_usual(&self.caller, &rule).await
+    }
+
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> Answer<()> {
-        tenants::set_rule(&self.caller, tenant, rule).await
+        tenants::set_rule(&self.caller, tenant, &rule).await
+    }
+
+    async fn unset_rule(&self, tenant: &Name) -> Answer<()> {
+        tenants::unset_rule(&self.caller, tenant).await
     }
 
     async fn pause(&self, scope: &Scope) -> Answer<()> {

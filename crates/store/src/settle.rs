@@ -37,6 +37,8 @@ pub enum End {
         after: Duration,
         /// What happened.
         words: String,
+        /// What came of it, kept if it was the last time.
+        result: Option<Kept>,
     },
     /// It failed for good, and is buried.
     Failed {

@@ -32,13 +32,16 @@ impl Default for TenantRule {
     }
 }
 
-/// A tenant as it stands. One without work is forgotten after a while, with all that is told here.
+/// A tenant as it stands. One without work and without a rule of its own is forgotten after a while, with
+/// all that is told here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TenantReport {
     /// Its name.
     pub name: Name,
     /// Its claim.
     pub rule: TenantRule,
+    /// Whether that is its own, and not what all others have.
+    pub ruled: bool,
     /// Whether an operator stopped it.
     pub paused: bool,
     /// Its jobs, since it last had none.

@@ -88,6 +88,8 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
     within(dir.path(), Arc::clone(&time), async |room| {
         let store = &room.store;
         store.set_rule(&name("a"), rule.clone()).await.expect("set");
+        store.set_rule(&name("c"), rule.clone()).await.expect("set");
+        store.unset_rule(&name("c")).await.expect("taken away");
         store.submit(batch("act", jobs("b", 3))).await.expect("in");
         let taken = claim(store, 3).await;
         settle(store, &taken[0], done()).await;
@@ -109,6 +111,8 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         let store = &room.store;
         let report = store.tenant(&name("a")).await.expect("read");
         assert_eq!(report.expect("known").rule, rule);
+        let report = store.tenant(&name("c")).await.expect("read");
+        assert_eq!(report.expect("known").rule, TenantRule::default());
         let action = store.action(&name("act")).await.expect("read");
         let action = action.expect("known");
         assert_eq!((action.stage, action.tally.done), (Stage::Running, 1));
@@ -173,6 +177,7 @@ fn a_wait_goes_on_while_nobody_is_there() {
         let end = End::Retry {
             after: minutes(10),
             words: "no".to_owned(),
+            result: None,
         };
         settle(&room.store, &taken, end).await;
     });

@@ -204,6 +204,7 @@ async fn end(room: &Room, naive: &mut Naive, pick: usize) {
             End::Retry {
                 after: span,
                 words: words(),
+                result: None,
             },
             match job.retries {
                 3 => State::Dead,

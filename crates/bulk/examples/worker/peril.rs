@@ -138,9 +138,17 @@ impl<S: JobStore> JobStore for Peril<S> {
         self.pass("lanes", self.store.lanes()).await
     }
 
+    async fn set_usual(&self, rule: TenantRule) -> Answer<()> {
+        self.pass("set_usual", self.store.set_usual(rule)).await
+    }
+
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> Answer<()> {
         self.pass("set_rule", self.store.set_rule(tenant, rule))
             .await
+    }
+
+    async fn unset_rule(&self, tenant: &Name) -> Answer<()> {
+        self.pass("unset_rule", self.store.unset_rule(tenant)).await
     }
 
     async fn pause(&self, scope: &Scope) -> Answer<()> {

@@ -30,6 +30,26 @@ async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
     assert_eq!((report.stage, report.tally.done), (Stage::Completed, 3));
 }
 
+// A file is handed over once more after everything in it was done.
+#[tokio::test(start_paused = true)]
+async fn what_is_submitted_again_keeps_its_results() {
+    let world = Plan::scripted(Script::new()).start().await;
+    let orders = || {
+        let mut orders = gets("t", 3);
+        for (order, id) in orders.iter_mut().zip(["x", "y", "z"]) {
+            order.id = Some(name(id));
+        }
+        orders
+    };
+    world.submit("a", orders()).await;
+    let before = world.finished("a").await;
+    world.submit("a", orders()).await;
+    assert_eq!(world.finished("a").await, before);
+    let outcomes = world.store().outcomes(&name("a"), 0, 9).await;
+    assert_eq!(outcomes.expect("outcomes").len(), 3);
+    assert_eq!(world.strict.audit().count(), 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_action_that_takes_too_long_fails_and_says_so() {
     let script = Script::new().rule(When::always(), Fault::Hang);

@@ -22,6 +22,9 @@ async fn a_job_that_fails_is_tried_again_and_then_buried_with_its_history() {
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].attempts, dead[0].history.len()), (4, 4));
     assert!(dead[0].history[0].words.contains("500"), "{:?}", dead[0]);
+    let outcomes = world.store().outcomes(&name("a"), 0, 10).await;
+    let outcomes = outcomes.expect("outcomes");
+    assert_eq!((outcomes.len(), outcomes[0].status), (1, Some(500)));
     let audit = world.strict.audit();
     let keys: Vec<_> = audit
         .arrivals()

@@ -1,9 +1,13 @@
 //! Whose turn it is.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use outflow::core::{Priority, Weight};
-use outflow_store::TenantRule;
+use outflow_bulk::{Order, Task};
+use outflow_store::{JobStore, TenantRule};
+use outflow_upstream::Script;
 
 use super::support::{Plan, World, arrivals, get, gets, name};
 
@@ -132,4 +136,62 @@ async fn a_capped_tenant_leaves_the_rest_to_the_others() {
     assert!((18..=22).contains(&c), "{a} {b} {c}");
     assert!(a.abs_diff(b) <= 2, "{a} {b} {c}");
     assert!((297..=330).contains(&(a + b + c)), "{a} {b} {c}");
+}
+
+// Ten tasks of a second each, one at a time, of a tenant that no section names.
+#[tokio::test(start_paused = true)]
+async fn the_usual_rule_bounds_what_is_under_way() {
+    let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (now, peak) = (Arc::clone(&running), Arc::clone(&most));
+    let world = Plan::scripted(Script::new())
+        .with(|settings| settings.tenant.in_flight = Some(1))
+        .start_with(|builder| {
+            builder.handler("slow", move |task: Task| {
+                let (now, peak) = (Arc::clone(&now), Arc::clone(&peak));
+                async move {
+                    let begun = now.fetch_add(1, Ordering::Relaxed) + 1;
+                    peak.fetch_max(begun, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    now.fetch_sub(1, Ordering::Relaxed);
+                    Ok(task.payload)
+                }
+            })
+        })
+        .await;
+    let task = || Order::task(name("t"), "slow", bytes::Bytes::new());
+    let begun = world.now();
+    world
+        .submit("singly", (0..10).map(|_| task()).collect())
+        .await;
+    assert_eq!(world.finished("singly").await.tally.done, 10);
+    assert_eq!(most.load(Ordering::Relaxed), 1);
+    assert!(world.now().since(begun) >= Duration::from_secs(10));
+}
+
+// 3 : 1 of 40 a second for ten seconds, and 1 : 1 for ten more, each within what the windows at the two ends
+// can hold.
+#[tokio::test(start_paused = true)]
+async fn a_tenant_that_is_named_no_more_is_served_as_all_others() {
+    let world = Plan::limited("40/s")
+        .with(|settings| {
+            settings.tenants.insert(name("a"), weighing(3));
+        })
+        .start()
+        .await;
+    let orders = ["a", "b"].into_iter().flat_map(|one| gets(one, 900));
+    world.submit("shares", orders.collect()).await;
+    let ten = Duration::from_secs(10);
+    world.time.reaches(world.now().saturating_add(ten)).await;
+    let first = ["a", "b"].map(|one| arrivals(&world.strict, one).len());
+    assert!(first[0].abs_diff(3 * first[1]) <= 6, "{first:?}");
+    let mut settings = (*world.engine.settings()).clone();
+    settings.tenants.clear();
+    world.engine.adopt(settings).await.expect("adopted");
+    let report = world.store().tenant(&name("a")).await.expect("asked");
+    let report = report.expect("known");
+    assert_eq!((report.rule, report.ruled), (TenantRule::default(), false));
+    world.time.reaches(world.now().saturating_add(ten)).await;
+    let then = ["a", "b"].map(|one| arrivals(&world.strict, one).len());
+    let [a, b] = [then[0] - first[0], then[1] - first[1]];
+    assert!(a.abs_diff(b) <= 8, "{a} {b}");
 }

@@ -48,7 +48,8 @@ pub(super) enum Change {
     },
     Over(Box<Over>),
     RunOver(Run),
-    Rule(u32, Box<TenantRule>),
+    /// A tenant has this rule of its own, or none.
+    Rule(u32, Option<Box<TenantRule>>),
     Paused(u32, Pause),
     Congested {
         tenant: u32,

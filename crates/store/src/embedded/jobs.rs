@@ -63,9 +63,25 @@ impl JobStore for Embedded {
         self.look(|memory| Ok(memory.busy_lanes()))
     }
 
+    async fn set_usual(&self, rule: TenantRule) -> Answer<()> {
+        written(self.change(|memory, _| {
+            memory.set_usual(rule);
+            Ok(())
+        }))
+        .await
+    }
+
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> Answer<()> {
         written(self.change(|memory, _| {
             memory.set_rule(tenant, rule);
+            Ok(())
+        }))
+        .await
+    }
+
+    async fn unset_rule(&self, tenant: &Name) -> Answer<()> {
+        written(self.change(|memory, _| {
+            memory.unset_rule(tenant);
             Ok(())
         }))
         .await

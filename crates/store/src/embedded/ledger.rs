@@ -62,7 +62,11 @@ impl<'a> Ledger<'a> {
                 self.run_over(*run);
                 Ok(())
             }
-            Change::Rule(tenant, rule) => self.rule(*tenant, rule),
+            Change::Rule(tenant, Some(rule)) => self.rule(*tenant, rule),
+            Change::Rule(tenant, None) => {
+                let sql = "UPDATE tenant SET ruled = 0 WHERE id = ?1";
+                self.run(sql, params![tenant])
+            }
             Change::Paused(tenant, pause) => {
                 let sql = "UPDATE tenant SET paused = ?2 WHERE id = ?1";
                 self.run(sql, params![tenant, *pause == Pause::Stopped])

@@ -19,6 +19,7 @@ use super::number::{counted, span, wall};
 use super::rows::{action_of, name_of, place_of, rows, tally_of, tenant_of};
 use super::runs::OpenRuns;
 use crate::action::Tally;
+use crate::tenant::TenantRule;
 
 impl Memory {
     /// Reads everything that memory keeps.
@@ -35,12 +36,13 @@ impl Memory {
     }
 
     /// Takes over from a memory that went astray what the disk does not know: sessions with their claims,
-    /// who is parked, and what was remembered for a while. `undo` are claims that ended in a step which
+    /// who is parked, the usual rule, and what was remembered for a while. `undo` are claims that ended in a step which
     /// failed.
     pub(super) fn inherit(&mut self, old: &mut Self, undo: Vec<Claim>) {
         if old.phase == Phase::Closed {
             self.phase = Phase::Closed;
         }
+        self.set_usual(old.usual.clone());
         self.claims.go_on_after(&old.claims);
         for (name, session) in &old.claims.sessions {
             self.claims.hold(name.clone(), session.until);
@@ -68,6 +70,7 @@ impl Memory {
             lane_ids: HashMap::new(),
             tenants: HashMap::new(),
             tenant_ids: BTreeMap::new(),
+            usual: TenantRule::default(),
             places: HashMap::new(),
             actions: HashMap::new(),
             action_ids: BTreeMap::new(),

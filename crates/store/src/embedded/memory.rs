@@ -33,6 +33,8 @@ pub(super) struct Memory {
     pub(super) lane_ids: HashMap<Name, u32>,
     pub(super) tenants: HashMap<u32, TenantState>,
     pub(super) tenant_ids: BTreeMap<Name, u32>,
+    /// What a tenant is served by that has no rule of its own.
+    pub(super) usual: TenantRule,
     pub(super) places: HashMap<u32, Place>,
     pub(super) actions: HashMap<u32, Action>,
     pub(super) action_ids: BTreeMap<Name, u32>,
@@ -141,7 +143,8 @@ impl Memory {
         }
         let id = self.fresh_id();
         self.tenant_ids.insert(name.clone(), id);
-        self.tenants.insert(id, TenantState::new(name.clone()));
+        let tenant = TenantState::new(name.clone(), self.usual.clone());
+        self.tenants.insert(id, tenant);
         self.tell(Change::Tenant(id, name.clone()));
         id
     }

@@ -64,25 +64,31 @@ pub(super) fn tally_of(row: &Row<'_>, first: usize) -> rusqlite::Result<Tally> {
 }
 
 pub(super) fn tenant_of(row: &Row<'_>) -> rusqlite::Result<(u32, TenantState)> {
-    let rate: (Option<i64>, Option<i64>) = (row.get(6)?, row.get(7)?);
-    let rate = match rate {
-        (Some(quantity), Some(per)) => Rate::new(counted(quantity), span(per)).ok(),
-        _ => None,
-    };
-    let mut tenant = TenantState::new(name_of(row, 1)?);
+    let mut tenant = TenantState::new(name_of(row, 1)?, TenantRule::default());
     tenant.paused = row.get(2)?;
     tenant.ruled = row.get(3)?;
-    tenant.rule = TenantRule {
-        weight: Weight::new(row.get(4)?).unwrap_or(Weight::ONE),
-        priority: class_of(row.get(5)?),
-        rate,
-        in_flight: row.get(8)?,
-    };
+    if tenant.ruled {
+        tenant.rule = rule_of(row)?;
+    }
     tenant.tally = tally_of(row, 9)?;
     tenant.last_backoff = span(row.get(15)?);
     tenant.speed = counted(row.get(16)?);
     tenant.last_update = row.get::<_, Option<i64>>(17)?.map(wall);
     Ok((row.get(0)?, tenant))
+}
+
+fn rule_of(row: &Row<'_>) -> rusqlite::Result<TenantRule> {
+    let rate: (Option<i64>, Option<i64>) = (row.get(6)?, row.get(7)?);
+    let rate = match rate {
+        (Some(quantity), Some(per)) => Rate::new(counted(quantity), span(per)).ok(),
+        _ => None,
+    };
+    Ok(TenantRule {
+        weight: Weight::new(row.get(4)?).unwrap_or(Weight::ONE),
+        priority: class_of(row.get(5)?),
+        rate,
+        in_flight: row.get(8)?,
+    })
 }
 
 pub(super) fn action_of(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, Tally)> {

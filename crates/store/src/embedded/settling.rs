@@ -55,7 +55,14 @@ impl Memory {
                 self.over(claim, (Ended::Done, took, result), moment);
                 Settled::Done
             }
-            End::Retry { after, words } => self.retry(claim, after, words, moment),
+            End::Retry {
+                after,
+                words,
+                result,
+            } => {
+                self.mishap(claim.seq, words, moment);
+                self.retry(claim, after, result, moment)
+            }
             End::Failed { words, result } => {
                 self.mishap(claim.seq, words, moment);
                 self.over(claim, (Ended::Failed, Duration::ZERO, result), moment);
@@ -87,10 +94,15 @@ impl Memory {
         }
     }
 
-    fn retry(&mut self, mut claim: Claim, after: Duration, words: String, at: Moment) -> Settled {
-        self.mishap(claim.seq, words, at);
+    fn retry(
+        &mut self,
+        mut claim: Claim,
+        after: Duration,
+        last: Option<Kept>,
+        at: Moment,
+    ) -> Settled {
         if claim.entry.tries.retries >= claim.entry.max_retries {
-            self.over(claim, (Ended::Failed, Duration::ZERO, None), at);
+            self.over(claim, (Ended::Failed, Duration::ZERO, last), at);
             return Settled::Buried;
         }
         claim.entry.tries.retries += 1;

@@ -91,15 +91,15 @@ impl Memory {
         moment: Moment,
     ) -> Decision {
         let before = self.pending.len();
-        let action = batch.action.as_ref().map(|name| self.joined(name, moment));
+        let joins = batch.action.as_ref().map(|spec| self.joins(&spec.id));
         let mut decision = Decision {
             receipts: Vec::with_capacity(batch.jobs.len()),
             accepted: Vec::new(),
-            action: action.and_then(Result::ok),
+            action: None,
             before: Vec::new(),
             closes: false,
         };
-        let shut = matches!(action, Some(Err(Shut)));
+        let shut = joins == Some(Joins::Shut);
         let mut room = batch
             .queue_max
             .saturating_sub(self.total.queued.saturating_add(taken));
@@ -118,6 +118,14 @@ impl Memory {
             };
             decision.receipts.push(receipt);
         }
+        decision.action = match joins {
+            Some(Joins::Open(id)) => Some(id),
+            Some(joins) if joins.opens(batch, decision.accepted.len()) => {
+                let spec = batch.action.clone();
+                spec.map(|spec| self.open_action(spec, moment))
+            }
+            _ => None,
+        };
         // Whoever was told that there is no room comes again: the action stays open for him.
         let full = decision.receipts.contains(&Receipt::Full);
         decision.closes = batch.rest == Rest::Last && decision.action.is_some() && !full;
@@ -131,16 +139,17 @@ impl Memory {
         self.place_of(lane, tenant, job.priority)
     }
 
-    /// The action that a batch adds to, opened if nobody has.
-    fn joined(&mut self, name: &Name, moment: Moment) -> Result<u32, Shut> {
-        if let Some(id) = self.action_ids.get(name).copied() {
-            let shut = self
-                .actions
-                .get(&id)
-                .is_none_or(|action| action.state.closed || action.stage().is_over());
-            return if shut { Err(Shut) } else { Ok(id) };
+    /// What a batch finds under the name of its action.
+    fn joins(&self, name: &Name) -> Joins {
+        let known = self.action_ids.get(name);
+        let Some((id, action)) = known.and_then(|id| Some((*id, self.actions.get(id)?))) else {
+            return Joins::New;
+        };
+        match action.stage() {
+            stage if stage.is_over() => Joins::Over,
+            _ if action.state.closed => Joins::Shut,
+            _ => Joins::Open(id),
         }
-        Ok(self.open_action(ActionSpec::new(name.clone()), moment))
     }
 
     /// Opens an action under a name that is free, or was that of one that is over.
@@ -169,9 +178,31 @@ impl Memory {
     }
 }
 
-/// The action takes no more jobs.
-#[derive(Clone, Copy, Debug)]
-struct Shut;
+/// What a batch finds under the name of its action.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Joins {
+    /// Nothing.
+    New,
+    /// One that takes jobs.
+    Open(u32),
+    /// One that takes no more, and is not over.
+    Shut,
+    /// One that is over.
+    Over,
+}
+
+impl Joins {
+    /// Whether a batch of which so many jobs are taken opens an action under this name.
+    const fn opens(self, batch: &Batch, accepted: usize) -> bool {
+        let asked = accepted > 0 || batch.jobs.is_empty();
+        match self {
+            Self::New => asked,
+            // To close once more what is over is no reason to forget what came of it.
+            Self::Over => asked && (accepted > 0 || matches!(batch.rest, Rest::More)),
+            Self::Open(_) | Self::Shut => false,
+        }
+    }
+}
 
 /// Writes what was decided; numbers follow `seq`, which moves on.
 pub(super) fn write(

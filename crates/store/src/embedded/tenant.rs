@@ -12,8 +12,9 @@ use crate::tenant::{Snapshot, TenantRule};
 #[derive(Debug)]
 pub(super) struct TenantState {
     pub(super) name: Name,
+    /// What it is served by: its own rule, or that of all others.
     pub(super) rule: TenantRule,
-    /// Whether somebody set the rule: such a tenant is not forgotten.
+    /// Whether the rule is its own: such a tenant is not forgotten.
     pub(super) ruled: bool,
     pub(super) paused: bool,
     pub(super) tally: Tally,
@@ -30,10 +31,10 @@ pub(super) struct TenantState {
 }
 
 impl TenantState {
-    pub(super) fn new(name: Name) -> Self {
+    pub(super) fn new(name: Name, usual: TenantRule) -> Self {
         Self {
             name,
-            rule: TenantRule::default(),
+            rule: usual,
             ruled: false,
             paused: false,
             tally: Tally::default(),

@@ -15,14 +15,45 @@ use crate::name::Name;
 use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
 
 impl Memory {
-    /// Sets a tenant's claim.
+    /// Sets the claim of all tenants that have none of their own. In memory alone: whoever opens the
+    /// store says it first.
+    pub(super) fn set_usual(&mut self, rule: TenantRule) {
+        let others = self.tenants.iter().filter(|(_, tenant)| !tenant.ruled);
+        let others: Vec<u32> = others.map(|(id, _)| *id).collect();
+        for id in others {
+            self.entitle(id, rule.clone());
+        }
+        self.usual = rule;
+    }
+
+    /// Gives a tenant a claim of its own.
     pub(super) fn set_rule(&mut self, name: &Name, rule: TenantRule) {
         let id = self.tenant_of(name);
+        if let Some(tenant) = self.tenants.get_mut(&id) {
+            tenant.ruled = true;
+        }
+        self.entitle(id, rule.clone());
+        self.tell_urgently(Change::Rule(id, Some(Box::new(rule))));
+    }
+
+    /// Serves a tenant as all others.
+    pub(super) fn unset_rule(&mut self, name: &Name) {
+        let Some(id) = self.tenant_ids.get(name).copied() else {
+            return;
+        };
+        if let Some(tenant) = self.tenants.get_mut(&id).filter(|tenant| tenant.ruled) {
+            tenant.ruled = false;
+            self.entitle(id, self.usual.clone());
+            self.tell_urgently(Change::Rule(id, None));
+        }
+    }
+
+    /// Changes a tenant's claim in all lanes.
+    fn entitle(&mut self, id: u32, rule: TenantRule) {
         let Some(tenant) = self.tenants.get_mut(&id) else {
             return;
         };
-        tenant.rule = rule.clone();
-        tenant.ruled = true;
+        tenant.rule = rule;
         let weight = claim_of(&tenant.rule);
         for lane in &tenant.lanes {
             let Some(lane) = self.lanes.get_mut(lane) else {
@@ -33,7 +64,6 @@ impl Memory {
             }
         }
         self.arrange(id);
-        self.tell_urgently(Change::Rule(id, Box::new(rule)));
     }
 
     /// Stops or lets go a tenant or an action.
@@ -175,6 +205,7 @@ impl TenantState {
         TenantReport {
             name: self.name.clone(),
             rule: self.rule.clone(),
+            ruled: self.ruled,
             paused: self.paused,
             tally: self.tally,
             last_backoff: self.last_backoff,

@@ -84,7 +84,7 @@ fn a_full_disk_refuses_whole_batches_and_works_again_when_there_is_room() {
 fn a_claim_whose_settlement_failed_is_still_held() {
     within_pages(60, async |store| {
         let mut batch = batch(1);
-        batch.action = Some(name("act"));
+        batch.action = Some(crate::ActionSpec::new(name("act")));
         store.submit(batch).await.expect("submitted");
         let claims = store.claim(ask(1), &mut OpenGate).await.expect("claimed");
         let token = claims.jobs[0].token;

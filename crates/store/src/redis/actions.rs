@@ -18,13 +18,11 @@ use crate::settle::{Ended, Outcome};
 use crate::tenant::Page;
 
 pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
-    // A note that is there and empty is not the same as none.
-    let note = spec.note.as_ref().map(|note| format!("={note}"));
     loop {
         let call = step(caller, &spec.id, "open")
             .arg(micros(spec.timeout))
             .arg(micros(spec.keep))
-            .arg(note.as_deref().unwrap_or_default());
+            .arg(note(&spec));
         match caller.run(call).await {
             Err(error) if is_cleaning(&error) => drop(finish_cleaning(caller, &spec.id).await?),
             answer => return answer.map(drop),
@@ -40,8 +38,14 @@ pub(super) async fn close(caller: &Caller, action: &Name) -> Answer<()> {
     Ok(())
 }
 
+/// The note as the script takes it: one that is there and empty is not the same as none.
+pub(super) fn note(spec: &ActionSpec) -> String {
+    let note = spec.note.as_ref().map(|note| format!("={note}"));
+    note.unwrap_or_default()
+}
+
 /// The name was used before, and jobs of that time are still being cancelled.
-fn is_cleaning(error: &StoreError) -> bool {
+pub(super) fn is_cleaning(error: &StoreError) -> bool {
     error.is_refused() && error.to_string().contains("CLEANING")
 }
 

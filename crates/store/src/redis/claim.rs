@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use outflow_core::Rate;
-
 use super::call::Caller;
 use super::record::{self, Entry, micros, read_entry};
 use super::reply::{Reply, number};
@@ -67,7 +65,6 @@ impl Barrier {
 
 async fn take(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
     let plan = ask.plan.as_ref();
-    let tenant = plan.and_then(|plan| plan.tenant);
     let mut call = caller
         .call(&caller.scripts.claim)
         .arg(ask.lane.as_str())
@@ -76,9 +73,7 @@ async fn take(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
         .arg(micros(ask.lease))
         .arg(u8::from(plan.is_some()))
         .arg(plan.map_or(0, |plan| micros(plan.guard)))
-        .arg(plan.map_or(0, |plan| micros(plan.horizon)))
-        .arg(tenant.map_or(0, Rate::quantity))
-        .arg(tenant.map_or(0, |rate| micros(rate.per())));
+        .arg(plan.map_or(0, |plan| micros(plan.horizon)));
     for rate in plan.iter().flat_map(|plan| &plan.lane) {
         call.push(rate.quantity());
         call.push(micros(rate.per()));

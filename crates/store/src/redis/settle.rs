@@ -79,11 +79,16 @@ impl Form {
             End::Done { took, result } => {
                 Self::new(1, [micros(*took), 0, 0], kept(result.as_ref()))
             }
-            End::Retry { after, words } => Self::new(2, [micros(*after), 0, 0], told(words)),
+            End::Retry {
+                after,
+                words,
+                result,
+            } => {
+                let (length, rest) = told_and_kept(words, result.as_ref());
+                Self::new(2, [length, micros(*after), 0], rest)
+            }
             End::Failed { words, result } => {
-                let mut rest = told(words);
-                let length = u64::try_from(rest.len()).unwrap_or(0);
-                rest.extend(kept(result.as_ref()));
+                let (length, rest) = told_and_kept(words, result.as_ref());
                 Self::new(3, [length, 0, 0], rest)
             }
             End::Throttled { after, park } => {
@@ -118,6 +123,14 @@ fn kept(result: Option<&Kept>) -> Vec<u8> {
     bytes.extend(seven(micros(kept.keep)));
     bytes.extend_from_slice(&kept.body);
     bytes
+}
+
+/// Words about a failure and how long they are, then what is kept.
+fn told_and_kept(words: &str, result: Option<&Kept>) -> (u64, Vec<u8>) {
+    let mut rest = told(words);
+    let length = u64::try_from(rest.len()).unwrap_or(0);
+    rest.extend(kept(result));
+    (length, rest)
 }
 
 /// Words about a failure, as many as are worth keeping.

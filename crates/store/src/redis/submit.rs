@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Redis;
+use super::actions::{finish_cleaning, is_cleaning, note};
 use super::call::{Call, Caller};
 use super::fault::strange;
 use super::record::{self, Common, class, micros, seven};
@@ -19,6 +20,7 @@ use crate::error::StoreError;
 use crate::job::{Batch, NewJob, Receipt, Rest, Submitted};
 use crate::jobs::Answer;
 use crate::name::Name;
+use redis::Value;
 
 /// Makes names for jobs whose submitter gave none. They begin with a word of this process that no other
 /// has, because they are sent to APIs as idempotency keys and must not repeat even after a queue was lost.
@@ -60,9 +62,21 @@ pub(super) async fn submit(store: &Redis, batch: Batch) -> Answer<Submitted> {
         .map(|job| job.id.clone().map_or_else(|| store.names.next(), Ok))
         .collect::<Answer<_>>()?;
     let groups = group(&batch, &ids);
-    let call = call(&store.caller, &batch, &groups);
-    let answer = store.caller.run_safely(call).await?;
+    let answer = sent(&store.caller, &batch, &groups).await?;
     receipts(Reply::new(answer)?, &groups, ids)
+}
+
+/// Sends a batch, after what was left under the name of its action if that is to begin anew.
+async fn sent(caller: &Caller, batch: &Batch, groups: &[Group]) -> Answer<Value> {
+    loop {
+        let answer = caller.run_safely(call(caller, batch, groups)).await;
+        match (answer, &batch.action) {
+            (Err(error), Some(spec)) if is_cleaning(&error) => {
+                finish_cleaning(caller, &spec.id).await?;
+            }
+            (answer, _) => return answer,
+        }
+    }
 }
 
 fn check(batch: &Batch) -> Answer<()> {
@@ -77,7 +91,7 @@ fn check(batch: &Batch) -> Answer<()> {
 
 fn group(batch: &Batch, ids: &[Name]) -> Vec<Group> {
     let common = Common {
-        action: batch.action.as_ref(),
+        action: batch.action.as_ref().map(|spec| &spec.id),
         remember: batch.remember,
     };
     let mut groups: Vec<Group> = Vec::new();
@@ -151,33 +165,26 @@ fn start_times(groups: &[Group]) -> Vec<u8> {
 
 fn call<'a>(caller: &'a Caller, batch: &Batch, groups: &[Group]) -> Call<'a> {
     let careful = |job: &NewJob| job.id.is_some() || job.not_before.is_some();
-    let (timeout, keep) = usual_spans();
+    let spec = batch.action.as_ref();
+    let span = |of: fn(&ActionSpec) -> Duration| spec.map_or(0, |spec| micros(of(spec)));
     let heads: Vec<u8> = groups.iter().flat_map(Group::head).collect();
     let mut call = caller
         .call(&caller.scripts.submit)
         .arg(batch.queue_max)
-        .arg(batch.action.as_ref().map_or("", Name::as_str))
+        .arg(spec.map_or("", |spec| spec.id.as_str()))
         .arg(u8::from(batch.rest == Rest::Last))
-        .arg(micros(timeout))
-        .arg(micros(keep))
+        .arg(span(|spec| spec.timeout))
+        .arg(span(|spec| spec.keep))
         .arg(batch.jobs.len())
         .arg(u8::from(batch.jobs.iter().any(careful)))
         .arg(heads)
         .arg(ordinals(groups))
-        .arg(start_times(groups));
+        .arg(start_times(groups))
+        .arg(spec.map_or_else(String::new, note));
     for record in groups.iter().flat_map(|group| &group.records) {
         call.push(record.as_slice());
     }
     call
-}
-
-/// Those of an action that nobody opened.
-fn usual_spans() -> (Duration, Duration) {
-    // Any name will do.
-    Name::new("usual").map_or((Duration::ZERO, Duration::ZERO), |name| {
-        let spec = ActionSpec::new(name);
-        (spec.timeout, spec.keep)
-    })
 }
 
 fn receipts(mut reply: Reply, groups: &[Group], ids: Vec<Name>) -> Answer<Submitted> {

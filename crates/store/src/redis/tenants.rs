@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::{Priority, Rate, Weight};
 
-use super::call::Caller;
+use super::call::{Call, Caller};
 use super::fault::strange;
 use super::pages::{self, PAGE, ask};
 use super::record::{class, instant, micros, number, priority, wall};
@@ -32,28 +32,53 @@ pub(super) async fn lanes(caller: &Caller) -> Answer<Vec<Name>> {
     }
 }
 
-pub(super) async fn set_rule(caller: &Caller, tenant: &Name, rule: TenantRule) -> Answer<()> {
-    let claim = u64::from(rule.weight.as_u32()) * factor(rule.priority);
-    let call = caller
-        .call(&caller.scripts.rule)
-        .arg(tenant.as_str())
-        .arg("rule")
-        .arg(claim)
-        .arg(rule.in_flight.map_or(0, |most| most.max(1)))
-        .arg(rule.rate.map_or(0, Rate::quantity))
-        .arg(rule.rate.map_or(0, |rate| micros(rate.per())))
-        .arg(rule.weight.as_u32())
-        .arg(class(rule.priority));
+/// Holds at once for all; those who wait because of the old bound are woken piece by piece.
+pub(super) async fn set_usual(caller: &Caller, rule: &TenantRule) -> Answer<()> {
+    let set = with_rule(step(caller, "", "usual"), rule);
+    let number = reply::number(&caller.run(set).await?)?;
+    if number == 0 {
+        return Ok(());
+    }
+    let mut after = Bytes::new();
+    loop {
+        let call = step(caller, "", "wake")
+            .arg(number)
+            .arg(after.as_ref())
+            .arg(WOKEN);
+        match caller.run(call).await? {
+            Value::BulkString(last) if !last.is_empty() => after = last.into(),
+            _ => return Ok(()),
+        }
+    }
+}
+
+pub(super) async fn set_rule(caller: &Caller, tenant: &Name, rule: &TenantRule) -> Answer<()> {
+    let call = with_rule(step(caller, tenant.as_str(), "rule"), rule);
+    caller.run(call).await.map(drop)
+}
+
+pub(super) async fn unset_rule(caller: &Caller, tenant: &Name) -> Answer<()> {
+    let call = step(caller, tenant.as_str(), "unset");
     caller.run(call).await.map(drop)
 }
 
 pub(super) async fn set_paused(caller: &Caller, tenant: &Name, paused: u8) -> Answer<()> {
-    let call = caller
-        .call(&caller.scripts.rule)
-        .arg(tenant.as_str())
-        .arg("pause")
-        .arg(paused);
+    let call = step(caller, tenant.as_str(), "pause").arg(paused);
     caller.run(call).await.map(drop)
+}
+
+fn step<'a>(caller: &'a Caller, tenant: &str, what: &str) -> Call<'a> {
+    caller.call(&caller.scripts.rule).arg(tenant).arg(what)
+}
+
+fn with_rule<'a>(call: Call<'a>, rule: &TenantRule) -> Call<'a> {
+    let claim = u64::from(rule.weight.as_u32()) * factor(rule.priority);
+    call.arg(claim)
+        .arg(rule.in_flight.map_or(0, |most| most.max(1)))
+        .arg(rule.rate.map_or(0, Rate::quantity))
+        .arg(rule.rate.map_or(0, |rate| micros(rate.per())))
+        .arg(rule.weight.as_u32())
+        .arg(class(rule.priority))
 }
 
 pub(super) async fn tally(caller: &Caller) -> Answer<Tally> {
@@ -137,6 +162,7 @@ fn report(mut reply: Reply) -> Answer<Option<TenantReport>> {
     if reply.is_empty() {
         return Ok(None);
     }
+    let ruled = reply.number()? == 1;
     let weight = Weight::new(reply.small()?).map_err(|_| strange())?;
     let class = u8::try_from(reply.number()?).map_err(|_| strange())?;
     let in_flight = reply.small()?;
@@ -152,6 +178,7 @@ fn report(mut reply: Reply) -> Answer<Option<TenantReport>> {
             rate: Rate::new(units, window).ok(),
             in_flight: (in_flight > 0).then_some(in_flight),
         },
+        ruled,
         paused,
         tally,
         last_backoff,
@@ -183,6 +210,9 @@ const fn factor(priority: Priority) -> u64 {
         Priority::High => 16,
     }
 }
+
+/// A few milliseconds of the server's time, however many lanes they are in.
+const WOKEN: usize = 200;
 
 /// An hour of snapshots at one a second, and a few more.
 const MOST_HISTORY: usize = 5_000;

@@ -9,7 +9,7 @@ use outflow_store::{Admission, Batch, Claimed, Gate, Head, JobStore, NewJob, Ten
 use super::{World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
 
 /// How many jobs each tenant has among these.
-fn shares(jobs: &[Claimed]) -> BTreeMap<String, usize> {
+pub(crate) fn shares(jobs: &[Claimed]) -> BTreeMap<String, usize> {
     let mut shares = BTreeMap::new();
     for job in jobs {
         *shares.entry(job.tenant.to_string()).or_default() += 1;

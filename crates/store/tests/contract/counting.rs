@@ -18,6 +18,7 @@ pub(crate) async fn every_job_is_in_exactly_one_part(world: &impl World) {
         End::Retry {
             after: hour,
             words: words(),
+            result: None,
         },
         End::Failed {
             words: words(),
@@ -51,6 +52,7 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
     let end = End::Retry {
         after: Duration::from_hours(1),
         words: "no".to_owned(),
+        result: None,
     };
     settle_all(store, &taken[1..], end).await;
     assert_eq!(store.active().await.expect("counted"), 1, "it waits");

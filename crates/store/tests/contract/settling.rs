@@ -3,14 +3,26 @@
 use std::time::Duration;
 
 use outflow_core::CongestionRule;
-use outflow_store::{Beat, End, JobStore, Park, PutOff, Settled, Settlement};
+use outflow_store::{Beat, End, JobStore, Kept, Park, PutOff, Settled, Settlement};
 
-use super::{World, ask, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit};
+use super::{
+    World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
+};
+
+/// An answer and its body.
+fn kept(status: u16) -> Kept {
+    Kept {
+        status,
+        body: format!("body of {status}").into(),
+        keep: Duration::from_hours(1),
+    }
+}
 
 fn retry(after: Duration) -> End {
     End::Retry {
         after,
         words: "status 503".to_owned(),
+        result: Some(kept(503)),
     }
 }
 
@@ -61,6 +73,7 @@ pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl
     let last = End::Retry {
         after: Duration::ZERO,
         words: "status 502".to_owned(),
+        result: None,
     };
     assert_eq!(settle(store, &second, last).await, Settled::Buried);
     let dead = store.dead(0, 9).await.expect("read");
@@ -69,6 +82,32 @@ pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl
     assert_eq!(words, ["status 503", "status 502"]);
     let tally = store.tally().await.expect("counted");
     assert_eq!((tally.dead, tally.open()), (1, 0));
+}
+
+// It may be tried again once: of two answers the second is told.
+pub(crate) async fn what_came_of_the_last_try_is_kept(world: &impl World) {
+    let store = world.store();
+    let mut one = job("a", "x");
+    one.max_retries = 1;
+    store.submit(batch("act", vec![one])).await.expect("taken");
+    let first = claim_one(store).await;
+    settle(store, &first, retry(Duration::ZERO)).await;
+    let none = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    assert!(none.is_empty(), "it is not over");
+    world.pass(world.unit()).await;
+    let second = claim_one(store).await;
+    let last = End::Retry {
+        after: Duration::ZERO,
+        words: "status 502".to_owned(),
+        result: Some(kept(502)),
+    };
+    assert_eq!(settle(store, &second, last).await, Settled::Buried);
+    let told = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    assert_eq!((told.len(), told[0].status), (1, Some(502)));
+    assert_eq!(told[0].body.as_deref(), Some(b"body of 502".as_slice()));
+    let dead = store.dead(0, 9).await.expect("read");
+    let words: Vec<&str> = dead[0].history.iter().map(|of| of.words.as_str()).collect();
+    assert_eq!(words, ["status 503", "status 502"]);
 }
 
 pub(crate) async fn a_final_failure_is_buried_at_once(world: &impl World) {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use outflow_store::{Batch, JobStore, Name, Receipt, Rest};
+use outflow_store::{
+    ActionReport, ActionSpec, Batch, DeadPick, End, JobStore, Kept, Name, NewJob, Outcome, Receipt,
+    Rest, Scope, Stage,
+};
 
 use super::{World, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
 
@@ -126,6 +129,181 @@ pub(crate) async fn a_closed_action_takes_no_more_jobs(world: &impl World) {
     let known = Receipt::Duplicate { id: name("a-0") };
     assert_eq!(late.receipts, [known, Receipt::Closed]);
     assert_eq!(store.tally().await.expect("counted").queued, 1);
+}
+
+/// A batch that closes its action.
+fn last(jobs: Vec<NewJob>) -> Batch {
+    Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs)
+    }
+}
+
+async fn act(store: &impl JobStore) -> Option<ActionReport> {
+    store.action(&name("act")).await.expect("read")
+}
+
+async fn stage(store: &impl JobStore) -> Stage {
+    act(store).await.expect("known").stage
+}
+
+async fn outcomes(store: &impl JobStore) -> Vec<Outcome> {
+    let told = store.outcomes(&name("act"), 0, 99).await;
+    told.expect("read")
+}
+
+/// An action of two jobs, one done and one dead, whose end was told.
+async fn over(store: &impl JobStore) {
+    store.submit(last(jobs("a", 2))).await.expect("taken");
+    let taken = claim(store, 2).await;
+    let kept = || Kept {
+        status: 200,
+        body: "made".into(),
+        keep: Duration::from_hours(1),
+    };
+    let done = End::Done {
+        took: Duration::ZERO,
+        result: Some(kept()),
+    };
+    settle_all(store, &taken[..1], done).await;
+    let failed = End::Failed {
+        words: "no".to_owned(),
+        result: None,
+    };
+    settle_all(store, &taken[1..], failed).await;
+    store.told(&name("act")).await.expect("told");
+}
+
+fn said(minutes: u64) -> ActionSpec {
+    ActionSpec {
+        timeout: Duration::from_mins(minutes),
+        keep: Duration::from_mins(2 * minutes),
+        note: Some(format!("{minutes} minutes")),
+        ..ActionSpec::new(name("act"))
+    }
+}
+
+pub(crate) async fn a_batch_opens_its_action_as_it_says(world: &impl World) {
+    let store = world.store();
+    let batch = Batch {
+        action: Some(said(7)),
+        ..last(jobs("a", 1))
+    };
+    store.submit(batch).await.expect("taken");
+    let report = act(store).await.expect("known");
+    assert_eq!((report.spec, report.stage), (said(7), Stage::Dispatched));
+}
+
+pub(crate) async fn an_open_action_stays_as_it_was_opened(world: &impl World) {
+    let store = world.store();
+    store.open(said(7)).await.expect("open");
+    let batch = Batch {
+        action: Some(said(8)),
+        ..last(jobs("a", 1))
+    };
+    store.submit(batch).await.expect("taken");
+    let report = act(store).await.expect("known");
+    assert_eq!((report.spec, report.tally.queued), (said(7), 1));
+}
+
+pub(crate) async fn a_batch_of_known_jobs_leaves_an_action_that_is_over_as_it_was(
+    world: &impl World,
+) {
+    let store = world.store();
+    over(store).await;
+    let (before, told) = (act(store).await, outcomes(store).await);
+    assert_eq!(told.len(), 2);
+    for rest in [Rest::Last, Rest::More] {
+        let again = Batch {
+            rest,
+            action: Some(said(9)),
+            ..last(jobs("a", 2))
+        };
+        let again = store.submit(again).await.expect("answered");
+        let known = |text| Receipt::Duplicate { id: name(text) };
+        assert_eq!(again.receipts, [known("a-0"), known("a-1")]);
+        assert_eq!(act(store).await, before);
+        assert_eq!(outcomes(store).await, told);
+    }
+    let dead = store.dead(0, 9).await.expect("read");
+    assert_eq!(dead[0].action, Some(name("act")));
+    let purged = store.purge(&DeadPick::Action(name("act"))).await;
+    assert_eq!(purged.expect("purged"), 1, "it is still its own");
+    assert_eq!(act(store).await.expect("known").tally.failed, 1);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+pub(crate) async fn a_new_job_begins_an_action_that_is_over_anew(world: &impl World) {
+    let store = world.store();
+    over(store).await;
+    let again = Batch {
+        action: Some(said(9)),
+        ..last(jobs("a", 3))
+    };
+    let again = store.submit(again).await.expect("answered");
+    assert!(matches!(again.receipts[1], Receipt::Duplicate { .. }));
+    assert!(matches!(again.receipts[2], Receipt::Accepted { .. }));
+    let report = act(store).await.expect("known");
+    assert_eq!((report.spec, report.stage), (said(9), Stage::Dispatched));
+    assert_eq!((report.tally.queued, report.tally.submitted()), (1, 1));
+    assert!(outcomes(store).await.is_empty());
+    let taken = claim(store, 9).await;
+    settle_all(store, &taken, done()).await;
+    assert_eq!(stage(store).await, Stage::Aggregating);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+// One is under way and one waits when it is cancelled: what is left of them does not count any more.
+pub(crate) async fn a_cancelled_action_begins_anew_with_a_new_job(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 2)))
+        .await
+        .expect("taken");
+    let running = claim_one(store).await;
+    let cancelled = store.cancel(&Scope::Action(name("act"))).await;
+    assert_eq!(cancelled.expect("cancelled"), 1);
+    let anew = store.submit(last(jobs("b", 1))).await.expect("answered");
+    assert!(matches!(anew.receipts[0], Receipt::Accepted { .. }));
+    settle_all(store, &[running], done()).await;
+    let report = act(store).await.expect("known");
+    assert_eq!(
+        (report.stage, report.tally.submitted()),
+        (Stage::Dispatched, 1)
+    );
+    assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+pub(crate) async fn a_full_queue_opens_no_action(world: &impl World) {
+    let store = world.store();
+    let full = |jobs| Batch {
+        queue_max: 0,
+        ..last(jobs)
+    };
+    let refused = store.submit(full(jobs("b", 1))).await.expect("answered");
+    assert_eq!(refused.receipts, [Receipt::Full]);
+    assert_eq!(act(store).await, None);
+    over(store).await;
+    let (before, told) = (act(store).await, outcomes(store).await);
+    let refused = store.submit(full(jobs("b", 1))).await.expect("answered");
+    assert_eq!(refused.receipts, [Receipt::Full]);
+    assert_eq!((act(store).await, outcomes(store).await), (before, told));
+}
+
+// The same twice: whoever says once more that no more will come does not begin anything.
+pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl World) {
+    let store = world.store();
+    let open = || batch("act", Vec::new());
+    store.submit(open()).await.expect("taken");
+    assert_eq!(stage(store).await, Stage::Created);
+    store.submit(last(Vec::new())).await.expect("taken");
+    assert_eq!(stage(store).await, Stage::Aggregating);
+    store.told(&name("act")).await.expect("told");
+    store.submit(last(Vec::new())).await.expect("taken");
+    assert_eq!(stage(store).await, Stage::Completed);
+    store.submit(open()).await.expect("taken");
+    assert_eq!(stage(store).await, Stage::Created);
 }
 
 // Whoever hears that there is no room comes again with the rest, and may close then.

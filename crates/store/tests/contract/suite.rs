@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Receipt, Settled, Settlement,
-    Submitted,
+    ActionSpec, Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Receipt, Settled,
+    Settlement, Submitted,
 };
 
 pub(crate) mod acting;
@@ -22,6 +22,7 @@ pub(crate) mod claiming;
 pub(crate) mod counting;
 pub(crate) mod leasing;
 pub(crate) mod operating;
+pub(crate) mod ruling;
 pub(crate) mod settling;
 pub(crate) mod submitting;
 
@@ -65,7 +66,7 @@ pub(crate) fn jobs(tenant: &str, count: u32) -> Vec<NewJob> {
 /// A batch of an action.
 pub(crate) fn batch(action: &str, jobs: Vec<NewJob>) -> Batch {
     Batch {
-        action: Some(name(action)),
+        action: Some(ActionSpec::new(name(action))),
         ..Batch::of(jobs)
     }
 }
@@ -147,6 +148,13 @@ macro_rules! contract {
             nothing_is_taken_beyond_the_bound
             an_empty_batch_changes_nothing
             a_closed_action_takes_no_more_jobs
+            a_batch_opens_its_action_as_it_says
+            an_open_action_stays_as_it_was_opened
+            a_batch_of_known_jobs_leaves_an_action_that_is_over_as_it_was
+            a_new_job_begins_an_action_that_is_over_anew
+            a_cancelled_action_begins_anew_with_a_new_job
+            a_full_queue_opens_no_action
+            a_batch_without_jobs_opens_and_closes
             a_full_queue_leaves_the_action_open_for_the_rest
             waiting_for_a_change_ends_with_a_submission
         );
@@ -169,6 +177,7 @@ macro_rules! contract {
             a_done_job_is_gone_and_counted
             a_retry_waits_and_then_stands_before_later_jobs
             a_job_out_of_retries_is_buried_with_its_history
+            what_came_of_the_last_try_is_kept
             a_final_failure_is_buried_at_once
             a_refused_job_returns_to_the_head_and_uses_no_retry
             a_refusal_of_the_lane_stops_everybody
@@ -212,6 +221,14 @@ macro_rules! contract {
             statistics_are_forgotten_but_not_while_jobs_are_put_off
             snapshots_tell_how_congested_a_tenant_was
             tidying_forgets_what_is_too_old
+        );
+        contract!(@laws $run, ruling:
+            the_usual_bound_holds_for_whoever_has_no_rule
+            the_usual_bound_holds_for_jobs_that_wait_already
+            the_usual_weight_counts_against_an_own_one
+            an_own_rule_wins_whichever_was_set_first
+            a_rule_that_was_taken_away_gives_way_to_the_usual
+            a_rule_is_kept_for_a_tenant_without_jobs
         );
         contract!(@laws $run, counting:
             every_job_is_in_exactly_one_part

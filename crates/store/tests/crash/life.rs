@@ -58,7 +58,10 @@ pub(crate) fn batch(round: u32) -> Batch {
         ..job(&format!("t{}", number % 5), &format!("b{round}-{number}"))
     };
     Batch {
-        action: Some(name(&format!("act{}", round / BATCHES_OF_ACTION))),
+        action: Some(ActionSpec::new(name(&format!(
+            "act{}",
+            round / BATCHES_OF_ACTION
+        )))),
         rest: match round % BATCHES_OF_ACTION {
             24 => Rest::Last,
             _ => Rest::More,
@@ -97,6 +100,7 @@ fn end(number: usize) -> End {
         0 => End::Retry {
             after,
             words: words(),
+            result: None,
         },
         1 => End::Failed {
             words: words(),

@@ -22,6 +22,7 @@ async fn a_foreign_entry_does_not_keep_others_from_their_time() {
     let retry = End::Retry {
         after: Duration::ZERO,
         words: "again".to_owned(),
+        result: None,
     };
     room.settle(vec![end(&jobs[0], retry)]).await;
     put(&room, &["ZADD", "{outflow}:d:api", "1", "mine"]);

@@ -99,6 +99,7 @@ async fn a_cancelled_tenant_loses_what_waits_and_what_is_under_way() {
     let retry = End::Retry {
         after: Duration::from_mins(1),
         words: "503".to_owned(),
+        result: None,
     };
     let a: Vec<_> = jobs.iter().filter(|job| job.tenant == name("a")).collect();
     assert_eq!(a.len(), 3);
@@ -132,7 +133,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     };
     room.store.open(spec.clone()).await.expect("opened");
     let batch = Batch {
-        action: Some(name("mail")),
+        action: Some(ActionSpec::new(name("mail"))),
         ..Batch::of(vec![job("a", 0), job("a", 1)])
     };
     room.store.submit(batch).await.expect("submitted");
@@ -277,7 +278,7 @@ async fn what_is_over_leaves_no_keys_behind() {
     let room = Room::new().await;
     for round in 0..3 {
         let batch = Batch {
-            action: Some(name("mail")),
+            action: Some(ActionSpec::new(name("mail"))),
             rest: Rest::Last,
             remember: Duration::from_millis(1),
             ..Batch::of(

@@ -134,7 +134,6 @@ async fn an_emptied_server_is_a_loss_and_not_an_end() {
     // What was used of the limit is not known: the longest window passes first.
     let plan = SharedPlan {
         lane: vec![Rate::new(10, Duration::from_millis(150)).expect("a rate")],
-        tenant: None,
         guard: Duration::from_millis(5),
         horizon: Duration::from_millis(50),
     };
@@ -159,7 +158,6 @@ async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
     room.submit("a", 20).await;
     let plan = SharedPlan {
         lane: vec![Rate::new(10, Duration::from_millis(1_500)).expect("a rate")],
-        tenant: None,
         guard: Duration::from_millis(5),
         horizon: Duration::ZERO,
     };

@@ -1,6 +1,6 @@
 //! Counting anew: it agrees with every count that was kept, and notices each that is off by one.
 
-use outflow_store::{Batch, JobStore, Kept, PutOff, Scope};
+use outflow_store::{ActionSpec, Batch, JobStore, Kept, PutOff, Scope};
 
 use super::*;
 
@@ -9,7 +9,7 @@ use super::*;
 async fn full_room() -> Room {
     let room = Room::new().await;
     let batch = |tenant: &str| Batch {
-        action: Some(name("mail")),
+        action: Some(ActionSpec::new(name("mail"))),
         ..Batch::of((0..12).map(|n| job(tenant, n)).collect())
     };
     room.store.submit(batch("a")).await.expect("submitted");
@@ -26,6 +26,7 @@ async fn full_room() -> Room {
         End::Retry {
             after: hour,
             words: words(),
+            result: None,
         },
         End::Failed {
             words: words(),
@@ -119,7 +120,7 @@ async fn counts_agree_until_all_is_over() {
 async fn a_job_that_was_cancelled_with_its_tenant_leaves_its_action() {
     let room = Room::new().await;
     let batch = Batch {
-        action: Some(name("mail")),
+        action: Some(ActionSpec::new(name("mail"))),
         rest: outflow_store::Rest::Last,
         ..Batch::of(vec![job("a", 0)])
     };

@@ -5,13 +5,12 @@ use outflow_store::{Batch, JobStore, TenantRule};
 
 use super::*;
 
-fn plan(lane: &[(u64, u64)], tenant: Option<(u64, u64)>) -> SharedPlan {
+fn plan(lane: &[(u64, u64)]) -> SharedPlan {
     let rate = |(units, millis): (u64, u64)| {
         Rate::new(units, Duration::from_millis(millis)).expect("a rate")
     };
     SharedPlan {
         lane: lane.iter().copied().map(rate).collect(),
-        tenant: tenant.map(rate),
         // What a loaded machine needs between asking for the time and the claim.
         guard: GUARD,
         horizon: Duration::from_millis(100),
@@ -65,7 +64,7 @@ async fn no_window_holds_more_starts_than_its_limit_on_three_machines() {
     for tenant in ["a", "b", "c"] {
         room.submit(tenant, 50).await;
     }
-    let plan = plan(&[(20, 200), (60, 800)], None);
+    let plan = plan(&[(20, 200), (60, 800)]);
     let (second, third) = (connect(&room.server).await, connect(&room.server).await);
     let (one, two, three) = tokio::join!(
         drain(&room.server, &room.store, "one", &plan),
@@ -89,24 +88,20 @@ async fn no_window_holds_more_starts_than_its_limit_on_three_machines() {
     room.balanced().await;
 }
 
-// 30 jobs each at 25 in 250 ms a tenant: both use all of theirs, and neither more.
+// 30 jobs each at the usual 25 in 250 ms and at 50 of one's own: both use all of theirs, and neither more.
 #[tokio::test]
 async fn each_tenant_keeps_to_its_own_rate() {
     let room = Room::new().await;
     room.submit("a", 30).await;
     room.submit("b", 30).await;
-    let own = TenantRule {
-        rate: Some(Rate::new(50, Duration::from_millis(250)).expect("a rate")),
+    let rule = |units| TenantRule {
+        rate: Some(Rate::new(units, Duration::from_millis(250)).expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_rule(&name("b"), own).await.expect("ruled");
-    let starts = drain(
-        &room.server,
-        &room.store,
-        "one",
-        &plan(&[], Some((25, 250))),
-    )
-    .await;
+    room.store.set_usual(rule(25)).await.expect("ruled");
+    let own = room.store.set_rule(&name("b"), rule(50)).await;
+    own.expect("ruled");
+    let starts = drain(&room.server, &room.store, "one", &plan(&[])).await;
     for (tenant, most) in [("a", 25), ("b", 50)] {
         let of = |(start, whose): &(Start, Name)| (*whose == name(tenant)).then_some(*start);
         let mut own: Vec<Start> = starts.iter().filter_map(of).collect();
@@ -130,7 +125,7 @@ async fn a_window_is_counted_by_cost() {
         .submit(Batch::of((0..40).map(costs).collect()))
         .await
         .expect("submitted");
-    let starts = drain(&room.server, &room.store, "one", &plan(&[(10, 200)], None)).await;
+    let starts = drain(&room.server, &room.store, "one", &plan(&[(10, 200)])).await;
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
     assert!(most_in_window(&mut starts, 200_000) <= 10);
     room.balanced().await;
@@ -142,7 +137,7 @@ async fn what_nobody_used_in_time_is_lost() {
     room.submit("a", 100).await;
     let plan = SharedPlan {
         horizon: Duration::ZERO,
-        ..plan(&[(10, 100)], None)
+        ..plan(&[(10, 100)])
     };
     assert_eq!(
         claim(&room.store, "one", 50, Some(plan.clone()))

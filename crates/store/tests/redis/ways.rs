@@ -1,6 +1,7 @@
 //! Functions and scripts, the short way and the long one: whichever is taken, the same happens.
 
 use outflow_store::{Batch, JobStore, Receipt, TenantRule};
+use outflow_testkit::Keep;
 
 use super::*;
 
@@ -84,6 +85,51 @@ async fn whoever_may_not_have_functions_gets_scripts() {
     assert_eq!(store.recount().await.expect("counted"), 0);
     assert_eq!(calls(&room.server, "fcall"), 0);
     assert!(calls(&room.server, "evalsha") > 5);
+}
+
+// Whoever has no rule is served by the usual one, on whichever machine it was set, and after a restart.
+#[tokio::test]
+async fn the_usual_rule_holds_for_all_machines() {
+    let mut room = Room::with(ServerOptions {
+        keep: Keep::EveryWrite,
+        ..ServerOptions::default()
+    })
+    .await;
+    let rule = TenantRule {
+        in_flight: Some(1),
+        ..TenantRule::default()
+    };
+    room.store.set_usual(rule.clone()).await.expect("set");
+    let other = connect(&room.server).await;
+    submit(&other, "a", 0..5).await;
+    assert_eq!(claim(&other, "other", 9, None).await.jobs.len(), 1);
+    assert!(room.claim(9).await.jobs.is_empty());
+    room.server.restart().expect("restarted");
+    while room.store.tally().await.is_err() {}
+    assert!(room.claim(9).await.jobs.is_empty());
+    let report = room.store.tenant(&name("a")).await.expect("asked");
+    assert_eq!(report.expect("known").rule, rule);
+}
+
+// Whoever set it died before all were woken: whoever sets the same again wakes them.
+#[tokio::test]
+async fn a_usual_rule_that_was_half_set_is_set_to_the_end() {
+    let room = Room::new().await;
+    let bounded = TenantRule {
+        in_flight: Some(1),
+        ..TenantRule::default()
+    };
+    room.store.set_usual(bounded).await.expect("set");
+    submit(&room.store, "a", 0..3).await;
+    assert_eq!(room.claim(9).await.jobs.len(), 1);
+    let free = TenantRule::default();
+    let usual = "redis.call('HSET', KEYS[1], 'usual', struct.pack('>ddddddd', 4, 0, 0, 0, 0, 1, 2)) \
+                 return redis.call('HINCRBY', KEYS[1], 'usuals', 1)";
+    let half = ["EVAL", usual, "1", "{outflow}:epoch"];
+    room.server.ask(&half).expect("half set");
+    assert!(room.claim(9).await.jobs.is_empty(), "nobody woke it");
+    room.store.set_usual(free).await.expect("set");
+    assert_eq!(room.claim(9).await.jobs.len(), 2);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Query, State};
 use http::StatusCode;
 use outflow_bulk::{Destination, Order, Placed, Submission};
-use outflow_store::{ActionSpec, JobStore, Name, Rest};
+use outflow_store::Rest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -16,6 +16,7 @@ use crate::admin::Admin;
 use crate::admin::body::Many;
 use crate::admin::problem::Problem;
 use crate::bulk::{Bulk, JobLine, told};
+use crate::terminal::count;
 
 /// What jobs belong to.
 #[derive(Debug, Deserialize)]
@@ -26,9 +27,12 @@ pub(in crate::admin) struct Together {
     /// Whether the action gets no more.
     #[serde(default)]
     last: bool,
+    /// Whether they are only looked at.
+    #[serde(default)]
+    check: bool,
 }
 
-/// Takes jobs, all of them or none.
+/// Takes jobs, all of them or none; or says what it would have against them, and takes nothing.
 pub(in crate::admin) async fn submit(
     State(admin): State<Arc<Admin>>,
     query: Asked<Together>,
@@ -37,11 +41,13 @@ pub(in crate::admin) async fn submit(
     let bulk = admin.bulk()?;
     let Query(together) = query.map_err(|why| Problem::bad(why.body_text()))?;
     let orders = orders(bulk, &bytes)?;
+    if together.check {
+        return Ok(Json(json!({
+            "accepted": orders.len(), "duplicates": 0, "rejected": 0, "jobs": [],
+        })));
+    }
     let action = together.action.as_deref().map(name).transpose()?;
-    let action = match action {
-        Some(id) => Some(spec(bulk, id).await?),
-        None => None,
-    };
+    let action = action.map(|id| bulk.engine().settings().action(id));
     let rest = if together.last {
         Rest::Last
     } else {
@@ -54,14 +60,6 @@ pub(in crate::admin) async fn submit(
     };
     let placed = bulk.engine().submit(submission).await?;
     Ok(Json(answer(&placed)))
-}
-
-/// An action that is open stays as it was opened.
-async fn spec(bulk: &Bulk, id: Name) -> Result<ActionSpec, Problem> {
-    let known = bulk.store().action(&id).await?;
-    let open = known.filter(|report| !report.stage.is_over());
-    let usual = || bulk.engine().settings().action(id);
-    Ok(open.map_or_else(usual, |report| report.spec))
 }
 
 fn answer(placed: &[Placed]) -> Value {
@@ -93,8 +91,8 @@ fn orders(bulk: &Bulk, bytes: &[u8]) -> Result<Vec<Order>, Problem> {
     }
     if let Some(first) = wrong.first() {
         let detail = format!(
-            "{} jobs are wrong, and none was taken; job {}: {}",
-            wrong.len(),
+            "{} wrong, and none was taken; job {}: {}",
+            count(wrong.len(), "job is", "jobs are"),
             first["job"],
             first["detail"].as_str().unwrap_or_default()
         );
@@ -109,6 +107,8 @@ type Numbered = (usize, Result<JobLine, String>);
 
 /// The jobs of a body, each with its number: of an array from 1, of lines its line.
 fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, Problem> {
+    // Some editors write a mark of the order of bytes, which UTF-8 does not need.
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let bytes = bytes.trim_ascii_start();
     if bytes.starts_with(b"[") {
         let array: Vec<Value> = serde_json::from_slice(bytes)

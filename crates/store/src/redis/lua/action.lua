@@ -7,26 +7,11 @@ local action = action_of(name)
 
 local function open()
   if action and is_over(action) then
-    if call('EXISTS', P .. 'm:' .. name) == 1 then error('CLEANING', 0) end
+    be_clean(name)
     action = nil
   end
-  if not action then
-    call('DEL', P .. 'r:' .. name, P .. 'a:' .. name)
-    action = { name = name, key = P .. 'a:' .. name }
-    for _, field in ipairs(ACTION) do action[field] = 0 end
-    action.opened, action.floor = now, g[1]
-    actions[name] = action
-    call('ZADD', K.actions, 0, name)
-    call('ZREM', K.aend, name)
-    call('ZREM', K.ripe, name)
-  end
-  action.timeout, action.keep, action.dirty = tonumber(ARGV[5]), tonumber(ARGV[6]), true
-  call('ZADD', K.adue, action.opened + action.timeout, name)
-  if ARGV[7] == '' then
-    call('HDEL', action.key, 'note')
-  else
-    call('HSET', action.key, 'note', sub(ARGV[7], 2))
-  end
+  action = action or open_action(name)
+  specify(action, ARGV[5], ARGV[6], ARGV[7])
 end
 
 -- It is over: from now on it has a lifetime. One that ended early is out of time until all of its jobs have

@@ -12,6 +12,10 @@ local pack, unpacked = struct.pack, struct.unpack
 -- Of one call: its arguments, the queue's prefix and keys, the time, when the queue began, since when its
 -- limits are in doubt.
 local ARGV, P, K, now, origin, doubt
+-- What a tenant is entitled to: [1] claim, [2] most in flight, [3] units and [4] window of its rate,
+-- [5] paused, [6] weight, [7] priority. A claim of 0 is none of its own: then it is that of all others.
+local RULE_FORM, FIRST_USUAL = '>ddddddd', { 4, 0, 0, 0, 0, 1, 2 }
+local usual, usual_text
 -- All jobs: [1] the last number given to a claim, [2] waiting, [3] of those delayed, [4] put off,
 -- [5] claimed, [6] done, [7] dead, [8] failed, [9] cancelled, [10] throttles, [11] busy,
 -- [12] the last place of a dead letter, [13] changes, [14] of the waiting, held by a pause, [15] tenants
@@ -54,10 +58,13 @@ local function run(step, arguments)
   K = keys_of(P)
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
-  local epoch = call('HMGET', K.epoch, 'id', 'origin', 'doubt', 'g')
+  local epoch = call('HMGET', K.epoch, 'id', 'origin', 'doubt', 'g', 'usual')
   if epoch[1] ~= ARGV[2] then error('LOSTQUEUE', 0) end
   origin, doubt = tonumber(epoch[2]), tonumber(epoch[3])
   g = { unpacked(G_FORM, epoch[4]) }
+  if not usual or usual_text ~= epoch[5] then
+    usual, usual_text = epoch[5] and { unpacked(RULE_FORM, epoch[5]) } or FIRST_USUAL, epoch[5]
+  end
   lanes, tenants, actions, ring = {}, {}, {}, false
   return step()
 end

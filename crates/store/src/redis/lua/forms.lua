@@ -20,10 +20,11 @@ local LANE_FORM = '>dddddddxxxxxxxxxxxxxxxx'
 -- [15] busy, [16] last backoff, [17] speed, [18] last update, [19] claims up to this number were
 -- cancelled, [20] seats.
 -- What changes with every job is its head: a mark, claim, seats, in flight, done, busy; filled up like a
--- lane. The rest is written only if any of it is not 0.
+-- lane. The rest is written only if any of it is not 0. Of a tenant without a rule of its own [1] to [4] are
+-- those of all others, and written as 0: so one number changes for all of them at once.
 local HEAD_FORM, REST_FORM = '>Bdddddxxxxxxxxxxxxxxxxxxxxxxxx', '>ddddddddddddddd'
 local REST = { 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 19 }
--- Marks: it is bounded, stopped, or has claims that were cancelled; jobs of it wait elsewhere than in a line;
+-- Marks: it is bounded by a rule of its own, stopped, or has claims that were cancelled; jobs of it wait elsewhere than in a line;
 -- it has a rest.
 local BOUNDED, ELSEWHERE, HAS_REST = 1, 2, 4
 
@@ -50,6 +51,13 @@ local function write_seat(seat)
   return pack(SEAT_FORM, unpack(seat, 1, 15))
 end
 
+-- Gives a tenant what its rule says, or all others have.
+local function entitle(t, claim, cap, units, window)
+  t.usual = claim == 0
+  if t.usual then claim, cap, units, window = usual[1], usual[2], usual[3], usual[4] end
+  t[1], t[2], t[3], t[4] = claim, cap, units, window
+end
+
 local function read_tenant(head, rest)
   local _, claim, seats, flight, done, busy = unpacked(HEAD_FORM, head)
   local t = { claim, 0, 0, 0, 0, flight, done, 0, 0, 0, 0, 0, 0, 0, busy, 0, 0, 0, 0, seats }
@@ -58,22 +66,26 @@ local function read_tenant(head, rest)
     for i = 1, #REST do t[REST[i]] = values[i] end
     t.rest = rest
   end
+  entitle(t, claim, t[2], t[3], t[4])
   return t
 end
 
 -- Its head, and its rest if it has one.
 local function write_tenant(t)
   local mark, rest = 0, nil
-  for i = 1, #REST do
+  local claim, cap, units, window = 0, 0, 0, 0
+  if not t.usual then claim, cap, units, window = t[1], t[2], t[3], t[4] end
+  if cap + units + window > 0 then mark = HAS_REST end
+  for i = 4, #REST do
     if t[REST[i]] ~= 0 then mark = HAS_REST end
   end
   if mark > 0 then
-    rest = pack(REST_FORM, t[2], t[3], t[4], t[5], t[8], t[9], t[10], t[11], t[12], t[13], t[14], t[16], t[17], t[18],
+    rest = pack(REST_FORM, cap, units, window, t[5], t[8], t[9], t[10], t[11], t[12], t[13], t[14], t[16], t[17], t[18],
       t[19])
-    if t[2] > 0 or t[5] > 0 or t[19] > 0 then mark = mark + BOUNDED end
+    if cap > 0 or t[5] > 0 or t[19] > 0 then mark = mark + BOUNDED end
     if t[11] + t[12] + t[13] > 0 then mark = mark + ELSEWHERE end
   end
-  return pack(HEAD_FORM, mark, t[1], t[20], t[6], t[7], t[15]), rest
+  return pack(HEAD_FORM, mark, claim, t[20], t[6], t[7], t[15]), rest
 end
 
 local function has_rest(head) return head and byte(head) >= HAS_REST end

@@ -4,7 +4,7 @@
 -- a lost queue is to begin anew.
 
 -- The number of the layout of all keys: a queue of another layout is not touched.
-local FORM = '2'
+local FORM = '3'
 
 for i, key in ipairs(KEYS) do
   local is, wants = redis.call('TYPE', key).ok, (i <= 2 or i >= #KEYS - 1) and 'hash' or 'zset'

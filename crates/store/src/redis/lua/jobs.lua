@@ -141,12 +141,41 @@ local function action_of(name)
   return action
 end
 
+-- Opens an action under a name that is free, or was that of one that is over.
+local function open_action(name)
+  call('DEL', P .. 'r:' .. name, P .. 'a:' .. name)
+  local action = { name = name, key = P .. 'a:' .. name }
+  for _, field in ipairs(ACTION) do action[field] = 0 end
+  action.opened, action.floor = now, g[1]
+  actions[name] = action
+  call('ZADD', K.actions, 0, name)
+  call('ZREM', K.aend, name)
+  call('ZREM', K.ripe, name)
+  return action
+end
+
+-- Says what an action is to be. A note that is there begins with a sign, since it may be empty.
+local function specify(action, timeout, keep, note)
+  action.timeout, action.keep, action.dirty = tonumber(timeout), tonumber(keep), true
+  call('ZADD', K.adue, action.opened + action.timeout, action.name)
+  if note == '' then
+    call('HDEL', action.key, 'note')
+  else
+    call('HSET', action.key, 'note', sub(note, 2))
+  end
+end
+
 local function count(action, field, by)
   action[field] = max(0, action[field] + by)
   action.dirty = true
 end
 
 local function is_over(action) return action.st >= 5 end
+
+-- A name is not used again before all jobs have ended that it had.
+local function be_clean(name)
+  if call('EXISTS', P .. 'm:' .. name) == 1 then error('CLEANING', 0) end
+end
 
 local function save_actions()
   for name, action in pairs(actions) do

@@ -4,8 +4,6 @@
 -- hash, so that a script reads and writes those of a batch with one command each, however many tenants
 -- the batch meets. The field without a name is the lane itself.
 
-local RULE_FORM = '>ddddd'
-
 -- Keys of a lane are named when they are asked for: most steps need two of five.
 local LETTERS = { key = 'w:', fair = 'f:', parked = 'p:', delayed = 'd:', owed = 'v:' }
 local LANE = {
@@ -82,9 +80,10 @@ local function take_tenant(name, head, rest, rule)
   if head then
     tenant = read_tenant(head, rest)
   else
-    local w, cap, units, window, paused = 4, 0, 0, 0, 0
-    if rule then w, cap, units, window, paused = unpacked(RULE_FORM, rule) end
-    tenant = { w, cap, units, window, paused, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    local claim, cap, units, window, paused = 0, 0, 0, 0, 0
+    if rule then claim, cap, units, window, paused = unpacked(RULE_FORM, rule) end
+    tenant = { 0, 0, 0, 0, paused, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    entitle(tenant, claim, cap, units, window)
     tenant.fresh, tenant.idle = true, true
   end
   tenant.idle = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0

@@ -17,8 +17,9 @@ local function tenant_report(name)
   local heads, rests = tenants_as_written({ name })
   local head, rule = heads[1], call('HGET', K.rules, name)
   if not head and not rule then return false end
-  local r = { 4, 0, 0, 0, 0, 1, 2 }
-  if rule then r = { unpacked('>ddddddd', rule) } end
+  local r = rule and { unpacked(RULE_FORM, rule) } or usual
+  local paused, own = r[5], rule and r[1] > 0
+  if not own then r = usual end
   local t = {}
   for i = 1, 20 do t[i] = 0 end
   local waits = 0
@@ -26,7 +27,7 @@ local function tenant_report(name)
     t = read_tenant(head, rests[name])
     if t[20] > 0 then waits = waiting_of(name) end
   end
-  return { name, r[6], r[7], r[2], r[3], r[4], r[5], waits + t[11] + t[12] + t[13], t[12], t[11], t[6], t[7], t[8],
+  return { name, own and 1 or 0, r[6], r[7], r[2], r[3], r[4], paused, waits + t[11] + t[12] + t[13], t[12], t[11], t[6], t[7], t[8],
     t[9], t[10], t[14], t[15], t[16], t[17], t[18] }
 end
 

@@ -16,14 +16,13 @@ if meta[3] > now then return claim_answer(meta[3] - now, 0) end
 local since = now - origin
 local rates, widest = {}, 0
 local slot_names = {}
-for at = 12, #ARGV, 2 do
+for at = 10, #ARGV, 2 do
   local window = tonumber(ARGV[at + 1])
   widest = max(widest, window)
   rates[#rates + 1] = { step = (window + guard) / tonumber(ARGV[at]) }
   slot_names[#slot_names + 1] = 'L' .. #rates .. ' ' .. lane.name
 end
-local tenant_units, tenant_window = tonumber(ARGV[10]), tonumber(ARGV[11])
-widest = max(widest, tenant_window)
+widest = max(widest, usual[4])
 if planned and doubt > 0 and now < doubt + widest + guard then
   return claim_answer(doubt + widest + guard - now, 0)
 end
@@ -111,14 +110,12 @@ local waiting, served, wait_at, serve_at, looked = {}, {}, 1, 1, 0
 local function rate_of(seat)
   if not planned or seat.step ~= nil then return end
   local tenant = tenants[seat.name]
-  local units, window, name = tenant[3], tenant[4], 'T ' .. seat.name
-  if units == 0 then units, window, name = tenant_units, tenant_window, 'P ' .. lane.name .. ' ' .. seat.name end
-  if units == 0 then
+  if tenant[3] == 0 then
     seat.step = false
     return
   end
-  seat.step = (window + guard) / units
-  seat.slot_name = name
+  seat.step = (tenant[4] + guard) / tenant[3]
+  seat.slot_name = 'T ' .. seat.name
 end
 
 local function look(names)

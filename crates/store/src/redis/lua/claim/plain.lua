@@ -1,7 +1,7 @@
 -- Gives out jobs of a lane in fair order: the short way, for plain jobs without limits.
 --
--- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, guard, horizon, units and window of
--- each tenant's rate, then units and window of each rate of the lane.
+-- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, guard, horizon, then units and window
+-- of each rate of the lane.
 --
 -- Whoever stands in front is looked at as it is written, without making more of it than numbers in lists. If
 -- anything is not plain (a bound, a pause, something that came back, an action), nothing has been written
@@ -41,6 +41,10 @@ local function plain_seats(found, packed)
     local mark, place, index, jobs = unpacked(PLAIN_SEAT, seat)
     local bounds, claim = unpacked('>Bd', tenant)
     if mark > 3 or bounds % 2 == BOUNDED or place > FURTHEST then return end
+    if claim == 0 then
+      if usual[2] > 0 then return end
+      claim = usual[1]
+    end
     marks[i], places[i], indexes[i], counts[i], paces[i] = mark, place, index, jobs, 1 / (claim * FACTOR[mark])
   end
   return seats

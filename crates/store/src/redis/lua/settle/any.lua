@@ -130,10 +130,10 @@ local function end_buried(entry, tenant, words, result)
   return A_BURIED
 end
 
-local function end_retry(entry, tenant, after, words)
+local function end_retry(entry, tenant, after, words, result)
   local job = entry.job
   job.attempts = job.attempts + 1
-  if job.retries >= job.max_retries then return end_buried(entry, tenant, words) end
+  if job.retries >= job.max_retries then return end_buried(entry, tenant, words, result) end
   job.retries = job.retries + 1
   add_mishap(job, words)
   entry.record = write_record(job, entry.record)
@@ -198,6 +198,10 @@ local function end_put_off(entry, tenant, form)
   return { backoff, tenant[12], speed }
 end
 
+local function words_and_result(rest, form)
+  return sub(rest, HEAD + 1, HEAD + form[2]), sub(rest, HEAD + 1 + form[2])
+end
+
 for i = 1, ends do
   local entry, form = entries[i], forms[i]
   if not entry then
@@ -212,10 +216,11 @@ for i = 1, ends do
     elseif kind == DONE_END then
       answers[i] = end_done(entry, tenant, form[2], #rest > HEAD and sub(rest, HEAD + 1))
     elseif kind == RETRY then
-      answers[i] = end_retry(entry, tenant, form[2], sub(rest, HEAD + 1))
+      local words, result = words_and_result(rest, form)
+      answers[i] = end_retry(entry, tenant, form[3], words, result)
     elseif kind == FAILED_END then
       entry.job.attempts = entry.job.attempts + 1
-      answers[i] = end_buried(entry, tenant, sub(rest, HEAD + 1, HEAD + form[2]), sub(rest, HEAD + 1 + form[2]))
+      answers[i] = end_buried(entry, tenant, words_and_result(rest, form))
     elseif kind == THROTTLED then
       answers[i] = end_throttled(entry, tenant, form[2], form[3] == 1)
     elseif kind == RETURNED then

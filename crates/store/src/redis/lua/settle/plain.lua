@@ -68,7 +68,7 @@ local function plain_tenants(order, many, busy)
     local text = packed[i]
     if not text then return end
     local mark, claim, seats, flight, done, worked = unpacked(HEAD_FORM, text)
-    if mark % 2 == BOUNDED then return end
+    if mark % 2 == BOUNDED or (claim == 0 and usual[2] > 0) then return end
     flight = flight - many[name]
     set[2 * i - 1] = name
     set[2 * i] = pack(HEAD_FORM, mark, claim, seats, flight, done + many[name], worked + busy[name])

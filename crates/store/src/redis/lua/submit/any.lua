@@ -1,9 +1,10 @@
 -- Takes a batch, whatever is in it.
 
-local action, closed
+local action, over, closed
 if action_name ~= '' then
   action = action_of(action_name)
-  closed = action and (action.closed == 1 or is_over(action))
+  over = action and is_over(action)
+  closed = action and not over and action.closed == 1
   careful = careful or closed
 end
 
@@ -88,6 +89,12 @@ end
 
 if careful then look_at_each() end
 
+-- Whether it opens its action: with the first job that is taken, or without any; but to close once more what
+-- is over is no reason to forget what came of it.
+local opens = action_name ~= '' and (not action or over)
+  and (accepted > 0 or (total == 0 and not (over and last)))
+if opens and over then be_clean(action_name) end
+
 -- The first writes.
 for _, group in ipairs(groups) do
   local key = list_key(group.lane, group.tenant, group.class)
@@ -98,20 +105,13 @@ for _, group in ipairs(groups) do
   end
 end
 
-if action_name ~= '' and not closed and (accepted > 0 or not action) then
-  if not action then
-    call('DEL', P .. 'r:' .. action_name, P .. 'a:' .. action_name)
-    action = { name = action_name, key = P .. 'a:' .. action_name }
-    for _, field in ipairs(ACTION) do action[field] = 0 end
-    action.opened, action.timeout, action.keep, action.floor = now, tonumber(ARGV[6]), tonumber(ARGV[7]), g[1]
-    actions[action_name] = action
-    call('ZADD', K.actions, 0, action_name)
-    call('ZADD', K.adue, now + action.timeout, action_name)
-    call('ZREM', K.aend, action_name)
-    call('ZREM', K.ripe, action_name)
-  end
-  count(action, 'q', accepted)
+if opens then
+  action = open_action(action_name)
+  specify(action, ARGV[6], ARGV[7], ARGV[13])
+elseif over then
+  action = nil
 end
+if action and accepted > 0 then count(action, 'q', accepted) end
 -- Whoever found no room comes again with the rest, and closes it then.
 if action and last and not closed and not turned_away then
   action.closed, action.dirty = 1, true
@@ -149,7 +149,7 @@ for i, group in ipairs(groups) do
     end
     ring = true
   end
-  if action and not touched[lane.name .. ' ' .. group.tenant] and not closed then
+  if action and accepted > 0 and not touched[lane.name .. ' ' .. group.tenant] then
     touched[lane.name .. ' ' .. group.tenant] = true
     call('SADD', P .. 'm:' .. action_name, lane.name .. ' ' .. group.tenant)
   end

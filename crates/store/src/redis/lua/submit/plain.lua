@@ -3,7 +3,7 @@
 -- ARGV: prefix, epoch, most that may wait, action, 1 if it is closed with this, its timeout and its keep,
 -- jobs in all, 1 if names or start times have to be looked at, then groups of one lane, tenant and class in
 -- one text: names of lane and tenant, class, mark, size; the places of all jobs in the batch; their start
--- times, if any has one; then the records, group by group.
+-- times, if any has one; the action's note; then the records, group by group.
 --
 -- Such a batch changes nothing but the lists and the numbers of jobs in them: who has a seat keeps its
 -- place. Everything else goes the long way, before anything is written.
@@ -17,7 +17,7 @@ local COSTS_DIFFER = 2
 local queue_max, action_name, last, total, careful, groups, pushed
 
 local function read_groups()
-  local text, at, first = ARGV[10], 1, 13
+  local text, at, first = ARGV[10], 1, 14
   groups = {}
   while at <= #text do
     local lane, tenant, class, mark, size, after = unpacked(GROUP_FORM, text, at)
