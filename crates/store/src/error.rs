@@ -16,6 +16,7 @@ enum Kind {
     Doubtful,
     Full,
     Damaged,
+    Lost,
     InUse,
     Closed,
     Refused,
@@ -40,6 +41,11 @@ impl StoreError {
     /// What it keeps cannot be read: damaged, of a later version, or somebody else's.
     pub fn damaged(words: impl fmt::Display) -> Self {
         Self::new(Kind::Damaged, words)
+    }
+
+    /// What it kept is gone.
+    pub fn lost(words: impl fmt::Display) -> Self {
+        Self::new(Kind::Lost, words)
     }
 
     /// Somebody else has it.
@@ -85,9 +91,15 @@ impl StoreError {
         matches!(self.kind, Kind::Full)
     }
 
-    /// Whether what is kept cannot be read.
+    /// Whether what is kept cannot be read, or is gone.
     pub const fn is_damaged(&self) -> bool {
-        matches!(self.kind, Kind::Damaged)
+        matches!(self.kind, Kind::Damaged | Kind::Lost)
+    }
+
+    /// Whether all that was kept is gone. The store goes on with nothing in a moment; whoever told it
+    /// something, jobs or rules, has to tell it again.
+    pub const fn is_lost(&self) -> bool {
+        matches!(self.kind, Kind::Lost)
     }
 
     /// Whether somebody else has it.

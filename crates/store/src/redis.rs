@@ -22,6 +22,7 @@ mod connection;
 mod dead;
 mod ear;
 mod fault;
+mod loss;
 mod options;
 mod pages;
 mod record;
@@ -95,12 +96,14 @@ impl Redis {
     }
 
     /// Whether the queue was lost while it was in use: the server was emptied, or replaced by one that
-    /// does not know it. Every call fails until somebody decides to [begin anew](Self::begin_anew).
+    /// does not know it. Every call fails for two seconds, so that nobody takes it for the end of the work;
+    /// the first call after that [begins anew](Self::begin_anew), and is the last one to fail.
     pub fn lost(&self) -> bool {
         self.caller.lost()
     }
 
-    /// Goes on with an empty queue after a loss. Jobs under a [plan](crate::SharedPlan) are not given out
+    /// Goes on with an empty queue after a loss, without waiting any longer. Claims of the lost queue are
+    /// fenced in the new one, and its actions are unknown. Jobs under a [plan](crate::SharedPlan) are not given out
     /// before the longest of its windows is over: what was used of it is not known any more.
     ///
     /// # Errors

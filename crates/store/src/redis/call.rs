@@ -10,6 +10,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, ToRedisArgs, Value, cmd};
 
 use super::connection::{Connection, Greeting};
 use super::fault::{self, strange};
+use super::loss::{Loss, Standing};
 use super::options::{RedisOptions, Replicas};
 use super::record::micros;
 use super::reply::number;
@@ -26,8 +27,7 @@ pub(super) struct Caller {
     prefix: String,
     wait: Option<Replicas>,
     epoch: Mutex<String>,
-    lost: AtomicBool,
-    anew: AtomicBool,
+    loss: Loss,
     /// Whether the server has functions, as far as is known.
     functions: AtomicBool,
     /// Whether it does not let this user have any.
@@ -37,6 +37,8 @@ pub(super) struct Caller {
 /// What is passed to a step.
 pub(super) struct Call<'a> {
     step: &'a Step,
+    /// The queue that it is meant for.
+    epoch: String,
     arguments: Cmd,
 }
 
@@ -72,8 +74,7 @@ impl Caller {
             prefix: format!("{{{}}}:", options.queue),
             wait: options.wait_replicas,
             epoch: Mutex::default(),
-            lost: AtomicBool::new(false),
-            anew: AtomicBool::new(false),
+            loss: Loss::default(),
             functions: AtomicBool::new(false),
             forbidden: AtomicBool::new(false),
         }
@@ -88,7 +89,7 @@ impl Caller {
     }
 
     pub(super) fn lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed)
+        self.loss.standing() != Standing::Whole
     }
 
     /// Connects, if there is no connection.
@@ -97,33 +98,52 @@ impl Caller {
     }
 
     pub(super) async fn begin_anew(&self) -> Answer<()> {
-        self.anew.store(true, Ordering::Relaxed);
+        self.loss.allow();
         let open = self.connection.ready(self).await?;
         self.connection.drop_if(&open).await;
         self.reach().await
     }
 
     pub(super) fn call<'a>(&self, step: &'a Step) -> Call<'a> {
-        let mut arguments = Cmd::new();
+        let (mut arguments, epoch) = (Cmd::new(), self.epoch());
         arguments.arg(1).arg(self.key("epoch"));
-        arguments.arg(&self.prefix).arg(self.epoch());
-        Call { step, arguments }
+        arguments.arg(&self.prefix).arg(&epoch);
+        Call {
+            step,
+            epoch,
+            arguments,
+        }
     }
 
     /// Runs a step.
     pub(super) async fn run(&self, call: Call<'_>) -> Answer<Value> {
-        if self.lost() {
-            return Err(fault::lost());
+        match self.loss.standing() {
+            Standing::Whole => {}
+            Standing::Mourned => return Err(fault::lost()),
+            Standing::Over => {
+                self.begin_by_itself().await?;
+                // This one was meant for the queue that is gone.
+                return Err(fault::lost());
+            }
         }
         let answer = match self.try_function(&call).await {
             Some(answer) => answer,
             None => self.run_script(&call).await,
         };
         answer.inspect_err(|error| {
-            if error.is_damaged() && error.to_string() == fault::lost().to_string() {
-                self.lost.store(true, Ordering::Relaxed);
+            // One that was under way as the queue began anew says nothing about the new one.
+            if error.is_lost() && call.epoch == self.epoch() {
+                self.loss.notice();
             }
         })
+    }
+
+    async fn begin_by_itself(&self) -> Answer<()> {
+        let _alone = self.loss.beginning.lock().await;
+        match self.loss.standing() {
+            Standing::Over => self.begin_anew().await,
+            Standing::Whole | Standing::Mourned => Ok(()),
+        }
     }
 
     /// Runs the function of a step, unless the server has none.
@@ -204,7 +224,7 @@ impl Caller {
         for key in KEYS {
             command.arg(self.key(key));
         }
-        let anew = u8::from(self.anew.load(Ordering::Relaxed));
+        let anew = u8::from(self.loss.is_allowed());
         command
             .arg(&self.prefix)
             .arg(random_word(20))
@@ -234,12 +254,11 @@ impl Greeting for Caller {
         let id = String::from_utf8(id).map_err(|_| strange())?;
         // Reached, but not what it was: the connection stays, and every call says so.
         if id == "LOST" {
-            self.lost.store(true, Ordering::Relaxed);
+            self.loss.notice();
             return Ok(());
         }
         self.set_epoch(id);
-        self.lost.store(false, Ordering::Relaxed);
-        self.anew.store(false, Ordering::Relaxed);
+        self.loss.end();
         Ok(())
     }
 }

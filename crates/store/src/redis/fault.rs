@@ -106,9 +106,9 @@ pub(super) fn is_forbidden(error: &StoreError) -> bool {
 
 /// Everything was lost, which is not the same as everything being done.
 pub(super) fn lost() -> StoreError {
-    StoreError::damaged(
-        "the queue was lost: redis was emptied or replaced while it was in use; restore it from a \
-         backup, or begin anew and submit again",
+    StoreError::lost(
+        "the queue was lost: redis was emptied or replaced while it was in use; it begins anew by \
+         itself in a moment, without its jobs: submit again what is not done",
     )
 }
 

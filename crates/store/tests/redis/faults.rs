@@ -108,44 +108,111 @@ async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
     assert_eq!(store.recount().await.expect("counted"), 0);
 }
 
+/// Looks every tenth of a second until the queue has begun anew, which takes two seconds; every look says
+/// that it was lost.
+async fn until_begun_anew(store: &Redis) -> u32 {
+    let mut looks = 0;
+    let begun = async {
+        while let Err(error) = store.tally().await {
+            let words = error.to_string();
+            assert!(
+                error.is_lost() && words.contains("the queue was lost"),
+                "{words}"
+            );
+            looks += 1;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let within = tokio::time::timeout(Duration::from_secs(5), begun).await;
+    within.expect("begun anew within five seconds");
+    looks
+}
+
+fn ten_in_150_ms() -> SharedPlan {
+    SharedPlan {
+        lane: vec![Rate::new(10, Duration::from_millis(150)).expect("a rate")],
+        guard: Duration::from_millis(5),
+        horizon: Duration::from_millis(50),
+    }
+}
+
+/// What was used of the limit is not known: the longest window passes first.
+async fn is_closed_for_a_window(store: &Redis) {
+    let claims = claim(store, "worker", 5, Some(ten_in_150_ms())).await;
+    assert!(claims.jobs.is_empty());
+    tokio::time::sleep(claims.next.expect("it opens")).await;
+    let claims = claim(store, "worker", 5, Some(ten_in_150_ms())).await;
+    assert!(!claims.jobs.is_empty());
+}
+
+// Everybody has two seconds to hear of it: at ten looks a second that are fifteen at least.
 #[tokio::test]
 async fn an_emptied_server_is_a_loss_and_not_an_end() {
     let room = Room::new().await;
     room.submit("a", 5).await;
     let jobs = room.claim(1).await.jobs;
     room.server.ask(&["FLUSHALL"]).expect("flushed");
-    let error = room.store.tally().await.expect_err("lost");
-    assert!(
-        error.is_damaged() && error.to_string().contains("the queue was lost"),
-        "{error}"
-    );
     let ends = vec![done(&jobs[0])];
-    assert!(
-        room.store
-            .settle(&name("worker"), ends)
-            .await
-            .expect_err("lost")
-            .is_damaged()
-    );
+    let settled = room.store.settle(&name("worker"), ends).await;
+    assert!(settled.expect_err("lost").is_damaged());
     assert!(room.store.lost());
-    room.store.begin_anew().await.expect("anew");
+    let looks = until_begun_anew(&room.store).await;
+    assert!(looks >= 15, "{looks} looks");
     assert!(!room.store.lost());
     room.submit("a", 5).await;
-    // What was used of the limit is not known: the longest window passes first.
-    let plan = SharedPlan {
-        lane: vec![Rate::new(10, Duration::from_millis(150)).expect("a rate")],
-        guard: Duration::from_millis(5),
-        horizon: Duration::from_millis(50),
-    };
-    let claims = claim(&room.store, "worker", 5, Some(plan.clone())).await;
-    assert!(claims.jobs.is_empty());
-    tokio::time::sleep(claims.next.expect("it opens")).await;
-    assert!(
-        !claim(&room.store, "worker", 5, Some(plan))
-            .await
-            .jobs
-            .is_empty()
-    );
+    is_closed_for_a_window(&room.store).await;
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn who_does_not_want_to_wait_begins_anew_at_once() {
+    let room = Room::new().await;
+    room.submit("a", 5).await;
+    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    room.store.tally().await.expect_err("lost");
+    room.store.begin_anew().await.expect("anew");
+    assert_eq!(room.store.tally().await.expect("tally").queued, 0);
+    room.submit("a", 5).await;
+    is_closed_for_a_window(&room.store).await;
+}
+
+// The same worker holds the first claim of both queues; it ends the one that is gone.
+#[tokio::test]
+async fn a_claim_of_a_lost_queue_is_fenced_in_the_next() {
+    let room = Room::new().await;
+    room.submit("a", 1).await;
+    let before = room.claim(1).await.jobs;
+    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    room.store.tally().await.expect_err("lost");
+    room.store.begin_anew().await.expect("anew");
+    room.submit("a", 1).await;
+    let after = room.claim(1).await.jobs;
+    let ends = vec![done(&before[0])];
+    let settled = room.store.settle(&name("worker"), ends).await;
+    assert_eq!(settled.expect("settled"), [Settled::Fenced]);
+    assert_eq!(room.store.tally().await.expect("tally").in_flight, 1);
+    room.finish(&after).await;
+    assert_eq!(room.store.tally().await.expect("tally").done, 1);
+    room.balanced().await;
+}
+
+// A machine that starts after the loss makes the queue anew and knows of nothing; the one that was there
+// joins it, and what it used of limits holds for both.
+#[tokio::test]
+async fn who_was_there_before_the_loss_closes_the_limit_for_those_who_came_after() {
+    let room = Room::new().await;
+    room.submit("a", 1).await;
+    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    let newcomer = Redis::connect(RedisOptions::new(room.server.url())).await;
+    let newcomer = newcomer.expect("connected");
+    newcomer
+        .submit(Batch::of(vec![job("a", 1), job("a", 2)]))
+        .await
+        .expect("submitted");
+    room.store.tally().await.expect_err("lost");
+    room.store.begin_anew().await.expect("joined");
+    assert_eq!(room.store.tally().await.expect("tally").queued, 2);
+    is_closed_for_a_window(&newcomer).await;
 }
 
 #[tokio::test]
