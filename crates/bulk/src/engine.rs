@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub(crate) struct Hub<S> {
     pub(crate) secret: Option<SecretString>,
     pub(crate) spins: Spins,
     pub(crate) numbers: Numbers,
+    /// Whether the store lost what it was told of tenants.
+    pub(crate) forgotten: AtomicBool,
     pub(crate) voice: Voice,
 }
 
@@ -145,6 +148,7 @@ impl<S: JobStore> Builder<S> {
             secret: self.secret,
             spins: Spins::default(),
             numbers: Numbers::default(),
+            forgotten: AtomicBool::new(false),
             voice: Voice::default(),
         });
         let tasks = || Tasks::new("bulk", Events::new(), Arc::new(SystemClock::new()));
@@ -156,7 +160,7 @@ impl<S: JobStore> Builder<S> {
         if let Some(metrics) = engine.hub.client.metrics() {
             metrics.append(engine.metrics());
         }
-        engine.keep_rules().await?;
+        engine.hub.keep_rules().await?;
         engine.begin(inbox)?;
         Ok(engine)
     }
@@ -203,28 +207,7 @@ impl<S: JobStore> Engine<S> {
     /// If the store does not take the tenants' rules; the rest holds all the same.
     pub async fn adopt(&self, settings: Settings) -> Result<(), BulkError> {
         self.hub.settings.store(Arc::new(settings));
-        self.keep_rules().await
-    }
-
-    /// Has the store serve all tenants as the settings say, and nobody by a rule that they say no more.
-    async fn keep_rules(&self) -> Result<(), BulkError> {
-        let (settings, store) = (self.settings(), self.store());
-        store.set_usual(settings.tenant.clone()).await?;
-        for (tenant, rule) in &settings.tenants {
-            store.set_rule(tenant, rule.clone()).await?;
-        }
-        let mut page = outflow_store::Page::default();
-        loop {
-            let known = store.tenants(page.clone()).await?;
-            let Some(last) = known.last() else {
-                return Ok(());
-            };
-            page.after = Some(last.name.clone());
-            let own = known.into_iter().filter(|report| report.ruled);
-            for report in own.filter(|own| !settings.tenants.contains_key(&own.name)) {
-                store.unset_rule(&report.name).await?;
-            }
-        }
+        Ok(self.hub.keep_rules().await?)
     }
 
     /// What happens from now on. Whoever listens too slowly misses some of it.

@@ -24,6 +24,7 @@ mod metrics;
 mod news;
 mod pace;
 mod reach;
+mod rules;
 mod scheduler;
 mod session;
 mod settings;

@@ -330,6 +330,7 @@ pub(crate) async fn until<T>(stop: &Stop, work: impl Future<Output = T>) -> Opti
 /// Tells that the store could not do it, and lets it breathe.
 pub(crate) async fn trouble<S>(hub: &Hub<S>, error: &StoreError) {
     hub.numbers.store_failed();
+    hub.note_loss(error);
     hub.tell(News::Trouble {
         words: error.to_string(),
     });

@@ -158,6 +158,7 @@ impl<S: JobStore> Engine<S> {
         let hub = self.hub();
         let settings = self.settings();
         let jobs = checked(hub, &submission.orders)?;
+        hub.keep_lost_rules().await?;
         let action = submission.action.as_ref().map(|spec| spec.id.clone());
         let batch = Batch {
             action: submission.action,

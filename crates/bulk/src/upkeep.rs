@@ -59,6 +59,9 @@ async fn beat<S: JobStore>(hub: Arc<Hub<S>>) {
 /// Takes back what the dead held.
 async fn reap<S: JobStore>(hub: Arc<Hub<S>>) {
     loop {
+        if let Err(error) = hub.keep_lost_rules().await {
+            trouble(&hub, &error).await;
+        }
         let recoveries = hub.settings.load().recoveries;
         let next = match hub.store.reap(MOST_REAPED, recoveries).await {
             Ok(reaped) => {

@@ -7,8 +7,13 @@ use bytes::Bytes;
 use fastrand::Rng;
 use outflow::{Api, Outflow, Rules};
 use outflow_bulk::{Engine, News, Order, Settings, Shared, Submission, Task};
-use outflow_store::{JobStore, Redis, RedisOptions as StoreOptions, Rest};
+use outflow_core::Weight;
+use outflow_store::{
+    ActionSpec, JobStore, Redis, RedisOptions as StoreOptions, Rest, Settled, StoreError,
+    TenantRule,
+};
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
+use tokio::sync::broadcast::Receiver;
 use tokio::time::{sleep, timeout};
 
 use super::fleet::{End, Field, IN_FLIGHT, PATIENCE};
@@ -85,10 +90,15 @@ async fn engine(url: &str) -> Engine<Redis> {
     let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
     api.rules = Rules::unlimited();
     let store = Redis::connect(StoreOptions::new(url)).await;
+    let rule = TenantRule {
+        weight: weight(),
+        ..TenantRule::default()
+    };
     let settings = Settings {
         lease: Duration::from_secs(2),
         beat: Duration::from_millis(200),
         shared: Some(Shared::default()),
+        tenants: [("t".parse().expect("a name"), rule)].into(),
         ..Settings::default()
     };
     Engine::builder(
@@ -105,6 +115,10 @@ async fn engine(url: &str) -> Engine<Redis> {
     .expect("started")
 }
 
+fn weight() -> Weight {
+    Weight::new(3).expect("a weight")
+}
+
 fn tasks(word: &str, many: usize) -> Submission {
     let order = |number| {
         let tenant = "t".parse().expect("a name");
@@ -119,44 +133,75 @@ fn tasks(word: &str, many: usize) -> Submission {
     }
 }
 
-// Emptied in the middle of 200 tasks: the loss is told and not taken for an end, nobody spins (a dozen
-// parts of the engine say it, each about once a second), and once somebody has decided to begin anew the
-// same engine goes on.
+/// Waits for good news: what the old queue had under way is fenced, and never done. Says how often the loss
+/// was told.
+async fn listen(news: &mut Receiver<News>, span: Duration) -> (usize, usize) {
+    let (mut told, mut fenced) = (0, 0);
+    let listening = async {
+        loop {
+            match news.recv().await.expect("news") {
+                News::Trouble { words } => {
+                    assert!(words.contains("the queue was lost"), "{words}");
+                    told += 1;
+                }
+                News::Settled { id, how, .. } if id.as_str().starts_with("a-") => {
+                    assert_eq!(how, Settled::Fenced, "{id}");
+                    fenced += 1;
+                }
+                News::Finished { report } => panic!("{report:?}"),
+                _ => {}
+            }
+        }
+    };
+    let _over = timeout(span, listening).await;
+    (told, fenced)
+}
+
+// Emptied in the middle of 200 tasks of an action that somebody waits for: the loss is told and not taken
+// for an end, nobody spins (a dozen parts of the engine say it, each about once a second), and the same
+// engine takes jobs again within five seconds, by the rules that it was given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_emptied_server_is_told_and_the_workers_live_on() {
     let redis = redis();
     let engine = engine(&redis.url()).await;
-    engine.submit(tasks("a", 200)).await.expect("submitted");
+    let action = ActionSpec::new("day".parse().expect("a name"));
+    let id = action.id.clone();
+    let first = Submission {
+        action: Some(action),
+        ..tasks("a", 200)
+    };
+    engine.submit(first).await.expect("submitted");
     while engine.store().tally().await.expect("tally").done < 20 {
         sleep(Duration::from_millis(5)).await;
     }
-    let mut news = engine.news();
     redis.ask(&["FLUSHALL"]).expect("flushed");
-    let mut told = 0;
-    let listening = async {
-        loop {
-            if let Ok(News::Trouble { words }) = news.recv().await {
-                assert!(words.contains("the queue was lost"), "{words}");
-                told += 1;
-            }
-        }
-    };
-    let _over = timeout(Duration::from_secs(3), listening).await;
-    assert!(
-        (1..=100).contains(&told),
-        "told {told} times in three seconds"
-    );
-    assert!(engine.store().lost());
-    engine.store().begin_anew().await.expect("anew");
-    engine.submit(tasks("b", 40)).await.expect("submitted");
+    // What was settled before it may be told after it.
+    sleep(Duration::from_millis(50)).await;
+    let mut news = engine.news();
     let again = async {
-        while engine.store().tally().await.expect("tally").done < 40 {
-            sleep(Duration::from_millis(10)).await;
+        while let Err(error) = engine.submit(tasks("b", 40)).await {
+            assert!(error.store().is_some_and(StoreError::is_lost), "{error}");
+            sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(Duration::from_secs(5), again)
-        .await
-        .expect("back within five seconds");
+    let again = timeout(Duration::from_secs(5), again);
+    let ((told, fenced), finished, again) = tokio::join!(
+        listen(&mut news, Duration::from_secs(6)),
+        engine.finished(&id),
+        again
+    );
+    again.expect("back within five seconds");
+    let words = finished.expect_err("it is not over").to_string();
+    assert!(words.contains("the queue was lost"), "{words}");
+    assert!((1..=100).contains(&told), "told {told} times");
+    assert!(fenced > 0, "nothing was under way");
+    let gone = engine.progress(&id).await.expect("asked");
+    assert_eq!(gone, None, "an action of the lost queue is unknown");
+    let tally = engine.store().tally().await.expect("tally");
+    assert_eq!((tally.done, tally.open()), (40, 0));
     assert_eq!(engine.store().recount().await.expect("counted"), 0);
+    let tenant = engine.store().tenant(&"t".parse().expect("a name")).await;
+    let rule = tenant.expect("asked").expect("known").rule;
+    assert_eq!(rule.weight, weight(), "the rules hold again");
     engine.stop().await;
 }
