@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use outflow::event::Event;
 use outflow::metrics::Families;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
 use outflow_store::{ActionReport, JobStore, Name, Outcome};
@@ -25,6 +26,7 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::settler::{self, Report};
 use crate::upkeep;
+use crate::voice::Voice;
 use crate::watcher;
 use crate::webhook;
 
@@ -57,11 +59,17 @@ pub(crate) struct Hub<S> {
     pub(crate) secret: Option<SecretString>,
     pub(crate) spins: Spins,
     pub(crate) numbers: Numbers,
+    pub(crate) voice: Voice,
 }
 
 impl<S> Hub<S> {
-    /// Tells whoever listens; nobody need.
+    /// Tells whoever listens, and the log of the client what an operator wants to read; nobody need.
     pub(crate) fn tell(&self, news: News) {
+        let at = self.clock.now();
+        if let Some(what) = self.voice.of(&news, at) {
+            let api = "bulk".into();
+            self.client.events().tell(&Event { api, at, what });
+        }
         let _nobody = self.news.send(news);
     }
 
@@ -137,6 +145,7 @@ impl<S: JobStore> Builder<S> {
             secret: self.secret,
             spins: Spins::default(),
             numbers: Numbers::default(),
+            voice: Voice::default(),
         });
         let tasks = || Tasks::new("bulk", Events::new(), Arc::new(SystemClock::new()));
         let engine = Engine {

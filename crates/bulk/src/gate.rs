@@ -20,6 +20,8 @@ pub(crate) enum Leave {
     Go(Permits),
     /// It is to ask the doors itself when its time has come.
     Later,
+    /// The store has debited the limits for an instant: it goes then, and not later than this.
+    By(Nanos),
     /// It costs more than a limit ever allows.
     Never(String),
 }

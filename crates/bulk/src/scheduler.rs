@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Refusal, Stop, Target, Tasks, Upstream, Why};
 use outflow_core::{Cost, Nanos, Rate};
-use outflow_store::{ClaimAsk, Claims, Gate, JobStore, Name, OpenGate, SharedPlan, StoreError};
+use outflow_store::{
+    ClaimAsk, Claimed, Claims, Gate, JobStore, Name, OpenGate, SharedPlan, StoreError,
+};
 use tokio::time::{sleep, timeout};
 
 use crate::crew::Place;
@@ -19,6 +21,7 @@ use crate::gate::{DoorGate, Leave, Wanted};
 use crate::lane::Lane;
 use crate::news::News;
 use crate::pace::Pace;
+use crate::reach::Reach;
 use crate::settings::{Scheduler, Settings};
 use crate::worker::{Doer, Duty};
 
@@ -66,6 +69,7 @@ struct Schedule<S> {
     name: Name,
     lane: Lane,
     pace: Pace,
+    reach: Reach,
     /// When it was last told that nobody does these jobs.
     missed: Option<Nanos>,
 }
@@ -152,6 +156,7 @@ impl<S: JobStore> Schedule<S> {
             crowd: Arc::clone(crowd),
             lane: Lane::of(&name),
             pace: Pace::default(),
+            reach: Reach::default(),
             missed: None,
             name,
         }
@@ -252,8 +257,15 @@ impl<S: JobStore> Schedule<S> {
             return Ok(Next::Rest(Some(shut)));
         }
         if ask.plan.is_some() || settings.scheduler != Scheduler::Permit {
+            let guard = ask.plan.as_ref().map(|plan| plan.guard);
+            let asked = self.hub.clock.now();
             let claims = self.take(ask, &mut OpenGate).await?;
-            let leaves = claims.jobs.iter().map(|_| Leave::Later).collect();
+            let given = self.reach.given(asked, self.hub.clock.now());
+            let leave = |job: &Claimed| match guard {
+                Some(guard) => Leave::By(given.saturating_add(job.starts_in + guard)),
+                None => Leave::Later,
+            };
+            let leaves = claims.jobs.iter().map(leave).collect();
             let next = Next::after(&claims, None);
             self.begin(staff, &session, claims, (leaves, places));
             return Ok(next);

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::{Answer, Cause, Error, Outflow, Permit, Refusal, Response, Verdict};
+use outflow::{
+    Answer, Ask, Cause, Error, Mode, Outflow, Permit, Refusal, Response, Target, Upstream, Verdict,
+};
 use outflow_core::{Effect, Nanos};
 use outflow_store::{Claimed, End, Kept, Park, Settlement};
 use tokio::time::sleep;
@@ -99,6 +101,10 @@ async fn perform<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> E
             Ok(permits) => permits,
             Err(end) => return end,
         },
+        Leave::By(latest) => match in_time(doer, job, latest.since(hub.clock.now())).await {
+            Some(permits) => permits,
+            None => return End::Returned,
+        },
     };
     let begun = hub.clock.now();
     match doer {
@@ -119,17 +125,33 @@ async fn perform<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> E
     }
 }
 
+/// Where the store has debited the limits for an instant: the permit of the API's door, if the job can go in
+/// so much time. Whoever is later would go beside those whose instant it is, and so gives the job back.
+async fn in_time(who: &Doer, job: &Claimed, left: Duration) -> Option<Permits> {
+    if left.is_zero() {
+        return None;
+    }
+    let Doer::Client(client) = who else {
+        return Some(Permits::default());
+    };
+    let Some((door, target)) = door_of(client, job) else {
+        return Some(Permits::default());
+    };
+    let by = door.now().saturating_add(left);
+    let ask = Ask::new(target).mode(Mode::Wait).by(by);
+    let permit = door.admit(ask).await.ok()?;
+    let api = Some(permit.within(by.since(door.now())));
+    Some(Permits { api, tenant: None })
+}
+
 /// Under the schedulers that try first: the permits if they are to be had, and otherwise by how much the
-/// job is put off. With a plan the store has debited the limits, and the client's door only delays.
+/// job is put off.
 fn asked_now<S>(
     hub: &Hub<S>,
     settings: &Settings,
     doer: &Doer,
     job: &Claimed,
 ) -> Result<Permits, End> {
-    if settings.scheduler == Scheduler::Permit {
-        return Ok(Permits::default());
-    }
     let turned_away = |refusal: Refusal| match refusal.cause {
         // It would be put off for ever.
         Cause::Never { .. } => failed(refusal.to_string()),
@@ -151,15 +173,18 @@ fn asked_now<S>(
 }
 
 fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, Refusal> {
-    let Ok(call) = HttpCall::decode(job.payload.clone()) else {
-        return Ok(None);
-    };
-    let Some(door) = client.upstream(&call.api) else {
-        return Ok(None);
-    };
+    let door = door_of(client, job);
+    door.map(|(door, target)| door.try_admit(Ask::new(target)))
+        .transpose()
+}
+
+/// The door that a job's call passes; none if it is no call, or nobody knows its API.
+fn door_of(client: &Outflow, job: &Claimed) -> Option<(Upstream, Target)> {
+    let call = HttpCall::decode(job.payload.clone()).ok()?;
+    let door = client.upstream(&call.api)?;
     let path = call.path.split('?').next().unwrap_or_default();
     let target = door.route(&call.method, path).costing(job.cost);
-    door.try_admit(outflow::Ask::new(target)).map(Some)
+    Some((door, target))
 }
 
 async fn task<S>(

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -42,22 +42,33 @@ impl AdminApi {
         path: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
+        let body = body.map(Value::to_string);
+        let answered = self.ask(method, path, body)?;
+        answered.map_err(|refused| self.told(&refused))
+    }
+
+    /// The same with a body that is JSON already, and with what it is refused by.
+    pub(crate) fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> anyhow::Result<Result<Value, Refused>> {
         let request = self.request(method, path, body)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         let runtime = runtime.context("no runtime can be started")?;
         let answer = runtime.block_on(exchange(&self.place, request));
-        self.read(answer.map_err(|why| self.unanswered(why))?)
+        self.read(&answer.map_err(|why| self.unanswered(why))?)
     }
 
     fn request(
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: Option<String>,
     ) -> anyhow::Result<Request<Full<Bytes>>> {
-        let text = body.map(Value::to_string).unwrap_or_default();
         let mut request = Request::builder().method(method).uri(path);
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
@@ -67,54 +78,71 @@ impl AdminApi {
             let value = value.with_context(|| format!("`{}` holds no token", self.token_env))?;
             request = request.header(AUTHORIZATION, redact::sensitive(value));
         }
-        let request = request.body(Full::new(Bytes::from(text)));
+        let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())));
         request.context("this is no path of the admin API")
     }
 
     fn unanswered(&self, why: Unanswered) -> anyhow::Error {
-        let message = format!(
-            "no program is operated at {}: start one with `outflow serve` or `outflow dev`, or name it \
-             with `--admin URL`",
-            self.place
-        );
+        let place = &self.place;
+        let message = match why {
+            Unanswered::TooLarge => format!("the answer of {place} cannot be read"),
+            Unanswered::Broken => format!(
+                "{place} broke off, or took too long: look at its log, and at the address if it is no \
+                 admin API"
+            ),
+            Unanswered::Unreachable(_) => format!(
+                "no program is operated at {place}: start one with `outflow serve` or `outflow dev`, or \
+                 name it with `--admin URL`"
+            ),
+        };
         anyhow::Error::new(why).context(message)
     }
 
-    fn read(&self, answer: Response<Bytes>) -> anyhow::Result<Value> {
+    fn read(&self, answer: &Response<Bytes>) -> anyhow::Result<Result<Value, Refused>> {
         let status = answer.status();
         let body: Option<Value> = serde_json::from_slice(answer.body()).ok();
-        if status.is_success() {
-            return match body {
-                Some(document) => Ok(document),
-                None if answer.body().is_empty() => Ok(Value::Null),
-                None => bail!(
-                    "{} answers, but is no admin API: name its address with `--admin URL`",
-                    self.place
-                ),
-            };
-        }
-        let told = body.as_ref().and_then(|problem| {
-            let text = |key| problem.get(key).and_then(Value::as_str);
-            text("detail").or_else(|| text("title"))
-        });
-        let mistaken = body
-            .as_ref()
-            .is_some_and(|problem| problem.get("mistakes").is_some());
-        match (status, told) {
-            // Each mistake is a line that says so itself.
-            (_, Some(told)) if mistaken => {
-                bail!("the configuration before stays in effect:\n{told}")
+        match body {
+            _ if !status.is_success() => {
+                let problem = body.unwrap_or_default();
+                Ok(Err(Refused { status, problem }))
             }
-            (StatusCode::UNAUTHORIZED, _) => bail!(
-                "{} wants the operator's token: put it into `{}`",
-                self.place,
-                self.token_env
+            Some(document) => Ok(Ok(document)),
+            None if answer.body().is_empty() => Ok(Ok(Value::Null)),
+            None => bail!(
+                "{} answers, but is no admin API: name its address with `--admin URL`",
+                self.place
             ),
-            (_, Some(told)) => bail!("{told}"),
-            (StatusCode::NOT_FOUND, None) => bail!("{} has no such thing", self.place),
-            (status, None) => bail!("{} answered {status}", self.place),
         }
     }
+
+    /// Why it was refused, for whoever called.
+    pub(crate) fn told(&self, refused: &Refused) -> anyhow::Error {
+        let Refused { status, problem } = refused;
+        let text = |key| problem.get(key).and_then(Value::as_str);
+        let told = text("detail").or_else(|| text("title"));
+        let place = &self.place;
+        match (*status, told) {
+            // Each mistake is a line that says so itself.
+            (_, Some(told)) if problem.get("mistakes").is_some() => {
+                anyhow!("the configuration before stays in effect:\n{told}")
+            }
+            (StatusCode::UNAUTHORIZED, _) => anyhow!(
+                "{place} wants the operator's token: put it into `{}`",
+                self.token_env
+            ),
+            (_, Some(told)) => anyhow!("{told}"),
+            (StatusCode::NOT_FOUND, None) => anyhow!("{place} has no such thing"),
+            (status, None) => anyhow!("{place} answered {status}"),
+        }
+    }
+}
+
+/// An answer that is no success.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    status: StatusCode,
+    /// What was told of it, nothing if that was no JSON.
+    pub(crate) problem: Value,
 }
 
 /// A path of segments that may hold anything.

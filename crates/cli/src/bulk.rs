@@ -4,8 +4,10 @@
 //! `outflow bulk run`, which takes them from a file and ends with it. It sends by the program's own client,
 //! so that jobs and calls of the sidecar share every limit.
 
+mod earlier;
 mod forecast;
 mod line;
+mod misfit;
 mod settings;
 mod stored;
 pub(crate) mod told;
@@ -16,12 +18,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::config::BulkSection;
-use outflow::{CannotStart, Outflow, SystemClock, Tasks};
+use outflow::{CannotStart, Config, Outflow, SystemClock, Tasks};
 use outflow_bulk::{BulkError, Settings};
 use outflow_store::{Embedded, InvalidName, Redis, StoreError, Writer};
 use secrecy::SecretString;
 
-pub(crate) use forecast::{Demand, Forecast};
+pub(crate) use earlier::Earlier;
+pub(crate) use forecast::{Allowance, Demand, Forecast};
 pub(crate) use line::JobLine;
 pub(crate) use settings::{Place, data};
 pub(crate) use stored::Stored;
@@ -35,39 +38,74 @@ pub(crate) struct Bulk {
     storeroom: Tasks,
 }
 
-impl Bulk {
-    /// Opens the store and lets the engine begin with whatever waits in it.
-    pub(crate) async fn start(
-        client: &Outflow,
-        place: Place,
-        settings: Settings,
-        secret: Option<SecretString>,
-    ) -> Result<Self, CannotBulk> {
+/// A store that is open, and nobody works on its jobs yet.
+///
+/// Opening it takes the lock of its directory. Whoever keeps something beside the jobs opens the store
+/// first, so that two processes never write there at once.
+pub(crate) struct Opened {
+    store: Arc<Stored>,
+    storeroom: Tasks,
+}
+
+impl Opened {
+    /// Opens the store.
+    pub(crate) async fn at(client: &Outflow, place: Place) -> Result<Self, CannotBulk> {
         let events = client.events().clone();
         let storeroom = Tasks::new(OURSELVES, events, Arc::new(SystemClock::new()));
         let store = match place {
             Place::Dir(dir) => opened(&dir, &storeroom)?,
             Place::Server(options) => {
                 let store = Redis::connect(options).await;
-                Stored::Shared(Box::new(store.map_err(CannotBulk::Store)?))
+                Stored::shared(store.map_err(CannotBulk::Store)?)
             }
         };
-        let builder = outflow_bulk::Engine::builder(client.clone(), Arc::new(store));
-        let mut builder = builder.settings(settings);
-        if let Some(secret) = secret {
-            builder = builder.webhook_secret(secret);
-        }
         Ok(Self {
-            engine: builder.start().await.map_err(CannotBulk::Engine)?,
+            store: Arc::new(store),
             storeroom,
         })
     }
 
+    /// The store.
+    pub(crate) const fn store(&self) -> &Arc<Stored> {
+        &self.store
+    }
+
+    /// Lets an engine begin with whatever waits in it.
+    pub(crate) async fn begin(
+        self,
+        client: &Outflow,
+        settings: Settings,
+        secret: Option<SecretString>,
+    ) -> Result<Bulk, CannotBulk> {
+        let builder = outflow_bulk::Engine::builder(client.clone(), self.store);
+        let mut builder = builder.settings(settings);
+        if let Some(secret) = secret {
+            builder = builder.webhook_secret(secret);
+        }
+        Ok(Bulk {
+            engine: builder.start().await.map_err(CannotBulk::Engine)?,
+            storeroom: self.storeroom,
+        })
+    }
+
+    /// Lets the store write what it has, and stop.
+    pub(crate) async fn close(self) -> bool {
+        self.store.end();
+        self.storeroom.shutdown(LAST_WRITES).await.is_clean()
+    }
+}
+
+impl Bulk {
     /// The engine that a configuration asks for.
-    pub(crate) async fn of(client: &Outflow, section: &BulkSection) -> Result<Self, CannotBulk> {
+    pub(crate) async fn of(client: &Outflow, config: &Config) -> Result<Self, CannotBulk> {
+        let section = &config.bulk;
         let settings = Settings::of(section).map_err(CannotBulk::Name)?;
+        let place = Place::of(section);
+        let earlier = Earlier::of(&place);
+        let opened = Opened::at(client, place).await?;
+        opened.store().rest_until(earlier.over_by(config));
         let secret = section.webhook_secret.clone();
-        Self::start(client, Place::of(section), settings, secret).await
+        opened.begin(client, settings, secret).await
     }
 
     /// Goes on as another configuration says, without waiting for it. Where jobs are kept stays as it is
@@ -127,7 +165,7 @@ fn opened(dir: &Path, storeroom: &Tasks) -> Result<Stored, CannotBulk> {
     storeroom
         .thread("job store", move |_| write())
         .map_err(CannotBulk::Tasks)?;
-    Ok(Stored::Here(store))
+    Ok(Stored::here(store))
 }
 
 /// A writer is used up by running; if its thread fell, it is not started again, and the store says so.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -101,7 +101,15 @@ async fn converse(
         let answer = sender.send_request(request).await;
         let (head, body) = answer.map_err(|_| Unanswered::Broken)?.into_parts();
         let body = Limited::new(body, LARGEST).collect().await;
-        let body = body.map_err(|_| Unanswered::Broken)?.to_bytes();
+        let body = body.map_err(|error| {
+            let large = error.downcast_ref::<LengthLimitError>().is_some();
+            if large {
+                Unanswered::TooLarge
+            } else {
+                Unanswered::Broken
+            }
+        });
+        let body = body?.to_bytes();
         Ok(Response::from_parts(head, body))
     };
     let driven = async {
@@ -122,6 +130,8 @@ pub(crate) enum Unanswered {
     Unreachable(io::Error),
     /// Somebody does, and does not speak HTTP to its end.
     Broken,
+    /// The answer is larger than what is read at once.
+    TooLarge,
 }
 
 impl fmt::Display for Unanswered {
@@ -129,6 +139,7 @@ impl fmt::Display for Unanswered {
         match self {
             Self::Unreachable(error) => write!(f, "nobody listens there: {}", error.kind()),
             Self::Broken => f.write_str("whoever listens there gave no whole answer"),
+            Self::TooLarge => f.write_str("the answer is larger than 64 MiB: ask for less at once"),
         }
     }
 }

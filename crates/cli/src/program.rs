@@ -162,7 +162,7 @@ async fn bulk(
     if !sources.is_bulk() {
         return Ok(None);
     }
-    let bulk = Bulk::of(client, &config.bulk).await;
+    let bulk = Bulk::of(client, config).await;
     bulk.map(Some).map_err(StartError::Bulk)
 }
 

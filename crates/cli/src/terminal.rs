@@ -110,6 +110,12 @@ pub(crate) fn spoken(span: Duration) -> String {
     }
 }
 
+/// So many of something: `1 job`, `2 jobs`.
+pub(crate) fn count(count: usize, one: &str, many: &str) -> String {
+    let word = if count == 1 { one } else { many };
+    format!("{count} {word}")
+}
+
 /// Prints an answer. Whoever closes the pipe early has read enough.
 pub(crate) fn answer(text: &str) -> anyhow::Result<()> {
     answer_bytes(text.as_bytes())

@@ -155,6 +155,15 @@ pub enum What {
         /// How many.
         headers: u32,
     },
+    /// Something about jobs that go through this client.
+    Jobs {
+        /// What it is called.
+        event: &'static str,
+        /// What there is to say about it.
+        words: Box<str>,
+        /// Whether somebody should look.
+        alarming: bool,
+    },
     /// Someone else used the same key.
     Foreign {
         /// The group.

@@ -22,6 +22,7 @@ mod entry;
 mod files;
 mod gathering;
 mod jobs;
+mod keeping;
 mod ledger;
 mod letters;
 mod line;

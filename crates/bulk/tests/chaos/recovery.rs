@@ -39,6 +39,8 @@ async fn taken_over(store: &str, many: u64) -> Duration {
     let mut victim = field.worker(store, &[&submit, &crew], None);
     seen(&field, many).await;
     victim.kill().expect("killed");
+    // Its directory is nobody else's before it is gone.
+    victim.wait(PATIENCE).expect("gone");
     let mut next = field.worker(store, &[&crew], None);
     let span = seen(&field, many * 2).await;
     let end = End::of(&mut next);
@@ -87,8 +89,9 @@ async fn stress_a_thousand_jobs_of_a_dead_worker_are_under_way_again() {
     );
 }
 
-// The headline ten times as fast: 3 tenants of 5,000 at 100 a second each, 50 s at best, 51 s with windows
-// that are wider by what a busy machine is late. One of three workers is killed twenty times.
+// The headline ten times as fast: 3 tenants of 5,000 at 100 a second each, 50 s at best. One of three workers
+// is killed twenty times. Whatever happens nothing is refused; how long it takes depends on the machine,
+// because who comes late for an instant gives it up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a minute, measured"]
 async fn stress_twenty_kills_delay_the_headline_by_little() {
@@ -102,8 +105,7 @@ async fn stress_twenty_kills_delay_the_headline_by_little() {
         "tenants=3",
         "crew=50",
         "lease-ms=1000",
-        "horizon-ms=50",
-        "guard-ms=20",
+        "guard-ms=5",
         "recoveries=100",
     ];
     let url = redis.url();
@@ -129,6 +131,7 @@ async fn stress_twenty_kills_delay_the_headline_by_little() {
         "headline, scale 10, 20 kills: {span:?}, {calls} calls, {refused} refused, {most} in a second"
     );
     field.all_done(15_000, 20 * 50);
+    assert_eq!(refused, 0, "{most} in a second");
     assert!(most <= 300, "{most}");
-    assert!(span <= Duration::from_secs(55), "{span:?}");
+    assert!(span <= Duration::from_secs(80), "{span:?}");
 }

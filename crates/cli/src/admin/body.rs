@@ -23,7 +23,20 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
         let value = serde_json::from_slice(&bytes);
         value
             .map(Self)
-            .map_err(|error| Problem::bad(format!("the body is not as expected: {error}")))
+            .map_err(|error| Problem::bad(misread(&bytes, &error)))
+    }
+}
+
+/// What is wrong with a body, without the names of types that only the program knows.
+fn misread(bytes: &[u8], error: &serde_json::Error) -> String {
+    match serde_json::from_slice::<serde_json::Value>(bytes) {
+        Err(wrong) => format!(
+            "the body is no JSON from line {}, column {} on: send an object such as {{}}",
+            wrong.line(),
+            wrong.column()
+        ),
+        Ok(value) if !value.is_object() => "the body is no object: send one such as {}".to_owned(),
+        Ok(_) => format!("the body is not as expected: {error}"),
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) fn told(event: &Event) -> (&'static str, Value) {
         | What::Usage { .. }
         | What::Foreign { .. }
         | What::Malformed { .. }
+        | What::Jobs { .. }
         | What::Memory { .. } => of_limits(event),
         _ => of_the_house(event),
     };
@@ -197,6 +198,7 @@ fn of_limits(event: &Event) -> (&'static str, Value) {
             json!({ "bytes": bytes }),
         ),
         What::Malformed { headers } => ("malformed_headers", json!({ "count": headers })),
+        What::Jobs { event, words, .. } => (*event, json!({ "words": words })),
         What::Foreign { group, units } => {
             ("foreign_use", json!({ "group": group, "units": units }))
         }

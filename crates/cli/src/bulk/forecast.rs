@@ -5,6 +5,8 @@
 //! nothing of answers that are slow, of failures, or of what others use meanwhile, so it is a bound from
 //! below and no promise.
 
+mod allowance;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use outflow_bulk::{Lane, Settings, Standing};
 use outflow_core::{Kind, Limit, Rate, WallTime};
 use outflow_store::Name;
 use serde_json::{Value, json};
+
+pub(crate) use self::allowance::Allowance;
 
 /// What is wanted of whom, counted.
 #[derive(Clone, Debug, Default)]
@@ -79,8 +83,8 @@ pub(crate) struct Part {
     pub(crate) jobs: u64,
     /// The shortest time, if nobody else wanted anything.
     pub(crate) alone: Duration,
-    /// The slowest of the limits that it meets.
-    pub(crate) allowed: Option<Rate>,
+    /// What it may use at most, of all APIs that it calls together.
+    pub(crate) allowed: Option<Allowance>,
 }
 
 impl Forecast {
@@ -93,6 +97,11 @@ impl Forecast {
     ) -> Self {
         let mut longest = Longest::default();
         longest.of_lanes(client, &demand.lanes);
+        if let Ok(global) = Rate::per_second(settings.global_rate) {
+            let units = demand.lanes.values().sum();
+            let whose = || "all tenants together".to_owned();
+            longest.meets(&Limit::sliding(global), units, whose);
+        }
         let mut tenants = BTreeMap::new();
         for (name, wanted) in &demand.tenants {
             let rule = settings.tenants.get(name).unwrap_or(&settings.tenant);
@@ -119,7 +128,7 @@ impl Forecast {
             json!({
                 "tenant": name.as_str(), "jobs": part.jobs,
                 "alone_ms": millis(part.alone),
-                "allowed": part.allowed.map(|rate| rate.to_string()),
+                "allowed": part.allowed.as_ref().map(ToString::to_string),
             })
         });
         json!({
@@ -140,7 +149,7 @@ fn part(client: &Outflow, wanted: &Wanted, own: Option<Limit>) -> Part {
     Part {
         jobs: wanted.jobs,
         alone: longest.span,
-        allowed: longest.slowest,
+        allowed: Allowance::of(client, &wanted.lanes, own.as_ref()),
     }
 }
 
@@ -149,7 +158,6 @@ fn part(client: &Outflow, wanted: &Wanted, own: Option<Limit>) -> Part {
 struct Longest {
     span: Duration,
     because: Option<String>,
-    slowest: Option<Rate>,
 }
 
 impl Longest {
@@ -180,10 +188,6 @@ impl Longest {
 
     fn meets(&mut self, limit: &Limit, units: u64, whose: impl FnOnce() -> String) {
         let rate = limit.rate();
-        let slower = |other: Rate| rate.cmp_speed(other).is_lt();
-        if self.slowest.is_none_or(slower) {
-            self.slowest = Some(rate);
-        }
         self.lasts(shortest(limit, units), || format!("{rate} of {}", whose()));
     }
 
@@ -270,11 +274,6 @@ mod tests {
         let forecast = Forecast::of(&demand, &client(), &Settings::default(), WallTime::EPOCH);
         assert_eq!(forecast.ideal, Duration::from_secs(4));
         assert_eq!(forecast.because, "2/s of group slow of up");
-        let part = forecast.tenants.values().next().expect("one tenant");
-        assert_eq!(
-            part.allowed.map(|rate| rate.to_string()).as_deref(),
-            Some("2/s")
-        );
     }
 
     #[test]

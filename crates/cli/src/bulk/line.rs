@@ -20,6 +20,7 @@ use outflow_store::Name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::misfit;
 use crate::civil;
 
 /// One job, as it is written.
@@ -65,12 +66,12 @@ enum When {
 impl JobLine {
     /// A line of JSON.
     pub(crate) fn of_json(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| said(&error))
+        serde_json::from_str(text).map_err(|_| misfit::of_text(text))
     }
 
     /// A document that was read already.
     pub(crate) fn of_value(value: Value) -> Result<Self, String> {
-        serde_json::from_value(value).map_err(|error| said(&error))
+        Self::deserialize(&value).map_err(|_| misfit::of_value(&value))
     }
 
     /// A row, by the names of its columns. A field that is empty was not given.
@@ -192,20 +193,11 @@ impl Wrong {
     }
 }
 
-/// Without the place in the line, which is not the place in the file.
-fn said(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" at line ") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
-    }
-}
-
 /// Numbers and documents are written as such; the rest is text.
 fn cell(name: &str, text: &str) -> Result<Value, String> {
     match name {
         "json" | "headers" => serde_json::from_str(text)
-            .map_err(|error| format!("{name}: write JSON in this column ({})", said(&error))),
+            .map_err(|_| format!("{name}: write JSON in this column, in quotes that are doubled")),
         "cost" | "max_retries" => {
             let number = text.parse::<u64>();
             number

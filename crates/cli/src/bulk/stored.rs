@@ -1,13 +1,18 @@
 //! Where the program keeps its jobs: in a directory of its own, or in a server that others share.
 //!
 //! An engine is made for one kind of store, and which one it is stands in the configuration: this one is
-//! either, so that whatever talks with the engine is written once.
+//! either, so that whatever talks with the engine is written once. It may also hold jobs back for a while
+//! after a start, until what was sent before it does not count any more.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use outflow_core::WallTime;
+use outflow::SystemClock;
+use outflow_bulk::Lane;
+use outflow_core::{Clock, WallTime};
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick,
     Embedded, Gate, JobStore, Name, Outcome, Page, Reaped, Redis, Scope, Settled, Settlement,
@@ -15,7 +20,15 @@ use outflow_store::{
 };
 
 /// A store of either kind.
-pub(crate) enum Stored {
+pub(crate) struct Stored {
+    kept: Kept,
+    clock: SystemClock,
+    /// Until when nothing of an API is given out.
+    rests: OnceLock<BTreeMap<String, WallTime>>,
+}
+
+/// Where it is.
+enum Kept {
     /// In a directory.
     Here(Embedded),
     /// In a server.
@@ -25,9 +38,9 @@ pub(crate) enum Stored {
 /// Asks whichever it is.
 macro_rules! either {
     ($store:expr, $step:ident($($what:expr),*)) => {
-        match $store {
-            Stored::Here(store) => store.$step($($what),*).await,
-            Stored::Shared(store) => store.$step($($what),*).await,
+        match &$store.kept {
+            Kept::Here(store) => store.$step($($what),*).await,
+            Kept::Shared(store) => store.$step($($what),*).await,
         }
     };
 }
@@ -38,7 +51,14 @@ impl JobStore for Stored {
     }
 
     async fn claim(&self, ask: ClaimAsk, gate: &mut dyn Gate) -> Answer<Claims> {
-        either!(self, claim(ask, gate))
+        match self.resting(&ask.lane) {
+            Some(left) => Ok(Claims {
+                jobs: Vec::new(),
+                next: Some(left),
+                expired: 0,
+            }),
+            None => either!(self, claim(ask, gate)),
+        }
     }
 
     async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> Answer<Vec<Settled>> {
@@ -55,9 +75,9 @@ impl JobStore for Stored {
 
     /// Made at once and not when it is first looked at: what rings in between must not be missed.
     fn changed(&self) -> impl Future<Output = ()> + Send {
-        let changed: Pin<Box<dyn Future<Output = ()> + Send + '_>> = match self {
-            Self::Here(store) => Box::pin(store.changed()),
-            Self::Shared(store) => Box::pin(store.changed()),
+        let changed: Pin<Box<dyn Future<Output = ()> + Send + '_>> = match &self.kept {
+            Kept::Here(store) => Box::pin(store.changed()),
+            Kept::Shared(store) => Box::pin(store.changed()),
         };
         changed
     }
@@ -172,20 +192,53 @@ impl JobStore for Stored {
 }
 
 impl Stored {
+    /// A store in a directory.
+    pub(crate) fn here(store: Embedded) -> Self {
+        Self::of(Kept::Here(store))
+    }
+
+    /// A store in a server.
+    pub(crate) fn shared(store: Redis) -> Self {
+        Self::of(Kept::Shared(Box::new(store)))
+    }
+
+    fn of(kept: Kept) -> Self {
+        Self {
+            kept,
+            clock: SystemClock::new(),
+            rests: OnceLock::new(),
+        }
+    }
+
+    /// Gives out no job of these APIs before these instants. Everything else goes on meanwhile; a second
+    /// word of it changes nothing.
+    pub(crate) fn rest_until(&self, instants: BTreeMap<String, WallTime>) {
+        let _said_before = self.rests.set(instants);
+    }
+
+    /// How long a lane still rests.
+    fn resting(&self, lane: &Name) -> Option<Duration> {
+        let Lane::Api { api, .. } = Lane::of(lane) else {
+            return None;
+        };
+        let left = self.rests.get()?.get(&api)?.since(self.clock.wall());
+        (!left.is_zero()).then_some(left)
+    }
+
     /// Which kind it is, as the configuration spells it.
     pub(crate) const fn kind(&self) -> &'static str {
-        match self {
-            Self::Here(_) => "embedded",
-            Self::Shared(_) => "redis",
+        match self.kept {
+            Kept::Here(_) => "embedded",
+            Kept::Shared(_) => "redis",
         }
     }
 
     /// Takes nothing more, and lets what was taken be written.
     pub(crate) fn end(&self) {
-        match self {
-            Self::Here(store) => store.end(),
+        match &self.kept {
+            Kept::Here(store) => store.end(),
             // A server answers when it has written.
-            Self::Shared(_) => {}
+            Kept::Shared(_) => {}
         }
     }
 }

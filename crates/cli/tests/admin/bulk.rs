@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outflow_testkit::Process;
+use outflow_upstream::{Answer, Content, StrictApi};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::support::{PATIENCE, QUIET, Running, STOCK};
 
@@ -29,6 +31,42 @@ async fn seen(running: &Running, target: &str) -> Value {
     let answer = running.get(target).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
+}
+
+// Eight answers of 3 MiB: three of them are enough for one page.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_come_in_pages_that_can_be_read() {
+    let large = Answer::ok("").content(Content::Whole(vec![b'x'; 3 * 1024 * 1024].into()));
+    let api = StrictApi::builder().answer("/**", large).build();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = api.expect("valid").serve(listener).expect("served");
+    let stock = format!("[apis.stock]\nbase_url = \"{}\"\n", server.url());
+    let running = Running::working(&format!("{QUIET}{stock}")).await;
+    let job = r#"{"api":"stock","path":"/a"}"#;
+    let jobs = format!("[{}]", [job; 8].join(","));
+    let taken = running
+        .post("/v1/bulk/jobs?action=a&last=true", &jobs)
+        .await;
+    assert_eq!(taken.json()["accepted"], 8, "{}", taken.text());
+    let finished = async {
+        while seen(&running, "/v1/bulk/actions/a").await["stage"] != "COMPLETED" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let finished = tokio::time::timeout(PATIENCE, finished).await;
+    finished.expect("all are done");
+    let (mut after, mut pages) = (0, Vec::new());
+    loop {
+        let target = format!("/v1/bulk/actions/a/results?after={after}&most=1000");
+        let page = seen(&running, &target).await;
+        let Some(next) = page["next"].as_u64() else {
+            break;
+        };
+        pages.push(page["results"].as_array().expect("a list").len());
+        after = next;
+    }
+    assert_eq!(pages, [3, 3, 2]);
+    assert!(running.stop().await);
 }
 
 // Both tenants are paused first: nothing is sent, and everything can be counted.
@@ -169,6 +207,23 @@ async fn what_is_wrong_is_told_and_nothing_of_it_is_taken() {
             r#"{"id":"a","webhook":{"api":"nope","path":"/"}}"#,
             404,
         ),
+        (
+            "/v1/bulk/actions",
+            r#"{"id":"a","webhook":{"api":"stock","path":"no path"}}"#,
+            400,
+        ),
+        (
+            "/v1/bulk/actions",
+            r#"{"id":"a","webhook":{"api":"stock","path":"/","secret":"s"}}"#,
+            400,
+        ),
+        (
+            "/v1/bulk/actions",
+            r#"{"id":"a","keep_ms":400000000000}"#,
+            400,
+        ),
+        ("/v1/bulk/tenants/nope/resume", "{}", 404),
+        ("/v1/bulk/tenants/nope/cancel", "{}", 404),
         ("/v1/bulk/dead/retry", "{}", 400),
         (
             "/v1/bulk/dead/purge",
@@ -179,6 +234,16 @@ async fn what_is_wrong_is_told_and_nothing_of_it_is_taken() {
         let answer = running.post(target, body).await;
         assert_eq!(answer.status, status, "{target} {body}: {}", answer.text());
     }
+    for body in ["[]", "nope", "{\"id\":"] {
+        let told = running.post("/v1/bulk/actions", body).await.text();
+        assert!(
+            !told.contains("struct") && !told.contains("ident"),
+            "{told}"
+        );
+    }
+    let good = r#"[{"api":"stock","path":"/a"}]"#;
+    let checked = running.post("/v1/bulk/jobs?check=true", good).await;
+    assert_eq!(checked.json()["accepted"], 1, "{}", checked.text());
     for target in [
         "/v1/bulk/tenants/nope",
         "/v1/bulk/actions/nope",

@@ -11,14 +11,14 @@ use tempfile::TempDir;
 use super::support::{PATIENCE, Ran, Upstream, command, configured, run_in};
 
 /// A folder with a configuration for a strict API and a file of jobs.
-struct Desk {
-    folder: TempDir,
-    upstream: Upstream,
+pub(super) struct Desk {
+    pub(super) folder: TempDir,
+    pub(super) upstream: Upstream,
 }
 
 impl Desk {
     /// An API that allows so much, which the configuration knows.
-    fn new(limit: &str, jobs: &str) -> Self {
+    pub(super) fn new(limit: &str, jobs: &str) -> Self {
         Self::with(
             &["--limit", limit],
             &format!("limits = [\"{limit}\"]"),
@@ -26,32 +26,32 @@ impl Desk {
         )
     }
 
-    fn with(flags: &[&str], config: &str, jobs: &str) -> Self {
+    pub(super) fn with(flags: &[&str], config: &str, jobs: &str) -> Self {
         let upstream = Upstream::start(flags);
         let folder = configured(&upstream.config(config));
         fs::write(folder.path().join("jobs.ndjson"), jobs).expect("writable");
         Self { folder, upstream }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn run(&self, flags: &[&str]) -> Ran {
+    pub(super) fn run(&self, flags: &[&str]) -> Ran {
         run_in(
             self.folder.path(),
             &[&["bulk", "run", "jobs.ndjson"], flags].concat(),
         )
     }
 
-    fn start(&self, flags: &[&str]) -> Process {
+    pub(super) fn start(&self, flags: &[&str]) -> Process {
         let arguments = [&["bulk", "run", "jobs.ndjson"], flags].concat();
         Process::start(command(self.folder.path(), &arguments)).expect("it starts")
     }
 }
 
 /// So many jobs of each of these tenants.
-fn jobs(tenants: &[&str], each: usize) -> String {
+pub(super) fn jobs(tenants: &[&str], each: usize) -> String {
     let line = |tenant: &&str, number| {
         format!("{{\"tenant\":\"{tenant}\",\"api\":\"up\",\"path\":\"/{tenant}/{number}\"}}\n")
     };
@@ -59,12 +59,12 @@ fn jobs(tenants: &[&str], each: usize) -> String {
     tenants.iter().flat_map(of_one).collect()
 }
 
-fn results(path: &Path) -> Vec<Value> {
+pub(super) fn results(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).expect("results");
     read(&text)
 }
 
-fn read(text: &str) -> Vec<Value> {
+pub(super) fn read(text: &str) -> Vec<Value> {
     let lines = text.lines();
     lines
         .map(|line| serde_json::from_str(line).expect("a document"))
@@ -72,7 +72,7 @@ fn read(text: &str) -> Vec<Value> {
 }
 
 /// The lines of the file that have a result.
-fn lines(results: &[Value]) -> BTreeSet<u64> {
+pub(super) fn lines(results: &[Value]) -> BTreeSet<u64> {
     results
         .iter()
         .filter_map(|result| result["line"].as_u64())
@@ -232,7 +232,7 @@ fn an_interrupted_run_keeps_its_jobs_and_goes_on() {
 }
 
 /// Waits until so many results are written.
-fn wait_for_results(process: &mut Process, out: &Path, count: usize) {
+pub(super) fn wait_for_results(process: &mut Process, out: &Path, count: usize) {
     for _ in 0..2_000 {
         let written = fs::read_to_string(out).unwrap_or_default();
         if written.lines().count() >= count {

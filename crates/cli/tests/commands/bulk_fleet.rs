@@ -53,8 +53,7 @@ fn jobs(count: usize) -> String {
 }
 
 // 60 a second for all three together, 300 jobs, and one of the three is killed when a fifth is done. A
-// worker has at most ten under way, which are done again. The guard is what a machine that is busy with
-// other tests may be late by.
+// worker has at most ten under way, which are done again.
 #[test]
 fn three_programs_share_one_limit_and_one_of_them_may_die() {
     let options = RedisOptions {
@@ -65,8 +64,7 @@ fn three_programs_share_one_limit_and_one_of_them_may_die() {
     let upstream = Upstream::start(&["--limit", "60/s"]);
     let api = upstream.config("limits = [\"60/s\"]");
     let bulk = "[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"\nlease = \"2s\"\n\
-                heartbeat = \"500ms\"\nworkers = { min = 10, max = 10 }\n\
-                shared = { guard = \"50ms\" }\n";
+                heartbeat = \"500ms\"\nworkers = { min = 10, max = 10 }\n";
     let config = format!("{bulk}{api}");
     let mut fleet: Vec<Member> = (0..3)
         .map(|_| Member::start(&config, &redis.url()))

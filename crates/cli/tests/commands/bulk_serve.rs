@@ -8,14 +8,14 @@ use tempfile::TempDir;
 use super::serve::{Served, serve};
 use super::support::{PATIENCE, Ran, Upstream, configured, run, run_in};
 
-struct Working {
-    folder: TempDir,
-    upstream: Upstream,
-    served: Served,
+pub(super) struct Working {
+    pub(super) folder: TempDir,
+    pub(super) upstream: Upstream,
+    pub(super) served: Served,
 }
 
 impl Working {
-    fn start(flags: &[&str], config: &str) -> Self {
+    pub(super) fn start(flags: &[&str], config: &str) -> Self {
         let upstream = Upstream::start(flags);
         let text = format!("[bulk]\ndir = \"kept\"\n{}", upstream.config(config));
         let folder = configured(&text);
@@ -27,27 +27,27 @@ impl Working {
         }
     }
 
-    fn jobs(&self, name: &str, text: &str) {
+    pub(super) fn jobs(&self, name: &str, text: &str) {
         fs::write(self.folder.path().join(name), text).expect("writable");
     }
 
-    fn ask(&self, arguments: &[&str]) -> Ran {
+    pub(super) fn ask(&self, arguments: &[&str]) -> Ran {
         let all = [&["bulk"], arguments, &["--admin", &self.served.admin]].concat();
         run_in(self.folder.path(), &all)
     }
 
-    fn told(&self, arguments: &[&str]) -> String {
+    pub(super) fn told(&self, arguments: &[&str]) -> String {
         let ran = self.ask(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
         ran.out
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(super) fn json(&self, arguments: &[&str]) -> Value {
         self.ask(&[arguments, &["--json"]].concat()).json(0)
     }
 }
 
-fn jobs(tenant: &str, count: usize) -> String {
+pub(super) fn jobs(tenant: &str, count: usize) -> String {
     let line = |number| {
         format!(
             "{{\"tenant\":\"{tenant}\",\"api\":\"up\",\"path\":\"/{number}\",\"max_retries\":0}}\n"
@@ -116,6 +116,17 @@ fn jobs_are_paused_resumed_and_cancelled() {
     let working = Working::start(&[], "limits = [\"100/s\"]");
     let paused = working.told(&["pause", "--tenant", "acme", "--reason", "a & b"]);
     assert!(paused.starts_with("paused"), "{paused}");
+    assert!(
+        paused.contains("no jobs of this tenant are known yet"),
+        "{paused}"
+    );
+    for nobody in [
+        ["resume", "--tenant", "nope"],
+        ["cancel", "--tenant", "nope"],
+    ] {
+        let ran = working.ask(&nobody);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+    }
     working.jobs("jobs.ndjson", &jobs("acme", 5));
     working.told(&["submit", "jobs.ndjson", "--action", "a"]);
     let status = working.json(&["status"]);
@@ -126,7 +137,11 @@ fn jobs_are_paused_resumed_and_cancelled() {
     assert!(working.told(&["status"]).contains("acme (paused)"));
     working.told(&["resume", "--tenant", "acme"]);
     working.told(&["watch", "a"]);
-    working.told(&["pause", "--tenant", "acme"]);
+    let late = working.ask(&["pause", "--action", "a"]);
+    assert_eq!(late.code, Some(1), "{late:?}");
+    assert!(late.talk.contains("COMPLETED"), "{late:?}");
+    let again = working.told(&["pause", "--tenant", "acme"]);
+    assert!(!again.contains("known yet"), "{again}");
     working.jobs("more.csv", "tenant,api,path\nacme,up,/x\nacme,up,/y\n");
     working.told(&["submit", "more.csv", "--action", "b"]);
     let cancelled = working.told(&["cancel", "--action", "b"]);
@@ -148,6 +163,16 @@ fn dead_letters_are_listed_retried_and_purged() {
     working.told(&["submit", "jobs.ndjson", "--action", "a"]);
     let watched = working.ask(&["watch", "a"]);
     assert_eq!(watched.code, Some(3), "{watched:?}");
+    let results = working.json(&["results", "a"]);
+    let errors = results["results"].as_array().expect("a list").iter();
+    let explained = |one: &Value| {
+        let words = one["error"].as_str();
+        words.is_some_and(|words| words.contains("answered 5"))
+    };
+    assert!(
+        errors.clone().count() == 2 && errors.clone().all(explained),
+        "{results}"
+    );
     let listed = working.told(&["dead", "list"]);
     assert_eq!(listed.matches("the API answered 5").count(), 2, "{listed}");
     let purged = working.told(&["dead", "purge", "--tenant", "nobody"]);
@@ -175,6 +200,25 @@ fn what_waits_outlives_the_program() {
     working.told(&["resume", "--tenant", "acme"]);
     working.told(&["watch", "a"]);
     assert_eq!(working.upstream.end()["seen"], 10);
+}
+
+// 5 in 5 s, and 8 jobs: five are sent at once. What starts next knows nothing of them and waits.
+#[test]
+fn a_killed_program_is_followed_by_one_that_keeps_to_the_limit() {
+    let mut working = Working::start(&["--limit", "5/5s"], "limits = [\"5/5s\"]");
+    working.jobs("jobs.ndjson", &jobs("acme", 8));
+    working.told(&["submit", "jobs.ndjson", "--action", "a"]);
+    for _ in 0..200 {
+        if working.json(&["status"])["jobs"]["done"] == 5 {
+            break;
+        }
+    }
+    working.served.process.kill().expect("a signal");
+    working.served.process.wait(PATIENCE).expect("it is gone");
+    working.served = serve(&working.folder, &["--bulk"]);
+    working.told(&["watch", "a"]);
+    let seen = working.upstream.end();
+    assert_eq!((&seen["seen"], &seen["refused"]), (&8.into(), &0.into()));
 }
 
 #[test]

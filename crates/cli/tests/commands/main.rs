@@ -8,8 +8,10 @@
 
 mod broken;
 mod bulk;
+mod bulk_again;
 mod bulk_fleet;
 mod bulk_serve;
+mod bulk_submit;
 mod call;
 mod check;
 mod config;

@@ -38,6 +38,7 @@ pub(super) const fn level(event: &Event) -> Level {
         }
         | What::Meter { .. }
         | What::Unresolved { .. }
+        | What::Jobs { alarming: true, .. }
         | What::Malformed { .. } => Level::WARN,
         What::Settled {
             effect: Effect::Success | Effect::Neutral | Effect::Cancelled,
@@ -70,6 +71,12 @@ pub(super) fn record(event: &Event) -> Record<'_> {
             .with(key::REASON, Value::Word(action))
             .about(event, group.as_ref())
             .with(key::MESSAGE, Value::Text(who)),
+        What::Jobs {
+            event: name, words, ..
+        } => Record::new(level(event), "bulk")
+            .with(key::EVENT, Value::Word(name))
+            .about(event, None)
+            .with(key::MESSAGE, Value::Text(words)),
         What::Reloaded(reload) => reloaded(event, *reload),
         What::Meter { event: meter, .. } => warned(event, meter),
         _ => learned(event),

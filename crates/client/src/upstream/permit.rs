@@ -24,6 +24,8 @@ pub struct Permit {
     waited: Duration,
     stamped: Stamped,
     sent: Option<Nanos>,
+    /// It is called off after this instant.
+    by: Option<Nanos>,
 }
 
 impl Permit {
@@ -35,7 +37,16 @@ impl Permit {
             waited: pass.waited,
             stamped: pass.stamped,
             sent: None,
+            by: None,
         }
+    }
+
+    /// Is to be used within this time from now: a moment later it is called off. For whoever has leave of
+    /// somebody else too, for an instant and not for ever.
+    pub fn within(mut self, span: Duration) -> Self {
+        let door = self.door.as_ref();
+        self.by = door.map(|door| door.now().saturating_add(span));
+        self
     }
 
     /// Its number, which events name.
@@ -48,12 +59,15 @@ impl Permit {
         self.waited
     }
 
-    /// Whether, after it was given, the server asked everybody to wait or the state began to let
-    /// nobody go. Whoever took long to get ready, with a connection perhaps, looks at this before the
+    /// Whether, after it was given, the server asked everybody to wait, the state began to let nobody
+    /// go, or the [time](Self::within) for it passed. Whoever took long to get ready, with a connection perhaps, looks at this before the
     /// first byte leaves, drops the permit if so and asks again. What was sent cannot be called off.
     pub fn is_called_off(&self) -> bool {
         let door = self.door.as_ref().filter(|_| self.sent.is_none());
-        door.is_some_and(|door| door.is_called_off(self.id, self.flight))
+        door.is_some_and(|door| {
+            let late = self.by.is_some_and(|by| door.now() > by);
+            late || door.is_called_off(self.id, self.flight)
+        })
     }
 
     /// The first byte is about to leave. From here on the call counts, whatever becomes of it; where

@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 
 use super::change::{Change, Letter, Letters, Step, Submission};
 use super::claims::Claim;
-use super::files::{CHECKPOINT_PAGES, failed};
+use super::files::failed;
+use super::keeping::{Journal, Sync};
 use super::ledger::Ledger;
 use super::memory::{Memory, Phase};
 use super::number::counted;
@@ -27,32 +28,15 @@ use crate::job::{Batch, Submitted};
 #[derive(Debug)]
 pub struct Writer {
     pub(super) shared: Arc<Shared>,
-    disk: Connection,
+    pub(super) disk: Connection,
     /// The number of the last job, and the place of the last outcome.
     seq: u64,
     place: u64,
     mint: String,
-    sync: Option<Sync>,
-    journal: Journal,
+    pub(super) sync: Option<Sync>,
+    pub(super) journal: Journal,
     /// Steps since the last that was synced.
-    handed: usize,
-}
-
-/// What is known of the journal that commits are added to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Journal {
-    Sound,
-    /// A write or a sync of it failed: nothing is added until it was written once more.
-    Doubtful,
-}
-
-/// How far a commit reaches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sync {
-    /// To the operating system: safe when the process is killed.
-    Handed,
-    /// To the disk: safe when the power fails.
-    Kept,
+    pub(super) handed: usize,
 }
 
 /// What came in since the last time.
@@ -284,55 +268,6 @@ impl Writer {
         submit::write(ledger, batch, decision, &mut numbering)
     }
 
-    /// Gives pages that nobody needs back to the disk, some at a time. What fails is left for the next
-    /// time: it is only room.
-    fn shrink(&mut self) {
-        let sql = format!("PRAGMA incremental_vacuum({SHRINK_PAGES})");
-        let freed = rows(&self.disk, &sql, |_| Ok(())).map_err(failed);
-        if freed.is_err_and(|error| error.is_doubtful()) {
-            self.journal = Journal::Doubtful;
-        }
-    }
-
-    /// Says how far the next commits reach. Costs nothing while that stays the same.
-    ///
-    /// The journal is brought home after commits that were synced, and never after others: that begins
-    /// with a sync whose failure `SQLite` tells nobody.
-    fn reach(&mut self, sync: Sync) -> rusqlite::Result<()> {
-        if self.sync != Some(sync) {
-            let (word, pages) = match sync {
-                Sync::Handed => ("normal", 0),
-                Sync::Kept => ("full", CHECKPOINT_PAGES),
-            };
-            self.disk.pragma_update(None, "synchronous", word)?;
-            self.disk.pragma_update(None, "wal_autocheckpoint", pages)?;
-            self.sync = Some(sync);
-        }
-        Ok(())
-    }
-
-    /// How far a commit of so many steps reaches, if it only has to reach the operating system.
-    fn reaches(&mut self, asked: Sync, steps: usize) -> Sync {
-        self.handed = match asked {
-            Sync::Handed => self.handed.saturating_add(steps),
-            Sync::Kept => 0,
-        };
-        if self.handed > HANDED_MOST {
-            self.handed = 0;
-            return Sync::Kept;
-        }
-        asked
-    }
-
-    /// Writes the journal once more if it is in doubt.
-    fn settle_doubts(&mut self) -> Result<(), StoreError> {
-        if self.journal == Journal::Doubtful {
-            self.shared.files.renew_journal()?;
-            self.journal = Journal::Sound;
-        }
-        Ok(())
-    }
-
     fn succeed(
         &mut self,
         cycle: Cycle,
@@ -403,13 +338,6 @@ impl Writer {
         self.shared.bell.notify_waiters();
     }
 }
-
-/// Claims and settlements that are not synced at most: what a power cut may let happen again, and the
-/// journal may grow by between two chances to bring it home. A sync is worth a hundred of them.
-const HANDED_MOST: usize = 4_096;
-
-/// A piece of half a megabyte: a transaction that nobody notices.
-const SHRINK_PAGES: u32 = 256;
 
 /// Counts anew with the lock held, as soon as disk and memory agree.
 fn recount_if_asked(memory: &mut Memory) {

@@ -110,9 +110,11 @@ pub(super) fn strange() -> StoreError {
 fn said(error: &RedisError, codes: &[&str]) -> bool {
     let words = error.to_string();
     let code = error.code().unwrap_or_default();
+    // Redis 6.2 tells the error of a command in a script with the sign that errors begin with.
+    let within = |known: &str| [" ", "-"].map(|sign| format!("{sign}{known} "));
     codes
         .iter()
-        .any(|known| code == *known || words.contains(&format!(" {known} ")))
+        .any(|known| code == *known || within(known).iter().any(|known| words.contains(known)))
 }
 
 fn first_line(words: &str) -> &str {

@@ -39,8 +39,16 @@ pub(in crate::admin) struct Open {
     id: SmolStr,
     timeout_ms: Option<u64>,
     keep_ms: Option<u64>,
-    webhook: Option<Webhook>,
+    webhook: Option<Hook>,
     reason: Option<SmolStr>,
+}
+
+/// Whom to tell.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hook {
+    api: String,
+    path: String,
 }
 
 /// Opens an action, or changes one that is open.
@@ -51,13 +59,11 @@ pub(in crate::admin) async fn open(
 ) -> Result<Json<Value>, Problem> {
     let bulk = admin.bulk()?;
     let usual = bulk.engine().settings().action(name(&open.id)?);
-    if let Some(webhook) = &open.webhook {
-        admin.door(&webhook.api)?;
-    }
+    let webhook = open.webhook.map(|hook| admin.webhook(hook)).transpose()?;
     let spec = ActionSpec {
-        timeout: open.timeout_ms.map_or(usual.timeout, Duration::from_millis),
-        keep: open.keep_ms.map_or(usual.keep, Duration::from_millis),
-        note: open.webhook.as_ref().map(Webhook::note),
+        timeout: span("timeout_ms", open.timeout_ms)?.unwrap_or(usual.timeout),
+        keep: span("keep_ms", open.keep_ms)?.unwrap_or(usual.keep),
+        note: webhook.as_ref().map(Webhook::note),
         ..usual
     };
     let id = spec.id.clone();
@@ -67,6 +73,17 @@ pub(in crate::admin) async fn open(
     };
     admin.note_jobs("bulk_open", of_action(&id), (why, &who));
     Ok(Json(admin.told(&admin.action(&id).await?)))
+}
+
+/// A span that somebody can mean.
+fn span(field: &str, millis: Option<u64>) -> Result<Option<Duration>, Problem> {
+    let span = millis.map(Duration::from_millis);
+    if span.is_some_and(|span| span > TEN_YEARS) {
+        return Err(Problem::bad(format!(
+            "{field}: longer than ten years: write milliseconds"
+        )));
+    }
+    Ok(span)
 }
 
 /// One action.
@@ -99,12 +116,23 @@ pub(in crate::admin) async fn results(
 ) -> Result<Json<Value>, Problem> {
     let (after, most) = Places::page(query)?;
     let action = admin.action(&name(&action)?).await?.spec.id;
-    let outcomes = admin.bulk()?.store().outcomes(&action, after, most).await?;
-    let next = outcomes.last().map(|outcome| outcome.place);
-    let results: Vec<_> = outcomes
-        .iter()
-        .map(|outcome| told::outcome(outcome, None))
-        .collect();
+    let store = admin.bulk()?.store();
+    let (mut results, mut next, mut held) = (Vec::new(), None, 0);
+    while results.len() < most && held < ENOUGH {
+        let few = FEW.min(most - results.len());
+        let outcomes = store.outcomes(&action, next.unwrap_or(after), few).await?;
+        if outcomes.is_empty() {
+            break;
+        }
+        for outcome in &outcomes {
+            held += outcome.body.as_ref().map_or(0, bytes::Bytes::len);
+            next = Some(outcome.place);
+            results.push(told::outcome(outcome, None));
+            if held >= ENOUGH {
+                break;
+            }
+        }
+    }
     Ok(Json(json!({ "results": results, "next": next })))
 }
 
@@ -117,7 +145,29 @@ impl Admin {
         })
     }
 
+    /// Where an action's end is told, if that is a place.
+    fn webhook(&self, hook: Hook) -> Result<Webhook, Problem> {
+        let Hook { api, path } = hook;
+        self.door(&api)?;
+        let known = self.station.client().api(&api);
+        let known = known.ok_or_else(Problem::unknown_api)?;
+        let joined = known.base_url.join(&path);
+        if let Err(wrong) = joined {
+            return Err(Problem::bad(format!("webhook.path: {wrong}")));
+        }
+        Ok(Webhook { api, path })
+    }
+
     fn told(&self, report: &ActionReport) -> Value {
         told::action(report, &Progress::of(report, self.clock.wall()))
     }
 }
+
+/// Nobody waits longer for anything that is still wanted.
+const TEN_YEARS: Duration = Duration::from_hours(10 * 365 * 24);
+
+/// What one answer holds of bodies before it ends: whoever wants more asks on.
+const ENOUGH: usize = 8 * 1024 * 1024;
+
+/// So many outcomes are in memory at once, each with its body.
+const FEW: usize = 16;

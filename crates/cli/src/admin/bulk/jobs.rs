@@ -16,6 +16,7 @@ use crate::admin::Admin;
 use crate::admin::body::Many;
 use crate::admin::problem::Problem;
 use crate::bulk::{Bulk, JobLine, told};
+use crate::terminal::count;
 
 /// What jobs belong to.
 #[derive(Debug, Deserialize)]
@@ -26,9 +27,12 @@ pub(in crate::admin) struct Together {
     /// Whether the action gets no more.
     #[serde(default)]
     last: bool,
+    /// Whether they are only looked at.
+    #[serde(default)]
+    check: bool,
 }
 
-/// Takes jobs, all of them or none.
+/// Takes jobs, all of them or none; or says what it would have against them, and takes nothing.
 pub(in crate::admin) async fn submit(
     State(admin): State<Arc<Admin>>,
     query: Asked<Together>,
@@ -37,6 +41,11 @@ pub(in crate::admin) async fn submit(
     let bulk = admin.bulk()?;
     let Query(together) = query.map_err(|why| Problem::bad(why.body_text()))?;
     let orders = orders(bulk, &bytes)?;
+    if together.check {
+        return Ok(Json(json!({
+            "accepted": orders.len(), "duplicates": 0, "rejected": 0, "jobs": [],
+        })));
+    }
     let action = together.action.as_deref().map(name).transpose()?;
     let action = action.map(|id| bulk.engine().settings().action(id));
     let rest = if together.last {
@@ -82,8 +91,8 @@ fn orders(bulk: &Bulk, bytes: &[u8]) -> Result<Vec<Order>, Problem> {
     }
     if let Some(first) = wrong.first() {
         let detail = format!(
-            "{} jobs are wrong, and none was taken; job {}: {}",
-            wrong.len(),
+            "{} wrong, and none was taken; job {}: {}",
+            count(wrong.len(), "job is", "jobs are"),
             first["job"],
             first["detail"].as_str().unwrap_or_default()
         );
@@ -98,6 +107,8 @@ type Numbered = (usize, Result<JobLine, String>);
 
 /// The jobs of a body, each with its number: of an array from 1, of lines its line.
 fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, Problem> {
+    // Some editors write a mark of the order of bytes, which UTF-8 does not need.
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let bytes = bytes.trim_ascii_start();
     if bytes.starts_with(b"[") {
         let array: Vec<Value> = serde_json::from_slice(bytes)

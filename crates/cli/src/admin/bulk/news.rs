@@ -1,7 +1,7 @@
-//! What happens to jobs, in the live stream beside what happens to calls.
+//! Submissions and the ends of actions, in the live stream with their numbers.
 //!
-//! The ends of single jobs are left out: a hundred a second would drown the rest, and each is a call that
-//! the stream tells of anyway.
+//! What else the engine says is in the log, and comes into the stream from there. The ends of single jobs are
+//! left out: a hundred a second would drown the rest, and each is a call that the stream tells of anyway.
 
 use std::sync::Arc;
 
@@ -56,13 +56,6 @@ fn told(news: &News) -> Option<(&'static str, Value)> {
             json!({ "action": report.spec.id.as_str(), "stage": report.stage.as_str(),
                     "jobs": crate::bulk::told::Jobs::of(&report.tally) }),
         ),
-        News::Reaped { returned, buried } => (
-            "bulk_reaped",
-            json!({ "returned": returned, "buried": buried }),
-        ),
-        News::LeaseLost => ("bulk_lease_lost", json!({})),
-        News::Trouble { words } => ("bulk_trouble", json!({ "words": words })),
-        News::Drift { jobs } => ("bulk_drift", json!({ "jobs": jobs })),
         _ => return None,
     })
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use http::StatusCode;
 use outflow_store::{JobStore, Scope};
 use serde_json::Value;
 
+use super::tenants::unknown;
 use super::{Why, done, name, of_action, of_tenant};
 use crate::admin::audit::Who;
 use crate::admin::named::Named;
@@ -34,8 +36,18 @@ pub(in crate::admin) fn of_tenants(
 ) -> impl Fn(State<Arc<Admin>>, Extension<Who>, Named, body::Json<Why>) -> Answering + Copy {
     move |State(admin), Extension(who), Named(tenant), body::Json(why)| {
         Box::pin(async move {
-            let scope = Scope::Tenant(name(&tenant)?);
-            admin.operate(operation, &scope, (why, &who)).await
+            let tenant = name(&tenant)?;
+            let known = admin.bulk()?.store().tenant(&tenant).await?.is_some();
+            // Whoever knows that a tenant is about to come may stop it before it does.
+            if !known && !matches!(operation, Operation::Pause) {
+                return Err(unknown());
+            }
+            let scope = Scope::Tenant(tenant);
+            let Json(mut told) = admin.operate(operation, &scope, (why, &who)).await?;
+            if let Some(told) = told.as_object_mut().filter(|_| !known) {
+                told.insert("note".to_owned(), NOBODY.into());
+            }
+            Ok(Json(told))
         })
     }
 }
@@ -46,8 +58,15 @@ pub(in crate::admin) fn of_actions(
 ) -> impl Fn(State<Arc<Admin>>, Extension<Who>, Named, body::Json<Why>) -> Answering + Copy {
     move |State(admin), Extension(who), Named(action), body::Json(why)| {
         Box::pin(async move {
-            let action = admin.action(&name(&action)?).await?.spec.id;
-            let scope = Scope::Action(action);
+            let report = admin.action(&name(&action)?).await?;
+            if report.stage.is_over() && matches!(operation, Operation::Pause) {
+                let detail = format!(
+                    "the action is {}: there is nothing left to pause",
+                    report.stage.as_str()
+                );
+                return Err(Problem::new(StatusCode::CONFLICT, "refused", detail));
+            }
+            let scope = Scope::Action(report.spec.id);
             admin.operate(operation, &scope, (why, &who)).await
         })
     }
@@ -80,3 +99,6 @@ impl Admin {
         Ok(done(word, jobs))
     }
 }
+
+/// Said of a tenant that is paused before it was ever seen: a name may be misspelt.
+const NOBODY: &str = "no jobs of this tenant are known yet: those that come will wait";

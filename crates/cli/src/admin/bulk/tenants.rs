@@ -109,7 +109,7 @@ pub(in crate::admin) async fn reset(
     Ok(done("reset", None))
 }
 
-fn unknown() -> Problem {
+pub(super) fn unknown() -> Problem {
     let detail = "no tenant of this name has jobs: GET /v1/bulk/tenants lists them";
     Problem::new(StatusCode::NOT_FOUND, "unknown_tenant", detail)
 }

@@ -48,19 +48,20 @@ impl Input {
         };
         let named = Path::new(file).extension().is_some_and(|end| end == "csv");
         let usual = if named { Format::Csv } else { Format::Ndjson };
+        let mark = mark(&bytes);
         Ok(Self {
             stem,
-            mark: mark(&bytes),
-            bytes,
+            mark,
+            bytes: without_bom(bytes),
             format: format.unwrap_or(usual),
         })
     }
 
     /// Goes through all jobs in their order, each with the number of its line.
-    pub(super) fn jobs(&self) -> Box<dyn Iterator<Item = (u64, Result<JobLine, String>)> + '_> {
+    pub(super) fn jobs(&self) -> Box<dyn Iterator<Item = Numbered> + '_> {
         match self.format {
             Format::Ndjson => Box::new(lines(&self.bytes)),
-            Format::Csv => Box::new(rows(&self.bytes)),
+            Format::Csv => rows(&self.bytes),
         }
     }
 
@@ -69,14 +70,33 @@ impl Input {
         Name::new(&format!("{}-{line}", self.mark)).ok()
     }
 
-    /// Which line a job is of, if it has its name from here.
-    pub(super) fn line(&self, name: &Name) -> Option<u64> {
+    /// What the job of a line is called when it is tried anew after it failed for good: a name that was
+    /// used is known, and would be taken for the first.
+    pub(super) fn name_anew(&self, line: u64, round: u32) -> Option<Name> {
+        Name::new(&format!("{}-{line}.{round}", self.mark)).ok()
+    }
+
+    /// Which line a job is of, if it has its name from here, and in which round.
+    pub(super) fn line(&self, name: &Name) -> Option<(u64, u32)> {
         let rest = name.as_str().strip_prefix(&self.mark)?;
-        rest.strip_prefix('-')?.parse().ok()
+        let rest = rest.strip_prefix('-')?;
+        let (line, round) = match rest.split_once('.') {
+            Some((line, round)) => (line, round.parse().ok()?),
+            None => (rest, 1),
+        };
+        Some((line.parse().ok()?, round))
     }
 }
 
-fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, Result<JobLine, String>)> {
+/// What some editors write before the first line.
+fn without_bom(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.starts_with(BOM) {
+        bytes.drain(..BOM.len());
+    }
+    bytes
+}
+
+fn lines(bytes: &[u8]) -> impl Iterator<Item = Numbered> {
     let numbered = (1..).zip(bytes.split(|byte| *byte == b'\n'));
     let said = numbered.filter(|(_, line)| !line.trim_ascii().is_empty());
     said.map(|(number, line)| {
@@ -86,12 +106,18 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, Result<JobLine, String>)> {
     })
 }
 
-fn rows(bytes: &[u8]) -> impl Iterator<Item = (u64, Result<JobLine, String>)> {
+type Numbered = (u64, Result<JobLine, String>);
+
+fn rows(bytes: &[u8]) -> Box<dyn Iterator<Item = Numbered> + '_> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::Headers)
         .from_reader(bytes);
     let head = reader.headers().cloned().unwrap_or_default();
-    reader.into_records().enumerate().map(move |(place, row)| {
+    if let Some(twice) = twice(&head) {
+        let why = format!("has the column {twice:?} twice: leave one of them out");
+        return Box::new(std::iter::once((1, Err(why))));
+    }
+    Box::new(reader.into_records().enumerate().map(move |(place, row)| {
         // The first row names the columns.
         let usual = u64::try_from(place).unwrap_or(u64::MAX).saturating_add(2);
         match row {
@@ -104,7 +130,12 @@ fn rows(bytes: &[u8]) -> impl Iterator<Item = (u64, Result<JobLine, String>)> {
                 (line, Err(unreadable(&error)))
             }
         }
-    })
+    }))
+}
+
+fn twice(head: &csv::StringRecord) -> Option<&str> {
+    let mut seen = std::collections::HashSet::new();
+    head.iter().find(|name| !seen.insert(*name))
 }
 
 fn unreadable(error: &csv::Error) -> String {
@@ -124,6 +155,9 @@ fn mark(bytes: &[u8]) -> String {
     let hash = blake3::hash(bytes).to_hex();
     hash.get(..16).unwrap_or_default().to_owned()
 }
+
+/// A mark of the order of bytes, which UTF-8 does not need.
+const BOM: &[u8] = "\u{feff}".as_bytes();
 
 #[cfg(test)]
 mod tests {
@@ -149,7 +183,9 @@ mod tests {
             .collect();
         assert_eq!(found, [(1, true), (3, false), (4, false)]);
         let name = input.name(3).expect("a name");
-        assert_eq!(input.line(&name), Some(3));
+        assert_eq!(input.line(&name), Some((3, 1)));
+        let anew = input.name_anew(3, 2).expect("a name");
+        assert_eq!(input.line(&anew), Some((3, 2)));
         assert_eq!(input.line(&"3".parse().expect("a name")), None);
     }
 
@@ -165,6 +201,30 @@ mod tests {
             found,
             [(2, None), (3, None), (5, Some(short.to_owned())), (6, None)]
         );
+    }
+
+    // The mark is of the file as it is; the lines are those behind the three bytes.
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for (name, text) in [
+            ("a.ndjson", "\u{feff}{\"api\":\"up\",\"path\":\"/1\"}\n"),
+            ("a.csv", "\u{feff}api,path\nup,/1\n"),
+        ] {
+            let file = dir.path().join(name);
+            std::fs::write(&file, text).expect("writable");
+            let input = Input::read(file.to_str().expect("text"), None).expect("readable");
+            let found: Vec<_> = input.jobs().map(|(_, job)| job.err()).collect();
+            assert_eq!(found, [None], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_column_is_named_once() {
+        let input = input("api,path,api\nup,/1,down\n", Format::Csv);
+        let found: Vec<_> = input.jobs().map(|(line, job)| (line, job.err())).collect();
+        let why = "has the column \"api\" twice: leave one of them out";
+        assert_eq!(found, [(1, Some(why.to_owned()))]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `outflow bulk status`, `pause`, `resume`, `cancel` and `release`: looking at jobs and steering them.
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Asked, tables};
-use crate::admin_client::path;
+use crate::admin_client::{encoded, path};
 use crate::exit::Exit;
 
 /// Says how the jobs of a running program stand: all of them by tenant and action, or one action.
@@ -85,12 +85,29 @@ impl Status {
         }
         let mut told = self.asked.get("/v1/bulk")?;
         for list in ["tenants", "actions"] {
-            let page = self.asked.get(&format!("/v1/bulk/{list}"))?;
+            let whole = self.whole(list)?;
             if let Some(told) = told.as_object_mut() {
-                told.insert(list.to_owned(), tables::part(&page, list).clone());
+                told.insert(list.to_owned(), whole.into());
             }
         }
         self.asked.tell(&told, tables::status)
+    }
+
+    /// All of a list, a page at a time; those that have work first.
+    fn whole(&self, list: &str) -> anyhow::Result<Vec<Value>> {
+        let (mut whole, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = self
+                .asked
+                .get(&format!("/v1/bulk/{list}?most={PAGE}{after}"))?;
+            whole.extend(tables::list(&page, list).iter().cloned());
+            match tables::part(&page, "next").as_str() {
+                Some(next) => after = format!("&after={}", encoded(next)),
+                None => break,
+            }
+        }
+        whole.sort_by_key(|one| !tables::has_work(one));
+        Ok(whole)
     }
 }
 
@@ -132,3 +149,6 @@ impl Deed {
         self.asked.tell(&told, tables::deed)
     }
 }
+
+/// As many of a list as a program gives out at once.
+const PAGE: u32 = 1_000;

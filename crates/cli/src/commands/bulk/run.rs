@@ -6,28 +6,30 @@
 
 mod board;
 mod checked;
-mod earlier;
 mod ledger;
+mod record;
 mod results;
 mod sitting;
 mod summary;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use outflow::{Config, Outflow, SystemClock};
 use outflow_bulk::Settings;
-use outflow_core::Clock;
+use outflow_core::{Clock, WallTime};
 
 use self::checked::Checked;
 use self::ledger::Ledger;
 use self::results::Results;
-use self::sitting::{Ended, Sitting};
+use self::sitting::{Desk, Ended, Sitting};
+use self::summary::Summary;
 use super::input::{Format, Input};
-use crate::bulk::{Bulk, Forecast, Place, data};
+use crate::bulk::{CannotBulk, Demand, Earlier, Forecast, Opened, Place, data};
 use crate::command_line::Misuse;
 use crate::commands::user_config::{UserConfig, quiet};
 use crate::exit::Exit;
@@ -37,6 +39,10 @@ use crate::terminal::{Terminal, answer, answer_json, say, spoken};
 /// Makes the calls of a file, and goes on where it was when it is run again.
 #[derive(Args)]
 #[command(after_help = LINES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub(crate) struct Run {
     /// The file of jobs, or `-` for what is piped in.
     file: String,
@@ -48,9 +54,12 @@ pub(crate) struct Run {
     /// Where jobs are kept until they are done; otherwise a directory of their own for this file.
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
-    /// Write results to this file instead of the standard output.
+    /// Write results to this file instead of the standard output, which `-` is, too.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Try lines anew that failed for good in an earlier run of the file.
+    #[arg(long)]
+    retry_failed: bool,
     /// Leave out lines that are wrong instead of sending nothing.
     #[arg(long)]
     skip_invalid: bool,
@@ -62,9 +71,19 @@ pub(crate) struct Run {
     json: bool,
 }
 
+/// What becomes of lines that failed for good in an earlier sitting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Failed {
+    /// They stay as they are.
+    Left,
+    /// They are tried anew.
+    TriedAnew,
+}
+
 impl Run {
     /// Runs it to its end, or until it is told to stop.
-    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
+    pub(crate) fn run(mut self, terminal: Terminal) -> anyhow::Result<Exit> {
+        self.out = self.out.filter(|out| out != Path::new("-"));
         if self.json && self.out.is_none() && !self.rehearse {
             let told =
                 "one document and results do not go together: name a file for results with `--out`";
@@ -93,36 +112,61 @@ impl Run {
         if self.rehearse {
             return self.foretell(&forecast);
         }
-        let mut interrupt = Interrupt::listen()?;
-        let dir = self.place(input);
-        let ledger = Ledger::open(&dir, &input.stem, &input.mark)?;
-        let results = Results::open(self.out.as_deref(), ledger)?;
-        let jobs = dir.join("jobs");
-        tokio::select! {
-            () = earlier::wait_out(&jobs, config) => {}
-            () = interrupt.told() => return Ok(Exit::Interrupted),
-        }
-        let bulk = Bulk::start(&client, Place::Dir(jobs), settings, None).await?;
-        let mut sitting = Sitting::new(&bulk, &client, input, results).await?;
-        let ended = tokio::select! {
-            ended = sitting.work(&checked.demand, terminal) => ended?,
-            () = interrupt.told() => Ended::Interrupted,
+        let shift = Shift {
+            client: &client,
+            settings,
+            all: &checked.demand,
+            terminal,
         };
-        if ended == Ended::Interrupted {
-            say!("finishing the calls under way; once more ends at once");
-            tokio::select! {
-                _ = bulk.rest() => sitting.write_results().await?,
-                () = interrupt.told() => return Ok(Exit::Interrupted),
-            }
-        }
-        bulk.stop().await;
+        let summary = self.sit(config, input, shift).await?;
         client.close(LAST_WRITES).await;
-        let summary = sitting.summary(ended, &dir);
+        let Some(summary) = summary else {
+            return Ok(Exit::Interrupted);
+        };
         if self.json {
             answer_json(&summary.json())?;
         }
         say!("{}", summary.text());
         Ok(summary.exit())
+    }
+
+    /// One sitting; nothing if it was broken off.
+    async fn sit(
+        &self,
+        config: &Config,
+        input: &Input,
+        shift: Shift<'_>,
+    ) -> anyhow::Result<Option<Summary>> {
+        let dir = self.place(input);
+        let jobs = Place::Dir(dir.join("jobs"));
+        let earlier = Earlier::of(&jobs);
+        // The lock of the jobs is that of everything in the directory, and of the results.
+        let opened = Opened::at(shift.client, jobs).await.map_err(in_use)?;
+        let ledger = Ledger::open(&dir, &input.stem, &input.mark)?;
+        let results = Results::open(self.out.as_deref(), ledger)?;
+        let desk = Desk {
+            store: Arc::clone(opened.store()),
+            client: shift.client,
+            input,
+            failed: self.failed(),
+        };
+        let mut sitting = Sitting::new(desk, results).await?;
+        if sitting.has_work().await? {
+            let over = earlier.all_over_by(config);
+            let ended = shift.work(opened, &mut sitting, over).await?;
+            return Ok(ended.map(|ended| sitting.summary(ended, &dir)));
+        }
+        sitting.finish().await?;
+        opened.close().await;
+        Ok(Some(sitting.summary(Ended::Finished, &dir)))
+    }
+
+    const fn failed(&self) -> Failed {
+        if self.retry_failed {
+            Failed::TriedAnew
+        } else {
+            Failed::Left
+        }
     }
 
     /// A directory of its own for each file, so that two never meet.
@@ -145,6 +189,69 @@ impl Run {
     }
 }
 
+/// What a sitting that has something to do needs besides.
+struct Shift<'a> {
+    client: &'a Outflow,
+    settings: Settings,
+    all: &'a Demand,
+    terminal: Terminal,
+}
+
+impl Shift<'_> {
+    /// Works to the end, or until somebody interrupts; nothing if he did not even wait for the calls
+    /// under way. What was sent before is over at this instant.
+    async fn work(
+        self,
+        opened: Opened,
+        sitting: &mut Sitting<'_>,
+        over: Option<WallTime>,
+    ) -> anyhow::Result<Option<Ended>> {
+        let mut interrupt = Interrupt::listen()?;
+        tokio::select! {
+            () = wait_out(over) => {}
+            () = interrupt.told() => return Ok(None),
+        }
+        let bulk = opened.begin(self.client, self.settings, None).await?;
+        let mut ended = tokio::select! {
+            ended = sitting.work(&bulk, self.all, self.terminal) => ended?,
+            () = interrupt.told() => Ended::Interrupted,
+        };
+        if ended == Ended::Interrupted {
+            say!("finishing the calls under way; once more ends at once");
+            tokio::select! {
+                _ = bulk.rest() => sitting.write_results().await?,
+                () = interrupt.told() => return Ok(None),
+            }
+            if !sitting.has_work().await? {
+                ended = Ended::Finished;
+            }
+        }
+        bulk.stop().await;
+        Ok(Some(ended))
+    }
+}
+
+/// Waits until nothing counts any more that was sent before.
+async fn wait_out(over: Option<WallTime>) {
+    let left = over.map(|over| over.since(SystemClock::new().wall()));
+    if let Some(left) = left.filter(|left| !left.is_zero()) {
+        say!(
+            "waiting {} for what was sent before to be over",
+            spoken(left)
+        );
+        tokio::time::sleep(left).await;
+    }
+}
+
+fn in_use(error: CannotBulk) -> anyhow::Error {
+    let is_in_use = matches!(&error, CannotBulk::Store(why) if why.is_in_use());
+    let error = anyhow::Error::new(error);
+    if is_in_use {
+        return error.context("this file is being run already, and nothing was changed");
+    }
+    error
+}
+
 fn foretold(forecast: &Forecast) -> String {
     let mut text = format!(
         "{} jobs take at least {}, by {}\n",
@@ -153,9 +260,8 @@ fn foretold(forecast: &Forecast) -> String {
         forecast.because
     );
     for (name, part) in forecast.tenants.iter().take(MOST_TENANTS) {
-        let allowed = part
-            .allowed
-            .map_or("no limit".to_owned(), |rate| rate.to_string());
+        let allowed = part.allowed.as_ref();
+        let allowed = allowed.map_or("no limit".to_owned(), ToString::to_string);
         // Writing to a string cannot fail.
         let _whole = writeln!(
             text,
@@ -191,8 +297,8 @@ A line of NDJSON is an object with `api` and `path`, and may have `tenant`, `met
 or `json`, `cost`, `priority`, `not_before`, `deadline`, `id`, `idempotency_key`, `max_retries` and
 `timeout`. The first row of CSV names the same.
 
-Ends with 0 if all are done, 3 if some failed, 2 if a line is wrong and nothing was sent, 130 if it was
-interrupted: run the same again to go on.";
+Ends with 0 if all are done, 3 if some failed or wait for an API that is gone, 2 if a line is wrong and
+nothing was sent, 130 if it was interrupted: run the same again to go on.";
 
 /// A run that nobody went on with for a year is over.
 const FOR_LONG: Duration = Duration::from_hours(365 * 24);

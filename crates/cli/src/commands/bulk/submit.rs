@@ -1,24 +1,28 @@
 //! `outflow bulk submit`: a file of jobs, handed to a running program.
 //!
-//! All of it is read before the first job is sent, and every line that is none is told; what an API or a
-//! limit has against a job is told by the program that knows them. Jobs without a name get the one that a
-//! run of the same file would give them, so that submitting a file twice submits it once.
+//! All of it is read and checked before the first job is handed over: every line that is no job is told,
+//! and what an API or a limit has against one is asked of the program that knows them. Jobs without a name
+//! get the one that a run of the same file would give them, so that submitting a file twice submits it
+//! once.
+
+mod batches;
 
 use std::fmt::Write as _;
-
 use std::time::Duration;
 
 use clap::Args;
+use http::Method;
 use outflow::config::read_duration;
 use outflow_bulk::Webhook;
 use serde_json::{Value, json};
 
+use self::batches::{Batch, Wrong, batches};
 use super::Asked;
 use super::input::{Format, Input};
 use super::tables::part;
 use crate::admin_client::encoded;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer, answer_json, say};
+use crate::terminal::{Terminal, answer, answer_json, count, say};
 
 /// Hands a file of jobs to a running program; they are kept before this ends.
 #[derive(Args)]
@@ -57,20 +61,14 @@ struct Taken {
 impl Submit {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let input = Input::read(&self.file, self.format)?;
-        let jobs = match documents(&input) {
-            Ok(jobs) => jobs,
-            Err(wrong) => {
-                let (file, alarm) = (&self.file, terminal.alarm("error:"));
-                for (line, why) in &wrong {
-                    say!("{file}:{line}: {why}");
-                }
-                say!(
-                    "{alarm} {} lines are wrong, and nothing was submitted: mend them",
-                    wrong.len()
-                );
-                return Ok(Exit::Usage);
-            }
+        let batches = match batches(&input) {
+            Ok(batches) => batches,
+            Err(wrong) => return Ok(self.refuse(&wrong, terminal)),
         };
+        let wrong = self.check(&batches)?;
+        if !wrong.is_empty() {
+            return Ok(self.refuse(&wrong, terminal));
+        }
         let own = || {
             format!(
                 "{}-{}",
@@ -80,8 +78,41 @@ impl Submit {
         };
         let action = self.action.clone().unwrap_or_else(own);
         self.open(&action)?;
-        let taken = self.hand_over(&action, &jobs, terminal)?;
+        let taken = self.hand_over(&action, &batches, terminal)?;
         self.tell(&action, &taken)
+    }
+
+    /// Says what is wrong; nothing was handed over by then.
+    fn refuse(&self, wrong: &[Wrong], terminal: Terminal) -> Exit {
+        let (file, alarm) = (&self.file, terminal.alarm("error:"));
+        for (line, why) in wrong {
+            say!("{file}:{line}: {why}");
+        }
+        say!(
+            "{alarm} {} wrong, and nothing was submitted: mend what is told above",
+            count(wrong.len(), "line is", "lines are")
+        );
+        Exit::Usage
+    }
+
+    /// What the program has against the jobs.
+    fn check(&self, batches: &[Batch]) -> anyhow::Result<Vec<Wrong>> {
+        let mut wrong = Vec::new();
+        for batch in batches {
+            let checked = self.asked.admin.ask(
+                Method::POST,
+                "/v1/bulk/jobs?check=true",
+                Some(batch.body()),
+            )?;
+            if let Err(refused) = checked {
+                let found = batch.lines_of(&refused.problem);
+                if found.is_empty() {
+                    return Err(self.asked.admin.told(&refused));
+                }
+                wrong.extend(found);
+            }
+        }
+        Ok(wrong)
     }
 
     /// Says what the action is to be, if it is not to be like all others.
@@ -97,16 +128,24 @@ impl Submit {
         Ok(())
     }
 
-    fn hand_over(&self, action: &str, jobs: &[Value], terminal: Terminal) -> anyhow::Result<Taken> {
+    fn hand_over(
+        &self,
+        action: &str,
+        batches: &[Batch],
+        terminal: Terminal,
+    ) -> anyhow::Result<Taken> {
         let mut taken = Taken::default();
-        let batches: Vec<_> = jobs.chunks(BATCH).collect();
-        for (number, batch) in (1..).zip(&batches) {
+        let all: usize = batches.iter().map(Batch::len).sum();
+        let mut handed = 0;
+        for (number, batch) in (1..).zip(batches) {
             let last = number == batches.len() && !self.more;
             let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
-            taken.add(&self.asked.post(&place, &Value::from(batch.to_vec()))?);
+            let admin = &self.asked.admin;
+            let answered = admin.ask(Method::POST, &place, Some(batch.body()))?;
+            taken.add(&answered.map_err(|refused| admin.told(&refused))?);
+            handed += batch.len();
             if batches.len() > 1 {
-                let handed = (number * BATCH).min(jobs.len());
-                terminal.progress(&format!("{handed} of {} jobs handed over", jobs.len()));
+                terminal.progress(&format!("{handed} of {all} jobs handed over"));
             }
         }
         terminal.progress("");
@@ -123,11 +162,11 @@ impl Submit {
         } else {
             answer(&taken.text(action))?;
         }
-        // What found no room now will later.
-        Ok(if taken.rejected > 0 {
-            Exit::Blocked
-        } else {
-            Exit::Done
+        Ok(match &taken.reason {
+            // What found no room now will later; an action that takes no more never does.
+            Some(reason) if reason.contains("capacity") => Exit::Blocked,
+            Some(_) => Exit::Failed,
+            None => Exit::Done,
         })
     }
 }
@@ -145,7 +184,9 @@ impl Taken {
     }
 
     fn text(&self, action: &str) -> String {
-        let mut text = format!("{} jobs were taken as action {action}", self.accepted);
+        let accepted = usize::try_from(self.accepted).unwrap_or(usize::MAX);
+        let taken = count(accepted, "job was", "jobs were");
+        let mut text = format!("{taken} taken as action {action}");
         // Writing to a string cannot fail.
         if self.duplicates > 0 {
             let _whole = write!(text, ", {} had been before", self.duplicates);
@@ -170,32 +211,3 @@ fn hook(text: &str) -> Result<Webhook, String> {
         path: format!("/{path}"),
     })
 }
-
-/// All jobs as documents with their names, or the lines that are none.
-fn documents(input: &Input) -> Result<Vec<Value>, Vec<(u64, String)>> {
-    let (mut jobs, mut wrong) = (Vec::new(), Vec::new());
-    for (line, read) in input.jobs() {
-        let named = read.and_then(|job| {
-            let checked = job.clone().order(input.name(line));
-            checked.map(|order| job.named(order.id))
-        });
-        match named {
-            Ok(job) => jobs.push(job),
-            Err(why) => wrong.push((line, why)),
-        }
-    }
-    if wrong.is_empty() && jobs.is_empty() {
-        wrong.push((
-            1,
-            "holds no job: `outflow bulk run --help` says how one is written".to_owned(),
-        ));
-    }
-    if wrong.is_empty() {
-        Ok(jobs)
-    } else {
-        Err(wrong)
-    }
-}
-
-/// Small enough for one request, large enough for few of them.
-const BATCH: usize = 1_000;

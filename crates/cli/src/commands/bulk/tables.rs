@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::terminal::{Table, spoken};
+use crate::terminal::{Table, count, spoken};
 
 /// All jobs, by tenant and action.
 pub(super) fn status(told: &Value) -> String {
@@ -34,7 +34,7 @@ pub(super) fn status(told: &Value) -> String {
             "throttles",
             "rate",
         ]);
-        for tenant in tenants {
+        for tenant in tenants.iter().take(MOST_ROWS) {
             let jobs = part(tenant, "jobs");
             table.row([
                 paused(part(tenant, "tenant"), tenant),
@@ -47,13 +47,27 @@ pub(super) fn status(told: &Value) -> String {
             ]);
         }
         // Writing to a string cannot fail.
-        let _whole = write!(text, "\n{}", table.text());
+        let _whole = write!(text, "\n{}{}", table.text(), more(tenants));
     }
     let actions = list(told, "actions");
     if !actions.is_empty() {
-        let _whole = write!(text, "\n{}", of_actions(actions));
+        let _whole = write!(text, "\n{}{}", of_actions(actions), more(actions));
     }
     text
+}
+
+/// How many of a list are not shown.
+fn more(list: &[Value]) -> String {
+    match list.len().saturating_sub(MOST_ROWS) {
+        0 => String::new(),
+        more => format!("and {more} more: `--json` names all\n"),
+    }
+}
+
+/// Whether a tenant or an action has jobs that wait or are under way.
+pub(super) fn has_work(owner: &Value) -> bool {
+    let jobs = part(owner, "jobs");
+    number(part(jobs, "queued")) + number(part(jobs, "in_flight")) > 0
 }
 
 /// One action.
@@ -72,7 +86,7 @@ fn of_actions(actions: &[Value]) -> String {
         "throttles",
         "left",
     ]);
-    for action in actions {
+    for action in actions.iter().take(MOST_ROWS) {
         let jobs = part(action, "jobs");
         let failed = number(part(jobs, "dead")) + number(part(jobs, "failed"));
         table.row([
@@ -109,18 +123,24 @@ pub(super) fn line(action: &Value) -> String {
 
 /// What was done, and to how many.
 pub(super) fn deed(told: &Value) -> String {
-    match (
-        part(told, "what").as_str().unwrap_or_default(),
-        part(told, "jobs").as_u64(),
-    ) {
-        ("cancel", Some(jobs)) => format!("{jobs} jobs were cancelled before they began\n"),
-        ("release", Some(jobs)) => format!("{jobs} jobs are still put off\n"),
-        ("retry", Some(jobs)) => format!("{jobs} jobs stand in line again\n"),
-        ("purge", Some(jobs)) => format!("{jobs} dead letters were thrown away\n"),
-        ("pause", _) => "paused: what is under way goes on, and nothing new begins\n".to_owned(),
-        ("resume", _) => "resumed\n".to_owned(),
-        _ => "done\n".to_owned(),
+    let jobs = part(told, "jobs").as_u64();
+    let counted = |one, many| {
+        let jobs = jobs.and_then(|jobs| usize::try_from(jobs).ok());
+        count(jobs.unwrap_or_default(), one, many)
+    };
+    let mut text = match (part(told, "what").as_str().unwrap_or_default(), jobs) {
+        ("cancel", Some(_)) => counted("job was", "jobs were") + " cancelled before they began",
+        ("release", Some(_)) => counted("job is", "jobs are") + " still put off",
+        ("retry", Some(_)) => counted("job stands", "jobs stand") + " in line again",
+        ("purge", Some(_)) => counted("dead letter was", "dead letters were") + " thrown away",
+        ("pause", _) => "paused: what is under way goes on, and nothing new begins".to_owned(),
+        ("resume", _) => "resumed".to_owned(),
+        _ => "done".to_owned(),
+    };
+    if let Some(note) = part(told, "note").as_str() {
+        text = format!("{text}; {note}");
     }
+    text + "\n"
 }
 
 /// Dead letters.
@@ -168,7 +188,8 @@ fn left(action: &Value) -> String {
     left.map_or_else(dash, |millis| spoken(Duration::from_millis(millis)))
 }
 
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+/// A list, or an empty one.
+pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     let list = value.get(key).and_then(Value::as_array);
     list.map_or(&[], Vec::as_slice)
 }
@@ -199,6 +220,9 @@ fn dash() -> String {
     "-".to_owned()
 }
 
+/// As many rows as somebody looks through.
+const MOST_ROWS: usize = 50;
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -217,6 +241,17 @@ mod tests {
             ),
             "{row}"
         );
+    }
+
+    // 51 tenants: one more than is shown.
+    #[test]
+    fn what_is_not_shown_is_counted() {
+        let tenants: Vec<_> = (0..=MOST_ROWS)
+            .map(|number| json!({ "tenant": format!("t{number}") }))
+            .collect();
+        let text = status(&json!({ "tenants": tenants }));
+        assert!(text.contains("and 1 more"), "{text}");
+        assert!(!text.contains("t50"), "{text}");
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! `outflow bulk watch` and `results`: how an action goes, and what came of it.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::tables::part;
 use super::{Asked, tables};
 use crate::admin_client::path;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer, say};
+use crate::terminal::{Terminal, answer, answer_json, say};
 
 /// Watches an action until it is over.
 #[derive(Args)]
@@ -21,7 +22,7 @@ pub(crate) struct Watch {
     asked: Asked,
 }
 
-/// Prints what came of the jobs of an action, a line of JSON each.
+/// Prints what came of the jobs of an action, a line of JSON each; with `--json` one document.
 #[derive(Args)]
 pub(crate) struct Results {
     /// The action.
@@ -30,7 +31,7 @@ pub(crate) struct Results {
     #[arg(long, value_name = "PLACE", default_value_t = 0)]
     after: u64,
     #[command(flatten)]
-    admin: super::AdminApi,
+    asked: Asked,
 }
 
 impl Watch {
@@ -67,21 +68,72 @@ impl Watch {
 impl Results {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let place = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
-        let mut after = self.after;
+        let (mut after, mut letters) = (self.after, Letters::default());
+        let mut all = Vec::new();
         loop {
-            let page = self
-                .admin
-                .get(&format!("{place}?after={after}&most=1000"))?;
-            let results = part(&page, "results").as_array();
-            let lines: Vec<_> = results
-                .into_iter()
-                .flatten()
-                .map(|result| format!("{result}\n"))
-                .collect();
+            let asked = format!("{place}?after={after}&most=1000");
+            let page = self.asked.get(&asked)?;
+            let mut results = tables::list(&page, "results").to_vec();
+            letters.explain(&mut results, &self)?;
+            if self.asked.json {
+                all.append(&mut results);
+            }
+            let lines: Vec<_> = results.iter().map(|result| format!("{result}\n")).collect();
             answer(&lines.concat())?;
             match part(&page, "next").as_u64() {
                 Some(next) => after = next,
-                None => return Ok(Exit::Done),
+                None => break,
+            }
+        }
+        if self.asked.json {
+            answer_json(&json!({ "action": self.action, "results": all }))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Why jobs failed, which is written on their dead letters.
+#[derive(Default)]
+struct Letters {
+    /// The place of the last that was read.
+    after: u64,
+    words: HashMap<String, String>,
+}
+
+impl Letters {
+    /// Adds to the results that failed why they did, as far as that is still known.
+    fn explain(&mut self, results: &mut [Value], of: &Results) -> anyhow::Result<()> {
+        let failed = |result: &&mut Value| part(result, "ended") == "failed";
+        let mut read = false;
+        for result in results.iter_mut().filter(failed) {
+            let id = part(result, "id").as_str().unwrap_or_default().to_owned();
+            if !read && !self.words.contains_key(&id) {
+                self.read_on(of)?;
+                read = true;
+            }
+            if let (Some(words), Some(result)) = (self.words.remove(&id), result.as_object_mut()) {
+                result.insert("error".to_owned(), words.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn read_on(&mut self, of: &Results) -> anyhow::Result<()> {
+        loop {
+            let place = format!("/v1/bulk/dead?after={}&most=1000", self.after);
+            let page = of.asked.get(&place)?;
+            let letters = tables::list(&page, "dead").iter();
+            for letter in letters.filter(|letter| part(letter, "action") == of.action.as_str()) {
+                let last = tables::list(letter, "history").last();
+                let words = last.and_then(|mishap| part(mishap, "words").as_str());
+                let id = part(letter, "id").as_str();
+                let known = id.zip(words);
+                self.words
+                    .extend(known.map(|(id, words)| (id.to_owned(), words.to_owned())));
+            }
+            match part(&page, "next").as_u64() {
+                Some(next) => self.after = next,
+                None => return Ok(()),
             }
         }
     }

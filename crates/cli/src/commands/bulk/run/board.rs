@@ -1,18 +1,20 @@
-//! How far a run is, shown to whoever looks on: a line for each tenant and one for all.
+//! How far a run is, shown to whoever looks on: a bar for each tenant and one for all.
 //!
-//! On a terminal the lines are written over; elsewhere they are written anew every few seconds, so that a
-//! log of them can be read. Of many tenants the first are shown: the rest is in the total.
+//! On a terminal the bars are drawn over each other; elsewhere lines are written anew every few seconds,
+//! so that a log of them can be read. Of many tenants some are shown, those with work left first, and the
+//! rest is added up.
+
+mod row;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use outflow_core::Rate;
 use outflow_store::Name;
 
-use super::sitting::Counted;
-use crate::bulk::{Demand, Forecast};
-use crate::terminal::{Terminal, show, spoken};
+use self::row::{Pace, Row};
+use super::record::Counted;
+use crate::bulk::{Allowance, Demand, Forecast};
+use crate::terminal::{Terminal, show};
 
 /// The board of one run.
 pub(super) struct Board {
@@ -30,7 +32,7 @@ pub(super) struct Board {
 /// What a tenant has before it.
 struct Goal {
     jobs: u64,
-    allowed: Option<Rate>,
+    allowed: Option<Allowance>,
 }
 
 impl Board {
@@ -52,7 +54,7 @@ impl Board {
 
     /// Shows it, if it is time to.
     pub(super) fn show(&mut self, counted: &Counted, before: u64, spent: Duration) {
-        let first = self.before.get_or_insert_with(|| counted.tenants.clone());
+        self.before.get_or_insert_with(|| counted.tenants.clone());
         let every = if self.terminal.is_watched() {
             GLANCE
         } else {
@@ -62,34 +64,46 @@ impl Board {
             return;
         }
         self.shown = Some(spent);
-        let mut text = String::new();
-        for (name, goal) in self.tenants.iter().take(MOST_TENANTS) {
-            let (over, not_done) = counted.tenants.get(name).copied().unwrap_or_default();
-            let (earlier, _) = first.get(name).copied().unwrap_or_default();
-            let pace = Pace::of(over - earlier, spent);
-            let allowed = goal.allowed;
-            line(
-                &mut text,
-                name.as_str(),
-                &Standing {
-                    over,
-                    not_done,
-                    jobs: goal.jobs,
-                    pace,
-                    allowed,
-                },
-            );
-        }
+        let mut rows = self.rows(counted, spent);
         let over = counted.over();
-        let total = Standing {
+        rows.push(Row {
+            name: "all".to_owned(),
             over,
             not_done: over - counted.done,
-            jobs: self.all,
-            pace: Pace::of(over - before, spent),
+            jobs: self.all.max(over),
+            pace: Pace::of(over.saturating_sub(before), spent),
             allowed: None,
-        };
-        line(&mut text, "all", &total);
-        self.write(&text);
+        });
+        self.write(&rows);
+    }
+
+    /// The rows of the tenants: some of them, and the rest in one.
+    fn rows(&self, counted: &Counted, spent: Duration) -> Vec<Row> {
+        let rows = self.tenants.iter().map(|(name, goal)| {
+            let (over, not_done) = counted.tenants.get(name).copied().unwrap_or_default();
+            let before = self.before.as_ref().and_then(|before| before.get(name));
+            let (earlier, _) = before.copied().unwrap_or_default();
+            Row {
+                name: name.to_string(),
+                over,
+                not_done,
+                jobs: goal.jobs.max(over),
+                pace: Pace::of(over.saturating_sub(earlier), spent),
+                allowed: goal.allowed,
+            }
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(Row::is_over);
+        if rows.len() > MOST_TENANTS {
+            let rest = rows.split_off(MOST_TENANTS);
+            let name = format!("and {} more", rest.len());
+            rows.extend(
+                rest.into_iter()
+                    .reduce(Row::plus)
+                    .map(|sum| Row { name, ..sum }),
+            );
+        }
+        rows
     }
 
     /// Takes it off the terminal; what was written elsewhere stays.
@@ -100,11 +114,13 @@ impl Board {
         }
     }
 
-    fn write(&mut self, text: &str) {
+    fn write(&mut self, rows: &[Row]) {
         if self.terminal.is_watched() {
+            let text: String = rows.iter().map(Row::drawn).collect();
             show(&format_args!("{}{text}", above(self.lines)));
-            self.lines = text.lines().count();
+            self.lines = rows.len();
         } else {
+            let text: String = rows.iter().map(Row::told).collect();
             show(&text);
         }
     }
@@ -118,65 +134,6 @@ fn above(lines: usize) -> String {
     }
 }
 
-/// How far somebody is.
-struct Standing {
-    over: u64,
-    not_done: u64,
-    jobs: u64,
-    pace: Pace,
-    allowed: Option<Rate>,
-}
-
-fn line(text: &mut String, name: &str, standing: &Standing) {
-    let Standing {
-        over,
-        not_done,
-        jobs,
-        pace,
-        allowed,
-    } = standing;
-    // Writing to a string cannot fail.
-    let _whole = write!(text, "{name}: {over}/{jobs}");
-    if *not_done > 0 {
-        let _whole = write!(text, ", {not_done} of them not done");
-    }
-    let _whole = write!(text, ", {pace}");
-    if let Some(allowed) = allowed {
-        let _whole = write!(text, " of {allowed}");
-    }
-    if let Some(left) = pace.left(jobs.saturating_sub(*over)) {
-        let _whole = write!(text, ", {} left", spoken(left));
-    }
-    text.push('\n');
-}
-
-/// How fast it goes: so many in so long.
-#[derive(Clone, Copy)]
-struct Pace {
-    jobs: u64,
-    spent: Duration,
-}
-
-impl Pace {
-    const fn of(jobs: u64, spent: Duration) -> Self {
-        Self { jobs, spent }
-    }
-
-    /// How long so many more take.
-    fn left(self, more: u64) -> Option<Duration> {
-        let nanos = self.spent.as_nanos() * u128::from(more);
-        let nanos = nanos.checked_div(u128::from(self.jobs))?;
-        (more > 0).then(|| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
-    }
-}
-
-impl std::fmt::Display for Pace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tenths = u128::from(self.jobs) * 10_000 / self.spent.as_millis().max(1);
-        write!(f, "{}.{}/s", tenths / 10, tenths % 10)
-    }
-}
-
 /// Often enough to look alive.
 const GLANCE: Duration = Duration::from_millis(500);
 
@@ -185,32 +142,3 @@ const A_WHILE: Duration = Duration::from_secs(5);
 
 /// As many as leave room for something else on a screen.
 const MOST_TENANTS: usize = 12;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // 25 of 100 in ten seconds, two of them failed: 2.5 a second, thirty seconds more.
-    #[test]
-    fn a_line_says_how_far_how_fast_and_how_long() {
-        let mut text = String::new();
-        let standing = Standing {
-            over: 25,
-            not_done: 2,
-            jobs: 100,
-            pace: Pace::of(25, Duration::from_secs(10)),
-            allowed: "10/s".parse().ok(),
-        };
-        line(&mut text, "acme", &standing);
-        assert_eq!(
-            text,
-            "acme: 25/100, 2 of them not done, 2.5/s of 10/s, 30.0 s left\n"
-        );
-    }
-
-    #[test]
-    fn nothing_is_promised_before_something_was_done() {
-        assert_eq!(Pace::of(0, Duration::from_secs(1)).left(5), None);
-        assert_eq!(Pace::of(5, Duration::from_secs(1)).left(0), None);
-    }
-}

@@ -9,7 +9,7 @@ use outflow_store::Name;
 use super::Run;
 use crate::bulk::Demand;
 use crate::commands::bulk::input::Input;
-use crate::terminal::{Terminal, say};
+use crate::terminal::{Terminal, count, say};
 
 /// What is in a file.
 pub(super) struct Checked {
@@ -50,12 +50,16 @@ impl Checked {
             return false;
         }
         if run.skip_invalid {
-            say!("{bad} lines are left out, {good} are jobs");
+            say!(
+                "{} left out; {good} to be done",
+                count(bad, "line is", "lines are")
+            );
             return false;
         }
         let alarm = terminal.alarm("error:");
         say!(
-            "{alarm} {bad} lines are wrong, and nothing was sent: mend them, or leave them out with `--skip-invalid`"
+            "{alarm} {} wrong, and nothing was sent: mend what is told above, or leave it out with `--skip-invalid`",
+            count(bad, "line is", "lines are")
         );
         true
     }

@@ -1,7 +1,8 @@
 //! How far a run is: which outcome was written last, where to, and how long the file was then.
 //!
-//! A small file beside the jobs, replaced whole. A crash between a result and this note leaves results
-//! behind the length that is noted; they are cut off when the run goes on, and written again.
+//! A small file beside the jobs, replaced whole by whoever holds the lock of the jobs. A crash between a
+//! result and this note leaves results behind the length that is noted; they are cut off when the run goes
+//! on, and written again.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -67,7 +68,9 @@ impl Ledger {
 
     /// Puts the note on the disk.
     pub(super) fn keep(&self) -> anyhow::Result<()> {
-        let next = self.place.with_extension("next");
+        // A name that no other process uses: whatever happens, it replaces nothing of theirs.
+        let next = format!("{}.next", std::process::id());
+        let next = self.place.with_extension(next);
         let kept = serde_json::to_vec(&self.note)
             .map_err(std::io::Error::from)
             .and_then(|bytes| {

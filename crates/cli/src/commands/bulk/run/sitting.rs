@@ -1,279 +1,290 @@
 //! One sitting of a run: from its start to the last job, or to Ctrl-C.
+//!
+//! The jobs of a run belong to an action, which stays open until all of them are over, so that a run that
+//! goes on can always add to it. What a later sitting finds when the action is over, lines that were wrong
+//! before or failures that are tried anew, it puts into another: chapter after chapter, until every line
+//! has its end. What was handed in is known by its name and never by how much there is.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use outflow::{Outflow, SystemClock};
-use outflow_bulk::{Destination, News, Submission};
+use outflow_bulk::{Destination, Lane, News, Submission};
 use outflow_core::{Clock, Nanos};
-use outflow_store::{ActionReport, ActionSpec, Ended as Over, JobStore, Name, Outcome, Rest};
+use outflow_store::{ActionSpec, DeadPick, JobStore, Name, Rest};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
 
-use super::FOR_LONG;
 use super::board::Board;
 use super::checked::Orders;
+use super::record::Record;
 use super::results::Results;
 use super::summary::Summary;
-use crate::bulk::{Bulk, Demand, Forecast, told};
+use super::{FOR_LONG, Failed};
+use crate::bulk::{Bulk, Demand, Engine, Forecast, Stored};
 use crate::commands::bulk::input::Input;
-use crate::terminal::{Terminal, say};
+use crate::terminal::{Terminal, count, say};
 
 /// How a sitting ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
     /// With the last job.
     Finished,
+    /// With jobs that wait for APIs which are not configured any more.
+    Unserved(Vec<String>),
     /// Somebody pressed Ctrl-C.
     Interrupted,
 }
 
 /// One sitting.
 pub(super) struct Sitting<'a> {
-    bulk: &'a Bulk,
+    store: Arc<Stored>,
     client: &'a Outflow,
     input: &'a Input,
-    results: Results,
-    action: Name,
+    failed: Failed,
+    record: Record<'a>,
+    /// The number of the action that jobs go to, and its name.
+    chapter: (u32, Name),
     clock: SystemClock,
     begun: Nanos,
-    counted: Counted,
     /// What was over when it began.
     before: u64,
     forecast: Option<Forecast>,
-    /// The place of the last dead letter that was looked at, and why jobs failed.
-    letters: (u64, HashMap<Name, String>),
 }
 
-/// What became of the jobs so far, in all sittings.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Counted {
-    pub(super) done: u64,
-    pub(super) failed: u64,
-    pub(super) expired: u64,
-    pub(super) cancelled: u64,
-    pub(super) throttles: u64,
-    pub(super) attempts: u64,
-    /// How many are over, by tenant, and of those how many not done.
-    pub(super) tenants: BTreeMap<Name, (u64, u64)>,
-    /// The last that was looked at.
-    pub(super) place: u64,
+/// What is handed over to a sitting.
+pub(super) struct Desk<'a> {
+    pub(super) store: Arc<Stored>,
+    pub(super) client: &'a Outflow,
+    pub(super) input: &'a Input,
+    pub(super) failed: Failed,
 }
 
-impl Counted {
-    fn add(&mut self, outcome: &Outcome) {
-        let counter = match outcome.ended {
-            Over::Done => &mut self.done,
-            Over::Failed => &mut self.failed,
-            Over::Expired => &mut self.expired,
-            Over::Cancelled => &mut self.cancelled,
-        };
-        *counter += 1;
-        self.throttles += u64::from(outcome.throttles);
-        self.attempts += u64::from(outcome.attempts);
-        self.place = outcome.place;
-        let (over, not_done) = self.tenants.entry(outcome.tenant.clone()).or_default();
-        *over += 1;
-        *not_done += u64::from(outcome.ended != Over::Done);
-    }
+/// What is left of a file.
+#[derive(Default)]
+struct Left {
+    /// What it wants.
+    demand: Demand,
+    /// Which of its lines failed and are tried anew.
+    anew: Vec<u64>,
+}
 
-    /// All that are over.
-    pub(super) const fn over(&self) -> u64 {
-        self.done + self.failed + self.expired + self.cancelled
-    }
+/// Whether everything could be handed in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum HandedIn {
+    All,
+    /// The action takes no more; the rest goes to the next one.
+    Some,
 }
 
 impl<'a> Sitting<'a> {
     /// Sits down before what earlier sittings left.
-    pub(super) async fn new(
-        bulk: &'a Bulk,
-        client: &'a Outflow,
-        input: &'a Input,
-        results: Results,
-    ) -> anyhow::Result<Self> {
-        let action = Name::new(&format!("run-{}", input.mark)).context("a name of ours")?;
+    pub(super) async fn new(desk: Desk<'a>, results: Results) -> anyhow::Result<Self> {
         let clock = SystemClock::new();
         let mut sitting = Self {
-            bulk,
-            client,
-            input,
-            results,
-            action,
+            record: Record::new(&desk.store, desk.input, results),
+            store: desk.store,
+            client: desk.client,
+            input: desk.input,
+            failed: desk.failed,
+            chapter: (1, chapter(desk.input, 1)?),
             begun: clock.now(),
             clock,
-            counted: Counted::default(),
             before: 0,
             forecast: None,
-            letters: (0, HashMap::new()),
         };
-        sitting.write_results().await?;
-        sitting.before = sitting.counted.over();
+        sitting.leaf().await?;
+        sitting.before = sitting.record.counted.over();
         Ok(sitting)
     }
 
-    /// Has everything done that is not.
-    pub(super) async fn work(&mut self, all: &Demand, terminal: Terminal) -> anyhow::Result<Ended> {
-        let rest = self.rest().await?;
-        let demand = rest.as_ref().unwrap_or(all);
-        let settings = self.bulk.engine().settings();
-        let wall = self.clock.wall();
-        let forecast = Forecast::of(demand, self.client, &settings, wall);
-        if self.before > 0 {
-            say!(
-                "{} of {} jobs are over already; going on",
-                self.before,
-                all.jobs()
-            );
+    /// Reads on to the first chapter that is not over, or that nobody began.
+    async fn leaf(&mut self) -> anyhow::Result<()> {
+        while let Some(report) = self.store.action(&self.chapter.1).await? {
+            self.record.read_on(&self.chapter.1).await?;
+            if !report.stage.is_over() {
+                break;
+            }
+            let next = self.chapter.0 + 1;
+            self.chapter = (next, chapter(self.input, next)?);
         }
+        Ok(())
+    }
+
+    /// Whether there is anything to do.
+    pub(super) async fn has_work(&self) -> anyhow::Result<bool> {
+        Ok(self.left().demand.jobs() > 0 || self.open().await? > 0)
+    }
+
+    /// How many jobs wait or are under way.
+    async fn open(&self) -> anyhow::Result<u64> {
+        let report = self.store.action(&self.chapter.1).await?;
+        Ok(report.map_or(0, |report| report.tally.open()))
+    }
+
+    /// The lines that are not over.
+    fn left(&self) -> Left {
+        let mut left = Left::default();
+        for (line, read) in Orders::of(self.input, self.client) {
+            if let Ok((order, standing)) = read
+                && let first = order.id.clone()
+                && let Some(order) = self.record.wanted(line, order, self.failed)
+            {
+                left.demand.add(&order.tenant, &standing, order.not_before);
+                left.anew.extend((order.id != first).then_some(line));
+            }
+        }
+        left
+    }
+
+    /// Has everything done that is not.
+    pub(super) async fn work(
+        &mut self,
+        bulk: &Bulk,
+        all: &Demand,
+        terminal: Terminal,
+    ) -> anyhow::Result<Ended> {
+        let wall = self.clock.wall();
+        let settings = bulk.engine().settings();
+        let left = self.left();
+        let forecast = Forecast::of(&left.demand, self.client, &settings, wall);
+        self.begin(all, &left.anew).await?;
         let mut board = Board::new(terminal, all, &forecast);
         self.forecast = Some(forecast);
-        let mut news = self.bulk.engine().news();
-        self.submit(all.jobs()).await?;
+        let mut news = bulk.engine().news();
+        let mut handed_in = self.hand_in(bulk.engine()).await?;
         loop {
-            let report = self.bulk.store().action(&self.action).await?;
-            let over = report.is_none_or(|report| report.stage.is_over());
-            self.write_results().await?;
-            let spent = self.clock.now().since(self.begun);
-            board.show(&self.counted, self.before, spent);
+            let over = self.open().await? == 0;
             if over {
-                board.wipe();
-                return Ok(Ended::Finished);
+                self.finish().await?;
             }
-            if let Ok(words) = timeout(GLANCE, trouble(&mut news)).await {
+            self.record.read_on(&self.chapter.1).await?;
+            let spent = self.clock.now().since(self.begun);
+            board.show(&self.record.counted, self.before, spent);
+            let missing = self.unserved().await?;
+            if over && handed_in == HandedIn::Some {
+                self.leaf().await?;
+                handed_in = self.hand_in(bulk.engine()).await?;
+            } else if over || !missing.is_empty() {
+                board.wipe();
+                return Ok(if over {
+                    Ended::Finished
+                } else {
+                    Ended::Unserved(missing)
+                });
+            } else if let Ok(words) = timeout(GLANCE, trouble(&mut news)).await {
                 say!("{words}");
             }
         }
     }
 
-    /// What is left of the file after earlier sittings; nothing if there was none.
-    async fn rest(&self) -> anyhow::Result<Option<Demand>> {
-        if self.before == 0 {
-            return Ok(None);
+    /// Says where it begins, and makes room for what is tried anew.
+    async fn begin(&mut self, all: &Demand, anew: &[u64]) -> anyhow::Result<()> {
+        if !anew.is_empty() {
+            say!(
+                "{}: tried anew",
+                count(anew.len(), "job had failed", "jobs had failed")
+            );
+            self.record.reopen(anew);
+            self.before = self.record.counted.over();
+            // Why they failed is in the results.
+            self.store.purge(&DeadPick::All).await?;
         }
-        let over = HashSet::new();
-        let note = |mut over: HashSet<Name>, outcome: Outcome| {
-            over.insert(outcome.id);
-            over
-        };
-        let over = self.bulk.engine().fold(&self.action, over, note).await?;
-        let mut demand = Demand::default();
-        for (_, read) in Orders::of(self.input, self.client) {
-            if let Ok((order, standing)) = read
-                && order.id.as_ref().is_none_or(|id| !over.contains(id))
-            {
-                demand.add(&order.tenant, &standing, order.not_before);
-            }
+        if self.before > 0 {
+            let (before, all) = (self.before, all.jobs().max(self.before));
+            say!("{before} of {all} jobs are over already; going on");
         }
-        Ok(Some(demand))
+        Ok(())
     }
 
-    /// Hands all jobs to the store, unless that was done to its end before. Those that it has it knows by
-    /// their names.
-    async fn submit(&self, all: u64) -> anyhow::Result<()> {
-        let known = self.bulk.store().action(&self.action).await?;
-        // The last batch closes the action in the same step, so whoever has all of them is closed.
-        let has_all =
-            |report: ActionReport| report.stage.is_over() || report.tally.submitted() >= all;
-        if known.is_some_and(has_all) {
-            return Ok(());
-        }
+    /// Hands all jobs to the store that are not over. Those that it has it knows by their names.
+    async fn hand_in(&self, engine: &Engine) -> anyhow::Result<HandedIn> {
         let orders = Orders::of(self.input, self.client);
-        let mut orders = orders.filter_map(|(_, read)| read.ok()).peekable();
-        let mut sent = 0;
+        let orders = orders.filter_map(|(line, read)| {
+            let (order, _) = read.ok()?;
+            self.record.wanted(line, order, self.failed)
+        });
+        let mut orders = orders.peekable();
+        let mut handed_in = HandedIn::All;
         while orders.peek().is_some() {
-            let batch: Vec<_> = orders
-                .by_ref()
-                .take(BATCH)
-                .map(|(order, _)| order)
-                .collect();
-            sent += u64::try_from(batch.len()).unwrap_or(u64::MAX);
-            let rest = if sent >= all { Rest::Last } else { Rest::More };
             let submission = Submission {
                 action: Some(self.spec()),
-                rest,
-                orders: batch,
+                rest: Rest::More,
+                orders: orders.by_ref().take(BATCH).collect(),
             };
-            for placed in self.bulk.engine().submit(submission).await? {
-                if let Destination::Rejected { reason } = placed.destination {
-                    bail!("a job was not taken: {reason}");
+            for placed in engine.submit(submission).await? {
+                // There is room for whatever the file holds: it is the action that is closed.
+                if matches!(placed.destination, Destination::Rejected { .. }) {
+                    handed_in = HandedIn::Some;
                 }
             }
         }
-        Ok(())
+        Ok(handed_in)
     }
 
     fn spec(&self) -> ActionSpec {
         ActionSpec {
             timeout: FOR_LONG,
             keep: FOR_LONG,
-            ..ActionSpec::new(self.action.clone())
+            ..ActionSpec::new(self.chapter.1.clone())
         }
     }
 
-    /// Writes all results that are new, and counts them.
+    /// Closes the action, whose jobs are all over: there is nobody to tell but whoever called this.
+    pub(super) async fn finish(&mut self) -> anyhow::Result<()> {
+        let action = &self.chapter.1;
+        if self.store.action(action).await?.is_some() {
+            self.store.close(action).await?;
+            self.store.told(action).await?;
+            self.record.read_on(action).await?;
+        }
+        Ok(())
+    }
+
+    /// The APIs that all waiting jobs want and the configuration does not know; none while anybody else
+    /// still has work.
+    async fn unserved(&self) -> anyhow::Result<Vec<String>> {
+        let mut missing = Vec::new();
+        for lane in self.store.lanes().await? {
+            match Lane::of(&lane) {
+                Lane::Api { api, .. } if self.client.api(&api).is_none() => missing.push(api),
+                Lane::Api { .. } | Lane::Handler(_) => return Ok(Vec::new()),
+            }
+        }
+        missing.dedup();
+        Ok(missing)
+    }
+
+    /// Writes the results of what was under way when it was interrupted.
     pub(super) async fn write_results(&mut self) -> anyhow::Result<()> {
-        loop {
-            let store = self.bulk.store();
-            let page = store
-                .outcomes(&self.action, self.counted.place, PAGE)
-                .await?;
-            let Some(last) = page.last().map(|outcome| outcome.place) else {
-                return Ok(());
-            };
-            if page.iter().any(|outcome| outcome.ended == Over::Failed) {
-                self.read_letters().await?;
-            }
-            let mut lines = String::new();
-            for outcome in &page {
-                self.counted.add(outcome);
-                let why = self.letters.1.remove(&outcome.id);
-                if outcome.place > self.results.written() {
-                    lines.push_str(&self.line(outcome, why.as_deref()));
-                }
-            }
-            if last > self.results.written() {
-                self.results.write(&lines, last)?;
-            }
-        }
-    }
-
-    fn line(&self, outcome: &Outcome, why: Option<&str>) -> String {
-        let mut told = told::outcome(outcome, why);
-        if let (Some(line), Some(told)) = (self.input.line(&outcome.id), told.as_object_mut()) {
-            told.insert("line".to_owned(), line.into());
-        }
-        format!("{told}\n")
-    }
-
-    /// Why jobs failed is written on their letters.
-    async fn read_letters(&mut self) -> anyhow::Result<()> {
-        loop {
-            let page = self.bulk.store().dead(self.letters.0, PAGE).await?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
-            self.letters.0 = last.place;
-            for letter in page {
-                let words = letter.history.into_iter().last().map(|mishap| mishap.words);
-                self.letters.1.extend(words.map(|words| (letter.id, words)));
-            }
-        }
+        self.record.read_on(&self.chapter.1).await
     }
 
     /// How it went.
-    pub(super) fn summary(self, ended: Ended, dir: &Path) -> Summary {
+    pub(super) fn summary(self, ended: Ended, dir: &std::path::Path) -> Summary {
+        let Record {
+            results, counted, ..
+        } = self.record;
         Summary {
             ended,
             dir: dir.to_owned(),
-            out: self.results.path().map(Path::to_owned),
-            here: self.counted.over() - self.before,
+            out: results.path().map(std::path::Path::to_owned),
+            here: counted.over().saturating_sub(self.before),
             spent: self.clock.now().since(self.begun),
-            counted: self.counted,
+            counted,
             forecast: self.forecast,
         }
     }
+}
+
+/// The name of an action of a run.
+fn chapter(input: &Input, number: u32) -> anyhow::Result<Name> {
+    let name = match number {
+        1 => format!("run-{}", input.mark),
+        number => format!("run-{}-{number}", input.mark),
+    };
+    Name::new(&name).context("a name of ours")
 }
 
 /// Waits for bad news, or for the end, of which there is nothing to say.
@@ -292,6 +303,3 @@ const GLANCE: Duration = Duration::from_millis(250);
 
 /// As many as one step of a store should take.
 const BATCH: usize = 1_000;
-
-/// As many outcomes as one answer of a store should hold.
-const PAGE: usize = 500;

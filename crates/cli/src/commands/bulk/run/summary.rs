@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::sitting::{Counted, Ended};
+use super::record::Counted;
+use super::sitting::Ended;
 use crate::bulk::Forecast;
 use crate::exit::Exit;
 use crate::terminal::spoken;
@@ -28,6 +29,7 @@ impl Summary {
     pub(super) const fn exit(&self) -> Exit {
         match self.ended {
             Ended::Interrupted => Exit::Interrupted,
+            Ended::Unserved(_) => Exit::SomeFailed,
             Ended::Finished if self.counted.over() > self.counted.done => Exit::SomeFailed,
             Ended::Finished => Exit::Done,
         }
@@ -64,7 +66,9 @@ impl Summary {
         let forecast = self.forecast.as_ref().filter(|_| self.here > 0)?;
         let (ideal, actual) = (spoken(forecast.ideal), spoken(self.spent));
         Some(match self.ended {
-            Ended::Finished => format!("ideal {ideal} (by {}), actual {actual}", forecast.because),
+            Ended::Finished | Ended::Unserved(_) => {
+                format!("ideal {ideal} (by {}), actual {actual}", forecast.because)
+            }
             Ended::Interrupted => {
                 format!("{} in {actual}; ideally all of it takes {ideal}", self.here)
             }
@@ -73,10 +77,24 @@ impl Summary {
 
     fn advice(&self) -> Option<String> {
         let dir = self.dir.display();
-        match self.ended {
+        match &self.ended {
             Ended::Interrupted => Some(format!(
                 "jobs are kept in {dir}: run the same again to go on"
             )),
+            Ended::Unserved(apis) => Some(format!(
+                "the rest waits in {dir} for `{}`, which the configuration does not have any more: add \
+                 it, and run the same again to go on",
+                apis.join("` and `")
+            )),
+            Ended::Finished if self.counted.failed > 0 => {
+                let before = match self.here {
+                    0 => "all of it was over before, and nothing was sent: ",
+                    _ => "",
+                };
+                Some(format!(
+                    "{before}run the same again with `--retry-failed` to try anew what failed"
+                ))
+            }
             Ended::Finished if self.here == 0 => Some(format!(
                 "all of it was over before, and nothing was sent: remove {dir} to run the file anew"
             )),
@@ -88,11 +106,16 @@ impl Summary {
     pub(super) fn json(&self) -> Value {
         let counted = &self.counted;
         let forecast = self.forecast.as_ref();
+        let missing = match &self.ended {
+            Ended::Unserved(apis) => apis.as_slice(),
+            Ended::Finished | Ended::Interrupted => &[],
+        };
         let tenants = counted.tenants.iter().map(|(name, (over, not_done))| {
             json!({ "tenant": name.as_str(), "over": over, "done": over - not_done })
         });
         json!({
             "finished": self.ended == Ended::Finished,
+            "missing_apis": missing,
             "dir": self.dir,
             "results": self.out,
             "jobs": counted.over(),

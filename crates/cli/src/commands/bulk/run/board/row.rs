@@ -1,0 +1,155 @@
+//! How far somebody is, drawn or told.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::bulk::Allowance;
+use crate::terminal::spoken;
+
+/// How far somebody is.
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) over: u64,
+    pub(super) not_done: u64,
+    pub(super) jobs: u64,
+    pub(super) pace: Pace,
+    pub(super) allowed: Option<Allowance>,
+}
+
+impl Row {
+    /// Whether nothing is left.
+    pub(super) const fn is_over(&self) -> bool {
+        self.over >= self.jobs
+    }
+
+    /// Both together. What each may use says nothing of the sum.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            over: self.over + other.over,
+            not_done: self.not_done + other.not_done,
+            jobs: self.jobs + other.jobs,
+            pace: Pace::of(self.pace.jobs + other.pace.jobs, self.pace.spent),
+            allowed: None,
+            ..self
+        }
+    }
+
+    /// A bar, and what belongs to it: no wider than a terminal, which would break the line.
+    pub(super) fn drawn(&self) -> String {
+        let cells = u128::from(self.over) * u128::from(BAR) / u128::from(self.jobs.max(1));
+        let full = usize::try_from(cells).unwrap_or_default();
+        let name: String = self.name.chars().take(NAME).collect();
+        let (bar, rest) = ("#".repeat(full), usize::from(BAR).saturating_sub(full));
+        let line = format!("{name:NAME$} [{bar}{}] {}", ".".repeat(rest), self.facts());
+        let line: String = line.chars().take(WIDTH).collect();
+        line + "\n"
+    }
+
+    /// A line for a log.
+    pub(super) fn told(&self) -> String {
+        format!("{}: {}\n", self.name, self.facts())
+    }
+
+    fn facts(&self) -> String {
+        let mut text = format!("{}/{}", self.over, self.jobs);
+        // Writing to a string cannot fail.
+        if self.not_done > 0 {
+            let _whole = write!(text, ", {} not done", self.not_done);
+        }
+        let _whole = write!(text, ", {}", self.pace);
+        if let Some(allowed) = &self.allowed {
+            let _whole = write!(text, " of {allowed}");
+        }
+        if let Some(left) = self.pace.left(self.jobs.saturating_sub(self.over)) {
+            let _whole = write!(text, ", {} left", spoken(left));
+        }
+        text
+    }
+}
+
+/// How fast it goes: so many in so long.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    jobs: u64,
+    spent: Duration,
+}
+
+impl Pace {
+    pub(super) const fn of(jobs: u64, spent: Duration) -> Self {
+        Self { jobs, spent }
+    }
+
+    /// How long so many more take.
+    fn left(self, more: u64) -> Option<Duration> {
+        let nanos = self.spent.as_nanos() * u128::from(more);
+        let nanos = nanos.checked_div(u128::from(self.jobs))?;
+        (more > 0).then(|| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+}
+
+impl std::fmt::Display for Pace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tenths = u128::from(self.jobs) * 10_000 / self.spent.as_millis().max(1);
+        write!(f, "{}.{}/s", tenths / 10, tenths % 10)
+    }
+}
+
+/// Twenty steps of five parts in a hundred.
+const BAR: u8 = 20;
+
+/// As much of a name as leaves room for the rest.
+const NAME: usize = 14;
+
+/// One less than the narrowest terminal that is usual.
+const WIDTH: usize = 79;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // 25 of 100 in ten seconds, two of them failed: 2.5 a second, thirty seconds more.
+    fn row(name: &str) -> Row {
+        Row {
+            name: name.to_owned(),
+            over: 25,
+            not_done: 2,
+            jobs: 100,
+            pace: Pace::of(25, Duration::from_secs(10)),
+            allowed: None,
+        }
+    }
+
+    #[test]
+    fn a_line_says_how_far_how_fast_and_how_long() {
+        assert_eq!(
+            row("acme").told(),
+            "acme: 25/100, 2 not done, 2.5/s, 30.0 s left\n"
+        );
+        let both = row("acme").plus(row("bolt"));
+        assert_eq!(
+            both.told(),
+            "acme: 50/200, 4 not done, 5.0/s, 30.0 s left\n"
+        );
+    }
+
+    #[test]
+    fn a_bar_is_as_full_as_the_work_is_over_and_never_too_wide() {
+        assert_eq!(
+            row("acme").drawn(),
+            "acme           [#####...............] 25/100, 2 not done, 2.5/s, 30.0 s left\n"
+        );
+        let wide = row(&"long".repeat(40)).drawn();
+        assert!(wide.chars().count() <= 80, "{wide}");
+        let full = Row {
+            over: 100,
+            ..row("acme")
+        };
+        assert!(full.is_over() && full.drawn().contains(&"#".repeat(20)));
+    }
+
+    #[test]
+    fn nothing_is_promised_before_something_was_done() {
+        assert_eq!(Pace::of(0, Duration::from_secs(1)).left(5), None);
+        assert_eq!(Pace::of(5, Duration::from_secs(1)).left(0), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! The jobs of a file as they are handed over: in pieces that a program takes at once.
+//!
+//! A piece is bounded by its jobs and by its bytes, since a program reads no body that is larger than it
+//! wants to have in memory. Each job keeps its line, by which it is told what is wrong with it.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::commands::bulk::input::Input;
+use crate::commands::bulk::tables::part;
+
+/// A line, and what is wrong with it.
+pub(super) type Wrong = (u64, String);
+
+/// Jobs that are handed over together.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    lines: Vec<u64>,
+    /// The jobs as JSON, with commas between them.
+    text: String,
+}
+
+impl Batch {
+    /// How many jobs.
+    pub(super) const fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// An array of them.
+    pub(super) fn body(&self) -> String {
+        format!("[{}]", self.text)
+    }
+
+    /// The lines that a program found to be wrong.
+    pub(super) fn lines_of(&self, problem: &Value) -> Vec<Wrong> {
+        let told = part(problem, "jobs").as_array().into_iter().flatten();
+        let wrong = told.filter_map(|one| {
+            let number = usize::try_from(part(one, "job").as_u64()?).ok()?;
+            let line = self.lines.get(number.checked_sub(1)?)?;
+            Some((*line, part(one, "detail").as_str()?.to_owned()))
+        });
+        wrong.collect()
+    }
+
+    fn has_room_for(&self, job: &str) -> bool {
+        self.len() < MOST_JOBS && self.text.len() + job.len() < MOST_BYTES
+    }
+
+    fn add(&mut self, line: u64, job: &str) {
+        if !self.lines.is_empty() {
+            self.text.push(',');
+        }
+        self.lines.push(line);
+        self.text.push_str(job);
+    }
+}
+
+/// All jobs with their names, or the lines that are none.
+pub(super) fn batches(input: &Input) -> Result<Vec<Batch>, Vec<Wrong>> {
+    let (mut batches, mut wrong) = (vec![Batch::default()], Vec::new());
+    for (line, read) in Documents::of(input) {
+        match read {
+            Ok(job) => match batches.last_mut() {
+                Some(last) if last.has_room_for(&job) || last.len() == 0 => last.add(line, &job),
+                _ => {
+                    let mut next = Batch::default();
+                    next.add(line, &job);
+                    batches.push(next);
+                }
+            },
+            Err(why) => wrong.push((line, why)),
+        }
+    }
+    if wrong.is_empty() && batches.iter().all(|batch| batch.len() == 0) {
+        let why = "holds no job: `outflow bulk run --help` says how one is written";
+        wrong.push((1, why.to_owned()));
+    }
+    if wrong.is_empty() {
+        Ok(batches)
+    } else {
+        Err(wrong)
+    }
+}
+
+/// Goes through the lines of a file.
+struct Documents<'a> {
+    input: &'a Input,
+    /// Names that were given, and by which line.
+    given: HashMap<String, u64>,
+}
+
+impl<'a> Documents<'a> {
+    fn of(input: &'a Input) -> impl Iterator<Item = (u64, Result<String, String>)> {
+        let mut documents = Self {
+            input,
+            given: HashMap::new(),
+        };
+        input
+            .jobs()
+            .map(move |(line, read)| (line, read.and_then(|job| documents.named(line, job))))
+    }
+
+    /// The job as a document under its name.
+    fn named(&mut self, line: u64, job: crate::bulk::JobLine) -> Result<String, String> {
+        if let Some(id) = &job.id
+            && let Some(first) = self.given.insert(id.clone(), line)
+        {
+            return Err(format!(
+                "id: line {first} has the same: give each job its own"
+            ));
+        }
+        let order = job.clone().order(self.input.name(line))?;
+        let text = job.named(order.id).to_string();
+        if text.len() > LARGEST {
+            return Err("is larger than 15 MiB: nothing so large can be handed over".to_owned());
+        }
+        Ok(text)
+    }
+}
+
+/// Small enough for one request, large enough for few of them.
+const MOST_JOBS: usize = 1_000;
+
+/// A program takes 16 MiB at once. Half of it leaves room for one job that is large.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+/// What one request can hold beside the brackets.
+const LARGEST: usize = 15 * 1024 * 1024;
