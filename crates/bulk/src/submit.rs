@@ -87,13 +87,14 @@ impl Order {
     /// # Errors
     /// If it could not be carried out as it is written, or is a task: which handlers there are is known
     /// to an engine alone.
-    pub fn standing(&self, client: &Outflow) -> Result<Standing, BulkError> {
+    pub fn standing(&self, client: &Outflow, settings: &Settings) -> Result<Standing, BulkError> {
         let Work::Call(call) = &self.work else {
             return Err(BulkError::invalid(
                 "a task of a handler can only be checked by an engine: ask it instead",
             ));
         };
         let (lane, _, cost) = called(client, call, self.cost)?;
+        possible(self, cost, settings)?;
         Ok(Standing { lane, cost })
     }
 }

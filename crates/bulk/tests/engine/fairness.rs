@@ -191,7 +191,7 @@ async fn a_tenant_that_is_named_no_more_is_served_as_all_others() {
     let report = report.expect("known");
     assert_eq!((report.rule, report.ruled), (TenantRule::default(), false));
     world.time.reaches(world.now().saturating_add(ten)).await;
-    let then = ["a", "b"].map(|one| arrivals(&world.strict, one).len());
-    let [a, b] = [then[0] - first[0], then[1] - first[1]];
+    let after = ["a", "b"].map(|one| arrivals(&world.strict, one).len());
+    let [a, b] = [after[0] - first[0], after[1] - first[1]];
     assert!(a.abs_diff(b) <= 8, "{a} {b}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    Batch, DeadPick, End, Ended, JobStore, PutOff, Receipt, Rest, Scope, Settled, Stage, TenantRule,
+    Batch, DeadPick, End, Ended, JobStore, PutOff, Rest, Scope, Settled, Stage, TenantRule,
 };
 
 use super::{

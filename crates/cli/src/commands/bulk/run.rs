@@ -102,11 +102,11 @@ impl Run {
         terminal: Terminal,
     ) -> anyhow::Result<Exit> {
         let client = Outflow::init(config.clone())?;
-        let checked = Checked::of(input, &client);
+        let settings = lasting(Settings::of(&config.bulk)?);
+        let checked = Checked::of(input, &client, &settings);
         if checked.is_refused(self, terminal) {
             return Ok(Exit::Usage);
         }
-        let settings = lasting(Settings::of(&config.bulk)?);
         let now = SystemClock::new().wall();
         let forecast = Forecast::of(&checked.demand, &client, &settings, now);
         if self.rehearse {
@@ -114,7 +114,7 @@ impl Run {
         }
         let shift = Shift {
             client: &client,
-            settings,
+            settings: &settings,
             all: &checked.demand,
             terminal,
         };
@@ -147,6 +147,7 @@ impl Run {
         let desk = Desk {
             store: Arc::clone(opened.store()),
             client: shift.client,
+            settings: shift.settings,
             input,
             failed: self.failed(),
         };
@@ -192,7 +193,7 @@ impl Run {
 /// What a sitting that has something to do needs besides.
 struct Shift<'a> {
     client: &'a Outflow,
-    settings: Settings,
+    settings: &'a Settings,
     all: &'a Demand,
     terminal: Terminal,
 }
@@ -211,7 +212,9 @@ impl Shift<'_> {
             () = wait_out(over) => {}
             () = interrupt.told() => return Ok(None),
         }
-        let bulk = opened.begin(self.client, self.settings, None).await?;
+        let bulk = opened
+            .begin(self.client, self.settings.clone(), None)
+            .await?;
         let mut ended = tokio::select! {
             ended = sitting.work(&bulk, self.all, self.terminal) => ended?,
             () = interrupt.told() => Ended::Interrupted,

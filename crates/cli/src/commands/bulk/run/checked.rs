@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use outflow::Outflow;
-use outflow_bulk::{Order, Standing};
+use outflow_bulk::{Order, Settings, Standing};
 use outflow_store::Name;
 
 use super::Run;
@@ -21,9 +21,9 @@ pub(super) struct Checked {
 
 impl Checked {
     /// Goes through all lines.
-    pub(super) fn of(input: &Input, client: &Outflow) -> Self {
+    pub(super) fn of(input: &Input, client: &Outflow, settings: &Settings) -> Self {
         let (mut demand, mut wrong) = (Demand::default(), Vec::new());
-        for (line, read) in Orders::of(input, client) {
+        for (line, read) in Orders::of(input, client, settings) {
             match read {
                 Ok((order, standing)) => demand.add(&order.tenant, &standing, order.not_before),
                 Err(why) => wrong.push((line, why)),
@@ -70,16 +70,18 @@ pub(super) struct Orders<'a> {
     jobs: Box<dyn Iterator<Item = (u64, Result<crate::bulk::JobLine, String>)> + 'a>,
     input: &'a Input,
     client: &'a Outflow,
+    settings: &'a Settings,
     /// Names that were given, and by which line.
     given: HashMap<String, u64>,
 }
 
 impl<'a> Orders<'a> {
-    pub(super) fn of(input: &'a Input, client: &'a Outflow) -> Self {
+    pub(super) fn of(input: &'a Input, client: &'a Outflow, settings: &'a Settings) -> Self {
         Self {
             jobs: input.jobs(),
             input,
             client,
+            settings,
             given: HashMap::new(),
         }
     }
@@ -99,7 +101,8 @@ impl<'a> Orders<'a> {
         }
         let unnamed: Option<Name> = self.input.name(line);
         let order = job.order(unnamed)?;
-        let standing = order.standing(self.client).map_err(|why| why.to_string())?;
+        let standing = order.standing(self.client, self.settings);
+        let standing = standing.map_err(|why| why.to_string())?;
         Ok((order, standing))
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use outflow::{Outflow, SystemClock};
-use outflow_bulk::{Destination, Lane, News, Submission};
+use outflow_bulk::{Destination, Lane, News, Settings, Submission};
 use outflow_core::{Clock, Nanos};
 use outflow_store::{ActionSpec, DeadPick, JobStore, Name, Rest};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -41,6 +41,7 @@ pub(super) enum Ended {
 pub(super) struct Sitting<'a> {
     store: Arc<Stored>,
     client: &'a Outflow,
+    settings: &'a Settings,
     input: &'a Input,
     failed: Failed,
     record: Record<'a>,
@@ -57,6 +58,7 @@ pub(super) struct Sitting<'a> {
 pub(super) struct Desk<'a> {
     pub(super) store: Arc<Stored>,
     pub(super) client: &'a Outflow,
+    pub(super) settings: &'a Settings,
     pub(super) input: &'a Input,
     pub(super) failed: Failed,
 }
@@ -86,6 +88,7 @@ impl<'a> Sitting<'a> {
             record: Record::new(&desk.store, desk.input, results),
             store: desk.store,
             client: desk.client,
+            settings: desk.settings,
             input: desk.input,
             failed: desk.failed,
             chapter: (1, chapter(desk.input, 1)?),
@@ -123,10 +126,14 @@ impl<'a> Sitting<'a> {
         Ok(report.map_or(0, |report| report.tally.open()))
     }
 
+    fn orders(&self) -> Orders<'_> {
+        Orders::of(self.input, self.client, self.settings)
+    }
+
     /// The lines that are not over.
     fn left(&self) -> Left {
         let mut left = Left::default();
-        for (line, read) in Orders::of(self.input, self.client) {
+        for (line, read) in self.orders() {
             if let Ok((order, standing)) = read
                 && let first = order.id.clone()
                 && let Some(order) = self.record.wanted(line, order, self.failed)
@@ -200,8 +207,7 @@ impl<'a> Sitting<'a> {
 
     /// Hands all jobs to the store that are not over. Those that it has it knows by their names.
     async fn hand_in(&self, engine: &Engine) -> anyhow::Result<HandedIn> {
-        let orders = Orders::of(self.input, self.client);
-        let orders = orders.filter_map(|(line, read)| {
+        let orders = self.orders().filter_map(|(line, read)| {
             let (order, _) = read.ok()?;
             self.record.wanted(line, order, self.failed)
         });
