@@ -104,6 +104,9 @@ fn an_action_may_say_how_long_it_takes_and_whom_to_tell() {
     working.told(&[&["submit", "jobs.ndjson"], &said[..]].concat());
     working.told(&["watch", "a"]);
     assert_eq!(working.json(&["status", "a"])["timeout_ms"], 7_200_000);
+    working.told(&[&["submit", "jobs.ndjson"], &said[..]].concat());
+    let kept = working.told(&["results", "a"]);
+    assert_eq!(kept.lines().count(), 3, "the same again changes nothing");
     working.jobs("more.ndjson", &jobs("bolt", 1));
     working.told(&["submit", "more.ndjson", "--action", "b"]);
     working.told(&["watch", "b"]);

@@ -14,12 +14,14 @@ use clap::Args;
 use http::Method;
 use outflow::config::read_duration;
 use outflow_bulk::Webhook;
+use outflow_store::Rest;
 use serde_json::{Value, json};
 
 use self::batches::{Batch, Wrong, batches};
 use super::Asked;
 use super::input::{Format, Input};
 use super::tables::part;
+use super::watch::is_over;
 use crate::admin_client::encoded;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, count, say};
@@ -77,9 +79,32 @@ impl Submit {
             )
         };
         let action = self.action.clone().unwrap_or_else(own);
-        self.open(&action)?;
-        let taken = self.hand_over(&action, &batches, terminal)?;
+        let taken = self.submit(&action, &batches, terminal)?;
         self.tell(&action, &taken)
+    }
+
+    /// Hands all of it over to an action that is what it is said to be. One that is over keeps what came of it
+    /// unless a job is new, so it is not opened before that is known.
+    fn submit(&self, action: &str, batches: &[Batch], terminal: Terminal) -> anyhow::Result<Taken> {
+        let rest = if self.more { Rest::More } else { Rest::Last };
+        let said = self.timeout.is_some() || self.webhook.is_some();
+        if !said {
+            return self.hand_over(action, (batches, rest), terminal);
+        }
+        let place = format!("/v1/bulk/actions/{}", encoded(action));
+        let known = self.asked.admin.ask(Method::GET, &place, None)?;
+        if !known.is_ok_and(|known| is_over(&known)) {
+            self.open(action)?;
+            return self.hand_over(action, (batches, rest), terminal);
+        }
+        let taken = self.hand_over(action, (batches, Rest::More), terminal)?;
+        if taken.accepted > 0 {
+            self.open(action)?;
+            if rest == Rest::Last {
+                self.asked.post(&format!("{place}/close"), &json!({}))?;
+            }
+        }
+        Ok(taken)
     }
 
     /// Says what is wrong; nothing was handed over by then.
@@ -117,9 +142,6 @@ impl Submit {
 
     /// Says what the action is to be, if it is not to be like all others.
     fn open(&self, action: &str) -> anyhow::Result<()> {
-        if self.timeout.is_none() && self.webhook.is_none() {
-            return Ok(());
-        }
         let millis = self
             .timeout
             .map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
@@ -131,14 +153,14 @@ impl Submit {
     fn hand_over(
         &self,
         action: &str,
-        batches: &[Batch],
+        (batches, rest): (&[Batch], Rest),
         terminal: Terminal,
     ) -> anyhow::Result<Taken> {
         let mut taken = Taken::default();
         let all: usize = batches.iter().map(Batch::len).sum();
         let mut handed = 0;
         for (number, batch) in (1..).zip(batches) {
-            let last = number == batches.len() && !self.more;
+            let last = number == batches.len() && rest == Rest::Last;
             let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
             let admin = &self.asked.admin;
             let answered = admin.ask(Method::POST, &place, Some(batch.body()))?;

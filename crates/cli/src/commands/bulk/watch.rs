@@ -139,7 +139,7 @@ impl Letters {
     }
 }
 
-fn is_over(action: &Value) -> bool {
+pub(super) fn is_over(action: &Value) -> bool {
     let stage = part(action, "stage").as_str().unwrap_or_default();
     ["COMPLETED", "FAILED", "CANCELLED"].contains(&stage)
 }
