@@ -19,20 +19,19 @@ impl House {
         let Ok(rate) = Rate::per_second(global) else {
             return Ok(());
         };
+        let limit = Limit::sliding(rate).counted(Accounting::Send);
+        let begun = || (global, Meter::new(&limit, Moment::default()));
         let mut kept = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, meter) = match &mut *kept {
-            Some(known) if known.0 == global => known,
-            other => other.insert((global, Meter::new(&by_starts(rate), Moment::default()))),
-        };
+        let (known, meter) = kept.get_or_insert_with(begun);
+        if *known != global {
+            *known = global;
+            meter.reconfigure(Moment::default(), &limit);
+        }
         match meter.take(now, Cost::new(cost.units().min(global))) {
             Decision::WaitUntil(at) => Err(at),
             Decision::Allow(_) | Decision::Never => Ok(()),
         }
     }
-}
-
-fn by_starts(rate: Rate) -> Limit {
-    Limit::sliding(rate).counted(Accounting::Send)
 }
 
 #[cfg(test)]
@@ -52,11 +51,13 @@ mod tests {
         assert_eq!(start(5, 2_000), Ok(()));
     }
 
+    // What was started under the old rate counts under the new.
     #[test]
     fn another_rate_holds_from_then_on() {
         let house = House::default();
         assert_eq!(house.start(1, Cost::ONE, Nanos::ZERO), Ok(()));
         assert!(house.start(1, Cost::ONE, Nanos::ZERO).is_err());
         assert_eq!(house.start(2, Cost::ONE, Nanos::ZERO), Ok(()));
+        assert!(house.start(2, Cost::ONE, Nanos::ZERO).is_err());
     }
 }

@@ -69,7 +69,7 @@ mod tests {
 
     const TENTH: Duration = Duration::from_millis(100);
 
-    // The slowest of several rates counts; 600 an hour go out at 600 a second, not one in six seconds.
+    // The slowest of several rates counts; 1,000 an hour go out at 1,000 a second, not one in four seconds.
     #[test]
     fn a_windows_worth_is_spread_over_a_second_at_most() {
         let of = |rates: &[&str], cost| {

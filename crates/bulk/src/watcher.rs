@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::engine::Hub;
 use crate::news::News;
 use crate::scheduler::{trouble, until};
-use crate::webhook::{self, Told};
+use crate::webhook::{self, Told, Webhook};
 
 /// Starts watching.
 pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, office: &Tasks) -> Result<(), CannotStart> {
@@ -95,11 +95,15 @@ impl<S: JobStore> Watch<S> {
         }
     }
 
+    /// Whoever has no webhook waits for no line.
     async fn tell_webhook(&self, report: &ActionReport) -> Told {
+        let Some(hook) = Webhook::of(report) else {
+            return Told::Yes;
+        };
         let Ok(_line) = self.lines.acquire().await else {
             return Told::NotYet;
         };
-        webhook::tell(&self.hub, report).await
+        webhook::tell(&self.hub, &hook, report).await
     }
 
     fn telling(&self) -> MutexGuard<'_, BTreeSet<Name>> {

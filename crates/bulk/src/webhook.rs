@@ -34,6 +34,11 @@ pub struct Webhook {
 }
 
 impl Webhook {
+    /// That of an action, if it has one.
+    pub(crate) fn of(report: &ActionReport) -> Option<Self> {
+        serde_json::from_str(report.spec.note.as_deref()?).ok()
+    }
+
     /// As an action's note.
     pub fn note(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -56,11 +61,7 @@ struct Body<'a> {
 }
 
 /// Tells it.
-pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, report: &ActionReport) -> Told {
-    let hook = report.spec.note.as_deref();
-    let Some(hook) = hook.and_then(|note| serde_json::from_str::<Webhook>(note).ok()) else {
-        return Told::Yes;
-    };
+pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, hook: &Webhook, report: &ActionReport) -> Told {
     let Ok(summary) = ActionSummary::of(hub.store.as_ref(), report).await else {
         return Told::NotYet;
     };
