@@ -49,6 +49,13 @@ impl TenantDoors {
         door.try_admit(Ask::new(target)).map(Some)
     }
 
+    /// Why a job of this cost can never go, if the tenant's limit is smaller than that.
+    pub(crate) fn never(&self, tenant: &Name, rate: Option<Rate>, cost: Cost) -> Option<String> {
+        let rate = rate.filter(|rate| cost.units() > rate.quantity())?;
+        let refusal = self.try_admit(tenant, Some(rate), cost).err()?;
+        Some(refusal.to_string())
+    }
+
     /// Until when the tenant's next job would be too close behind the one before.
     pub(crate) fn paced_until(&self, tenant: &Name, now: Nanos) -> Option<Nanos> {
         self.lock().get(tenant)?.pace.shut_until(now)

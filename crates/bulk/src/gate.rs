@@ -135,7 +135,8 @@ impl DoorGate<'_> {
     }
 }
 
-fn is_never(refusal: &Refusal) -> bool {
+/// Whether no waiting would help.
+pub(crate) fn is_never(refusal: &Refusal) -> bool {
     matches!(refusal.cause, Cause::Never { .. })
 }
 

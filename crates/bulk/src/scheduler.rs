@@ -85,11 +85,10 @@ impl Staff {
     fn plan(&self, settings: &Settings) -> Option<SharedPlan> {
         let permit_first = settings.scheduler == Scheduler::Permit;
         let shared = settings.shared.filter(|_| permit_first)?;
-        // What all tenants may together is debited for each lane: that of all lanes is not shared.
         let global = Rate::per_second(settings.global_rate);
-        let lane = self.rates().into_iter().chain(global.ok());
         Some(SharedPlan {
-            lane: lane.collect(),
+            lane: self.rates(),
+            all: global.ok().into_iter().collect(),
             guard: shared.guard,
             horizon: shared.horizon,
         })

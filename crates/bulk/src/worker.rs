@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::{
-    Answer, Ask, Cause, Error, Mode, Outflow, Permit, Refusal, Response, Target, Upstream, Verdict,
+    Answer, Ask, Error, Mode, Outflow, Permit, Refusal, Response, Target, Upstream, Verdict,
 };
 use outflow_core::{Effect, Nanos};
 use outflow_store::{Claimed, End, Kept, Park, Settlement};
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use crate::crew::Place;
 use crate::deed::HttpCall;
 use crate::engine::Hub;
-use crate::gate::{Leave, Permits};
+use crate::gate::{Leave, Permits, is_never};
 use crate::handler::{Failure, Handler, Task};
 use crate::session::Hold;
 use crate::settings::{Scheduler, Settings};
@@ -101,10 +101,16 @@ async fn perform<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> E
             Ok(permits) => permits,
             Err(end) => return end,
         },
-        Leave::By(latest) => match in_time(doer, job, latest.since(hub.clock.now())).await {
-            Some(permits) => permits,
-            None => return End::Returned,
-        },
+        Leave::By(latest) => {
+            let rate = settings.rule(&job.tenant).rate;
+            if let Some(words) = hub.doors.never(&job.tenant, rate, job.cost) {
+                return failed(words);
+            }
+            match in_time(doer, job, latest.since(hub.clock.now())).await {
+                Ok(permits) => permits,
+                Err(end) => return end,
+            }
+        }
     };
     let begun = hub.clock.now();
     match doer {
@@ -127,21 +133,28 @@ async fn perform<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> E
 
 /// Where the store has debited the limits for an instant: the permit of the API's door, if the job can go in
 /// so much time. Whoever is later would go beside those whose instant it is, and so gives the job back.
-async fn in_time(who: &Doer, job: &Claimed, left: Duration) -> Option<Permits> {
+async fn in_time(who: &Doer, job: &Claimed, left: Duration) -> Result<Permits, End> {
     if left.is_zero() {
-        return None;
+        return Err(End::Returned);
     }
-    let Doer::Client(client) = who else {
-        return Some(Permits::default());
+    let door = match who {
+        Doer::Client(client) => door_of(client, job),
+        Doer::Handler(_) => None,
     };
-    let Some((door, target)) = door_of(client, job) else {
-        return Some(Permits::default());
+    let Some((door, target)) = door else {
+        return Ok(Permits::default());
     };
     let by = door.now().saturating_add(left);
     let ask = Ask::new(target).mode(Mode::Wait).by(by);
-    let permit = door.admit(ask).await.ok()?;
-    let api = Some(permit.within(by.since(door.now())));
-    Some(Permits { api, tenant: None })
+    match door.admit(ask).await {
+        Ok(permit) => Ok(Permits {
+            api: Some(permit.within(by.since(door.now()))),
+            tenant: None,
+        }),
+        // It would be given back for ever.
+        Err(refusal) if is_never(&refusal) => Err(failed(refusal.to_string())),
+        Err(_) => Err(End::Returned),
+    }
 }
 
 /// Under the schedulers that try first: the permits if they are to be had, and otherwise by how much the
@@ -152,10 +165,12 @@ fn asked_now<S>(
     doer: &Doer,
     job: &Claimed,
 ) -> Result<Permits, End> {
-    let turned_away = |refusal: Refusal| match refusal.cause {
-        // It would be put off for ever.
-        Cause::Never { .. } => failed(refusal.to_string()),
-        _ => End::PutOff(settings.put_off()),
+    let turned_away = |refusal: Refusal| {
+        if is_never(&refusal) {
+            // It would be put off for ever.
+            return failed(refusal.to_string());
+        }
+        End::PutOff(settings.put_off())
     };
     let rate = settings.rule(&job.tenant).rate;
     let tenant = hub.doors.try_admit(&job.tenant, rate, job.cost);

@@ -35,6 +35,8 @@ pub struct ClaimAsk {
 pub struct SharedPlan {
     /// Limits of the lane, all of which hold.
     pub lane: Vec<Rate>,
+    /// Limits of all lanes together.
+    pub all: Vec<Rate>,
     /// By how much every window is widened, for starts that are early or late.
     pub guard: Duration,
     /// How far ahead a job's start may lie.

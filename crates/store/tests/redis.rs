@@ -84,8 +84,17 @@ async fn connect(server: &RedisServer) -> Redis {
 }
 
 async fn claim(store: &Redis, session: &str, most: usize, plan: Option<SharedPlan>) -> Claims {
+    claim_of("api", store, session, (most, plan)).await
+}
+
+async fn claim_of(
+    lane: &str,
+    store: &Redis,
+    session: &str,
+    (most, plan): (usize, Option<SharedPlan>),
+) -> Claims {
     let ask = ClaimAsk {
-        lane: name("api"),
+        lane: name(lane),
         session: name(session),
         most,
         lease: Duration::from_secs(30),

@@ -89,49 +89,80 @@ async fn stress_a_thousand_jobs_of_a_dead_worker_are_under_way_again() {
     );
 }
 
-// The headline ten times as fast: 3 tenants of 5,000 at 100 a second each, 50 s at best. One of three workers
-// is killed twenty times. Whatever happens nothing is refused; how long it takes depends on the machine,
+/// What became of the headline, so many times as fast, with one of three workers killed twenty times.
+struct Headline {
+    span: Duration,
+    refused: usize,
+    most: u64,
+}
+
+impl Headline {
+    /// 3 tenants of 5,000 at 10 a second each, times the scale: 500 s over it at best.
+    async fn through_twenty_kills(scale: u32) -> Self {
+        let redis = redis();
+        let (all, each) = (format!("{}/s", 30 * scale), format!("{}/s", 10 * scale));
+        let rate = all.parse().expect("a rate");
+        let strict = StrictApi::builder().limit(Quota::sliding(rate).shared());
+        let field = Field::of(strict.build().expect("valid")).await;
+        let (limit, tenant) = (format!("limit={all}"), format!("tenant-limit={each}"));
+        let usual = ["tenants=3", "crew=50", "lease-ms=1000", "guard-ms=5"];
+        let words = [&usual[..], &["recoveries=100", &limit, &tenant]].concat();
+        let with_jobs = [&words[..], &["submit=15000"]].concat();
+        let url = redis.url();
+        let begun = Instant::now();
+        let mut first = field.worker(&url, &with_jobs, None);
+        let mut others: Vec<Process> = (0..2).map(|_| field.worker(&url, &words, None)).collect();
+        for kill in 0..20 {
+            sleep(Duration::from_secs(22) / scale).await;
+            others[kill % 2].kill().expect("killed");
+            others[kill % 2] = field.worker(&url, &words, None);
+        }
+        let line = first.wait_for_line("end ", Duration::from_secs(300));
+        let (span, line) = (begun.elapsed(), line.expect("an end"));
+        assert!(
+            line.contains("done=15000") && line.contains("drift=0"),
+            "{line}"
+        );
+        field.all_done(15_000, 20 * 50);
+        let audit = field.strict.audit();
+        let most = audit.most_in_any_window(Duration::from_secs(1));
+        let (calls, refused) = (audit.count(), audit.refused());
+        println!(
+            "headline, scale {scale}, 20 kills: {span:?}, {calls} calls, {refused} refused, {most} in a second"
+        );
+        Self {
+            span,
+            refused,
+            most,
+        }
+    }
+}
+
+// At its stated rates: 500 s at best, and 520 with the kills.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "nine minutes, measured"]
+async fn stress_twenty_kills_delay_the_headline_by_twenty_seconds_at_most() {
+    let headline = Headline::through_twenty_kills(1).await;
+    assert_eq!(headline.refused, 0, "{} in a second", headline.most);
+    assert!(headline.most <= 30, "{}", headline.most);
+    assert!(
+        headline.span <= Duration::from_secs(520),
+        "{:?}",
+        headline.span
+    );
+}
+
+// Ten times as fast: 50 s at best. Whatever happens nothing is refused; how long it takes depends on the machine,
 // because who comes late for an instant gives it up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a minute, measured"]
 async fn stress_twenty_kills_delay_the_headline_by_little() {
-    let redis = redis();
-    let rate = "300/s".parse().expect("a rate");
-    let strict = StrictApi::builder().limit(Quota::sliding(rate).shared());
-    let field = Field::of(strict.build().expect("valid")).await;
-    let words = [
-        "limit=300/s",
-        "tenant-limit=100/s",
-        "tenants=3",
-        "crew=50",
-        "lease-ms=1000",
-        "guard-ms=5",
-        "recoveries=100",
-    ];
-    let url = redis.url();
-    let with_jobs = [&words[..], &["submit=15000"]].concat();
-    let begun = Instant::now();
-    let mut first = field.worker(&url, &with_jobs, None);
-    let mut others: Vec<Process> = (0..2).map(|_| field.worker(&url, &words, None)).collect();
-    for kill in 0..20 {
-        sleep(Duration::from_millis(2_200)).await;
-        others[kill % 2].kill().expect("killed");
-        others[kill % 2] = field.worker(&url, &words, None);
-    }
-    let line = first.wait_for_line("end ", PATIENCE * 2).expect("an end");
-    let span = begun.elapsed();
+    let headline = Headline::through_twenty_kills(10).await;
+    assert_eq!(headline.refused, 0, "{} in a second", headline.most);
+    assert!(headline.most <= 300, "{}", headline.most);
     assert!(
-        line.contains("done=15000") && line.contains("drift=0"),
-        "{line}"
+        headline.span <= Duration::from_secs(80),
+        "{:?}",
+        headline.span
     );
-    let audit = field.strict.audit();
-    let most = audit.most_in_any_window(Duration::from_secs(1));
-    let (calls, refused) = (audit.count(), audit.refused());
-    println!(
-        "headline, scale 10, 20 kills: {span:?}, {calls} calls, {refused} refused, {most} in a second"
-    );
-    field.all_done(15_000, 20 * 50);
-    assert_eq!(refused, 0, "{most} in a second");
-    assert!(most <= 300, "{most}");
-    assert!(span <= Duration::from_secs(80), "{span:?}");
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use fastrand::Rng;
 use outflow::{Api, Outflow, Rules};
-use outflow_bulk::{Engine, News, Order, Settings, Shared, Submission, Task};
-use outflow_core::Weight;
+use outflow_bulk::{Engine, HttpCall, News, Order, Settings, Shared, Submission, Task};
+use outflow_core::{Cost, Weight};
 use outflow_store::{
-    ActionSpec, JobStore, Redis, RedisOptions as StoreOptions, Rest, Settled, StoreError,
+    ActionSpec, JobStore, Redis, RedisOptions as StoreOptions, Rest, Scope, Settled, StoreError,
     TenantRule,
 };
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
@@ -87,13 +87,18 @@ async fn a_worker_that_was_frozen_past_its_lease_changes_nothing() {
 
 /// An engine in this process, whose tasks take a while.
 async fn engine(url: &str) -> Engine<Redis> {
-    let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
-    api.rules = Rules::unlimited();
-    let store = Redis::connect(StoreOptions::new(url)).await;
     let rule = TenantRule {
         weight: weight(),
         ..TenantRule::default()
     };
+    engine_of(url, Rules::unlimited(), rule).await
+}
+
+/// With these limits of its API, and this rule of the tenant `t`.
+async fn engine_of(url: &str, rules: Rules, rule: TenantRule) -> Engine<Redis> {
+    let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
+    api.rules = rules;
+    let store = Redis::connect(StoreOptions::new(url)).await;
     let settings = Settings {
         lease: Duration::from_secs(2),
         beat: Duration::from_millis(200),
@@ -131,6 +136,61 @@ fn tasks(word: &str, many: usize) -> Submission {
         rest: Rest::More,
         orders: (0..many).map(order).collect(),
     }
+}
+
+// Handed in when limits were wide, what costs 10 and 4 would be given back for ever by an API that allows 5 a
+// second and a tenant that has 3. What costs 3 goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_ever() {
+    let redis = redis();
+    let with = async |api: &str, tenant: &str| {
+        let rule = TenantRule {
+            rate: Some(tenant.parse().expect("a rate")),
+            ..TenantRule::default()
+        };
+        let rules = Rules::limited_to(api.parse().expect("a rate"));
+        engine_of(&redis.url(), rules, rule).await
+    };
+    let wide = with("100/s", "100/s").await;
+    let whose = |tenant: &str| Scope::Tenant(tenant.parse().expect("a name"));
+    for tenant in ["t", "free"] {
+        wide.store().pause(&whose(tenant)).await.expect("paused");
+    }
+    let mut handed_in = tasks("dear", 2);
+    handed_in.orders[0].cost = Some(Cost::new(3));
+    handed_in.orders[1].cost = Some(Cost::new(4));
+    let call = HttpCall::new("api", http::Method::GET, "/");
+    let mut call = Order::call("free".parse().expect("a name"), call);
+    call.cost = Some(Cost::new(10));
+    handed_in.orders.push(call);
+    wide.submit(handed_in).await.expect("taken");
+    wide.stop().await;
+    let engine = with("5/s", "3/s").await;
+    for tenant in ["t", "free"] {
+        engine
+            .store()
+            .resume(&whose(tenant))
+            .await
+            .expect("goes on");
+    }
+    let over = async {
+        loop {
+            let changed = engine.store().changed();
+            let tally = engine.store().tally().await.expect("tally");
+            if tally.open() == 0 {
+                return tally;
+            }
+            let _again = timeout(Duration::from_millis(50), changed).await;
+        }
+    };
+    let tally = timeout(PATIENCE, over).await.expect("over");
+    assert_eq!((tally.done, tally.dead), (1, 2), "{tally:?}");
+    for letter in engine.store().dead(0, 10).await.expect("letters") {
+        let words = &letter.history[0].words;
+        assert!(words.contains("cost"), "{words}");
+        assert_eq!(letter.attempts, 1);
+    }
+    engine.stop().await;
 }
 
 /// What was heard of a loss.

@@ -1,12 +1,17 @@
 //! Claims, beats and the return of what dead sessions held.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use outflow_core::Rate;
 
 use super::call::Caller;
 use super::record::{self, Entry, micros, read_entry};
 use super::reply::{Reply, number};
 use super::settle::settle;
-use crate::claim::{Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, Token};
+use crate::claim::{
+    Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, SharedPlan, Token,
+};
 use crate::jobs::Answer;
 use crate::name::Name;
 use crate::settle::{End, Settlement};
@@ -74,11 +79,29 @@ async fn take(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
         .arg(u8::from(plan.is_some()))
         .arg(plan.map_or(0, |plan| micros(plan.guard)))
         .arg(plan.map_or(0, |plan| micros(plan.horizon)));
-    for rate in plan.iter().flat_map(|plan| &plan.lane) {
-        call.push(rate.quantity());
-        call.push(micros(rate.per()));
+    for (whose, rates) in plan.into_iter().flat_map(limits) {
+        for (window, units) in narrowest(rates) {
+            call.push(whose);
+            call.push(units);
+            call.push(window);
+        }
     }
     claims(Reply::new(caller.run(call).await?)?)
+}
+
+/// The limits of a plan, and whose they are.
+fn limits(plan: &SharedPlan) -> [(&'static str, &[Rate]); 2] {
+    [("lane", &plan.lane), ("all", &plan.all)]
+}
+
+/// By window, which is what the server knows a limit by: of two with the same window the narrower holds.
+fn narrowest(rates: &[Rate]) -> BTreeMap<u64, u64> {
+    let mut narrowest = BTreeMap::new();
+    for rate in rates {
+        let units = narrowest.entry(micros(rate.per())).or_insert(u64::MAX);
+        *units = rate.quantity().min(*units);
+    }
+    narrowest
 }
 
 fn claims(mut reply: Reply) -> Answer<Claims> {

@@ -174,6 +174,7 @@ const SOURCES: [Source; 12] = [
     Source::new(
         "claim",
         concat!(
+            include_str!("lua/claim/limits.lua"),
             include_str!("lua/claim/any.lua"),
             include_str!("lua/claim/turns.lua"),
             include_str!("lua/claim/give.lua")

@@ -131,6 +131,7 @@ async fn until_begun_anew(store: &Redis) -> u32 {
 fn ten_in_150_ms() -> SharedPlan {
     SharedPlan {
         lane: vec![Rate::new(10, Duration::from_millis(150)).expect("a rate")],
+        all: Vec::new(),
         guard: Duration::from_millis(5),
         horizon: Duration::from_millis(50),
     }
@@ -225,6 +226,7 @@ async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
     room.submit("a", 20).await;
     let plan = SharedPlan {
         lane: vec![Rate::new(10, Duration::from_millis(1_500)).expect("a rate")],
+        all: Vec::new(),
         guard: Duration::from_millis(5),
         horizon: Duration::ZERO,
     };

@@ -9,9 +9,9 @@
 local unpack, byte, sub, floor, max, min = unpack, string.byte, string.sub, math.floor, math.max, math.min
 local pack, unpacked = struct.pack, struct.unpack
 
--- Of one call: its arguments, the queue's prefix and keys, the time, when the queue began, since when its
--- limits are in doubt.
-local ARGV, P, K, now, origin, doubt
+-- Of one call: its arguments, the queue's prefix and keys, the time, when the queue began, since when nothing
+-- is known of its limits, and since when what is known may be a little old.
+local ARGV, P, K, now, origin, doubt, moved
 -- What a tenant is entitled to: [1] claim, [2] most in flight, [3] units and [4] window of its rate,
 -- [5] paused, [6] weight, [7] priority. A claim of 0 is none of its own: then it is that of all others.
 local RULE_FORM, FIRST_USUAL = '>ddddddd', { 4, 0, 0, 0, 0, 1, 2 }
@@ -58,9 +58,9 @@ local function run(step, arguments)
   K = keys_of(P)
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
-  local epoch = call('HMGET', K.epoch, 'id', 'origin', 'doubt', 'g', 'usual')
+  local epoch = call('HMGET', K.epoch, 'id', 'origin', 'doubt', 'g', 'usual', 'moved')
   if epoch[1] ~= ARGV[2] then error('LOSTQUEUE', 0) end
-  origin, doubt = tonumber(epoch[2]), tonumber(epoch[3])
+  origin, doubt, moved = tonumber(epoch[2]), tonumber(epoch[3]), tonumber(epoch[6] or 0)
   g = { unpacked(G_FORM, epoch[4]) }
   if not usual or usual_text ~= epoch[5] then
     usual, usual_text = epoch[5] and { unpacked(RULE_FORM, epoch[5]) } or FIRST_USUAL, epoch[5]

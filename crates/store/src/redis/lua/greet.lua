@@ -32,6 +32,6 @@ if expected ~= '' and found[1] ~= expected then
   if found[4] == '0' then redis.call('HSET', epoch, 'doubt', string.format('%.0f', now)) end
 end
 -- Another server than the last time: a copy that was promoted, or the same after a restart. What it knows
--- of limits may be older than what was used of them.
-if found[2] ~= run then redis.call('HSET', epoch, 'run', run, 'doubt', string.format('%.0f', now)) end
+-- of limits may be older than what was used of them, by moments.
+if found[2] ~= run then redis.call('HSET', epoch, 'run', run, 'moved', string.format('%.0f', now)) end
 return found[1]

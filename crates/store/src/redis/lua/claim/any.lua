@@ -5,31 +5,22 @@
 
 -- Every candidate of the first look, and the lane itself, were read before.
 local meta = lane.meta
-local guard, horizon = tonumber(ARGV[8]), tonumber(ARGV[9])
 local MOST_PASSED = 1000
 
 if meta[3] > now then return claim_answer(meta[3] - now, 0) end
 
--- Limits: where the next slot of each lies, from the queue's beginning, and how far apart slots are. A job
--- of cost c keeps c steps free after it and c - 1 before it: then no window, wherever it lies, holds more
--- than its units. Whatever nobody used in time is lost.
-local since = now - origin
-local rates, widest = {}, 0
-local slot_names = {}
-for at = 10, #ARGV, 2 do
-  local window = tonumber(ARGV[at + 1])
-  widest = max(widest, window)
-  rates[#rates + 1] = { step = (window + guard) / tonumber(ARGV[at]) }
-  slot_names[#slot_names + 1] = 'L' .. #rates .. ' ' .. lane.name
+-- The limits of the lane, and of all lanes together.
+local rates, widest = {}, usual[4]
+for at = 10, #ARGV, 3 do
+  local whose, units, window = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local name = whose == 'lane' and 'L' .. ARGV[at + 2] .. ' ' .. lane.name or 'A' .. ARGV[at + 2]
+  rates[#rates + 1], widest = limit_of(name, units, window), max(widest, window)
 end
-widest = max(widest, usual[4])
-if planned and doubt > 0 and now < doubt + widest + guard then
-  return claim_answer(doubt + widest + guard - now, 0)
+if planned then
+  local opens = max(doubt > 0 and doubt + widest or 0, moved > 0 and moved + min(widest, LONGEST_DOUBT) or 0)
+  if now < opens + guard then return claim_answer(opens + guard - now, 0) end
 end
-if #rates > 0 then
-  local found = call('ZMSCORE', K.slots, unpack(slot_names))
-  for i, rate in ipairs(rates) do rate.at = tonumber(found[i]) or 0 end
-end
+read_limits(rates)
 
 -- Whoever was parked, and whatever waited for its time.
 local function return_due()
@@ -107,35 +98,24 @@ end
 -- Those that have not been served yet, by place, and those that have, by the place they came to.
 local waiting, served, wait_at, serve_at, looked = {}, {}, 1, 1, 0
 
-local function rate_of(seat)
-  if not planned or seat.step ~= nil then return end
+local function limit_seat(seat)
   local tenant = tenants[seat.name]
-  if tenant[3] == 0 then
-    seat.step = false
-    return
-  end
-  seat.step = (tenant[4] + guard) / tenant[3]
-  seat.slot_name = 'T ' .. seat.name
+  if not planned or tenant[3] == 0 or seat.limit then return end
+  seat.limit = limit_of('T ' .. seat.name, tenant[3], tenant[4])
+  return seat.limit
 end
 
 local function look(names)
-  local slotted, ask = {}, {}
+  local limits = {}
   for _, name in ipairs(names) do
     local seat = lane.seats[name]
     if not seat.fresh and seat[2] == 0 then
       waiting[#waiting + 1] = seat
       seat.todo, seat.got = { 0, 0, 0 }, { {}, {}, {} }
-      rate_of(seat)
-      if seat.step then
-        slotted[#slotted + 1] = seat
-        ask[#ask + 1] = seat.slot_name
-      end
+      limits[#limits + 1] = limit_seat(seat)
     end
   end
-  each_chunk(ask, CHUNK, function(first, last)
-    local found = call('ZMSCORE', K.slots, unpack(ask, first, last))
-    for i = first, last do slotted[i].slot = tonumber(found[i - first + 1]) or 0 end
-  end)
+  read_limits(limits)
   looked = looked + #names
 end
 look(ahead)

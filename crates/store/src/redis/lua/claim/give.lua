@@ -153,37 +153,29 @@ local function finish(it)
 end
 
 local function save_slots()
-  local set = {}
-  for i, rate in ipairs(rates) do
-    set[#set + 1] = rate.at
-    set[#set + 1] = slot_names[i]
-  end
-  for _, it in ipairs(turns) do
-    local seat = it.seat
-    if seat.step and not seat.saved then
-      seat.saved = true
-      set[#set + 1] = seat.slot
-      set[#set + 1] = seat.slot_name
-    end
-  end
-  if #set > 0 then write_all('ZADD', K.slots, set) end
+  save_limits(rates)
+  local own = {}
+  for _, it in ipairs(turns) do own[#own + 1] = it.seat.limit end
+  save_limits(own)
 end
 
--- Slots are reckoned again for those that go, so that those that do not go leave no gap.
 local function remember_slots()
-  for _, rate in ipairs(rates) do rate.was = rate.at end
+  for _, rate in ipairs(rates) do remember(rate) end
   for _, list in ipairs({ waiting, served }) do
-    for _, seat in pairs(list) do seat.slot_was = seat.slot end
+    for _, seat in pairs(list) do
+      if seat.limit then remember(seat.limit) end
+    end
   end
 end
 
 local function slot_again(round)
-  for _, rate in ipairs(rates) do rate.at = rate.was end
-  for _, it in ipairs(round) do it.seat.slot = it.seat.slot_was end
+  for _, rate in ipairs(rates) do take_back(rate) end
+  for _, it in ipairs(round) do
+    if it.seat.limit then take_back(it.seat.limit) end
+  end
   for _, it in ipairs(round) do
     if it.job then
-      local own = it.seat.step and it.cost > 0 and it.seat.slot + it.seat.step * (it.cost - 1) or since
-      it.start = max(lane_start(it.cost), own)
+      it.start = max(lane_start(it.cost), own_start(it.seat, it.cost))
       debit(it.seat, it.start, it.cost)
     end
   end

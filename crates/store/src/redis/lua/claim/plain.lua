@@ -1,7 +1,7 @@
 -- Gives out jobs of a lane in fair order: the short way, for plain jobs without limits.
 --
--- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, guard, horizon, then units and window
--- of each rate of the lane.
+-- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, guard, horizon, then of each rate
+-- whose it is (`lane` or `all`), its units and its window.
 --
 -- Whoever stands in front is looked at as it is written, without making more of it than numbers in lists. If
 -- anything is not plain (a bound, a pause, something that came back, an action), nothing has been written

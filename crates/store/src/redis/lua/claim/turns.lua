@@ -31,15 +31,19 @@ end
 local function lane_start(cost)
   local start = since
   if cost > 0 then
-    for i = 1, #rates do start = max(start, rates[i].at + rates[i].step * (cost - 1)) end
+    for i = 1, #rates do start = max(start, room_at(rates[i], cost)) end
   end
   return start
 end
 
+local function own_start(seat, cost)
+  return seat.limit and cost > 0 and room_at(seat.limit, cost) or since
+end
+
 local function debit(seat, start, cost)
   if cost == 0 then return end
-  for i = 1, #rates do rates[i].at = start + rates[i].step * cost end
-  if seat.step then seat.slot = start + seat.step * cost end
+  for i = 1, #rates do spend(rates[i], start, cost) end
+  if seat.limit then spend(seat.limit, start, cost) end
 end
 
 local function next_candidate()
@@ -76,9 +80,11 @@ local function next_turn()
       local start = lane_start(cost)
       if start - since > horizon then
         soonest(start - since - horizon)
+        -- It is first in the next round, if others that had a slot do not go.
+        serve_later(seat)
         return
       end
-      local own = seat.step and cost > 0 and seat.slot + seat.step * (cost - 1) or since
+      local own = own_start(seat, cost)
       if own > (#rates > 0 and start or since + horizon) then
         park(seat, (#rates > 0 and own or own - horizon) + origin)
       else
