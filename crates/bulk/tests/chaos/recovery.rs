@@ -117,7 +117,7 @@ impl Headline {
             others[kill % 2].kill().expect("killed");
             others[kill % 2] = field.worker(&url, &words, None);
         }
-        let line = first.wait_for_line("end ", Duration::from_secs(300));
+        let line = first.wait_for_line("end ", Duration::from_mins(5));
         let (span, line) = (begun.elapsed(), line.expect("an end"));
         assert!(
             line.contains("done=15000") && line.contains("drift=0"),
