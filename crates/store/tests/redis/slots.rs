@@ -123,6 +123,61 @@ async fn each_tenant_keeps_to_its_own_rate() {
     }
 }
 
+// The lane allows 100 in 200 ms, and each of two tenants 10 in 250: they are what binds. Their starts are known
+// ahead all the same, by most of the 100 ms, or a busy worker would come late for each.
+#[tokio::test]
+async fn a_start_is_known_ahead_where_the_tenants_own_limit_binds() {
+    let room = Room::new().await;
+    room.submit("a", 20).await;
+    room.submit("b", 20).await;
+    let rule = TenantRule {
+        rate: Some(Rate::new(10, Duration::from_millis(250)).expect("a rate")),
+        ..TenantRule::default()
+    };
+    room.store.set_usual(rule).await.expect("ruled");
+    let plan = plan(&[(100, 200)]);
+    let mut ahead = Vec::new();
+    while room.store.tally().await.expect("tally").queued > 0 {
+        let claims = claim(&room.store, "one", 50, Some(plan.clone())).await;
+        ahead.extend(claims.jobs.iter().map(|job| job.starts_in));
+        tokio::time::sleep(claims.next.unwrap_or_default()).await;
+    }
+    // The first claim finds room for four of each at once, from now on; the others follow one by one.
+    let short = ahead
+        .iter()
+        .skip(8)
+        .filter(|ahead| **ahead < plan.horizon / 2);
+    assert!(short.count() <= 2, "{ahead:?}");
+    room.balanced().await;
+}
+
+// A tenant that is held back by its own limit does not keep the lane for itself: 5 in 500 ms for one, the rest
+// of 50 in 500 ms for another that has none.
+#[tokio::test]
+async fn who_waits_for_a_limit_of_its_own_lets_others_go_before() {
+    let room = Room::new().await;
+    room.submit("a", 5).await;
+    room.submit("b", 45).await;
+    let rule = TenantRule {
+        rate: Some(Rate::new(5, Duration::from_millis(475)).expect("a rate")),
+        ..TenantRule::default()
+    };
+    room.store.set_rule(&name("a"), rule).await.expect("ruled");
+    let plan = SharedPlan {
+        horizon: Duration::from_millis(600),
+        ..plan(&[(50, 475)])
+    };
+    let jobs = claim(&room.store, "one", 50, Some(plan)).await.jobs;
+    assert_eq!(jobs.len(), 50);
+    let step = Duration::from_millis(10);
+    for (n, job) in (0..).zip(&jobs) {
+        assert!(job.starts_in.abs_diff(step * n) < step / 10, "{n}: {job:?}");
+    }
+    let of_a: Vec<_> = jobs.iter().filter(|job| job.tenant == name("a")).collect();
+    let starts: Vec<_> = of_a.iter().map(|job| job.starts_in.as_millis()).collect();
+    assert_eq!(starts, [0, 100, 200, 300, 400]);
+}
+
 // Costs of 1 and 4 against 10 in 200 ms: what counts is their sum.
 #[tokio::test]
 async fn a_window_is_counted_by_cost() {

@@ -166,6 +166,7 @@ local function remember_slots()
       if seat.limit then remember(seat.limit) end
     end
   end
+  for at = coming_at, #coming do remember(coming[at].seat.limit) end
 end
 
 local function slot_again(round)
@@ -287,6 +288,8 @@ local function run_round(many)
     slot_again(round)
     local left = {}
     for at = serve_at, #served do left[#left + 1] = served[at] end
+    for at = coming_at, #coming do left[#left + 1] = coming[at].seat end
+    coming, coming_at = {}, 1
     table.sort(left, function(a, b) return a[1] < b[1] end)
     served, serve_at = left, 1
   end

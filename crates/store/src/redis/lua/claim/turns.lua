@@ -63,11 +63,50 @@ local function next_candidate()
   end
 end
 
+-- Turns whose tenant's own limit lets it go later than the lane would, by when that is. Others go before it,
+-- and if nobody does, it has the lane's next start although that lies ahead: it is given out now, so that its
+-- worker has the time until then.
+local coming, coming_at = {}, 1
+
+local function put_later(it)
+  local at = #coming
+  while at >= coming_at and coming[at].own > it.own do
+    coming[at + 1] = coming[at]
+    at = at - 1
+  end
+  coming[at + 1] = it
+end
+
+-- Whoever could go now stands in the order again.
+local function rejoin()
+  while coming[coming_at] and coming[coming_at].own <= lane_start(1) do
+    serve_later(coming[coming_at].seat)
+    coming_at = coming_at + 1
+  end
+end
+
+-- Whether a start lies too far ahead; then it is known when it does not any more.
+local function is_far(start)
+  if start - since <= horizon then return false end
+  soonest(start - since - horizon)
+  return true
+end
+
+local function next_coming()
+  local it = coming[coming_at]
+  if not it then return end
+  it.start = max(lane_start(it.cost), it.own)
+  if is_far(it.start) then return end
+  coming_at = coming_at + 1
+  return it
+end
+
 -- Whose turn it is: what goes, and where its start lies.
 local function next_turn()
+  rejoin()
   while true do
     local seat = next_candidate()
-    if not seat then return end
+    if not seat then return next_coming() end
     local tenant = tenants[seat.name]
     if ready(seat) == 0 then
       -- It has no more; it leaves when all is written.
@@ -77,18 +116,19 @@ local function next_turn()
       local best = best_class(seat)
       local class = best > 1 and class_of(seat, best) or best
       local cost = cost_of(seat, class)
-      local start = lane_start(cost)
-      if start - since > horizon then
-        soonest(start - since - horizon)
+      local start, own = lane_start(cost), own_start(seat, cost)
+      if is_far(start) then
         -- It is first in the next round, if others that had a slot do not go.
         serve_later(seat)
         return
       end
-      local own = own_start(seat, cost)
-      if own > (#rates > 0 and start or since + horizon) then
-        park(seat, (#rates > 0 and own or own - horizon) + origin)
+      local it = { seat = seat, class = class, best = best, cost = cost, own = own, start = max(start, own) }
+      if own - since > horizon then
+        park(seat, own - horizon + origin)
+      elseif own > start and #rates > 0 then
+        put_later(it)
       else
-        return { seat = seat, class = class, best = best, cost = cost, start = max(start, own) }
+        return it
       end
     end
   end
