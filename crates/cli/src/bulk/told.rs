@@ -109,7 +109,7 @@ pub(crate) fn placed(placed: &Placed) -> Value {
 }
 
 /// What came of a job.
-pub(crate) fn outcome(outcome: &Outcome, error: Option<&str>) -> Value {
+pub(crate) fn outcome(outcome: &Outcome) -> Value {
     let mut told = json!({
         "place": outcome.place,
         "id": outcome.id.as_str(),
@@ -123,6 +123,7 @@ pub(crate) fn outcome(outcome: &Outcome, error: Option<&str>) -> Value {
     let body = outcome.body.as_ref().map(body);
     if let Some(told) = told.as_object_mut() {
         told.extend(body.map(|(name, text)| (name.to_owned(), text.into())));
+        let error = outcome.error.as_deref();
         told.extend(error.map(|words| ("error".to_owned(), words.into())));
     }
     told

@@ -139,8 +139,8 @@ impl Memory {
         let Some(id) = self.action_ids.get(name) else {
             return Ok(Vec::new());
         };
-        let sql = "SELECT place, seq, name, tenant, ended, at, attempts, throttles, status, body \
-                   FROM outcome WHERE action = ?1 AND place > ?2 ORDER BY place LIMIT ?3";
+        let sql = "SELECT place, seq, name, tenant, ended, at, attempts, throttles, status, body, \
+                   words FROM outcome WHERE action = ?1 AND place > ?2 ORDER BY place LIMIT ?3";
         let mut statement = self.reader.prepare_cached(sql)?;
         statement
             .query_map(params![id, stored(after), stored(many(most))], |row| {
@@ -161,6 +161,7 @@ impl Memory {
             throttles: row.get(7)?,
             status: row.get(8)?,
             body: body.map(Bytes::from),
+            error: row.get(10)?,
         })
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_store::{Beat, JobStore, OpenGate, Settled, Settlement};
 
-use super::{World, ask_as, claim, claim_one, done, ids, jobs, name, submit};
+use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, submit};
 
 const BOUND: u32 = 3;
 
@@ -69,6 +69,21 @@ pub(crate) async fn a_job_that_kills_its_workers_is_buried(world: &impl World) {
     assert_eq!((&dead[0].id, dead[0].recoveries), (&name("a-0"), 2));
     assert_eq!(dead[0].history.len(), 2);
     assert_eq!(claim_one(store).await.id, name("a-1"));
+}
+
+// Nobody said what came of it, so the outcome says that nobody did.
+pub(crate) async fn a_job_buried_with_its_worker_tells_why(world: &impl World) {
+    let store = world.store();
+    let lease = world.unit() * 5;
+    let taken = store.submit(batch("act", jobs("a", 1))).await;
+    taken.expect("taken");
+    let claims = store.claim(ask_as("w", 1, lease), &mut OpenGate).await;
+    assert_eq!(claims.expect("claimed").jobs.len(), 1);
+    world.pass(lease * 2).await;
+    assert_eq!(store.reap(9, 0).await.expect("reaped").buried, 1);
+    let told = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    let words = "its worker was lost before it said what came of it";
+    assert_eq!(told[0].error.as_deref(), Some(words));
 }
 
 pub(crate) async fn reaping_takes_no_more_than_it_is_told(world: &impl World) {

@@ -191,6 +191,7 @@ macro_rules! contract {
             a_beat_keeps_a_session_alive
             a_lost_session_is_fenced_and_its_jobs_return_first
             a_job_that_kills_its_workers_is_buried
+            a_job_buried_with_its_worker_tells_why
             reaping_takes_no_more_than_it_is_told
             a_session_that_never_claimed_is_lost
             one_session_cannot_settle_for_another

@@ -6,6 +6,7 @@ local most, bound = tonumber(ARGV[3]), tonumber(ARGV[4])
 local returned, buried = 0, 0
 local lost = call('ZRANGEBYSCORE', K.sessions, '-inf', now, 'LIMIT', 0, 100)
 local freed = {}
+local LOST = 'its worker was lost before it said what came of it'
 
 local function take_back(entry, job, claim)
   local tenant = tenant_of(entry.tenant)
@@ -16,7 +17,7 @@ local function take_back(entry, job, claim)
   tenant[6] = tenant[6] - 1
   g[5] = g[5] - 1
   job.attempts, job.recoveries = job.attempts + 1, job.recoveries + 1
-  add_mishap(job, 'its worker died')
+  add_mishap(job, LOST)
   if ours then count(action, 'fl', -1) end
   if cancelled then
     tenant[10], g[9] = tenant[10] + 1, g[9] + 1
@@ -31,7 +32,7 @@ local function take_back(entry, job, claim)
     if action then
       count(action, 'dd', 1)
       count(action, 'th', job.throttles)
-      tell(action, ENDED_FAILED, job, entry.tenant)
+      tell(action, ENDED_FAILED, job, entry.tenant, nil, LOST)
     end
     bury(job, entry)
     buried = buried + 1
