@@ -265,6 +265,46 @@ pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World)
     assert_eq!(store.tally().await.expect("counted").done, 1);
 }
 
+// Closed, and its one job over: whoever tells its end has read it already.
+pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(world: &impl World) {
+    let store = world.store();
+    let last = Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs("a", 1))
+    };
+    store.submit(last).await.expect("taken");
+    let job = claim_one(store).await;
+    settle(store, &job, failed()).await;
+    assert_eq!(store.ripe(9).await.expect("read").len(), 1);
+    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
+    let ripe = store.ripe(9).await.expect("read");
+    assert_eq!(ripe.len(), 1, "its end is still to be told");
+    assert_eq!((ripe[0].tally.failed, ripe[0].tally.open()), (1, 0));
+    store.told(&name("act")).await.expect("told");
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+// Of two jobs one failed and the other waits: the action goes on, and the revived job with it.
+pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl World) {
+    let store = world.store();
+    let last = Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs("a", 2))
+    };
+    store.submit(last).await.expect("taken");
+    let job = claim_one(store).await;
+    settle(store, &job, failed()).await;
+    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
+    let again = claim(store, 9).await;
+    assert_eq!(again.len(), 2);
+    settle_all(store, &again, done()).await;
+    let report = store.action(&name("act")).await.expect("read");
+    let tally = report.expect("known").tally;
+    assert_eq!((tally.done, tally.dead, tally.failed), (2, 0, 0));
+    assert_eq!(store.ripe(9).await.expect("read").len(), 1);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
 pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;

@@ -219,6 +219,8 @@ macro_rules! contract {
             dead_letters_are_listed_and_revived_as_if_never_tried
             purged_letters_stay_counted_as_failed
             a_revived_job_does_not_reopen_its_action
+            a_revived_job_leaves_an_end_that_is_being_told_as_it_is
+            a_revived_job_counts_in_an_action_that_goes_on
             statistics_are_forgotten_but_not_while_jobs_are_put_off
             snapshots_tell_how_congested_a_tenant_was
             tidying_forgets_what_is_too_old
