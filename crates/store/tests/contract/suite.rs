@@ -193,6 +193,7 @@ macro_rules! contract {
             a_job_that_kills_its_workers_is_buried
             a_job_buried_with_its_worker_tells_why
             reaping_takes_no_more_than_it_is_told
+            what_a_session_never_heard_of_goes_back_as_it_was
             a_session_that_never_claimed_is_lost
             one_session_cannot_settle_for_another
         );

@@ -10,6 +10,8 @@ local ENTRY_HEAD, ENTRY_PLACE = '>BBB', '>I6HI6'
 local PLACE_SIZE = 14
 -- The field of a claim in its session.
 local CLAIM_FORM, CLAIM_SIZE = '>I6', 6
+-- Ends the name of a session under which lies what another did not hear of. No name holds a space.
+local NOT_BEGUN = ' -'
 -- Added to the class of an entry that was put off.
 local PUT_OFF = 8
 
