@@ -54,6 +54,7 @@ pub(crate) fn action(report: &ActionReport, progress: &Progress) -> Value {
         "id": report.spec.id.as_str(),
         "stage": report.stage.as_str(),
         "paused": report.paused,
+        "held": report.held,
         "jobs": Jobs::of(&report.tally),
         "over_ppm": progress.over_ppm,
         "eta_ms": progress.eta.map(millis),

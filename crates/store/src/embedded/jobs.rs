@@ -124,11 +124,11 @@ impl JobStore for Embedded {
     }
 
     async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
-        self.look(|memory| Ok(memory.action_report(id)))
+        self.look(|memory| memory.action_report(id).map_err(failed))
     }
 
     async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {
-        self.look(|memory| Ok(memory.action_reports(&page)))
+        self.look(|memory| memory.action_reports(&page).map_err(failed))
     }
 
     async fn ripe(&self, most: usize) -> Answer<Vec<ActionReport>> {

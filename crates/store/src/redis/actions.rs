@@ -195,11 +195,12 @@ fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
     if reply.is_empty() {
         return Ok(None);
     }
+    let held = reply.number()?;
     let (stage, closed, paused) = (reply.number()?, reply.number()? == 1, reply.number()? == 1);
     let (opened, started, ended) = (reply.number()?, reply.number()?, reply.number()?);
     let (timeout, keep, _floor) = (reply.span()?, reply.span()?, reply.number()?);
     let (queued, non_ready, delayed) = (reply.number()?, reply.number()?, reply.number()?);
-    let _held = reply.number()?;
+    let _set_aside = reply.number()?;
     let tally = Tally {
         queued,
         non_ready,
@@ -223,6 +224,7 @@ fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
         spec: spec(id, timeout, keep, note),
         stage: progress.stage(&tally),
         paused: paused && tally.queued > 0,
+        held,
         tally,
         opened: wall(opened),
         started: at(started),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    Batch, DeadPick, End, Ended, JobStore, PutOff, Rest, Scope, Settled, Stage, TenantRule,
+    Batch, DeadPick, End, Ended, JobStore, Page, PutOff, Rest, Scope, Settled, Stage, TenantRule,
 };
 
 use super::{
@@ -42,6 +42,32 @@ pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
     let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a resumption rings");
     assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
+}
+
+// The action has jobs with three tenants. One is stopped, and so holds it up until its own are over; another that
+// is stopped has none of it.
+pub(crate) async fn an_action_tells_how_many_stopped_tenants_hold_it_up(world: &impl World) {
+    let store = world.store();
+    let all = [jobs("a", 200), jobs("b", 1), jobs("c", 1)].concat();
+    store.submit(batch("act", all)).await.expect("taken");
+    submit(store, jobs("d", 1)).await;
+    let held = async || {
+        let report = store.action(&name("act")).await.expect("read");
+        let report = report.expect("known");
+        let page = store.actions(Page::default()).await.expect("read");
+        assert_eq!(page[0], report);
+        (report.paused, report.held, report.is_stopped())
+    };
+    assert_eq!(held().await, (false, 0, false));
+    store.pause(&tenant("d")).await.expect("paused");
+    assert_eq!(held().await, (false, 0, false), "d has no job of it");
+    store.pause(&tenant("a")).await.expect("paused");
+    assert_eq!(held().await, (false, 1, true));
+    store.pause(&tenant("b")).await.expect("paused");
+    assert_eq!(held().await, (false, 2, true));
+    store.cancel(&tenant("a")).await.expect("cancelled");
+    store.resume(&tenant("b")).await.expect("resumed");
+    assert_eq!(held().await, (false, 0, false), "nothing of a is left");
 }
 
 // 100 of the paused action stand before the other job: more than any store reads at once.

@@ -210,6 +210,7 @@ macro_rules! contract {
         );
         contract!(@laws $run, operating:
             a_paused_tenant_waits_and_others_go_on
+            an_action_tells_how_many_stopped_tenants_hold_it_up
             a_paused_action_does_not_hold_its_tenants_other_jobs
             cancelling_a_tenant_ends_what_has_not_begun
             cancelling_an_action_ends_only_its_own_jobs
