@@ -136,6 +136,12 @@ impl Tally {
         self.done + self.dead + self.failed + self.cancelled
     }
 
+    /// How long one that is done took, on an average; nothing before the first is.
+    pub fn mean(&self) -> Option<Duration> {
+        let nanos = self.busy.as_nanos().checked_div(u128::from(self.done))?;
+        u64::try_from(nanos).ok().map(Duration::from_nanos)
+    }
+
     /// Those that wait and those under way.
     pub const fn open(&self) -> u64 {
         self.queued + self.in_flight

@@ -58,7 +58,7 @@ pub(crate) fn action(report: &ActionReport, progress: &Progress) -> Value {
         "jobs": Jobs::of(&report.tally),
         "over_ppm": progress.over_ppm,
         "eta_ms": progress.eta.map(millis),
-        "mean_ms": mean(&report.tally),
+        "mean_ms": report.tally.mean().map(millis),
         "opened": stamp(report.opened),
         "started": report.started.map(stamp),
         "ended": report.ended.map(stamp),
@@ -175,11 +175,6 @@ const fn priority(priority: Priority) -> &'static str {
         Priority::Normal => "normal",
         Priority::High => "high",
     }
-}
-
-fn mean(tally: &Tally) -> Option<u64> {
-    let millis = tally.busy.as_millis().checked_div(u128::from(tally.done))?;
-    u64::try_from(millis).ok()
 }
 
 fn millis(span: Duration) -> u64 {

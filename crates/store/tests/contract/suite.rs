@@ -20,6 +20,8 @@ use outflow_store::{
 pub(crate) mod acting;
 pub(crate) mod claiming;
 pub(crate) mod counting;
+#[path = "../support/ends.rs"]
+pub(crate) mod ends;
 pub(crate) mod leasing;
 pub(crate) mod operating;
 pub(crate) mod ruling;
