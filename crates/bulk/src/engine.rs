@@ -22,6 +22,7 @@ use crate::handler::Handler;
 use crate::house::House;
 use crate::metrics::{Numbers, Page};
 use crate::news::{News, Progress};
+use crate::outcomes::Outcomes;
 use crate::scheduler;
 use crate::session::Sessions;
 use crate::settings::Settings;
@@ -263,15 +264,12 @@ impl<S: JobStore> Engine<S> {
         begin: T,
         mut step: impl FnMut(T, Outcome) -> T,
     ) -> Result<T, BulkError> {
-        let (mut sum, mut after) = (begin, 0);
-        loop {
-            let page = self.hub.store.outcomes(action, after, PAGE).await?;
-            let Some(last) = page.last() else {
-                return Ok(sum);
-            };
-            after = last.place;
+        let mut outcomes = Outcomes::of(self.hub.store.as_ref(), action);
+        let mut sum = begin;
+        while let Some(page) = outcomes.next().await? {
             sum = page.into_iter().fold(sum, &mut step);
         }
+        Ok(sum)
     }
 
     /// Starts no more jobs, waits for those under way as long as the settings grant, gives back the rest
@@ -315,9 +313,6 @@ async fn until_over(news: &mut broadcast::Receiver<News>, action: &Name) {
 
 /// As many as a page of a dashboard falls behind by.
 const NEWS_KEPT: usize = 1_024;
-
-/// As many outcomes as one answer of a store should hold.
-const PAGE: usize = 500;
 
 /// How long an end that was missed stays unnoticed at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

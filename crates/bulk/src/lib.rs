@@ -22,6 +22,7 @@ mod lane;
 mod look;
 mod metrics;
 mod news;
+mod outcomes;
 mod pace;
 mod reach;
 mod rules;

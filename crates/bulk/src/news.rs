@@ -73,7 +73,8 @@ pub struct Progress {
     pub tally: Tally,
     /// The part of them that is over, of a million.
     pub over_ppm: u32,
-    /// How long until the rest is, as fast as it went so far; nothing before the first is over.
+    /// How long until the rest is, as fast as it went so far; nothing before the first is over, or while it is
+    /// stopped or a tenant that is stopped holds it up.
     pub eta: Option<Duration>,
 }
 
@@ -85,7 +86,8 @@ impl Progress {
         let tally = report.tally;
         let (over, all) = (tally.over(), tally.submitted());
         let part = u128::from(over) * MILLION / u128::from(all.max(1));
-        let eta = running.filter(|_| over > 0).map(|running| {
+        let is_known = over > 0 && !report.is_stopped();
+        let eta = running.filter(|_| is_known).map(|running| {
             let nanos = running.as_nanos() * u128::from(tally.open()) / u128::from(over);
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
@@ -113,6 +115,7 @@ mod tests {
             spec: ActionSpec::new(Name::new("a").expect("a name")),
             stage: Stage::Running,
             paused: false,
+            held: 0,
             tally: Tally {
                 queued: 70,
                 in_flight: 5,
@@ -127,6 +130,15 @@ mod tests {
         let progress = Progress::of(&report, WallTime::from_unix_secs(10));
         assert_eq!(progress.over_ppm, 250_000);
         assert_eq!(progress.eta, Some(Duration::from_secs(30)));
+        let held = ActionReport {
+            held: 1,
+            ..report.clone()
+        };
+        let progress = Progress::of(&held, WallTime::from_unix_secs(10));
+        assert_eq!(
+            progress.eta, None,
+            "it does not end before a tenant goes on"
+        );
         let waiting = ActionReport {
             started: None,
             ..report

@@ -22,6 +22,7 @@ use crate::lane::Lane;
 use crate::news::News;
 use crate::pace::Pace;
 use crate::reach::Reach;
+use crate::session::Asking;
 use crate::settings::{Scheduler, Settings};
 use crate::worker::{Doer, Duty};
 
@@ -242,10 +243,10 @@ impl<S: JobStore> Schedule<S> {
         in_hand: Option<(Permit, Cost)>,
     ) -> Result<Next, StoreError> {
         let settings = self.hub.settings.load_full();
-        let session = self.hub.sessions.name();
+        let asking = self.hub.sessions.ask();
         let ask = ClaimAsk {
             lane: self.name.clone(),
-            session: session.clone(),
+            session: asking.name().clone(),
             most: places.len(),
             lease: settings.lease,
             plan: staff.plan(&settings),
@@ -266,7 +267,7 @@ impl<S: JobStore> Schedule<S> {
             };
             let leaves = claims.jobs.iter().map(leave).collect();
             let next = Next::after(&claims, None);
-            self.begin(staff, &session, claims, (leaves, places));
+            self.begin(staff, &asking, claims, (leaves, places));
             return Ok(next);
         }
         let mut gate = DoorGate {
@@ -285,29 +286,37 @@ impl<S: JobStore> Schedule<S> {
         let (leaves, wanted) = (gate.leaves, gate.wanted);
         self.pace = gate.pace;
         let next = Next::after(&claims, wanted);
-        self.begin(staff, &session, claims, (leaves, places));
+        self.begin(staff, &asking, claims, (leaves, places));
         Ok(next)
     }
 
     /// Claims. An error does not say whether anything was taken, so nothing more is claimed under the same
     /// session.
     async fn take(&self, ask: ClaimAsk, gate: &mut impl Gate) -> Result<Claims, StoreError> {
-        let session = ask.session.clone();
+        let (session, lease) = (ask.session.clone(), ask.lease);
         let claims = self.hub.store.claim(ask, gate).await;
-        claims.inspect_err(|_| self.hub.sessions.give_up(&session))
+        claims.inspect_err(|error| {
+            if error.is_doubtful() {
+                // A server that stood still does what it was sent when it goes on, seconds later.
+                let until = self.hub.clock.now().saturating_add(lease);
+                self.hub.sessions.doubt(&session, until);
+            } else {
+                self.hub.sessions.give_up(&session);
+            }
+        })
     }
 
     /// Has jobs begun, each with its leave and its place.
     fn begin(
         &self,
         staff: &Staff,
-        session: &Name,
+        asking: &Asking,
         claims: Claims,
         (leaves, places): (Vec<Leave>, Vec<Place>),
     ) {
         let given = leaves.into_iter().zip(places);
         for (job, (leave, place)) in claims.jobs.into_iter().zip(given) {
-            let hold = self.hub.sessions.hold(session);
+            let hold = asking.hold(job.token);
             let duty = Duty::new(&self.hub, (hold, place), job);
             let doer = staff.doer.clone();
             // In a shutdown nothing is started: the duty is dropped, and its job given back.

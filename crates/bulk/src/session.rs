@@ -2,13 +2,15 @@
 //!
 //! A name is used until it is in doubt: its lease ran out, or a claim under it was not answered. Who
 //! knows what an unanswered claim has taken? Nobody here, so the name is given up: it beats as long as
-//! jobs are known that were claimed under it, and not a moment longer, and whatever else it holds comes
-//! back when its lease runs out. To go on under the same name would keep alive for ever what nobody does.
+//! jobs are known that were claimed under it, and not a moment longer. To go on under the same name would
+//! keep alive for ever what nobody does. What it holds besides is given back as soon as the store answers
+//! again: it did not begin, and a job that was never begun must not count as one that kills its workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outflow_store::Name;
+use outflow_core::Nanos;
+use outflow_store::{Name, Token};
 
 use crate::error::BulkError;
 
@@ -21,8 +23,19 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 struct Books {
     now: Name,
-    /// How many jobs are known to be under way under each.
-    held: BTreeMap<Name, usize>,
+    /// The jobs that are known to be under way under each.
+    held: BTreeMap<Name, BTreeSet<Token>>,
+    /// How many claims under each have not been answered yet, or not been begun.
+    asking: BTreeMap<Name, usize>,
+    /// Names under which a claim was not answered, and until when it may still happen.
+    doubted: BTreeMap<Name, Nanos>,
+}
+
+/// A claim that is being made.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    sessions: Arc<Sessions>,
+    name: Name,
 }
 
 /// A job that is known to be under way; its session beats until this is dropped.
@@ -30,6 +43,14 @@ struct Books {
 pub(crate) struct Hold {
     sessions: Arc<Sessions>,
     name: Name,
+    token: Token,
+}
+
+/// A session that may hold more than is known, and what is known.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    pub(crate) session: Name,
+    pub(crate) known: Vec<Token>,
 }
 
 impl Sessions {
@@ -37,23 +58,22 @@ impl Sessions {
         let books = Books {
             now: fresh()?,
             held: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            doubted: BTreeMap::new(),
         };
         Ok(Arc::new(Self {
             books: Mutex::new(books),
         }))
     }
 
-    /// The name for the next claim.
-    pub(crate) fn name(&self) -> Name {
-        self.books().now.clone()
-    }
-
-    /// Another job was claimed under this name.
-    pub(crate) fn hold(self: &Arc<Self>, name: &Name) -> Hold {
-        *self.books().held.entry(name.clone()).or_default() += 1;
-        Hold {
+    /// The name for the next claim, which lasts until all that it brought is held.
+    pub(crate) fn ask(self: &Arc<Self>) -> Asking {
+        let mut books = self.books();
+        let name = books.now.clone();
+        *books.asking.entry(name.clone()).or_default() += 1;
+        Asking {
             sessions: Arc::clone(self),
-            name: name.clone(),
+            name,
         }
     }
 
@@ -64,16 +84,90 @@ impl Sessions {
 
     /// Nothing is claimed under this name any more. Whoever says so of an earlier name is late.
     pub(crate) fn give_up(&self, name: &Name) {
+        self.books().give_up(name);
+    }
+
+    /// A claim under this name was not answered, and may have happened or still happen until then. Of very
+    /// many the first are remembered: those after them met a store that was gone already.
+    pub(crate) fn doubt(&self, name: &Name, until: Nanos) {
         let mut books = self.books();
-        if books.now == *name
-            && let Ok(next) = fresh()
-        {
-            books.now = next;
+        books.give_up(name);
+        if books.doubted.len() < MOST_DOUBTS || books.doubted.contains_key(name) {
+            books.doubted.insert(name.clone(), until);
+        }
+    }
+
+    /// The names in doubt under which nobody claims at this instant: what is known of them now is all that
+    /// will ever be.
+    pub(crate) fn doubts(&self) -> Vec<Doubt> {
+        let books = self.books();
+        let quiet = books.doubted.keys();
+        let quiet = quiet.filter(|name| !books.asking.contains_key(*name));
+        quiet.map(|name| books.doubt_of(name)).collect()
+    }
+
+    /// What a name in doubt held besides was given back by this instant.
+    pub(crate) fn disowned(&self, name: &Name, now: Nanos) {
+        let mut books = self.books();
+        if books.doubted.get(name).is_some_and(|until| *until <= now) {
+            books.doubted.remove(name);
         }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Books {
+    fn give_up(&mut self, name: &Name) {
+        if self.now == *name
+            && let Ok(next) = fresh()
+        {
+            self.now = next;
+        }
+    }
+
+    fn doubt_of(&self, name: &Name) -> Doubt {
+        let known = self.held.get(name).into_iter().flatten();
+        Doubt {
+            session: name.clone(),
+            known: known.copied().collect(),
+        }
+    }
+}
+
+impl Asking {
+    /// The session.
+    pub(crate) const fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// This job was claimed.
+    pub(crate) fn hold(&self, token: Token) -> Hold {
+        let mut books = self.sessions.books();
+        books
+            .held
+            .entry(self.name.clone())
+            .or_default()
+            .insert(token);
+        Hold {
+            sessions: Arc::clone(&self.sessions),
+            name: self.name.clone(),
+            token,
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut books = self.sessions.books();
+        let left = books.asking.get(&self.name).map_or(0, |asking| asking - 1);
+        if left == 0 {
+            books.asking.remove(&self.name);
+        } else {
+            books.asking.insert(self.name.clone(), left);
+        }
     }
 }
 
@@ -87,11 +181,11 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut books = self.sessions.books();
-        let left = books.held.get(&self.name).map_or(0, |held| held - 1);
-        if left == 0 {
-            books.held.remove(&self.name);
-        } else {
-            books.held.insert(self.name.clone(), left);
+        if let Some(held) = books.held.get_mut(&self.name) {
+            held.remove(&self.token);
+            if held.is_empty() {
+                books.held.remove(&self.name);
+            }
         }
     }
 }
@@ -103,28 +197,59 @@ fn fresh() -> Result<Name, BulkError> {
     Name::new(&name).map_err(|wrong| BulkError::invalid(wrong.to_string()))
 }
 
+/// A store that does not answer is asked some ten times a second, and claims that it took are few: one for
+/// each lane as the way broke.
+const MOST_DOUBTS: usize = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn token(claim: u64) -> Token {
+        Token { job: claim, claim }
+    }
 
     // Two jobs under the first name, which is given up after an unanswered claim, and one under the next.
     #[test]
     fn a_name_that_was_given_up_beats_until_its_known_jobs_are_over() {
         let sessions = Sessions::new().expect("a name");
-        let first = sessions.name();
+        let first = sessions.ask();
         assert_eq!(sessions.beating(), [], "nothing is held");
-        let (one, other) = (sessions.hold(&first), sessions.hold(&first));
-        sessions.give_up(&first);
-        let second = sessions.name();
-        assert_ne!(first, second);
-        sessions.give_up(&first);
-        assert_eq!(sessions.name(), second, "that was said before");
-        let third = sessions.hold(&second);
+        let (one, other) = (first.hold(token(1)), first.hold(token(2)));
+        sessions.give_up(first.name());
+        let second = sessions.ask();
+        assert_ne!(first.name(), second.name());
+        sessions.give_up(first.name());
+        assert_eq!(sessions.ask().name(), second.name(), "that was said before");
+        let third = second.hold(token(3));
         drop(one);
         assert_eq!(sessions.beating().len(), 2);
         drop(other);
-        assert_eq!(sessions.beating(), [second]);
+        assert_eq!(sessions.beating(), [second.name().clone()]);
         drop(third);
         assert_eq!(sessions.beating(), []);
+    }
+
+    // Two lanes claim under one name, and one of them is not answered. What the other brings is known
+    // before anything is given back.
+    #[test]
+    fn a_doubt_waits_for_claims_under_the_same_name() {
+        let sessions = Sessions::new().expect("a name");
+        let (lost, slow) = (sessions.ask(), sessions.ask());
+        let name = lost.name().clone();
+        sessions.doubt(&name, Nanos::from_secs(10));
+        drop(lost);
+        assert_eq!(sessions.doubts(), [], "the other may still bring jobs");
+        let _held = slow.hold(token(7));
+        drop(slow);
+        let doubt = Doubt {
+            session: name.clone(),
+            known: vec![token(7)],
+        };
+        assert_eq!(sessions.doubts(), [doubt]);
+        sessions.disowned(&name, Nanos::from_secs(9));
+        assert_eq!(sessions.doubts().len(), 1, "it may still happen");
+        sessions.disowned(&name, Nanos::from_secs(10));
+        assert_eq!(sessions.doubts(), []);
     }
 }

@@ -7,6 +7,7 @@ use outflow_store::{ActionReport, Ended, JobStore, Name, Stage, StoreError};
 
 use crate::engine::Engine;
 use crate::error::BulkError;
+use crate::outcomes::Outcomes;
 
 /// What came of an action, or has come of it so far.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,7 +40,6 @@ impl ActionSummary {
     ) -> Result<Self, StoreError> {
         let tally = report.tally;
         let failed = tally.dead + tally.failed;
-        let jobs = u32::try_from(tally.done.max(1)).unwrap_or(u32::MAX);
         Ok(Self {
             action: report.spec.id.clone(),
             stage: report.stage,
@@ -47,7 +47,7 @@ impl ActionSummary {
             success: tally.done,
             failed,
             cancelled: tally.cancelled,
-            mean: tally.busy / jobs,
+            mean: tally.mean().unwrap_or_default(),
             throttles_per_job: Throttles::new(tally.throttles, tally.done + failed).per_job(),
             failed_ids: failures(store, &report.spec.id, failed).await?,
         })
@@ -75,13 +75,11 @@ async fn failures<S: JobStore>(
     failed: u64,
 ) -> Result<Vec<Name>, StoreError> {
     let wanted = usize::try_from(failed).unwrap_or(NAMED).min(NAMED);
-    let (mut found, mut after) = (Vec::with_capacity(wanted), 0);
-    while found.len() < wanted {
-        let page = store.outcomes(action, after, PAGE).await?;
-        let Some(last) = page.last() else {
-            break;
-        };
-        after = last.place;
+    let mut outcomes = Outcomes::of(store, action);
+    let mut found = Vec::with_capacity(wanted);
+    while found.len() < wanted
+        && let Some(page) = outcomes.next().await?
+    {
         let failures = page.into_iter().filter(|one| one.ended == Ended::Failed);
         found.extend(failures.map(|one| one.id).take(wanted - found.len()));
     }
@@ -90,6 +88,3 @@ async fn failures<S: JobStore>(
 
 /// As many as somebody looks through; the dead letters have all of them.
 const NAMED: usize = 1_000;
-
-/// As many outcomes as one answer of a store should hold.
-const PAGE: usize = 500;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outflow::{CannotStart, Stop, Tasks};
 use outflow_core::WallTime;
-use outflow_store::{Beat, JobStore};
+use outflow_store::{Beat, JobStore, StoreError};
 use tokio::time::sleep;
 
 use crate::crew::Scale;
@@ -13,6 +13,7 @@ use crate::engine::Hub;
 use crate::look::look;
 use crate::news::News;
 use crate::scheduler::{trouble, until};
+use crate::session::Doubt;
 
 /// Starts all of it.
 pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, office: &Tasks) -> Result<(), CannotStart> {
@@ -62,6 +63,9 @@ async fn reap<S: JobStore>(hub: Arc<Hub<S>>) {
         if let Err(error) = hub.keep_lost_rules().await {
             trouble(&hub, &error).await;
         }
+        if let Err(error) = disown(&hub).await {
+            trouble(&hub, &error).await;
+        }
         let recoveries = hub.settings.load().recoveries;
         let next = match hub.store.reap(MOST_REAPED, recoveries).await {
             Ok(reaped) => {
@@ -82,6 +86,16 @@ async fn reap<S: JobStore>(hub: Arc<Hub<S>>) {
         };
         sleep(next.unwrap_or(SECOND).clamp(SOON, SECOND)).await;
     }
+}
+
+/// Gives back what claims took whose answer was lost, before a reaper can take it for begun.
+async fn disown<S: JobStore>(hub: &Hub<S>) -> Result<(), StoreError> {
+    for Doubt { session, known } in hub.sessions.doubts() {
+        let asked = hub.clock.now();
+        hub.store.disown(&session, &known).await?;
+        hub.sessions.disowned(&session, asked);
+    }
+    Ok(())
 }
 
 /// Has as many places as the work wants.

@@ -1,7 +1,7 @@
 //! Events as lines that people and programs read.
 //!
 //! One line for each event, written straight from it: no logging framework stands between, so that
-//! the keys are those of `metrics.rs` and nothing else gets in. Who has a `tracing` subscriber of
+//! the keys are those of `metrics/names.rs` and nothing else gets in. Who has a `tracing` subscriber of
 //! their own takes [`Narrator`] instead, and a program that wants the lines of its own code in the
 //! same form takes [`LogLayer`].
 //!

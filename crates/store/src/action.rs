@@ -77,8 +77,12 @@ pub struct ActionReport {
     pub spec: ActionSpec,
     /// How far it is.
     pub stage: Stage,
-    /// Whether nothing else waits than jobs that an operator paused.
+    /// Whether an operator stopped it.
     pub paused: bool,
+    /// How many tenants that an operator stopped have jobs of it waiting: it does not end before they go
+    /// on. Of a tenant with a long line the first few thousand jobs are looked at, and a shared store
+    /// takes it that a tenant of the action which has jobs waiting has jobs of the action waiting.
+    pub held: u64,
     /// Its jobs.
     pub tally: Tally,
     /// When it was opened.
@@ -87,6 +91,13 @@ pub struct ActionReport {
     pub started: Option<WallTime>,
     /// When it was over.
     pub ended: Option<WallTime>,
+}
+
+impl ActionReport {
+    /// Whether it cannot end before an operator lets something go on.
+    pub const fn is_stopped(&self) -> bool {
+        self.tally.queued > 0 && (self.paused || self.held > 0)
+    }
 }
 
 /// Jobs by what became of them. Every job that was ever taken is in exactly one of the six parts.
@@ -123,6 +134,12 @@ impl Tally {
     /// All that are over.
     pub const fn over(&self) -> u64 {
         self.done + self.dead + self.failed + self.cancelled
+    }
+
+    /// How long one that is done took, on an average; nothing before the first is.
+    pub fn mean(&self) -> Option<Duration> {
+        let nanos = self.busy.as_nanos().checked_div(u128::from(self.done))?;
+        u64::try_from(nanos).ok().map(Duration::from_nanos)
     }
 
     /// Those that wait and those under way.

@@ -21,6 +21,7 @@ mod ends;
 mod entry;
 mod files;
 mod gathering;
+mod holding;
 mod jobs;
 mod keeping;
 mod ledger;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use outflow_core::WallTime;
 
 use crate::action::{ActionReport, ActionSpec, Tally};
-use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped};
+use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::error::StoreError;
 use crate::job::{Batch, Submitted};
@@ -62,6 +62,12 @@ pub trait JobStore: Send + Sync + 'static {
     /// Takes back what sessions held whose lease ran out, at most so many jobs at once; one that was
     /// taken back more than `recoveries` times is buried.
     fn reap(&self, most: usize, recoveries: u32) -> impl Future<Output = Answer<Reaped>> + Send;
+
+    /// Gives back what a session holds besides these claims, as if it had not been claimed: whoever has the
+    /// session never heard of it, because the answer was lost, and so did not begin it. Counts as no
+    /// recovery. It stands in line again when somebody reaps, at the latest; answers how many jobs that
+    /// are. What was reaped before this came is counted already.
+    fn disown(&self, session: &Name, known: &[Token]) -> impl Future<Output = Answer<u64>> + Send;
 
     /// Waits until something happened that a claim may answer to: a submission, a settlement that put a
     /// job back, a resumption, a release. May return without a reason, never misses one that happened

@@ -47,7 +47,7 @@ use self::ear::Ear;
 pub use self::options::{RedisOptions, Replicas};
 use self::submit::Names;
 use crate::action::{ActionReport, ActionSpec, Tally};
-use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped};
+use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::job::{Batch, Submitted};
 use crate::jobs::{Answer, JobStore};
@@ -141,6 +141,10 @@ impl JobStore for Redis {
 
     async fn reap(&self, most: usize, recoveries: u32) -> Answer<Reaped> {
         claim::reap(&self.caller, most, recoveries).await
+    }
+
+    async fn disown(&self, session: &Name, known: &[Token]) -> Answer<u64> {
+        claim::disown(&self.caller, session, known).await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {

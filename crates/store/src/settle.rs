@@ -141,6 +141,8 @@ pub struct Outcome {
     pub status: Option<u16>,
     /// What was kept of it.
     pub body: Option<Bytes>,
+    /// What happened last, if it failed: as long as the outcome is known, whatever became of its letter.
+    pub error: Option<String>,
 }
 
 /// How a job was over.

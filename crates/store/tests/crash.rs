@@ -24,6 +24,9 @@ mod cuts;
 #[path = "crash/disk.rs"]
 mod disk;
 #[cfg(test)]
+#[path = "crash/faults.rs"]
+mod faults;
+#[cfg(test)]
 #[path = "crash/life.rs"]
 mod life;
 #[cfg(test)]

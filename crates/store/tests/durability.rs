@@ -317,6 +317,35 @@ fn flipped(dir: &Path, database: &[u8]) -> Flipped {
     })
 }
 
+// The first version had no column for what happened to a job that failed.
+#[test]
+fn a_store_of_the_first_version_goes_on_and_tells_why_jobs_fail_from_now_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fails = async |store: &Embedded, tenant: &str| {
+        let taken = store.submit(batch("act", jobs(tenant, 1))).await;
+        taken.expect("taken");
+        settle(store, &claim_one(store).await, failed()).await;
+    };
+    within(dir.path(), clock(), async |room| {
+        fails(&room.store, "a").await;
+    });
+    let disk = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("a database");
+    disk.execute_batch("ALTER TABLE outcome DROP COLUMN words; PRAGMA user_version = 1")
+        .expect("as it was");
+    drop(disk);
+    for tenant in ["b", "c"] {
+        within(dir.path(), clock(), async |room| {
+            fails(&room.store, tenant).await;
+        });
+    }
+    within(dir.path(), clock(), async |room| {
+        let told = room.store.outcomes(&name("act"), 0, 9).await;
+        let told = told.expect("read").into_iter().map(|one| one.error);
+        let no = Some("no".to_owned());
+        assert_eq!(told.collect::<Vec<_>>(), [None, no.clone(), no]);
+    });
+}
+
 // The two numbers stand at bytes 60 and 68 of every SQLite file.
 #[test]
 fn a_later_version_and_a_foreign_file_are_refused() {

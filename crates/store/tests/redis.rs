@@ -6,6 +6,8 @@ mod bench;
 mod broken;
 #[path = "redis/bulk.rs"]
 mod bulk;
+#[path = "support/ends.rs"]
+mod ends;
 #[path = "redis/faults.rs"]
 mod faults;
 #[path = "redis/life.rs"]

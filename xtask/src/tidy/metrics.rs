@@ -155,7 +155,7 @@ fn is_prefixed(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-const NAMES: &str = "crates/client/src/metrics.rs";
+const NAMES: &str = "crates/client/src/metrics/names.rs";
 const PAGE: &str = "docs/metrics.md";
 const PREFIXES: [&str; 3] = ["external_", "outflow_", "bulk_action_"];
 const KINDS: [&str; 3] = ["counter", "gauge", "histogram"];

@@ -14,7 +14,7 @@ use outflow::core::WallTime;
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick, Gate,
     JobStore, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot, Submitted, Tally,
-    TenantReport, TenantRule,
+    TenantReport, TenantRule, Token,
 };
 
 /// A store, and where to die.
@@ -128,6 +128,10 @@ impl<S: JobStore> JobStore for Peril<S> {
 
     async fn reap(&self, most: usize, recoveries: u32) -> Answer<Reaped> {
         self.pass("reap", self.store.reap(most, recoveries)).await
+    }
+
+    async fn disown(&self, session: &Name, known: &[Token]) -> Answer<u64> {
+        self.pass("disown", self.store.disown(session, known)).await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {

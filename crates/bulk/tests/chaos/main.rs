@@ -8,6 +8,7 @@
 
 mod books;
 mod embedded;
+mod flapping;
 mod fleet;
 mod points;
 mod recovery;

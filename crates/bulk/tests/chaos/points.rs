@@ -164,82 +164,63 @@ fn both(name: &str, number: usize) -> [Point; 2] {
     [Point::of((name, number)), Point::of((&after, number))]
 }
 
-/// Points that only the clock brings, or that are passed more or less often, are not always reached.
-fn told(kind: Kind, passed: &BTreeMap<String, usize>, days: usize, kills: usize) {
-    println!("{kind:?}: {passed:?}: {days} days, {kills} kills");
+/// Goes through the days that are chosen of the points that such a day passes: how many, and how many
+/// died. Points that only the clock brings, or that are passed more or less often, are not always reached.
+fn days(
+    kind: Kind,
+    chosen: impl Fn(&BTreeMap<String, usize>) -> Vec<Vec<Point>>,
+) -> (usize, usize) {
+    tokio::task::block_in_place(|| {
+        let passed = recorded(kind);
+        let days = chosen(&passed);
+        let kills = enumerate(kind, &days);
+        println!("{kind:?}: {passed:?}: {} days, {kills} kills", days.len());
+        (days.len(), kills)
+    })
+}
+
+/// After each of some points, one of the first commits of the next process: that is its recovery.
+fn twice(passed: &BTreeMap<String, usize>) -> Vec<Vec<Point>> {
+    let mut days = Vec::new();
+    for first in some(passed).into_iter().flatten() {
+        for number in 1..=3 {
+            days.extend(both("commit", number).map(|second| vec![first.clone(), second]));
+        }
+    }
+    days
 }
 
 // Before and after each kind of call and of commit, the first of the day and one in the middle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_wherever_the_process_dies() {
-    let (days, kills) = tokio::task::block_in_place(|| {
-        let passed = recorded(Kind::Embedded);
-        let days = some(&passed);
-        (days.len(), enumerate(Kind::Embedded, &days))
-    });
+    let (days, kills) = days(Kind::Embedded, some);
     assert!(kills * 10 >= days * 9, "{kills} of {days} died");
 }
 
 // The same where the store is another process, which lives on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_wherever_one_of_a_fleet_dies() {
-    let (days, kills) = tokio::task::block_in_place(|| {
-        let passed = recorded(Kind::Redis);
-        let days = some(&passed);
-        (days.len(), enumerate(Kind::Redis, &days))
-    });
+    let (days, kills) = days(Kind::Redis, some);
     assert!(kills * 10 >= days * 9, "{kills} of {days} died");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: every call and every commit, before and after"]
 async fn stress_nothing_is_lost_at_any_point_of_a_day() {
-    tokio::task::block_in_place(|| {
-        let passed = recorded(Kind::Embedded);
-        let days = all(&passed);
-        told(
-            Kind::Embedded,
-            &passed,
-            days.len(),
-            enumerate(Kind::Embedded, &days),
-        );
-    });
+    days(Kind::Embedded, all);
 }
 
-// A second death at each of the first commits of the next process: that is its recovery.
+// A second death at each of the first commits of the next process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: each death followed by one in its recovery"]
 async fn stress_nothing_is_lost_in_a_recovery() {
-    tokio::task::block_in_place(|| {
-        let passed = recorded(Kind::Embedded);
-        let mut days = Vec::new();
-        for first in some(&passed).into_iter().flatten() {
-            for number in 1..=3 {
-                days.extend(both("commit", number).map(|second| vec![first.clone(), second]));
-            }
-        }
-        told(
-            Kind::Embedded,
-            &passed,
-            days.len(),
-            enumerate(Kind::Embedded, &days),
-        );
-    });
+    days(Kind::Embedded, twice);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: every call, before and after"]
 async fn stress_nothing_is_lost_at_any_point_of_a_fleets_day() {
-    tokio::task::block_in_place(|| {
-        let passed = recorded(Kind::Redis);
-        let days = all(&passed);
-        told(
-            Kind::Redis,
-            &passed,
-            days.len(),
-            enumerate(Kind::Redis, &days),
-        );
-    });
+    days(Kind::Redis, all);
 }
 
 // The server goes with the worker, and comes back with every write that it answered.

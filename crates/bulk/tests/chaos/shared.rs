@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use super::fleet::{End, Field, IN_FLIGHT, PATIENCE};
 
-fn redis() -> RedisServer {
+pub(super) fn redis() -> RedisServer {
     let options = RedisOptions {
         keep: Keep::EveryWrite,
         ..RedisOptions::default()
@@ -86,11 +86,21 @@ async fn a_worker_that_was_frozen_past_its_lease_changes_nothing() {
 }
 
 /// An engine in this process, whose tasks take a while.
+<<<<<<< HEAD
 async fn engine(url: &str) -> Engine<Redis> {
+=======
+pub(super) async fn engine(url: &str, change: impl FnOnce(&mut Settings)) -> Engine<Redis> {
+    let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
+    api.rules = Rules::unlimited();
+    let mut options = StoreOptions::new(url);
+    options.timeout = Duration::from_millis(300);
+    let store = Redis::connect(options).await;
+>>>>>>> mend
     let rule = TenantRule {
         weight: weight(),
         ..TenantRule::default()
     };
+<<<<<<< HEAD
     engine_of(url, Rules::unlimited(), rule).await
 }
 
@@ -100,12 +110,16 @@ async fn engine_of(url: &str, rules: Rules, rule: TenantRule) -> Engine<Redis> {
     api.rules = rules;
     let store = Redis::connect(StoreOptions::new(url)).await;
     let settings = Settings {
+=======
+    let mut settings = Settings {
+>>>>>>> mend
         lease: Duration::from_secs(2),
         beat: Duration::from_millis(200),
         shared: Some(Shared::default()),
         tenants: [("t".parse().expect("a name"), rule)].into(),
         ..Settings::default()
     };
+    change(&mut settings);
     Engine::builder(
         Outflow::init([api]).expect("a client"),
         Arc::new(store.expect("connected")),
@@ -124,7 +138,7 @@ fn weight() -> Weight {
     Weight::new(3).expect("a weight")
 }
 
-fn tasks(word: &str, many: usize) -> Submission {
+pub(super) fn tasks(word: &str, many: usize) -> Submission {
     let order = |number| {
         let tenant = "t".parse().expect("a name");
         let mut order = Order::task(tenant, "slow", Bytes::new());
@@ -230,7 +244,7 @@ async fn listen(news: &mut Receiver<News>, span: Duration) -> Heard {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_emptied_server_is_told_and_the_workers_live_on() {
     let redis = redis();
-    let engine = engine(&redis.url()).await;
+    let engine = engine(&redis.url(), |_| {}).await;
     let action = ActionSpec::new("day".parse().expect("a name"));
     let id = action.id.clone();
     let first = Submission {

@@ -6,7 +6,7 @@ use outflow::core::CongestionAlert;
 use outflow_bulk::{News, Scheduler, Settings};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::support::{Plan, World, gets};
+use super::support::{Plan, World, get, gets};
 
 /// The value of a series on the page.
 fn value(world: &World, series: &str) -> Option<f64> {
@@ -122,4 +122,30 @@ async fn somebody_is_called_when_it_stays_critical_and_told_when_it_is_over() {
         "{told:?}"
     );
     assert!(told.iter().skip(2).all(|one| !one.1), "{told:?}");
+}
+
+// 10,050 tenants with a job each, and after all of them by name one with 50: it has the most, and nobody
+// is left out of the sum. One call an hour: nothing moves while the page is read.
+#[tokio::test(start_paused = true)]
+async fn the_largest_of_very_many_tenants_is_named_and_all_are_counted() {
+    let world = Plan::limited("1/h").with(at_ten_a_second).start().await;
+    let small = (0..10_050).map(|number| get(&format!("t{number:05}"), 0));
+    let orders = small.chain(gets("zz", 50));
+    world.submit("a", orders.collect()).await;
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    let page = world.metrics.render();
+    let waiting: Vec<(&str, f64)> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("bulk_action_congestion_non_ready_count{groupId="))
+        .filter_map(|line| line.split_once("} "))
+        .map(|(group, count)| (group, count.parse().expect("a number")))
+        .collect();
+    assert_eq!(waiting.len(), 101, "a hundred and the rest");
+    assert!(waiting.contains(&("\"zz\"", 50.0)), "{waiting:?}");
+    let all: f64 = waiting.iter().map(|(_, count)| count).sum();
+    assert_eq!(
+        Some(all),
+        value(&world, "outflow_bulk_jobs{state=\"queued\"}")
+    );
+    assert!(all > 10_000.0, "{all}");
 }

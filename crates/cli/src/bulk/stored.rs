@@ -16,7 +16,7 @@ use outflow_core::{Clock, WallTime};
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick,
     Embedded, Gate, JobStore, Name, Outcome, Page, Reaped, Redis, Scope, Settled, Settlement,
-    Snapshot, Submitted, Tally, TenantReport, TenantRule,
+    Snapshot, Submitted, Tally, TenantReport, TenantRule, Token,
 };
 
 /// A store of either kind.
@@ -71,6 +71,10 @@ impl JobStore for Stored {
 
     async fn reap(&self, most: usize, recoveries: u32) -> Answer<Reaped> {
         either!(self, reap(most, recoveries))
+    }
+
+    async fn disown(&self, session: &Name, known: &[Token]) -> Answer<u64> {
+        either!(self, disown(session, known))
     }
 
     /// Made at once and not when it is first looked at: what rings in between must not be missed.

@@ -54,10 +54,11 @@ pub(crate) fn action(report: &ActionReport, progress: &Progress) -> Value {
         "id": report.spec.id.as_str(),
         "stage": report.stage.as_str(),
         "paused": report.paused,
+        "held": report.held,
         "jobs": Jobs::of(&report.tally),
         "over_ppm": progress.over_ppm,
         "eta_ms": progress.eta.map(millis),
-        "mean_ms": mean(&report.tally),
+        "mean_ms": report.tally.mean().map(millis),
         "opened": stamp(report.opened),
         "started": report.started.map(stamp),
         "ended": report.ended.map(stamp),
@@ -109,7 +110,7 @@ pub(crate) fn placed(placed: &Placed) -> Value {
 }
 
 /// What came of a job.
-pub(crate) fn outcome(outcome: &Outcome, error: Option<&str>) -> Value {
+pub(crate) fn outcome(outcome: &Outcome) -> Value {
     let mut told = json!({
         "place": outcome.place,
         "id": outcome.id.as_str(),
@@ -123,6 +124,7 @@ pub(crate) fn outcome(outcome: &Outcome, error: Option<&str>) -> Value {
     let body = outcome.body.as_ref().map(body);
     if let Some(told) = told.as_object_mut() {
         told.extend(body.map(|(name, text)| (name.to_owned(), text.into())));
+        let error = outcome.error.as_deref();
         told.extend(error.map(|words| ("error".to_owned(), words.into())));
     }
     told
@@ -173,11 +175,6 @@ const fn priority(priority: Priority) -> &'static str {
         Priority::Normal => "normal",
         Priority::High => "high",
     }
-}
-
-fn mean(tally: &Tally) -> Option<u64> {
-    let millis = tally.busy.as_millis().checked_div(u128::from(tally.done))?;
-    u64::try_from(millis).ok()
 }
 
 fn millis(span: Duration) -> u64 {

@@ -137,7 +137,8 @@ async fn a_job_that_fails_for_good_can_be_retried_and_purged() {
     let job = r#"{"id":"lost","tenant":"acme","api":"stock","path":"/a","max_retries":0}"#;
     let ndjson = [("content-type", "application/x-ndjson")];
     let lines = format!("{job}\n\n");
-    let taken = running.send("POST", "/v1/bulk/jobs", &ndjson, &lines).await;
+    let jobs = "/v1/bulk/jobs?action=nightly";
+    let taken = running.send("POST", jobs, &ndjson, &lines).await;
     assert_eq!(taken.json()["accepted"], 1, "{}", taken.text());
     let letter = buried(&running).await;
     assert_eq!(
@@ -148,6 +149,10 @@ async fn a_job_that_fails_for_good_can_be_retried_and_purged() {
         !letter["history"].as_array().expect("a list").is_empty(),
         "{letter}"
     );
+    let came = seen(&running, "/v1/bulk/actions/nightly/results").await;
+    let (result, mishap) = (&came["results"][0], &letter["history"][0]);
+    assert_eq!(result["ended"], "failed", "{came}");
+    assert_eq!(result["error"], mishap["words"], "{came}");
     let pick = r#"{"jobs":["lost"],"reason":"they are back"}"#;
     let revived = running.post("/v1/bulk/dead/retry", pick).await.json();
     assert_eq!(revived["jobs"], 1);

@@ -82,15 +82,28 @@ impl Memory {
         }
     }
 
-    pub(super) fn action_report(&self, name: &Name) -> Option<ActionReport> {
-        let id = self.action_ids.get(name)?;
-        self.actions.get(id).map(Action::report)
+    pub(super) fn action_report(&self, name: &Name) -> rusqlite::Result<Option<ActionReport>> {
+        let id = self.action_ids.get(name);
+        let report = |id: &u32| self.report_of(*id, &self.stopped_tenants());
+        Ok(id.map(report).transpose()?.flatten())
     }
 
-    pub(super) fn action_reports(&self, page: &Page) -> Vec<ActionReport> {
+    pub(super) fn action_reports(&self, page: &Page) -> rusqlite::Result<Vec<ActionReport>> {
+        let stopped = self.stopped_tenants();
         names_after(&self.action_ids, page)
-            .filter_map(|id| self.actions.get(id).map(Action::report))
+            .filter_map(|id| self.report_of(*id, &stopped).transpose())
             .collect()
+    }
+
+    fn report_of(&self, id: u32, stopped: &[u32]) -> rusqlite::Result<Option<ActionReport>> {
+        let Some(action) = self.actions.get(&id) else {
+            return Ok(None);
+        };
+        let held = match action.tally.queued {
+            0 => 0,
+            _ => self.holders(id, stopped)?,
+        };
+        Ok(Some(action.report(held)))
     }
 
     /// Ends actions whose time is over and whose jobs are not.
@@ -126,7 +139,7 @@ impl Memory {
     /// Actions whose end is to be told.
     pub(super) fn ripe(&self, most: usize) -> Vec<ActionReport> {
         let ripe = self.actions.values().filter(|action| action.is_ripe());
-        ripe.take(most).map(Action::report).collect()
+        ripe.take(most).map(|action| action.report(0)).collect()
     }
 
     /// Outcomes of an action, as far as they are on the disk.
@@ -139,8 +152,8 @@ impl Memory {
         let Some(id) = self.action_ids.get(name) else {
             return Ok(Vec::new());
         };
-        let sql = "SELECT place, seq, name, tenant, ended, at, attempts, throttles, status, body \
-                   FROM outcome WHERE action = ?1 AND place > ?2 ORDER BY place LIMIT ?3";
+        let sql = "SELECT place, seq, name, tenant, ended, at, attempts, throttles, status, body, \
+                   words FROM outcome WHERE action = ?1 AND place > ?2 ORDER BY place LIMIT ?3";
         let mut statement = self.reader.prepare_cached(sql)?;
         statement
             .query_map(params![id, stored(after), stored(many(most))], |row| {
@@ -161,6 +174,7 @@ impl Memory {
             throttles: row.get(7)?,
             status: row.get(8)?,
             body: body.map(Bytes::from),
+            error: row.get(10)?,
         })
     }
 

@@ -103,11 +103,13 @@ impl Action {
         self.state.fate != Fate::Open && self.tally.queued > 0
     }
 
-    pub(super) fn report(&self) -> ActionReport {
+    /// As it stands, with so many tenants that hold it up.
+    pub(super) fn report(&self, held: u64) -> ActionReport {
         ActionReport {
             spec: self.state.spec.clone(),
             stage: self.stage(),
             paused: self.state.paused,
+            held,
             tally: self.tally,
             opened: self.state.opened,
             started: self.state.started,

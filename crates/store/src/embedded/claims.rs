@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use outflow_core::{Nanos, Tag};
 
 use super::entry::Entry;
+use crate::claim::Token;
 use crate::name::Name;
 
 /// A job that somebody works on, or did until his lease ran out.
@@ -79,6 +80,16 @@ impl Claims {
             }
             lives
         });
+    }
+
+    /// All claims of a session.
+    pub(super) fn held_by(&self, session: &Name) -> impl Iterator<Item = Token> {
+        let jobs = self.sessions.get(session).map(|session| &session.jobs);
+        let claims = jobs.into_iter().flatten();
+        claims.filter_map(|job| {
+            let claim = self.by_job.get(job)?.number;
+            Some(Token { job: *job, claim })
+        })
     }
 
     /// When the next lease runs out, if nobody renews it.

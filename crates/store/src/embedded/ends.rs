@@ -1,6 +1,6 @@
 //! What is written of a job that failed, and of one that is over.
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, params};
 
 use super::change::Over;
 use super::ledger::Ledger;
@@ -74,9 +74,13 @@ impl Ledger<'_> {
     fn outcome(&mut self, over: &Over) -> rusqlite::Result<()> {
         self.place += 1;
         let sql = "INSERT INTO outcome (place, action, seq, name, tenant, ended, at, attempts, \
-                   throttles, status, body, until) \
-                   SELECT ?1, ?2, seq, name, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM job \
+                   throttles, status, body, until, words) \
+                   SELECT ?1, ?2, seq, name, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM job \
                    WHERE seq = ?3";
+        let words = match over.ended {
+            Ended::Failed => self.last_words(over.seq)?,
+            _ => None,
+        };
         let kept = over.kept.as_ref();
         let until = kept.map(|kept| millis(over.at.saturating_add(kept.keep)));
         self.run(
@@ -93,8 +97,17 @@ impl Ledger<'_> {
                 kept.map(|kept| kept.status),
                 kept.map(|kept| kept.body.as_ref()),
                 until,
+                words,
             ],
         )
+    }
+
+    /// What happened to a job last.
+    fn last_words(&self, seq: u64) -> rusqlite::Result<Option<String>> {
+        let sql = "SELECT words FROM mishap WHERE seq = ?1 ORDER BY id DESC LIMIT 1";
+        let mut statement = self.disk.prepare_cached(sql)?;
+        let words = statement.query_row(params![stored(seq)], |row| row.get(0));
+        words.optional()
     }
 }
 

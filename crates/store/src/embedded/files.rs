@@ -50,6 +50,7 @@ impl Files {
             .map_err(|error| self.broken(&error))?;
         self.recognise(&connection)?;
         self.inspect(&connection)?;
+        self.modernise(&connection)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         Ok(connection)
     }
@@ -117,23 +118,33 @@ impl Files {
         }
     }
 
+    fn number(&self, connection: &Connection, pragma: &str) -> Result<i64, StoreError> {
+        connection
+            .pragma_query_value(None, pragma, |row| row.get(0))
+            .map_err(|error| self.broken(&error))
+    }
+
     /// Makes the tables of a new database; of another, says whether it is ours.
     fn recognise(&self, connection: &Connection) -> Result<(), StoreError> {
-        let read = |pragma: &str| {
-            connection
-                .pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
-                .map_err(|error| self.broken(&error))
-        };
+        let read = |pragma: &str| self.number(connection, pragma);
         match (read("application_id")?, read("user_version")?) {
             (0, 0) if read("schema_version")? == 0 => connection
                 .execute_batch(include_str!("schema.sql"))
                 .map_err(failed),
-            (APPLICATION, VERSION) => Ok(()),
+            (APPLICATION, 1..=VERSION) => Ok(()),
             (APPLICATION, later) => Err(self.foreign(format!(
                 "is of version {later}, and this program knows up to {VERSION}: use a later one"
             ))),
             _ => Err(self.foreign("is not a job store: choose another directory")),
         }
+    }
+
+    /// Gives a database of an earlier version what it lacks, in one step.
+    fn modernise(&self, connection: &Connection) -> Result<(), StoreError> {
+        if self.number(connection, "user_version")? == 1 {
+            connection.execute_batch(FROM_1_TO_2).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Reads a small database entirely. One that takes long is checked as it is read.
@@ -154,6 +165,8 @@ impl Files {
     pub(super) fn broken(&self, error: &rusqlite::Error) -> StoreError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => self.damaged(error),
+            // A table or a column that is not there was there when the database was made.
+            None if matches!(error, rusqlite::Error::SqlInputError { .. }) => self.damaged(error),
             _ => failed_by(error),
         }
     }
@@ -260,7 +273,11 @@ const LOCK: &str = "lock";
 const APPLICATION: i64 = 0x4f75_7466;
 
 /// The layout of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+
+/// The second says of a job that failed what happened.
+const FROM_1_TO_2: &str = "BEGIN; ALTER TABLE outcome ADD COLUMN words TEXT; \
+                           PRAGMA user_version = 2; COMMIT;";
 
 /// Half of the usual: a small transaction writes whole pages, and fewer bytes of others come with it.
 const PAGE_BYTES: u32 = 2_048;

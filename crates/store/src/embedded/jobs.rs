@@ -14,7 +14,7 @@ use super::letters::{Pick, Picked};
 use super::memory::Memory;
 use super::number;
 use crate::action::{ActionReport, ActionSpec, Tally};
-use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped};
+use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::error::StoreError;
 use crate::job::{Batch, Submitted};
@@ -53,6 +53,10 @@ impl JobStore for Embedded {
 
     async fn reap(&self, most: usize, recoveries: u32) -> Answer<Reaped> {
         written(self.change(|memory, moment| Ok(memory.reap(most, recoveries, moment)))).await
+    }
+
+    async fn disown(&self, session: &Name, known: &[Token]) -> Answer<u64> {
+        written(self.change(|memory, moment| Ok(memory.disown(session, known, moment)))).await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
@@ -120,11 +124,11 @@ impl JobStore for Embedded {
     }
 
     async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
-        self.look(|memory| Ok(memory.action_report(id)))
+        self.look(|memory| memory.action_report(id).map_err(failed))
     }
 
     async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {
-        self.look(|memory| Ok(memory.action_reports(&page)))
+        self.look(|memory| memory.action_reports(&page).map_err(failed))
     }
 
     async fn ripe(&self, most: usize) -> Answer<Vec<ActionReport>> {

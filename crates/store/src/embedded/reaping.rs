@@ -1,13 +1,14 @@
-//! Leases: renewed, or run out and taken back.
+//! Leases: renewed, run out and taken back, or given back in part.
 
 use std::time::Duration;
 
 use outflow_core::{Moment, Nanos};
 
 use super::memory::Memory;
-use crate::claim::{Beat, Reaped};
+use super::number::many;
+use crate::claim::{Beat, Reaped, Token};
 use crate::name::Name;
-use crate::settle::Ended;
+use crate::settle::{End, Ended, Settlement};
 
 impl Memory {
     /// Renews a lease.
@@ -20,6 +21,21 @@ impl Memory {
             }
             None => Beat::Lost,
         }
+    }
+
+    /// Gives back what a session does not know that it holds.
+    pub(super) fn disown(&mut self, session: &Name, known: &[Token], moment: Moment) -> u64 {
+        self.catch_up(moment);
+        let unheard: Vec<Token> = self
+            .claims
+            .held_by(session)
+            .filter(|token| !known.contains(token))
+            .collect();
+        for token in &unheard {
+            let end = End::Returned;
+            self.settle(session, Settlement { token: *token, end }, moment);
+        }
+        many(unheard.len())
     }
 
     /// Takes back what nobody works on any more.

@@ -105,7 +105,8 @@ CREATE TABLE outcome (
     throttles INTEGER NOT NULL,
     status INTEGER,
     body BLOB,
-    until INTEGER
+    until INTEGER,
+    words TEXT
 );
 CREATE INDEX outcome_of ON outcome (action);
 CREATE INDEX outcome_until ON outcome (until) WHERE until IS NOT NULL;
@@ -139,5 +140,5 @@ CREATE TABLE total (
     busy INTEGER NOT NULL DEFAULT 0
 );
 PRAGMA application_id = 1333097574;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 COMMIT;

@@ -28,6 +28,14 @@ pub(super) struct Sum {
     pub(super) busy: i64,
 }
 
+/// How a statement adds a sum to the counts that tenants, actions and all have.
+macro_rules! counts {
+    () => {
+        "done = done + ?2, dead = dead + ?3, failed = failed + ?4, cancelled = cancelled + ?5, \
+         throttles = throttles + ?6, busy = busy + ?7"
+    };
+}
+
 impl Ledger<'_> {
     /// A job was added to a line and to an action.
     pub(super) fn add_live(&mut self, place: Place, action: Option<u32>) {
@@ -56,59 +64,25 @@ impl Ledger<'_> {
             self.run(sql, params![line, live])?;
         }
         for (tenant, sum) in &self.sums.tenants {
-            self.run(
-                "UPDATE tenant SET done = done + ?2, dead = dead + ?3, failed = failed + ?4, \
-                 cancelled = cancelled + ?5, throttles = throttles + ?6, busy = busy + ?7 \
-                 WHERE id = ?1",
-                params![
-                    tenant,
-                    sum.done,
-                    sum.dead,
-                    sum.failed,
-                    sum.cancelled,
-                    sum.throttles,
-                    sum.busy
-                ],
-            )?;
+            let sql = concat!("UPDATE tenant SET ", counts!(), " WHERE id = ?1");
+            self.run(sql, sum.of(i64::from(*tenant)))?;
         }
         for (action, sum) in &self.sums.actions {
-            self.run(
-                "UPDATE action SET live = live + ?8, done = done + ?2, dead = dead + ?3, \
-                 failed = failed + ?4, cancelled = cancelled + ?5, throttles = throttles + ?6, \
-                 busy = busy + ?7 WHERE id = ?1",
-                params![
-                    action,
-                    sum.done,
-                    sum.dead,
-                    sum.failed,
-                    sum.cancelled,
-                    sum.throttles,
-                    sum.busy,
-                    sum.live
-                ],
-            )?;
+            let sql = concat!(
+                "UPDATE action SET live = live + ?8, ",
+                counts!(),
+                " WHERE id = ?1"
+            );
+            self.run(sql, sum.between(i64::from(*action), sum.live))?;
         }
         Ok(())
     }
 
     /// The same for all, and where the numbers stand.
     pub(super) fn write_total(&self, seq: u64) -> rusqlite::Result<()> {
-        let sum = self.sums.total;
-        self.run(
-            "UPDATE total SET seq = ?1, place = ?8, done = done + ?2, dead = dead + ?3, \
-             failed = failed + ?4, cancelled = cancelled + ?5, throttles = throttles + ?6, \
-             busy = busy + ?7",
-            params![
-                stored(seq),
-                sum.done,
-                sum.dead,
-                sum.failed,
-                sum.cancelled,
-                sum.throttles,
-                sum.busy,
-                stored(self.place)
-            ],
-        )
+        let sql = concat!("UPDATE total SET seq = ?1, place = ?8, ", counts!());
+        let (seq, place) = (stored(seq), stored(self.place));
+        self.run(sql, self.sums.total.between(seq, place))
     }
 }
 
@@ -120,6 +94,21 @@ impl Sums {
 }
 
 impl Sum {
+    /// What a statement takes that adds this to a row.
+    const fn of(&self, row: i64) -> [i64; 7] {
+        let Self {
+            done, dead, failed, ..
+        } = *self;
+        let (cancelled, throttles, busy) = (self.cancelled, self.throttles, self.busy);
+        [row, done, dead, failed, cancelled, throttles, busy]
+    }
+
+    /// The same with one number more.
+    const fn between(&self, row: i64, last: i64) -> [i64; 8] {
+        let [row, done, dead, failed, cancelled, throttles, busy] = self.of(row);
+        [row, done, dead, failed, cancelled, throttles, busy, last]
+    }
+
     fn add(&mut self, other: Self) {
         self.live += other.live;
         self.done += other.done;

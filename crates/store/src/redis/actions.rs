@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::call::{Call, Caller};
 use super::fault::strange;
 use super::pages::{self, PAGE, ask, reports};
-use super::record::{byte, instant, micros, name, number, part, small, wall};
+use super::record::{byte, instant, micros, name, number, part, small, wall, words};
 use super::reply::{self, Reply};
 use super::sweep::{forget, places, sweep_action};
 use crate::action::{ActionReport, ActionSpec, Stage, Tally};
@@ -150,13 +150,14 @@ pub(super) async fn outcomes(
 }
 
 fn outcome(mut bytes: Bytes, place: u64, now: u64) -> Answer<Outcome> {
-    let ended = ended(byte(&mut bytes)?)?;
+    let how = byte(&mut bytes)?;
     let at = instant(&mut bytes)?;
     let (attempts, throttles) = (small(&mut bytes)?, small(&mut bytes)?);
     let status = u16::try_from(number(&mut bytes, 2)?).map_err(|_| strange())?;
     let expiry = number(&mut bytes, 7)?;
     let (id, tenant) = (byte(&mut bytes)?, byte(&mut bytes)?);
     let (id, tenant) = (name(&mut bytes, id)?, name(&mut bytes, tenant)?);
+    let error = (how >= SPOKEN).then(|| words(&mut bytes)).transpose()?;
     let kept = expiry > now;
     let length = bytes.len();
     let body = part(&mut bytes, length)?;
@@ -164,12 +165,13 @@ fn outcome(mut bytes: Bytes, place: u64, now: u64) -> Answer<Outcome> {
         place,
         id,
         tenant,
-        ended,
+        ended: ended(how % SPOKEN)?,
         at,
         attempts,
         throttles,
         status: kept.then_some(status),
         body: kept.then_some(body),
+        error,
     })
 }
 
@@ -193,11 +195,12 @@ fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
     if reply.is_empty() {
         return Ok(None);
     }
+    let held = reply.number()?;
     let (stage, closed, paused) = (reply.number()?, reply.number()? == 1, reply.number()? == 1);
     let (opened, started, ended) = (reply.number()?, reply.number()?, reply.number()?);
     let (timeout, keep, _floor) = (reply.span()?, reply.span()?, reply.number()?);
     let (queued, non_ready, delayed) = (reply.number()?, reply.number()?, reply.number()?);
-    let _held = reply.number()?;
+    let _set_aside = reply.number()?;
     let tally = Tally {
         queued,
         non_ready,
@@ -221,6 +224,7 @@ fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
         spec: spec(id, timeout, keep, note),
         stage: progress.stage(&tally),
         paused: paused && tally.queued > 0,
+        held,
         tally,
         opened: wall(opened),
         started: at(started),
@@ -256,3 +260,6 @@ impl Progress {
         }
     }
 }
+
+/// Added to how a job ended, if words about it stand before what is kept.
+const SPOKEN: u8 = 16;

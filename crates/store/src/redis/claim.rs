@@ -6,12 +6,13 @@ use std::time::Duration;
 use outflow_core::Rate;
 
 use super::call::Caller;
-use super::record::{self, Entry, micros, read_entry};
+use super::record::{self, Entry, micros, read_entry, six};
 use super::reply::{Reply, number};
 use super::settle::settle;
 use crate::claim::{
-    Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, SharedPlan, Token,
+    Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, SharedPlan, Start, Token,
 };
+use crate::error::StoreError;
 use crate::jobs::Answer;
 use crate::name::Name;
 use crate::settle::{End, Settlement};
@@ -34,7 +35,15 @@ pub(super) async fn claim(caller: &Caller, ask: ClaimAsk, gate: &mut dyn Gate) -
     });
     if !back.is_empty() {
         claims.next = Some(claims.next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
-        settle(caller, &session, back).await?;
+        let returned = settle(caller, &session, back).await;
+        // Whatever became of it, jobs were claimed.
+        returned.map_err(|error| {
+            if error.is_lost() {
+                error
+            } else {
+                StoreError::doubtful(error)
+            }
+        })?;
     }
     Ok(claims)
 }
@@ -171,6 +180,23 @@ pub(super) async fn reap(caller: &Caller, most: usize, recoveries: u32) -> Answe
         buried: reply.number()?,
         next: reply.maybe_span()?,
     })
+}
+
+pub(super) async fn disown(caller: &Caller, session: &Name, known: &[Token]) -> Answer<u64> {
+    let known: Vec<u8> = known.iter().flat_map(|token| six(token.claim)).collect();
+    let mut given = 0;
+    loop {
+        let call = caller
+            .call(&caller.scripts.disown)
+            .arg(session.as_str())
+            .arg(known.as_slice())
+            .arg(MOST_JOBS);
+        let mut reply = Reply::new(caller.run(call).await?)?;
+        given += reply.number()?;
+        if reply.number()? == 0 {
+            return Ok(given);
+        }
+    }
 }
 
 /// The gate's clock is not the server's, so whoever was stopped by it comes again after a moment.

@@ -141,10 +141,14 @@ pub(super) fn read(mut bytes: Bytes) -> Answer<Record> {
 }
 
 fn mishap(bytes: &mut Bytes) -> Answer<Mishap> {
-    let at = instant(bytes)?;
-    let length = usize::try_from(number(bytes, 2)?).map_err(|_| strange())?;
-    let words = String::from_utf8_lossy(&part(bytes, length)?).into_owned();
+    let (at, words) = (instant(bytes)?, words(bytes)?);
     Ok(Mishap { at, words })
+}
+
+/// What somebody said, after its length.
+pub(super) fn words(bytes: &mut Bytes) -> Answer<String> {
+    let length = usize::try_from(number(bytes, 2)?).map_err(|_| strange())?;
+    Ok(String::from_utf8_lossy(&part(bytes, length)?).into_owned())
 }
 
 /// The class as the scripts number it.

@@ -29,6 +29,7 @@ pub(super) struct Scripts {
     pub(super) settle: Step,
     pub(super) beat: Step,
     pub(super) reap: Step,
+    pub(super) disown: Step,
     pub(super) rule: Step,
     pub(super) action: Step,
     pub(super) sweep: Step,
@@ -55,6 +56,7 @@ impl Scripts {
             settle: step("settle"),
             beat: step("beat"),
             reap: step("reap"),
+            disown: step("disown"),
             rule: step("rule"),
             action: step("action"),
             sweep: step("sweep"),
@@ -167,7 +169,7 @@ const EVEN_IF_FULL: &str = "'allow-oom'";
 const ONLY_WITH_ROOM: &str = "";
 const READS: &str = "'no-writes'";
 
-const SOURCES: [Source; 12] = [
+const SOURCES: [Source; 13] = [
     Source::new("submit", include_str!("lua/submit/any.lua"))
         .after(include_str!("lua/submit/plain.lua"))
         .flags(ONLY_WITH_ROOM),
@@ -185,6 +187,7 @@ const SOURCES: [Source; 12] = [
         .after(include_str!("lua/settle/plain.lua")),
     Source::new("beat", include_str!("lua/beat.lua")),
     Source::new("reap", include_str!("lua/reap.lua")),
+    Source::new("disown", include_str!("lua/disown.lua")),
     Source::new("rule", include_str!("lua/rule.lua")).flags(ONLY_WITH_ROOM),
     Source::new("action", include_str!("lua/action.lua")),
     Source::new("sweep", include_str!("lua/sweep.lua")),

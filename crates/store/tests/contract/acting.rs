@@ -183,7 +183,12 @@ pub(crate) async fn outcomes_come_in_order_with_what_was_kept(world: &impl World
     assert_eq!((made.ended, made.status), (Ended::Done, Some(201)));
     assert_eq!(made.body.as_deref(), Some(b"made".as_slice()));
     assert_eq!((made.attempts, &made.tenant), (1, &name("a")));
-    assert_eq!(of("a-2").expect("told").ended, Ended::Failed);
+    assert_eq!(made.error, None);
+    let lost = of("a-2").expect("told");
+    assert_eq!(
+        (lost.ended, lost.error.as_deref()),
+        (Ended::Failed, Some("no"))
+    );
 }
 
 static ACT: std::sync::LazyLock<outflow_store::Name> = std::sync::LazyLock::new(|| name("act"));

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_store::{End, JobStore, Page, PutOff};
+use outflow_store::{End, JobStore, Page};
 
+use super::ends::unlike_ends;
 use super::{World, claim, done, jobs, name, settle, settle_all, submit};
 
 // One job for each way to stand, and one more that is claimed and left.
@@ -11,22 +12,7 @@ pub(crate) async fn every_job_is_in_exactly_one_part(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 9)).await;
     let taken = claim(store, 7).await;
-    let hour = Duration::from_hours(1);
-    let words = || "no".to_owned();
-    let ends = [
-        done(),
-        End::Retry {
-            after: hour,
-            words: words(),
-            result: None,
-        },
-        End::Failed {
-            words: words(),
-            result: None,
-        },
-        End::PutOff(PutOff::Fixed(hour)),
-        End::Returned,
-    ];
+    let ends = [done()].into_iter().chain(unlike_ends());
     for (job, end) in taken.iter().zip(ends) {
         settle(store, job, end).await;
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_store::{Beat, JobStore, OpenGate, Settled, Settlement};
+use outflow_store::{Beat, Claimed, JobStore, OpenGate, Settled, Settlement};
 
-use super::{World, ask_as, claim, claim_one, done, ids, jobs, name, submit};
+use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, submit};
 
 const BOUND: u32 = 3;
 
@@ -71,6 +71,21 @@ pub(crate) async fn a_job_that_kills_its_workers_is_buried(world: &impl World) {
     assert_eq!(claim_one(store).await.id, name("a-1"));
 }
 
+// Nobody said what came of it, so the outcome says that nobody did.
+pub(crate) async fn a_job_buried_with_its_worker_tells_why(world: &impl World) {
+    let store = world.store();
+    let lease = world.unit() * 5;
+    let taken = store.submit(batch("act", jobs("a", 1))).await;
+    taken.expect("taken");
+    let claims = store.claim(ask_as("w", 1, lease), &mut OpenGate).await;
+    assert_eq!(claims.expect("claimed").jobs.len(), 1);
+    world.pass(lease * 2).await;
+    assert_eq!(store.reap(9, 0).await.expect("reaped").buried, 1);
+    let told = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    let words = "its worker was lost before it said what came of it";
+    assert_eq!(told[0].error.as_deref(), Some(words));
+}
+
 pub(crate) async fn reaping_takes_no_more_than_it_is_told(world: &impl World) {
     let store = world.store();
     let lease = world.unit() * 5;
@@ -85,6 +100,35 @@ pub(crate) async fn reaping_takes_no_more_than_it_is_told(world: &impl World) {
         let reaped = store.reap(2, BOUND).await.expect("reaped");
         assert_eq!(reaped.returned, expected);
     }
+}
+
+// Of four jobs one is known. The bound is 0: whatever counted as a recovery would be buried.
+pub(crate) async fn what_a_session_never_heard_of_goes_back_as_it_was(world: &impl World) {
+    let store = world.store();
+    let lease = world.unit() * 10;
+    submit(store, jobs("a", 5)).await;
+    let claims = store.claim(ask_as("w", 4, lease), &mut OpenGate).await;
+    let held = claims.expect("claimed").jobs;
+    let known = [held[1].token];
+    let given = store.disown(&name("w"), &known).await;
+    assert_eq!(given.expect("given back"), 3);
+    let again = store.disown(&name("w"), &known).await;
+    assert_eq!(again.expect("nothing left"), 0);
+    assert_eq!(store.reap(9, 0).await.expect("reaped").buried, 0);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+    let end = |job: &Claimed| Settlement {
+        token: job.token,
+        end: done(),
+    };
+    let ends = held.iter().map(end).collect();
+    let settled = store.settle(&name("w"), ends).await.expect("settled");
+    let fenced = Settled::Fenced;
+    assert_eq!(settled, [fenced, Settled::Done, fenced, fenced]);
+    let next = claim(store, 9).await;
+    assert_eq!(ids(&next), ["a-0", "a-2", "a-3", "a-4"]);
+    assert!(next.iter().all(|job| job.attempt == 1), "{next:?}");
+    let none = store.disown(&name("nobody"), &[]).await;
+    assert_eq!(none.expect("nobody has nothing"), 0);
 }
 
 pub(crate) async fn a_session_that_never_claimed_is_lost(world: &impl World) {

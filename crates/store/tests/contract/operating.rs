@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    Batch, DeadPick, End, Ended, JobStore, PutOff, Rest, Scope, Settled, Stage, TenantRule,
+    Batch, DeadPick, End, Ended, JobStore, Page, PutOff, Rest, Scope, Settled, Stage, TenantRule,
 };
 
 use super::{
@@ -42,6 +42,32 @@ pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
     let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a resumption rings");
     assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
+}
+
+// The action has jobs with three tenants. One is stopped, and so holds it up until its own are over; another that
+// is stopped has none of it.
+pub(crate) async fn an_action_tells_how_many_stopped_tenants_hold_it_up(world: &impl World) {
+    let store = world.store();
+    let all = [jobs("a", 200), jobs("b", 1), jobs("c", 1)].concat();
+    store.submit(batch("act", all)).await.expect("taken");
+    submit(store, jobs("d", 1)).await;
+    let held = async || {
+        let report = store.action(&name("act")).await.expect("read");
+        let report = report.expect("known");
+        let page = store.actions(Page::default()).await.expect("read");
+        assert_eq!(page[0], report);
+        (report.paused, report.held, report.is_stopped())
+    };
+    assert_eq!(held().await, (false, 0, false));
+    store.pause(&tenant("d")).await.expect("paused");
+    assert_eq!(held().await, (false, 0, false), "d has no job of it");
+    store.pause(&tenant("a")).await.expect("paused");
+    assert_eq!(held().await, (false, 1, true));
+    store.pause(&tenant("b")).await.expect("paused");
+    assert_eq!(held().await, (false, 2, true));
+    store.cancel(&tenant("a")).await.expect("cancelled");
+    store.resume(&tenant("b")).await.expect("resumed");
+    assert_eq!(held().await, (false, 0, false), "nothing of a is left");
 }
 
 // 100 of the paused action stand before the other job: more than any store reads at once.
@@ -263,6 +289,46 @@ pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World)
     let job = claim_one(store).await;
     assert_eq!(settle(store, &job, done()).await, Settled::Done);
     assert_eq!(store.tally().await.expect("counted").done, 1);
+}
+
+// Closed, and its one job over: whoever tells its end has read it already.
+pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(world: &impl World) {
+    let store = world.store();
+    let last = Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs("a", 1))
+    };
+    store.submit(last).await.expect("taken");
+    let job = claim_one(store).await;
+    settle(store, &job, failed()).await;
+    assert_eq!(store.ripe(9).await.expect("read").len(), 1);
+    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
+    let ripe = store.ripe(9).await.expect("read");
+    assert_eq!(ripe.len(), 1, "its end is still to be told");
+    assert_eq!((ripe[0].tally.failed, ripe[0].tally.open()), (1, 0));
+    store.told(&name("act")).await.expect("told");
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+// Of two jobs one failed and the other waits: the action goes on, and the revived job with it.
+pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl World) {
+    let store = world.store();
+    let last = Batch {
+        rest: Rest::Last,
+        ..batch("act", jobs("a", 2))
+    };
+    store.submit(last).await.expect("taken");
+    let job = claim_one(store).await;
+    settle(store, &job, failed()).await;
+    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
+    let again = claim(store, 9).await;
+    assert_eq!(again.len(), 2);
+    settle_all(store, &again, done()).await;
+    let report = store.action(&name("act")).await.expect("read");
+    let tally = report.expect("known").tally;
+    assert_eq!((tally.done, tally.dead, tally.failed), (2, 0, 0));
+    assert_eq!(store.ripe(9).await.expect("read").len(), 1);
+    assert_eq!(store.recount().await.expect("counted"), 0);
 }
 
 pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(world: &impl World) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::CongestionRule;
-use outflow_store::{Beat, End, JobStore, Kept, Park, PutOff, Settled, Settlement};
+use outflow_store::{Beat, DeadPick, End, JobStore, Kept, Park, PutOff, Settled, Settlement};
 
 use super::{
     World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
@@ -108,6 +108,13 @@ pub(crate) async fn what_came_of_the_last_try_is_kept(world: &impl World) {
     let dead = store.dead(0, 9).await.expect("read");
     let words: Vec<&str> = dead[0].history.iter().map(|of| of.words.as_str()).collect();
     assert_eq!(words, ["status 503", "status 502"]);
+    assert_eq!(told[0].error.as_deref(), Some("status 502"));
+    store.purge(&DeadPick::All).await.expect("purged");
+    let after = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    assert_eq!(
+        after, told,
+        "what came of it is not its letter's to take away"
+    );
 }
 
 pub(crate) async fn a_final_failure_is_buried_at_once(world: &impl World) {

@@ -20,6 +20,8 @@ use outflow_store::{
 pub(crate) mod acting;
 pub(crate) mod claiming;
 pub(crate) mod counting;
+#[path = "../support/ends.rs"]
+pub(crate) mod ends;
 pub(crate) mod leasing;
 pub(crate) mod operating;
 pub(crate) mod ruling;
@@ -191,7 +193,9 @@ macro_rules! contract {
             a_beat_keeps_a_session_alive
             a_lost_session_is_fenced_and_its_jobs_return_first
             a_job_that_kills_its_workers_is_buried
+            a_job_buried_with_its_worker_tells_why
             reaping_takes_no_more_than_it_is_told
+            what_a_session_never_heard_of_goes_back_as_it_was
             a_session_that_never_claimed_is_lost
             one_session_cannot_settle_for_another
         );
@@ -208,6 +212,7 @@ macro_rules! contract {
         );
         contract!(@laws $run, operating:
             a_paused_tenant_waits_and_others_go_on
+            an_action_tells_how_many_stopped_tenants_hold_it_up
             a_paused_action_does_not_hold_its_tenants_other_jobs
             cancelling_a_tenant_ends_what_has_not_begun
             cancelling_an_action_ends_only_its_own_jobs
@@ -218,6 +223,8 @@ macro_rules! contract {
             dead_letters_are_listed_and_revived_as_if_never_tried
             purged_letters_stay_counted_as_failed
             a_revived_job_does_not_reopen_its_action
+            a_revived_job_leaves_an_end_that_is_being_told_as_it_is
+            a_revived_job_counts_in_an_action_that_goes_on
             statistics_are_forgotten_but_not_while_jobs_are_put_off
             snapshots_tell_how_congested_a_tenant_was
             tidying_forgets_what_is_too_old

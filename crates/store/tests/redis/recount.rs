@@ -1,7 +1,8 @@
 //! Counting anew: it agrees with every count that was kept, and notices each that is off by one.
 
-use outflow_store::{ActionSpec, Batch, JobStore, Kept, PutOff, Scope};
+use outflow_store::{ActionSpec, Batch, JobStore, Kept, Scope};
 
+use super::ends::unlike_ends;
 use super::*;
 
 /// Jobs in every place in which one can stand: in line, come back, delayed, put off, held, claimed, dead
@@ -15,26 +16,14 @@ async fn full_room() -> Room {
     room.store.submit(batch("a")).await.expect("submitted");
     let jobs = room.claim(9).await.jobs;
     let hour = Duration::from_hours(1);
-    let words = || "no".to_owned();
     let result = Some(Kept {
         status: 200,
         keep: hour,
         body: Bytes::from("fine"),
     });
-    let ends = [
-        End::Done { took: hour, result },
-        End::Retry {
-            after: hour,
-            words: words(),
-            result: None,
-        },
-        End::Failed {
-            words: words(),
-            result: None,
-        },
-        End::PutOff(PutOff::Fixed(hour)),
-        End::Returned,
-    ];
+    let ends = [End::Done { took: hour, result }]
+        .into_iter()
+        .chain(unlike_ends());
     let ends = jobs.iter().zip(ends).map(|(job, how)| end(job, how));
     room.settle(ends.collect()).await;
     let held = Scope::Action(name("mail"));

@@ -127,7 +127,7 @@ pub(in crate::admin) async fn results(
         for outcome in &outcomes {
             held += outcome.body.as_ref().map_or(0, bytes::Bytes::len);
             next = Some(outcome.place);
-            results.push(told::outcome(outcome, None));
+            results.push(told::outcome(outcome));
             if held >= ENOUGH {
                 break;
             }

@@ -90,7 +90,7 @@ fn of_actions(actions: &[Value]) -> String {
         let jobs = part(action, "jobs");
         let failed = number(part(jobs, "dead")) + number(part(jobs, "failed"));
         table.row([
-            paused(part(action, "id"), action),
+            held(action),
             plain(part(action, "stage")),
             percent(part(action, "over_ppm")),
             format!(
@@ -112,7 +112,7 @@ pub(super) fn line(action: &Value) -> String {
     let jobs = part(action, "jobs");
     format!(
         "{}: {} {}, {} of {} done, {} left",
-        plain(part(action, "id")),
+        held(action),
         plain(part(action, "stage")),
         percent(part(action, "over_ppm")),
         plain(part(jobs, "done")),
@@ -183,6 +183,15 @@ fn paused(name: &Value, owner: &Value) -> String {
     }
 }
 
+/// The name of an action, and what holds it.
+fn held(action: &Value) -> String {
+    let name = paused(part(action, "id"), action);
+    match usize::try_from(number(part(action, "held"))) {
+        Ok(0) | Err(_) => name,
+        Ok(many) => format!("{name} ({} paused)", count(many, "tenant", "tenants")),
+    }
+}
+
 fn left(action: &Value) -> String {
     let left = part(action, "eta_ms").as_u64();
     left.map_or_else(dash, |millis| spoken(Duration::from_millis(millis)))
@@ -241,6 +250,16 @@ mod tests {
             ),
             "{row}"
         );
+    }
+
+    #[test]
+    fn what_holds_an_action_is_told_with_it() {
+        let told = json!({ "id": "nightly", "stage": "RUNNING", "held": 2, "eta_ms": null,
+            "jobs": { "total": 9, "done": 4 } });
+        assert!(action(&told).contains("nightly (2 tenants paused)  RUNNING"));
+        let line = line(&told);
+        let expected = "nightly (2 tenants paused): RUNNING -, 4 of 9 done, - left";
+        assert_eq!(line, expected);
     }
 
     // 51 tenants: one more than is shown.

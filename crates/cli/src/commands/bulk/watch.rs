@@ -1,6 +1,5 @@
 //! `outflow bulk watch` and `results`: how an action goes, and what came of it.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -68,13 +67,11 @@ impl Watch {
 impl Results {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let place = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
-        let (mut after, mut letters) = (self.after, Letters::default());
-        let mut all = Vec::new();
+        let (mut after, mut all) = (self.after, Vec::new());
         loop {
             let asked = format!("{place}?after={after}&most=1000");
             let page = self.asked.get(&asked)?;
             let mut results = tables::list(&page, "results").to_vec();
-            letters.explain(&mut results, &self)?;
             if self.asked.json {
                 all.append(&mut results);
             }
@@ -89,53 +86,6 @@ impl Results {
             answer_json(&json!({ "action": self.action, "results": all }))?;
         }
         Ok(Exit::Done)
-    }
-}
-
-/// Why jobs failed, which is written on their dead letters.
-#[derive(Default)]
-struct Letters {
-    /// The place of the last that was read.
-    after: u64,
-    words: HashMap<String, String>,
-}
-
-impl Letters {
-    /// Adds to the results that failed why they did, as far as that is still known.
-    fn explain(&mut self, results: &mut [Value], of: &Results) -> anyhow::Result<()> {
-        let failed = |result: &&mut Value| part(result, "ended") == "failed";
-        let mut read = false;
-        for result in results.iter_mut().filter(failed) {
-            let id = part(result, "id").as_str().unwrap_or_default().to_owned();
-            if !read && !self.words.contains_key(&id) {
-                self.read_on(of)?;
-                read = true;
-            }
-            if let (Some(words), Some(result)) = (self.words.remove(&id), result.as_object_mut()) {
-                result.insert("error".to_owned(), words.into());
-            }
-        }
-        Ok(())
-    }
-
-    fn read_on(&mut self, of: &Results) -> anyhow::Result<()> {
-        loop {
-            let place = format!("/v1/bulk/dead?after={}&most=1000", self.after);
-            let page = of.asked.get(&place)?;
-            let letters = tables::list(&page, "dead").iter();
-            for letter in letters.filter(|letter| part(letter, "action") == of.action.as_str()) {
-                let last = tables::list(letter, "history").last();
-                let words = last.and_then(|mishap| part(mishap, "words").as_str());
-                let id = part(letter, "id").as_str();
-                let known = id.zip(words);
-                self.words
-                    .extend(known.map(|(id, words)| (id.to_owned(), words.to_owned())));
-            }
-            match part(&page, "next").as_u64() {
-                Some(next) => self.after = next,
-                None => return Ok(()),
-            }
-        }
     }
 }
 

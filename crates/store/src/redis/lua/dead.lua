@@ -16,6 +16,10 @@ local function is_meant(entry, job, at)
   return wanted[job.id]
 end
 
+local function has_ended(action)
+  return is_over(action) or (action.closed == 1 and action.q + action.fl == 0)
+end
+
 local function stand_again(entry, job, action)
   job.attempts, job.retries, job.throttles, job.recoveries, job.mishaps, job.history = 0, 0, 0, 0, 0, ''
   entry.record = write_record(job, entry.record)
@@ -40,8 +44,9 @@ local function deal(packed, entry, job)
     if action then count(action, 'fa', 1) end
     return
   end
-  -- An action that is over stays over: for it the job has failed, and goes on without it.
-  if action and is_over(action) then
+  -- An action whose jobs are over stays as it ended, told or not: for it the job has failed, and goes on
+  -- without it.
+  if action and has_ended(action) then
     count(action, 'fa', 1)
     action = nil
   end

@@ -10,6 +10,8 @@ local ENTRY_HEAD, ENTRY_PLACE = '>BBB', '>I6HI6'
 local PLACE_SIZE = 14
 -- The field of a claim in its session.
 local CLAIM_FORM, CLAIM_SIZE = '>I6', 6
+-- Ends the name of a session under which lies what another did not hear of. No name holds a space.
+local NOT_BEGUN = ' -'
 -- Added to the class of an entry that was put off.
 local PUT_OFF = 8
 
@@ -204,16 +206,21 @@ local function action_since(name, claim)
 end
 
 local DONE, ENDED_FAILED, EXPIRED, ENDED_CANCELLED = 1, 2, 3, 4
+-- Added to how a job ended, if words about it stand before what is kept.
+local SPOKEN = 16
 
-local function tell(action, ended, job, tenant, result)
-  local status, expiry, body = 0, 0, ''
+local function tell(action, ended, job, tenant, result, words)
+  local status, expiry, said, body = 0, 0, '', ''
+  if words then
+    ended, said = ended + SPOKEN, pack('>H', #words) .. words
+  end
   if result and result ~= '' then
     local keep
     status, keep = unpacked('>HI7', result)
     expiry, body = now + keep, sub(result, 10)
   end
   local line = pack('>BI7I4I4HI7BB', ended, now, job.attempts, job.throttles, status, expiry, #job.id, #tenant)
-  call('RPUSH', P .. 'r:' .. action.name, line .. job.id .. tenant .. body)
+  call('RPUSH', P .. 'r:' .. action.name, line .. job.id .. tenant .. said .. body)
 end
 
 local function forget_name(job)

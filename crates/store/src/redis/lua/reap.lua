@@ -1,4 +1,4 @@
--- Takes back what sessions held whose lease ran out.
+-- Takes back what sessions held whose lease ran out. A job that nobody began is as it was before its claim.
 --
 -- ARGV: prefix, epoch, most, recoveries.
 
@@ -6,8 +6,9 @@ local most, bound = tonumber(ARGV[3]), tonumber(ARGV[4])
 local returned, buried = 0, 0
 local lost = call('ZRANGEBYSCORE', K.sessions, '-inf', now, 'LIMIT', 0, 100)
 local freed = {}
+local LOST = 'its worker was lost before it said what came of it'
 
-local function take_back(entry, job, claim)
+local function take_back(entry, job, claim, begun)
   local tenant = tenant_of(entry.tenant)
   local action = job.action and action_of(job.action)
   local ours = action and claim > action.floor
@@ -15,8 +16,10 @@ local function take_back(entry, job, claim)
   if tenant[2] > 0 and tenant[6] >= tenant[2] then freed[entry.tenant] = true end
   tenant[6] = tenant[6] - 1
   g[5] = g[5] - 1
-  job.attempts, job.recoveries = job.attempts + 1, job.recoveries + 1
-  add_mishap(job, 'its worker died')
+  if begun then
+    job.attempts, job.recoveries = job.attempts + 1, job.recoveries + 1
+    add_mishap(job, LOST)
+  end
   if ours then count(action, 'fl', -1) end
   if cancelled then
     tenant[10], g[9] = tenant[10] + 1, g[9] + 1
@@ -25,13 +28,13 @@ local function take_back(entry, job, claim)
       tell(action, ENDED_CANCELLED, job, entry.tenant)
     end
     forget_name(job)
-  elseif job.recoveries > bound then
+  elseif begun and job.recoveries > bound then
     tenant[8] = tenant[8] + 1
     tenant[14], g[10] = tenant[14] + job.throttles, g[10] + job.throttles
     if action then
       count(action, 'dd', 1)
       count(action, 'th', job.throttles)
-      tell(action, ENDED_FAILED, job, entry.tenant)
+      tell(action, ENDED_FAILED, job, entry.tenant, nil, LOST)
     end
     bury(job, entry)
     buried = buried + 1
@@ -48,7 +51,7 @@ end
 local left = most
 for _, session in ipairs(lost) do
   if left <= 0 then break end
-  local key = P .. 's:' .. session
+  local key, begun = P .. 's:' .. session, sub(session, -#NOT_BEGUN) ~= NOT_BEGUN
   local found = call('HSCAN', key, 0, 'COUNT', min(left, CHUNK))[2]
   local gone, entries, jobs, broken = {}, {}, {}, {}
   for i = 1, #found, 2 do
@@ -67,7 +70,7 @@ for _, session in ipairs(lost) do
   end
   write_all('HDEL', key, gone)
   write_all('HDEL', key, broken)
-  for i, entry in ipairs(entries) do take_back(entry, jobs[i], (unpacked(CLAIM_FORM, gone[i]))) end
+  for i, entry in ipairs(entries) do take_back(entry, jobs[i], (unpacked(CLAIM_FORM, gone[i])), begun) end
   left = left - #gone - #broken
   if call('EXISTS', key) == 0 then call('ZREM', K.sessions, session) end
 end

@@ -55,6 +55,7 @@ local function set_own()
     call('HDEL', K.rules, name)
     if not met then call('ZREM', K.who, name) end
   end
+  if rule[5] > 0 then call('ZADD', P .. 'stopped', 0, name) else call('ZREM', P .. 'stopped', name) end
   if not met then return 1 end
   local tenant = tenant_of(name)
   entitle(tenant, rule[1], rule[2], rule[3], rule[4])

@@ -31,10 +31,42 @@ local function tenant_report(name)
     t[9], t[10], t[14], t[15], t[16], t[17], t[18] }
 end
 
+-- Tenants that an operator stopped and that have jobs waiting: read once for all actions of a page.
+local stopped
+local function stopped_tenants()
+  if stopped then return stopped end
+  stopped = {}
+  local names = call('ZRANGE', P .. 'stopped', 0, CHUNK - 1)
+  if #names == 0 then return stopped end
+  local heads, rests = tenants_as_written(names)
+  for i, name in ipairs(names) do
+    local t = heads[i] and read_tenant(heads[i], rests[name])
+    if t and t[20] + t[11] + t[12] + t[13] > 0 then stopped[#stopped + 1] = name end
+  end
+  return stopped
+end
+
+-- How many of them hold an action up: those at whose places it has put jobs.
+local function held_of(action)
+  if action.q == 0 or #stopped_tenants() == 0 then return 0 end
+  local held, at_lanes = 0, call('ZRANGE', K.lanes, 0, CHUNK - 1)
+  for _, name in ipairs(stopped_tenants()) do
+    local places = {}
+    for i, lane in ipairs(at_lanes) do places[i] = lane .. ' ' .. name end
+    for _, is_there in ipairs(#places > 0 and call('SMISMEMBER', P .. 'm:' .. action.name, unpack(places)) or {}) do
+      if is_there == 1 then
+        held = held + 1
+        break
+      end
+    end
+  end
+  return held
+end
+
 local function action_report(name)
   local action = action_of(name)
   if not action then return false end
-  local report = { name }
+  local report = { name, held_of(action) }
   for _, field in ipairs(ACTION) do report[#report + 1] = action[field] end
   report[#report + 1] = call('HGET', action.key, 'note')
   return report

@@ -27,8 +27,6 @@ pub(super) struct Record<'a> {
     over: HashSet<Name>,
     /// Lines that failed.
     failed: BTreeMap<u64, Failure>,
-    /// The place of the last dead letter that was looked at, and why jobs failed.
-    letters: (u64, HashMap<Name, String>),
 }
 
 /// How a line failed last.
@@ -102,7 +100,6 @@ impl<'a> Record<'a> {
             lines,
             over: HashSet::new(),
             failed: BTreeMap::new(),
-            letters: (0, HashMap::new()),
         }
     }
 
@@ -145,14 +142,10 @@ impl<'a> Record<'a> {
             let Some(last) = page.last().map(|outcome| outcome.place) else {
                 return Ok(());
             };
-            if page.iter().any(|outcome| outcome.ended == Over::Failed) {
-                self.read_letters().await?;
-            }
             let mut lines = String::new();
             for outcome in &page {
-                let why = self.letters.1.remove(&outcome.id);
                 if outcome.place > self.results.written() {
-                    lines.push_str(&self.told(outcome, why.as_deref()));
+                    lines.push_str(&self.told(outcome));
                 }
                 self.note(outcome);
             }
@@ -185,8 +178,8 @@ impl<'a> Record<'a> {
         own.or_else(|| self.input.line(name))
     }
 
-    fn told(&self, outcome: &Outcome, why: Option<&str>) -> String {
-        let mut told = told::outcome(outcome, why);
+    fn told(&self, outcome: &Outcome) -> String {
+        let mut told = told::outcome(outcome);
         if let (Some((line, round)), Some(told)) = (self.line(&outcome.id), told.as_object_mut()) {
             told.insert("line".to_owned(), line.into());
             if round > 1 {
@@ -197,21 +190,6 @@ impl<'a> Record<'a> {
             }
         }
         format!("{told}\n")
-    }
-
-    /// Why jobs failed is written on their letters.
-    async fn read_letters(&mut self) -> anyhow::Result<()> {
-        loop {
-            let page = self.store.dead(self.letters.0, PAGE).await?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
-            self.letters.0 = last.place;
-            for letter in page {
-                let words = letter.history.into_iter().last().map(|mishap| mishap.words);
-                self.letters.1.extend(words.map(|words| (letter.id, words)));
-            }
-        }
     }
 }
 

@@ -66,11 +66,6 @@ local function refund(lane, entry)
   seat.dirty = true
 end
 
-local function over(entry, tenant, ended, result)
-  local job = entry.job
-  if entry.action then tell(entry.action, ended, job, entry.tenant, result) end
-end
-
 -- Whether it was cancelled while it was under way. The action is counted either way, unless its name is
 -- another's by now.
 local function is_cancelled(entry, tenant, claim, kind)
@@ -91,7 +86,7 @@ local function end_cancelled(entry, tenant)
   if entry.action then
     count(entry.action, 'ca', 1)
     entry.job.attempts = entry.job.attempts + 1
-    over(entry, tenant, ENDED_CANCELLED)
+    tell(entry.action, ENDED_CANCELLED, entry.job, entry.tenant)
   end
   forget_name(entry.job)
   return A_CANCELLED
@@ -110,7 +105,7 @@ local function end_done(entry, tenant, took, result)
       count(entry.action, 'th', job.throttles)
       count(entry.action, 'bu', took)
       job.attempts = job.attempts + 1
-      over(entry, tenant, DONE, result)
+      tell(entry.action, DONE, job, entry.tenant, result)
     end
     forget_name(job)
   end
@@ -124,7 +119,7 @@ local function end_buried(entry, tenant, words, result)
   if entry.action then
     count(entry.action, 'dd', 1)
     count(entry.action, 'th', job.throttles)
-    over(entry, tenant, ENDED_FAILED, result)
+    tell(entry.action, ENDED_FAILED, job, entry.tenant, result, words)
   end
   bury(job, entry, words)
   return A_BURIED

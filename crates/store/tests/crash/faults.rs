@@ -4,41 +4,13 @@
 //! a sync that failed the system has forgotten what it could not write, so whatever is told afterwards
 //! must not rest on it.
 
-#![expect(
-    dead_code,
-    unused_macros,
-    reason = "the words of the suite are used here without its laws"
-)]
-
-#[cfg(test)]
-#[path = "crash/check.rs"]
-mod check;
-#[cfg(test)]
-#[path = "contract/suite.rs"]
-mod contract;
-#[cfg(test)]
-#[path = "crash/cuts.rs"]
-mod cuts;
-#[cfg(test)]
-#[path = "crash/disk.rs"]
-mod disk;
-#[cfg(test)]
-#[path = "crash/life.rs"]
-mod life;
-#[cfg(test)]
-#[path = "support/room.rs"]
-mod room;
-#[cfg(test)]
-#[path = "crash/trace.rs"]
-mod trace;
-
 use std::path::Path;
 
-use check::Told;
-use cuts::{STORE, Thoroughness, check, cuts, memory};
-use disk::Image;
-use life::endure;
-use trace::Event;
+use crate::check::Told;
+use crate::cuts::{STORE, Thoroughness, check, cuts, memory};
+use crate::disk::Image;
+use crate::life::endure;
+use crate::trace::{self, Event};
 
 /// Says to this program, run once more, which directory it is to endure in.
 const ENDURES_IN: &str = "OUTFLOW_TEST_ENDURES_IN";
@@ -47,7 +19,8 @@ const ENDURES_IN: &str = "OUTFLOW_TEST_ENDURES_IN";
 fn refused(test: &str, what: &str, points: usize) {
     let home = memory();
     let endures = (ENDURES_IN, home.path().join(STORE));
-    let events = trace::of_test(test, (endures.0, &endures.1), Some(what));
+    let test = format!("faults::{test}");
+    let events = trace::of_test(&test, (endures.0, &endures.1), Some(what));
     let said = |words: &str| {
         let is = |event: &&Event| matches!(event, Event::Said(said) if said.starts_with(words));
         events.iter().filter(is).count()
