@@ -64,7 +64,7 @@ impl TenantDoors {
     /// A job of this tenant goes, with the permit it was given here: the next keeps its distance.
     pub(crate) fn started(&self, tenant: &Name, cost: Cost, now: Nanos) {
         if let Some(kept) = self.lock().get_mut(tenant) {
-            kept.pace.start(now, pace::apart(&[kept.rate], cost));
+            kept.pace.start(now, pace::spread(kept.rate, cost));
         }
     }
 

@@ -4,24 +4,27 @@
 //! of its line. A permit that turns out to be of no use, because its job went to another tenant or is
 //! gone, is given back by being dropped.
 
-use outflow::{Ask, Cause, Permit, Refusal, Target, Upstream};
-use outflow_core::{Cost, Nanos, Rate};
-use outflow_store::{Admission, Gate, Head};
+use std::sync::Arc;
+
+use outflow::{Ask, Cause, Ceiling, Permit, Refusal, Target, Upstream};
+use outflow_core::{Cost, Nanos};
+use outflow_store::{Admission, Gate, Head, SharedPlan};
 
 use crate::doors::TenantDoors;
 use crate::house::House;
 use crate::pace::{self, Pace};
 use crate::settings::Settings;
+use crate::slot::Slot;
 
 /// Leave for one job.
 #[derive(Debug)]
 pub(crate) enum Leave {
     /// It goes, with the permits of its doors.
     Go(Permits),
-    /// It is to ask the doors itself when its time has come.
-    Later,
-    /// The store has debited the limits for an instant: it goes then, and not later than this.
-    By(Nanos),
+    /// It is to ask the doors itself, and limits that machines share.
+    Later(Option<Arc<SharedPlan>>),
+    /// The store has debited the limits for an instant: it goes then, and not much later.
+    At(Slot),
     /// It costs more than a limit ever allows.
     Never(String),
 }
@@ -46,9 +49,9 @@ pub(crate) struct DoorGate<'a> {
     pub(crate) in_hand: Option<(Permit, Cost)>,
     /// Leave for each job that was let out, in that order.
     pub(crate) leaves: Vec<Leave>,
-    /// What keeps starts of the lane apart, and the rates that say how far.
+    /// What keeps starts of the lane apart, and the limits that say how far.
     pub(crate) pace: Pace,
-    pub(crate) rates: Vec<Rate>,
+    pub(crate) ceilings: Vec<Ceiling>,
     /// What the first who could not go would have needed.
     pub(crate) wanted: Option<Wanted>,
     pub(crate) now: Nanos,
@@ -100,7 +103,7 @@ impl DoorGate<'_> {
             return self.stop(Wanted::Distance(at));
         }
         self.pace
-            .start(self.now, pace::apart(&self.rates, head.cost));
+            .start(self.now, pace::apart(&self.ceilings, head.cost));
         if permits.tenant.is_some() {
             self.doors.started(head.tenant, head.cost, self.now);
         }
@@ -129,9 +132,10 @@ impl DoorGate<'_> {
         Admission::Take
     }
 
+    /// When it is asked again: its limit may be another by then.
     fn back_at(&self, refusal: &Refusal) -> Nanos {
-        self.now
-            .saturating_add(refusal.retry_after.unwrap_or(UNKNOWN))
+        let wait = refusal.retry_after.unwrap_or(UNKNOWN).min(LONGEST);
+        self.now.saturating_add(wait)
     }
 }
 
@@ -139,6 +143,9 @@ impl DoorGate<'_> {
 pub(crate) fn is_never(refusal: &Refusal) -> bool {
     matches!(refusal.cause, Cause::Never { .. })
 }
+
+/// A limit that was raised is noticed after this, though nobody says so.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A limit that cannot say when it has room waits for an answer, which takes about as long.
 const UNKNOWN: std::time::Duration = std::time::Duration::from_millis(5);

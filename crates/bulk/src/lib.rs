@@ -30,6 +30,8 @@ mod scheduler;
 mod session;
 mod settings;
 mod settler;
+mod slot;
+mod staff;
 mod submit;
 mod summary;
 mod upkeep;

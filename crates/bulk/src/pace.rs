@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use outflow::Ceiling;
 use outflow_core::{Cost, Nanos, Rate};
 
 /// When the next start is due.
@@ -37,15 +38,18 @@ impl Pace {
     }
 }
 
-/// How far apart starts of this cost are under these rates: evenly over a window, or over a second of it.
-/// A quantity for an hour is there to be used, but not in one instant.
-pub(crate) fn apart(rates: &[Rate], cost: Cost) -> Duration {
-    let spread = |rate: &Rate| {
-        let window = rate.per().min(LONGEST).as_nanos();
-        let nanos = window * u128::from(cost.units()) / u128::from(rate.quantity().max(1));
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    };
-    rates.iter().map(spread).max().unwrap_or_default()
+/// How far apart calls of this cost are under these limits.
+pub(crate) fn apart(ceilings: &[Ceiling], cost: Cost) -> Duration {
+    let spread = |limit: &Ceiling| spread(limit.rate, limit.measure.toll().of(cost));
+    ceilings.iter().map(spread).max().unwrap_or_default()
+}
+
+/// How far apart starts are that use so much of a rate: evenly over a window, or over a second of it. A quantity
+/// for an hour is there to be used, but not in one instant.
+pub(crate) fn spread(rate: Rate, units: Cost) -> Duration {
+    let window = rate.per().min(LONGEST).as_nanos();
+    let nanos = window * u128::from(units.units()) / u128::from(rate.quantity().max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// A process that gets no processor for longer than this has more to make up for than its pace; a shorter
@@ -57,6 +61,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
+    use outflow::Extent;
+    use outflow_core::Measure;
+
     use super::*;
 
     fn rate(text: &str) -> Rate {
@@ -69,18 +76,28 @@ mod tests {
 
     const TENTH: Duration = Duration::from_millis(100);
 
-    // The slowest of several rates counts; 1,000 an hour go out at 1,000 a second, not one in four seconds.
+    // The slowest of several counts; 1,000 an hour go out at 1,000 a second, not one in four seconds. What counts
+    // calls does not care for costs.
     #[test]
     fn a_windows_worth_is_spread_over_a_second_at_most() {
+        let limit = |measure| {
+            move |text: &&str| Ceiling {
+                extent: Extent::Api,
+                rate: rate(text),
+                measure,
+            }
+        };
         let of = |rates: &[&str], cost| {
-            let rates: Vec<_> = rates.iter().map(|text| rate(text)).collect();
-            apart(&rates, Cost::new(cost))
+            let limits: Vec<_> = rates.iter().map(limit(Measure::Cost)).collect();
+            apart(&limits, Cost::new(cost))
         };
         assert_eq!(of(&["10/s"], 1), TENTH);
         assert_eq!(of(&["10/s"], 3), 3 * TENTH);
         assert_eq!(of(&["100/s", "10/s"], 1), TENTH);
         assert_eq!(of(&["1000/h"], 1), Duration::from_millis(1));
         assert_eq!(of(&[], 1), Duration::ZERO);
+        let calls = limit(Measure::Calls)(&"10/s");
+        assert_eq!(apart(&[calls], Cost::new(2_000)), TENTH);
     }
 
     // 30 ms late: the third is due when it would have been.

@@ -8,11 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{Ask, CannotStart, Crowd, Mode, Permit, Refusal, Stop, Target, Tasks, Upstream, Why};
-use outflow_core::{Cost, Nanos, Rate};
-use outflow_store::{
-    ClaimAsk, Claimed, Claims, Gate, JobStore, Name, OpenGate, SharedPlan, StoreError,
-};
+use outflow::{CannotStart, Crowd, Permit, Stop, Tasks};
+use outflow_core::{Cost, Nanos};
+use outflow_store::{ClaimAsk, Claims, Gate, JobStore, Name, OpenGate, StoreError};
 use tokio::time::{sleep, timeout};
 
 use crate::crew::Place;
@@ -21,9 +19,11 @@ use crate::gate::{DoorGate, Leave, Wanted};
 use crate::lane::Lane;
 use crate::news::News;
 use crate::pace::Pace;
-use crate::reach::Reach;
+use crate::reach::ServerClock;
 use crate::session::Asking;
-use crate::settings::{Scheduler, Settings};
+use crate::settings::Scheduler;
+use crate::slot::Slot;
+use crate::staff::Staff;
 use crate::worker::{Doer, Duty};
 
 /// Starts a loop for every lane that has work, now and later.
@@ -70,63 +70,9 @@ struct Schedule<S> {
     name: Name,
     lane: Lane,
     pace: Pace,
-    reach: Reach,
+    server: ServerClock,
     /// When it was last told that nobody does these jobs.
     missed: Option<Nanos>,
-}
-
-/// Who does the jobs of a lane, and which door they pass.
-struct Staff {
-    doer: Doer,
-    door: Option<(Upstream, Target)>,
-}
-
-impl Staff {
-    /// The limits that the store is to debit, where others claim from it too.
-    fn plan(&self, settings: &Settings) -> Option<SharedPlan> {
-        let permit_first = settings.scheduler == Scheduler::Permit;
-        let shared = settings.shared.filter(|_| permit_first)?;
-        let global = Rate::per_second(settings.global_rate);
-        Some(SharedPlan {
-            lane: self.rates(),
-            all: global.ok().into_iter().collect(),
-            guard: shared.guard,
-            horizon: shared.horizon,
-        })
-    }
-
-    /// What the API allows these jobs now; a handler's are bounded by nothing.
-    fn rates(&self) -> Vec<Rate> {
-        let door = self.door.as_ref();
-        door.map_or_else(Vec::new, |(door, target)| door.rates(*target))
-    }
-
-    /// How long the API's door stays shut, if longer than this, because it sleeps or asked everybody to
-    /// wait: what is claimed meanwhile would only come back. Limits are the store's to debit, and a full
-    /// house empties by itself.
-    fn shut_for(&self, horizon: Duration) -> Option<Duration> {
-        let (door, target) = self.door.as_ref()?;
-        let stands = door.explain(Ask::new(*target))?;
-        let asleep = matches!(stands.why, Why::Cooldown | Why::State(_));
-        let left = stands.eta.map_or(LOOK_AGAIN, |at| at.since(door.now()));
-        (asleep && left > horizon).then(|| left.min(LOOK_AGAIN))
-    }
-
-    /// Stands in line at the API's door for a permit of this cost. If the door does not open in a
-    /// while, it is asked again: whose turn it is may cost something else by then.
-    async fn permit(&self, cost: Cost, said: &Refusal) -> Option<(Permit, Cost)> {
-        let (door, target) = self.door.as_ref()?;
-        let by = door.now().saturating_add(PATIENCE);
-        let ask = Ask::new(target.costing(cost)).mode(Mode::Wait).by(by);
-        match door.admit(ask).await {
-            Ok(permit) => Some((permit, cost)),
-            Err(refusal) => {
-                let again = refusal.retry_after.or(said.retry_after);
-                sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
-                None
-            }
-        }
-    }
 }
 
 /// How a claim went.
@@ -156,7 +102,7 @@ impl<S: JobStore> Schedule<S> {
             crowd: Arc::clone(crowd),
             lane: Lane::of(&name),
             pace: Pace::default(),
-            reach: Reach::default(),
+            server: ServerClock::default(),
             missed: None,
             name,
         }
@@ -188,7 +134,8 @@ impl<S: JobStore> Schedule<S> {
                     in_hand = until(&stop, staff.permit(cost, &refusal)).await.flatten();
                 }
                 Ok(Next::Rest(span)) => {
-                    let rest = timeout(span.unwrap_or(LOOK_AGAIN), changed);
+                    // Limits may be others by then, and nobody rings for that.
+                    let rest = timeout(span.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN), changed);
                     until(&stop, rest).await;
                 }
                 Err(error) => {
@@ -244,28 +191,34 @@ impl<S: JobStore> Schedule<S> {
     ) -> Result<Next, StoreError> {
         let settings = self.hub.settings.load_full();
         let asking = self.hub.sessions.ask();
+        let plan = staff.plan(&self.name, &settings);
+        let permit_first = settings.scheduler == Scheduler::Permit;
         let ask = ClaimAsk {
             lane: self.name.clone(),
             session: asking.name().clone(),
             most: places.len(),
             lease: settings.lease,
-            plan: staff.plan(&settings),
+            plan: plan.clone().filter(|_| permit_first),
         };
         if let Some(plan) = &ask.plan
             && let Some(shut) = staff.shut_for(plan.horizon)
         {
             return Ok(Next::Rest(Some(shut)));
         }
-        if ask.plan.is_some() || settings.scheduler != Scheduler::Permit {
-            let guard = ask.plan.as_ref().map(|plan| plan.guard);
-            let asked = self.hub.clock.now();
-            let claims = self.take(ask, &mut OpenGate).await?;
-            let given = self.reach.given(asked, self.hub.clock.now());
-            let leave = |job: &Claimed| match guard {
-                Some(guard) => Leave::By(given.saturating_add(job.starts_in + guard)),
-                None => Leave::Later,
+        if plan.is_some() || !permit_first {
+            let planned = ask.plan.is_some();
+            let claims = self.take_as_planned(ask).await?;
+            let leaves = match plan {
+                Some(plan) if planned => {
+                    let clock = (&self.server, self.hub.clock.now());
+                    Slot::of(&claims, plan, clock).map(Leave::At).collect()
+                }
+                plan => {
+                    let plan = plan.map(Arc::new);
+                    let later = claims.jobs.iter().map(|_| Leave::Later(plan.clone()));
+                    later.collect()
+                }
             };
-            let leaves = claims.jobs.iter().map(leave).collect();
             let next = Next::after(&claims, None);
             self.begin(staff, &asking, claims, (leaves, places));
             return Ok(next);
@@ -278,7 +231,7 @@ impl<S: JobStore> Schedule<S> {
             in_hand,
             leaves: Vec::new(),
             pace: self.pace,
-            rates: staff.rates(),
+            ceilings: staff.ceilings(),
             wanted: None,
             now: self.hub.clock.now(),
         };
@@ -288,6 +241,16 @@ impl<S: JobStore> Schedule<S> {
         let next = Next::after(&claims, wanted);
         self.begin(staff, &asking, claims, (leaves, places));
         Ok(next)
+    }
+
+    /// Claims what the store lets go, and learns of its clock.
+    async fn take_as_planned(&mut self, ask: ClaimAsk) -> Result<Claims, StoreError> {
+        let asked = self.hub.clock.now();
+        let claims = self.take(ask, &mut OpenGate).await?;
+        if let Some(decided) = claims.decided {
+            self.server.hear((asked, self.hub.clock.now()), decided);
+        }
+        Ok(claims)
     }
 
     /// Claims. An error does not say whether anything was taken, so nothing more is claimed under the same
@@ -354,13 +317,10 @@ pub(crate) async fn trouble<S>(hub: &Hub<S>, error: &StoreError) {
 const MOST_AT_ONCE: usize = 1_000;
 
 /// How long a missed ring, a changed configuration or a lost message stays unnoticed at most.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// How long one stands in line before looking whose turn it is now.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Whoever missed it the first time reads it then.
 const SAID_AGAIN: Duration = Duration::from_mins(1);
 
 /// Between two questions whose answer is no.
-const SHORTEST: Duration = Duration::from_millis(10);
+pub(crate) const SHORTEST: Duration = Duration::from_millis(10);

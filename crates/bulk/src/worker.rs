@@ -11,7 +11,7 @@ use outflow::{
     Answer, Ask, Error, Mode, Outflow, Permit, Refusal, Response, Target, Upstream, Verdict,
 };
 use outflow_core::{Effect, Nanos};
-use outflow_store::{Claimed, End, Kept, Park, Settlement};
+use outflow_store::{Claimed, End, JobStore, Kept, Park, Settlement, SharedPlan, Start};
 use tokio::time::sleep;
 
 use crate::crew::Place;
@@ -22,6 +22,7 @@ use crate::handler::{Failure, Handler, Task};
 use crate::session::Hold;
 use crate::settings::{Scheduler, Settings};
 use crate::settler::Report;
+use crate::slot::Slot;
 
 /// Who does it.
 #[derive(Clone)]
@@ -49,12 +50,6 @@ impl<S> Duty<S> {
         }
     }
 
-    /// Does the job.
-    pub(crate) async fn fulfil(mut self, doer: &Doer, leave: Leave) {
-        let end = perform(&self.hub, doer, &self.job, leave).await;
-        self.report(end);
-    }
-
     fn report(&mut self, end: End) {
         let Some((session, place)) = self.claim.take() else {
             return;
@@ -75,6 +70,14 @@ impl<S> Duty<S> {
     }
 }
 
+impl<S: JobStore> Duty<S> {
+    /// Does the job.
+    pub(crate) async fn fulfil(mut self, doer: &Doer, leave: Leave) {
+        let end = perform(&self.hub, doer, &self.job, leave).await;
+        self.report(end);
+    }
+}
+
 impl<S> Drop for Duty<S> {
     fn drop(&mut self) {
         self.report(if std::thread::panicking() {
@@ -89,30 +92,43 @@ impl<S> Drop for Duty<S> {
     }
 }
 
-async fn perform<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> End {
+async fn perform<S: JobStore>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> End {
     let settings = hub.settings.load_full();
-    if !job.starts_in.is_zero() {
-        sleep(job.starts_in).await;
-    }
     let permits = match leave {
         Leave::Go(permits) => permits,
         Leave::Never(words) => return failed(words),
-        Leave::Later => match asked_now(hub, &settings, doer, job) {
+        Leave::Later(plan) => match asked_now(hub, (&settings, plan), doer, job).await {
             Ok(permits) => permits,
             Err(end) => return end,
         },
-        Leave::By(latest) => {
-            let rate = settings.rule(&job.tenant).rate;
-            if let Some(words) = hub.doors.never(&job.tenant, rate, job.cost) {
-                return failed(words);
-            }
-            match in_time(doer, job, latest.since(hub.clock.now())).await {
-                Ok(permits) => permits,
-                Err(end) => return end,
-            }
-        }
+        Leave::At(slot) => return at_its_instant(hub, (doer, job), slot).await,
     };
-    let begun = hub.clock.now();
+    go(hub, doer, job, permits).await
+}
+
+/// Does a job for which the store has debited the limits, if it can go when it is to.
+async fn at_its_instant<S: JobStore>(
+    hub: &Hub<S>,
+    (doer, job): (&Doer, &Claimed),
+    slot: Slot,
+) -> End {
+    let rate = hub.settings.load().rule(&job.tenant).rate;
+    if let Some(words) = hub.doors.never(&job.tenant, rate, job.cost) {
+        return failed(words);
+    }
+    sleep(slot.start.since(hub.clock.now())).await;
+    let end = match in_time(doer, job, slot.latest.since(hub.clock.now())).await {
+        Ok(permits) => go(hub, doer, job, permits).await,
+        Err(end) => end,
+    };
+    if matches!(end, End::Returned) {
+        slot.give_back(hub, job).await;
+    }
+    end
+}
+
+async fn go<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, permits: Permits) -> End {
+    let (settings, begun) = (hub.settings.load_full(), hub.clock.now());
     match doer {
         Doer::Client(client) => {
             let call = match HttpCall::decode(job.payload.clone()) {
@@ -159,9 +175,9 @@ async fn in_time(who: &Doer, job: &Claimed, left: Duration) -> Result<Permits, E
 
 /// Under the schedulers that try first: the permits if they are to be had, and otherwise by how much the
 /// job is put off.
-fn asked_now<S>(
+async fn asked_now<S: JobStore>(
     hub: &Hub<S>,
-    settings: &Settings,
+    (settings, plan): (&Settings, Option<Arc<SharedPlan>>),
     doer: &Doer,
     job: &Claimed,
 ) -> Result<Permits, End> {
@@ -180,11 +196,26 @@ fn asked_now<S>(
         Doer::Handler(_) => None,
     };
     // The last, for it is not given back as permits are.
-    let global = settings.global_rate;
-    match hub.house.start(global, job.cost, hub.clock.now()) {
-        Ok(()) => Ok(Permits { api, tenant }),
-        Err(_later) => Err(End::PutOff(settings.put_off())),
+    let free = match plan {
+        Some(plan) => {
+            let start = Start {
+                tenant: job.tenant.clone(),
+                cost: job.cost,
+                plan: SharedPlan::clone(&plan),
+            };
+            let debited = hub.store.debit(&start).await;
+            debited.map_err(|_| End::Returned)?.is_none()
+        }
+        None => {
+            let global = settings.global_rate;
+            let started = hub.house.start(global, job.cost, hub.clock.now());
+            started.is_ok()
+        }
+    };
+    if free {
+        return Ok(Permits { api, tenant });
     }
+    Err(End::PutOff(settings.put_off()))
 }
 
 fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, Refusal> {

@@ -55,8 +55,9 @@ pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
 pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Thresholds, WhenAsleep};
 pub use tasks::{CannotStart, Crowd, Drained, Stop, TaskReport, Tasks};
 pub use upstream::{
-    Admit, Alerted, Answer, Ask, GroupReport, HealthReport, History, InvalidRules, Lesson,
-    LimitReport, Permit, Room, SharedTimer, Tail, Target, Upstream, UpstreamReport, Verdict,
+    Admit, Alerted, Answer, Ask, Ceiling, Extent, GroupReport, HealthReport, History, InvalidRules,
+    Lesson, LimitReport, Permit, Room, SharedTimer, Tail, Target, Upstream, UpstreamReport,
+    Verdict,
 };
 
 /// The README's example, compiled and run with the documentation's own.

@@ -26,14 +26,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use outflow_core::{Cost, Decision, Hold, Nanos, Priority, Rate, State};
+use outflow_core::{Cost, Decision, Hold, Nanos, Priority, State};
 use smol_str::SmolStr;
 
 pub use admit::Admit;
 pub use door::SharedTimer;
 pub use known::InvalidRules;
 pub use permit::{Answer, Lesson, Permit, Tail, Verdict};
-pub use report::{Alerted, GroupReport, HealthReport, History, LimitReport, Room, UpstreamReport};
+pub use report::{
+    Alerted, Ceiling, Extent, GroupReport, HealthReport, History, LimitReport, Room, UpstreamReport,
+};
 
 use door::Door;
 use gate::{Caller, Gate, Standing, Term};
@@ -203,11 +205,11 @@ impl Upstream {
         self.door.with(|gate, now| gate.room(lane, now))
     }
 
-    /// The rates that are in effect for a target, those of the whole API first: for whoever shares them
+    /// The limits that are in effect for a target, those of the whole API first: for whoever shares them
     /// with other machines.
-    pub fn rates(&self, target: Target) -> Vec<Rate> {
+    pub fn ceilings(&self, target: Target) -> Vec<Ceiling> {
         let lane = self.door.known.load().lane(target);
-        self.door.with(|gate, now| gate.rates(lane, now))
+        self.door.with(|gate, now| gate.ceilings(lane, now))
     }
 
     /// Holds the API, or one group with a health of its own, in a state until it is released.

@@ -9,9 +9,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow_core::{Cost, Nanos, Priority, Rate, WallTime};
+use outflow_core::{Cost, Nanos, Priority, WallTime};
 
 use crate::name::Name;
+use crate::plan::SharedPlan;
 
 /// What is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,20 +28,6 @@ pub struct ClaimAsk {
     /// What a store that several machines use debits for each job that it gives out. A store of one
     /// process does not look at it: there the [`Gate`] asks the door itself.
     pub plan: Option<SharedPlan>,
-}
-
-/// Limits that machines share through the store, and how far ahead jobs are given out. What a tenant may use
-/// is in its [rule](crate::TenantRule), and holds under any plan.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SharedPlan {
-    /// Limits of the lane, all of which hold.
-    pub lane: Vec<Rate>,
-    /// Limits of all lanes together.
-    pub all: Vec<Rate>,
-    /// By how much every window is widened, for starts that are early or late.
-    pub guard: Duration,
-    /// How far ahead a job's start may lie.
-    pub horizon: Duration,
 }
 
 /// Who says whether the job whose turn it is may go. Asked in fair order, with the store locked: it
@@ -92,6 +79,8 @@ pub struct Claims {
     pub next: Option<Duration>,
     /// Jobs whose deadline had passed: they ended as expired and were not given out.
     pub expired: u64,
+    /// When this was decided, by the clock of a server that machines share. Starts are counted from it.
+    pub decided: Option<Duration>,
 }
 
 /// One job, to be worked on.

@@ -27,6 +27,7 @@ use crate::dead::{DeadLetter, DeadPick};
 use crate::error::StoreError;
 use crate::job::{Batch, Submitted};
 use crate::name::Name;
+use crate::plan::Start;
 use crate::settle::{Outcome, Settled, Settlement};
 use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
 
@@ -47,6 +48,14 @@ pub trait JobStore: Send + Sync + 'static {
         ask: ClaimAsk,
         gate: &mut dyn Gate,
     ) -> impl Future<Output = Answer<Claims>> + Send;
+
+    /// Debits limits that machines share for a start outside of a claim, now and all of them, or says how
+    /// long there is no room. A store of one process debits nothing.
+    fn debit(&self, start: &Start) -> impl Future<Output = Answer<Option<Duration>>> + Send;
+
+    /// Gives back what was debited for a start at this instant, by the clock of the server, that nobody
+    /// used.
+    fn refund(&self, start: &Start, at: Duration) -> impl Future<Output = Answer<()>> + Send;
 
     /// Ends claims of a session, one answer for each in their order. A claim that is not the session's
     /// any more is left alone.

@@ -13,20 +13,20 @@ mod error;
 mod job;
 mod jobs;
 mod name;
+mod plan;
 mod redis;
 mod settle;
 mod tenant;
 
 pub use action::{ActionReport, ActionSpec, Stage, Tally};
-pub use claim::{
-    Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, OpenGate, Reaped, SharedPlan, Token,
-};
+pub use claim::{Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, OpenGate, Reaped, Token};
 pub use dead::{DeadLetter, DeadPick};
 pub use embedded::{Embedded, Writer};
 pub use error::StoreError;
 pub use job::{Batch, Mishap, NewJob, Receipt, Rest, Submitted};
 pub use jobs::{Answer, JobStore};
 pub use name::{InvalidName, Name};
+pub use plan::{SharedLimit, SharedPlan, Start};
 pub use redis::{Redis, RedisOptions, Replicas};
 pub use settle::{End, Ended, Kept, Outcome, Park, PutOff, Settled, Settlement};
 pub use tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};

@@ -22,6 +22,7 @@ mod connection;
 mod dead;
 mod ear;
 mod fault;
+mod limit;
 mod loss;
 mod options;
 mod pages;
@@ -52,6 +53,7 @@ use crate::dead::{DeadLetter, DeadPick};
 use crate::job::{Batch, Submitted};
 use crate::jobs::{Answer, JobStore};
 use crate::name::Name;
+use crate::plan::Start;
 use crate::settle::{Outcome, Settled, Settlement};
 use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
 
@@ -133,6 +135,14 @@ impl JobStore for Redis {
 
     async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> Answer<Vec<Settled>> {
         settle::settle(&self.caller, session, ends).await
+    }
+
+    async fn debit(&self, start: &Start) -> Answer<Option<Duration>> {
+        limit::debit(&self.caller, start).await
+    }
+
+    async fn refund(&self, start: &Start, at: Duration) -> Answer<()> {
+        limit::refund(&self.caller, start, at).await
     }
 
     async fn beat(&self, session: &Name, lease: Duration) -> Answer<Beat> {

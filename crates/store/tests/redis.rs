@@ -12,6 +12,8 @@ mod ends;
 mod faults;
 #[path = "redis/life.rs"]
 mod life;
+#[path = "redis/limits.rs"]
+mod limits;
 #[path = "redis/order.rs"]
 mod order;
 #[path = "redis/recount.rs"]

@@ -13,8 +13,8 @@ use std::time::Duration;
 use outflow::core::WallTime;
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick, Gate,
-    JobStore, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot, Submitted, Tally,
-    TenantReport, TenantRule, Token,
+    JobStore, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot, Start, Submitted,
+    Tally, TenantReport, TenantRule, Token,
 };
 
 /// A store, and where to die.
@@ -120,6 +120,14 @@ impl<S: JobStore> JobStore for Peril<S> {
 
     async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> Answer<Vec<Settled>> {
         self.pass("settle", self.store.settle(session, ends)).await
+    }
+
+    async fn debit(&self, start: &Start) -> Answer<Option<Duration>> {
+        self.pass("debit", self.store.debit(start)).await
+    }
+
+    async fn refund(&self, start: &Start, at: Duration) -> Answer<()> {
+        self.pass("refund", self.store.refund(start, at)).await
     }
 
     async fn beat(&self, session: &Name, lease: Duration) -> Answer<Beat> {

@@ -43,6 +43,11 @@ impl Field {
         Self { strict, server }
     }
 
+    /// Where it listens.
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
     /// A worker on a store, with these words behind it and this point to die at.
     pub(crate) fn worker(&self, store: &str, words: &[&str], die_at: Option<&str>) -> Process {
         let mut command = Command::new(program());

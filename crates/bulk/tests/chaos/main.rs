@@ -10,6 +10,7 @@ mod books;
 mod embedded;
 mod flapping;
 mod fleet;
+mod limits;
 mod points;
 mod recovery;
 mod shared;

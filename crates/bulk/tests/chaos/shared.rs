@@ -86,33 +86,22 @@ async fn a_worker_that_was_frozen_past_its_lease_changes_nothing() {
 }
 
 /// An engine in this process, whose tasks take a while.
-<<<<<<< HEAD
-async fn engine(url: &str) -> Engine<Redis> {
-=======
 pub(super) async fn engine(url: &str, change: impl FnOnce(&mut Settings)) -> Engine<Redis> {
+    engine_of(url, Rules::unlimited(), change).await
+}
+
+/// With these limits of its API.
+async fn engine_of(url: &str, rules: Rules, change: impl FnOnce(&mut Settings)) -> Engine<Redis> {
     let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
-    api.rules = Rules::unlimited();
+    api.rules = rules;
     let mut options = StoreOptions::new(url);
     options.timeout = Duration::from_millis(300);
     let store = Redis::connect(options).await;
->>>>>>> mend
     let rule = TenantRule {
         weight: weight(),
         ..TenantRule::default()
     };
-<<<<<<< HEAD
-    engine_of(url, Rules::unlimited(), rule).await
-}
-
-/// With these limits of its API, and this rule of the tenant `t`.
-async fn engine_of(url: &str, rules: Rules, rule: TenantRule) -> Engine<Redis> {
-    let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
-    api.rules = rules;
-    let store = Redis::connect(StoreOptions::new(url)).await;
-    let settings = Settings {
-=======
     let mut settings = Settings {
->>>>>>> mend
         lease: Duration::from_secs(2),
         beat: Duration::from_millis(200),
         shared: Some(Shared::default()),
@@ -163,7 +152,10 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
             ..TenantRule::default()
         };
         let rules = Rules::limited_to(api.parse().expect("a rate"));
-        engine_of(&redis.url(), rules, rule).await
+        let ruled = |settings: &mut Settings| {
+            settings.tenants = [("t".parse().expect("a name"), rule)].into();
+        };
+        engine_of(&redis.url(), rules, ruled).await
     };
     let wide = with("100/s", "100/s").await;
     let whose = |tenant: &str| Scope::Tenant(tenant.parse().expect("a name"));

@@ -16,7 +16,7 @@ use outflow_core::{Clock, WallTime};
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick,
     Embedded, Gate, JobStore, Name, Outcome, Page, Reaped, Redis, Scope, Settled, Settlement,
-    Snapshot, Submitted, Tally, TenantReport, TenantRule, Token,
+    Snapshot, Start, Submitted, Tally, TenantReport, TenantRule, Token,
 };
 
 /// A store of either kind.
@@ -55,7 +55,7 @@ impl JobStore for Stored {
             Some(left) => Ok(Claims {
                 jobs: Vec::new(),
                 next: Some(left),
-                expired: 0,
+                ..Claims::default()
             }),
             None => either!(self, claim(ask, gate)),
         }
@@ -63,6 +63,14 @@ impl JobStore for Stored {
 
     async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> Answer<Vec<Settled>> {
         either!(self, settle(session, ends))
+    }
+
+    async fn debit(&self, start: &Start) -> Answer<Option<Duration>> {
+        either!(self, debit(start))
+    }
+
+    async fn refund(&self, start: &Start, at: Duration) -> Answer<()> {
+        either!(self, refund(start, at))
     }
 
     async fn beat(&self, session: &Name, lease: Duration) -> Answer<Beat> {

@@ -23,7 +23,7 @@ pub(super) use overhang::Overhang;
 pub(super) use slot::{Slot, When};
 pub(super) use verdict::{Charge, Heard, Landed, Refused};
 
-use super::report::{History, Room};
+use super::report::{Ceiling, Extent, History, Room};
 use moving::Moving;
 
 /// The live limits of a group, or of all calls of an API.
@@ -178,9 +178,14 @@ impl Limits {
         }
     }
 
-    /// The rates in effect.
-    pub(super) fn rates(&mut self, now: Nanos) -> impl Iterator<Item = Rate> {
-        self.meters.standings(now).map(|(limit, _)| limit.rate())
+    /// The limits in effect, which count these calls.
+    pub(super) fn ceilings(&mut self, extent: Extent, now: Nanos) -> impl Iterator<Item = Ceiling> {
+        let limits = self.meters.standings(now);
+        limits.map(move |(limit, _)| Ceiling {
+            extent,
+            rate: limit.rate(),
+            measure: limit.measure(),
+        })
     }
 
     /// How the fullest of them stands.

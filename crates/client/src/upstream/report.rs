@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Drift, Limit, Nanos, Pattern, Rate, Snapshot, Usage};
+use outflow_core::{Drift, Limit, Measure, Nanos, Pattern, Rate, Snapshot, Usage};
 use smol_str::SmolStr;
 
 /// One API at one instant.
@@ -81,6 +81,26 @@ pub struct GroupReport {
     pub refused: u64,
     /// Its own limits.
     pub limits: Vec<LimitReport>,
+}
+
+/// A limit in effect, for whoever shares it with other machines or keeps calls apart by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ceiling {
+    /// Which calls count against it.
+    pub extent: Extent,
+    /// The rate in effect.
+    pub rate: Rate,
+    /// What of a call counts.
+    pub measure: Measure,
+}
+
+/// Which calls count against a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// All of the API.
+    Api,
+    /// Those of one group.
+    Group,
 }
 
 /// How a limit stands, for those who are told with every answer.

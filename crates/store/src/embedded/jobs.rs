@@ -20,6 +20,7 @@ use crate::error::StoreError;
 use crate::job::{Batch, Submitted};
 use crate::jobs::{Answer, JobStore};
 use crate::name::Name;
+use crate::plan::Start;
 use crate::settle::{Outcome, Settled, Settlement};
 use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
 
@@ -45,6 +46,14 @@ impl JobStore for Embedded {
             Ok(ends.into_iter().map(settle).collect())
         });
         written(settled).await
+    }
+
+    async fn debit(&self, _start: &Start) -> Answer<Option<Duration>> {
+        Ok(None)
+    }
+
+    async fn refund(&self, _start: &Start, _at: Duration) -> Answer<()> {
+        Ok(())
     }
 
     async fn beat(&self, session: &Name, lease: Duration) -> Answer<Beat> {

@@ -1,17 +1,13 @@
 //! Claims, beats and the return of what dead sessions held.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow_core::Rate;
-
 use super::call::Caller;
+use super::limit::push_plan;
 use super::record::{self, Entry, micros, read_entry, six};
 use super::reply::{Reply, number};
 use super::settle::settle;
-use crate::claim::{
-    Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, SharedPlan, Start, Token,
-};
+use crate::claim::{Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, Token};
 use crate::error::StoreError;
 use crate::jobs::Answer;
 use crate::name::Name;
@@ -85,32 +81,9 @@ async fn take(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
         .arg(ask.session.as_str())
         .arg(ask.most.clamp(1, MOST_JOBS))
         .arg(micros(ask.lease))
-        .arg(u8::from(plan.is_some()))
-        .arg(plan.map_or(0, |plan| micros(plan.guard)))
-        .arg(plan.map_or(0, |plan| micros(plan.horizon)));
-    for (whose, rates) in plan.into_iter().flat_map(limits) {
-        for (window, units) in narrowest(rates) {
-            call.push(whose);
-            call.push(units);
-            call.push(window);
-        }
-    }
+        .arg(u8::from(plan.is_some()));
+    push_plan(&mut call, plan);
     claims(Reply::new(caller.run(call).await?)?)
-}
-
-/// The limits of a plan, and whose they are.
-fn limits(plan: &SharedPlan) -> [(&'static str, &[Rate]); 2] {
-    [("lane", &plan.lane), ("all", &plan.all)]
-}
-
-/// By window, which is what the server knows a limit by: of two with the same window the narrower holds.
-fn narrowest(rates: &[Rate]) -> BTreeMap<u64, u64> {
-    let mut narrowest = BTreeMap::new();
-    for rate in rates {
-        let units = narrowest.entry(micros(rate.per())).or_insert(u64::MAX);
-        *units = rate.quantity().min(*units);
-    }
-    narrowest
 }
 
 fn claims(mut reply: Reply) -> Answer<Claims> {
@@ -130,10 +103,12 @@ fn claims(mut reply: Reply) -> Answer<Claims> {
         jobs.push(claimed(entry, claim, starts_in));
     }
     jobs.sort_by_key(|job| job.starts_in);
+    let decided = Some(Duration::from_micros(reply.number()?));
     Ok(Claims {
         jobs,
         next,
         expired,
+        decided,
     })
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Scripts {
     pub(super) greet: &'static str,
     pub(super) submit: Step,
     pub(super) claim: Step,
+    /// Debits a start outside of a claim, or gives one back.
+    pub(super) limit: Step,
     pub(super) settle: Step,
     pub(super) beat: Step,
     pub(super) reap: Step,
@@ -53,6 +55,7 @@ impl Scripts {
             greet: include_str!("lua/greet.lua"),
             submit: step("submit"),
             claim: step("claim"),
+            limit: step("limit"),
             settle: step("settle"),
             beat: step("beat"),
             reap: step("reap"),
@@ -169,7 +172,7 @@ const EVEN_IF_FULL: &str = "'allow-oom'";
 const ONLY_WITH_ROOM: &str = "";
 const READS: &str = "'no-writes'";
 
-const SOURCES: [Source; 13] = [
+const SOURCES: [Source; 14] = [
     Source::new("submit", include_str!("lua/submit/any.lua"))
         .after(include_str!("lua/submit/plain.lua"))
         .flags(ONLY_WITH_ROOM),
@@ -183,6 +186,13 @@ const SOURCES: [Source; 13] = [
         ),
     )
     .after(include_str!("lua/claim/plain.lua")),
+    Source::new(
+        "limit",
+        concat!(
+            include_str!("lua/claim/limits.lua"),
+            include_str!("lua/limit.lua")
+        ),
+    ),
     Source::new("settle", include_str!("lua/settle/any.lua"))
         .after(include_str!("lua/settle/plain.lua")),
     Source::new("beat", include_str!("lua/beat.lua")),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outflow_core::Rate;
-use outflow_store::{Batch, JobStore, RedisOptions, Replicas, Settled};
+use outflow_core::{Measure, Rate};
+use outflow_store::{Batch, JobStore, RedisOptions, Replicas, Settled, SharedLimit};
 use outflow_testkit::Keep;
 
 use super::*;
@@ -128,10 +128,19 @@ async fn until_begun_anew(store: &Redis) -> u32 {
     looks
 }
 
+fn limit(rate: Rate) -> SharedLimit {
+    SharedLimit {
+        name: "L0 api".to_owned(),
+        rate,
+        measure: Measure::Cost,
+    }
+}
+
 fn ten_in_150_ms() -> SharedPlan {
     SharedPlan {
-        lane: vec![Rate::new(10, Duration::from_millis(150)).expect("a rate")],
-        all: Vec::new(),
+        limits: vec![limit(
+            Rate::new(10, Duration::from_millis(150)).expect("a rate"),
+        )],
         guard: Duration::from_millis(5),
         horizon: Duration::from_millis(50),
     }
@@ -225,8 +234,9 @@ async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
     .await;
     room.submit("a", 20).await;
     let plan = SharedPlan {
-        lane: vec![Rate::new(10, Duration::from_millis(1_500)).expect("a rate")],
-        all: Vec::new(),
+        limits: vec![limit(
+            Rate::new(10, Duration::from_millis(1_500)).expect("a rate"),
+        )],
         guard: Duration::from_millis(5),
         horizon: Duration::ZERO,
     };

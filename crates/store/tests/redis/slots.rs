@@ -1,7 +1,7 @@
 //! Limits that machines share: no window holds more than it may.
 
-use outflow_core::Rate;
-use outflow_store::{Batch, JobStore, TenantRule};
+use outflow_core::{Measure, Rate};
+use outflow_store::{Batch, JobStore, SharedLimit, TenantRule};
 
 use super::*;
 
@@ -9,9 +9,13 @@ fn plan(lane: &[(u64, u64)]) -> SharedPlan {
     let rate = |(units, millis): (u64, u64)| {
         Rate::new(units, Duration::from_millis(millis)).expect("a rate")
     };
+    let limit = |(place, of)| SharedLimit {
+        name: format!("L{place} api"),
+        rate: rate(of),
+        measure: Measure::Cost,
+    };
     SharedPlan {
-        lane: lane.iter().copied().map(rate).collect(),
-        all: Vec::new(),
+        limits: (0..).zip(lane.iter().copied()).map(limit).collect(),
         // What a loaded machine needs between asking for the time and the claim.
         guard: GUARD,
         horizon: Duration::from_millis(100),
@@ -239,7 +243,7 @@ async fn what_was_used_of_a_long_window_is_remembered_as_long_as_it_counts() {
     };
     assert_eq!(given, 20);
     assert!(wait <= Duration::from_millis(100), "{wait:?}");
-    let key = "{outflow}:u:L1200000 api";
+    let key = "{outflow}:u:L0 api";
     let left = room.server.ask(&["PTTL", key]).expect("asked");
     let left: u64 = left.trim().parse().expect("a time");
     assert!((1_200..=5_000).contains(&left), "{left}");
@@ -284,13 +288,16 @@ async fn what_all_lanes_may_together_they_share() {
     room.submit("a", 30).await;
     let others = room.store.submit(Batch::of((0..30).map(other).collect()));
     others.await.expect("submitted");
-    let plan = SharedPlan {
-        all: plan(&[(20, 200)]).lane,
-        ..plan(&[(100, 200)])
+    let of = |lane: &str| {
+        let mut plan = plan(&[(100, 200), (20, 200)]);
+        plan.limits[0].name = format!("L0 {lane}");
+        plan.limits[1].name = "A".to_owned();
+        plan
     };
+    let (api, other) = (of("api"), of("other"));
     let (one, two) = tokio::join!(
-        drain_lane(&room.server, &room.store, ("one", "api"), &plan),
-        drain_lane(&room.server, &room.store, ("two", "other"), &plan),
+        drain_lane(&room.server, &room.store, ("one", "api"), &api),
+        drain_lane(&room.server, &room.store, ("two", "other"), &other),
     );
     let starts = [one, two].concat();
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();

@@ -1,9 +1,11 @@
 //! The gate's own account of itself, and its housekeeping.
 
-use outflow_core::{AlertChange, Decision, Rate, State};
+use outflow_core::{AlertChange, Decision, State};
 use smol_str::SmolStr;
 
-use super::super::report::{Alerted, GroupReport, HealthReport, LimitReport, Room, UpstreamReport};
+use super::super::report::{
+    Alerted, Ceiling, Extent, GroupReport, HealthReport, LimitReport, Room, UpstreamReport,
+};
 use super::{Caller, Entry, Flight, Gate, HealthScope, Lane, Limits, Nanos, Waiter, What};
 use crate::refusal::Explanation;
 
@@ -84,12 +86,12 @@ impl Gate {
         own.into_iter().chain(shared).reduce(Room::fuller)
     }
 
-    /// The rates in effect for a lane, those of the whole API first.
-    pub(in crate::upstream) fn rates(&mut self, lane: u32, now: Nanos) -> Vec<Rate> {
+    /// The limits in effect for a lane, those of the whole API first.
+    pub(in crate::upstream) fn ceilings(&mut self, lane: u32, now: Nanos) -> Vec<Ceiling> {
         let lane = self.current(lane);
-        let mut rates: Vec<_> = self.shared.rates(now).collect();
-        rates.extend(self.own(lane, now).rates(now));
-        rates
+        let mut ceilings: Vec<_> = self.shared.ceilings(Extent::Api, now).collect();
+        ceilings.extend(self.own(lane, now).ceilings(Extent::Group, now));
+        ceilings
     }
 
     /// Watches how full the limits are, and gives back memory that nobody uses.

@@ -9,17 +9,7 @@ local MOST_PASSED = 1000
 
 if meta[3] > now then return claim_answer(meta[3] - now, 0) end
 
--- The limits of the lane, and of all lanes together.
-local rates, widest = {}, usual[4]
-for at = 10, #ARGV, 3 do
-  local whose, units, window = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local name = whose == 'lane' and 'L' .. ARGV[at + 2] .. ' ' .. lane.name or 'A' .. ARGV[at + 2]
-  rates[#rates + 1], widest = limit_of(name, units, window), max(widest, window)
-end
-if planned then
-  local opens = max(doubt > 0 and doubt + widest or 0, moved > 0 and moved + min(widest, LONGEST_DOUBT) or 0)
-  if now < opens + guard then return claim_answer(opens + guard - now, 0) end
-end
+local rates = read_plan(8)
 read_limits(rates)
 
 -- Whoever was parked, and whatever waited for its time.

@@ -7,24 +7,48 @@
 -- Of a longer one it is remembered what was used, in runs of starts that lie close together: when a run
 -- began, when its last start was, and how many units had started by then in all. What would be one unit too
 -- many starts when that many units before it have left the window. A run leaves it when its last start does,
--- which is late by a thousandth of the window, and so a limit of any size is remembered by a thousand runs.
+-- late by a thousandth of the window, and so a limit of any size is remembered by a thousand runs.
 --
 -- Whatever nobody used in time is lost. A job that costs more than there ever is uses all of it: its worker
 -- knows that it can never go.
 
-local guard, horizon, since = tonumber(ARGV[8]), tonumber(ARGV[9]), now - origin
+local guard, horizon, since
 local SPREAD, RUNS, AT_ONCE, RUN_FORM = 1000000, 1000, 16, '>ddd'
 -- A server that was replaced knows all but the last moments: that is no reason to wait for an hour.
 local LONGEST_DOUBT = 60000000
 
-local function limit_of(name, units, window)
-  local limit = { name = name, units = units, at = 0 }
+local function limit_of(name, units, window, counts)
+  local limit = { name = name, units = units, window = window, calls = counts == 'calls', at = 0 }
   if window <= SPREAD then
     limit.step = (window + guard) / units
   else
     limit.step, limit.stays, limit.key = SPREAD / units, window + guard, P .. 'u:' .. name
   end
   return limit
+end
+
+-- The limits of a plan, which begins at this argument.
+local function read_plan(first)
+  guard, horizon, since = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), now - origin
+  local limits = {}
+  for at = first + 2, #ARGV, 4 do
+    local counts = ARGV[at + 3] == '0' and 'calls' or 'cost'
+    limits[#limits + 1] = limit_of(ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), counts)
+  end
+  return limits
+end
+
+-- What a job of this cost uses of a limit.
+local function units_of(limit, cost)
+  return limit.calls and 1 or min(cost, limit.units)
+end
+
+-- Until when a limit stays closed, because nobody knows what was used of it before.
+local function closed_until(limit)
+  local until_then = 0
+  if doubt > 0 then until_then = doubt + limit.window + guard - origin end
+  if moved > 0 then until_then = max(until_then, moved + min(limit.window, LONGEST_DOUBT) + guard - origin) end
+  return until_then
 end
 
 -- The newest run is kept apart from the older ones, because it may go on.
@@ -51,7 +75,7 @@ local function read_limits(limits)
     for i = first, last do names[#names + 1] = limits[i].name end
     local found = call('ZMSCORE', K.slots, unpack(names))
     for i = first, last do
-      limits[i].at = tonumber(found[i - first + 1]) or 0
+      limits[i].at = max(tonumber(found[i - first + 1]) or 0, closed_until(limits[i]))
       if limits[i].stays then open_runs(limits[i]) end
       remember(limits[i])
     end
@@ -69,8 +93,8 @@ local function run_at(limit, place)
 end
 
 -- The place of the run that has to leave before so much more may start.
-local function run_before(limit, cost)
-  local past, place = limit.used + cost - limit.units, limit.first
+local function run_before(limit, units)
+  local past, place = limit.used + units - limit.units, limit.first
   if past <= 0 then return end
   while run_at(limit, place)[3] < past do place = place + 1 end
   return place
@@ -78,17 +102,19 @@ end
 
 -- When a job of this cost finds room.
 local function room_at(limit, cost)
-  cost = min(cost, limit.units)
-  local at, place = limit.at + limit.step * (cost - 1), limit.stays and run_before(limit, cost)
+  local units = units_of(limit, cost)
+  if units == 0 then return 0 end
+  local at, place = limit.at + limit.step * (units - 1), limit.stays and run_before(limit, units)
   return place and max(at, run_at(limit, place)[2] + limit.stays) or at
 end
 
 local function spend(limit, start, cost)
-  cost = min(cost, limit.units)
-  limit.at, limit.dirty = start + limit.step * cost, true
+  local units = units_of(limit, cost)
+  if units == 0 then return end
+  limit.at, limit.dirty = start + limit.step * units, true
   if not limit.stays then return end
-  limit.first = run_before(limit, cost) or limit.first
-  limit.used = limit.used + cost
+  limit.first = run_before(limit, units) or limit.first
+  limit.used = limit.used + units
   local newest = limit.newest
   local run = newest[#newest]
   if run and start - run[1] < limit.stays / RUNS then

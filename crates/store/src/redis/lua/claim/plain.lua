@@ -1,7 +1,6 @@
 -- Gives out jobs of a lane in fair order: the short way, for plain jobs without limits.
 --
--- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, guard, horizon, then of each rate
--- whose it is (`lane` or `all`), its units and its window.
+-- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, then the plan.
 --
 -- Whoever stands in front is looked at as it is written, without making more of it than numbers in lists. If
 -- anything is not plain (a bound, a pause, something that came back, an action), nothing has been written
@@ -27,7 +26,7 @@ end
 -- Numbers of claims follow each other from the first; without starts all are due.
 local function claim_answer(next, expired, first, starts, entries)
   call('ZADD', K.sessions, now + lease, session)
-  return { next and max(0, floor(next)) or -1, expired, first or 0, starts or '', entries or {} }
+  return { next and max(0, floor(next)) or -1, expired, first or 0, starts or '', entries or {}, now }
 end
 
 -- The seats in front, if all of them are plain: lists of numbers, by their order. The mark of a plain seat

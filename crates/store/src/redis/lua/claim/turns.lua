@@ -30,18 +30,15 @@ end
 
 local function lane_start(cost)
   local start = since
-  if cost > 0 then
-    for i = 1, #rates do start = max(start, room_at(rates[i], cost)) end
-  end
+  for i = 1, #rates do start = max(start, room_at(rates[i], cost)) end
   return start
 end
 
 local function own_start(seat, cost)
-  return seat.limit and cost > 0 and room_at(seat.limit, cost) or since
+  return seat.limit and room_at(seat.limit, cost) or since
 end
 
 local function debit(seat, start, cost)
-  if cost == 0 then return end
   for i = 1, #rates do spend(rates[i], start, cost) end
   if seat.limit then spend(seat.limit, start, cost) end
 end
@@ -101,6 +98,9 @@ local function next_coming()
   return it
 end
 
+-- Who waits for a limit of its own is looked at again after this, because the limit may be another by then.
+local LONGEST_PARK = 5000000
+
 -- Whose turn it is: what goes, and where its start lies.
 local function next_turn()
   rejoin()
@@ -124,7 +124,7 @@ local function next_turn()
       end
       local it = { seat = seat, class = class, best = best, cost = cost, own = own, start = max(start, own) }
       if own - since > horizon then
-        park(seat, own - horizon + origin)
+        park(seat, min(own - horizon + origin, now + LONGEST_PARK))
       elseif own > start and #rates > 0 then
         put_later(it)
       else

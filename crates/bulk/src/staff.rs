@@ -1,0 +1,93 @@
+//! Who does the jobs of a lane, and the limits that they meet.
+
+use std::time::Duration;
+
+use outflow::{Ask, Ceiling, Extent, Mode, Permit, Refusal, Target, Upstream, Why};
+use outflow_core::{Cost, Measure, Rate};
+use outflow_store::{Name, SharedLimit, SharedPlan};
+use tokio::time::sleep;
+
+use crate::scheduler::{LOOK_AGAIN, SHORTEST};
+use crate::settings::Settings;
+use crate::worker::Doer;
+
+/// Who does the jobs of a lane, and which door they pass.
+pub(crate) struct Staff {
+    pub(crate) doer: Doer,
+    /// A handler's have none.
+    pub(crate) door: Option<(Upstream, Target)>,
+}
+
+impl Staff {
+    /// The limits that the store is to debit for jobs of this lane, where others take from it too. What the
+    /// whole API allows is one limit for all lanes of it.
+    pub(crate) fn plan(&self, lane: &Name, settings: &Settings) -> Option<SharedPlan> {
+        let shared = settings.shared?;
+        let mut limits = self.limits(lane);
+        let global = Rate::per_second(settings.global_rate).ok();
+        limits.extend(global.map(|rate| SharedLimit {
+            name: "A".to_owned(),
+            rate,
+            measure: Measure::Cost,
+        }));
+        Some(SharedPlan {
+            limits,
+            guard: shared.guard,
+            horizon: shared.horizon,
+        })
+    }
+
+    /// By their place and not by their rate: when that changes, what was used stays used.
+    fn limits(&self, lane: &Name) -> Vec<SharedLimit> {
+        let ceilings = self.ceilings();
+        let api = self.door.as_ref().map(|(door, _)| door.name());
+        let named = ceilings.iter().enumerate().map(|(place, ceiling)| {
+            let name = match (ceiling.extent, &api) {
+                (Extent::Api, Some(api)) => format!("P{place} {api}"),
+                _ => format!("L{place} {lane}"),
+            };
+            SharedLimit {
+                name,
+                rate: ceiling.rate,
+                measure: ceiling.measure,
+            }
+        });
+        named.collect()
+    }
+
+    /// What the API allows these jobs now; a handler's are bounded by nothing.
+    pub(crate) fn ceilings(&self) -> Vec<Ceiling> {
+        let door = self.door.as_ref();
+        door.map_or_else(Vec::new, |(door, target)| door.ceilings(*target))
+    }
+
+    /// How long the API's door stays shut, if longer than this, because it sleeps or asked everybody to
+    /// wait: what is claimed meanwhile would only come back. Limits are the store's to debit, and a full
+    /// house empties by itself.
+    pub(crate) fn shut_for(&self, horizon: Duration) -> Option<Duration> {
+        let (door, target) = self.door.as_ref()?;
+        let stands = door.explain(Ask::new(*target))?;
+        let asleep = matches!(stands.why, Why::Cooldown | Why::State(_));
+        let left = stands.eta.map_or(LOOK_AGAIN, |at| at.since(door.now()));
+        (asleep && left > horizon).then(|| left.min(LOOK_AGAIN))
+    }
+
+    /// Stands in line at the API's door for a permit of this cost. If the door does not open in a
+    /// while, it is asked again: whose turn it is may cost something else by then.
+    pub(crate) async fn permit(&self, cost: Cost, said: &Refusal) -> Option<(Permit, Cost)> {
+        let (door, target) = self.door.as_ref()?;
+        let by = door.now().saturating_add(PATIENCE);
+        let ask = Ask::new(target.costing(cost)).mode(Mode::Wait).by(by);
+        match door.admit(ask).await {
+            Ok(permit) => Some((permit, cost)),
+            Err(refusal) => {
+                let again = refusal.retry_after.or(said.retry_after);
+                sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
+                None
+            }
+        }
+    }
+}
+
+/// How long one stands in line before looking whose turn it is now.
+const PATIENCE: Duration = Duration::from_secs(5);

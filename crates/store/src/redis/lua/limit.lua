@@ -1,0 +1,39 @@
+-- Debits a start outside of a claim, or gives one back that was not used.
+--
+-- ARGV: prefix, epoch, tenant, cost, the instant of the start or 0 to debit one now, then the plan.
+--
+-- What is given back of a long window is taken out of the run that it was in, and of all later ones: then it was
+-- never used. It is looked for among the newest, because a start lies a moment ago. A distance between starts
+-- that nobody used is lost.
+
+local NEWEST = 32
+local tenant_name, cost, start = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local limits = read_plan(6)
+load_tenants({ tenant_name })
+local tenant = tenants[tenant_name]
+if tenant[3] > 0 then limits[#limits + 1] = limit_of('T ' .. tenant_name, tenant[3], tenant[4]) end
+read_limits(limits)
+
+local function debit_now()
+  local at = since
+  for _, limit in ipairs(limits) do at = max(at, room_at(limit, cost)) end
+  if at > since then return { floor(at - since) + 1 } end
+  for _, limit in ipairs(limits) do spend(limit, since, cost) end
+  save_limits(limits)
+  return { -1 }
+end
+
+local function give_back_to(limit)
+  local units, runs = units_of(limit, cost), call('LRANGE', limit.key, -NEWEST, -1)
+  for i = #runs, 1, -1 do
+    local begun, ended, used = unpacked(RUN_FORM, runs[i])
+    call('LSET', limit.key, i - #runs - 1, pack(RUN_FORM, begun, ended, used - units))
+    if begun <= start - origin + 1 then return end
+  end
+end
+
+if start == 0 then return debit_now() end
+for _, limit in ipairs(limits) do
+  if limit.stays and limit.found then give_back_to(limit) end
+end
+return { -1 }
