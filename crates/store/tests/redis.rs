@@ -8,6 +8,8 @@ mod broken;
 mod bulk;
 #[path = "redis/faults.rs"]
 mod faults;
+#[path = "redis/gather.rs"]
+mod gather;
 #[path = "redis/life.rs"]
 mod life;
 #[path = "redis/order.rs"]

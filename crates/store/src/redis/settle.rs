@@ -61,7 +61,9 @@ fn tooks(ends: &[Settlement]) -> Option<Vec<u8>> {
 fn has_twins(ends: &[Settlement]) -> bool {
     let mut claims: Vec<_> = ends.iter().map(|end| end.token.claim).collect();
     claims.sort_unstable();
-    claims.windows(2).any(|two| matches!(two, [one, other] if one == other))
+    claims
+        .windows(2)
+        .any(|two| matches!(two, [one, other] if one == other))
 }
 
 /// How it ended, three numbers, and what belongs to it.
