@@ -149,7 +149,7 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A batch of more jobs than this has little to gain from company.
 const FEW: usize = 10;
 
-/// So many make a step as cheap as it gets, and keep the server for two milliseconds.
+/// Half of what a claim may take at once: others wait as long as the server has it.
 const MOST_GATHERED: usize = 500;
 
 /// Whoever gathered goes after this even if the step before has no answer: a server that is far away or stands

@@ -1,8 +1,8 @@
 -- Ends claims of a session: the short way, where all are simply done.
 --
 -- ARGV: prefix, epoch, session, the numbers of the claims in one text, then in one text how long each took
--- if all are done, nothing is kept of them and none comes twice; otherwise nothing, and one text for each: how it ended,
--- three numbers, and what belongs to it.
+-- if all are done, nothing is kept of them and none comes twice; otherwise nothing, and one text for each: how
+-- it ended, three numbers, and what belongs to it.
 --
 -- A plain job that is done is a field less in its session and one more in its tenant's counts. A job that
 -- has more to it, or whose tenant waits for room, goes the long way; so do claims that were cancelled.
