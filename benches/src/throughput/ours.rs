@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use outflow_store::{
     Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Receipt, Settled, Settlement,
 };
@@ -80,6 +81,24 @@ impl<S: JobStore> Ours<S> {
                 return Err(io::Error::other("a job was not taken"));
             }
         }
+    }
+
+    /// So many submit one job each at the same time, and the next when it is kept.
+    ///
+    /// # Errors
+    /// If a job is not taken.
+    pub(super) fn enqueue_singly(&self, submitters: u64, each: u64) -> io::Result<()> {
+        let jobs = self.jobs().take(whole(submitters)?);
+        let all = jobs.map(|job| self.one_by_one(job, each));
+        self.runtime.block_on(try_join_all(all)).map(drop)
+    }
+
+    async fn one_by_one(&self, job: NewJob, jobs: u64) -> io::Result<()> {
+        for _ in 0..jobs {
+            let kept = self.store.submit(Batch::of(vec![job.clone()])).await;
+            kept.map_err(io::Error::other)?;
+        }
+        Ok(())
     }
 
     async fn finish(&self, jobs: u64) -> io::Result<()> {

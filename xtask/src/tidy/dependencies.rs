@@ -107,6 +107,7 @@ const ROOMS: [Room; 8] = [
         product: &[
             "outflow-core",
             "bytes",
+            "futures-util",
             "redis",
             "rusqlite",
             "rustls",

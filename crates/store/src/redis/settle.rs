@@ -43,8 +43,11 @@ pub(super) async fn settle(
     }
 }
 
-/// How long each took, if all are simply done: the script has a shorter way for them.
+/// How long each took, if all are simply done and none comes twice: the script has a shorter way for them.
 fn tooks(ends: &[Settlement]) -> Option<Vec<u8>> {
+    if has_twins(ends) {
+        return None;
+    }
     let mut tooks = Vec::with_capacity(7 * ends.len());
     for end in ends {
         let End::Done { took, result: None } = &end.end else {
@@ -53,6 +56,14 @@ fn tooks(ends: &[Settlement]) -> Option<Vec<u8>> {
         tooks.extend(seven(micros(*took)));
     }
     Some(tooks)
+}
+
+fn has_twins(ends: &[Settlement]) -> bool {
+    let mut claims: Vec<_> = ends.iter().map(|end| end.token.claim).collect();
+    claims.sort_unstable();
+    claims
+        .windows(2)
+        .any(|two| matches!(two, [one, other] if one == other))
 }
 
 /// How it ended, three numbers, and what belongs to it.

@@ -9,7 +9,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Redis;
 use super::actions::{finish_cleaning, is_cleaning, note};
 use super::call::{Call, Caller};
 use super::fault::strange;
@@ -54,15 +53,20 @@ struct Group {
     records: Vec<Vec<u8>>,
 }
 
-pub(super) async fn submit(store: &Redis, batch: Batch) -> Answer<Submitted> {
+/// Submits a batch as a step of its own.
+pub(super) async fn submit_alone(
+    caller: &Caller,
+    names: &Names,
+    batch: Batch,
+) -> Answer<Submitted> {
     check(&batch)?;
     let ids: Vec<Name> = batch
         .jobs
         .iter()
-        .map(|job| job.id.clone().map_or_else(|| store.names.next(), Ok))
+        .map(|job| job.id.clone().map_or_else(|| names.next(), Ok))
         .collect::<Answer<_>>()?;
     let groups = group(&batch, &ids);
-    let answer = sent(&store.caller, &batch, &groups).await?;
+    let answer = sent(caller, &batch, &groups).await?;
     receipts(Reply::new(answer)?, &groups, ids)
 }
 

@@ -24,7 +24,7 @@ async fn submit(store: &Redis, tenant: &str, numbers: std::ops::Range<usize>) {
     store.submit(Batch::of(jobs)).await.expect("submitted");
 }
 
-fn calls(server: &RedisServer, command: &str) -> u64 {
+pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
     let stats = server.ask(&["INFO", "commandstats"]).expect("stats");
     let line = stats
         .lines()
@@ -61,6 +61,54 @@ async fn the_long_way_leads_to_the_same_as_the_short_one() {
     let both = [&short, &long].map(|room| room.store.tally());
     let [short, long] = both;
     assert_eq!(short.await.expect("tally"), long.await.expect("tally"));
+}
+
+// Tenants come, leave while others wait and return before and after what they owe is forgotten; of b two classes
+// come at once. The usual bound, which is never reached, sends the second store the long way.
+#[tokio::test]
+async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
+    let (short, long) = (Room::new().await, Room::new().await);
+    let bounded = TenantRule {
+        in_flight: Some(1_000),
+        ..TenantRule::default()
+    };
+    long.store.set_usual(bounded).await.expect("set");
+    let mut orders = Vec::new();
+    for room in [&short, &long] {
+        let mut order = Vec::new();
+        submit(&room.store, "a", 0..30).await;
+        for round in 0..6 {
+            let mut jobs: Vec<_> = ["b", "c", "d"].map(|tenant| job(tenant, round)).into();
+            if round == 2 {
+                let priority = outflow_core::Priority::High;
+                jobs.push(NewJob {
+                    priority,
+                    ..job("b", 100)
+                });
+            }
+            room.store.submit(Batch::of(jobs)).await.expect("submitted");
+            let claimed = room.claim(2 + round).await.jobs;
+            order.extend(payloads(&claimed));
+            room.finish(&claimed).await;
+            room.balanced().await;
+        }
+        order.extend(drained(&room.store).await);
+        room.balanced().await;
+        orders.push(order);
+    }
+    assert_eq!(orders[0].len(), 49);
+    assert_eq!(orders[0], orders[1]);
+    for tenant in ["a", "b", "c", "d"] {
+        let tenant = name(tenant);
+        let [short, long] = [&short, &long].map(|room| room.store.tenant(&tenant));
+        let (short, long) = (short.await.expect("asked"), long.await.expect("asked"));
+        let (short, long) = (short.expect("known"), long.expect("known"));
+        assert_eq!(short.tally, long.tally, "{tenant}");
+    }
+    let active = [&short, &long].map(|room| room.store.active());
+    for active in active {
+        assert_eq!(active.await.expect("asked"), 0);
+    }
 }
 
 // A user who may do everything but have functions.

@@ -13,8 +13,9 @@ local SEAT_FORM = '>ddddddddddddddd'
 local PLAIN_SEAT, PLAIN_SIZE = '>Bddd', 25
 -- A lane: [1] clock, [2] waiting, [3] parked until, [4] when the next tenant or job returns, [5] unused,
 -- [6] 1 if costs differ, [7] 1 if tenants without work owe. It is filled up to more than 64 bytes, so that
--- the server does not keep the seats as a list in which it has to search.
-local LANE_FORM = '>dddddddxxxxxxxxxxxxxxxx'
+-- the server does not keep the seats as a list in which it has to search; with one text, since sixteen single
+-- bytes take as long as the numbers.
+local LANE_FORM, LANE_FILLED, LANE_FILL = '>ddddddd', '>dddddddc16', string.rep('\0', 16)
 -- A tenant: [1] claim, [2] most in flight, [3] units and [4] window of its rate, [5] paused, [6] in flight,
 -- [7] done, [8] dead, [9] failed, [10] cancelled, [11] delayed, [12] put off, [13] held, [14] throttles,
 -- [15] busy, [16] last backoff, [17] speed, [18] last update, [19] claims up to this number were
@@ -22,7 +23,8 @@ local LANE_FORM = '>dddddddxxxxxxxxxxxxxxxx'
 -- What changes with every job is its head: a mark, claim, seats, in flight, done, busy; filled up like a
 -- lane. The rest is written only if any of it is not 0. Of a tenant without a rule of its own [1] to [4] are
 -- those of all others, and written as 0: so one number changes for all of them at once.
-local HEAD_FORM, REST_FORM = '>Bdddddxxxxxxxxxxxxxxxxxxxxxxxx', '>ddddddddddddddd'
+local HEAD_FORM, HEAD_FILLED, HEAD_FILL = '>Bddddd', '>Bdddddc24', string.rep('\0', 24)
+local REST_FORM = '>ddddddddddddddd'
 local REST = { 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 19 }
 -- Marks: it is bounded by a rule of its own, stopped, or has claims that were cancelled; jobs of it wait elsewhere than in a line;
 -- it has a rest.
@@ -85,7 +87,7 @@ local function write_tenant(t)
     if cap > 0 or t[5] > 0 or t[19] > 0 then mark = mark + BOUNDED end
     if t[11] + t[12] + t[13] > 0 then mark = mark + ELSEWHERE end
   end
-  return pack(HEAD_FORM, mark, claim, t[20], t[6], t[7], t[15]), rest
+  return pack(HEAD_FILLED, mark, claim, t[20], t[6], t[7], t[15], HEAD_FILL), rest
 end
 
 local function has_rest(head) return head and byte(head) >= HAS_REST end

@@ -201,6 +201,14 @@ local function give_back(lane, name, job)
   arrange(lane, seat)
 end
 
+-- A place as the order takes it. Those of a batch are mostly the same, and to write a number with all its digits
+-- takes longer than to keep it in order.
+local last_place, last_score
+local function score(place)
+  if place ~= last_place then last_place, last_score = place, string.format('%.17g', place) end
+  return last_score
+end
+
 local function count_waiting(lane, by)
   local meta = meta_of(lane)
   meta[2] = meta[2] + by
@@ -284,7 +292,7 @@ local function save_lane(lane, set)
       set = {}
     else
       set[#set + 1] = ''
-      set[#set + 1] = pack(LANE_FORM, unpack(meta, 1, 7))
+      set[#set + 1] = pack(LANE_FILLED, meta[1], meta[2], meta[3], meta[4], meta[5], meta[6], meta[7], LANE_FILL)
       if lane.fresh then call('ZADD', K.lanes, 0, lane.name) end
       lane.fresh = nil
     end

@@ -11,6 +11,7 @@ local any
 -- What is asked for, who stands in front, and whether limits hold.
 local lane, session, session_key, most, lease, ahead, planned
 local FURTHEST = 2 ^ 32
+local SHORT = 'the list is shorter than was counted'
 
 -- A session that was lost begins anew; what it had stays for the reaper under a name that nobody uses.
 local function begin_session()
@@ -32,8 +33,7 @@ end
 -- The seats in front, if all of them are plain: lists of numbers, by their order. The mark of a plain seat
 -- that is in the order is its class.
 local function plain_seats(found, packed)
-  local seats = { marks = {}, places = {}, indexes = {}, counts = {}, paces = {}, took = {} }
-  local marks, places, indexes, counts, paces = seats.marks, seats.places, seats.indexes, seats.counts, seats.paces
+  local marks, places, indexes, counts, paces = {}, {}, {}, {}, {}
   for i = 1, #ahead do
     local seat, tenant = found[i + 1], packed[i]
     if not seat or #seat ~= PLAIN_SIZE or not tenant then return end
@@ -46,7 +46,7 @@ local function plain_seats(found, packed)
     end
     marks[i], places[i], indexes[i], counts[i], paces[i] = mark, place, index, jobs, 1 / (claim * FACTOR[mark])
   end
-  return seats
+  return { marks = marks, places = places, indexes = indexes, counts = counts, paces = paces, took = {} }
 end
 
 -- Whose turn it is, one after the other: those that were not served yet by place, and those that were by
@@ -82,55 +82,73 @@ end
 local function put_back(keys, lists, many)
   for i = many, 1, -1 do
     local records = lists[i]
+    if type(records) == 'string' then records = { records } end
     for n = #records, 1, -1 do redis.call('LPUSH', keys[i], records[n]) end
   end
+end
+
+-- Takes so many records of a list: one as it is, several as a list. What is wrong, if anything is.
+local function pop(key, wants)
+  if wants == 1 then
+    local record = redis.pcall('LPOP', key)
+    if type(record) == 'string' then return record end
+    return {}, record and record.err or SHORT
+  end
+  local records = redis.pcall('LPOP', key, wants)
+  if not records then return {}, SHORT end
+  return records, records.err or (#records < wants and SHORT)
 end
 
 -- The records of whoever was served. The first writes: if one fails, what was taken is put back.
 local function take_plain(seats, many)
   local keys, lists, begins = {}, {}, { lists_of(lane, 1), lists_of(lane, 2), lists_of(lane, 3) }
+  local marks, took = seats.marks, seats.took
   for i = 1, many do
-    local key, wants = begins[seats.marks[i]] .. ahead[i], seats.took[i]
-    local records = redis.pcall('LPOP', key, wants)
-    local wrong = records and records.err
-    if not wrong then keys[i], lists[i] = key, records or {} end
-    local short = not wrong and #lists[i] < wants
-    if wrong or short then
-      put_back(keys, lists, #lists)
-      if short then mend_list(lane.name, ahead[i], seats.marks[i]) end
-      error('BADKEY ' .. key .. ' ' .. (wrong or 'the list is shorter than was counted'), 0)
+    local key = begins[marks[i]] .. ahead[i]
+    local records, wrong = pop(key, took[i])
+    keys[i], lists[i] = key, records
+    if wrong then
+      put_back(keys, lists, i)
+      if wrong == SHORT then mend_list(lane.name, ahead[i], marks[i]) end
+      error('BADKEY ' .. key .. ' ' .. wrong, 0)
     end
   end
   return keys, lists
 end
 
 -- Small numbers in two bytes, made once: packing costs more than looking up.
-local TWO_BYTES = {}
+local FIRST = '\0\0'
+local TWO_BYTES = { [0] = FIRST }
 local function two_bytes(number)
   local text = pack('>H', number)
   TWO_BYTES[number] = text
   return text
 end
 
--- What the entries of each tenant begin with.
+-- What the entries of each tenant begin with: of `ENTRY_HEAD` and `ENTRY_PLACE` what all of them share.
+local PLAIN_HEAD = '>BBBc0c0I6'
 local function heads_of(seats, many)
-  local heads, name = {}, lane.name
+  local heads, name, marks, indexes = {}, lane.name, seats.marks, seats.indexes
   for i = 1, many do
     local tenant = ahead[i]
-    heads[i] = pack(ENTRY_HEAD, seats.marks[i], #name, #tenant) .. name .. tenant .. pack(CLAIM_FORM, seats.indexes[i])
+    heads[i] = pack(PLAIN_HEAD, marks[i], #name, #tenant, name, tenant, indexes[i])
   end
   return heads
 end
 
 local function give_plain(seats, order, many)
   local keys, lists = take_plain(seats, many)
-  local heads, used, entries, fields, number = heads_of(seats, many), {}, {}, {}, g[1]
+  local heads, took, used, entries, fields, number = heads_of(seats, many), seats.took, {}, {}, {}, g[1]
   for turn = 1, #order do
     local i = order[turn]
-    local had = used[i] or 0
-    used[i] = had + 1
-    local claim = pack(CLAIM_FORM, number + turn)
-    local entry = heads[i] .. (TWO_BYTES[had] or two_bytes(had)) .. claim .. lists[i][had + 1]
+    local claim, entry = pack(CLAIM_FORM, number + turn), nil
+    if took[i] == 1 then
+      entry = heads[i] .. FIRST .. claim .. lists[i]
+    else
+      local had = used[i] or 0
+      used[i] = had + 1
+      entry = heads[i] .. (TWO_BYTES[had] or two_bytes(had)) .. claim .. lists[i][had + 1]
+    end
     entries[turn], fields[2 * turn - 1], fields[2 * turn] = entry, claim, entry
   end
   for from = 1, #fields, CHUNK do
@@ -145,44 +163,43 @@ end
 
 -- Whoever has no more leaves, and owes what it was ahead of the clock while others wait.
 local function leave_plain(gone, places)
-  local meta, owes = lane.meta, {}
-  for at, i in ipairs(gone) do
-    if places[i] > meta[1] and meta[2] > 0 then
-      owes[#owes + 1] = places[i]
-      owes[#owes + 1] = ahead[i]
+  local meta, owes, names = lane.meta, {}, {}
+  for at = 1, #gone do
+    local i = gone[at]
+    local name, place = ahead[i], places[i]
+    if place > meta[1] and meta[2] > 0 then
+      owes[#owes + 1] = score(place)
+      owes[#owes + 1] = name
     end
-    gone[at] = ahead[i]
+    names[at] = name
   end
   if #owes > 0 then
     write_all('ZADD', lane.owed, owes)
     meta[7] = 1
   end
-  if #gone > 0 then
-    write_all('ZREM', lane.fair, gone)
-    write_all('HDEL', lane.key, gone)
-  end
+  write_all('ZREM', lane.fair, names)
+  write_all('HDEL', lane.key, names)
 end
 
 local function save_plain(seats, packed, many)
-  local places, took, counts = seats.places, seats.took, seats.counts
-  local set, known, order, gone = {}, {}, {}, {}
+  local places, took, counts, marks, indexes = seats.places, seats.took, seats.counts, seats.marks, seats.indexes
+  local set, known, order, gone, stay = {}, {}, {}, {}, 0
   for i = 1, many do
-    local name, left = ahead[i], counts[i] - took[i]
+    local name, had, place = ahead[i], took[i], places[i]
+    local left = counts[i] - had
     local mark, claim, all, flight, done, busy = unpacked(HEAD_FORM, packed[i])
     if left > 0 then
-      set[#set + 1] = name
-      set[#set + 1] = pack(PLAIN_SEAT, seats.marks[i], places[i], seats.indexes[i] + took[i], left)
-      order[#order + 1] = places[i]
-      order[#order + 1] = name
+      set[stay + 1], set[stay + 2] = name, pack(PLAIN_SEAT, marks[i], place, indexes[i] + had, left)
+      order[stay + 1], order[stay + 2] = score(place), name
+      stay = stay + 2
     else
       gone[#gone + 1] = i
       all = all - 1
     end
-    known[2 * i - 1] = name
-    known[2 * i] = pack(HEAD_FORM, mark, claim, all, flight + took[i], done, busy)
+    known[2 * i - 1], known[2 * i] = name, pack(HEAD_FILLED, mark, claim, all, flight + had, done, busy, HEAD_FILL)
   end
   leave_plain(gone, places)
-  if #order > 0 then write_all('ZADD', lane.fair, order) end
+  write_all('ZADD', lane.fair, order)
   write_all('HSET', K.t, known)
   lane.dirty = true
   save_lane(lane, set)

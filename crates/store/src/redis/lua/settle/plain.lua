@@ -1,8 +1,8 @@
 -- Ends claims of a session: the short way, where all are simply done.
 --
 -- ARGV: prefix, epoch, session, the numbers of the claims in one text, then in one text how long each took
--- if all are done and nothing is kept of them; otherwise nothing, and one text for each: how it ended,
--- three numbers, and what belongs to it.
+-- if all are done, nothing is kept of them and none comes twice; otherwise nothing, and one text for each: how
+-- it ended, three numbers, and what belongs to it.
 --
 -- A plain job that is done is a field less in its session and one more in its tenant's counts. A job that
 -- has more to it, or whose tenant waits for room, goes the long way; so do claims that were cancelled.
@@ -43,19 +43,21 @@ end
 
 -- By tenant, how many are done and how long they took; or nothing.
 local function plain_ends()
-  local order, many, busy, gone, seen, took_each = {}, {}, {}, {}, {}, spans()
+  local order, many, busy, gone, took_each = {}, {}, {}, {}, spans()
   for i = 1, ends do
-    local packed, field = found[i], fields[i]
-    if packed and not seen[field] then
-      local name, record_at = owner_of(packed)
-      if byte(packed, record_at) > 0 then return end
-      local took, had = took_each[i], many[name]
+    local packed = found[i]
+    if packed then
+      local lane_len, tenant_len = byte(packed, 2, 3)
+      local after = 4 + lane_len + tenant_len
+      if byte(packed, after + PLACE_SIZE) > 0 then return end
+      local name, took = sub(packed, 4 + lane_len, after - 1), took_each[i]
+      local had = many[name]
       if had then
         many[name], busy[name] = had + 1, busy[name] + took
       else
         order[#order + 1], many[name], busy[name] = name, 1, took
       end
-      seen[field], gone[#gone + 1] = true, field
+      gone[#gone + 1] = fields[i]
     end
   end
   return order, many, busy, gone
@@ -63,17 +65,18 @@ end
 
 -- What is to be written of the tenants, and those that have nothing more to do; or nothing.
 local function plain_tenants(order, many, busy)
-  local packed, set, idle = read_all(K.t, order), {}, {}
-  for i, name in ipairs(order) do
-    local text = packed[i]
+  local packed, set, idle, time = read_all(K.t, order), {}, {}, score(now)
+  for i = 1, #order do
+    local name, text = order[i], packed[i]
     if not text then return end
     local mark, claim, seats, flight, done, worked = unpacked(HEAD_FORM, text)
     if mark % 2 == BOUNDED or (claim == 0 and usual[2] > 0) then return end
-    flight = flight - many[name]
+    local ended = many[name]
+    flight = flight - ended
     set[2 * i - 1] = name
-    set[2 * i] = pack(HEAD_FORM, mark, claim, seats, flight, done + many[name], worked + busy[name])
+    set[2 * i] = pack(HEAD_FILLED, mark, claim, seats, flight, done + ended, worked + busy[name], HEAD_FILL)
     if seats + flight == 0 and mark % 4 < ELSEWHERE then
-      idle[#idle + 1] = now
+      idle[#idle + 1] = time
       idle[#idle + 1] = name
     end
   end
@@ -83,11 +86,8 @@ end
 -- One answer for all, unless some are not there any more.
 local function plain_answer(gone)
   if #gone == ends then return 1 end
-  local answers, seen = {}, {}
-  for i = 1, ends do
-    answers[i] = found[i] and not seen[fields[i]] and 1 or A_FENCED
-    seen[fields[i]] = true
-  end
+  local answers = {}
+  for i = 1, ends do answers[i] = found[i] and 1 or A_FENCED end
   return answers
 end
 

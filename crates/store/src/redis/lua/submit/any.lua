@@ -1,5 +1,6 @@
 -- Takes a batch, whatever is in it.
 
+local groups = read_groups()
 local action, over, closed
 if action_name ~= '' then
   action = action_of(action_name)
