@@ -10,6 +10,9 @@
 #[path = "contract/suite.rs"]
 mod contract;
 #[cfg(test)]
+#[path = "durability/loss.rs"]
+mod loss;
+#[cfg(test)]
 #[path = "support/room.rs"]
 mod room;
 
