@@ -186,10 +186,13 @@ impl Files {
         }
     }
 
-    /// Gives a database of an earlier version what it lacks, in one step.
+    /// Gives a database of an earlier version what it lacks, version by version.
     fn modernise(&self, connection: &Connection) -> Result<(), StoreError> {
-        if self.number(connection, "user_version")? == 1 {
-            connection.execute_batch(FROM_1_TO_2).map_err(failed)?;
+        let found = self.number(connection, "user_version")?;
+        for (version, step) in (1..).zip([FROM_1_TO_2, FROM_2_TO_3]) {
+            if version >= found {
+                connection.execute_batch(step).map_err(failed)?;
+            }
         }
         Ok(())
     }
@@ -338,11 +341,16 @@ const LOCK: &str = "lock";
 const APPLICATION: i64 = 0x4f75_7466;
 
 /// The layout of the tables.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// The second says of a job that failed what happened.
 const FROM_1_TO_2: &str = "BEGIN; ALTER TABLE outcome ADD COLUMN words TEXT; \
                            PRAGMA user_version = 2; COMMIT;";
+
+/// The third knows a job that was damaged on the disk; what is there already cannot tell.
+const FROM_2_TO_3: &str = "BEGIN; ALTER TABLE job ADD COLUMN sum INTEGER; \
+                           ALTER TABLE dead ADD COLUMN sum INTEGER; \
+                           PRAGMA user_version = 3; COMMIT;";
 
 /// Half of the usual: a small transaction writes whole pages, and fewer bytes of others come with it.
 const PAGE_BYTES: u32 = 2_048;
