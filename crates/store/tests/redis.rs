@@ -10,6 +10,8 @@ mod bulk;
 mod ends;
 #[path = "redis/faults.rs"]
 mod faults;
+#[path = "redis/lanes.rs"]
+mod lanes;
 #[path = "redis/life.rs"]
 mod life;
 #[path = "redis/order.rs"]
