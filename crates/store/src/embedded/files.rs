@@ -250,7 +250,7 @@ pub(super) fn failed(error: rusqlite::Error) -> StoreError {
 fn failed_by(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::full(
-            "the disk of the job store is full: make room, what was asked for was not done",
+            "the disk of the job store is full: make room, and ask again; of this request nothing was kept",
         ),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::damaged(format!("the job store is damaged: {error}"))
