@@ -232,7 +232,20 @@ impl Retention {
             statistics: section.stats_retention,
         }
     }
+
+    /// How often to look for what is too old. What is kept for days may stay a minute longer, and what is
+    /// kept for seconds a tenth longer, or a second.
+    pub(crate) fn sweep_every(&self) -> Duration {
+        let shortest = self.results.min(self.names).min(self.dead);
+        (shortest / 10).clamp(SWEEP_LEAST, SWEEP_MOST)
+    }
 }
+
+/// A sweep that finds nothing costs a store a step: one a second is nothing.
+const SWEEP_LEAST: Duration = Duration::from_secs(1);
+
+/// As long as nobody minds that something is there which is kept for days.
+const SWEEP_MOST: Duration = Duration::from_mins(1);
 
 impl Default for Retention {
     fn default() -> Self {

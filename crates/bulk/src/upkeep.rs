@@ -137,8 +137,11 @@ async fn look_around<S: JobStore>(hub: Arc<Hub<S>>) {
 
 /// Forgets what is too old, and looks whether the store's books are right.
 async fn sweep<S: JobStore>(hub: Arc<Hub<S>>) {
-    for round in 0_u32.. {
-        sleep(SWEEP).await;
+    let mut uncounted = RECOUNT;
+    loop {
+        let every = hub.settings.load().retention.sweep_every();
+        sleep(every).await;
+        uncounted = uncounted.saturating_add(every);
         hub.doors.tidy();
         let keep = hub.settings.load().retention.dead;
         let now = hub.clock.wall().as_duration();
@@ -148,9 +151,10 @@ async fn sweep<S: JobStore>(hub: Arc<Hub<S>>) {
         {
             sleep(SOON).await;
         }
-        if round % RECOUNTS == 0
+        if uncounted >= RECOUNT
             && let Ok(jobs) = hub.store.recount().await
         {
+            uncounted = Duration::ZERO;
             hub.numbers.drifted(jobs);
             if jobs > 0 {
                 hub.tell(News::Drift { jobs });
@@ -171,8 +175,5 @@ const SOON: Duration = Duration::from_millis(10);
 /// As many as one step of a store should take.
 const MOST_REAPED: usize = 1_000;
 
-/// What is kept for days may stay a minute longer.
-const SWEEP: Duration = Duration::from_mins(1);
-
-/// Counting a million jobs anew takes a while: every ten sweeps.
-const RECOUNTS: u32 = 10;
+/// Counting a million jobs anew takes a while.
+const RECOUNT: Duration = Duration::from_mins(10);

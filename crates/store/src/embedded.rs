@@ -14,9 +14,11 @@ mod acting;
 mod action;
 mod cancelling;
 mod change;
+mod checksum;
 mod claiming;
 mod claims;
 mod classes;
+mod diverting;
 mod ends;
 mod entry;
 mod files;
@@ -37,6 +39,7 @@ mod reaping;
 mod recounting;
 mod rows;
 mod runs;
+mod seal;
 mod settling;
 mod shared;
 mod submit;
@@ -102,17 +105,20 @@ impl Embedded {
     /// somebody lets the [`Writer`] run, on a thread of its own.
     ///
     /// # Errors
-    /// If another process has it, or it cannot be read or written.
+    /// If another process has it, or it cannot be read or written, or a store was made there and its
+    /// database is empty or gone.
     pub fn open(
         dir: &Path,
         clock: Arc<dyn Clock + Send + Sync>,
     ) -> Result<(Self, Writer), StoreError> {
         let files = Files::hold(dir)?;
         let disk = files.writing()?;
+        files.identify(&disk)?;
         begin_epoch(&disk, clock.wall()).map_err(|error| files.broken(&error))?;
         let memory = Memory::load(files.reading()?, clock.moment());
         let memory = memory.map_err(|error| files.broken(&error))?;
         files.take_over(&disk)?;
+        files.seal(&memory.mint)?;
         let shared = Arc::new(Shared {
             memory: Mutex::new(memory),
             work: Condvar::new(),

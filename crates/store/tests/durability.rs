@@ -10,6 +10,12 @@
 #[path = "contract/suite.rs"]
 mod contract;
 #[cfg(test)]
+#[path = "durability/harm.rs"]
+mod harm;
+#[cfg(test)]
+#[path = "durability/loss.rs"]
+mod loss;
+#[cfg(test)]
 #[path = "support/room.rs"]
 mod room;
 
@@ -308,7 +314,9 @@ fn flipped(dir: &Path, database: &[u8]) -> Flipped {
     within(dir, clock(), async |room| {
         let queued = room.store.tally().await.expect("counted").queued;
         let claims = room.store.claim(ask(999), &mut OpenGate).await;
-        let found = claims.map_or(0, |claims| claims.jobs.len());
+        let jobs = claims.map_or(Vec::new(), |claims| claims.jobs);
+        assert!(jobs.iter().all(|job| job.payload == job.id.as_str()));
+        let found = jobs.len();
         match (found, u64::try_from(found).expect("few") == queued) {
             (500, true) => Flipped::Whole,
             (found, true) if found % 25 == 0 => Flipped::Shorter,
@@ -330,8 +338,11 @@ fn a_store_of_the_first_version_goes_on_and_tells_why_jobs_fail_from_now_on() {
         fails(&room.store, "a").await;
     });
     let disk = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("a database");
-    disk.execute_batch("ALTER TABLE outcome DROP COLUMN words; PRAGMA user_version = 1")
-        .expect("as it was");
+    disk.execute_batch(
+        "ALTER TABLE outcome DROP COLUMN words; ALTER TABLE job DROP COLUMN sum; \
+         ALTER TABLE dead DROP COLUMN sum; PRAGMA user_version = 1",
+    )
+    .expect("as it was");
     drop(disk);
     for tenant in ["b", "c"] {
         within(dir.path(), clock(), async |room| {

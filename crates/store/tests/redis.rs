@@ -12,6 +12,8 @@ mod ends;
 mod faults;
 #[path = "redis/gather.rs"]
 mod gather;
+#[path = "redis/lanes.rs"]
+mod lanes;
 #[path = "redis/life.rs"]
 mod life;
 #[path = "redis/limits.rs"]

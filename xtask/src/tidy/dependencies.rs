@@ -113,6 +113,7 @@ const ROOMS: [Room; 8] = [
             "rustls",
             "smol_str",
             "tokio",
+            "xxhash-rust",
         ],
         tests: &["proptest", "outflow-testkit", "tempfile"],
     },

@@ -176,3 +176,38 @@ async fn a_summary_names_those_that_failed() {
     let unknown = world.engine.summary(&name("b")).await.expect("asked");
     assert_eq!(unknown, None);
 }
+
+// Results are kept for 20 s and letters for 10: each is there a little before its end, and gone a second
+// and a half after, with a sweep every second. A sweep a minute would leave both for longer.
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_for_seconds_is_gone_after_them() {
+    let script = Script::new().rule(When::path("/bad/0"), Answer::status(400));
+    let plan = Plan::scripted(script).with(|settings| {
+        settings.retention.results = Duration::from_secs(20);
+        settings.retention.dead = Duration::from_secs(10);
+    });
+    let world = plan.start().await;
+    let submission = Submission {
+        action: Some(ActionSpec {
+            keep: Duration::from_secs(20),
+            ..ActionSpec::new(name("a"))
+        }),
+        rest: Rest::Last,
+        orders: [gets("good", 1), gets("bad", 1)].concat(),
+    };
+    world.engine.submit(submission).await.expect("taken");
+    world.finished("a").await;
+    let kept = async || {
+        let letters = world.store().dead(0, 9).await.expect("asked").len();
+        let action = world.store().action(&name("a")).await.expect("asked");
+        (letters, action.is_some())
+    };
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(kept().await, (1, true));
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(kept().await, (0, true));
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(kept().await, (0, true));
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(kept().await, (0, false));
+}

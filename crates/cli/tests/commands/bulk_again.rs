@@ -152,3 +152,25 @@ fn results_go_to_the_output_by_the_usual_sign() {
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 2), "{ran:?}");
     assert!(!desk.path("-").exists());
 }
+
+// 5 jobs that are done: neither an emptied database nor a directory without one is a file that nobody ran.
+#[test]
+fn a_run_whose_jobs_are_gone_is_refused_and_nothing_is_sent_again() {
+    let desk = Desk::new("1000/s", &jobs(&["acme"], 5));
+    let flags = ["--dir", "mine", "--out", "out"];
+    let ran = desk.run(&flags);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let gone = |what: &str| {
+        let again = desk.run(&flags);
+        assert_eq!(again.code, Some(1), "{again:?}");
+        assert!(again.talk.contains(what), "{again:?}");
+        assert!(again.talk.contains("restore"), "{again:?}");
+    };
+    let kept = desk.path("mine/jobs");
+    fs::write(kept.join("jobs.db"), b"").expect("emptied");
+    gone("jobs.db is empty or gone");
+    fs::remove_dir_all(&kept).expect("removed");
+    gone("the jobs of this run are gone");
+    gone("the jobs of this run are gone");
+    assert_eq!(desk.upstream.end()["seen"], 5);
+}

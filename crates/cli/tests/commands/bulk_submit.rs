@@ -1,6 +1,11 @@
 //! `outflow bulk submit`: all of a file, or nothing of it.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
 use super::bulk_serve::{Working, jobs};
+use super::support::{PATIENCE, folder, run_in};
 
 fn working() -> Working {
     Working::start(&["--limit", "1000/s"], "limits = [\"1000/s\"]")
@@ -61,4 +66,71 @@ fn an_action_that_takes_no_more_says_so() {
     let ran = working.ask(&["submit", "second.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.out.contains("takes no more jobs"), "{ran:?}");
+}
+
+/// Reads a request to its end and answers it.
+fn answer(mut stream: TcpStream, (status, body): (&str, &str)) {
+    stream.set_read_timeout(Some(PATIENCE)).expect("settable");
+    let (mut text, mut piece) = (String::new(), [0; 16_384]);
+    loop {
+        let length = stream.read(&mut piece).expect("a request");
+        text.push_str(str::from_utf8(&piece[..length]).expect("plain text"));
+        let Some((head, came)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let head = head.to_lowercase();
+        let said = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        if came.len() >= said.map_or(0, |said| said.parse().expect("a length")) {
+            break;
+        }
+    }
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(answer.as_bytes()).expect("answered");
+}
+
+// 1,001 jobs are two batches: both pass the check, one is taken, and the disk is full for the other.
+#[test]
+fn a_submission_that_breaks_off_says_how_many_were_taken_and_what_to_do() {
+    let folder = folder();
+    std::fs::write(folder.path().join("jobs.ndjson"), jobs("acme", 1_001)).expect("writable");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let admin = format!("http://{}", listener.local_addr().expect("an address"));
+    let full = "{\"detail\":\"the disk is full\"}";
+    let answers = [
+        ("200 OK", "{}"),
+        ("200 OK", "{}"),
+        (
+            "200 OK",
+            "{\"accepted\":990,\"duplicates\":10,\"rejected\":0,\"jobs\":[]}",
+        ),
+        ("507 Insufficient Storage", full),
+    ];
+    let ran = thread::scope(|threads| {
+        threads.spawn(|| {
+            for one in answers {
+                answer(listener.accept().expect("a connection").0, one);
+            }
+        });
+        let submit = [
+            "bulk",
+            "submit",
+            "jobs.ndjson",
+            "--action",
+            "a",
+            "--admin",
+            &admin,
+        ];
+        run_in(folder.path(), &submit)
+    });
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let said = "1000 of 1001 jobs were taken as action a, which stays open";
+    for words in [said, "submit the same file again", "the disk is full"] {
+        assert!(ran.talk.contains(words), "{words}: {ran:?}");
+    }
 }

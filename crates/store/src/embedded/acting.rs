@@ -9,7 +9,7 @@ use super::change::{ActionRow, Change};
 use super::ends::ended_of;
 use super::memory::Memory;
 use super::number::{counted, length, many, stored, wall};
-use super::rows::name_of;
+use super::rows::{name_of, text_at};
 use super::submit::minted;
 use crate::action::{ActionReport, ActionSpec, Stage};
 use crate::error::StoreError;
@@ -185,8 +185,8 @@ impl Memory {
         column: usize,
         seq: u64,
     ) -> rusqlite::Result<Name> {
-        let given: Option<String> = row.get(column)?;
-        match given.is_none().then(|| minted(&self.mint, seq)).flatten() {
+        let given = text_at(row, column).and_then(|text| Name::new(text).ok());
+        match given.or_else(|| minted(&self.mint, seq)) {
             Some(name) => Ok(name),
             None => name_of(row, column),
         }

@@ -242,7 +242,7 @@ impl Memory {
         let mut statement = self.reader.prepare_cached(sql)?;
         let found: Vec<(u64, Option<Entry>)> = statement
             .query_map(params![stored(cancel.from), stored(last), action], |row| {
-                Ok((counted(row.get(0)?), entry_at(row, &self.places)?))
+                Ok((counted(row.get(0)?), entry_at(row, &self.places)))
             })?
             .collect::<rusqlite::Result<_>>()?;
         drop(statement);

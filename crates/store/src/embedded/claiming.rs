@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use outflow_core::{Cost, Moment, Nanos};
 
-use super::action::Fate;
 use super::change::{ActionRow, Change, Mark, MarkState};
 use super::claims::{Claim, Session};
 use super::entry::{Body, Entry, Place};
 use super::memory::Memory;
-use super::moving::{Ending, Standing};
 use super::submit::minted;
 use crate::claim::{Admission, ClaimAsk, Claimed, Claims, Gate, Head, Token};
 use crate::error::StoreError;
-use crate::settle::Ended;
 
 impl Memory {
     /// Gives out jobs of a lane, as many as are asked for and the gate lets go.
@@ -34,7 +31,7 @@ impl Memory {
         while claims.jobs.len() < ask.most {
             let turn = self.next_job(lane, gate, moment);
             let turn = match turn {
-                Ok(Turn::Given(seq, place)) => self.give(seq, place, ask, moment),
+                Ok(Turn::Given(seq, place)) => Ok(self.give(seq, place, ask, moment)),
                 other => other,
             };
             match turn {
@@ -87,7 +84,7 @@ impl Memory {
             self.settle_seat(lane_id, tenant);
             return Ok(Turn::Passed);
         };
-        if let Some(turn) = self.divert(seq, place, moment) {
+        if let Some(turn) = self.divert(seq, place, moment)? {
             return Ok(turn);
         }
         let Some(tenant_name) = self.tenants.get(&tenant).map(|tenant| &tenant.name) else {
@@ -141,49 +138,6 @@ impl Memory {
         }
     }
 
-    /// What happens to the first job instead of being given out: it is too late, cancelled, or held
-    /// back by its action.
-    fn divert(&mut self, seq: u64, place: Place, moment: Moment) -> Option<Turn> {
-        let doomed_to = self.tenants.get(&place.tenant)?.doomed_to;
-        let entry = self.line_mut(place)?.front.get(&seq)?;
-        let (action, deadline) = (entry.action, entry.deadline);
-        let fate = match action.map(|id| self.actions.get(&id)) {
-            Some(Some(action)) => (action.state.fate != Fate::Open, action.state.paused),
-            Some(None) => (true, false),
-            None => (false, false),
-        };
-        let too_late = deadline.is_some_and(|deadline| deadline <= moment.wall);
-        let ended = match fate {
-            (true, _) => Ended::Cancelled,
-            _ if seq <= doomed_to => Ended::Cancelled,
-            _ if too_late => Ended::Expired,
-            (_, true) => return self.hold(seq, place),
-            _ => return None,
-        };
-        let entry = self.pull(seq, place)?;
-        self.end(Ending {
-            seq,
-            entry,
-            from: Standing::InLine,
-            ended,
-            at: moment.wall,
-            took: Duration::ZERO,
-            kept: None,
-        });
-        match ended {
-            Ended::Expired => Some(Turn::Expired),
-            _ => Some(Turn::Passed),
-        }
-    }
-
-    /// Puts the first job aside until its action goes on.
-    fn hold(&mut self, seq: u64, place: Place) -> Option<Turn> {
-        let entry = self.pull(seq, place)?;
-        let action = self.actions.get_mut(&entry.action?)?;
-        action.held.insert(seq, entry);
-        Some(Turn::Passed)
-    }
-
     /// Takes a job out of its line, without its payload.
     pub(super) fn pull(&mut self, seq: u64, place: Place) -> Option<Entry> {
         let mut entry = self.line_mut(place)?.front.remove(&seq)?;
@@ -195,17 +149,14 @@ impl Memory {
     }
 
     /// Gives a job out that the gate let go.
-    fn give(
-        &mut self,
-        seq: u64,
-        place: Place,
-        ask: &ClaimAsk,
-        moment: Moment,
-    ) -> Result<Turn, StoreError> {
-        let body = self.body_of(seq, place)?;
+    fn give(&mut self, seq: u64, place: Place, ask: &ClaimAsk, moment: Moment) -> Turn {
+        let first = self.line(place).and_then(|line| line.front.get(&seq));
+        let Some(body) = first.and_then(|entry| entry.body.clone()) else {
+            return Turn::Passed;
+        };
         let tag = self.charge(seq, place);
         let Some(mut entry) = self.pull(seq, place) else {
-            return Ok(Turn::Passed);
+            return Turn::Passed;
         };
         entry.tries.attempts += 1;
         let number = self.claims.next_number(self.epoch);
@@ -223,7 +174,7 @@ impl Memory {
             tag,
             doomed: false,
         });
-        Ok(claimed.map_or(Turn::Passed, |job| Turn::Gone(Box::new(job))))
+        claimed.map_or(Turn::Passed, |job| Turn::Gone(Box::new(job)))
     }
 
     /// Charges the tenant and the class for a turn.
@@ -297,7 +248,7 @@ impl Memory {
 }
 
 /// What came of looking at a job.
-enum Turn {
+pub(super) enum Turn {
     /// It may go.
     Given(u64, Place),
     /// It went.

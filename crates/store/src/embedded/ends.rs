@@ -55,9 +55,13 @@ impl Ledger<'_> {
 
     fn bury(&mut self, over: &Over) -> rusqlite::Result<()> {
         self.place += 1;
+        // A job that was damaged may hold anything, and a letter is what its table says.
         let sql = "INSERT INTO dead (place, seq, line, name, action, cost, deadline, retries, at, \
-                   attempts, recoveries, throttles, payload) SELECT ?2, seq, line, name, action, \
-                   cost, deadline, retries, ?3, ?4, ?5, ?6, payload FROM job WHERE seq = ?1";
+                   attempts, recoveries, throttles, payload, sum) SELECT ?2, seq, ?7, \
+                   CAST(name AS TEXT), ?8, ifnull(CAST(cost AS INTEGER), 0), \
+                   CAST(deadline AS INTEGER), ifnull(CAST(retries AS INTEGER), 0), ?3, ?4, ?5, \
+                   ?6, ifnull(CAST(payload AS BLOB), x''), CAST(sum AS INTEGER) \
+                   FROM job WHERE seq = ?1";
         self.run(
             sql,
             params![
@@ -67,6 +71,8 @@ impl Ledger<'_> {
                 over.tries.attempts,
                 over.tries.recoveries,
                 over.tries.throttles,
+                over.place.line,
+                over.action,
             ],
         )
     }

@@ -13,33 +13,49 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::rows::rows;
+use super::seal::{SEAL, Seal};
 use crate::error::StoreError;
 
 /// The files of a store, held against other processes.
 #[derive(Debug)]
 pub(super) struct Files {
     database: PathBuf,
+    seal: Seal,
     _lock: File,
 }
 
 impl Files {
     /// Takes the directory, and makes it if there is none.
     pub(super) fn hold(dir: &Path) -> Result<Self, StoreError> {
-        let opened = private_dir(dir)
-            .and_then(|()| private_file(&dir.join(DATABASE)))
-            .and_then(|_ours| private_file(&dir.join(LOCK)));
+        let opened = private_dir(dir).and_then(|()| private_file(&dir.join(LOCK)));
         let lock = opened.map_err(|error| unusable(dir, &error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                database: dir.join(DATABASE),
-                _lock: lock,
-            }),
+            Ok(()) => Self::found(dir, lock),
             Err(TryLockError::WouldBlock) => Err(StoreError::in_use(format!(
                 "another process uses the job store in {}: stop it, or choose another directory",
                 dir.display()
             ))),
             Err(TryLockError::Error(error)) => Err(unusable(dir, &error)),
         }
+    }
+
+    /// Looks at what is there, and makes a database if there was none.
+    fn found(dir: &Path, lock: File) -> Result<Self, StoreError> {
+        let ours = |error: io::Error| unusable(dir, &error);
+        let files = Self {
+            database: dir.join(DATABASE),
+            seal: Seal::find(dir).map_err(ours)?,
+            _lock: lock,
+        };
+        let journal = length(&dir.join(JOURNAL)).map_err(ours)?;
+        let database = length(&files.database).map_err(ours)?;
+        // `SQLite` would take the database for a new one, and the journal away.
+        if database == 0 && (files.seal.is_set() || journal > 0) {
+            return Err(files.emptied());
+        }
+        private_file(&files.database).map_err(ours)?;
+        Ok(files)
     }
 
     /// A connection that writes, to a database that is ours and whole.
@@ -61,8 +77,38 @@ impl Files {
         let taken = connection.set_db_config(config, false);
         taken.map_err(|error| self.broken(&error))?;
         // `SQLite` does the same for its files, and tells nobody if it fails.
-        let dir = self.database.parent().unwrap_or(Path::new("."));
+        let dir = self.dir();
         keep_names(dir).map_err(|error| unusable(dir, &error))
+    }
+
+    /// Whether the database is the one that was made here.
+    pub(super) fn identify(&self, connection: &Connection) -> Result<(), StoreError> {
+        let Seal::Of(identity) = &self.seal else {
+            return Ok(());
+        };
+        let found = rows(connection, "SELECT mint FROM total", |row| row.get(0));
+        let found: Vec<String> = found.map_err(|error| self.broken(&error))?;
+        match found.first() {
+            Some(found) if found == identity => Ok(()),
+            Some(_) => Err(self.foreign(format!(
+                "is not the database that was made here: restore that one from a copy, or remove the \
+                 file `{SEAL}` if the other is meant"
+            ))),
+            None => Err(self.damaged("it does not say which store it is")),
+        }
+    }
+
+    /// Seals what was taken over, unless it is.
+    pub(super) fn seal(&self, identity: &str) -> Result<(), StoreError> {
+        if self.seal == Seal::Of(identity.to_owned()) {
+            return Ok(());
+        }
+        let dir = self.dir();
+        Seal::set(dir, identity).map_err(|error| unusable(dir, &error))
+    }
+
+    fn dir(&self) -> &Path {
+        self.database.parent().unwrap_or(Path::new("."))
     }
 
     /// Writes the journal once more, byte for byte. A system whose sync failed has forgotten that it still
@@ -128,6 +174,7 @@ impl Files {
     fn recognise(&self, connection: &Connection) -> Result<(), StoreError> {
         let read = |pragma: &str| self.number(connection, pragma);
         match (read("application_id")?, read("user_version")?) {
+            (0, 0) if read("schema_version")? == 0 && self.seal.is_set() => Err(self.emptied()),
             (0, 0) if read("schema_version")? == 0 => connection
                 .execute_batch(include_str!("schema.sql"))
                 .map_err(failed),
@@ -139,10 +186,13 @@ impl Files {
         }
     }
 
-    /// Gives a database of an earlier version what it lacks, in one step.
+    /// Gives a database of an earlier version what it lacks, version by version.
     fn modernise(&self, connection: &Connection) -> Result<(), StoreError> {
-        if self.number(connection, "user_version")? == 1 {
-            connection.execute_batch(FROM_1_TO_2).map_err(failed)?;
+        let found = self.number(connection, "user_version")?;
+        for (version, step) in (1..).zip([FROM_1_TO_2, FROM_2_TO_3]) {
+            if version >= found {
+                connection.execute_batch(step).map_err(failed)?;
+            }
         }
         Ok(())
     }
@@ -178,6 +228,15 @@ impl Files {
         ))
     }
 
+    /// There was more than is found now.
+    fn emptied(&self) -> StoreError {
+        self.foreign(format!(
+            "is empty or gone, and it held a job store: nothing was changed; restore it from a copy, or \
+             remove the directory {} to begin anew, without the jobs and results that were in it",
+            self.dir().display()
+        ))
+    }
+
     fn foreign(&self, words: impl Display) -> StoreError {
         StoreError::damaged(format!("{} {words}", self.database.display()))
     }
@@ -191,7 +250,7 @@ pub(super) fn failed(error: rusqlite::Error) -> StoreError {
 fn failed_by(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::full(
-            "the disk of the job store is full: make room, what was asked for was not done",
+            "the disk of the job store is full: make room, and ask again; of this request nothing was kept",
         ),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::damaged(format!("the job store is damaged: {error}"))
@@ -234,8 +293,17 @@ fn rewrite(mut found: File, path: &Path) -> io::Result<()> {
     }
 }
 
+/// How long a file is: nothing if it is not there.
+fn length(path: &Path) -> io::Result<u64> {
+    match fs::metadata(path) {
+        Ok(file) => Ok(file.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
 /// Sees to it that the names in a directory outlive a power cut.
-fn keep_names(dir: &Path) -> io::Result<()> {
+pub(super) fn keep_names(dir: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let dir = if dir == Path::new("") { here } else { dir };
     if cfg!(unix) {
@@ -245,7 +313,7 @@ fn keep_names(dir: &Path) -> io::Result<()> {
 }
 
 /// The same for a file. The journal of a database is made with the database's own rights.
-fn private_file(path: &Path) -> io::Result<File> {
+pub(super) fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
     #[cfg(unix)]
@@ -273,11 +341,16 @@ const LOCK: &str = "lock";
 const APPLICATION: i64 = 0x4f75_7466;
 
 /// The layout of the tables.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// The second says of a job that failed what happened.
 const FROM_1_TO_2: &str = "BEGIN; ALTER TABLE outcome ADD COLUMN words TEXT; \
                            PRAGMA user_version = 2; COMMIT;";
+
+/// The third knows a job that was damaged on the disk; what is there already cannot tell.
+const FROM_2_TO_3: &str = "BEGIN; ALTER TABLE job ADD COLUMN sum INTEGER; \
+                           ALTER TABLE dead ADD COLUMN sum INTEGER; \
+                           PRAGMA user_version = 3; COMMIT;";
 
 /// Half of the usual: a small transaction writes whole pages, and fewer bytes of others come with it.
 const PAGE_BYTES: u32 = 2_048;

@@ -1,7 +1,7 @@
 //! Dead letters: read, revived and thrown away.
 
 use bytes::Bytes;
-use outflow_core::{Cost, WallTime};
+use outflow_core::WallTime;
 use rusqlite::{Row, params};
 
 use super::action::Action;
@@ -10,6 +10,7 @@ use super::entry::{Entry, Tries};
 use super::ledger::Ledger;
 use super::memory::Memory;
 use super::number::{counted, many, millis, stored, wall};
+use super::rows::entry_from;
 use super::sums::Sum;
 use crate::action::Stage;
 use crate::dead::{DeadLetter, DeadPick};
@@ -151,13 +152,8 @@ impl Memory {
             seq: counted(row.get(1)?),
             left,
             entry: Entry {
-                place,
                 action,
-                cost: Cost::new(counted(row.get(5)?)),
-                deadline: row.get::<_, Option<i64>>(6)?.map(wall),
-                max_retries: row.get(7)?,
-                tries: Tries::default(),
-                body: None,
+                ..entry_from(row, place, 4)
             },
         }))
     }
@@ -210,9 +206,9 @@ impl Ledger<'_> {
     }
 
     fn revive(&mut self, letter: &Letter) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload) \
-                   SELECT seq, line, name, ?2, cost, deadline, retries, payload FROM dead \
-                   WHERE place = ?1";
+        let sql = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload, \
+                   sum) SELECT seq, line, name, ?2, cost, deadline, retries, payload, sum \
+                   FROM dead WHERE place = ?1";
         self.run(sql, params![stored(letter.place), letter.entry.action])?;
         let sql =
             "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use outflow_core::{Cost, Moment, WallTime};
+use outflow_core::{Moment, WallTime};
 use rusqlite::{Connection, Row};
 
 use super::action::Action;
@@ -16,7 +16,7 @@ use super::entry::{Entry, Place, Run, Tries};
 use super::memory::{Lane, Memory, Phase};
 use super::moving::{Standing, Until, Waiting, count_as};
 use super::number::{counted, span, wall};
-use super::rows::{action_of, name_of, place_of, rows, tally_of, tenant_of};
+use super::rows::{action_of, entry_from, id_at, name_of, place_of, rows, tally_of, tenant_of};
 use super::runs::OpenRuns;
 use crate::action::Tally;
 use crate::tenant::TenantRule;
@@ -279,7 +279,8 @@ impl Marked {
             throttles: row.get(4)?,
             recoveries: row.get(5)?,
         };
-        let Some(place) = places.get(&row.get(8)?).copied() else {
+        let place = id_at(row, 8).and_then(|line| places.get(&line));
+        let Some(place) = place.copied() else {
             return Ok(None);
         };
         Ok(Some(Self {
@@ -288,13 +289,8 @@ impl Marked {
             due: wall(row.get::<_, Option<i64>>(6)?.unwrap_or(0)),
             span: span(row.get::<_, Option<i64>>(7)?.unwrap_or(0)),
             entry: Entry {
-                place,
-                action: row.get(9)?,
-                cost: Cost::new(counted(row.get(10)?)),
-                deadline: row.get::<_, Option<i64>>(11)?.map(wall),
-                max_retries: row.get(12)?,
                 tries,
-                body: None,
+                ..entry_from(row, place, 9)
             },
         }))
     }

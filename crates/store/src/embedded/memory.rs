@@ -197,6 +197,11 @@ impl Memory {
         self.lanes.get_mut(&lane)?.seats.get_mut(&tenant)
     }
 
+    pub(super) fn line(&self, place: Place) -> Option<&Line> {
+        let seat = self.lanes.get(&place.lane)?.seats.get(&place.tenant)?;
+        Some(seat.lines.of(place.class))
+    }
+
     pub(super) fn line_mut(&mut self, place: Place) -> Option<&mut Line> {
         let seat = self.seat_mut(place.lane, place.tenant)?;
         Some(seat.lines.of_mut(place.class))

@@ -1,15 +1,20 @@
 //! Jobs that memory does not hold are read from the disk when their turn nears.
+//!
+//! What is read is held against its sum before anybody is given it. A job that does not match has no
+//! body here, however often it is read.
 
 use bytes::Bytes;
-use outflow_core::Cost;
+use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
 
 use super::change::Change;
-use super::entry::{Body, Entry, Place, Run, Tries};
+use super::checksum::Record;
+use super::entry::{Body, Entry, Place, Run};
 use super::files::failed;
 use super::memory::Memory;
-use super::number::{counted, stored, wall};
+use super::number::{counted, stored};
 use super::publish::WEIGHT_MOST;
+use super::rows::{entry_from, text_at};
 use crate::error::StoreError;
 use crate::name::Name;
 
@@ -56,52 +61,73 @@ impl Memory {
     }
 
     fn rows_of(&self, place: Place, run: Run) -> rusqlite::Result<Vec<(u64, Entry)>> {
-        let sql = "SELECT seq, name, action, cost, deadline, retries, payload FROM job \
+        let sql = "SELECT seq, name, payload, sum, action, cost, deadline, retries FROM job \
                    WHERE seq >= ?1 AND seq < ?2 ORDER BY seq";
         let mut statement = self.reader.prepare_cached(sql)?;
         statement
             .query_map(params![stored(run.first), stored(run.end())], |row| {
-                entry_of(row, place)
+                let seq = counted(row.get(0)?);
+                let entry = entry_from(row, place, 4);
+                let body = self.sound_body(row, seq, &entry);
+                Ok((seq, Entry { body, ..entry }))
             })?
             .collect()
     }
 
-    /// The payload of a job in line, from the disk if it is not here.
-    pub(super) fn body_of(&mut self, seq: u64, place: Place) -> Result<Body, StoreError> {
-        let here = self
-            .line_mut(place)
-            .and_then(|line| line.front.get(&seq)?.body.clone());
-        match here {
-            Some(body) => Ok(body),
-            None => self.read_body(seq).map_err(failed),
+    /// Whether the body of a job in line is here, read from the disk if it was not. It cannot be had if
+    /// what the disk keeps is not what was submitted.
+    pub(super) fn has_body(&mut self, seq: u64, place: Place) -> Result<bool, StoreError> {
+        let front = |memory: &Self| Some(memory.line(place)?.front.get(&seq)?.clone());
+        let Some(entry) = front(self).filter(|entry| entry.body.is_none()) else {
+            return Ok(true);
+        };
+        let Some(body) = self.read_body(seq, &entry).map_err(failed)? else {
+            return Ok(false);
+        };
+        self.weight += body.weight();
+        let line = self.line_mut(place);
+        if let Some(entry) = line.and_then(|line| line.front.get_mut(&seq)) {
+            entry.body = Some(body);
         }
+        Ok(true)
     }
 
-    fn read_body(&self, seq: u64) -> rusqlite::Result<Body> {
-        let sql = "SELECT name, payload FROM job WHERE seq = ?1";
+    fn read_body(&self, seq: u64, entry: &Entry) -> rusqlite::Result<Option<Body>> {
+        let sql = "SELECT seq, name, payload, sum FROM job WHERE seq = ?1";
         let mut statement = self.reader.prepare_cached(sql)?;
-        statement.query_row(params![stored(seq)], |row| body_from(row, 0, 1))
+        statement.query_row(params![stored(seq)], |row| {
+            Ok(self.sound_body(row, seq, entry))
+        })
     }
-}
 
-fn entry_of(row: &Row<'_>, place: Place) -> rusqlite::Result<(u64, Entry)> {
-    let entry = Entry {
-        place,
-        action: row.get(2)?,
-        cost: Cost::new(counted(row.get(3)?)),
-        deadline: row.get::<_, Option<i64>>(4)?.map(wall),
-        max_retries: row.get(5)?,
-        tries: Tries::default(),
-        body: Some(body_from(row, 1, 6)?),
-    };
-    Ok((counted(row.get(0)?), entry))
-}
-
-fn body_from(row: &Row<'_>, name: usize, payload: usize) -> rusqlite::Result<Body> {
-    let given: Option<String> = row.get(name)?;
-    let bytes: Vec<u8> = row.get(payload)?;
-    Ok(Body {
-        name: given.and_then(|text| Name::new(&text).ok()),
-        payload: Bytes::from(bytes),
-    })
+    /// The name and the payload of a row that begins with its number, both and its sum, if the job is what
+    /// was submitted.
+    fn sound_body(&self, row: &Row<'_>, seq: u64, entry: &Entry) -> Option<Body> {
+        let payload = row.get_ref(2).ok()?.as_bytes().ok()?;
+        let name = match row.get_ref(1).ok()? {
+            ValueRef::Null => None,
+            _ => Some(text_at(row, 1)?),
+        };
+        let record = Record {
+            seq,
+            tenant: self.tenants.get(&entry.place.tenant)?.name.as_str(),
+            lane: self.lanes.get(&entry.place.lane)?.name.as_str(),
+            class: entry.place.class,
+            name,
+            cost: entry.cost,
+            deadline: entry.deadline,
+            max_retries: entry.max_retries,
+            payload,
+        };
+        let is_sound = match row.get_ref(3).ok()? {
+            // It came with an earlier version.
+            ValueRef::Null => true,
+            sum => sum.as_i64() == Ok(i64::from(record.sum())),
+        };
+        let name = name.map(Name::new).transpose().ok()?;
+        is_sound.then(|| Body {
+            name,
+            payload: Bytes::copy_from_slice(payload),
+        })
+    }
 }

@@ -13,23 +13,39 @@ use crate::action::{ActionSpec, Tally};
 use crate::name::Name;
 use crate::tenant::TenantRule;
 
-/// A job that is read without its payload, if its line is known.
-pub(super) fn entry_at(
-    row: &Row<'_>,
-    places: &HashMap<u32, Place>,
-) -> rusqlite::Result<Option<Entry>> {
-    let Some(place) = places.get(&row.get(1)?).copied() else {
-        return Ok(None);
-    };
-    Ok(Some(Entry {
+/// A number of a job. Of a job that was damaged anything can be there: it is for its sum to say.
+pub(super) fn number_at(row: &Row<'_>, column: usize) -> Option<i64> {
+    row.get_ref(column).ok()?.as_i64().ok()
+}
+
+/// A small one.
+pub(super) fn id_at(row: &Row<'_>, column: usize) -> Option<u32> {
+    u32::try_from(number_at(row, column)?).ok()
+}
+
+/// A text of a job, in the same way.
+pub(super) fn text_at<'a>(row: &'a Row<'_>, column: usize) -> Option<&'a str> {
+    str::from_utf8(row.get_ref(column).ok()?.as_bytes().ok()?).ok()
+}
+
+/// A job without its payload, of a row that holds its action, cost, deadline and retries one after the
+/// other.
+pub(super) fn entry_from(row: &Row<'_>, place: Place, first: usize) -> Entry {
+    Entry {
         place,
-        action: row.get(2)?,
-        cost: Cost::new(counted(row.get(3)?)),
-        deadline: row.get::<_, Option<i64>>(4)?.map(wall),
-        max_retries: row.get(5)?,
+        action: id_at(row, first),
+        cost: Cost::new(number_at(row, first + 1).map_or(0, counted)),
+        deadline: number_at(row, first + 2).map(wall),
+        max_retries: id_at(row, first + 3).unwrap_or(0),
         tries: Tries::default(),
         body: None,
-    }))
+    }
+}
+
+/// A job that is read without its payload, if its line is known.
+pub(super) fn entry_at(row: &Row<'_>, places: &HashMap<u32, Place>) -> Option<Entry> {
+    let place = places.get(&id_at(row, 1)?)?;
+    Some(entry_from(row, *place, 2))
 }
 
 /// All rows of a question, read.

@@ -9,7 +9,9 @@ CREATE TABLE job (
     cost INTEGER NOT NULL,
     deadline INTEGER,
     retries INTEGER NOT NULL,
-    payload BLOB NOT NULL
+    payload BLOB NOT NULL,
+    -- Of everything about it that decides what is sent; nothing if it came with an earlier version.
+    sum INTEGER
 );
 -- Which numbers belong to which line: instead of that index.
 CREATE TABLE run (
@@ -123,7 +125,8 @@ CREATE TABLE dead (
     attempts INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
     throttles INTEGER NOT NULL,
-    payload BLOB NOT NULL
+    payload BLOB NOT NULL,
+    sum INTEGER
 );
 -- One row: where the numbers stand, and what became of all jobs that ever were.
 CREATE TABLE total (
@@ -140,5 +143,5 @@ CREATE TABLE total (
     busy INTEGER NOT NULL DEFAULT 0
 );
 PRAGMA application_id = 1333097574;
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 COMMIT;

@@ -11,6 +11,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::action::Action;
 use super::change::{ActionRow, Change, Mark, MarkState, Step};
+use super::checksum::Record;
 use super::entry::{Place, RUN_MOST, Run, Tries};
 use super::ledger::Ledger;
 use super::memory::Memory;
@@ -36,6 +37,23 @@ pub(super) struct TakenJob {
     pub(super) index: usize,
     pub(super) place: Place,
     pub(super) job: NewJob,
+}
+
+impl TakenJob {
+    fn record(&self) -> Record<'_> {
+        let job = &self.job;
+        Record {
+            seq: self.seq,
+            tenant: job.tenant.as_str(),
+            lane: job.lane.as_str(),
+            class: job.priority,
+            name: job.id.as_ref().map(Name::as_str),
+            cost: job.cost,
+            deadline: job.deadline,
+            max_retries: job.max_retries,
+            payload: &job.payload,
+        }
+    }
 }
 
 impl Taken {
@@ -278,8 +296,8 @@ struct Inserts<'a> {
 
 impl<'a> Inserts<'a> {
     fn new(disk: &'a Connection) -> rusqlite::Result<Self> {
-        let job = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let job = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload, \
+                   sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let name = "INSERT OR REPLACE INTO name (name, seq, remember) VALUES (?1, ?2, ?3)";
         Ok(Self {
             job: disk.prepare_cached(job)?,
@@ -304,6 +322,7 @@ impl<'a> Inserts<'a> {
             job.deadline.map(millis),
             job.max_retries,
             job.payload.as_ref(),
+            taken.record().sum(),
         ])?;
         if let Some(name) = name {
             let row = params![name, stored(taken.seq), remember];

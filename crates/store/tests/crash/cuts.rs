@@ -56,7 +56,8 @@ pub(crate) fn cuts(
             && path.starts_with(root)
         {
             let variants = variants(seen.syncs, how).into_iter();
-            for variant in variants.filter(|_| seen.syncs % how.points == 0) {
+            let tried = seen.syncs < MAKING || seen.syncs % how.points == 0;
+            for variant in variants.filter(|_| tried) {
                 let what = format!("sync {} of {}", seen.syncs, path.display());
                 cut(&disk, &told, variant, what);
             }
@@ -101,6 +102,9 @@ pub(crate) fn check(left: &Left) {
         panic!("a power cut before {}: {}", left.what, kept.display());
     }
 }
+
+/// The syncs by which a store is made, all of which are tried: directories, database, journal, seal.
+const MAKING: usize = 16;
 
 /// Where the store is: two directories that it makes itself.
 pub(crate) const STORE: &str = "new/jobs";

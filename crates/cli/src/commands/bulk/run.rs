@@ -22,6 +22,7 @@ use clap::Args;
 use outflow::{Config, Outflow, SystemClock};
 use outflow_bulk::Settings;
 use outflow_core::{Clock, WallTime};
+use outflow_store::JobStore as _;
 
 use self::checked::Checked;
 use self::ledger::Ledger;
@@ -143,6 +144,8 @@ impl Run {
         // The lock of the jobs is that of everything in the directory, and of the results.
         let opened = Opened::at(shift.client, jobs).await.map_err(in_use)?;
         let ledger = Ledger::open(&dir, &input.stem, &input.mark)?;
+        let tally = opened.store().tally().await?;
+        ledger.fits(tally.submitted())?;
         let results = Results::open(self.out.as_deref(), ledger)?;
         let desk = Desk {
             store: Arc::clone(opened.store()),

@@ -163,8 +163,9 @@ impl Submit {
             let last = number == batches.len() && rest == Rest::Last;
             let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
             let admin = &self.asked.admin;
-            let answered = admin.ask(Method::POST, &place, Some(batch.body()))?;
-            taken.add(&answered.map_err(|refused| admin.told(&refused))?);
+            let answered = admin.ask(Method::POST, &place, Some(batch.body()));
+            let answered = answered.and_then(|told| told.map_err(|refused| admin.told(&refused)));
+            taken.add(&answered.map_err(|why| taken.so_far(action, all, why))?);
             handed += batch.len();
             if batches.len() > 1 {
                 terminal.progress(&format!("{handed} of {all} jobs handed over"));
@@ -203,6 +204,18 @@ impl Taken {
         let rejected = reasons.find(|job| part(job, "destination") == "rejected");
         let reason = rejected.and_then(|job| part(job, "reason").as_str());
         self.reason = self.reason.take().or(reason.map(str::to_owned));
+    }
+
+    /// Why the rest was not taken, after what is known of those before.
+    fn so_far(&self, action: &str, all: usize, why: anyhow::Error) -> anyhow::Error {
+        let taken = self.accepted + self.duplicates;
+        if taken == 0 {
+            return why;
+        }
+        why.context(format!(
+            "{taken} of {all} jobs were taken as action {action}, which stays open for the others: submit \
+             the same file again when this is mended, and no job is taken twice"
+        ))
     }
 
     fn text(&self, action: &str) -> String {

@@ -224,19 +224,32 @@ local function wake_at(lane, at)
   end
 end
 
+-- Shows the names of all lanes, piece by piece, until enough were seen.
+local function each_piece_of_lanes(is_enough)
+  local from, names = 0, nil
+  repeat
+    names = call('ZRANGE', K.lanes, from, from + CHUNK - 1)
+    from = from + CHUNK
+  until (#names > 0 and is_enough(names)) or #names < CHUNK
+end
+
 -- A tenant may go again: in every lane in which it has a seat.
 local function wake_seats(name)
-  local tenant = tenant_of(name)
-  if tenant[20] == 0 then return end
-  for _, at in ipairs(call('ZRANGE', K.lanes, 0, CHUNK)) do
-    local lane = lane_of(at)
-    local seat = seat_of(lane, name)
-    if seat.fresh then
-      lane.seats[name] = nil
-    elseif seat[2] == 2 then
-      arrange(lane, seat)
+  local left = tenant_of(name)[20]
+  if left == 0 then return end
+  each_piece_of_lanes(function(names)
+    for _, at in ipairs(names) do
+      local lane = lane_of(at)
+      local seat = seat_of(lane, name)
+      if seat.fresh then
+        lane.seats[name] = nil
+      else
+        if seat[2] == 2 then arrange(lane, seat) end
+        left = left - 1
+        if left == 0 then return true end
+      end
     end
-  end
+  end)
 end
 
 local function save_seats(lane)

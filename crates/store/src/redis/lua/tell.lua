@@ -4,12 +4,18 @@
 
 local what = ARGV[3]
 
-local function waiting_of(name)
+-- Jobs of a tenant that has so many seats.
+local function waiting_of(name, seats)
   local waits = 0
-  for _, at in ipairs(call('ZRANGE', K.lanes, 0, CHUNK)) do
-    local packed = call('HGET', P .. 'w:' .. at, name)
-    if packed then waits = waits + ready(read_seat(packed)) end
-  end
+  each_piece_of_lanes(function(names)
+    for _, at in ipairs(names) do
+      local packed = call('HGET', P .. 'w:' .. at, name)
+      if packed then
+        waits, seats = waits + ready(read_seat(packed)), seats - 1
+        if seats == 0 then return true end
+      end
+    end
+  end)
   return waits
 end
 
@@ -25,7 +31,7 @@ local function tenant_report(name)
   local waits = 0
   if head then
     t = read_tenant(head, rests[name])
-    if t[20] > 0 then waits = waiting_of(name) end
+    if t[20] > 0 then waits = waiting_of(name, t[20]) end
   end
   return { name, own and 1 or 0, r[6], r[7], r[2], r[3], r[4], paused, waits + t[11] + t[12] + t[13], t[12], t[11], t[6], t[7], t[8],
     t[9], t[10], t[14], t[15], t[16], t[17], t[18] }
@@ -46,20 +52,28 @@ local function stopped_tenants()
   return stopped
 end
 
+-- Whether an action has put jobs at a place of a tenant in one of these lanes.
+local function has_put(action, name, names)
+  local places = {}
+  for i, lane in ipairs(names) do places[i] = lane .. ' ' .. name end
+  for _, is_there in ipairs(call('SMISMEMBER', P .. 'm:' .. action.name, unpack(places))) do
+    if is_there == 1 then return true end
+  end
+  return false
+end
+
 -- How many of them hold an action up: those at whose places it has put jobs.
 local function held_of(action)
   if action.q == 0 or #stopped_tenants() == 0 then return 0 end
-  local held, at_lanes = 0, call('ZRANGE', K.lanes, 0, CHUNK - 1)
-  for _, name in ipairs(stopped_tenants()) do
-    local places = {}
-    for i, lane in ipairs(at_lanes) do places[i] = lane .. ' ' .. name end
-    for _, is_there in ipairs(#places > 0 and call('SMISMEMBER', P .. 'm:' .. action.name, unpack(places)) or {}) do
-      if is_there == 1 then
-        held = held + 1
-        break
-      end
+  local held, left = 0, stopped_tenants()
+  each_piece_of_lanes(function(names)
+    local others = {}
+    for _, name in ipairs(left) do
+      if has_put(action, name, names) then held = held + 1 else others[#others + 1] = name end
     end
-  end
+    left = others
+    return #left == 0
+  end)
   return held
 end
 
@@ -86,11 +100,13 @@ end
 local function due()
   local delayed, put_off = 0, 0
   if g[3] + g[4] == 0 then return 0, 0 end
-  for _, at in ipairs(call('ZRANGE', K.lanes, 0, CHUNK)) do
-    for _, packed in ipairs(call('ZRANGEBYSCORE', P .. 'd:' .. at, '-inf', now, 'LIMIT', 0, CHUNK)) do
-      if byte(packed) >= PUT_OFF then put_off = put_off + 1 else delayed = delayed + 1 end
+  each_piece_of_lanes(function(names)
+    for _, at in ipairs(names) do
+      for _, packed in ipairs(call('ZRANGEBYSCORE', P .. 'd:' .. at, '-inf', now, 'LIMIT', 0, CHUNK)) do
+        if byte(packed) >= PUT_OFF then put_off = put_off + 1 else delayed = delayed + 1 end
+      end
     end
-  end
+  end)
   return delayed, put_off
 end
 

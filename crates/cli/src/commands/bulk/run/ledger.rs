@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::command_line::Misuse;
@@ -66,6 +66,20 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// Whether jobs are there, so many were ever submitted, to which the results can belong that were
+    /// written.
+    pub(super) fn fits(&self, submitted: u64) -> anyhow::Result<()> {
+        if self.note.written > 0 && submitted == 0 {
+            let dir = self.place.parent().unwrap_or(Path::new("."));
+            bail!(
+                "the jobs of this run are gone from `{}`, and results of it were written: restore them \
+                 from a copy, or remove that directory to have all of the file sent again",
+                dir.display()
+            );
+        }
+        Ok(())
+    }
+
     /// Puts the note on the disk.
     pub(super) fn keep(&self) -> anyhow::Result<()> {
         // A name that no other process uses: whatever happens, it replaces nothing of theirs.
@@ -106,6 +120,9 @@ mod tests {
         ledger.keep().expect("written");
         let again = Ledger::open(dir.path(), "jobs", "one").expect("the same");
         assert_eq!(again.note, ledger.note);
+        ledger.fits(9).expect("its jobs are there");
+        let gone = ledger.fits(0).expect_err("they are gone");
+        assert!(gone.to_string().contains("restore"), "{gone}");
         let other = Ledger::open(dir.path(), "jobs", "other").expect_err("another's");
         assert!(other.to_string().contains("--dir"), "{other}");
     }

@@ -1,0 +1,98 @@
+//! Jobs whose turn it is and that do not go: cancelled, held back, damaged or too late.
+
+use std::time::Duration;
+
+use outflow_core::Moment;
+
+use super::action::Fate;
+use super::checksum::DAMAGED;
+use super::claiming::Turn;
+use super::entry::Place;
+use super::memory::Memory;
+use super::moving::{Ending, Standing};
+use crate::error::StoreError;
+use crate::settle::Ended;
+
+impl Memory {
+    /// What happens to the first job instead of being given out. Nobody is asked for a permit before.
+    pub(super) fn divert(
+        &mut self,
+        seq: u64,
+        place: Place,
+        moment: Moment,
+    ) -> Result<Option<Turn>, StoreError> {
+        let Some(bar) = self.bar(seq, place, moment) else {
+            return Ok(None);
+        };
+        let ended = match bar {
+            Bar::Held => return Ok(self.hold(seq, place)),
+            Bar::Cancelled => Ended::Cancelled,
+            // Of a job that is not what was submitted nothing else is believed.
+            Bar::None | Bar::TooLate if !self.has_body(seq, place)? => {
+                self.mishap(seq, DAMAGED.to_owned(), moment);
+                Ended::Failed
+            }
+            Bar::TooLate => Ended::Expired,
+            Bar::None => return Ok(None),
+        };
+        Ok(self.turn_away(seq, place, ended, moment))
+    }
+
+    fn bar(&self, seq: u64, place: Place, moment: Moment) -> Option<Bar> {
+        let entry = self.line(place)?.front.get(&seq)?;
+        let action = entry.action.map(|id| self.actions.get(&id));
+        let is_over = match action {
+            Some(Some(action)) => action.state.fate != Fate::Open,
+            Some(None) => true,
+            None => false,
+        };
+        let is_paused = action.flatten().is_some_and(|action| action.state.paused);
+        let too_late = entry.deadline.is_some_and(|at| at <= moment.wall);
+        Some(
+            if is_over || seq <= self.tenants.get(&place.tenant)?.doomed_to {
+                Bar::Cancelled
+            } else if too_late {
+                Bar::TooLate
+            } else if is_paused {
+                Bar::Held
+            } else {
+                Bar::None
+            },
+        )
+    }
+
+    /// Ends the first job without its turn.
+    fn turn_away(&mut self, seq: u64, place: Place, ended: Ended, moment: Moment) -> Option<Turn> {
+        let entry = self.pull(seq, place)?;
+        self.end(Ending {
+            seq,
+            entry,
+            from: Standing::InLine,
+            ended,
+            at: moment.wall,
+            took: Duration::ZERO,
+            kept: None,
+        });
+        Some(match ended {
+            Ended::Expired => Turn::Expired,
+            _ => Turn::Passed,
+        })
+    }
+
+    /// Puts the first job aside until its action goes on.
+    fn hold(&mut self, seq: u64, place: Place) -> Option<Turn> {
+        let entry = self.pull(seq, place)?;
+        let action = self.actions.get_mut(&entry.action?)?;
+        action.held.insert(seq, entry);
+        Some(Turn::Passed)
+    }
+}
+
+/// What stands before a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bar {
+    None,
+    TooLate,
+    Held,
+    Cancelled,
+}

@@ -1,0 +1,94 @@
+//! More lanes than a script passes to one command.
+
+use std::time::Duration;
+
+use outflow_store::{ActionSpec, Batch, ClaimAsk, JobStore, NewJob, OpenGate, Scope};
+
+use super::*;
+
+fn lane(number: usize) -> Name {
+    name(&format!("lane-{number:04}"))
+}
+
+/// One job of a tenant in each of these lanes, as one action.
+fn spread(tenant: &str, action: &str, lanes: std::ops::Range<usize>) -> Batch {
+    let job = |number| NewJob::new(name(tenant), lane(number), Bytes::from("x"));
+    Batch {
+        action: Some(ActionSpec::new(name(action))),
+        ..Batch::of(lanes.map(job).collect())
+    }
+}
+
+async fn claimed(store: &Redis, number: usize) -> Vec<Claimed> {
+    let ask = ClaimAsk {
+        lane: lane(number),
+        session: name("worker"),
+        most: 9,
+        lease: Duration::from_mins(5),
+        plan: None,
+    };
+    let claims = store.claim(ask, &mut OpenGate).await;
+    claims.expect("claimed").jobs
+}
+
+// 1,100 lanes are a piece of a thousand and some of the next. The action has a job in the last alone.
+#[tokio::test]
+async fn a_tenant_goes_on_in_every_lane_however_many_there_are() {
+    let room = Room::new().await;
+    let tenant = Scope::Tenant(name("a"));
+    room.store
+        .submit(spread("a", "most", 0..1_099))
+        .await
+        .expect("taken");
+    room.store
+        .submit(spread("a", "last", 1_099..1_100))
+        .await
+        .expect("taken");
+    room.store.pause(&tenant).await.expect("paused");
+    // Whoever asks takes it out of the order; it is put there again by the resumption alone.
+    for number in 0..1_100 {
+        assert!(claimed(&room.store, number).await.is_empty(), "{number}");
+    }
+    let report = room.store.tenant(&name("a")).await.expect("asked");
+    assert_eq!(report.expect("known").tally.queued, 1_100);
+    for action in ["most", "last"] {
+        let report = room.store.action(&name(action)).await.expect("asked");
+        assert_eq!(report.expect("known").held, 1, "{action}");
+    }
+    room.store.resume(&tenant).await.expect("resumed");
+    for number in 0..1_100 {
+        let jobs = claimed(&room.store, number).await;
+        assert_eq!(jobs.len(), 1, "lane {number}");
+        room.finish(&jobs).await;
+    }
+    room.balanced().await;
+}
+
+// One job at once, in whichever lane: each that ends lets the next go, up to the last.
+#[tokio::test]
+async fn a_bound_that_has_room_again_wakes_the_last_lane_too() {
+    let room = Room::new().await;
+    let rule = outflow_store::TenantRule {
+        in_flight: Some(1),
+        ..outflow_store::TenantRule::default()
+    };
+    room.store.set_rule(&name("b"), rule).await.expect("set");
+    room.store
+        .submit(spread("a", "all", 0..1_100))
+        .await
+        .expect("taken");
+    room.store
+        .submit(spread("b", "two", 1_098..1_100))
+        .await
+        .expect("taken");
+    let of_b = |jobs: Vec<Claimed>| {
+        jobs.into_iter()
+            .filter(|job| job.tenant == name("b"))
+            .collect::<Vec<_>>()
+    };
+    let first = of_b(claimed(&room.store, 1_098).await);
+    assert_eq!(first.len(), 1);
+    assert!(of_b(claimed(&room.store, 1_099).await).is_empty());
+    room.finish(&first).await;
+    assert_eq!(of_b(claimed(&room.store, 1_099).await).len(), 1);
+}
