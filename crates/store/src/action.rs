@@ -119,7 +119,7 @@ pub struct Tally {
     pub failed: u64,
     /// Cancelled, or too late to begin.
     pub cancelled: u64,
-    /// How often jobs that are done or failed were refused or put off, in all.
+    /// How often jobs were refused or put off, in all, whatever became of them.
     pub throttles: u64,
     /// How long those that are done took, in all.
     pub busy: Duration,
@@ -134,6 +134,12 @@ impl Tally {
     /// All that are over.
     pub const fn over(&self) -> u64 {
         self.done + self.dead + self.failed + self.cancelled
+    }
+
+    /// All that throttles can be of, as far as they are told apart: done, failed, under way or put off. One
+    /// that a refusal sent back to its line is among those that were never tried.
+    pub const fn tried(&self) -> u64 {
+        self.done + self.dead + self.failed + self.in_flight + self.non_ready
     }
 
     /// How long one that is done took, on an average; nothing before the first is.
