@@ -22,6 +22,7 @@ mod connection;
 mod dead;
 mod ear;
 mod fault;
+mod left;
 mod loss;
 mod options;
 mod pages;
@@ -46,7 +47,7 @@ use self::call::Caller;
 use self::ear::Ear;
 pub use self::options::{RedisOptions, Replicas};
 use self::submit::Names;
-use crate::action::{ActionReport, ActionSpec, Tally};
+use crate::action::{ActionReport, ActionSpec, Left, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::job::{Batch, Submitted};
@@ -193,6 +194,10 @@ impl JobStore for Redis {
 
     async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
         actions::action(&self.caller, id).await
+    }
+
+    async fn left(&self, action: &Name) -> Answer<Left> {
+        left::left(&self.caller, action).await
     }
 
     async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {
