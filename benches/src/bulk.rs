@@ -64,7 +64,9 @@ fn all(runtime: &Runtime, pace: Pace) -> io::Result<Runs> {
             heat.push(Stand::begin(runtime, scenario, contender)?);
         }
         for stand in heat {
-            runs.add(stand.finish()?);
+            let verdict = stand.finish()?;
+            eprintln!("{verdict}");
+            runs.add(verdict);
         }
     }
     Ok(runs)

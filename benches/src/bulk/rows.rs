@@ -1,5 +1,7 @@
 //! The rows of the table.
 
+use std::fmt;
+
 use super::judge::Judged;
 use super::scenario::{
     ASYMMETRIC, CAPPED, COME_AND_GO, HALVED, HEADLINE, MANY, Pace, SILENT, THOUSAND, WEIGHTS,
@@ -17,6 +19,18 @@ pub(super) struct Verdict {
     pub(super) throttles: u64,
     pub(super) jobs: u64,
     pub(super) judged: Judged,
+}
+
+impl fmt::Display for Verdict {
+    /// As it is told when the run ends, to whoever waits half an hour for the table.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, scenario, .. } = self;
+        let (makespan, over_ideal) = (self.makespan, self.over_ideal);
+        write!(
+            f,
+            "{scenario} by {name}: {makespan:.1} s, {over_ideal:.3} of the ideal"
+        )
+    }
 }
 
 impl Verdict {

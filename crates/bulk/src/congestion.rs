@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use outflow::core::{CongestionLevel, Throttles, estimate_completion, rate_limit_speed};
 use outflow_store::{
-    JobStore, Name, Page, Receipt, Settled, Snapshot, Submitted, TenantReport, Token,
+    JobStore, Name, Page, Receipt, Settled, Snapshot, Submitted, Tally, TenantReport, Token,
 };
 
 use crate::engine::{Engine, Hub};
@@ -215,7 +215,6 @@ pub(crate) fn state(settings: &Settings, active: u64, report: TenantReport) -> G
         0 => CongestionLevel::None,
         waiting => settings.congestion.reading(waiting, speed).level,
     };
-    let over = tally.done + tally.dead + tally.failed;
     GroupState {
         group: report.name,
         non_ready,
@@ -223,8 +222,15 @@ pub(crate) fn state(settings: &Settings, active: u64, report: TenantReport) -> G
         last_backoff: report.last_backoff,
         level,
         estimate: estimate_completion(non_ready, speed),
-        throttles_per_job: (over > 0).then(|| Throttles::new(tally.throttles, over).per_job()),
+        throttles_per_job: throttles(&tally).map(Throttles::per_job),
     }
+}
+
+/// How often a tenant's jobs were put back, once one of them is over: until then it says nothing that a few
+/// of them are tried again and again.
+pub(crate) fn throttles(tally: &Tally) -> Option<Throttles> {
+    let over = tally.done + tally.dead + tally.failed;
+    (over > 0).then(|| Throttles::new(tally.throttles, tally.tried()))
 }
 
 /// Under the permit scheduler all that wait do so for room.

@@ -21,7 +21,7 @@ use crate::error::BulkError;
 use crate::handler::Handler;
 use crate::house::House;
 use crate::metrics::{Numbers, Page};
-use crate::news::{News, Progress};
+use crate::news::News;
 use crate::outcomes::Outcomes;
 use crate::scheduler;
 use crate::session::Sessions;
@@ -225,16 +225,6 @@ impl<S: JobStore> Engine<S> {
     /// How many places there are for jobs, and how many are taken.
     pub fn crew(&self) -> (usize, usize) {
         (self.hub.places.all(), self.hub.places.busy())
-    }
-
-    /// How far an action is; nothing if it is not known.
-    ///
-    /// # Errors
-    /// If the store cannot be asked.
-    pub async fn progress(&self, action: &Name) -> Result<Option<Progress>, BulkError> {
-        let report = self.hub.store.action(action).await?;
-        let now = self.hub.clock.wall();
-        Ok(report.map(|report| Progress::of(&report, now)))
     }
 
     /// Waits until an action is over, and answers how it ended; nothing if it is not known.

@@ -9,9 +9,11 @@
 //! The formula that guesses how long a refused job should wait is here too, as a scheduler to choose
 //! and as what levels, estimates and alerts are reckoned with.
 
+mod bound;
 mod congestion;
 mod crew;
 mod deed;
+mod demand;
 mod doors;
 mod engine;
 mod error;
@@ -23,6 +25,7 @@ mod look;
 mod metrics;
 mod news;
 mod outcomes;
+mod outlook;
 mod pace;
 mod reach;
 mod rules;
@@ -40,8 +43,10 @@ mod watcher;
 mod webhook;
 mod worker;
 
+pub use bound::Bound;
 pub use congestion::{GroupState, Summary};
 pub use deed::{HttpCall, InvalidCall};
+pub use demand::{Demand, Wanted};
 pub use engine::{Builder, Engine};
 pub use error::BulkError;
 pub use handler::{Failure, Handler, Output, Task};

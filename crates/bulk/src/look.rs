@@ -11,7 +11,7 @@ use outflow::core::{CongestionLevel, Throttles};
 use outflow_store::{JobStore, Page, StoreError, Tally, TenantReport};
 use tokio::time::sleep;
 
-use crate::congestion::state;
+use crate::congestion::{state, throttles};
 use crate::engine::Hub;
 use crate::settings::Settings;
 
@@ -107,13 +107,12 @@ impl Ranking {
 impl Group {
     fn of(settings: &Settings, active: u64, report: TenantReport) -> Self {
         let tally = report.tally;
-        let over = tally.done + tally.dead + tally.failed;
         let state = state(settings, active, report);
         Self {
             name: state.group.to_string(),
             non_ready: state.non_ready,
             level: state.level,
-            throttles: Throttles::new(tally.throttles, over),
+            throttles: throttles(&tally).unwrap_or(Throttles::NONE),
         }
     }
 

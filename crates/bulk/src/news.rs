@@ -73,14 +73,14 @@ pub struct Progress {
     pub tally: Tally,
     /// The part of them that is over, of a million.
     pub over_ppm: u32,
-    /// How long until the rest is, as fast as it went so far; nothing before the first is over, or while it is
-    /// stopped or a tenant that is stopped holds it up.
+    /// How long until the rest is, as fast as it went so far, and never less than what limits and start times
+    /// need; nothing before the first is over, or while it is stopped or a tenant that is stopped holds it up.
     pub eta: Option<Duration>,
 }
 
 impl Progress {
-    /// Of an action, by this time.
-    pub fn of(report: &ActionReport, now: WallTime) -> Self {
+    /// Of an action, by this time, whose jobs that wait need at least so long.
+    pub(crate) fn of(report: &ActionReport, least: Duration, now: WallTime) -> Self {
         let until = report.ended.unwrap_or(now);
         let running = report.started.map(|started| until.since(started));
         let tally = report.tally;
@@ -89,7 +89,7 @@ impl Progress {
         let is_known = over > 0 && !report.is_stopped();
         let eta = running.filter(|_| is_known).map(|running| {
             let nanos = running.as_nanos() * u128::from(tally.open()) / u128::from(over);
-            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(least)
         });
         Self {
             stage: report.stage,
@@ -107,6 +107,8 @@ mod tests {
     use outflow_store::ActionSpec;
 
     use super::*;
+
+    const LEAST: Duration = Duration::from_secs(29);
 
     // 25 of 100 in ten seconds: thirty more.
     #[test]
@@ -127,14 +129,16 @@ mod tests {
             started: Some(WallTime::EPOCH),
             ended: None,
         };
-        let progress = Progress::of(&report, WallTime::from_unix_secs(10));
+        let progress = Progress::of(&report, LEAST, WallTime::from_unix_secs(10));
         assert_eq!(progress.over_ppm, 250_000);
         assert_eq!(progress.eta, Some(Duration::from_secs(30)));
+        let slow = Progress::of(&report, 2 * LEAST, WallTime::from_unix_secs(10));
+        assert_eq!(slow.eta, Some(2 * LEAST), "no faster than limits allow");
         let held = ActionReport {
             held: 1,
             ..report.clone()
         };
-        let progress = Progress::of(&held, WallTime::from_unix_secs(10));
+        let progress = Progress::of(&held, LEAST, WallTime::from_unix_secs(10));
         assert_eq!(
             progress.eta, None,
             "it does not end before a tenant goes on"
@@ -143,6 +147,6 @@ mod tests {
             started: None,
             ..report
         };
-        assert_eq!(Progress::of(&waiting, WallTime::EPOCH).eta, None);
+        assert_eq!(Progress::of(&waiting, LEAST, WallTime::EPOCH).eta, None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow::config::{BulkScheduler, BulkSection, BulkStore, BulkTenant};
-use outflow_core::{Backoff, CongestionRule};
+use outflow_core::{Backoff, CongestionRule, Limit};
 use outflow_store::{ActionSpec, InvalidName, Name, PutOff, TenantRule};
 
 /// How the engine works. [`Default`] is what most want.
@@ -101,6 +101,12 @@ impl Settings {
             keep: self.retention.results,
             ..ActionSpec::new(id)
         }
+    }
+
+    /// What a tenant may use at most, if less than everybody.
+    pub fn limit_of(&self, tenant: &Name) -> Option<Limit> {
+        let rule = self.tenants.get(tenant).unwrap_or(&self.tenant);
+        rule.rate.map(Limit::sliding)
     }
 
     /// By how much a job is put off that finds no room.

@@ -48,7 +48,7 @@ impl ActionSummary {
             failed,
             cancelled: tally.cancelled,
             mean: tally.mean().unwrap_or_default(),
-            throttles_per_job: Throttles::new(tally.throttles, tally.done + failed).per_job(),
+            throttles_per_job: Throttles::new(tally.throttles, tally.tried()).per_job(),
             failed_ids: failures(store, &report.spec.id, failed).await?,
         })
     }

@@ -274,7 +274,7 @@ struct Attempt<'a, S> {
 impl<S> Attempt<'_, S> {
     async fn call(&self, client: &Outflow, mut call: HttpCall, mut permits: Permits) -> End {
         let (job, settings) = (self.job, self.settings);
-        let timeout = call.timeout.unwrap_or(settings.timeout);
+        let own = call.timeout;
         call.put_key(job.id.as_str());
         let mut request = client
             .request(call.method, &call.api, &call.path)
@@ -283,8 +283,12 @@ impl<S> Attempt<'_, S> {
             .header("outflow-attempt", job.attempt.to_string())
             .priority(job.priority)
             .cost(job.cost)
-            .within(timeout)
+            .within(own.unwrap_or(settings.timeout))
             .once();
+        // Whoever says how long this job may take knows better than what holds for all calls of the API.
+        if let Some(own) = own {
+            request = request.granting(own);
+        }
         if let Some(permit) = permits.api.take() {
             request = request.under(permit);
         }

@@ -140,7 +140,7 @@ impl AdminApi {
 /// An answer that is no success.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    status: StatusCode,
+    pub(crate) status: StatusCode,
     /// What was told of it, nothing if that was no JSON.
     pub(crate) problem: Value,
 }

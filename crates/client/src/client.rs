@@ -148,6 +148,8 @@ impl Outflow {
         let mut changes = plan.apply(&self.inner.roster);
         if let Some(household) = household {
             changes.restart.extend(household.adopt(&config));
+            let keys = household.adopt_bulk(&config).into_iter();
+            changes.changed.extend(keys.map(SmolStr::from));
         }
         self.tell(Reload::applied(&changes));
         Ok(changes)

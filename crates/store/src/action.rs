@@ -100,6 +100,57 @@ impl ActionReport {
     }
 }
 
+/// What those jobs of an action still want that wait. Told for an estimate, and never too low: a store that
+/// does not know which of a tenant's jobs in a lane are the action's takes it that all may be, up to as many
+/// as the action has waiting, and one that has not looked at all takes the rest to be like those it has.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Left {
+    /// By lane and tenant, in no order.
+    pub places: Vec<LeftAt>,
+    /// When the last of those may go that wait for an instant which their submitter named, as far as that is
+    /// soon found.
+    pub latest: Option<WallTime>,
+}
+
+impl Left {
+    /// The same for all of so many jobs: those that were not found are like the others, or evenly at all places
+    /// if none was.
+    pub(crate) fn of_all(mut self, queued: u64) -> Self {
+        let many = u64::try_from(self.places.len()).unwrap_or(u64::MAX);
+        let found: u64 = self.places.iter().map(|place| place.jobs).sum();
+        for place in &mut self.places {
+            if found == 0 {
+                place.jobs = queued.div_ceil(many);
+                place.units = place.units.max(1).saturating_mul(place.jobs);
+            } else {
+                place.jobs = part(place.jobs, queued.max(found), found);
+                place.units = part(place.units, queued.max(found), found);
+            }
+        }
+        self.places.retain(|place| place.jobs > 0);
+        self
+    }
+}
+
+/// So much of a number, rounded up.
+fn part(number: u64, times: u64, of: u64) -> u64 {
+    let all = u128::from(number) * u128::from(times);
+    u64::try_from(all.div_ceil(u128::from(of))).unwrap_or(u64::MAX)
+}
+
+/// What jobs of an action want of one lane for one tenant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftAt {
+    /// The lane.
+    pub lane: Name,
+    /// For whom.
+    pub tenant: Name,
+    /// How many jobs.
+    pub jobs: u64,
+    /// What they cost together.
+    pub units: u64,
+}
+
 /// Jobs by what became of them. Every job that was ever taken is in exactly one of the six parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
@@ -119,7 +170,7 @@ pub struct Tally {
     pub failed: u64,
     /// Cancelled, or too late to begin.
     pub cancelled: u64,
-    /// How often jobs that are done or failed were refused or put off, in all.
+    /// How often jobs were refused or put off, in all, whatever became of them.
     pub throttles: u64,
     /// How long those that are done took, in all.
     pub busy: Duration,
@@ -134,6 +185,12 @@ impl Tally {
     /// All that are over.
     pub const fn over(&self) -> u64 {
         self.done + self.dead + self.failed + self.cancelled
+    }
+
+    /// All that throttles can be of, as far as they are told apart: done, failed, under way or put off. One
+    /// that a refusal sent back to its line is among those that were never tried.
+    pub const fn tried(&self) -> u64 {
+        self.done + self.dead + self.failed + self.in_flight + self.non_ready
     }
 
     /// How long one that is done took, on an average; nothing before the first is.

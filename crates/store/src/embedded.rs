@@ -26,6 +26,7 @@ mod gathering;
 mod holding;
 mod jobs;
 mod keeping;
+mod leaving;
 mod ledger;
 mod letters;
 mod line;

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use outflow_core::WallTime;
 
-use crate::action::{ActionReport, ActionSpec, Tally};
+use crate::action::{ActionReport, ActionSpec, Left, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::error::StoreError;
@@ -121,6 +121,9 @@ pub trait JobStore: Send + Sync + 'static {
 
     /// An action as it stands.
     fn action(&self, id: &Name) -> impl Future<Output = Answer<Option<ActionReport>>> + Send;
+
+    /// What an action's jobs that wait still want; nothing of one that is not known.
+    fn left(&self, action: &Name) -> impl Future<Output = Answer<Left>> + Send;
 
     /// Actions by name.
     fn actions(&self, page: Page) -> impl Future<Output = Answer<Vec<ActionReport>>> + Send;

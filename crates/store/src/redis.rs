@@ -23,6 +23,7 @@ mod dead;
 mod ear;
 mod fault;
 mod gather;
+mod left;
 mod limit;
 mod loss;
 mod options;
@@ -49,7 +50,7 @@ use self::call::Caller;
 use self::ear::Ear;
 use self::gather::Counter;
 pub use self::options::{RedisOptions, Replicas};
-use crate::action::{ActionReport, ActionSpec, Tally};
+use crate::action::{ActionReport, ActionSpec, Left, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::job::{Batch, Submitted};
@@ -205,6 +206,10 @@ impl JobStore for Redis {
 
     async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
         actions::action(&self.caller, id).await
+    }
+
+    async fn left(&self, action: &Name) -> Answer<Left> {
+        left::left(&self.caller, action).await
     }
 
     async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {

@@ -123,6 +123,8 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         let action = action.expect("known");
         assert_eq!((action.stage, action.tally.done), (Stage::Running, 1));
         assert_eq!((action.tally.dead, action.tally.queued), (1, 1));
+        assert_eq!(action.tally.throttles, 1, "of a job that goes on");
+        assert_eq!(store.tally().await.expect("counted").throttles, 1);
         assert_eq!(store.dead(0, 9).await.expect("read").len(), 1);
         let outcomes = store.outcomes(&name("act"), 0, 9).await;
         assert_eq!(outcomes.expect("read").len(), 2);

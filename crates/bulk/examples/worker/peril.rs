@@ -13,8 +13,8 @@ use std::time::Duration;
 use outflow::core::WallTime;
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick, Gate,
-    JobStore, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot, Start, Submitted,
-    Tally, TenantReport, TenantRule, Token,
+    JobStore, Left, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot, Start,
+    Submitted, Tally, TenantReport, TenantRule, Token,
 };
 
 /// A store, and where to die.
@@ -189,6 +189,10 @@ impl<S: JobStore> JobStore for Peril<S> {
 
     async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
         self.pass("action", self.store.action(id)).await
+    }
+
+    async fn left(&self, action: &Name) -> Answer<Left> {
+        self.pass("left", self.store.left(action)).await
     }
 
     async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {

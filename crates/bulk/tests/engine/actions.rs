@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use http::HeaderName;
 use outflow_bulk::{News, Submission, Webhook};
-use outflow_store::{ActionSpec, JobStore, Name, Rest, Stage};
+use outflow_core::Clock;
+use outflow_store::{ActionSpec, JobStore, Name, Rest, Scope, Stage};
 use outflow_upstream::{Answer, Fault, Script, StrictApi, When};
 use secrecy::SecretString;
 
@@ -210,4 +211,42 @@ async fn what_is_kept_for_seconds_is_gone_after_them() {
     assert_eq!(kept().await, (0, true));
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(kept().await, (0, false));
+}
+
+// 20 at 5 a minute: five go at once, and by that speed the rest would be done in a moment. The fifteen that
+// wait need the three windows after this one.
+#[tokio::test(start_paused = true)]
+async fn an_estimate_is_never_below_what_limits_need() {
+    let world = Plan::limited("5/m").start().await;
+    world.submit("a", gets("t", 20)).await;
+    while world.tally().await.done < 5 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let progress = world.engine.progress(&name("a")).await;
+    let eta = progress.expect("read").expect("known").eta;
+    let eta = eta.expect("five are over").as_secs();
+    assert!((170..=185).contains(&eta), "{eta} s");
+    let scope = Scope::Action(name("a"));
+    world.store().pause(&scope).await.expect("paused");
+    let paused = world.engine.progress(&name("a")).await;
+    assert_eq!(paused.expect("read").expect("known").eta, None);
+}
+
+// One is over at once, and the other may start in an hour.
+#[tokio::test(start_paused = true)]
+async fn an_estimate_waits_for_the_last_start() {
+    let world = Plan::limited("100/s").start().await;
+    let mut orders = gets("t", 2);
+    let later = Duration::from_hours(1);
+    orders[1].not_before = Some(world.time.wall().saturating_add(later));
+    world.submit("a", orders).await;
+    while world.tally().await.done < 1 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let progress = world.engine.progress(&name("a")).await;
+    let eta = progress.expect("read").expect("known").eta;
+    assert!(
+        eta.expect("one is over") > Duration::from_mins(59),
+        "{eta:?}"
+    );
 }

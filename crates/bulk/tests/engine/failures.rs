@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use outflow_bulk::Work;
 use outflow_store::{JobStore, Stage};
-use outflow_upstream::{Answer, Fault, Script, When};
+use outflow_upstream::{Act, Answer, Fault, Script, When};
 
 use super::support::{Plan, get, gets, name};
 
@@ -90,6 +91,24 @@ async fn a_job_that_is_never_answered_holds_up_nobody() {
     assert_eq!(report.tally.done, 20);
     let took = world.now().since(begun);
     assert!((5..20).contains(&took.as_secs()), "{took:?}");
+}
+
+// An API ends its calls after ten seconds and answers this one after twenty; its job may take 25.
+#[tokio::test(start_paused = true)]
+async fn a_jobs_own_timeout_is_not_cut_short_by_the_apis() {
+    let script = Script::new().rule(When::always(), Act::Late(Duration::from_secs(20)));
+    let world = Plan::scripted(script).start().await;
+    let mut order = get("t", 0);
+    order.max_retries = Some(0);
+    let Work::Call(call) = &mut order.work else {
+        panic!("it is a call");
+    };
+    call.timeout = Some(Duration::from_secs(25));
+    let mut usual = get("t", 1);
+    usual.max_retries = Some(0);
+    world.submit("a", vec![order, usual]).await;
+    let report = world.finished("a").await;
+    assert_eq!((report.tally.done, report.tally.dead), (1, 1), "{report:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,67 +1,19 @@
-//! How long jobs take at least, by what the limits allow: the ideal that a run is measured against.
-//!
-//! Exact arithmetic on the configured limits, each for itself: a limit of `n` a window lets the last of
-//! `u` units go after `(u - 1) / n` whole windows. The longest of all limits is the answer. It knows
-//! nothing of answers that are slow, of failures, or of what others use meanwhile, so it is a bound from
-//! below and no promise.
+//! How long the jobs of a file take at least: the ideal that a run is measured against, for all and for each
+//! tenant.
 
 mod allowance;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow::{DEFAULT_GROUP, Outflow};
-use outflow_bulk::{Lane, Settings, Standing};
-use outflow_core::{Kind, Limit, Rate, WallTime};
+use outflow::Outflow;
+use outflow_bulk::{Bound, Settings, Wanted};
+use outflow_core::{Limit, WallTime};
 use outflow_store::Name;
 use serde_json::{Value, json};
 
 pub(crate) use self::allowance::Allowance;
-
-/// What is wanted of whom, counted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Demand {
-    jobs: u64,
-    /// Units by lane.
-    lanes: BTreeMap<Name, u64>,
-    tenants: BTreeMap<Name, Wanted>,
-    /// The last instant before which somebody does not want to begin.
-    latest: Option<WallTime>,
-}
-
-/// What one tenant wants.
-#[derive(Clone, Debug, Default)]
-struct Wanted {
-    jobs: u64,
-    units: u64,
-    lanes: BTreeMap<Name, u64>,
-}
-
-impl Demand {
-    /// One job more.
-    pub(crate) fn add(&mut self, tenant: &Name, standing: &Standing, not_before: Option<WallTime>) {
-        let units = standing.cost.units();
-        self.jobs += 1;
-        *self.lanes.entry(standing.lane.clone()).or_default() += units;
-        let wanted = self.tenants.entry(tenant.clone()).or_default();
-        wanted.jobs += 1;
-        wanted.units += units;
-        *wanted.lanes.entry(standing.lane.clone()).or_default() += units;
-        self.latest = self.latest.max(not_before);
-    }
-
-    /// How many jobs.
-    pub(crate) const fn jobs(&self) -> u64 {
-        self.jobs
-    }
-
-    /// How many jobs of each tenant.
-    pub(crate) fn tenants(&self) -> impl Iterator<Item = (&Name, u64)> {
-        self.tenants
-            .iter()
-            .map(|(name, wanted)| (name, wanted.jobs))
-    }
-}
+pub(crate) use outflow_bulk::Demand;
 
 /// How long it takes at least.
 #[derive(Clone, Debug)]
@@ -95,30 +47,16 @@ impl Forecast {
         settings: &Settings,
         now: WallTime,
     ) -> Self {
-        let mut longest = Longest::default();
-        longest.of_lanes(client, &demand.lanes);
-        if let Ok(global) = Rate::per_second(settings.global_rate) {
-            let units = demand.lanes.values().sum();
-            let whose = || "all tenants together".to_owned();
-            longest.meets(&Limit::sliding(global), units, whose);
-        }
-        let mut tenants = BTreeMap::new();
-        for (name, wanted) in &demand.tenants {
-            let rule = settings.tenants.get(name).unwrap_or(&settings.tenant);
-            let own = rule.rate.map(Limit::sliding);
-            if let Some(limit) = own {
-                longest.meets(&limit, wanted.units, || format!("tenant {name}"));
-            }
-            tenants.insert(name.clone(), part(client, wanted, own));
-        }
-        if let Some(latest) = demand.latest {
-            longest.lasts(latest.since(now), || "the latest not_before".to_owned());
-        }
+        let bound = demand.bound(client, settings, now);
+        let tenants = demand.tenants().map(|(name, wanted)| {
+            let own = settings.limit_of(name);
+            (name.clone(), part(client, wanted, own))
+        });
         Self {
-            jobs: demand.jobs,
-            ideal: longest.span,
-            because: longest.because.unwrap_or_else(|| "no limit".to_owned()),
-            tenants,
+            jobs: demand.jobs(),
+            ideal: bound.span,
+            because: bound.because.unwrap_or_else(|| "no limit".to_owned()),
+            tenants: tenants.collect(),
         }
     }
 
@@ -141,79 +79,16 @@ impl Forecast {
 }
 
 fn part(client: &Outflow, wanted: &Wanted, own: Option<Limit>) -> Part {
-    let mut longest = Longest::default();
-    longest.of_lanes(client, &wanted.lanes);
+    let mut bound = Bound::default();
+    bound.of_lanes(client, &wanted.lanes);
     if let Some(limit) = own {
-        longest.meets(&limit, wanted.units, String::new);
+        bound.meets(&limit, wanted.units, String::new);
     }
     Part {
         jobs: wanted.jobs,
-        alone: longest.span,
+        alone: bound.span,
         allowed: Allowance::of(client, &wanted.lanes, own.as_ref()),
     }
-}
-
-/// The longest time so far, and why.
-#[derive(Default)]
-struct Longest {
-    span: Duration,
-    because: Option<String>,
-}
-
-impl Longest {
-    /// Every limit that these lanes meet: their own, and those that an API's lanes share.
-    fn of_lanes(&mut self, client: &Outflow, lanes: &BTreeMap<Name, u64>) {
-        let mut apis: BTreeMap<String, u64> = BTreeMap::new();
-        for (lane, units) in lanes {
-            let Lane::Api { api, group } = Lane::of(lane) else {
-                continue;
-            };
-            let Some(known) = client.api(&api) else {
-                continue;
-            };
-            let name = group.as_deref().unwrap_or(DEFAULT_GROUP);
-            let group = known.rules.groups.iter().find(|group| group.name == name);
-            for limit in group.into_iter().flat_map(|group| group.limits.iter()) {
-                self.meets(limit, *units, || format!("group {name} of {api}"));
-            }
-            *apis.entry(api).or_default() += units;
-        }
-        for (api, units) in apis {
-            let known = client.api(&api);
-            for limit in known.iter().flat_map(|known| &known.rules.limits) {
-                self.meets(limit, units, || api.clone());
-            }
-        }
-    }
-
-    fn meets(&mut self, limit: &Limit, units: u64, whose: impl FnOnce() -> String) {
-        let rate = limit.rate();
-        self.lasts(shortest(limit, units), || format!("{rate} of {}", whose()));
-    }
-
-    fn lasts(&mut self, span: Duration, why: impl FnOnce() -> String) {
-        if span > self.span || self.because.is_none() {
-            self.because = Some(why());
-        }
-        self.span = self.span.max(span);
-    }
-}
-
-/// When the last of so many units can go, if the first goes now and nothing was used before.
-fn shortest(limit: &Limit, units: u64) -> Duration {
-    let rate = limit.rate();
-    let per = rate.per().as_nanos();
-    let nanos = match limit.kind() {
-        Kind::Sliding | Kind::Fixed | Kind::Aligned => {
-            let windows = units.saturating_sub(1) / rate.quantity();
-            per.saturating_mul(u128::from(windows))
-        }
-        Kind::Bucket { burst } => {
-            let late = u128::from(units.saturating_sub(burst));
-            per.saturating_mul(late) / u128::from(rate.quantity())
-        }
-    };
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 fn millis(span: Duration) -> u64 {
@@ -224,6 +99,7 @@ fn millis(span: Duration) -> u64 {
 mod tests {
     use outflow::Config;
     use outflow::config::{Environment, Source};
+    use outflow_bulk::Standing;
     use outflow_core::Cost;
 
     use super::*;
@@ -274,12 +150,5 @@ mod tests {
         let forecast = Forecast::of(&demand, &client(), &Settings::default(), WallTime::EPOCH);
         assert_eq!(forecast.ideal, Duration::from_secs(4));
         assert_eq!(forecast.because, "2/s of group slow of up");
-    }
-
-    #[test]
-    fn a_bucket_begins_full() {
-        let limit = Limit::bucket("10/s".parse().expect("a rate"), 5).expect("a bucket");
-        assert_eq!(shortest(&limit, 5), Duration::ZERO);
-        assert_eq!(shortest(&limit, 25), Duration::from_secs(2));
     }
 }

@@ -15,7 +15,7 @@ use outflow_bulk::Lane;
 use outflow_core::{Clock, WallTime};
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick,
-    Embedded, Gate, JobStore, Name, Outcome, Page, Reaped, Redis, Scope, Settled, Settlement,
+    Embedded, Gate, JobStore, Left, Name, Outcome, Page, Reaped, Redis, Scope, Settled, Settlement,
     Snapshot, Start, Submitted, Tally, TenantReport, TenantRule, Token,
 };
 
@@ -136,6 +136,10 @@ impl JobStore for Stored {
 
     async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
         either!(self, action(id))
+    }
+
+    async fn left(&self, action: &Name) -> Answer<Left> {
+        either!(self, left(action))
     }
 
     async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {

@@ -134,3 +134,20 @@ fn a_submission_that_breaks_off_says_how_many_were_taken_and_what_to_do() {
         assert!(ran.talk.contains(words), "{words}: {ran:?}");
     }
 }
+
+// The names of the jobs follow from the file: under a second action all three are known, and none is in it.
+#[test]
+fn an_action_that_got_no_job_is_not_pointed_at() {
+    let working = working();
+    working.told(&["pause", "--tenant", "acme"]);
+    working.jobs("jobs.ndjson", &jobs("acme", 3));
+    working.told(&["submit", "jobs.ndjson", "--action", "first"]);
+    let again = working.told(&["submit", "jobs.ndjson", "--action", "second"]);
+    let said = "0 jobs were taken, 3 had been before, and no action was opened";
+    assert!(again.contains(said), "{again}");
+    assert!(!again.contains("watch"), "{again}");
+    let told = working.json(&["submit", "jobs.ndjson", "--action", "second"]);
+    assert_eq!(told["action"], serde_json::Value::Null, "{told}");
+    let known = working.told(&["submit", "jobs.ndjson", "--action", "first"]);
+    assert!(known.contains("bulk watch first"), "{known}");
+}

@@ -62,6 +62,7 @@ pub(crate) struct Wish {
     pub(crate) mode: Option<Mode>,
     pub(crate) max_wait: Option<Duration>,
     pub(crate) within: Option<Duration>,
+    pub(crate) granted: Option<Duration>,
     pub(crate) repeats: Repeats,
     pub(crate) cache: CacheUse,
     pub(crate) redirects: Option<u8>,
@@ -115,6 +116,7 @@ impl Call {
             mode: None,
             max_wait: None,
             within: None,
+            granted: None,
             repeats: Repeats::ByMethod,
             cache: CacheUse::Configured,
             redirects: None,
@@ -254,6 +256,13 @@ impl Call {
     /// The longest that all of it may take: waits, attempts and what lies between them.
     pub const fn within(mut self, span: Duration) -> Self {
         self.wish.within = Some(span);
+        self
+    }
+
+    /// Lets each of its attempts take so long, in silence too, if that is more than the API's timeouts say. For a
+    /// call that is known to be slow; a shorter time is [`within`](Self::within).
+    pub const fn granting(mut self, span: Duration) -> Self {
+        self.wish.granted = Some(span);
         self
     }
 

@@ -10,7 +10,7 @@ mod standing;
 mod upkeep;
 mod writing;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use smol_str::SmolStr;
@@ -24,7 +24,7 @@ use super::roster::Roster;
 use crate::api::Api;
 use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
-use crate::config::{BulkStore, Config, LogLevel};
+use crate::config::{BulkSection, BulkStore, Config, LogLevel};
 use crate::event::Events;
 use crate::log::{Lines, Log, Narrator};
 use crate::metrics::{Known, Metrics};
@@ -41,6 +41,8 @@ pub(super) struct Household {
     lines: Option<Lines>,
     /// What it was started with, and runs with until it is started again; the APIs are not among it.
     begun: Config,
+    /// How the engine's section was when it was last read.
+    bulk: Mutex<BulkSection>,
 }
 
 impl Household {
@@ -83,6 +85,7 @@ impl Household {
             scrubber,
             log,
             lines,
+            bulk: Mutex::new(config.bulk.clone()),
             begun: config,
         })
     }
@@ -137,6 +140,14 @@ impl Household {
         let differences = differences.into_iter().chain(rebuilt);
         let waiting = differences.filter(|(_, differs)| *differs);
         waiting.map(|(key, _)| key.to_owned()).collect()
+    }
+
+    /// The keys of the engine's section that hold otherwise from now on.
+    pub(super) fn adopt_bulk(&self, config: &Config) -> Vec<String> {
+        let mut before = self.bulk.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = before.changed(&config.bulk);
+        before.clone_from(&config.bulk);
+        changed
     }
 
     /// Lets everything finish what it began.

@@ -35,7 +35,7 @@ pub struct Changes {
     pub added: Vec<SmolStr>,
     /// APIs that are gone: whoever waited was refused, what is in flight ends as it would have.
     pub removed: Vec<SmolStr>,
-    /// APIs that differ from before.
+    /// APIs that differ from before, and keys of the engine's section, such as `bulk.timeout`.
     pub changed: Vec<SmolStr>,
     /// Keys whose new value takes effect when the program is started again, and not before.
     pub restart: Vec<String>,

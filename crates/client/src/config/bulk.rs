@@ -3,6 +3,7 @@
 //! Plain values. The engine is above this library and makes its own settings of them; they are read here
 //! because one text configures everything, and a mistake in any line of it is told with all the others.
 
+mod difference;
 mod read;
 mod redis;
 mod tenants;

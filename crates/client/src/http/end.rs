@@ -16,6 +16,8 @@ pub(crate) struct End {
     pub(super) begun: Instant,
     pub(super) at: Instant,
     whose: Whose,
+    /// The silence that its caller bears, if that is more than usual.
+    patience: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,11 +27,17 @@ enum Whose {
 }
 
 impl End {
-    /// The end of an attempt that may take so long, made by a caller who has so much time left.
-    pub(crate) fn of(attempt: Duration, left: Option<Duration>) -> Self {
+    /// The end of an attempt that may take so long, or as long as its caller grants if that is more, made by a
+    /// caller who has so much time left. What took longer than the usual time is the server's fault, however
+    /// long its caller waited.
+    pub(crate) fn of(usual: Duration, granted: Option<Duration>, left: Option<Duration>) -> Self {
+        let longest = granted.map_or(usual, |granted| granted.max(usual));
         match left {
-            Some(left) if left < attempt => Self::callers(left),
-            Some(_) | None => Self::after(attempt, Whose::Ours),
+            Some(left) if left < usual => Self::callers(left),
+            Some(_) | None => Self {
+                patience: granted.unwrap_or_default(),
+                ..Self::after(left.unwrap_or(longest).min(longest), Whose::Ours)
+            },
         }
     }
 
@@ -44,7 +52,13 @@ impl End {
             begun,
             at: begun + span.min(LONGEST),
             whose,
+            patience: Duration::ZERO,
         }
+    }
+
+    /// How long a silence is borne that is usually borne so long.
+    pub(super) fn silence(self, usual: Duration) -> Duration {
+        self.patience.max(usual)
     }
 
     /// Whether a wait until that moment failed by the server or for want of the caller's time.

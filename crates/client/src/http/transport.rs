@@ -77,7 +77,7 @@ impl Transport {
     ) -> Result<Response<Incoming>, Failure> {
         let origin = self.pool.origin(request.uri()).ok_or(NOWHERE)?;
         let mut patience = Patience {
-            silence: self.timeouts.read,
+            silence: end.silence(self.timeouts.read),
             end,
             progress: request.body().progress(),
             departed: None,
@@ -141,7 +141,7 @@ impl Transport {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(UNASKED);
         }
-        let silence = self.timeouts.read;
+        let silence = end.silence(self.timeouts.read);
         Ok(response.map(|body| Incoming::new(body, silence, end, way)))
     }
 }

@@ -69,7 +69,8 @@ impl Trip<'_> {
         if self.outlet.cache.is_some() {
             self.tally.sent = self.outlet.upstream.now();
         }
-        let end = End::of(self.outlet.api.timeouts.attempt, self.time_left());
+        let usual = self.outlet.api.timeouts.attempt;
+        let end = End::of(usual, self.order.wish.granted, self.time_left());
         let request = self.order.request();
         let sent = self.outlet.transport.send(request, end, &mut permit).await;
         if matches!(&sent, Err(failure) if failure.trouble == Trouble::CalledOff) {

@@ -63,6 +63,39 @@ async fn an_attempt_that_runs_into_its_own_timeout_is_the_servers_fault() {
     assert!(heard.all().iter().any(|event| failed(&event.what)));
 }
 
+// The API's own timeouts are ten seconds, of the whole and of silence: the caller grants 25, and the answer
+// comes after 20.
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_grants_more_time_has_the_answer() {
+    let strict = scripted(Script::new().rule(When::always(), Act::Late(20 * SECOND)));
+    let client = over_pipes(&strict, |api| api.retry.count = 0);
+    let began = Instant::now();
+    let call = client.get("strict", "/").within(25 * SECOND);
+    call.granting(25 * SECOND).send().await.expect("answered");
+    assert_eq!(began.elapsed(), 20 * SECOND);
+    let short = client.get("strict", "/").granting(SECOND).send().await;
+    assert!(short.expect_err("late").is_timeout());
+    assert_eq!(began.elapsed(), 30 * SECOND, "the API's own ten hold");
+}
+
+// Longer than any call of this API may take: the server is to blame, although its caller's time is up.
+#[tokio::test(start_paused = true)]
+async fn silence_beyond_the_usual_time_is_the_servers_fault() {
+    let strict = scripted(Script::new().rule(When::always(), Fault::Hang));
+    let client = over_pipes(&strict, |api| api.retry.count = 0);
+    let heard = Heard::on(client.events());
+    let began = Instant::now();
+    let call = client.get("strict", "/").within(25 * SECOND);
+    let ended = call.granting(25 * SECOND).send().await;
+    assert!(ended.expect_err("silence").is_timeout());
+    assert_eq!(began.elapsed(), 25 * SECOND);
+    let failed = heard.all().into_iter().any(|event| {
+        let effect = Effect::NetworkFailed;
+        matches!(event.what, What::Settled { effect: told, .. } if told == effect)
+    });
+    assert!(failed, "it counts against the server");
+}
+
 // The backoff is four seconds and three are left: the failure itself is told, at once.
 #[tokio::test(start_paused = true)]
 async fn no_caller_waits_for_a_repetition_that_comes_too_late() {

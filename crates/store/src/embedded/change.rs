@@ -47,6 +47,11 @@ pub(super) enum Change {
         words: String,
     },
     Over(Box<Over>),
+    /// A job of these was refused or put off.
+    Throttled {
+        tenant: u32,
+        action: Option<u32>,
+    },
     RunOver(Run),
     /// A tenant has this rule of its own, or none.
     Rule(u32, Option<Box<TenantRule>>),

@@ -40,13 +40,9 @@ impl Ledger<'_> {
             live: -1,
             ..Sum::default()
         };
-        let throttles = i64::from(over.tries.throttles);
         match over.ended {
-            Ended::Done => {
-                (sum.done, sum.throttles) = (1, throttles);
-                sum.busy = nanos(over.took);
-            }
-            Ended::Failed => (sum.dead, sum.throttles) = (1, throttles),
+            Ended::Done => (sum.done, sum.busy) = (1, nanos(over.took)),
+            Ended::Failed => sum.dead = 1,
             Ended::Expired | Ended::Cancelled => sum.cancelled = 1,
         }
         *self.sums.lines.entry(over.place.line).or_default() -= 1;

@@ -13,7 +13,7 @@ use super::files::failed;
 use super::letters::{Pick, Picked};
 use super::memory::Memory;
 use super::number;
-use crate::action::{ActionReport, ActionSpec, Tally};
+use crate::action::{ActionReport, ActionSpec, Left, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::error::StoreError;
@@ -134,6 +134,10 @@ impl JobStore for Embedded {
 
     async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
         self.look(|memory| memory.action_report(id).map_err(failed))
+    }
+
+    async fn left(&self, action: &Name) -> Answer<Left> {
+        self.look(|memory| memory.left(action).map_err(failed))
     }
 
     async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {

@@ -58,6 +58,10 @@ impl<'a> Ledger<'a> {
             }
             Change::Mishap { seq, at, words } => self.mishap(*seq, millis(*at), words),
             Change::Over(over) => self.over(over),
+            Change::Throttled { tenant, action } => {
+                self.count_throttle(*tenant, *action);
+                Ok(())
+            }
             Change::RunOver(run) => {
                 self.run_over(*run);
                 Ok(())

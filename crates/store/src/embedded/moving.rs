@@ -140,20 +140,15 @@ impl Memory {
         let Ending {
             seq, entry, from, ..
         } = ending;
-        let throttles = u64::from(entry.tries.throttles);
         let (ended, took) = (ending.ended, ending.took);
         self.count(entry.place, entry.action, |tally| {
             uncount(tally, from);
             match ended {
                 Ended::Done => {
                     tally.done += 1;
-                    tally.throttles += throttles;
                     tally.busy = tally.busy.saturating_add(took);
                 }
-                Ended::Failed => {
-                    tally.dead += 1;
-                    tally.throttles += throttles;
-                }
+                Ended::Failed => tally.dead += 1,
                 Ended::Expired | Ended::Cancelled => tally.cancelled += 1,
             }
         });

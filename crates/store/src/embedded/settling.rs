@@ -68,23 +68,7 @@ impl Memory {
                 self.over(claim, (Ended::Failed, Duration::ZERO, result), moment);
                 Settled::Buried
             }
-            End::Throttled { after, park } => {
-                claim.entry.tries.throttles += 1;
-                let place = claim.entry.place;
-                let settled = self.bring_back(claim, moment);
-                let until = moment.now.saturating_add(after);
-                if let Some(lane) = self.lanes.get_mut(&place.lane) {
-                    match park {
-                        Park::Lane => lane.shut_until = lane.shut_until.max(until),
-                        Park::Tenant => {
-                            if let Some(seat) = lane.seats.get(&place.tenant) {
-                                lane.order.park(seat.handle, until);
-                            }
-                        }
-                    }
-                }
-                settled
-            }
+            End::Throttled { after, park } => self.throttled(claim, (after, park), moment),
             End::Returned => {
                 let tries = &mut claim.entry.tries;
                 tries.attempts = tries.attempts.saturating_sub(1);
@@ -92,6 +76,44 @@ impl Memory {
             }
             End::PutOff(put_off) => self.put_off(claim, put_off, moment),
         }
+    }
+
+    /// A job that was refused goes back, and whoever it concerns waits.
+    fn throttled(
+        &mut self,
+        mut claim: Claim,
+        (after, park): (Duration, Park),
+        moment: Moment,
+    ) -> Settled {
+        let place = claim.entry.place;
+        if !self.is_orphaned(&claim) {
+            self.count_throttle(&mut claim);
+        }
+        let settled = self.bring_back(claim, moment);
+        let until = moment.now.saturating_add(after);
+        if let Some(lane) = self.lanes.get_mut(&place.lane) {
+            match park {
+                Park::Lane => lane.shut_until = lane.shut_until.max(until),
+                Park::Tenant => {
+                    if let Some(seat) = lane.seats.get(&place.tenant) {
+                        lane.order.park(seat.handle, until);
+                    }
+                }
+            }
+        }
+        settled
+    }
+
+    /// Counts a refusal when it happens, for the job and for whoever it belongs to.
+    fn count_throttle(&mut self, claim: &mut Claim) {
+        let entry = &mut claim.entry;
+        entry.tries.throttles += 1;
+        let (place, action) = (entry.place, entry.action);
+        self.count(place, action, |tally| tally.throttles += 1);
+        self.tell(Change::Throttled {
+            tenant: place.tenant,
+            action,
+        });
     }
 
     fn retry(
@@ -116,10 +138,10 @@ impl Memory {
     /// A job that found no room waits for as long as the rule says.
     fn put_off(&mut self, mut claim: Claim, put_off: PutOff, moment: Moment) -> Settled {
         self.catch_up(moment);
-        claim.entry.tries.throttles += 1;
         if self.is_orphaned(&claim) {
             return self.finish(claim, Ended::Cancelled, moment);
         }
+        self.count_throttle(&mut claim);
         let tenant = claim.entry.place.tenant;
         let others = self.tenants.get(&tenant).map(|of| of.tally.non_ready);
         let non_ready = others.unwrap_or(0) + 1;

@@ -57,6 +57,15 @@ impl Ledger<'_> {
         }
     }
 
+    /// A refusal counts when it happens, whatever becomes of its job.
+    pub(super) fn count_throttle(&mut self, tenant: u32, action: Option<u32>) {
+        let sum = Sum {
+            throttles: 1,
+            ..Sum::default()
+        };
+        self.add(tenant, action, sum);
+    }
+
     /// Adds what changed to what is written of lines, tenants and actions.
     pub(super) fn write_sums(&self) -> rusqlite::Result<()> {
         for (line, live) in &self.sums.lines {

@@ -95,6 +95,7 @@ impl Writer {
         while let Some(work) = self.next_work() {
             self.cycle(work);
         }
+        self.merge_journal();
     }
 
     /// The same without a thread: it writes wherever it is polled, and holds that up. For a store that
@@ -107,9 +108,16 @@ impl Writer {
             match self.waiting_work() {
                 Waiting::Work(work) => self.cycle(work),
                 Waiting::Nothing => called.await,
-                Waiting::End => return,
+                Waiting::End => return self.merge_journal(),
             }
         }
+    }
+
+    /// So that nobody has to who opens it next. SQLite does it with the last handle that is closed, unless two
+    /// are closed at the same time, and the reader's is.
+    fn merge_journal(&self) {
+        // What is in the journal is as safe as in the database.
+        let _merged = self.disk.pragma_update(None, "wal_checkpoint", "TRUNCATE");
     }
 
     fn waiting_work(&self) -> Waiting {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outflow_core::{Cost, WallTime};
 use outflow_store::{
     ActionReport, ActionSpec, Batch, End, Ended, JobStore, Kept, Page, Rest, Stage,
 };
@@ -243,4 +244,37 @@ pub(crate) async fn actions_are_listed_by_name(world: &impl World) {
     };
     assert_eq!(list(page(None, 2)).await, ["a", "b"]);
     assert_eq!(list(page(Some("b"), 0)).await, ["c"]);
+}
+
+// Seven jobs of cost 3 for one tenant, four of cost 1 for another; a third tenant's are another action's. One
+// of the seven is under way and one of the four may start in 2096.
+pub(crate) async fn what_an_action_has_left_is_told_by_place(world: &impl World) {
+    let store = world.store();
+    let far = WallTime::from_unix_secs(4_000_000_000);
+    let mut dear = jobs("a", 7);
+    for job in &mut dear {
+        job.cost = Cost::new(3);
+    }
+    let mut cheap = jobs("b", 4);
+    cheap[3].not_before = Some(far);
+    let mine = batch("act", [dear, cheap].concat());
+    let lane = mine.jobs[0].lane.clone();
+    store.submit(mine).await.expect("taken");
+    assert_eq!(claim_one(store).await.tenant, name("a"));
+    let other = batch("other", jobs("c", 50));
+    store.submit(other).await.expect("taken");
+    let left = store.left(&name("act")).await.expect("read");
+    assert_eq!(left.latest, Some(far));
+    let at = |tenant: &str| {
+        let mut its = left.places.iter().filter(|at| at.tenant == name(tenant));
+        its.next().map(|at| (at.lane.clone(), at.jobs, at.units))
+    };
+    // A store that does not know whose the last one is rounds up.
+    let (at_a, at_b) = (at("a").expect("told"), at("b").expect("told"));
+    assert!((6..=7).contains(&at_a.1) && at_a.2 >= 18, "{left:?}");
+    assert!((4..=5).contains(&at_b.1) && at_b.2 >= 4, "{left:?}");
+    assert_eq!((&at_a.0, &at_b.0), (&lane, &lane));
+    assert_eq!(at("c"), None, "another action's");
+    let nothing = store.left(&name("nobody")).await.expect("read");
+    assert_eq!(nothing, outflow_store::Left::default());
 }

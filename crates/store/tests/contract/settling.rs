@@ -147,6 +147,8 @@ pub(crate) async fn a_refused_job_returns_to_the_head_and_uses_no_retry(world: &
         park: Park::Tenant,
     };
     assert_eq!(settle(store, &first, end).await, Settled::Waits);
+    let tally = store.tally().await.expect("counted");
+    assert_eq!(tally.throttles, 1, "counted when it happens");
     let claims = store.claim(ask(9), &mut outflow_store::OpenGate).await;
     let claims = claims.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"], "its tenant waits");
@@ -157,7 +159,7 @@ pub(crate) async fn a_refused_job_returns_to_the_head_and_uses_no_retry(world: &
     assert_eq!((again.retries, again.throttles), (0, 1));
     settle(store, &again, done()).await;
     let tally = store.tally().await.expect("counted");
-    assert_eq!(tally.throttles, 1, "counted with the job");
+    assert_eq!(tally.throttles, 1, "and not once more with the job");
 }
 
 pub(crate) async fn a_refusal_of_the_lane_stops_everybody(world: &impl World) {

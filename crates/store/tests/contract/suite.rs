@@ -209,6 +209,7 @@ macro_rules! contract {
             an_action_counts_its_own_jobs_only
             closing_what_nobody_opened_is_refused
             actions_are_listed_by_name
+            what_an_action_has_left_is_told_by_place
         );
         contract!(@laws $run, operating:
             a_paused_tenant_waits_and_others_go_on

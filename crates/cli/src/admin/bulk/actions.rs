@@ -6,8 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
-use outflow_bulk::{Progress, Webhook};
-use outflow_core::Clock;
+use outflow_bulk::Webhook;
 use outflow_store::{ActionReport, ActionSpec, JobStore, Name};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,8 +27,11 @@ pub(in crate::admin) async fn list(
     let page = Names::page(query)?;
     let actions = admin.bulk()?.store().actions(page).await?;
     let next = actions.last().map(|action| action.spec.id.to_string());
-    let actions: Vec<_> = actions.iter().map(|report| admin.told(report)).collect();
-    Ok(Json(json!({ "actions": actions, "next": next })))
+    let mut told = Vec::with_capacity(actions.len());
+    for report in &actions {
+        told.push(admin.told(report).await?);
+    }
+    Ok(Json(json!({ "actions": told, "next": next })))
 }
 
 /// An action that is to be.
@@ -72,7 +74,7 @@ pub(in crate::admin) async fn open(
         reason: open.reason,
     };
     admin.note_jobs("bulk_open", of_action(&id), (why, &who));
-    Ok(Json(admin.told(&admin.action(&id).await?)))
+    Ok(Json(admin.told(&admin.action(&id).await?).await?))
 }
 
 /// A span that somebody can mean.
@@ -92,7 +94,7 @@ pub(in crate::admin) async fn one(
     Named(action): Named,
 ) -> Result<Json<Value>, Problem> {
     let report = admin.action(&name(&action)?).await?;
-    Ok(Json(admin.told(&report)))
+    Ok(Json(admin.told(&report).await?))
 }
 
 /// Says that it gets no more jobs.
@@ -158,8 +160,9 @@ impl Admin {
         Ok(Webhook { api, path })
     }
 
-    fn told(&self, report: &ActionReport) -> Value {
-        told::action(report, &Progress::of(report, self.clock.wall()))
+    async fn told(&self, report: &ActionReport) -> Result<Value, Problem> {
+        let progress = self.bulk()?.engine().progress_of(report).await?;
+        Ok(told::action(report, &progress))
     }
 }
 

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Args;
-use http::Method;
+use http::{Method, StatusCode};
 use outflow::config::read_duration;
 use outflow_bulk::Webhook;
 use outflow_store::Rest;
@@ -80,7 +80,8 @@ impl Submit {
         };
         let action = self.action.clone().unwrap_or_else(own);
         let taken = self.submit(&action, &batches, terminal)?;
-        self.tell(&action, &taken)
+        let known = taken.accepted > 0 || self.is_known(&action)?;
+        self.tell(known.then_some(&action), &taken)
     }
 
     /// Hands all of it over to an action that is what it is said to be. One that is over keeps what came of it
@@ -91,7 +92,7 @@ impl Submit {
         if !said {
             return self.hand_over(action, (batches, rest), terminal);
         }
-        let place = format!("/v1/bulk/actions/{}", encoded(action));
+        let place = place_of(action);
         let known = self.asked.admin.ask(Method::GET, &place, None)?;
         if !known.is_ok_and(|known| is_over(&known)) {
             self.open(action)?;
@@ -105,6 +106,16 @@ impl Submit {
             }
         }
         Ok(taken)
+    }
+
+    /// Whether there is such an action: one that nobody opened and that got no job is none.
+    fn is_known(&self, action: &str) -> anyhow::Result<bool> {
+        let admin = &self.asked.admin;
+        match admin.ask(Method::GET, &place_of(action), None)? {
+            Ok(_) => Ok(true),
+            Err(refused) if refused.status == StatusCode::NOT_FOUND => Ok(false),
+            Err(refused) => Err(admin.told(&refused)),
+        }
     }
 
     /// Says what is wrong; nothing was handed over by then.
@@ -175,7 +186,8 @@ impl Submit {
         Ok(taken)
     }
 
-    fn tell(&self, action: &str, taken: &Taken) -> anyhow::Result<Exit> {
+    /// Says what became of it, with the action if there is one.
+    fn tell(&self, action: Option<&String>, taken: &Taken) -> anyhow::Result<Exit> {
         if self.asked.json {
             answer_json(&json!({
                 "action": action, "accepted": taken.accepted,
@@ -218,11 +230,13 @@ impl Taken {
         ))
     }
 
-    fn text(&self, action: &str) -> String {
+    fn text(&self, action: Option<&String>) -> String {
         let accepted = usize::try_from(self.accepted).unwrap_or(usize::MAX);
-        let taken = count(accepted, "job was", "jobs were");
-        let mut text = format!("{taken} taken as action {action}");
+        let mut text = format!("{} taken", count(accepted, "job was", "jobs were"));
         // Writing to a string cannot fail.
+        if let Some(action) = action {
+            let _whole = write!(text, " as action {action}");
+        }
         if self.duplicates > 0 {
             let _whole = write!(text, ", {} had been before", self.duplicates);
         }
@@ -230,9 +244,16 @@ impl Taken {
             let reason = self.reason.as_deref().unwrap_or("no reason was given");
             let _whole = write!(text, ", {} were not: {reason}", self.rejected);
         }
-        let _whole = writeln!(text, "\nwatch them with `outflow bulk watch {action}`");
+        let _whole = match action {
+            Some(action) => writeln!(text, "\nwatch them with `outflow bulk watch {action}`"),
+            None => writeln!(text, ", and no action was opened: {NO_ACTION}"),
+        };
         text
     }
+}
+
+fn place_of(action: &str) -> String {
+    format!("/v1/bulk/actions/{}", encoded(action))
 }
 
 /// Reads `API/PATH`.
@@ -246,3 +267,6 @@ fn hook(text: &str) -> Result<Webhook, String> {
         path: format!("/{path}"),
     })
 }
+
+/// Where to look for jobs that were known before, under another action or none.
+const NO_ACTION: &str = "`outflow bulk status` lists those that there are";

@@ -30,10 +30,8 @@ local function take_back(entry, job, claim, begun)
     forget_name(job)
   elseif begun and job.recoveries > bound then
     tenant[8] = tenant[8] + 1
-    tenant[14], g[10] = tenant[14] + job.throttles, g[10] + job.throttles
     if action then
       count(action, 'dd', 1)
-      count(action, 'th', job.throttles)
       tell(action, ENDED_FAILED, job, entry.tenant, nil, LOST)
     end
     bury(job, entry)

@@ -86,6 +86,47 @@ local function action_report(name)
   return report
 end
 
+-- The last of an action's jobs in a lane that waits for an instant. Others' may be later, but seldom so many.
+local LAST_ONES = 100
+local function last_due(lane, name)
+  local last = call('ZREVRANGE', lane.delayed, 0, LAST_ONES - 1, 'WITHSCORES')
+  for i = 1, #last, 2 do
+    local entry = byte(last[i]) < PUT_OFF and parse_entry(last[i])
+    if entry and parse_record(entry.record).action == name then return tonumber(last[i + 1]) end
+  end
+  return 0
+end
+
+-- What the first job of a tenant in a lane costs: the others' costs are not read.
+local function first_cost(lane, tenant)
+  for class = 3, 1, -1 do
+    local record = call('LINDEX', list_key(lane, tenant, class), 0)
+    if record then return parse_record(record).cost end
+  end
+  return 1
+end
+
+-- How many of an action's jobs wait, when the last of them may go, and its places: lane, tenant, how many could go
+-- there, what one costs.
+local function left_of(name)
+  local action, out, seen = action_of(name), { 0, 0 }, {}
+  if not action or action.q == 0 then return out end
+  out[1] = action.q
+  for _, place in ipairs(call('SSCAN', P .. 'm:' .. name, 0, 'COUNT', CHUNK)[2]) do
+    local at, tenant = string.match(place, '^(%S+) (%S+)$')
+    local lane = at and lane_of(at)
+    if lane then
+      local packed = call('HGET', lane.key, tenant)
+      local waits = packed and min(action.q, ready(read_seat(packed))) or 0
+      out[#out + 1] = { at, tenant, waits, first_cost(lane, tenant) }
+    end
+    if lane and action.dl > 0 and not seen[at] then
+      seen[at], out[2] = true, max(out[2], last_due(lane, name))
+    end
+  end
+  return out
+end
+
 local function page(key, report)
   local from = ARGV[4] == '' and '-' or '(' .. ARGV[4]
   local out = {}
@@ -123,6 +164,8 @@ elseif what == 'tenants' then
   return page(K.who, tenant_report)
 elseif what == 'action' then
   return action_report(ARGV[4])
+elseif what == 'left' then
+  return left_of(ARGV[4])
 elseif what == 'actions' then
   return page(K.actions, action_report)
 elseif what == 'lanes' then

@@ -9,6 +9,7 @@ mod row;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outflow_bulk::Wanted;
 use outflow_store::Name;
 
 use self::row::{Pace, Row};
@@ -37,7 +38,8 @@ struct Goal {
 
 impl Board {
     pub(super) fn new(terminal: Terminal, all: &Demand, forecast: &Forecast) -> Self {
-        let goal = |(name, jobs): (&Name, u64)| {
+        let goal = |(name, wanted): (&Name, &Wanted)| {
+            let jobs = wanted.jobs;
             let part = forecast.tenants.get(name);
             let allowed = part.and_then(|part| part.allowed);
             (name.clone(), Goal { jobs, allowed })

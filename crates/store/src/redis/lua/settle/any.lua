@@ -99,10 +99,8 @@ local function end_done(entry, tenant, took, result)
   if flags >= HAS_NAME or entry.action then
     full(entry)
     local job = entry.job
-    tenant[14], g[10] = tenant[14] + job.throttles, g[10] + job.throttles
     if entry.action then
       count(entry.action, 'dn', 1)
-      count(entry.action, 'th', job.throttles)
       count(entry.action, 'bu', took)
       job.attempts = job.attempts + 1
       tell(entry.action, DONE, job, entry.tenant, result)
@@ -115,10 +113,8 @@ end
 local function end_buried(entry, tenant, words, result)
   local job = entry.job
   tenant[8] = tenant[8] + 1
-  tenant[14], g[10] = tenant[14] + job.throttles, g[10] + job.throttles
   if entry.action then
     count(entry.action, 'dd', 1)
-    count(entry.action, 'th', job.throttles)
     tell(entry.action, ENDED_FAILED, job, entry.tenant, result, words)
   end
   bury(job, entry, words)
@@ -141,9 +137,17 @@ local function end_retry(entry, tenant, after, words, result)
   return A_WAITS
 end
 
-local function end_throttled(entry, tenant, after, whole_lane)
+-- A refusal counts when it happens, whatever becomes of its job.
+local function count_throttle(entry, tenant)
   local job = entry.job
   job.attempts, job.throttles = job.attempts + 1, job.throttles + 1
+  tenant[14], g[10] = tenant[14] + 1, g[10] + 1
+  if entry.action then count(entry.action, 'th', 1) end
+end
+
+local function end_throttled(entry, tenant, after, whole_lane)
+  local job = entry.job
+  count_throttle(entry, tenant)
   entry.record = write_record(job, entry.record)
   local lane = wait_again(entry)
   refund(lane, entry)
@@ -180,7 +184,7 @@ end
 
 local function end_put_off(entry, tenant, form)
   local job = entry.job
-  job.attempts, job.throttles = job.attempts + 1, job.throttles + 1
+  count_throttle(entry, tenant)
   entry.record = write_record(job, entry.record)
   wait_again(entry)
   tenant[12] = tenant[12] + 1

@@ -1,0 +1,72 @@
+//! How far an action is, and how long the rest takes at least.
+//!
+//! The past alone says nothing of limits: the first window's worth goes at once, and by that speed the rest
+//! would be done in a moment. So what is left is asked of the store, and counted against the limits that it
+//! meets, from the instant on at which one of its calls could go.
+
+use std::time::Duration;
+
+use outflow::core::{Decision, WallTime};
+use outflow::{Ask, DEFAULT_GROUP};
+use outflow_store::{ActionReport, JobStore, Name};
+
+use crate::demand::Demand;
+use crate::engine::{Engine, Hub};
+use crate::error::BulkError;
+use crate::lane::Lane;
+use crate::news::Progress;
+
+impl<S: JobStore> Engine<S> {
+    /// How far an action is; nothing if it is not known.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn progress(&self, action: &Name) -> Result<Option<Progress>, BulkError> {
+        match self.store().action(action).await? {
+            Some(report) => self.progress_of(&report).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How far an action is that was asked for already.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn progress_of(&self, report: &ActionReport) -> Result<Progress, BulkError> {
+        let hub = self.hub();
+        let now = hub.clock.wall();
+        let goes_on = report.tally.queued > 0 && report.tally.over() > 0;
+        let least = if goes_on && !report.is_stopped() {
+            let left = hub.store.left(&report.spec.id).await?;
+            hub.least(&Demand::from(&left), now)
+        } else {
+            Duration::ZERO
+        };
+        Ok(Progress::of(report, least, now))
+    }
+}
+
+impl<S> Hub<S> {
+    /// How long this takes at least, from now on.
+    fn least(&self, demand: &Demand, now: WallTime) -> Duration {
+        let bound = demand.bound(&self.client, &self.settings.load(), now);
+        let waits = demand.lanes().map(|lane| self.wait_of(lane));
+        let first = waits.min().unwrap_or_default();
+        bound.span.saturating_add(first)
+    }
+
+    /// How long the next call of a lane waits for its door; nothing if that is not known.
+    fn wait_of(&self, lane: &Name) -> Duration {
+        let Lane::Api { api, group } = Lane::of(lane) else {
+            return Duration::ZERO;
+        };
+        let Some(door) = self.client.upstream(&api) else {
+            return Duration::ZERO;
+        };
+        let target = door.group(group.as_deref().unwrap_or(DEFAULT_GROUP));
+        match target.map(|target| door.check(Ask::new(target))) {
+            Some(Decision::WaitUntil(at)) => at.since(door.now()),
+            _ => Duration::ZERO,
+        }
+    }
+}
