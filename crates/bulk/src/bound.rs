@@ -12,16 +12,18 @@ use outflow::core::{Kind, Limit};
 use outflow::{DEFAULT_GROUP, Outflow};
 use outflow_store::Name;
 
+use crate::demand::Amount;
 use crate::lane::Lane;
 
 /// The longest time so far, and why.
 ///
 /// ```
-/// use outflow_bulk::Bound;
+/// use outflow_bulk::{Amount, Bound};
 /// use outflow_core::Limit;
 ///
 /// let mut bound = Bound::default();
-/// bound.meets(&Limit::sliding("5/m".parse()?), 15, || "shop".to_owned());
+/// let amount = Amount { jobs: 15, units: 15 };
+/// bound.meets(&Limit::sliding("5/m".parse()?), amount, || "shop".to_owned());
 /// assert_eq!(bound.span.as_secs(), 120);
 /// assert_eq!(bound.because.as_deref(), Some("5/m of shop"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,10 +37,10 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Every limit that so many units of these lanes meet: their own, and those that an API's lanes share.
-    pub fn of_lanes(&mut self, client: &Outflow, lanes: &BTreeMap<Name, u64>) {
-        let mut apis: BTreeMap<String, u64> = BTreeMap::new();
-        for (lane, units) in lanes {
+    /// Every limit that so much of these lanes meets: their own, and those that an API's lanes share.
+    pub fn of_lanes(&mut self, client: &Outflow, lanes: &BTreeMap<Name, Amount>) {
+        let mut apis: BTreeMap<String, Amount> = BTreeMap::new();
+        for (lane, amount) in lanes {
             let Lane::Api { api, group } = Lane::of(lane) else {
                 continue;
             };
@@ -48,21 +50,22 @@ impl Bound {
             let name = group.as_deref().unwrap_or(DEFAULT_GROUP);
             let group = known.rules.groups.iter().find(|group| group.name == name);
             for limit in group.into_iter().flat_map(|group| group.limits.iter()) {
-                self.meets(limit, *units, || format!("group {name} of {api}"));
+                self.meets(limit, *amount, || format!("group {name} of {api}"));
             }
-            *apis.entry(api).or_default() += units;
+            apis.entry(api).or_default().add(*amount);
         }
-        for (api, units) in apis {
+        for (api, amount) in apis {
             let known = client.api(&api);
             for limit in known.iter().flat_map(|known| &known.rules.limits) {
-                self.meets(limit, units, || api.clone());
+                self.meets(limit, amount, || api.clone());
             }
         }
     }
 
-    /// A limit that so many units meet.
-    pub fn meets(&mut self, limit: &Limit, units: u64, whose: impl FnOnce() -> String) {
+    /// A limit that so much meets: its calls, or what they cost, whichever it counts.
+    pub fn meets(&mut self, limit: &Limit, amount: Amount, whose: impl FnOnce() -> String) {
         let rate = limit.rate();
+        let units = limit.measure().toll().of_many(amount.jobs, amount.units);
         self.lasts(shortest(limit, units), || format!("{rate} of {}", whose()));
     }
 
@@ -94,7 +97,26 @@ fn shortest(limit: &Limit, units: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use outflow::core::Measure;
+
     use super::*;
+
+    // 30 calls of 2,000 tokens each: a minute and more by 30,000 tokens a minute, nothing by 500 calls.
+    #[test]
+    fn what_counts_calls_does_not_care_for_costs() {
+        let amount = Amount {
+            jobs: 30,
+            units: 60_000,
+        };
+        let limit = |rate: &str, measure| {
+            let limit = Limit::sliding(rate.parse().expect("a rate"));
+            let mut bound = Bound::default();
+            bound.meets(&limit.measured_in(measure), amount, String::new);
+            bound.span
+        };
+        assert_eq!(limit("500/m", Measure::Calls), Duration::ZERO);
+        assert_eq!(limit("30000/m", Measure::Tokens), Duration::from_mins(1));
+    }
 
     #[test]
     fn a_bucket_begins_full() {

@@ -13,47 +13,62 @@ use crate::submit::Standing;
 /// What jobs want.
 #[derive(Clone, Debug, Default)]
 pub struct Demand {
-    jobs: u64,
-    /// Units by lane.
-    lanes: BTreeMap<Name, u64>,
+    all: Amount,
+    lanes: BTreeMap<Name, Amount>,
     tenants: BTreeMap<Name, Wanted>,
     /// The last instant before which somebody does not want to begin.
     latest: Option<WallTime>,
 }
 
-/// What one tenant wants.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted {
+/// So many jobs, and what they cost together: limits count the one or the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Amount {
     /// How many jobs.
     pub jobs: u64,
     /// What they cost together.
     pub units: u64,
-    /// The same by lane.
-    pub lanes: BTreeMap<Name, u64>,
+}
+
+/// What one tenant wants.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// In all lanes together.
+    pub all: Amount,
+    /// By lane.
+    pub lanes: BTreeMap<Name, Amount>,
+}
+
+impl Amount {
+    /// So much more.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.jobs = self.jobs.saturating_add(more.jobs);
+        self.units = self.units.saturating_add(more.units);
+    }
 }
 
 impl Demand {
     /// One job more.
     pub fn add(&mut self, tenant: &Name, standing: &Standing, not_before: Option<WallTime>) {
-        let units = standing.cost.units();
-        self.add_many(tenant, &standing.lane, (1, units));
+        let one = Amount {
+            jobs: 1,
+            units: standing.cost.units(),
+        };
+        self.add_many(tenant, &standing.lane, one);
         self.latest = self.latest.max(not_before);
     }
 
-    /// So many jobs more of a tenant in a lane, and what they cost together.
-    fn add_many(&mut self, tenant: &Name, lane: &Name, (jobs, units): (u64, u64)) {
-        let add = |sum: &mut u64| *sum = sum.saturating_add(units);
-        self.jobs += jobs;
-        add(self.lanes.entry(lane.clone()).or_default());
+    /// So many jobs more of a tenant in a lane.
+    fn add_many(&mut self, tenant: &Name, lane: &Name, more: Amount) {
+        self.all.add(more);
+        self.lanes.entry(lane.clone()).or_default().add(more);
         let wanted = self.tenants.entry(tenant.clone()).or_default();
-        wanted.jobs += jobs;
-        add(&mut wanted.units);
-        add(wanted.lanes.entry(lane.clone()).or_default());
+        wanted.all.add(more);
+        wanted.lanes.entry(lane.clone()).or_default().add(more);
     }
 
     /// How many jobs.
     pub const fn jobs(&self) -> u64 {
-        self.jobs
+        self.all.jobs
     }
 
     /// What each tenant wants.
@@ -71,16 +86,12 @@ impl Demand {
         let mut bound = Bound::default();
         bound.of_lanes(client, &self.lanes);
         if let Ok(global) = Rate::per_second(settings.global_rate) {
-            let units = self
-                .lanes
-                .values()
-                .fold(0, |sum: u64, units| sum.saturating_add(*units));
             let whose = || "all tenants together".to_owned();
-            bound.meets(&Limit::sliding(global), units, whose);
+            bound.meets(&Limit::sliding(global), self.all, whose);
         }
         for (name, wanted) in &self.tenants {
             if let Some(limit) = settings.limit_of(name) {
-                bound.meets(&limit, wanted.units, || format!("tenant {name}"));
+                bound.meets(&limit, wanted.all, || format!("tenant {name}"));
             }
         }
         if let Some(latest) = self.latest {
@@ -97,7 +108,11 @@ impl From<&Left> for Demand {
             ..Self::default()
         };
         for place in &left.places {
-            demand.add_many(&place.tenant, &place.lane, (place.jobs, place.units));
+            let amount = Amount {
+                jobs: place.jobs,
+                units: place.units,
+            };
+            demand.add_many(&place.tenant, &place.lane, amount);
         }
         demand
     }

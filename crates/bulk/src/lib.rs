@@ -46,7 +46,7 @@ mod worker;
 pub use bound::Bound;
 pub use congestion::{GroupState, Summary};
 pub use deed::{HttpCall, InvalidCall};
-pub use demand::{Demand, Wanted};
+pub use demand::{Amount, Demand, Wanted};
 pub use engine::{Builder, Engine};
 pub use error::BulkError;
 pub use handler::{Failure, Handler, Output, Task};

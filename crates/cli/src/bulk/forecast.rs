@@ -82,10 +82,10 @@ fn part(client: &Outflow, wanted: &Wanted, own: Option<Limit>) -> Part {
     let mut bound = Bound::default();
     bound.of_lanes(client, &wanted.lanes);
     if let Some(limit) = own {
-        bound.meets(&limit, wanted.units, String::new);
+        bound.meets(&limit, wanted.all, String::new);
     }
     Part {
-        jobs: wanted.jobs,
+        jobs: wanted.all.jobs,
         alone: bound.span,
         allowed: Allowance::of(client, &wanted.lanes, own.as_ref()),
     }

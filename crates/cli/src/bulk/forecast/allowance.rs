@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use outflow::{Api, DEFAULT_GROUP, Outflow};
-use outflow_bulk::Lane;
+use outflow_bulk::{Amount, Lane};
 use outflow_core::{Limit, Rate};
 use outflow_store::Name;
 
@@ -24,7 +24,7 @@ impl Allowance {
     /// What these lanes allow; nothing if one of them has no limit.
     pub(super) fn of(
         client: &Outflow,
-        lanes: &BTreeMap<Name, u64>,
+        lanes: &BTreeMap<Name, Amount>,
         own: Option<&Limit>,
     ) -> Option<Self> {
         let mut apis: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -110,7 +110,9 @@ mod tests {
         let apis = config.expect("a configuration").apis.into_iter();
         let builder = apis.fold(Outflow::builder(), outflow::Builder::api);
         let client = builder.build().expect("a client");
-        let lanes = lanes.iter().map(|lane| (lane.parse().expect("a name"), 1));
+        let lanes = lanes
+            .iter()
+            .map(|lane| (lane.parse().expect("a name"), Amount::default()));
         let own = own.map(|rate| Limit::sliding(rate.parse().expect("a rate")));
         let allowance = Allowance::of(&client, &lanes.collect(), own.as_ref());
         allowance.map(|allowance| allowance.to_string())

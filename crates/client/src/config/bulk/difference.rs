@@ -83,7 +83,7 @@ mod tests {
              tenants.gone.weight = 2\ntenants.same.weight = 2\n",
         );
         let new = section(
-            "[bulk]\ntimeout = \"6s\"\nworkers.max = 7\n\
+            "[bulk]\ntimeout = \"6s\"\nworkers.max = 70\n\
              tenants.came.weight = 2\ntenants.same.weight = 2\n",
         );
         let told = [

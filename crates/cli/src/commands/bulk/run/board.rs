@@ -39,7 +39,7 @@ struct Goal {
 impl Board {
     pub(super) fn new(terminal: Terminal, all: &Demand, forecast: &Forecast) -> Self {
         let goal = |(name, wanted): (&Name, &Wanted)| {
-            let jobs = wanted.jobs;
+            let jobs = wanted.all.jobs;
             let part = forecast.tenants.get(name);
             let allowed = part.and_then(|part| part.allowed);
             (name.clone(), Goal { jobs, allowed })
