@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow_core::Nanos;
+use outflow_core::{Nanos, Rate};
 use outflow_store::{Claimed, Claims, JobStore, SharedPlan, Start};
 
 use crate::engine::Hub;
@@ -48,7 +48,7 @@ impl Slot {
     pub(crate) async fn give_back<S: JobStore>(self, hub: &Hub<S>, job: &Claimed) {
         let own = hub.settings.load().rule(&job.tenant).rate;
         let limits = self.plan.limits.iter().map(|limit| limit.rate);
-        let longest = limits.chain(own).map(|rate| rate.per()).max();
+        let longest = limits.chain(own).map(Rate::per).max();
         let Some(there) = self.there.filter(|_| longest > Some(MOMENT)) else {
             return;
         };

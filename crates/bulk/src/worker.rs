@@ -3,26 +3,27 @@
 //! Whatever happens to the worker, a report is made: of a panic that the job failed, of an abort that
 //! it did not begin. Only a process that dies makes none, and then its lease tells.
 
+mod leave;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::{
-    Answer, Ask, Error, Mode, Outflow, Permit, Refusal, Response, Target, Upstream, Verdict,
-};
+use outflow::{Answer, Error, Outflow, Permit, Response, Verdict};
 use outflow_core::{Effect, Nanos};
-use outflow_store::{Claimed, End, JobStore, Kept, Park, Settlement, SharedPlan, Start};
+use outflow_store::{Claimed, End, JobStore, Kept, Park, Settlement};
 use tokio::time::sleep;
 
 use crate::crew::Place;
 use crate::deed::HttpCall;
 use crate::engine::Hub;
-use crate::gate::{Leave, Permits, is_never};
+use crate::gate::{Leave, Permits};
 use crate::handler::{Failure, Handler, Task};
 use crate::session::Hold;
 use crate::settings::{Scheduler, Settings};
 use crate::settler::Report;
 use crate::slot::Slot;
+use leave::{asked_now, in_time};
 
 /// Who does it.
 #[derive(Clone)]
@@ -145,92 +146,6 @@ async fn go<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, permits: Permits) -> En
         }
         Doer::Handler(handler) => task(hub, &settings, handler.as_ref(), (job, begun)).await,
     }
-}
-
-/// Where the store has debited the limits for an instant: the permit of the API's door, if the job can go in
-/// so much time. Whoever is later would go beside those whose instant it is, and so gives the job back.
-async fn in_time(who: &Doer, job: &Claimed, left: Duration) -> Result<Permits, End> {
-    if left.is_zero() {
-        return Err(End::Returned);
-    }
-    let door = match who {
-        Doer::Client(client) => door_of(client, job),
-        Doer::Handler(_) => None,
-    };
-    let Some((door, target)) = door else {
-        return Ok(Permits::default());
-    };
-    let by = door.now().saturating_add(left);
-    let ask = Ask::new(target).mode(Mode::Wait).by(by);
-    match door.admit(ask).await {
-        Ok(permit) => Ok(Permits {
-            api: Some(permit.within(by.since(door.now()))),
-            tenant: None,
-        }),
-        // It would be given back for ever.
-        Err(refusal) if is_never(&refusal) => Err(failed(refusal.to_string())),
-        Err(_) => Err(End::Returned),
-    }
-}
-
-/// Under the schedulers that try first: the permits if they are to be had, and otherwise by how much the
-/// job is put off.
-async fn asked_now<S: JobStore>(
-    hub: &Hub<S>,
-    (settings, plan): (&Settings, Option<Arc<SharedPlan>>),
-    doer: &Doer,
-    job: &Claimed,
-) -> Result<Permits, End> {
-    let turned_away = |refusal: Refusal| {
-        if is_never(&refusal) {
-            // It would be put off for ever.
-            return failed(refusal.to_string());
-        }
-        End::PutOff(settings.put_off())
-    };
-    let rate = settings.rule(&job.tenant).rate;
-    let tenant = hub.doors.try_admit(&job.tenant, rate, job.cost);
-    let tenant = tenant.map_err(turned_away)?;
-    let api = match doer {
-        Doer::Client(client) => api_permit(client, job).map_err(turned_away)?,
-        Doer::Handler(_) => None,
-    };
-    // The last, for it is not given back as permits are.
-    let free = match plan {
-        Some(plan) => {
-            let start = Start {
-                tenant: job.tenant.clone(),
-                cost: job.cost,
-                plan: SharedPlan::clone(&plan),
-            };
-            let debited = hub.store.debit(&start).await;
-            debited.map_err(|_| End::Returned)?.is_none()
-        }
-        None => {
-            let global = settings.global_rate;
-            let started = hub.house.start(global, job.cost, hub.clock.now());
-            started.is_ok()
-        }
-    };
-    if free {
-        return Ok(Permits { api, tenant });
-    }
-    Err(End::PutOff(settings.put_off()))
-}
-
-fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, Refusal> {
-    let door = door_of(client, job);
-    door.map(|(door, target)| door.try_admit(Ask::new(target)))
-        .transpose()
-}
-
-/// The door that a job's call passes; none if it is no call, or nobody knows its API.
-fn door_of(client: &Outflow, job: &Claimed) -> Option<(Upstream, Target)> {
-    let call = HttpCall::decode(job.payload.clone()).ok()?;
-    let door = client.upstream(&call.api)?;
-    let path = call.path.split('?').next().unwrap_or_default();
-    let target = door.route(&call.method, path).costing(job.cost);
-    Some((door, target))
 }
 
 async fn task<S>(

@@ -152,10 +152,10 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
             ..TenantRule::default()
         };
         let rules = Rules::limited_to(api.parse().expect("a rate"));
-        let ruled = |settings: &mut Settings| {
+        let change = |settings: &mut Settings| {
             settings.tenants = [("t".parse().expect("a name"), rule)].into();
         };
-        engine_of(&redis.url(), rules, ruled).await
+        engine_of(&redis.url(), rules, change).await
     };
     let wide = with("100/s", "100/s").await;
     let whose = |tenant: &str| Scope::Tenant(tenant.parse().expect("a name"));

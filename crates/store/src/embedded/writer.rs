@@ -113,7 +113,7 @@ impl Writer {
         }
     }
 
-    /// So that nobody has to who opens it next. SQLite does it with the last handle that is closed, unless two
+    /// So that nobody has to who opens it next. It happens with the last handle that is closed, unless two
     /// are closed at the same time, and the reader's is.
     fn merge_journal(&self) {
         // What is in the journal is as safe as in the database.
