@@ -23,9 +23,9 @@ use crate::lane::Lane;
 ///
 /// let mut bound = Bound::default();
 /// let amount = Amount { jobs: 15, units: 15 };
-/// bound.meets(&Limit::sliding("5/m".parse()?), amount, || "shop".to_owned());
+/// bound.meets(&Limit::sliding("5/min".parse()?), amount, || "shop".to_owned());
 /// assert_eq!(bound.span.as_secs(), 120);
-/// assert_eq!(bound.because.as_deref(), Some("5/m of shop"));
+/// assert_eq!(bound.because.as_deref(), Some("5/min of shop"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -21,6 +21,8 @@ use crate::terminal::{Terminal, show};
 pub(super) struct Board {
     terminal: Terminal,
     all: u64,
+    /// How long limits make all of it last from the beginning on.
+    least: Duration,
     tenants: BTreeMap<Name, Goal>,
     /// How many lines stand on the terminal.
     lines: usize,
@@ -34,6 +36,8 @@ pub(super) struct Board {
 struct Goal {
     jobs: u64,
     allowed: Option<Allowance>,
+    /// How long limits make it last from the beginning on.
+    least: Duration,
 }
 
 impl Board {
@@ -41,12 +45,17 @@ impl Board {
         let goal = |(name, wanted): (&Name, &Wanted)| {
             let jobs = wanted.all.jobs;
             let part = forecast.tenants.get(name);
-            let allowed = part.and_then(|part| part.allowed);
-            (name.clone(), Goal { jobs, allowed })
+            let goal = Goal {
+                jobs,
+                allowed: part.and_then(|part| part.allowed),
+                least: part.map_or(Duration::ZERO, |part| part.alone),
+            };
+            (name.clone(), goal)
         };
         Self {
             terminal,
             all: all.jobs(),
+            least: forecast.ideal,
             tenants: all.tenants().map(goal).collect(),
             lines: 0,
             shown: None,
@@ -75,6 +84,7 @@ impl Board {
             jobs: self.all.max(over),
             pace: Pace::of(over.saturating_sub(before), spent),
             allowed: None,
+            least: self.least.saturating_sub(spent),
         });
         self.write(&rows);
     }
@@ -92,6 +102,7 @@ impl Board {
                 jobs: goal.jobs.max(over),
                 pace: Pace::of(over.saturating_sub(earlier), spent),
                 allowed: goal.allowed,
+                least: goal.least.saturating_sub(spent),
             }
         });
         let mut rows: Vec<_> = rows.collect();

@@ -14,6 +14,8 @@ pub(super) struct Row {
     pub(super) jobs: u64,
     pub(super) pace: Pace,
     pub(super) allowed: Option<Allowance>,
+    /// How long limits make it last, however fast it went so far.
+    pub(super) least: Duration,
 }
 
 impl Row {
@@ -30,6 +32,7 @@ impl Row {
             jobs: self.jobs + other.jobs,
             pace: Pace::of(self.pace.jobs + other.pace.jobs, self.pace.spent),
             allowed: None,
+            least: self.least.max(other.least),
             ..self
         }
     }
@@ -61,7 +64,7 @@ impl Row {
             let _whole = write!(text, " of {allowed}");
         }
         if let Some(left) = self.pace.left(self.jobs.saturating_sub(self.over)) {
-            let _whole = write!(text, ", {} left", spoken(left));
+            let _whole = write!(text, ", {} left", spoken(left.max(self.least)));
         }
         text
     }
@@ -116,7 +119,22 @@ mod tests {
             jobs: 100,
             pace: Pace::of(25, Duration::from_secs(10)),
             allowed: None,
+            least: Duration::ZERO,
         }
+    }
+
+    // The first window's worth went at once, and says nothing of the rest.
+    #[test]
+    fn what_limits_need_is_left_however_fast_it_went() {
+        let slow = Row {
+            least: Duration::from_mins(3),
+            ..row("acme")
+        };
+        assert!(
+            slow.told().ends_with("2.5/s, 3 min 0 s left\n"),
+            "{}",
+            slow.told()
+        );
     }
 
     #[test]
