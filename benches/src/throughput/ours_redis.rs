@@ -97,7 +97,7 @@ pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
     };
     let mut figures = vec![
         singles(server),
-        micros("redis_one_by_one_us", Goal::Shown, one_by_one, 10_000),
+        micros("redis_batch1_us", Goal::Own(20.0), one_by_one, 10_000),
         micros(
             "redis_1000_tenants_us",
             Goal::Own(8.0),
@@ -121,8 +121,8 @@ fn singles(server: &RedisServer) -> Figure {
     let jobs = SUBMITTERS * 156;
     let life = connected.and_then(|ours| Life::of(&mut Singles(ours), server, jobs));
     match life {
-        Ok(life) => Figure::alone("redis_batch1_us", Goal::Own(20.0), &[life.micros]),
-        Err(why) => Figure::missing("redis_batch1_us", "", &format!("missing: {why}")),
+        Ok(life) => Figure::alone("redis_singles_us", Goal::Shown, &[life.micros]),
+        Err(why) => Figure::missing("redis_singles_us", "", &format!("missing: {why}")),
     }
 }
 
