@@ -2,16 +2,19 @@
 --
 -- ARGV: prefix, epoch, tenant, cost, the instant of the start or 0 to debit one now, then the plan.
 --
+-- Whoever tries outside of a claim has no instant to wait for, so it may go whenever the window has room: a
+-- distance that it would have to meet by chance would let one go at a time.
+--
 -- What is given back of a long window is taken out of the run that it was in, and of all later ones: then it was
 -- never used. It is looked for among the newest, because a start lies a moment ago. A distance between starts
 -- that nobody used is lost.
 
 local NEWEST = 32
 local tenant_name, cost, start = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local limits = read_plan(6)
+local limits = read_plan(6, start == 0)
 load_tenants({ tenant_name })
 local tenant = tenants[tenant_name]
-if tenant[3] > 0 then limits[#limits + 1] = limit_of('T ' .. tenant_name, tenant[3], tenant[4]) end
+if tenant[3] > 0 then limits[#limits + 1] = limit_of('T ' .. tenant_name, tenant[3], tenant[4], 'cost', start == 0) end
 read_limits(limits)
 
 local function debit_now()

@@ -13,7 +13,6 @@ pub(super) fn advice(config: &Config) -> impl Iterator<Item = Advice> {
     let rules = [
         base_beside_the_window,
         wait_beyond_the_job,
-        timeout_beyond_the_apis,
         memory_of_statistics,
     ];
     rules.into_iter().filter_map(|rule| rule(config))
@@ -58,21 +57,6 @@ fn wait_beyond_the_job(config: &Config) -> Option<Advice> {
             "lower `bulk.congestion.max_backoff` to how late a job may be, or raise `bulk.timeout`",
         )
     })
-}
-
-/// What holds for all jobs does not lengthen what holds for all calls of an API.
-fn timeout_beyond_the_apis(config: &Config) -> Option<Advice> {
-    let written = Written::key(config, "bulk.timeout".to_owned())?;
-    let timeout = config.bulk.timeout;
-    let shortest = |api: &Api| api.timeouts.attempt.min(api.timeouts.read);
-    let api = config.apis.iter().find(|api| shortest(api) < timeout)?;
-    let (name, own) = (&api.name, shortest(api));
-    Some(written.says(
-        format!(
-            "an attempt of a job may take {timeout:?}, and a call of `{name}` ends after {own:?}"
-        ),
-        "raise `timeout` and `read_timeout` of the API, or give slow jobs a `timeout` of their own",
-    ))
 }
 
 /// A key of the formula that somebody set, or the scheduler that uses it.

@@ -17,23 +17,27 @@ local SPREAD, RUNS, AT_ONCE, RUN_FORM = 1000000, 1000, 16, '>ddd'
 -- A server that was replaced knows all but the last moments: that is no reason to wait for an hour.
 local LONGEST_DOUBT = 60000000
 
-local function limit_of(name, units, window, counts)
+-- `bare` keeps no distance, and remembers what was used of a short window, too.
+local function limit_of(name, units, window, counts, bare)
   local limit = { name = name, units = units, window = window, calls = counts == 'calls', at = 0 }
-  if window <= SPREAD then
-    limit.step = (window + guard) / units
+  if bare then
+    limit.step = 0
   else
-    limit.step, limit.stays, limit.key = SPREAD / units, window + guard, P .. 'u:' .. name
+    limit.step = (window > SPREAD and SPREAD or window + guard) / units
+  end
+  if bare or window > SPREAD then
+    limit.stays, limit.key = window + guard, P .. 'u:' .. name
   end
   return limit
 end
 
 -- The limits of a plan, which begins at this argument.
-local function read_plan(first)
+local function read_plan(first, bare)
   guard, horizon, since = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), now - origin
   local limits = {}
   for at = first + 2, #ARGV, 4 do
     local counts = ARGV[at + 3] == '0' and 'calls' or 'cost'
-    limits[#limits + 1] = limit_of(ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), counts)
+    limits[#limits + 1] = limit_of(ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), counts, bare)
   end
   return limits
 end
