@@ -31,7 +31,8 @@ use contract::{
 };
 use outflow_core::Weight;
 use outflow_store::{
-    Batch, Embedded, End, JobStore, OpenGate, PutOff, Receipt, Scope, Stage, StoreError, TenantRule,
+    Batch, DeadPick, Embedded, End, JobStore, OpenGate, PutOff, Receipt, Scope, Stage, StoreError,
+    TenantRule,
 };
 use outflow_testkit::Process;
 use room::{clock, within};
@@ -79,6 +80,22 @@ fn what_waits_is_found_in_order_after_a_restart() {
         let expected: Vec<String> = (10..200).map(|number| format!("a-{number}")).collect();
         assert_eq!(rest, expected);
         assert_eq!(room.store.recount().await.expect("counted"), 0);
+    });
+}
+
+// It is counted as soon as it ended, and is on its way to the disk, where letters are looked for.
+#[test]
+fn a_letter_that_is_counted_is_found_by_whoever_purges() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        submit(&room.store, jobs("a", 100)).await;
+        for job in claim(&room.store, 100).await {
+            let (_, purged) = tokio::join!(
+                settle(&room.store, &job, failed()),
+                room.store.purge(&DeadPick::All)
+            );
+            assert_eq!(purged.expect("purged"), 1, "{job:?}");
+        }
     });
 }
 

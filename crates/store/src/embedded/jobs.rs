@@ -206,12 +206,14 @@ impl JobStore for Embedded {
 
     async fn revive(&self, pick: &DeadPick) -> Answer<u64> {
         let _turn = self.shared.letters.lock().await;
+        self.caught_up().await?;
         let pick = self.look(|memory| Ok(memory.pick_of(pick)))?;
         self.each_letter(&pick, What::Revive, u64::MAX).await
     }
 
     async fn purge(&self, pick: &DeadPick) -> Answer<u64> {
         let _turn = self.shared.letters.lock().await;
+        self.caught_up().await?;
         let pick = self.look(|memory| Ok(memory.pick_of(pick)))?;
         self.each_letter(&pick, What::Purge, u64::MAX).await
     }
@@ -265,6 +267,15 @@ impl Embedded {
         let mut memory = self.shared.enter()?;
         memory.catch_up(self.shared.clock.moment());
         see(&memory)
+    }
+
+    /// Waits until the disk knows what memory does: letters are read there, and one that is counted already may
+    /// still be on its way.
+    async fn caught_up(&self) -> Answer<()> {
+        let (tell, told) = oneshot::channel();
+        self.shared.enter()?.waiters.push(tell);
+        self.shared.call_the_writer();
+        told.await.unwrap_or_else(|_| Err(StoreError::closed()))
     }
 
     /// Cancels piece by piece.
