@@ -56,7 +56,7 @@ pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Threshold
 pub use tasks::{CannotStart, Crowd, Drained, Stop, TaskReport, Tasks};
 pub use upstream::{
     Admit, Alerted, Answer, Ask, Ceiling, Extent, GroupReport, HealthReport, History, InvalidRules,
-    Lesson, LimitReport, Permit, Room, SharedTimer, Tail, Target, Upstream, UpstreamReport,
+    Lesson, LimitReport, Part, Permit, Room, SharedTimer, Tail, Target, Upstream, UpstreamReport,
     Verdict,
 };
 

@@ -13,6 +13,7 @@ mod known;
 mod lane;
 mod limits;
 mod line;
+mod part;
 mod passed;
 mod patience;
 mod permit;
@@ -32,6 +33,7 @@ use smol_str::SmolStr;
 pub use admit::Admit;
 pub use door::SharedTimer;
 pub use known::InvalidRules;
+pub use part::Part;
 pub use permit::{Answer, Lesson, Permit, Tail, Verdict};
 pub use report::{
     Alerted, Ceiling, Extent, GroupReport, HealthReport, History, LimitReport, Room, UpstreamReport,
@@ -210,6 +212,12 @@ impl Upstream {
     pub fn ceilings(&self, target: Target) -> Vec<Ceiling> {
         let lane = self.door.known.load().lane(target);
         self.door.with(|gate, now| gate.ceilings(lane, now))
+    }
+
+    /// Says which part of the calls that use these limits passes this door, where the rest passes doors of
+    /// other machines: a refusal is then judged by what all of them sent.
+    pub fn sees(&self, part: Part) {
+        self.door.with(|gate, _| gate.sees(part));
     }
 
     /// Holds the API, or one group with a health of its own, in a state until it is released.

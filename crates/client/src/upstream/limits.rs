@@ -23,6 +23,7 @@ pub(super) use overhang::Overhang;
 pub(super) use slot::{Slot, When};
 pub(super) use verdict::{Charge, Heard, Landed, Refused};
 
+use super::part::Part;
 use super::report::{Ceiling, Extent, History, Room};
 use moving::Moving;
 
@@ -241,14 +242,14 @@ impl Limits {
     }
 
     /// The server refused or banned: the fullest limit was too high.
-    pub(super) fn accused(&mut self, now: Nanos, charge: &Charge) -> Reaction {
+    pub(super) fn accused(&mut self, now: Nanos, charge: &Charge, part: Part) -> Reaction {
         let Some(place) = self.fullest(now) else {
             return Reaction::Unmoved;
         };
         let Some(moving) = self.moving.get_mut(place) else {
             return Reaction::Unmoved;
         };
-        let admitted = moving.admitted(now);
+        let admitted = part.at_most(moving.admitted(now));
         moving.learned.evidence(now, charge.evidence(admitted))
     }
 
@@ -269,12 +270,13 @@ impl Limits {
     }
 
     /// The server let a call pass. Answers whether a limit grew.
-    pub(super) fn passed(&mut self, now: Nanos, cost: Cost) -> bool {
+    pub(super) fn passed(&mut self, now: Nanos, cost: Cost, part: Part) -> bool {
         let mut grew = false;
         for moving in &mut self.moving {
             moving.passed.add(now, moving.toll.of(cost).units());
             let before = moving.learned.effective();
-            moving.learned.clean(now, moving.passed.surely_within(now));
+            let seen = part.at_most(moving.passed.surely_within(now));
+            moving.learned.clean(now, seen);
             grew |= moving.learned.effective() != before;
         }
         grew

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit, State};
 use outflow::event::What;
-use outflow::{Answer, Ask, Cause, Permit, Rules};
+use outflow::{Answer, Ask, Cause, Part, Permit, Rules};
 
 use crate::support::{INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
 
@@ -240,6 +240,47 @@ fn a_wave_of_refusals_is_one_step_down_and_grows_back() {
     assert_eq!(last, 50);
     assert_eq!(drifts(&world).last(), Some(&None), "it is told to be over");
     assert!(world.door.report().limits[0].drift.is_none());
+}
+
+/// A second in which so many pass here.
+fn a_second_of(world: &World, calls: usize) {
+    for permit in (0..calls).map(|_| sent(world)) {
+        permit.settle(Answer::status(200));
+    }
+    world.pass(secs(1));
+}
+
+// Five machines use 50/s, this one of them ten. One call is refused, because another came late: the limit is
+// lowered by what nobody knows better, and not to ten. While only ten pass here it grows back to 50.
+#[test]
+fn who_sees_a_part_does_not_take_it_for_all() {
+    let world = adaptive(Adaptive::Guard);
+    world.door.sees(Part::new(10, 50));
+    (0..5).for_each(|_| a_second_of(&world, 10));
+    sent(&world).settle(Answer::status(429));
+    assert!(effective(&world) >= 45, "{}", effective(&world));
+    (0..60).for_each(|_| a_second_of(&world, 10));
+    assert_eq!(effective(&world), 50);
+}
+
+// The server allows ten, of which this machine has two: after some refusals all are within reach of ten.
+#[test]
+fn who_sees_a_part_still_finds_a_limit_that_is_far_lower() {
+    let world = adaptive(Adaptive::Guard);
+    world.door.sees(Part::new(10, 50));
+    for second in 0..20 {
+        let passed = if effective(&world) > 10 {
+            2
+        } else {
+            effective(&world) / 5
+        };
+        a_second_of(&world, usize::try_from(passed).expect("few"));
+        if effective(&world) > 10 {
+            sent(&world).settle(Answer::status(429));
+        }
+        world.pass(secs(1));
+        assert!(second < 15 || effective(&world) <= 15, "{second} s");
+    }
 }
 
 #[test]

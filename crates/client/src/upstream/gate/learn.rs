@@ -5,11 +5,17 @@ use outflow_core::{Adaptive, Effect, Outcome, Reaction, RetryAfter};
 use smol_str::SmolStr;
 
 use super::super::limits::{Charge, Heard, Refused};
+use super::super::part::Part;
 use super::super::permit::Lesson;
 use super::settle::Sent;
 use super::{Gate, Hinting, Marks, Nanos, What};
 
 impl Gate {
+    /// From now on so much of what uses these limits is seen here.
+    pub(in crate::upstream) const fn sees(&mut self, part: Part) {
+        self.part = part;
+    }
+
     /// What the server said of its limits.
     pub(super) fn hear(
         &mut self,
@@ -78,11 +84,12 @@ impl Gate {
             }
             _ => return Lesson::None,
         };
+        let part = self.part;
         let own = self.own(sent.lane, now).fullness(now);
         let reaction = if self.shared.fullness(now) > own {
-            self.shared.accused(now, &charge)
+            self.shared.accused(now, &charge, part)
         } else {
-            self.own(sent.lane, now).accused(now, &charge)
+            self.own(sent.lane, now).accused(now, &charge, part)
         };
         if reaction == Reaction::Shrunk {
             self.shrunk(sent.lane, now);
@@ -96,8 +103,9 @@ impl Gate {
 
     fn grow(&mut self, sent: Sent, now: Nanos) {
         self.ward_of(sent.lane).caution.passed();
-        let own = self.own(sent.lane, now).passed(now, sent.cost);
-        let shared = self.shared.passed(now, sent.cost);
+        let part = self.part;
+        let own = self.own(sent.lane, now).passed(now, sent.cost, part);
+        let shared = self.shared.passed(now, sent.cost, part);
         if own || shared {
             self.grown(sent.lane, now);
         }

@@ -1,0 +1,78 @@
+//! Which part of the calls that a limit counts pass this door.
+//!
+//! Where machines share a limit, each sees its own calls only. What the server let through before it refused
+//! was more than one of them saw, and a machine that took its own count for all of it would slow everybody
+//! down to its part. So the count is reckoned up to all machines. Who has the next start is chance, and one
+//! window holds few of them: the most that can well have been is taken, and a limit that really is far lower
+//! takes some refusals more to be found.
+
+/// So many of so many.
+///
+/// ```
+/// use outflow::Part;
+///
+/// assert_eq!(Part::new(50, 50), Part::ALL);
+/// assert_eq!(Part::new(7, 0), Part::ALL);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    ours: u64,
+    all: u64,
+}
+
+impl Part {
+    /// Nobody else uses these limits.
+    pub const ALL: Self = Self { ours: 1, all: 1 };
+
+    /// Of `all` calls `ours` passed this door. Without any call nothing is known of others.
+    pub const fn new(ours: u64, all: u64) -> Self {
+        if all == 0 || ours >= all {
+            return Self::ALL;
+        }
+        // Whoever had none yet is about to have its first.
+        let ours = if ours == 0 { 1 } else { ours };
+        Self { ours, all }
+    }
+
+    /// The most that all doors together can well have seen if so much was seen at this one: two standard
+    /// deviations more than that, which chance passes in two of a hundred.
+    pub(super) fn at_most(self, units: u64) -> u64 {
+        if self.ours == self.all {
+            return units;
+        }
+        let likely = units.saturating_add(2 * units.isqrt()).saturating_add(1);
+        let all = u128::from(likely) * u128::from(self.all) / u128::from(self.ours);
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        u128::from(self.ours) * u128::from(other.all)
+            == u128::from(other.ours) * u128::from(self.all)
+    }
+}
+
+impl Eq for Part {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Ten of thirty: seven or fourteen in one window are chance, and no reason to believe in 21.
+    #[test]
+    fn what_one_of_three_saw_is_reckoned_up_to_all() {
+        let third = Part::new(100, 300);
+        assert_eq!(third.at_most(0), 3);
+        assert!(third.at_most(7) >= 30, "{}", third.at_most(7));
+        assert!(third.at_most(1) < 15, "{}", third.at_most(1));
+        assert_eq!(third.at_most(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn who_is_alone_counts_what_it_saw() {
+        for alone in [Part::ALL, Part::new(9, 9), Part::new(0, 0)] {
+            assert_eq!(alone.at_most(7), 7);
+        }
+    }
+}
