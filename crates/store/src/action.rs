@@ -44,9 +44,9 @@ pub enum Stage {
     Aggregating,
     /// Its end was told.
     Completed,
-    /// It took too long. Jobs that had not begun were cancelled.
+    /// It took too long. Jobs that had not begun were cancelled; those under way end as they end.
     Failed,
-    /// It was cancelled.
+    /// It was cancelled, in the same way.
     Cancelled,
 }
 
@@ -64,7 +64,8 @@ impl Stage {
         }
     }
 
-    /// Whether it is over: it changes no more, and its name may be used again.
+    /// Whether it takes no more jobs and begins none, and its name may be used again. Of one that took too
+    /// long or was cancelled jobs may still be under way: see [`ActionReport::is_over`].
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -94,9 +95,38 @@ pub struct ActionReport {
 }
 
 impl ActionReport {
+    /// Whether it is over to its last job: one that took too long or was cancelled has those under way until
+    /// they end.
+    pub const fn is_over(&self) -> bool {
+        self.stage.is_over() && self.tally.open() == 0
+    }
+
     /// Whether it cannot end before an operator lets something go on.
     pub const fn is_stopped(&self) -> bool {
         self.tally.queued > 0 && (self.paused || self.held > 0)
+    }
+}
+
+/// What somebody asks who tells the ends of actions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RipeAsk<'a> {
+    /// So many at most that are new to him.
+    pub most: usize,
+    /// For how long nobody else gets what he has: longer than between two of his questions, and as long as it
+    /// may take until another tells what he left when he died.
+    pub lease: Duration,
+    /// Those that he was given before and is still telling.
+    pub telling: &'a [Name],
+}
+
+impl RipeAsk<'_> {
+    /// What somebody asks who only looks, and leaves all of it to whoever tells it.
+    pub const fn look(most: usize) -> Self {
+        Self {
+            most,
+            lease: Duration::ZERO,
+            telling: &[],
+        }
     }
 }
 

@@ -81,6 +81,9 @@ pub struct Claims {
     pub expired: u64,
     /// When this was decided, by the clock of a server that machines share. Starts are counted from it.
     pub decided: Option<Duration>,
+    /// How many a server that machines share has given to anybody by now, about: told with jobs only. What is
+    /// beyond one's own was others'.
+    pub given: Option<u64>,
 }
 
 /// One job, to be worked on.
@@ -106,6 +109,8 @@ pub struct Claimed {
     pub retries: u32,
     /// How often the API refused it, or the scheduler put it off.
     pub throttles: u32,
+    /// How often its worker was lost with it.
+    pub recoveries: u32,
     /// How long from the claim until it is to start.
     pub starts_in: Duration,
     /// What it is.
@@ -137,6 +142,8 @@ pub struct Reaped {
     pub returned: u64,
     /// Jobs that had been returned too often, and were buried.
     pub buried: u64,
+    /// Jobs at the heads of their lines whose deadline had passed: they end though nothing of their lines goes.
+    pub expired: u64,
     /// How long until the next lease can run out.
     pub next: Option<Duration>,
 }

@@ -25,6 +25,7 @@ mod files;
 mod gathering;
 mod holding;
 mod jobs;
+mod journal;
 mod keeping;
 mod leaving;
 mod ledger;
@@ -160,5 +161,7 @@ fn begin_epoch(disk: &Connection, at: WallTime) -> rusqlite::Result<()> {
     disk.execute(sql, params![mint]).map(drop)
 }
 
+#[cfg(test)]
+mod meetings;
 #[cfg(test)]
 mod tests;

@@ -102,6 +102,12 @@ impl StoreError {
         matches!(self.kind, Kind::Lost)
     }
 
+    /// Whether the store is there and cannot do this very step, while it may do others: something stands in its
+    /// way, such as a key of somebody else's.
+    pub const fn is_stuck(&self) -> bool {
+        matches!(self.kind, Kind::Damaged | Kind::Refused)
+    }
+
     /// Whether somebody else has it.
     pub const fn is_in_use(&self) -> bool {
         matches!(self.kind, Kind::InUse)

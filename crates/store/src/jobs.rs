@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use outflow_core::WallTime;
 
-use crate::action::{ActionReport, ActionSpec, Left, Tally};
+use crate::action::{ActionReport, ActionSpec, Left, RipeAsk, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::error::StoreError;
@@ -104,8 +104,9 @@ pub trait JobStore: Send + Sync + 'static {
     /// Ends a pause.
     fn resume(&self, scope: &Scope) -> impl Future<Output = Answer<()>> + Send;
 
-    /// Ends all jobs that have not begun as cancelled, and those under way as soon as they settle.
-    /// Answers how many had not begun.
+    /// Ends all jobs that have not begun as cancelled, and answers how many those were. What is under way ends
+    /// as it ends, done or failed, with what is kept of it; if it would begin again, as cancelled. An action
+    /// whose jobs are all over stays as it is, told or not.
     fn cancel(&self, scope: &Scope) -> impl Future<Output = Answer<u64>> + Send;
 
     /// Lets jobs of a tenant that were put off stand in line again at once, those that are due first, at
@@ -128,13 +129,17 @@ pub trait JobStore: Send + Sync + 'static {
     /// Actions by name.
     fn actions(&self, page: Page) -> impl Future<Output = Answer<Vec<ActionReport>>> + Send;
 
-    /// Actions whose end is to be told: all jobs over and closed
+    /// Takes ends of actions to tell: all jobs over and closed
     /// ([`Stage::Aggregating`](crate::Stage::Aggregating)), or out of time, which this ends: they are
-    /// failed then, and their jobs that had not begun are cancelled. At most so many.
-    fn ripe(&self, most: usize) -> impl Future<Output = Answer<Vec<ActionReport>>> + Send;
+    /// failed then, and their jobs that had not begun are cancelled; or cancelled. None of which a job is
+    /// still under way: what is told would be wrong when it ends.
+    ///
+    /// Whoever takes an end has it to himself under a lease, and renews it by saying with the next question
+    /// that he is still telling it.
+    fn ripe(&self, ask: RipeAsk<'_>) -> impl Future<Output = Answer<Vec<ActionReport>>> + Send;
 
-    /// The end of an action was told. Until this is called it is ripe again and again, whoever crashed
-    /// in between.
+    /// The end of an action was told. Until this is called it is ripe again after each lease, whoever
+    /// crashed in between.
     fn told(&self, action: &Name) -> impl Future<Output = Answer<()>> + Send;
 
     /// Outcomes of an action after a place, in the order in which they came.
@@ -174,8 +179,9 @@ pub trait JobStore: Send + Sync + 'static {
     fn dead(&self, after: u64, most: usize)
     -> impl Future<Output = Answer<Vec<DeadLetter>>> + Send;
 
-    /// Lets dead letters stand in line again, as if they had never been tried; answers how many. An
-    /// action that is over stays over.
+    /// Lets dead letters stand in line again, as if they had never been tried; answers how many. In an action
+    /// that goes on, the outcome that each had is forgotten: a job has one, that of its last time. An action
+    /// whose jobs were all over stays as it was, with its outcomes.
     fn revive(&self, pick: &DeadPick) -> impl Future<Output = Answer<u64>> + Send;
 
     /// Throws dead letters away; answers how many.
@@ -188,4 +194,8 @@ pub trait JobStore: Send + Sync + 'static {
     /// Counts all jobs anew, from the jobs themselves, and answers the difference to what was counted
     /// as they moved: 0, or there is a mistake in the store. Changes nothing.
     fn recount(&self) -> impl Future<Output = Answer<u64>> + Send;
+
+    /// What befell the store though no call failed, in words for people, once: another server took over, or
+    /// the journal was found broken, and less may be known than was answered. Nothing, as a rule.
+    fn warning(&self) -> Option<String>;
 }

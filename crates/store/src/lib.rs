@@ -18,7 +18,7 @@ mod redis;
 mod settle;
 mod tenant;
 
-pub use action::{ActionReport, ActionSpec, Left, LeftAt, Stage, Tally};
+pub use action::{ActionReport, ActionSpec, Left, LeftAt, RipeAsk, Stage, Tally};
 pub use claim::{Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, OpenGate, Reaped, Token};
 pub use dead::{DeadLetter, DeadPick};
 pub use embedded::{Embedded, Writer};

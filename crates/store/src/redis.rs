@@ -36,6 +36,7 @@ mod server;
 mod settle;
 mod submit;
 mod sweep;
+mod takeover;
 mod tenants;
 mod tls;
 
@@ -50,7 +51,7 @@ use self::call::Caller;
 use self::ear::Ear;
 use self::gather::Counter;
 pub use self::options::{RedisOptions, Replicas};
-use crate::action::{ActionReport, ActionSpec, Left, Tally};
+use crate::action::{ActionReport, ActionSpec, Left, RipeAsk, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::job::{Batch, Submitted};
@@ -216,8 +217,8 @@ impl JobStore for Redis {
         actions::actions(&self.caller, &page).await
     }
 
-    async fn ripe(&self, most: usize) -> Answer<Vec<ActionReport>> {
-        actions::ripe(&self.caller, most).await
+    async fn ripe(&self, ask: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
+        actions::ripe(&self.caller, ask).await
     }
 
     async fn told(&self, action: &Name) -> Answer<()> {
@@ -274,5 +275,9 @@ impl JobStore for Redis {
 
     async fn recount(&self) -> Answer<u64> {
         recount::recount(&self.caller).await
+    }
+
+    fn warning(&self) -> Option<String> {
+        self.caller.warning()
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! Result, counts and the job's own end are one atomic step, so a crash leaves either a job that is
 //! still claimed or one that is entirely over.
+//!
+//! A job that was cancelled while it was under way, or whose action took too long, is settled as it ended: a
+//! call that was made is not unmade, and whoever asks later wants what came of it. It only does not begin
+//! again.
 
 use std::time::Duration;
 
@@ -35,6 +39,16 @@ pub enum End {
     Retry {
         /// After how long.
         after: Duration,
+        /// What happened.
+        words: String,
+        /// What came of it, kept if it was the last time.
+        result: Option<Kept>,
+    },
+    /// The same under a scheduler that puts off: it waits among those that found no room, as long as the rule
+    /// says. That is a failure and no refusal.
+    RetryPutOff {
+        /// By what.
+        by: PutOff,
         /// What happened.
         words: String,
         /// What came of it, kept if it was the last time.
@@ -114,7 +128,7 @@ pub enum Settled {
         /// The speed that was reckoned with.
         speed: u64,
     },
-    /// It was cancelled while it was under way; what came of it was dropped.
+    /// It was cancelled while it was under way, and would have begun again: it is over instead.
     Cancelled,
     /// The claim was not theirs any more: nothing was changed.
     Fenced,

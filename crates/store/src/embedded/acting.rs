@@ -1,7 +1,7 @@
 //! Actions: opened, closed, told, and what came of their jobs.
 
 use bytes::Bytes;
-use outflow_core::Moment;
+use outflow_core::{Moment, Nanos};
 use rusqlite::{Row, params};
 
 use super::action::{Action, Fate};
@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::number::{counted, length, many, stored, wall};
 use super::rows::{name_of, text_at};
 use super::submit::minted;
-use crate::action::{ActionReport, ActionSpec, Stage};
+use crate::action::{ActionReport, ActionSpec, RipeAsk};
 use crate::error::StoreError;
 use crate::name::Name;
 use crate::settle::Outcome;
@@ -51,19 +51,20 @@ impl Memory {
     /// The end of an action was told.
     pub(super) fn told(&mut self, name: &Name) -> Result<(), StoreError> {
         let (id, action) = self.known_action(name)?;
-        match action.stage() {
-            Stage::Aggregating | Stage::Failed if !action.state.told => {
-                action.state.told = true;
-                self.urgent = true;
-                self.tell_action(id);
-                Ok(())
-            }
-            stage if stage.is_over() => Ok(()),
-            stage => Err(StoreError::refused(format!(
-                "action {name} is {}: it has no end to tell yet",
-                stage.as_str()
-            ))),
+        if action.is_ripe() {
+            action.state.told = true;
+            self.urgent = true;
+            self.tell_action(id);
+            return Ok(());
         }
+        let stage = action.stage();
+        if stage.is_over() && action.tally.open() == 0 {
+            return Ok(());
+        }
+        Err(StoreError::refused(format!(
+            "action {name} is {} and has jobs that are not over: it has no end to tell yet",
+            stage.as_str()
+        )))
     }
 
     pub(super) fn known_action(&mut self, name: &Name) -> Result<(u32, &mut Action), StoreError> {
@@ -136,10 +137,22 @@ impl Memory {
         left.map(|(id, _)| *id).take(most).collect()
     }
 
-    /// Actions whose end is to be told.
-    pub(super) fn ripe(&self, most: usize) -> Vec<ActionReport> {
-        let ripe = self.actions.values().filter(|action| action.is_ripe());
-        ripe.take(most).map(|action| action.report(0)).collect()
+    /// Gives out ends that nobody tells, and leaves those to whoever asks that he tells already.
+    pub(super) fn ripe(&mut self, ask: RipeAsk<'_>, now: Nanos) -> Vec<ActionReport> {
+        let until = now.saturating_add(ask.lease);
+        for name in ask.telling {
+            let id = self.action_ids.get(name);
+            if let Some(action) = id.and_then(|id| self.actions.get_mut(id)) {
+                action.told_until = until;
+            }
+        }
+        let ripe = self.actions.values_mut();
+        let ripe = ripe.filter(|action| action.is_ripe() && action.told_until <= now);
+        let taken = ripe.take(ask.most).map(|action| {
+            action.told_until = until;
+            action.report(0)
+        });
+        taken.collect()
     }
 
     /// Outcomes of an action, as far as they are on the disk.

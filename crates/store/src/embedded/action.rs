@@ -53,6 +53,8 @@ pub(super) struct Action {
     pub(super) tally: Tally,
     /// When it has taken too long.
     pub(super) expires: Nanos,
+    /// Somebody tells its end until then, or has died over it. Of this process alone: another begins anew.
+    pub(super) told_until: Nanos,
     /// Jobs whose turn came while it was paused.
     pub(super) held: BTreeMap<u64, Entry>,
 }
@@ -72,6 +74,7 @@ impl Action {
                 paused: false,
             },
             tally: Tally::default(),
+            told_until: Nanos::ZERO,
             held: BTreeMap::new(),
         }
     }
@@ -89,13 +92,9 @@ impl Action {
         }
     }
 
-    /// Whether its end waits to be told.
+    /// Whether its end waits to be told: what is told is what came of all of its jobs.
     pub(super) fn is_ripe(&self) -> bool {
-        match self.stage() {
-            Stage::Aggregating => true,
-            Stage::Failed => !self.state.told,
-            _ => false,
-        }
+        self.stage() >= Stage::Aggregating && !self.state.told && self.tally.open() == 0
     }
 
     /// Whether it ended early, and jobs of it wait all the same.

@@ -19,6 +19,7 @@ use super::memory::Memory;
 use super::moving::{Ending, Standing};
 use super::number::{counted, stored};
 use super::rows::entry_at;
+use crate::action::Stage;
 use crate::error::StoreError;
 use crate::settle::Ended;
 use crate::tenant::Scope;
@@ -70,7 +71,7 @@ impl Memory {
                         ..self.cancel_rest(id)
                     }));
                 }
-                if action.stage().is_over() {
+                if action.stage() >= Stage::Aggregating {
                     return Ok(None);
                 }
                 action.state.fate = Fate::Cancelled;
@@ -99,7 +100,7 @@ impl Memory {
         }
     }
 
-    /// What is under way ends as cancelled when it settles.
+    /// What is under way does not begin again.
     fn doom_claims(&mut self, whose: Whose) {
         let mut marks = Vec::new();
         for claim in self.claims.by_job.values_mut() {

@@ -37,7 +37,10 @@ impl Memory {
             match turn {
                 Ok(Turn::Gone(job)) => claims.jobs.push(*job),
                 Ok(Turn::Given(..)) => {}
-                Ok(Turn::Expired) => claims.expired += 1,
+                Ok(Turn::Expired) => {
+                    claims.expired += 1;
+                    passed += 1;
+                }
                 Ok(Turn::Passed) => passed += 1,
                 Err(error) if claims.jobs.is_empty() => return Err(error),
                 Ok(Turn::Over) | Err(_) => break,
@@ -199,6 +202,7 @@ impl Memory {
             attempt: entry.tries.attempts,
             retries: entry.tries.retries,
             throttles: entry.tries.throttles,
+            recoveries: entry.tries.recoveries,
             starts_in: Duration::ZERO,
             payload: body.payload,
         })

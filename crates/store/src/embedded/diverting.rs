@@ -7,9 +7,11 @@ use outflow_core::Moment;
 use super::action::Fate;
 use super::checksum::DAMAGED;
 use super::claiming::Turn;
+use super::classes::CLASSES;
 use super::entry::Place;
 use super::memory::Memory;
 use super::moving::{Ending, Standing};
+use super::number::many;
 use crate::error::StoreError;
 use crate::settle::Ended;
 
@@ -61,6 +63,58 @@ impl Memory {
         )
     }
 
+    /// Ends jobs at the heads of some lines that are too late to begin, whether anything of their lines goes or
+    /// not, and answers how many. What was not read yet waits until it is.
+    pub(super) fn expire(&mut self, most: usize, moment: Moment) -> u64 {
+        let mut ended = 0;
+        for place in self.some_places() {
+            while ended < most
+                && let Some(seq) = self.late_head(place, moment)
+                && self.turn_away(seq, place, Ended::Expired, moment).is_some()
+            {
+                ended += 1;
+            }
+        }
+        many(ended)
+    }
+
+    /// The lines of the next tenants after those that were looked at before.
+    fn some_places(&mut self) -> Vec<Place> {
+        let (mut places, mut left) = (Vec::new(), LOOKED_AT_ONCE);
+        let (from, mut slot) = self.looked_at;
+        self.looked_at = (0, 0);
+        for (id, lane) in self.lanes.range(from..) {
+            let tenants = lane.slots.iter().enumerate().skip(slot);
+            for (at, tenant) in tenants {
+                if left == 0 {
+                    self.looked_at = (*id, at);
+                    return places;
+                }
+                left -= 1;
+                let lines = lane.seats.get(tenant).map(|seat| &seat.lines);
+                places.extend(CLASSES.into_iter().filter_map(|class| {
+                    let line = lines?.of(class).id;
+                    Some(Place {
+                        line,
+                        lane: *id,
+                        tenant: *tenant,
+                        class,
+                    })
+                }));
+            }
+            slot = 0;
+        }
+        places
+    }
+
+    fn late_head(&self, place: Place, moment: Moment) -> Option<u64> {
+        let line = self.line(place)?;
+        let seq = *line.front.first_key_value()?.0;
+        let unread = line.runs.front().is_some_and(|run| run.first < seq);
+        let late = !unread && self.bar(seq, place, moment) == Some(Bar::TooLate);
+        late.then_some(seq)
+    }
+
     /// Ends the first job without its turn.
     fn turn_away(&mut self, seq: u64, place: Place, ended: Ended, moment: Moment) -> Option<Turn> {
         let entry = self.pull(seq, place)?;
@@ -96,3 +150,6 @@ enum Bar {
     Held,
     Cancelled,
 }
+
+/// As many tenants as a look takes less than a millisecond for.
+const LOOKED_AT_ONCE: usize = 2_000;

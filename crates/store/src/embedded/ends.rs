@@ -27,6 +27,7 @@ impl Ledger<'_> {
             let sql = "DELETE FROM mishap WHERE seq = ?1";
             self.run(sql, params![stored(over.seq)])?;
         }
+        // Right behind its letter, by whose place it is found again.
         if over.action.is_some() {
             self.outcome(over)?;
         }

@@ -8,11 +8,13 @@ use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::journal::Extent;
 use super::rows::rows;
 use super::seal::{SEAL, Seal};
 use crate::error::StoreError;
@@ -22,6 +24,8 @@ use crate::error::StoreError;
 pub(super) struct Files {
     database: PathBuf,
     seal: Seal,
+    /// Whether its journal was broken, and nobody was told.
+    broken: AtomicBool,
     _lock: File,
 }
 
@@ -46,6 +50,7 @@ impl Files {
         let files = Self {
             database: dir.join(DATABASE),
             seal: Seal::find(dir).map_err(ours)?,
+            broken: AtomicBool::new(false),
             _lock: lock,
         };
         let journal = length(&dir.join(JOURNAL)).map_err(ours)?;
@@ -53,6 +58,11 @@ impl Files {
         // `SQLite` would take the database for a new one, and the journal away.
         if database == 0 && (files.seal.is_set() || journal > 0) {
             return Err(files.emptied());
+        }
+        match Extent::look(&dir.join(JOURNAL)).map_err(ours)? {
+            Extent::Whole => {}
+            Extent::Broken => files.broken.store(true, Ordering::Relaxed),
+            Extent::Headless => return Err(files.damaged("the head of its journal")),
         }
         private_file(&files.database).map_err(ours)?;
         Ok(files)
@@ -105,6 +115,11 @@ impl Files {
         }
         let dir = self.dir();
         Seal::set(dir, identity).map_err(|error| unusable(dir, &error))
+    }
+
+    /// Whether its journal was found broken, once.
+    pub(super) fn was_broken(&self) -> bool {
+        self.broken.swap(false, Ordering::Relaxed)
     }
 
     fn dir(&self) -> &Path {
@@ -214,9 +229,13 @@ impl Files {
     /// What a mistake while opening means.
     pub(super) fn broken(&self, error: &rusqlite::Error) -> StoreError {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => self.damaged(error),
-            // A table or a column that is not there was there when the database was made.
+            // A table or a column that is not there was there when the database was made: what is asked is
+            // always the same.
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
+                self.damaged(error)
+            }
             None if matches!(error, rusqlite::Error::SqlInputError { .. }) => self.damaged(error),
+            None if is_nonsense(error) => self.damaged(error),
             _ => failed_by(error),
         }
     }
@@ -259,8 +278,23 @@ fn failed_by(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::SystemIoFailure) => {
             StoreError::doubtful(format!("the disk of the job store failed: {error}"))
         }
+        None if is_nonsense(error) => {
+            StoreError::damaged(format!("the job store is damaged: {error}"))
+        }
         _ => StoreError::unreachable(format!("the job store cannot be used: {error}")),
     }
+}
+
+/// Whether a row is there in part, or a column holds what nobody writes there.
+fn is_nonsense(error: &rusqlite::Error) -> bool {
+    matches!(
+        error,
+        rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..)
+            | rusqlite::Error::QueryReturnedNoRows
+    )
 }
 
 /// A directory that is its owner's alone, if it has to be made: jobs hold what they are to send, keys of

@@ -10,10 +10,11 @@ use super::Embedded;
 use super::cancelling::Cancel;
 use super::change::{Change, Letters, Pause, Submission};
 use super::files::failed;
+use super::journal::BROKEN;
 use super::letters::{Pick, Picked};
 use super::memory::Memory;
 use super::number;
-use crate::action::{ActionReport, ActionSpec, Left, Tally};
+use crate::action::{ActionReport, ActionSpec, Left, RipeAsk, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
 use crate::error::StoreError;
@@ -144,11 +145,11 @@ impl JobStore for Embedded {
         self.look(|memory| memory.action_reports(&page).map_err(failed))
     }
 
-    async fn ripe(&self, most: usize) -> Answer<Vec<ActionReport>> {
+    async fn ripe(&self, ask: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
         let overdue = self.change(|memory, moment| {
             memory.catch_up(moment);
-            memory.overdue(most, moment);
-            let left = memory.left_over(most);
+            memory.overdue(ask.most, moment);
+            let left = memory.left_over(ask.most);
             Ok(left
                 .into_iter()
                 .map(|id| memory.cancel_rest(id))
@@ -157,7 +158,11 @@ impl JobStore for Embedded {
         for cancel in written(overdue).await? {
             self.cancel_all(cancel).await?;
         }
-        self.look(|memory| Ok(memory.ripe(most)))
+        written(self.change(|memory, moment| {
+            memory.catch_up(moment);
+            Ok(memory.ripe(ask, moment.now))
+        }))
+        .await
     }
 
     async fn told(&self, action: &Name) -> Answer<()> {
@@ -220,6 +225,7 @@ impl JobStore for Embedded {
 
     async fn tidy(&self, dead_before: WallTime) -> Answer<u64> {
         let _turn = self.shared.letters.lock().await;
+        self.caught_up().await?;
         let old = Pick::Before(dead_before);
         let letters = self.each_letter(&old, What::Purge, 1).await?;
         let swept = written(self.change(|memory, moment| Ok(memory.tidy(moment)))).await?;
@@ -235,6 +241,11 @@ impl JobStore for Embedded {
         self.shared.enter()?.recounts.push(tell);
         self.shared.call_the_writer();
         answer.await.unwrap_or_else(|_| Err(StoreError::closed()))
+    }
+
+    fn warning(&self) -> Option<String> {
+        let broken = self.shared.files.was_broken();
+        broken.then(|| BROKEN.to_owned())
     }
 }
 

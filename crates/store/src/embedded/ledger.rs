@@ -35,10 +35,10 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Writes one change. A submission is not one: whoever decided it writes its jobs.
+    /// Writes one change. A submission is not one, nor is a sweep: whoever decided what is in it writes it.
     pub(super) fn write(&mut self, change: &Change) -> rusqlite::Result<()> {
         match change {
-            Change::Submit(_) => Ok(()),
+            Change::Submit(_) | Change::Tidy(_) => Ok(()),
             Change::Lane(id, name) => {
                 let sql = "INSERT INTO lane (id, name) VALUES (?1, ?2)";
                 self.run(sql, params![id, name.as_str()])
@@ -88,7 +88,6 @@ impl<'a> Ledger<'a> {
             Change::Reset(tenant) => self.reset(*tenant),
             Change::Action(row) => self.action(row),
             Change::Letters(letters) => self.letters(letters),
-            Change::Tidy(sweep) => self.tidy(sweep),
         }
     }
 

@@ -221,7 +221,16 @@ impl Ledger<'_> {
             span: None,
         });
         self.add_live(letter.entry.place, letter.entry.action);
+        self.forget_failure(letter)?;
         self.unbury(letter, 0)
+    }
+
+    /// In an action that goes on, what came of a job is what comes of it now. A letter's outcome was written
+    /// right behind it.
+    fn forget_failure(&self, letter: &Letter) -> rusqlite::Result<()> {
+        let sql = "DELETE FROM outcome WHERE place = ?1 AND seq = ?2 AND action = ?3";
+        let place = stored(letter.place + 1);
+        self.run(sql, params![place, stored(letter.seq), letter.entry.action])
     }
 
     fn purge(&mut self, letter: &Letter) -> rusqlite::Result<()> {

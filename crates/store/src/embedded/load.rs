@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use outflow_core::{Moment, WallTime};
-use rusqlite::{Connection, Row};
+use outflow_core::{Moment, Nanos, WallTime};
+use rusqlite::{Connection, Row, ffi, params};
 
 use super::action::Action;
 use super::change::MarkState;
@@ -15,7 +15,7 @@ use super::claims::{Claim, Claims};
 use super::entry::{Entry, Place, Run, Tries};
 use super::memory::{Lane, Memory, Phase};
 use super::moving::{Standing, Until, Waiting, count_as};
-use super::number::{counted, span, wall};
+use super::number::{counted, span, stored, wall};
 use super::rows::{action_of, entry_from, id_at, name_of, place_of, rows, tally_of, tenant_of};
 use super::runs::OpenRuns;
 use crate::action::Tally;
@@ -81,6 +81,7 @@ impl Memory {
             runs: OpenRuns::default(),
             total: Tally::default(),
             active: 0,
+            looked_at: (0, 0),
             weight: 0,
             epoch: 0,
             mint: String::new(),
@@ -142,6 +143,7 @@ impl Memory {
                 expires: moment.now.saturating_add(left),
                 state,
                 tally,
+                told_until: Nanos::ZERO,
                 held: BTreeMap::new(),
             };
             self.actions.insert(id, action);
@@ -241,18 +243,32 @@ impl Memory {
             };
             Ok((run, row.get::<_, u32>(1)?))
         })? {
-            let Some(place) = self.places.get(&line).copied() else {
+            let place = self.places.get(&line).copied();
+            let known = place.and_then(|place| Some((place, self.line_mut(place)?)));
+            let Some((place, line)) = known else {
+                self.is_over(run)?;
                 continue;
             };
-            if let Some(line) = self.line_mut(place) {
-                if line.runs.is_empty() {
-                    touched.push(place);
-                }
-                line.runs.push_back(run);
+            if line.runs.is_empty() {
+                touched.push(place);
             }
+            line.runs.push_back(run);
         }
         for place in touched {
             self.settle_seat(place.lane, place.tenant);
+        }
+        Ok(())
+    }
+
+    /// A tenant that is forgotten may leave runs behind, but no job in them: that would be in no line.
+    fn is_over(&self, run: Run) -> rusqlite::Result<()> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM job WHERE seq >= ?1 AND seq < ?2)";
+        let mut statement = self.reader.prepare_cached(sql)?;
+        let range = params![stored(run.first), stored(run.end())];
+        if statement.query_row(range, |row| row.get(0))? {
+            let words = format!("the line of job {} is gone", run.first);
+            let corrupt = ffi::Error::new(ffi::SQLITE_CORRUPT);
+            return Err(rusqlite::Error::SqliteFailure(corrupt, Some(words)));
         }
         Ok(())
     }

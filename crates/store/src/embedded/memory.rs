@@ -48,6 +48,8 @@ pub(super) struct Memory {
     pub(super) total: Tally,
     /// How many tenants have work.
     pub(super) active: u64,
+    /// Where it was last looked for jobs that are too late: a lane, and a place in it.
+    pub(super) looked_at: (u32, usize),
     /// Bytes of payloads that are here.
     pub(super) weight: usize,
     /// How often this store was opened.
@@ -177,6 +179,7 @@ impl Memory {
         ) else {
             return;
         };
+        tenant.idle_since = None;
         let seat = lane.seats.entry(place.tenant).or_insert_with(|| {
             let handle = lane.order.join(claim_of(&tenant.rule), Priority::Normal);
             let slot = usize::try_from(handle.slot()).unwrap_or(usize::MAX);

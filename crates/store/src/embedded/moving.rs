@@ -114,7 +114,10 @@ impl Memory {
             let before = tenant.tally;
             change(&mut tenant.tally);
             match (before.open() > 0, tenant.tally.open() > 0) {
-                (false, true) => self.active += 1,
+                (false, true) => {
+                    self.active += 1;
+                    tenant.idle_since = None;
+                }
                 (true, false) => self.active -= 1,
                 _ => {}
             }

@@ -74,6 +74,7 @@ impl Memory {
             Some(_) => Standing::Delayed,
             None => Standing::InLine,
         };
+        self.awake(place.tenant);
         self.count(place, action, |tally| count_as(tally, standing));
         if let Some(line) = self.line_mut(place) {
             line.live += 1;

@@ -46,6 +46,7 @@ impl Memory {
         for seq in lost {
             self.take_back(seq, recoveries, moment, &mut reaped);
         }
+        reaped.expired = self.expire(most, moment);
         reaped.next = if self.claims.orphans.is_empty() {
             self.claims.next_lapse().map(|at| at.since(moment.now))
         } else {

@@ -31,7 +31,7 @@ impl Memory {
         };
         let first = self.pending.len();
         let undo = claim.copy();
-        let settled = if claim.doomed {
+        let settled = if claim.doomed && begins_again(&claim, &end) {
             self.finish(claim, Ended::Cancelled, moment)
         } else {
             self.apply(claim, end, moment)
@@ -62,6 +62,10 @@ impl Memory {
             } => {
                 self.mishap(claim.seq, words, moment);
                 self.retry(claim, after, result, moment)
+            }
+            End::RetryPutOff { by, words, result } => {
+                self.mishap(claim.seq, words, moment);
+                self.retry_put_off(claim, by, result, moment)
             }
             End::Failed { words, result } => {
                 self.mishap(claim.seq, words, moment);
@@ -135,13 +139,38 @@ impl Memory {
         Settled::Waits
     }
 
-    /// A job that found no room waits for as long as the rule says.
+    fn retry_put_off(
+        &mut self,
+        mut claim: Claim,
+        by: PutOff,
+        last: Option<Kept>,
+        at: Moment,
+    ) -> Settled {
+        if claim.entry.tries.retries >= claim.entry.max_retries {
+            self.over(claim, (Ended::Failed, Duration::ZERO, last), at);
+            return Settled::Buried;
+        }
+        claim.entry.tries.retries += 1;
+        self.catch_up(at);
+        if self.is_orphaned(&claim) {
+            return self.finish(claim, Ended::Cancelled, at);
+        }
+        self.wait_off(claim, by, at)
+    }
+
+    /// A job that found no room.
     fn put_off(&mut self, mut claim: Claim, put_off: PutOff, moment: Moment) -> Settled {
         self.catch_up(moment);
         if self.is_orphaned(&claim) {
             return self.finish(claim, Ended::Cancelled, moment);
         }
         self.count_throttle(&mut claim);
+        self.refund(&mut claim);
+        self.wait_off(claim, put_off, moment)
+    }
+
+    /// Waits among those that found no room, for as long as the rule says.
+    fn wait_off(&mut self, claim: Claim, put_off: PutOff, moment: Moment) -> Settled {
         let tenant = claim.entry.place.tenant;
         let others = self.tenants.get(&tenant).map(|of| of.tally.non_ready);
         let non_ready = others.unwrap_or(0) + 1;
@@ -152,7 +181,6 @@ impl Memory {
                 (reading.backoff, reading.speed)
             }
         };
-        self.refund(&mut claim);
         self.delay(&claim, (MarkState::PutOff, backoff), moment);
         if let Some(tenant) = self.tenants.get_mut(&tenant) {
             (tenant.last_backoff, tenant.speed) = (backoff, speed);
@@ -285,5 +313,17 @@ impl Memory {
             took,
             kept,
         });
+    }
+}
+
+/// Whether an end has its job begin again, which a cancelled one does not. Of one that does not, what came of
+/// it counts: the call was made.
+const fn begins_again(claim: &Claim, end: &End) -> bool {
+    match end {
+        End::Done { .. } | End::Failed { .. } => false,
+        End::Retry { .. } | End::RetryPutOff { .. } => {
+            claim.entry.tries.retries < claim.entry.max_retries
+        }
+        End::Throttled { .. } | End::Returned | End::PutOff(_) => true,
     }
 }

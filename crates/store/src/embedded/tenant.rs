@@ -26,7 +26,7 @@ pub(super) struct TenantState {
     pub(super) lanes: Vec<u32>,
     /// Jobs up to this number are being cancelled.
     pub(super) doomed_to: u64,
-    /// Since when it is known to have no work.
+    /// Since when it is known to have no work, and nobody has made a place for it.
     pub(super) idle_since: Option<Nanos>,
 }
 

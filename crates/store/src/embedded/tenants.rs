@@ -191,6 +191,19 @@ impl Memory {
         Ok(())
     }
 
+    /// A tenant that had nothing to do, and has now, begins its counts anew.
+    pub(super) fn awake(&mut self, id: u32) {
+        let rests = |tenant: &&mut TenantState| tenant.tally.open() == 0;
+        let Some(tenant) = self.tenants.get_mut(&id).filter(rests) else {
+            return;
+        };
+        let before = (tenant.tally, tenant.last_update);
+        tenant.count_anew();
+        if before != (tenant.tally, tenant.last_update) {
+            self.tell(Change::Reset(id));
+        }
+    }
+
     /// The lanes that have work.
     pub(super) fn busy_lanes(&self) -> Vec<Name> {
         let busy = self.lanes.values().filter(|lane| lane.open > 0);
@@ -214,13 +227,17 @@ impl TenantState {
         }
     }
 
-    /// Jobs that are there stay counted, dead letters too.
     fn reset(&mut self) {
+        self.count_anew();
+        self.history.clear();
+    }
+
+    /// Jobs that are there stay counted, dead letters too.
+    fn count_anew(&mut self) {
         let tally = &mut self.tally;
         (tally.done, tally.failed, tally.cancelled) = (0, 0, 0);
         (tally.throttles, tally.busy) = (0, Duration::ZERO);
         (self.last_backoff, self.speed) = (Duration::ZERO, 0);
         self.last_update = None;
-        self.history.clear();
     }
 }

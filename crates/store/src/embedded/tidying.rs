@@ -1,5 +1,6 @@
 //! Forgetting what is too old, a piece at a time.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,9 +16,8 @@ use super::number::{many, millis};
 /// What is to be forgotten, and how much it was.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep {
-    at: i64,
+    at: Moment,
     actions: Vec<u32>,
-    tenants: Vec<u32>,
     swept: Arc<Swept>,
 }
 
@@ -46,20 +46,14 @@ impl Swept {
 }
 
 impl Memory {
-    /// Forgets tenants and actions that are too old, and has the disk forget the rest.
+    /// Looks for actions that are too old, and has the writer forget them and the rest.
     pub(super) fn tidy(&mut self, moment: Moment) -> Arc<Swept> {
         self.catch_up(moment);
         let sweep = Sweep {
-            at: millis(moment.wall),
+            at: moment,
             actions: self.old_actions(moment),
-            tenants: self.idle_tenants(moment),
             swept: Arc::default(),
         };
-        for id in &sweep.tenants {
-            self.forget_tenant(*id);
-        }
-        let known = many(sweep.tenants.len());
-        sweep.swept.gone.fetch_add(known, Ordering::Relaxed);
         let swept = Arc::clone(&sweep.swept);
         self.tell(Change::Tidy(sweep));
         swept
@@ -84,11 +78,22 @@ impl Memory {
         }
     }
 
-    fn idle_tenants(&mut self, moment: Moment) -> Vec<u32> {
+    /// Forgets tenants that were idle for a while, but for those `expected` to have work. The writer asks,
+    /// where it forgets them itself: before that, somebody may have begun to write jobs of theirs, and
+    /// after it a tenant of the same name is another.
+    pub(super) fn forget_idle(&mut self, sweep: &Sweep, expected: &HashSet<u32>) -> Vec<u32> {
+        let idle = self.idle_tenants(sweep.at, expected);
+        for id in &idle {
+            self.forget_tenant(*id);
+        }
+        idle
+    }
+
+    fn idle_tenants(&mut self, moment: Moment, expected: &HashSet<u32>) -> Vec<u32> {
         let mut idle = Vec::new();
         for (id, tenant) in &mut self.tenants {
             let needed = tenant.ruled || tenant.paused || tenant.tally.dead > 0;
-            if needed || tenant.tally.open() > 0 {
+            if needed || tenant.tally.open() > 0 || expected.contains(id) {
                 tenant.idle_since = None;
                 continue;
             }
@@ -118,21 +123,23 @@ impl Memory {
 }
 
 impl Ledger<'_> {
-    pub(super) fn tidy(&self, sweep: &Sweep) -> rusqlite::Result<()> {
-        let mut gone = 0;
-        for tenant in &sweep.tenants {
+    /// Forgets what is too old, with these tenants.
+    pub(super) fn tidy(&self, sweep: &Sweep, tenants: &[u32]) -> rusqlite::Result<()> {
+        let mut gone = many(tenants.len());
+        let at = millis(sweep.at.wall);
+        for tenant in tenants {
             self.run("DELETE FROM line WHERE tenant = ?1", params![tenant])?;
             self.run("DELETE FROM tenant WHERE id = ?1", params![tenant])?;
         }
         gone += self.changed(
             "DELETE FROM name WHERE name IN \
              (SELECT name FROM name WHERE until <= ?1 LIMIT ?2)",
-            params![sweep.at, PIECE],
+            params![at, PIECE],
         )?;
         gone += self.changed(
             "UPDATE outcome SET status = NULL, body = NULL, until = NULL WHERE place IN \
              (SELECT place FROM outcome WHERE until <= ?1 LIMIT ?2)",
-            params![sweep.at, PIECE],
+            params![at, PIECE],
         )?;
         for action in &sweep.actions {
             let outcomes = self.drop_outcomes(*action)?;

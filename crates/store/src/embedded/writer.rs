@@ -4,6 +4,7 @@
 //! transaction. What must outlive a power cut is synced, what only must outlive the process is not: a
 //! claim or a settlement that is lost with the power merely repeats work under the same key.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::{mem, vec};
 
@@ -68,6 +69,12 @@ impl Cycle {
     /// How many jobs were taken.
     fn count(&self) -> u64 {
         self.taken.iter().map(|(taken, _)| taken.count()).sum()
+    }
+
+    /// Whose they are. Memory does not know of the jobs yet.
+    fn tenants(&self) -> HashSet<u32> {
+        let jobs = self.taken.iter().flat_map(|(taken, _)| &taken.jobs);
+        jobs.map(|job| job.place.tenant).collect()
     }
 }
 
@@ -239,6 +246,12 @@ impl Writer {
                         return Err(error);
                     }
                 }
+            }
+            Change::Tidy(sweep) => {
+                let mut memory = self.shared.lock();
+                let idle = memory.forget_idle(&sweep, &cycle.tenants());
+                drop(memory);
+                ledger.tidy(&sweep, &idle)?;
             }
             change => {
                 ledger.write(&change)?;

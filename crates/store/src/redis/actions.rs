@@ -10,7 +10,7 @@ use super::pages::{self, PAGE, ask, reports};
 use super::record::{byte, instant, micros, name, number, part, small, wall, words};
 use super::reply::{self, Reply};
 use super::sweep::{forget, places, sweep_action};
-use crate::action::{ActionReport, ActionSpec, Stage, Tally};
+use crate::action::{ActionReport, ActionSpec, RipeAsk, Stage, Tally};
 use crate::error::StoreError;
 use crate::jobs::Answer;
 use crate::name::Name;
@@ -104,8 +104,8 @@ pub(super) async fn actions(caller: &Caller, page: &Page) -> Answer<Vec<ActionRe
     pages::page(caller, "actions", page, report).await
 }
 
-pub(super) async fn ripe(caller: &Caller, most: usize) -> Answer<Vec<ActionReport>> {
-    let most = most.clamp(1, PAGE);
+pub(super) async fn ripe(caller: &Caller, asked: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
+    let most = asked.most.clamp(1, PAGE);
     let late = caller.run(ask(caller, "overdue").arg(most)).await?;
     let mut late = Reply::new(late)?;
     while !late.is_empty() {
@@ -113,8 +113,24 @@ pub(super) async fn ripe(caller: &Caller, most: usize) -> Answer<Vec<ActionRepor
         caller.run(step(caller, &action, "fail")).await?;
         clean_if_over(caller, &action).await?;
     }
-    let call = ask(caller, "ripe").arg(most);
+    let mut taken = Reply::new(caller.run(take(caller, asked, most)).await?)?;
+    if taken.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut call = ask(caller, "these");
+    while !taken.is_empty() {
+        call.push(taken.name()?.as_str());
+    }
     reports(Reply::new(caller.run(call).await?)?, report)
+}
+
+fn take<'a>(caller: &'a Caller, asked: RipeAsk<'_>, most: usize) -> Call<'a> {
+    let call = caller.call(&caller.scripts.ripe);
+    let mut call = call.arg(most).arg(micros(asked.lease));
+    for action in asked.telling {
+        call.push(action.as_str());
+    }
+    call
 }
 
 /// One that took too long just now, and one that somebody died over who had begun to cancel it.
@@ -133,18 +149,26 @@ pub(super) async fn outcomes(
     after: u64,
     most: usize,
 ) -> Answer<Vec<Outcome>> {
-    let call = ask(caller, "outcomes")
-        .arg(action.as_str())
-        .arg(after)
-        .arg(most.clamp(1, PAGE));
-    let mut reply = Reply::new(caller.run(call).await?)?;
-    let now = reply.number()?;
-    let mut lines = reply.list()?;
-    let mut outcomes = Vec::with_capacity(lines.len());
-    let mut place = after;
-    while !lines.is_empty() {
-        place += 1;
-        outcomes.push(outcome(lines.bytes()?, place, now)?);
+    let (mut outcomes, mut place) = (Vec::new(), after);
+    // A page may hold nothing but places of jobs that were tried anew.
+    while outcomes.is_empty() {
+        let call = ask(caller, "outcomes")
+            .arg(action.as_str())
+            .arg(place)
+            .arg(most.clamp(1, PAGE));
+        let mut reply = Reply::new(caller.run(call).await?)?;
+        let now = reply.number()?;
+        let mut lines = reply.list()?;
+        if lines.is_empty() {
+            break;
+        }
+        while !lines.is_empty() {
+            place += 1;
+            let line = lines.bytes()?;
+            if !line.is_empty() {
+                outcomes.push(outcome(line, place, now)?);
+            }
+        }
     }
     Ok(outcomes)
 }
@@ -198,7 +222,8 @@ fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
     let held = reply.number()?;
     let (stage, closed, paused) = (reply.number()?, reply.number()? == 1, reply.number()? == 1);
     let (opened, started, ended) = (reply.number()?, reply.number()?, reply.number()?);
-    let (timeout, keep, _floor) = (reply.span()?, reply.span()?, reply.number()?);
+    let (timeout, keep) = (reply.span()?, reply.span()?);
+    let (_floor, _told) = (reply.number()?, reply.number()?);
     let (queued, non_ready, delayed) = (reply.number()?, reply.number()?, reply.number()?);
     let _set_aside = reply.number()?;
     let tally = Tally {

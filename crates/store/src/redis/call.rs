@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ToRedisArgs, Value, cmd};
 
@@ -13,10 +14,11 @@ use super::fault::{self, strange};
 use super::loss::{Loss, Standing};
 use super::options::{RedisOptions, Replicas};
 use super::record::micros;
-use super::reply::number;
+use super::reply::{Reply, number};
 use super::scripts::{KEYS, Scripts, Step};
 use super::server::Server;
 use super::submit::random_word;
+use super::takeover::{CONFIRMED, Takeover, UNCONFIRMED};
 use crate::error::StoreError;
 use crate::jobs::Answer;
 
@@ -28,6 +30,7 @@ pub(super) struct Caller {
     wait: Option<Replicas>,
     epoch: Mutex<String>,
     loss: Loss,
+    takeover: Takeover,
     /// Whether the server has functions, as far as is known.
     functions: AtomicBool,
     /// Whether it does not let this user have any.
@@ -75,6 +78,7 @@ impl Caller {
             wait: options.wait_replicas,
             epoch: Mutex::default(),
             loss: Loss::default(),
+            takeover: Takeover::default(),
             functions: AtomicBool::new(false),
             forbidden: AtomicBool::new(false),
         }
@@ -90,6 +94,12 @@ impl Caller {
 
     pub(super) fn lost(&self) -> bool {
         self.loss.standing() != Standing::Whole
+    }
+
+    /// What befell the queue without anybody's call failing, once.
+    pub(super) fn warning(&self) -> Option<String> {
+        let words = self.wait.map_or(UNCONFIRMED, |_| CONFIRMED);
+        self.takeover.tell().then(|| words.to_owned())
     }
 
     /// Connects, if there is no connection.
@@ -248,19 +258,24 @@ impl Greeting for Caller {
             .query_async(wire)
             .await
             .map_err(|error| fault::after(&error))?;
-        let Value::BulkString(id) = answer else {
-            return Err(strange());
-        };
-        let id = String::from_utf8(id).map_err(|_| strange())?;
+        let mut reply = Reply::new(answer)?;
+        let (id, last) = (words(reply.bytes()?)?, words(reply.bytes()?)?);
+        self.takeover.meet(server.run, &last);
         // Reached, but not what it was: the connection stays, and every call says so.
         if id == "LOST" {
             self.loss.notice();
+            // Next to that it is nothing.
+            self.takeover.tell();
             return Ok(());
         }
         self.set_epoch(id);
         self.loss.end();
         Ok(())
     }
+}
+
+fn words(bytes: Bytes) -> Answer<String> {
+    String::from_utf8(bytes.into()).map_err(|_| strange())
 }
 
 fn unconfirmed(patience: Duration) -> StoreError {

@@ -104,11 +104,14 @@ fn claims(mut reply: Reply) -> Answer<Claims> {
     }
     jobs.sort_by_key(|job| job.starts_in);
     let decided = Some(Duration::from_micros(reply.number()?));
+    // Claims are numbered one after the other.
+    let given = jobs.iter().map(|job| job.token.claim).max();
     Ok(Claims {
         jobs,
         next,
         expired,
         decided,
+        given,
     })
 }
 
@@ -128,6 +131,7 @@ fn claimed(entry: Entry, claim: u64, starts_in: Duration) -> Claimed {
         attempt: record.attempts.saturating_add(1),
         retries: record.retries,
         throttles: record.throttles,
+        recoveries: record.recoveries,
         starts_in,
         payload: record.payload,
     }
@@ -154,6 +158,7 @@ pub(super) async fn reap(caller: &Caller, most: usize, recoveries: u32) -> Answe
         returned: reply.number()?,
         buried: reply.number()?,
         next: reply.maybe_span()?,
+        expired: reply.number()?,
     })
 }
 

@@ -30,6 +30,11 @@ pub(super) fn before(error: &RedisError) -> StoreError {
              address says",
         );
     }
+    if error.kind() == ErrorKind::Parse {
+        return StoreError::unreachable(
+            "what answers in the place of redis does not speak as it does: look what listens there",
+        );
+    }
     if error.is_io_error() || said(error, PASSING) {
         return StoreError::unreachable(
             "redis cannot be reached: look whether it runs and listens there",
@@ -77,6 +82,11 @@ pub(super) fn after(error: &RedisError) -> StoreError {
             "the key {key} of redis is not what it should be: somebody else writes there, or it was \
              lost; nothing was changed"
         ));
+    }
+    if error.kind() == ErrorKind::Parse {
+        return StoreError::doubtful(
+            "the answer of redis cannot be read: it may or may not have happened",
+        );
     }
     if error.is_io_error() || error.is_connection_dropped() {
         return StoreError::doubtful(

@@ -34,6 +34,8 @@ pub(super) struct Scripts {
     pub(super) disown: Step,
     pub(super) rule: Step,
     pub(super) action: Step,
+    /// Gives out ends of actions to be told.
+    pub(super) ripe: Step,
     pub(super) sweep: Step,
     pub(super) tell: Step,
     pub(super) dead: Step,
@@ -62,6 +64,7 @@ impl Scripts {
             disown: step("disown"),
             rule: step("rule"),
             action: step("action"),
+            ripe: step("ripe"),
             sweep: step("sweep"),
             tell: step("tell"),
             dead: step("dead"),
@@ -172,7 +175,7 @@ const EVEN_IF_FULL: &str = "'allow-oom'";
 const ONLY_WITH_ROOM: &str = "";
 const READS: &str = "'no-writes'";
 
-const SOURCES: [Source; 14] = [
+const SOURCES: [Source; 15] = [
     Source::new("submit", include_str!("lua/submit/any.lua"))
         .after(include_str!("lua/submit/plain.lua"))
         .flags(ONLY_WITH_ROOM),
@@ -200,6 +203,7 @@ const SOURCES: [Source; 14] = [
     Source::new("disown", include_str!("lua/disown.lua")),
     Source::new("rule", include_str!("lua/rule.lua")).flags(ONLY_WITH_ROOM),
     Source::new("action", include_str!("lua/action.lua")),
+    Source::new("ripe", include_str!("lua/ripe.lua")),
     Source::new("sweep", include_str!("lua/sweep.lua")),
     Source::new("tell", include_str!("lua/tell.lua")).flags(READS),
     Source::new("dead", include_str!("lua/dead.lua")),

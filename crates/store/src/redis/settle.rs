@@ -98,6 +98,12 @@ impl Form {
                 let (length, rest) = told_and_kept(words, result.as_ref());
                 Self::new(2, [length, micros(*after), 0], rest)
             }
+            End::RetryPutOff { by, words, result } => {
+                let (length, told) = told_and_kept(words, result.as_ref());
+                let mut rest = seven(length).to_vec();
+                rest.extend(told);
+                Self::new(8, put_off(*by), rest)
+            }
             End::Failed { words, result } => {
                 let (length, rest) = told_and_kept(words, result.as_ref());
                 Self::new(3, [length, 0, 0], rest)
@@ -107,11 +113,8 @@ impl Form {
                 Self::new(4, [micros(*after), whole_lane, 0], Vec::new())
             }
             End::Returned => Self::new(5, [0; 3], Vec::new()),
-            End::PutOff(PutOff::Fixed(span)) => Self::new(6, [micros(*span), 0, 0], Vec::new()),
-            End::PutOff(PutOff::Formula { rule, global }) => {
-                let numbers = [micros(rule.base()), micros(rule.max()), *global];
-                Self::new(7, numbers, Vec::new())
-            }
+            End::PutOff(by @ PutOff::Fixed(_)) => Self::new(6, put_off(*by), Vec::new()),
+            End::PutOff(by @ PutOff::Formula { .. }) => Self::new(7, put_off(*by), Vec::new()),
         }
     }
 
@@ -121,6 +124,14 @@ impl Form {
             numbers,
             rest,
         }
+    }
+}
+
+/// The shortest and the longest wait, and the rate of all.
+fn put_off(by: PutOff) -> [u64; 3] {
+    match by {
+        PutOff::Fixed(span) => [micros(span), micros(span), 0],
+        PutOff::Formula { rule, global } => [micros(rule.base()), micros(rule.max()), global],
     }
 }
 

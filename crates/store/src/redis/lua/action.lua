@@ -44,29 +44,28 @@ elseif what == 'pause' or what == 'resume' then
   action.paused, action.dirty = what == 'pause' and 1 or 0, true
   ring = true
 elseif what == 'cancel' then
-  if not is_over(action) then
-    finish(CANCELLED)
-    call('ZREM', K.ripe, name)
-  end
+  if not is_over(action) and not is_settled(action) then finish(CANCELLED) end
 elseif what == 'fail' then
   if action.st == 0 and now >= action.opened + action.timeout then
-    if not (action.closed == 1 and action.q + action.fl == 0) then
-      finish(FAILED)
-      call('ZADD', K.ripe, now, name)
-    else
+    if is_settled(action) then
       call('ZREM', K.adue, name)
+    else
+      finish(FAILED)
     end
   end
 elseif what == 'cleaned' then
   if is_over(action) then call('ZREM', K.adue, name) end
 elseif what == 'told' then
-  if action.st == 0 and action.closed == 1 and action.q + action.fl == 0 then
-    finish(5)
-    call('DEL', P .. 'm:' .. name)
-  elseif action.st == 0 then
+  if is_settled(action) then
+    if action.st == 0 then
+      finish(COMPLETED)
+      call('DEL', P .. 'm:' .. name)
+    end
+    action.told, action.dirty = 1, true
+    call('ZREM', K.ripe, name)
+  else
     result = 2
   end
-  if result == 1 then call('ZREM', K.ripe, name) end
 end
 save_actions()
 save_all()

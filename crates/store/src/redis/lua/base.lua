@@ -4,7 +4,8 @@
 -- `run`. Elsewhere a step is a script, which makes all of it each time.
 --
 -- Time is the server's, in microseconds. A command that fails names its key, and the step ends before it
--- has written anything: whatever can fail is read before the first write.
+-- has written anything: what a step needs to know is read before the first write, and what it only writes to is
+-- made room for.
 
 local unpack, byte, sub, floor, max, min = unpack, string.byte, string.sub, math.floor, math.max, math.min
 local pack, unpacked = struct.pack, struct.unpack
@@ -21,8 +22,8 @@ local usual, usual_text
 -- [12] the last place of a dead letter, [13] changes, [14] of the waiting, held by a pause, [15] tenants
 -- that have work.
 local g
--- What the call has read, by name, and whether it woke anybody.
-local lanes, tenants, actions, ring
+-- What the call has read, by name, whether it woke anybody, and whether it has changed anything.
+local lanes, tenants, actions, ring, wrote
 
 local G_FORM = '>ddddddddddddddd'
 local FACTOR = { 1, 4, 16 }
@@ -44,11 +45,36 @@ local function keys_of(prefix)
   return keys
 end
 
+-- Commands that change something.
+local WRITES = {}
+for name in string.gmatch('DEL HDEL HINCRBY HSET LPOP LPUSH LTRIM PEXPIRE RENAME RPOP RPUSH SADD SET SREM UNLINK ZADD ZPOPMIN '
+  .. 'ZREM ZREMRANGEBYRANK ZREMRANGEBYSCORE LSET', '%u+') do
+  WRITES[name] = true
+end
+
+-- How long somebody else's value is kept that was in the way.
+local FOREIGN_KEPT = 30 * 86400000
+
+-- Makes room where somebody else's value is, and keeps that for whoever looks for it.
+local function make_room(key)
+  local aside = P .. 'foreign:' .. sub(key, #P + 1)
+  redis.call('RENAME', key, aside)
+  redis.call('PEXPIRE', aside, FOREIGN_KEPT)
+  redis.call('ZADD', K.broken, now, 'foreign ' .. key)
+end
+
+-- A key that is not ours stops a step that has changed nothing yet. In the middle of one it is too late for that:
+-- what was half done would be lost.
 local function call(name, key, ...)
   local answer = redis.pcall(name, key, ...)
   if type(answer) == 'table' and answer.err then
-    error('BADKEY ' .. key .. ' ' .. answer.err, 0)
+    if not wrote or sub(answer.err, 1, 9) ~= 'WRONGTYPE' or key == K.broken then
+      error('BADKEY ' .. key .. ' ' .. answer.err, 0)
+    end
+    make_room(key)
+    answer = redis.call(name, key, ...)
   end
+  if WRITES[name] then wrote = true end
   return answer
 end
 
@@ -65,7 +91,7 @@ local function run(step, arguments)
   if not usual or usual_text ~= epoch[5] then
     usual, usual_text = epoch[5] and { unpacked(RULE_FORM, epoch[5]) } or FIRST_USUAL, epoch[5]
   end
-  lanes, tenants, actions, ring = {}, {}, {}, false
+  lanes, tenants, actions, ring, wrote = {}, {}, {}, false, false
   return step()
 end
 

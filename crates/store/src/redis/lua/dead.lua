@@ -16,10 +16,6 @@ local function is_meant(entry, job, at)
   return wanted[job.id]
 end
 
-local function has_ended(action)
-  return is_over(action) or (action.closed == 1 and action.q + action.fl == 0)
-end
-
 local function stand_again(entry, job, action)
   job.attempts, job.retries, job.throttles, job.recoveries, job.mishaps, job.history = 0, 0, 0, 0, 0, ''
   entry.record = write_record(job, entry.record)
@@ -30,7 +26,17 @@ local function stand_again(entry, job, action)
   give_back(lane, entry.tenant, entry)
 end
 
-local function deal(packed, entry, job)
+-- In an action that goes on, what came of a job is what comes of it now. Its place stays, so that those of
+-- others do.
+local function forget_failure(action, place)
+  local key = P .. 'e:' .. action.name
+  local told_at = call('HGET', key, place)
+  if not told_at then return end
+  call('LSET', P .. 'r:' .. action.name, told_at - 1, '')
+  call('HDEL', key, place)
+end
+
+local function deal(packed, entry, job, place)
   local action = job.action and action_of(job.action)
   if action and entry.first <= action.floor then action = nil end
   call('ZREM', K.dead, packed)
@@ -46,14 +52,12 @@ local function deal(packed, entry, job)
   end
   -- An action whose jobs are over stays as it ended, told or not: for it the job has failed, and goes on
   -- without it.
-  if action and has_ended(action) then
+  if action and (is_over(action) or is_settled(action)) then
     count(action, 'fa', 1)
     action = nil
   end
-  if not action and job.action then
-    job.action = nil
-    flag_of(job, HAS_ACTION, false)
-  end
+  if not action and job.action then leave_action(job) end
+  if action then forget_failure(action, place) end
   stand_again(entry, job, action)
 end
 
@@ -68,7 +72,7 @@ for i = 1, #found, 2 do
     set_aside(packed)
   elseif meant then
     many = many + 1
-    deal(packed, entry, job)
+    deal(packed, entry, job, found[i + 1])
   elseif which == 'before' then
     more = false
     break

@@ -19,7 +19,8 @@ local LANE_FORM, LANE_FILLED, LANE_FILL = '>ddddddd', '>dddddddc16', string.rep(
 -- A tenant: [1] claim, [2] most in flight, [3] units and [4] window of its rate, [5] paused, [6] in flight,
 -- [7] done, [8] dead, [9] failed, [10] cancelled, [11] delayed, [12] put off, [13] held, [14] throttles,
 -- [15] busy, [16] last backoff, [17] speed, [18] last update, [19] claims up to this number were
--- cancelled, [20] seats.
+-- cancelled, or while that is under way `ALL_CLAIMS` and the instant at which it is taken for given up,
+-- [20] seats.
 -- What changes with every job is its head: a mark, claim, seats, in flight, done, busy; filled up like a
 -- lane. The rest is written only if any of it is not 0. Of a tenant without a rule of its own [1] to [4] are
 -- those of all others, and written as 0: so one number changes for all of them at once.
@@ -29,6 +30,8 @@ local REST = { 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 19 }
 -- Marks: it is bounded by a rule of its own, stopped, or has claims that were cancelled; jobs of it wait elsewhere than in a line;
 -- it has a rest.
 local BOUNDED, ELSEWHERE, HAS_REST = 1, 2, 4
+-- More than any number of a claim, and with an instant added still a whole number.
+local ALL_CLAIMS = 2 ^ 52
 
 local function ready(seat) return seat[6] + seat[7] + seat[8] + seat[9] + seat[10] + seat[11] end
 

@@ -1,4 +1,5 @@
--- Makes the queue's identity if it has none, and notices a server that was replaced.
+-- Makes the queue's identity if it has none, and notices a server that was replaced. Answers the identity, and what
+-- the server called itself that was last used.
 --
 -- ARGV: prefix, an identity for a new queue, the identity that is expected or nothing, the server's own, 1 if
 -- a lost queue is to begin anew.
@@ -16,22 +17,22 @@ local epoch = KEYS[1]
 local found = redis.call('HMGET', epoch, 'id', 'run', 'form', 'doubt')
 local expected, run, anew = ARGV[3], ARGV[4], ARGV[5] == '1'
 if not found[1] then
-  if expected ~= '' and not anew then return 'LOST' end
+  if expected ~= '' and not anew then return { 'LOST', run } end
   -- Claims are numbered from the time on: a claim of a queue that was lost has no number of the new one, so it
   -- is fenced there. A number has six bytes, and is written with at most 14 digits.
   local first = now % 50000000000000
   local g = struct.pack('>ddddddddddddddd', first, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
   redis.call('HSET', epoch, 'id', ARGV[2], 'form', FORM, 'origin', string.format('%.0f', now), 'run', run, 'g', g,
     'doubt', anew and string.format('%.0f', now) or '0')
-  return ARGV[2]
+  return { ARGV[2], run }
 end
 if found[3] ~= FORM then error('OTHERFORM', 0) end
 if expected ~= '' and found[1] ~= expected then
-  if not anew then return 'LOST' end
+  if not anew then return { 'LOST', run } end
   -- Whoever made it did not know of the loss, nor what was used of limits before.
   if found[4] == '0' then redis.call('HSET', epoch, 'doubt', string.format('%.0f', now)) end
 end
 -- Another server than the last time: a copy that was promoted, or the same after a restart. What it knows
 -- of limits may be older than what was used of them, by moments.
 if found[2] ~= run then redis.call('HSET', epoch, 'run', run, 'moved', string.format('%.0f', now)) end
-return found[1]
+return { found[1], found[2] or '' }

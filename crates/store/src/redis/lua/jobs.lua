@@ -125,9 +125,9 @@ local function add_mishap(job, words)
 end
 
 -- Actions: what is said of one, then what is counted.
-local ACTION = { 'st', 'closed', 'paused', 'opened', 'started', 'ended', 'timeout', 'keep', 'floor',
+local ACTION = { 'st', 'closed', 'paused', 'opened', 'started', 'ended', 'timeout', 'keep', 'floor', 'told',
   'q', 'nr', 'dl', 'hd', 'fl', 'dn', 'dd', 'fa', 'ca', 'th', 'bu' }
-local FAILED, CANCELLED = 6, 7
+local COMPLETED, FAILED, CANCELLED = 5, 6, 7
 
 local function action_of(name)
   local action = actions[name]
@@ -145,7 +145,7 @@ end
 
 -- Opens an action under a name that is free, or was that of one that is over.
 local function open_action(name)
-  call('DEL', P .. 'r:' .. name, P .. 'a:' .. name)
+  call('DEL', P .. 'r:' .. name, P .. 'a:' .. name, P .. 'e:' .. name)
   local action = { name = name, key = P .. 'a:' .. name }
   for _, field in ipairs(ACTION) do action[field] = 0 end
   action.opened, action.floor = now, g[1]
@@ -172,7 +172,12 @@ local function count(action, field, by)
   action.dirty = true
 end
 
-local function is_over(action) return action.st >= 5 end
+local function is_over(action) return action.st >= COMPLETED end
+
+-- Whether nothing of it is open and nothing comes any more.
+local function is_settled(action)
+  return (action.closed == 1 or is_over(action)) and action.q + action.fl == 0
+end
 
 -- A name is not used again before all jobs have ended that it had.
 local function be_clean(name)
@@ -182,16 +187,17 @@ end
 local function save_actions()
   for name, action in pairs(actions) do
     if action and action.dirty then
-      local all_over = action.closed == 1 and action.st == 0 and action.q + action.fl == 0
-      if action.st == 0 then action.ended = all_over and (action.ended > 0 and action.ended or now) or 0 end
+      local settled = is_settled(action)
+      if action.st == 0 then action.ended = settled and (action.ended > 0 and action.ended or now) or 0 end
       local set = {}
       for _, field in ipairs(ACTION) do
         set[#set + 1] = field
         set[#set + 1] = action[field]
       end
       call('HSET', action.key, unpack(set))
-      if all_over then
-        call('ZADD', K.ripe, now, name)
+      if settled and action.told == 0 and action.st ~= COMPLETED then
+        -- Whoever tells it has moved its time on.
+        call('ZADD', K.ripe, 'NX', now, name)
       elseif action.st == 0 then
         call('ZREM', K.ripe, name)
       end
@@ -203,6 +209,12 @@ end
 local function action_since(name, claim)
   local action = name and action_of(name)
   if action and claim > action.floor then return action end
+end
+
+-- A job goes on without an action.
+local function leave_action(job)
+  job.action = nil
+  flag_of(job, HAS_ACTION, false)
 end
 
 local DONE, ENDED_FAILED, EXPIRED, ENDED_CANCELLED = 1, 2, 3, 4
@@ -220,7 +232,7 @@ local function tell(action, ended, job, tenant, result, words)
     expiry, body = now + keep, sub(result, 10)
   end
   local line = pack('>BI7I4I4HI7BB', ended, now, job.attempts, job.throttles, status, expiry, #job.id, #tenant)
-  call('RPUSH', P .. 'r:' .. action.name, line .. job.id .. tenant .. said .. body)
+  return call('RPUSH', P .. 'r:' .. action.name, line .. job.id .. tenant .. said .. body)
 end
 
 local function forget_name(job)
@@ -242,9 +254,11 @@ local function drop(job, entry, ended)
   forget_name(job)
 end
 
-local function bury(job, entry, words)
+-- Buries a job, whose outcome stands at this place of its action's, if it has one.
+local function bury(job, entry, words, told_at)
   if words then add_mishap(job, words) end
   g[12] = g[12] + 1
+  if told_at then call('HSET', P .. 'e:' .. job.action, g[12], told_at) end
   g[7] = g[7] + 1
   entry.record = write_record(job, entry.record)
   call('ZADD', K.dead, g[12], pack('>I7', now) .. entry_of(entry.lane, entry.tenant, entry))

@@ -6,10 +6,9 @@
 -- distance that it would have to meet by chance would let one go at a time.
 --
 -- What is given back of a long window is taken out of the run that it was in, and of all later ones: then it was
--- never used. It is looked for among the newest, because a start lies a moment ago. A distance between starts
--- that nobody used is lost.
+-- never used. If that run is gone there is nothing to give back. A distance between starts that nobody used is
+-- lost.
 
-local NEWEST = 32
 local tenant_name, cost, start = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local limits = read_plan(6, start == 0)
 load_tenants({ tenant_name })
@@ -26,17 +25,23 @@ local function debit_now()
   return { -1 }
 end
 
-local function give_back_to(limit)
-  local units, runs = units_of(limit, cost), call('LRANGE', limit.key, -NEWEST, -1)
+-- The place of the run that the start is in; nothing if it is gone.
+local function place_of(runs)
   for i = #runs, 1, -1 do
+    if unpacked(RUN_FORM, runs[i]) <= start - origin + 1 then return i end
+  end
+end
+
+local function give_back_to(limit)
+  local units, runs = units_of(limit, cost), call('LRANGE', limit.key, -RUNS, -1)
+  for i = place_of(runs) or #runs + 1, #runs do
     local begun, ended, used = unpacked(RUN_FORM, runs[i])
     call('LSET', limit.key, i - #runs - 1, pack(RUN_FORM, begun, ended, used - units))
-    if begun <= start - origin + 1 then return end
   end
 end
 
 if start == 0 then return debit_now() end
 for _, limit in ipairs(limits) do
-  if limit.stays and limit.found then give_back_to(limit) end
+  if limit.found then give_back_to(limit) end
 end
 return { -1 }

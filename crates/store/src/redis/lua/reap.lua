@@ -8,6 +8,16 @@ local lost = call('ZRANGEBYSCORE', K.sessions, '-inf', now, 'LIMIT', 0, 100)
 local freed = {}
 local LOST = 'its worker was lost before it said what came of it'
 
+-- Nobody knows which of them it was that their worker died of: those whose next loss is the last begin one after
+-- the other, so that they are not lost together once more.
+local APART, LONGEST_APART, suspects = 200000, 60000000, 0
+local function part(entry, tenant, action)
+  tenant[11], g[3] = tenant[11] + 1, g[3] + 1
+  if action then count(action, 'dl', 1) end
+  delay(entry, now + min(suspects * APART, LONGEST_APART))
+  suspects = suspects + 1
+end
+
 local function take_back(entry, job, claim, begun)
   local tenant = tenant_of(entry.tenant)
   local action = job.action and action_of(job.action)
@@ -29,19 +39,24 @@ local function take_back(entry, job, claim, begun)
     end
     forget_name(job)
   elseif begun and job.recoveries > bound then
+    local told_at
     tenant[8] = tenant[8] + 1
     if action then
       count(action, 'dd', 1)
-      tell(action, ENDED_FAILED, job, entry.tenant, nil, LOST)
+      told_at = tell(action, ENDED_FAILED, job, entry.tenant, nil, LOST)
     end
-    bury(job, entry)
+    bury(job, entry, nil, told_at)
     buried = buried + 1
   else
     entry.record = write_record(job, entry.record)
     local lane = lane_of(entry.lane)
     count_waiting(lane, 1)
     if action then count(action, 'q', 1) end
-    give_back(lane, entry.tenant, entry)
+    if job.recoveries > 0 and job.recoveries >= bound then
+      part(entry, tenant, action)
+    else
+      give_back(lane, entry.tenant, entry)
+    end
     returned = returned + 1
   end
 end
@@ -78,5 +93,68 @@ if returned + buried > 0 or left < most then
   save_actions()
   save_all()
 end
+
+-- Jobs at the heads of their lines that are too late to begin end, whether anything of their lines goes or not:
+-- of some tenants each time, in turn. Only who has a job with something to it can have such.
+local LOOKED_AT_ONCE = 200
+local expired = 0
+
+local function is_late(record)
+  local deadline = record and byte(record) % 8 > 0 and parse_record(record).deadline
+  return deadline and deadline <= now
+end
+
+-- What is late at the head of a class, and how it is taken away: from the list, or from what came back.
+local function late_head(lane, name, class)
+  local list, back = list_key(lane, name, class), back_key(lane, name, class)
+  local record = call('LINDEX', list, 0)
+  if is_late(record) then return record, 'LPOP', list, 5 + class end
+  local came = call('ZRANGE', back, 0, 0)[1]
+  if came and is_late(sub(came, 7)) then return sub(came, 7), 'ZPOPMIN', back, 8 + class end
+end
+
+local function end_late(lane, name, class)
+  local seat = seat_of(lane, name)
+  local record, take, key, counted = late_head(lane, name, class)
+  while record and expired < most do
+    local job = parse_record(record)
+    if job.action then action_of(job.action) end
+    tenant_of(name)
+    call(take, key)
+    seat[counted], seat.dirty = seat[counted] - 1, true
+    if take == 'LPOP' then seat[2 + class] = seat[2 + class] + 1 end
+    drop(job, { lane = lane.name, tenant = name }, EXPIRED)
+    expired = expired + 1
+    record, take, key, counted = late_head(lane, name, class)
+  end
+end
+
+local function look_at_lane(lane, cursor)
+  local found = call('HSCAN', lane.key, cursor, 'COUNT', LOOKED_AT_ONCE)
+  for i = 1, #found[2], 2 do
+    local name, packed = found[2][i], found[2][i + 1]
+    if name ~= '' and #packed ~= PLAIN_SIZE then
+      for class = 1, 3 do end_late(lane, name, class) end
+    end
+  end
+  return found[1]
+end
+
+-- Where it goes on: the place of a lane, and how far it was.
+local kept = call('GET', P .. 'late')
+local at, cursor = string.match(kept or '0 0', '(%d+) (%d+)')
+local name = call('ZRANGE', K.lanes, at, at)[1]
+if name then
+  cursor = look_at_lane(lane_of(name), cursor)
+  if cursor == '0' then at = at + 1 end
+  call('SET', P .. 'late', string.format('%d %s', at, cursor), 'PX', 60000)
+elseif kept then
+  call('DEL', P .. 'late')
+end
+if expired > 0 then
+  save_actions()
+  save_all()
+end
+
 local first = call('ZRANGE', K.sessions, 0, 0, 'WITHSCORES')
-return { returned, buried, first[2] and max(0, tonumber(first[2]) - now) or -1 }
+return { returned, buried, first[2] and max(0, tonumber(first[2]) - now) or -1, expired }

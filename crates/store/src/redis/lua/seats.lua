@@ -79,6 +79,8 @@ local function take_tenant(name, head, rest, rule)
   local tenant
   if head then
     tenant = read_tenant(head, rest)
+    -- Whoever cancelled it did not come to the end: what is claimed from now on goes.
+    if tenant[19] > ALL_CLAIMS and tenant[19] - ALL_CLAIMS <= now then tenant[19] = g[1] end
   else
     local claim, cap, units, window, paused = 0, 0, 0, 0, 0
     if rule then claim, cap, units, window, paused = unpacked(RULE_FORM, rule) end
@@ -167,6 +169,13 @@ local function enter_class(seat, class)
   end
 end
 
+-- Whether a tenant was told to wait. That outlives the jobs that it was told with, and so their seat. Whoever is
+-- parked has the lane wake for it, so most lanes need not be asked.
+local function is_parked(lane, name)
+  local till = meta_of(lane)[4] > 0 and call('ZSCORE', lane.parked, name)
+  return till and tonumber(till) > now
+end
+
 -- Puts a seat that has jobs where it belongs.
 local function arrange(lane, seat)
   seat.dirty = true
@@ -179,6 +188,7 @@ local function arrange(lane, seat)
     local owed = meta[7] == 1 and call('ZSCORE', lane.owed, seat.name)
     if owed then seat[1] = tonumber(owed) end
     seat.owed = owed
+    if is_parked(lane, seat.name) then seat[2] = 1 end
   end
   if seat[2] == 2 then
     local tenant = tenants[seat.name]
@@ -191,10 +201,17 @@ local function arrange(lane, seat)
   end
 end
 
--- A job comes back to its line, before all that came after it.
+-- As `HAS_COST` says it, which is not known here yet.
+local function bears_cost(record) return byte(record) % 8 >= 4 end
+
+-- A job comes back to its line, before all that came after it. The lane may have been empty meanwhile, and then
+-- it does not know any more that costs differ.
 local function give_back(lane, name, job)
   local seat = seat_of(lane, name)
   local class = job.class
+  if bears_cost(job.record) then
+    meta_of(lane)[6], lane.dirty = 1, true
+  end
   if seat[5 + class] + seat[8 + class] == 0 then enter_class(seat, class) end
   call('ZADD', back_key(lane, name, class), job.index, pack('>I6', job.first) .. job.record)
   seat[8 + class] = seat[8 + class] + 1
@@ -293,13 +310,27 @@ local function save_seats(lane)
   return set
 end
 
--- Writes a lane, with those of its seats that are said.
+-- Ends debts that the clock has passed, a piece at a time: one that stays a while longer changes nothing.
+local function end_debts(lane)
+  local paid = call('ZRANGEBYSCORE', lane.owed, '-inf', score(lane.meta[1]), 'LIMIT', 0, CHUNK)
+  if #paid > 0 then call('ZREM', lane.owed, unpack(paid)) end
+end
+
+-- Until when a lane that has no jobs is needed: it was told to wait, or somebody in it was.
+local function needed_until(lane)
+  local meta = lane.meta
+  local last = meta[4] > 0 and call('ZREVRANGE', lane.parked, 0, 0, 'WITHSCORES') or {}
+  return max(meta[3], tonumber(last[2]) or 0)
+end
+
+-- Writes a lane, with those of its seats that are said. One without jobs goes, or is noted for when it does.
 local function save_lane(lane, set)
   local meta = lane.meta
   if lane.dirty then
-    if meta[2] == 0 and meta[3] <= now then
+    local needed = meta[2] == 0 and needed_until(lane)
+    if needed and needed <= now then
       -- With nobody left to be fair to, old debts end.
-      call('DEL', lane.owed, lane.parked)
+      call('UNLINK', lane.owed, lane.parked)
       call('HDEL', lane.key, '')
       call('ZREM', K.lanes, lane.name)
       set = {}
@@ -307,6 +338,7 @@ local function save_lane(lane, set)
       set[#set + 1] = ''
       set[#set + 1] = pack(LANE_FILLED, meta[1], meta[2], meta[3], meta[4], meta[5], meta[6], meta[7], LANE_FILL)
       if lane.fresh then call('ZADD', K.lanes, 0, lane.name) end
+      if needed then call('ZADD', P .. 'empty', needed, lane.name) end
       lane.fresh = nil
     end
   end

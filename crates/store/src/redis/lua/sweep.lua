@@ -2,8 +2,13 @@
 --
 -- ARGV: prefix, epoch, tenant, what, action or nothing, lane or nothing, most, where to go on: a phase and
 -- how many were left where they are. What is `cancel` (what waits in a lane), `delayed` (what waits for
--- its time in a lane), `held`, `resume` (what a pause held), `release` (what was put off) or `mark` (what
--- is under way ends as cancelled).
+-- its time in a lane), `held`, `resume` (what a pause held), `release` (what was put off), `doom` (what is
+-- under way, and what is claimed from now on, does not begin again) or `mark` (what is under way does not).
+--
+-- Jobs move while they are looked for. While a whole tenant is cancelled nothing of it comes back: not from its
+-- workers, and not from a pause. So a job goes from its time to its line and from there to a worker or a pause,
+-- and whoever looks in that order meets it. Each piece says that it is still under way: if no more come, the
+-- tenant goes on after a while.
 --
 -- To find the jobs of an action, a list is taken from its head: what is not meant goes to those that came
 -- back, which are served first and in order of their index, so nothing changes for it.
@@ -11,6 +16,10 @@
 local name, what, action_name, lane_name, most = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local phase, at = tonumber(ARGV[8]), tonumber(ARGV[9])
 local swept, looked = 0, 0
+
+-- A piece takes milliseconds, and whoever asks for the next may be held up for longer.
+local A_WHILE = 30000000
+local function doom() tenant_of(name)[19] = ALL_CLAIMS + now + A_WHILE end
 
 local function is_meant(job)
   return action_name == '' or job.action == action_name
@@ -87,12 +96,16 @@ local function sweep_seat(lane)
   end
 end
 
+-- By a cursor, which shows whatever is there all the time: others leave and join meanwhile, so that no place
+-- among them stays the same. Answers whether there is more.
+local SCANNED = 500
 local function sweep_delayed(lane)
-  while looked < most do
-    local found = call('ZRANGE', lane.delayed, at, at + 499)
-    if #found == 0 then return end
-    for _, packed in ipairs(found) do
-      looked = looked + 1
+  local cursor = string.format('%.0f', at)
+  repeat
+    local found = call('ZSCAN', lane.delayed, cursor, 'COUNT', SCANNED)
+    cursor, looked = found[1], looked + SCANNED
+    for i = 1, #found[2], 2 do
+      local packed = found[2][i]
       local entry, job = sound_entry(packed)
       if not entry then
         call('ZREM', lane.delayed, packed)
@@ -100,11 +113,11 @@ local function sweep_delayed(lane)
       elseif (name == '' or entry.tenant == name) and is_meant(job) then
         undelay(packed, entry)
         end_entry(entry, job)
-      else
-        at = at + 1
       end
     end
-  end
+  until cursor == '0' or looked >= most
+  at = tonumber(cursor)
+  return at > 0
 end
 
 local function unhold(member, job)
@@ -130,7 +143,7 @@ local function sweep_held()
         set_aside(member)
       else
         unhold(member, job)
-        if what == 'resume' then
+        if what == 'resume' and tenant_of(name)[19] < ALL_CLAIMS then
           give_back(lane_of(entry.lane), name, entry)
           swept = swept + 1
         else
@@ -168,15 +181,18 @@ elseif what == 'release' then
   left = tenant_of(name)[12]
 elseif what == 'mark' then
   tenant_of(name)[19] = g[1]
+elseif what == 'doom' then
+  doom()
 else
-  if what == 'cancel' then
-    sweep_seat(lane_of(lane_name))
-  elseif what == 'delayed' then
-    sweep_delayed(lane_of(lane_name))
+  if name ~= '' and action_name == '' then doom() end
+  local more
+  if what == 'delayed' then
+    more = sweep_delayed(lane_of(lane_name))
   else
-    sweep_held()
+    if what == 'cancel' then sweep_seat(lane_of(lane_name)) else sweep_held() end
+    more = looked >= most
   end
-  left = looked >= most and 1 or 0
+  left = more and 1 or 0
 end
 if swept > 0 then ring = true end
 save_actions()

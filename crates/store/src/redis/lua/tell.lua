@@ -172,11 +172,9 @@ elseif what == 'lanes' then
   return call('ZRANGEBYLEX', K.lanes, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, CHUNK)
 elseif what == 'overdue' then
   return call('ZRANGEBYSCORE', K.adue, '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
-elseif what == 'ripe' then
+elseif what == 'these' then
   local out = {}
-  for _, name in ipairs(call('ZRANGE', K.ripe, 0, tonumber(ARGV[4]) - 1)) do
-    out[#out + 1] = action_report(name) or { name }
-  end
+  for i = 4, #ARGV do out[#out + 1] = action_report(ARGV[i]) or { ARGV[i] } end
   return out
 elseif what == 'places' then
   return call('SSCAN', P .. 'm:' .. ARGV[4], ARGV[5], 'COUNT', 200)

@@ -9,9 +9,6 @@ local MOST_PASSED = 1000
 
 if meta[3] > now then return claim_answer(meta[3] - now, 0) end
 
-local rates = read_plan(8)
-read_limits(rates)
-
 -- Whoever was parked, and whatever waited for its time.
 local function return_due()
   local more = false
@@ -56,6 +53,9 @@ local function return_due()
 end
 if meta[4] > 0 and meta[4] <= now then return_due() end
 load_tenants(ahead)
+
+local rates = read_plan(8)
+read_limits(rates)
 
 -- Doubles lose their fine steps where they are large, so places are counted from the clock again before
 -- that: once in four thousand million services of the smallest claim, and then for all tenants at once.

@@ -19,6 +19,7 @@ local function pop(key, many, into, seat, class)
   local records = redis.pcall('LPOP', key, many)
   if not records then fail_short(key, seat, class) end
   if records.err then fail(key, records.err) end
+  wrote = true
   undo[#undo + 1] = function()
     for i = #records, 1, -1 do redis.call('LPUSH', key, records[i]) end
   end
@@ -159,16 +160,6 @@ local function save_slots()
   save_limits(own)
 end
 
-local function remember_slots()
-  for _, rate in ipairs(rates) do remember(rate) end
-  for _, list in ipairs({ waiting, served }) do
-    for _, seat in pairs(list) do
-      if seat.limit then remember(seat.limit) end
-    end
-  end
-  for at = coming_at, #coming do remember(coming[at].seat.limit) end
-end
-
 local function slot_again(round)
   for _, rate in ipairs(rates) do take_back(rate) end
   for _, it in ipairs(round) do
@@ -260,7 +251,7 @@ end
 
 local function run_round(many)
   local round, seats = {}, {}
-  if #rates > 0 or planned then remember_slots() end
+  round_now = round_now + 1
   while #round < many do
     local it = turn()
     if not it then break end
@@ -325,9 +316,7 @@ if #parked > 0 then
   for i = 1, #parked, 2 do wake_at(lane, parked[i]) end
 end
 save_slots()
-if meta[7] == 1 then
-  call('ZREMRANGEBYSCORE', lane.owed, '-inf', meta[1])
-end
+if meta[7] == 1 then end_debts(lane) end
 if meta[4] > 0 then soonest(max(0, meta[4] - now)) end
 if #turns + passed > 0 or lane.dirty then
   save_actions()

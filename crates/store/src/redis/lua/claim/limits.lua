@@ -1,33 +1,31 @@
 -- Limits that machines share: where the next start of each may lie, from the queue's beginning.
 --
 -- Starts are kept apart: a window's worth over the window, or over a second of it, for a quantity of an hour
--- is there to be used. A job of cost c keeps c steps free after it and c - 1 before it. For a window of up
--- to a second that is all, and exact: no window, wherever it lies, holds more than its units.
+-- is there to be used. A job of cost c keeps c steps free after it.
 --
--- Of a longer one it is remembered what was used, in runs of starts that lie close together: when a run
--- began, when its last start was, and how many units had started by then in all. What would be one unit too
--- many starts when that many units before it have left the window. A run leaves it when its last start does,
--- late by a thousandth of the window, and so a limit of any size is remembered by a thousand runs.
+-- It is remembered what was used, in runs of starts that lie close together: when a run began, when its last
+-- start was, and how many units had started by then in all. What would be one unit too many starts when that
+-- many units before it have left the window. A run leaves it when its last start does, late by a thousandth of
+-- the window, and so a limit of any size is remembered by a thousand runs and the one before them. Where every
+-- start uses one unit the distance alone would do; but other lanes and other schedulers use the same limit.
 --
 -- Whatever nobody used in time is lost. A job that costs more than there ever is uses all of it: its worker
 -- knows that it can never go.
 
 local guard, horizon, since
-local SPREAD, RUNS, AT_ONCE, RUN_FORM = 1000000, 1000, 16, '>ddd'
+-- Which round of a claim this is: what is reckoned in one may be taken back at its end.
+local round_now = 0
+local SPREAD, RUNS, AT_ONCE, RUN_FORM = 1000000, 1000, 64, '>ddd'
+-- Under this and its name stands until when the newest run of a limit counts, a microsecond more or less.
+local REMEMBERED, ROUNDING = 'U ', 1
 -- A server that was replaced knows all but the last moments: that is no reason to wait for an hour.
 local LONGEST_DOUBT = 60000000
 
--- `bare` keeps no distance, and remembers what was used of a short window, too.
+-- `bare` keeps no distance.
 local function limit_of(name, units, window, counts, bare)
   local limit = { name = name, units = units, window = window, calls = counts == 'calls', at = 0 }
-  if bare then
-    limit.step = 0
-  else
-    limit.step = (window > SPREAD and SPREAD or window + guard) / units
-  end
-  if bare or window > SPREAD then
-    limit.stays, limit.key = window + guard, P .. 'u:' .. name
-  end
+  limit.stays, limit.key = window + guard, P .. 'u:' .. name
+  limit.step = bare and 0 or (window <= SPREAD and limit.stays or SPREAD) / units
   return limit
 end
 
@@ -55,7 +53,8 @@ local function closed_until(limit)
   return until_then
 end
 
--- The newest run is kept apart from the older ones, because it may go on.
+-- The newest run is kept apart from the older ones, because it may go on. Whatever left the window before that
+-- is of no more use, but for the run from which the units of the next are counted.
 local function open_runs(limit)
   local many = call('LLEN', limit.key)
   limit.older, limit.runs, limit.first = max(0, many - 1), {}, 1
@@ -63,25 +62,34 @@ local function open_runs(limit)
   if limit.found then
     local begun, ended, used = unpacked(RUN_FORM, call('LINDEX', limit.key, -1))
     limit.newest[1], limit.used = { begun, ended, used }, used
+    if ended + limit.stays <= since then limit.first = many end
   end
 end
 
--- Slots are reckoned again for those that go, so that those that do not go leave no gap.
-local function remember(limit)
-  local many = limit.stays and #limit.newest
-  limit.was = { limit.at, limit.used, limit.first, many, many and limit.newest[many] }
+-- Where the next slot of a limit lies, and what is remembered of it. Where nothing is, or was for a shorter
+-- window, all that started has to leave the window first: nobody knows how much it was.
+local function open_limit(limit, at, remembered)
+  open_runs(limit)
+  local last = limit.newest[1] and limit.newest[1][2]
+  if not last then
+    if at > 0 then at = at + limit.stays end
+  elseif remembered > 0 and remembered - last + ROUNDING < limit.stays then
+    at = max(at, last + limit.stays)
+  end
+  limit.at = max(at, closed_until(limit))
 end
 
--- Where the next slots of these limits lie.
 local function read_limits(limits)
-  each_chunk(limits, CHUNK, function(first, last)
+  each_chunk(limits, CHUNK / 2, function(first, last)
     local names = {}
-    for i = first, last do names[#names + 1] = limits[i].name end
-    local found = call('ZMSCORE', K.slots, unpack(names))
     for i = first, last do
-      limits[i].at = max(tonumber(found[i - first + 1]) or 0, closed_until(limits[i]))
-      if limits[i].stays then open_runs(limits[i]) end
-      remember(limits[i])
+      names[#names + 1] = limits[i].name
+      names[#names + 1] = REMEMBERED .. limits[i].name
+    end
+    local found, place = call('ZMSCORE', K.slots, unpack(names)), 1
+    for i = first, last do
+      open_limit(limits[i], tonumber(found[place]) or 0, tonumber(found[place + 1]) or 0)
+      place = place + 2
     end
   end)
 end
@@ -96,6 +104,15 @@ local function run_at(limit, place)
   return runs[place]
 end
 
+-- How it was before the round that is under way used any of it. Slots are reckoned again for those that go, so that
+-- those that do not go leave no gap.
+local function remember(limit)
+  if limit.round == round_now then return end
+  local many = #limit.newest
+  limit.round = round_now
+  limit.was = { limit.at, limit.used, limit.first, many, limit.newest[many], limit.dirty }
+end
+
 -- The place of the run that has to leave before so much more may start.
 local function run_before(limit, units)
   local past, place = limit.used + units - limit.units, limit.first
@@ -108,36 +125,42 @@ end
 local function room_at(limit, cost)
   local units = units_of(limit, cost)
   if units == 0 then return 0 end
-  local at, place = limit.at + limit.step * (units - 1), limit.stays and run_before(limit, units)
-  return place and max(at, run_at(limit, place)[2] + limit.stays) or at
+  local place = run_before(limit, units)
+  return place and max(limit.at, run_at(limit, place)[2] + limit.stays) or limit.at
 end
 
 local function spend(limit, start, cost)
   local units = units_of(limit, cost)
   if units == 0 then return end
+  remember(limit)
   limit.at, limit.dirty = start + limit.step * units, true
-  if not limit.stays then return end
   limit.first = run_before(limit, units) or limit.first
   limit.used = limit.used + units
   local newest = limit.newest
   local run = newest[#newest]
   if run and start - run[1] < limit.stays / RUNS then
-    newest[#newest] = { run[1], start, limit.used }
+    newest[#newest] = { run[1], max(run[2], start), limit.used }
   else
     newest[#newest + 1] = { start, start, limit.used }
   end
 end
 
 local function take_back(limit)
+  if limit.round ~= round_now then return end
   local was = limit.was
-  limit.at = was[1]
-  if not limit.stays then return end
-  limit.used, limit.first = was[2], was[3]
+  limit.at, limit.used, limit.first, limit.dirty = was[1], was[2], was[3], was[6]
   for i = #limit.newest, was[4] + 1, -1 do limit.newest[i] = nil end
   limit.newest[was[4]] = was[5]
 end
 
+-- Of those that have left the window the last one stays: the next is counted from it.
+local function skip_gone(limit)
+  local older, gone = limit.older, since - limit.stays
+  while limit.first < older and run_at(limit, limit.first + 1)[2] <= gone do limit.first = limit.first + 1 end
+end
+
 local function save_runs(limit)
+  skip_gone(limit)
   local key, gone, packed = limit.key, min(limit.first - 1, limit.older), {}
   for i, run in ipairs(limit.newest) do packed[i] = pack(RUN_FORM, run[1], run[2], run[3]) end
   if gone > 0 then call('LTRIM', key, gone, -1) end
@@ -151,9 +174,11 @@ local function save_limits(limits)
   for _, limit in ipairs(limits) do
     if limit.dirty then
       limit.dirty = nil
+      save_runs(limit)
       set[#set + 1] = limit.at
       set[#set + 1] = limit.name
-      if limit.stays then save_runs(limit) end
+      set[#set + 1] = limit.newest[#limit.newest][2] + limit.stays
+      set[#set + 1] = REMEMBERED .. limit.name
     end
   end
   write_all('ZADD', K.slots, set)

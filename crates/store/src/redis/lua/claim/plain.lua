@@ -158,6 +158,7 @@ local function give_plain(seats, order, many)
       error('BADKEY ' .. session_key .. ' ' .. done.err, 0)
     end
   end
+  wrote = true
   return entries
 end
 
@@ -221,7 +222,7 @@ local function claim_plain(found)
   meta[1] = clock
   count_waiting(lane, -#order)
   save_plain(seats, packed, many)
-  if meta[7] == 1 then call('ZREMRANGEBYSCORE', lane.owed, '-inf', clock) end
+  if meta[7] == 1 then end_debts(lane) end
   save_counts()
   return claim_answer(meta[4] > 0 and meta[4] - now or nil, 0, first, '', entries)
 end

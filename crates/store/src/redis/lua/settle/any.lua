@@ -13,7 +13,8 @@ for i = 1, ends do
 end
 load_tenants(names)
 
-local DONE_END, RETRY, FAILED_END, THROTTLED, RETURNED, PUT_OFF_FIXED, PUT_OFF_FORMULA = 1, 2, 3, 4, 5, 6, 7
+local DONE_END, RETRY, FAILED_END, THROTTLED, RETURNED, PUT_OFF_FIXED = 1, 2, 3, 4, 5, 6
+local RETRY_PUT_OFF = 8
 local A_DONE, A_BURIED, A_WAITS, A_CANCELLED = 1, 2, 3, 5
 
 -- What goes back is looked at before anything is written, so that a foreign key stops it here.
@@ -66,17 +67,23 @@ local function refund(lane, entry)
   seat.dirty = true
 end
 
--- Whether it was cancelled while it was under way. The action is counted either way, unless its name is
+-- Whether it begins again, as it ended.
+local function begins_again(job, kind)
+  if kind == RETRY or kind == RETRY_PUT_OFF then return job.retries < job.max_retries end
+  return kind ~= DONE_END and kind ~= FAILED_END
+end
+
+-- Whether it ends as cancelled: it was so while it was under way, or its action is over, and it would begin
+-- again. What came of a call that was made counts. The action is counted either way, unless its name is
 -- another's by now.
 local function is_cancelled(entry, tenant, claim, kind)
-  local name = entry.job and entry.job.action
-  local action = name and action_of(name)
-  if name and (not action or claim <= action.floor) then return true end
+  local job = entry.job
+  local name = job and job.action
+  local action = action_since(name, claim)
   entry.action = action
-  if claim <= tenant[19] then return true end
-  if not action then return false end
-  -- What is under way when an action fails is counted as it ends, but does not begin again.
-  return action.st == CANCELLED or (action.st == FAILED and kind ~= DONE_END and kind ~= FAILED_END)
+  if not begins_again(job, kind) then return false end
+  if claim <= tenant[19] or (name and not action) then return true end
+  return action and (action.st == CANCELLED or action.st == FAILED)
 end
 
 local function end_cancelled(entry, tenant)
@@ -111,13 +118,15 @@ local function end_done(entry, tenant, took, result)
 end
 
 local function end_buried(entry, tenant, words, result)
-  local job = entry.job
+  local job, told_at = entry.job, nil
   tenant[8] = tenant[8] + 1
   if entry.action then
     count(entry.action, 'dd', 1)
-    tell(entry.action, ENDED_FAILED, job, entry.tenant, result, words)
+    told_at = tell(entry.action, ENDED_FAILED, job, entry.tenant, result, words)
+  elseif job.action then
+    leave_action(job)
   end
-  bury(job, entry, words)
+  bury(job, entry, words, told_at)
   return A_BURIED
 end
 
@@ -182,10 +191,9 @@ local function backoff_of(form, non_ready)
   return min(form[2] + floor(non_ready / speed) * 1000000, form[3]), speed
 end
 
-local function end_put_off(entry, tenant, form)
-  local job = entry.job
-  count_throttle(entry, tenant)
-  entry.record = write_record(job, entry.record)
+-- Waits among those that found no room.
+local function wait_off(entry, tenant, form)
+  entry.record = write_record(entry.job, entry.record)
   wait_again(entry)
   tenant[12] = tenant[12] + 1
   g[4] = g[4] + 1
@@ -197,8 +205,28 @@ local function end_put_off(entry, tenant, form)
   return { backoff, tenant[12], speed }
 end
 
+local function end_put_off(entry, tenant, form)
+  count_throttle(entry, tenant)
+  return wait_off(entry, tenant, form)
+end
+
+local function end_retry_put_off(entry, tenant, form, words, result)
+  local job = entry.job
+  job.attempts = job.attempts + 1
+  if job.retries >= job.max_retries then return end_buried(entry, tenant, words, result) end
+  job.retries = job.retries + 1
+  add_mishap(job, words)
+  return wait_off(entry, tenant, form)
+end
+
 local function words_and_result(rest, form)
   return sub(rest, HEAD + 1, HEAD + form[2]), sub(rest, HEAD + 1 + form[2])
+end
+
+-- The same where all three numbers say something else, and so the length comes first.
+local function long_words_and_result(rest)
+  local length, at = unpacked('>I7', rest, HEAD + 1)
+  return sub(rest, at, at + length - 1), sub(rest, at + length)
 end
 
 for i = 1, ends do
@@ -217,6 +245,8 @@ for i = 1, ends do
     elseif kind == RETRY then
       local words, result = words_and_result(rest, form)
       answers[i] = end_retry(entry, tenant, form[3], words, result)
+    elseif kind == RETRY_PUT_OFF then
+      answers[i] = end_retry_put_off(entry, tenant, form, long_words_and_result(rest))
     elseif kind == FAILED_END then
       entry.job.attempts = entry.job.attempts + 1
       answers[i] = end_buried(entry, tenant, words_and_result(rest, form))

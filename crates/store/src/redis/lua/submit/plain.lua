@@ -6,7 +6,7 @@
 -- times, if any has one; the action's note; then the records, group by group.
 --
 -- Who has a seat keeps its place, so of those nothing changes but the list and the number of jobs in it; who
--- has none, and no rule or bound either, gets one. Everything else goes the long way, before anything is
+-- has none, and no rule or bound either, and need not wait, gets one. Everything else goes the long way, before anything is
 -- written.
 
 -- The long way.
@@ -51,6 +51,7 @@ local function push(key, list, first, last_one)
     local to = min(from + CHUNK - 1, last_one)
     local answer = redis.pcall('RPUSH', key, unpack(list, from, to))
     if type(answer) == 'table' then undo(key, answer) end
+    wrote = true
     pushed[#pushed + 1] = key
     pushed[#pushed + 1] = to - from + 1
   end
@@ -93,11 +94,23 @@ local function debts(lane, names)
   return places, owing
 end
 
+-- Whether any was told to wait.
+local function any_parked(lane, names)
+  local parked = false
+  if lane.meta[4] == 0 then return false end
+  each_chunk(names, CHUNK, function(first, last_one)
+    for _, till in ipairs(call('ZMSCORE', lane.parked, unpack(names, first, last_one))) do
+      parked = parked or till
+    end
+  end)
+  return parked
+end
+
 -- Tenants as they are once they have their seats: what is known of them, where they stand, those that nobody
 -- knew, those that had nothing to do, those that owed; or nothing.
 local function newcomers(lane, names)
   local heads = heads_of_new(names)
-  if not heads then return end
+  if not heads or any_parked(lane, names) then return end
   local places, owing = debts(lane, names)
   local new = { known = {}, order = {}, who = {}, woken = {}, owing = owing, places = places, active = 0 }
   local known, order, who, woken, clock = new.known, new.order, new.who, new.woken, lane.meta[1]
@@ -165,6 +178,7 @@ local function push_plain(lane, ask, classes, sizes)
     if size == 1 then
       local answer = redis.pcall('RPUSH', key, ARGV[first])
       if type(answer) == 'table' then undo(key, answer) end
+      wrote = true
       local at = #pushed
       pushed[at + 1], pushed[at + 2] = key, 1
     else
