@@ -16,3 +16,9 @@ fn run(law: impl AsyncFnOnce(&Room)) {
 }
 
 contract!(run);
+
+#[test]
+#[ignore = "a million jobs on a disk"]
+fn stress_a_million_jobs_of_one_kind_do_not_delay_ten_of_another() {
+    run(async |world| contract::claiming::a_flood_delays_nobody(world, 1_000_000).await);
+}

@@ -10,6 +10,8 @@ mod bulk;
 mod ends;
 #[path = "redis/faults.rs"]
 mod faults;
+#[path = "redis/foreign.rs"]
+mod foreign;
 #[path = "redis/gather.rs"]
 mod gather;
 #[path = "redis/lanes.rs"]
@@ -18,10 +20,14 @@ mod lanes;
 mod life;
 #[path = "redis/limits.rs"]
 mod limits;
+#[path = "redis/mixed.rs"]
+mod mixed;
 #[path = "redis/order.rs"]
 mod order;
 #[path = "redis/recount.rs"]
 mod recount;
+#[path = "redis/rest.rs"]
+mod rest;
 #[path = "redis/slots.rs"]
 mod slots;
 #[path = "redis/ways.rs"]

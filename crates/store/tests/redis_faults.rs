@@ -5,12 +5,16 @@
 
 #[path = "redis_faults/failover.rs"]
 mod failover;
+#[path = "redis_faults/garbage.rs"]
+mod garbage;
 #[path = "redis_faults/rights.rs"]
 mod rights;
 #[path = "redis_faults/room.rs"]
 mod room;
 #[path = "redis_faults/server.rs"]
 mod server;
+#[path = "redis_faults/still.rs"]
+mod still;
 #[path = "redis_faults/tls.rs"]
 mod tls;
 #[path = "redis_faults/way.rs"]

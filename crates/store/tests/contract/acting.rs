@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use outflow_core::{Cost, WallTime};
 use outflow_store::{
-    ActionReport, ActionSpec, Batch, End, Ended, JobStore, Kept, Page, Rest, Stage,
+    ActionReport, ActionSpec, DeadPick, End, Ended, JobStore, Kept, Name, OpenGate, Page, RipeAsk,
+    Scope, Stage,
 };
 
-use super::{World, batch, claim, claim_one, done, ids, jobs, name, settle, settle_all, submit};
+use super::{
+    World, ask_as, batch, claim, claim_one, done, ids, jobs, last, name, settle, settle_all, submit,
+};
 
 async fn report(store: &impl JobStore, action: &str) -> ActionReport {
     let report = store.action(&name(action)).await.expect("read");
@@ -19,7 +22,7 @@ async fn stage(store: &impl JobStore, action: &str) -> Stage {
 }
 
 async fn ripe(store: &impl JobStore) -> Vec<String> {
-    let ripe = store.ripe(9).await.expect("read");
+    let ripe = store.ripe(RipeAsk::look(9)).await.expect("read");
     ripe.iter().map(|of| of.spec.id.to_string()).collect()
 }
 
@@ -71,10 +74,7 @@ pub(crate) async fn an_action_ends_only_after_it_was_closed(world: &impl World) 
 
 pub(crate) async fn an_end_is_ripe_until_it_was_told(world: &impl World) {
     let store = world.store();
-    let last = Batch {
-        rest: Rest::Last,
-        ..batch("act", jobs("a", 1))
-    };
+    let last = last("act", jobs("a", 1));
     store.submit(last).await.expect("taken");
     assert!(ripe(store).await.is_empty(), "a job waits");
     let job = claim_one(store).await;
@@ -86,6 +86,42 @@ pub(crate) async fn an_end_is_ripe_until_it_was_told(world: &impl World) {
         store.told(&name("act")).await.expect("told, once or twice");
         assert!(ripe(store).await.is_empty());
     }
+}
+
+// A lease of 10 units: it is renewed at 6, so at 12 nobody else has it, and at 20 whoever asks.
+pub(crate) async fn an_end_is_given_to_one_who_tells_it(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    for act in ["act", "other"] {
+        let taken = store.submit(last(act, jobs(act, 1))).await;
+        taken.expect("taken");
+        let job = claim_one(store).await;
+        settle(store, &job, done()).await;
+    }
+    let take = async |most, telling: &[Name]| {
+        let lease = unit * 10;
+        let ask = RipeAsk {
+            most,
+            lease,
+            telling,
+        };
+        let taken = store.ripe(ask).await.expect("read");
+        let names = taken.iter().map(|of| of.spec.id.clone());
+        names.collect::<Vec<Name>>()
+    };
+    let first = take(1, &[]).await;
+    let second = take(9, &[]).await;
+    assert_eq!((first.len(), second.len()), (1, 1), "one for each");
+    assert_ne!(first, second);
+    assert!(take(9, &[]).await.is_empty(), "both are being told");
+    world.pass(unit * 6).await;
+    assert!(take(9, &first).await.is_empty(), "told for longer");
+    world.pass(unit * 6).await;
+    assert_eq!(take(9, &first).await, second, "its teller has died");
+    store.told(&first[0]).await.expect("told");
+    assert!(take(9, &first).await.is_empty());
+    world.pass(unit * 12).await;
+    assert_eq!(take(9, &first).await, second, "and died again");
 }
 
 // 10 units: one job is under way by then and one has not begun.
@@ -106,25 +142,121 @@ pub(crate) async fn an_action_that_takes_too_long_fails_and_cancels_the_rest(wor
     world.pass(unit * 5).await;
     assert!(ripe(store).await.is_empty());
     world.pass(unit * 10).await;
-    assert_eq!(ripe(store).await, ["act"]);
+    assert!(ripe(store).await.is_empty(), "a job is under way");
     let failed = report(store, "act").await;
     assert_eq!(failed.stage, Stage::Failed);
     assert_eq!((failed.tally.cancelled, failed.tally.in_flight), (1, 1));
+    assert!(!failed.is_over(), "a job is under way");
+    assert!(store.told(&name("act")).await.is_err(), "too early");
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     settle(store, &running, done()).await;
     assert_eq!(report(store, "act").await.tally.done, 1);
+    assert!(report(store, "act").await.is_over());
+    assert_eq!(ripe(store).await, ["act"]);
     store.told(&name("act")).await.expect("told");
     assert!(ripe(store).await.is_empty());
     assert_eq!(stage(store, "act").await, Stage::Failed);
 }
 
+// Its worker dies over it: what it had is over when somebody takes it back, and not before.
+pub(crate) async fn an_end_waits_for_what_a_dead_worker_had(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    let spec = ActionSpec {
+        timeout: unit * 10,
+        ..ActionSpec::new(name("act"))
+    };
+    store.open(spec).await.expect("open");
+    store
+        .submit(batch("act", jobs("a", 1)))
+        .await
+        .expect("taken");
+    let ask = ask_as("dying", 1, unit * 20);
+    let taken = store.claim(ask, &mut OpenGate).await.expect("claimed");
+    assert_eq!(taken.jobs.len(), 1);
+    world.pass(unit * 15).await;
+    assert!(ripe(store).await.is_empty(), "it may still be under way");
+    assert_eq!(stage(store, "act").await, Stage::Failed);
+    world.pass(unit * 10).await;
+    store.reap(9, 3).await.expect("reaped");
+    assert_eq!(ripe(store).await, ["act"]);
+    assert_eq!(report(store, "act").await.tally.cancelled, 1);
+}
+
+// Of three jobs one is under way: it is done before the end is told.
+pub(crate) async fn a_cancelled_action_is_ripe_when_nothing_of_it_is_open(world: &impl World) {
+    let store = world.store();
+    let act = name("act");
+    store
+        .submit(batch("act", jobs("a", 3)))
+        .await
+        .expect("taken");
+    let running = claim_one(store).await;
+    let scope = Scope::Action(act.clone());
+    assert_eq!(store.cancel(&scope).await.expect("cancelled"), 2);
+    assert!(ripe(store).await.is_empty(), "a job is under way");
+    assert!(store.told(&act).await.is_err(), "too early");
+    settle(store, &running, done()).await;
+    assert_eq!(ripe(store).await, ["act"]);
+    let over = report(store, "act").await;
+    assert_eq!((over.stage, over.is_over()), (Stage::Cancelled, true));
+    assert_eq!((over.tally.done, over.tally.cancelled), (1, 2));
+    store.told(&act).await.expect("told");
+    assert!(ripe(store).await.is_empty());
+    assert_eq!(stage(store, "act").await, Stage::Cancelled);
+}
+
+// Failed jobs, so that letters are left which change the counts of what was told.
+pub(crate) async fn an_end_that_was_told_is_told_once_whatever_its_letters_do(world: &impl World) {
+    let store = world.store();
+    let act = name("act");
+    store
+        .submit(batch("act", jobs("a", 3)))
+        .await
+        .expect("taken");
+    let two = claim(store, 2).await;
+    let failed = End::Failed {
+        words: "no".to_owned(),
+        result: None,
+    };
+    settle_all(store, &two, failed).await;
+    let scope = Scope::Action(act.clone());
+    assert_eq!(store.cancel(&scope).await.expect("cancelled"), 1);
+    assert_eq!(ripe(store).await, ["act"]);
+    store.told(&act).await.expect("told");
+    let one = DeadPick::Jobs(vec![two[0].id.clone()]);
+    assert_eq!(store.purge(&one).await.expect("purged"), 1);
+    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
+    assert!(ripe(store).await.is_empty());
+    assert_eq!(store.cancel(&scope).await.expect("nothing left"), 0);
+    assert!(ripe(store).await.is_empty());
+}
+
+// Its one job is done, and nobody told it yet.
+pub(crate) async fn a_cancellation_changes_no_end_that_is_to_be_told(world: &impl World) {
+    let store = world.store();
+    let act = name("act");
+    store
+        .submit(last("act", jobs("a", 1)))
+        .await
+        .expect("taken");
+    let job = claim_one(store).await;
+    settle(store, &job, done()).await;
+    let before = report(store, "act").await;
+    assert_eq!(before.stage, Stage::Aggregating);
+    let scope = Scope::Action(act.clone());
+    assert_eq!(store.cancel(&scope).await.expect("nothing left"), 0);
+    assert_eq!(report(store, "act").await, before);
+    assert_eq!(ripe(store).await, ["act"]);
+    store.told(&act).await.expect("told");
+    assert_eq!(store.cancel(&scope).await.expect("nothing left"), 0);
+    assert_eq!(stage(store, "act").await, Stage::Completed);
+}
+
 pub(crate) async fn the_name_of_an_action_that_is_over_can_be_opened_again(world: &impl World) {
     let store = world.store();
     let act = name("act");
-    let last = |tenant| Batch {
-        rest: Rest::Last,
-        ..batch("act", jobs(tenant, 1))
-    };
+    let last = |tenant| last("act", jobs(tenant, 1));
     store.submit(last("a")).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, done()).await;
@@ -192,7 +324,7 @@ pub(crate) async fn outcomes_come_in_order_with_what_was_kept(world: &impl World
     );
 }
 
-static ACT: std::sync::LazyLock<outflow_store::Name> = std::sync::LazyLock::new(|| name("act"));
+static ACT: std::sync::LazyLock<Name> = std::sync::LazyLock::new(|| name("act"));
 
 pub(crate) async fn an_action_counts_its_own_jobs_only(world: &impl World) {
     let store = world.store();

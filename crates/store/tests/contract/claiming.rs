@@ -35,6 +35,43 @@ pub(crate) async fn tenants_take_turns_whatever_their_backlogs(world: &impl Worl
     assert_eq!(shares(&next)["small"], 3, "{:?}", ids(&next));
 }
 
+// As many that a place counted from the first job would be far behind.
+pub(crate) async fn thousands_of_one_do_not_delay_ten_of_another(world: &impl World) {
+    a_flood_delays_nobody(world, 5_000).await;
+}
+
+/// Three tenants share so many jobs, have had a good part of them, and a fourth comes with ten. Whoever
+/// comes waits for one turn of each that is there: its first is among the next four, as each of its other
+/// nine is among the four after the one before.
+pub(crate) async fn a_flood_delays_nobody(world: &impl World, jobs: u32) {
+    let store = world.store();
+    let large = ["large-a", "large-b", "large-c"];
+    for (number, chunk) in (0..jobs / 1_000).enumerate() {
+        let tenant = large[number % large.len()];
+        let flood = (0..1_000).map(|of| job(tenant, &format!("{chunk}-{of}")));
+        submit(store, flood.collect()).await;
+    }
+    for _ in 0..4 {
+        assert_eq!(claim(store, 500).await.len(), 500);
+    }
+    let ten = (0..10).map(|of| job("small", &format!("small-{of}")));
+    submit(store, ten.collect()).await;
+    let mut slots = Vec::new();
+    for _ in 0..4 {
+        slots.push(claim_one(store).await);
+    }
+    let first = slots.iter().position(|job| job.tenant == name("small"));
+    let first = first.expect("within as many slots as tenants are active") + 1;
+    slots.extend(claim(store, 9 * 4).await);
+    let places = slots.iter().zip(1_usize..);
+    let places = places.filter(|(job, _)| job.tenant == name("small"));
+    let places: Vec<usize> = places.map(|(_, place)| place).collect();
+    assert_eq!(places.len(), 10, "{places:?}");
+    for (turn, place) in places.iter().enumerate() {
+        assert!(*place <= first + turn * 4, "turn {turn} of {places:?}");
+    }
+}
+
 // 30 turns at 2 : 1.
 pub(crate) async fn weights_share_a_lane_as_they_say(world: &impl World) {
     let store = world.store();

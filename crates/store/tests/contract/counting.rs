@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use outflow_store::{End, JobStore, Page};
+use outflow_store::{End, JobStore, Page, TenantRule};
 
 use super::ends::unlike_ends;
-use super::{World, claim, done, jobs, name, settle, settle_all, submit};
+use super::{World, claim, done, job, jobs, name, settle, settle_all, submit};
 
 // One job for each way to stand, and one more that is claimed and left.
 pub(crate) async fn every_job_is_in_exactly_one_part(world: &impl World) {
@@ -42,6 +42,31 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
     };
     settle_all(store, &taken[1..], end).await;
     assert_eq!(store.active().await.expect("counted"), 1, "it waits");
+}
+
+// Two are done before it has nothing to do, and one comes after that. What all tenants did goes on.
+pub(crate) async fn a_tenant_begins_its_counts_anew_when_it_has_work_again(world: &impl World) {
+    let store = world.store();
+    let counts = async || {
+        let report = store.tenant(&name("a")).await.expect("read");
+        let tally = report.expect("known").tally;
+        (tally.done, tally.queued)
+    };
+    assert_eq!(store.tenant(&name("a")).await.expect("read"), None);
+    submit(store, jobs("a", 2)).await;
+    let taken = claim(store, 2).await;
+    settle_all(store, &taken, done()).await;
+    assert_eq!(counts().await, (2, 0), "as long as it has no other work");
+    submit(store, vec![job("a", "later")]).await;
+    assert_eq!(counts().await, (0, 1));
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.done, tally.queued), (2, 1));
+    assert_eq!(store.recount().await.expect("counted"), 0);
+    let ruled = store.set_rule(&name("z"), TenantRule::default()).await;
+    ruled.expect("ruled");
+    let known = store.tenants(Page::default()).await.expect("read");
+    let known: Vec<_> = known.into_iter().map(|of| of.name).collect();
+    assert_eq!(known, [name("a"), name("z")]);
 }
 
 pub(crate) async fn lanes_with_work_are_told(world: &impl World) {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use outflow_store::{Beat, Claimed, JobStore, OpenGate, Settled, Settlement};
+use outflow_store::{
+    Beat, Claimed, End, JobStore, NewJob, OpenGate, Park, Scope, Settled, Settlement,
+};
 
-use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, submit};
+use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, settle, submit};
 
 const BOUND: u32 = 3;
 
@@ -148,4 +150,46 @@ pub(crate) async fn one_session_cannot_settle_for_another(world: &impl World) {
     let settled = store.settle(&name("thief"), vec![end]).await;
     assert_eq!(settled.expect("settled"), [Settled::Fenced]);
     assert_eq!(store.tally().await.expect("counted").in_flight, 1);
+}
+
+// Two tenants have two jobs each that are over in 5 units, and one that is not: the lane is refused for a long
+// time with one of them under way, and the other tenant is paused.
+pub(crate) async fn a_job_that_is_too_late_ends_though_its_line_stands_still(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    let deadline = world.wall().saturating_add(unit * 5);
+    for tenant in ["a", "b"] {
+        let hurried = |job: NewJob| NewJob {
+            deadline: Some(deadline),
+            ..job
+        };
+        submit(store, jobs(tenant, 2).into_iter().map(hurried).collect()).await;
+        submit(
+            store,
+            vec![NewJob {
+                id: None,
+                ..jobs(tenant, 1).remove(0)
+            }],
+        )
+        .await;
+    }
+    let paused = store.pause(&Scope::Tenant(name("b"))).await;
+    paused.expect("paused");
+    let refused = End::Throttled {
+        after: unit * 1_000,
+        park: Park::Lane,
+    };
+    let job = claim_one(store).await;
+    settle(store, &job, refused).await;
+    let reaped = store.reap(9, BOUND).await.expect("reaped");
+    assert_eq!(reaped.expired, 0, "they are in time");
+    world.pass(unit * 10).await;
+    let mut expired = 0;
+    for _ in 0..3 {
+        expired += store.reap(9, BOUND).await.expect("reaped").expired;
+    }
+    assert_eq!(expired, 4);
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.queued, tally.cancelled), (2, 4), "{tally:?}");
+    assert_eq!(store.recount().await.expect("counted"), 0);
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    Batch, DeadPick, End, Ended, JobStore, Page, PutOff, Rest, Scope, Settled, Stage, TenantRule,
+    DeadPick, End, Ended, JobStore, Page, PutOff, RipeAsk, Scope, Settled, Stage, TenantRule,
 };
 
 use super::{
-    World, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
+    World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle, settle_all, submit,
 };
 
 fn tenant(text: &str) -> Scope {
@@ -87,104 +87,6 @@ pub(crate) async fn a_paused_action_does_not_hold_its_tenants_other_jobs(world: 
     store.resume(&action("act")).await.expect("resumed");
     let expected: Vec<String> = (0..100).map(|number| format!("a-{number}")).collect();
     assert_eq!(ids(&claim(store, 200).await), expected);
-}
-
-// 200: most of them not in any store's memory.
-pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl World) {
-    let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 200)))
-        .await
-        .expect("taken");
-    submit(store, jobs("b", 1)).await;
-    let mut later = job("a", "later");
-    later.not_before = Some(world.wall().saturating_add(Duration::from_hours(1)));
-    submit(store, vec![later]).await;
-    let under_way = claim_one(store).await;
-    assert_eq!(under_way.tenant, name("a"));
-    assert_eq!(store.cancel(&tenant("a")).await.expect("cancelled"), 200);
-    let tally = store.tally().await.expect("counted");
-    assert_eq!(
-        (tally.queued, tally.in_flight, tally.cancelled),
-        (1, 1, 200)
-    );
-    let of_action = store.action(&name("act")).await.expect("read");
-    assert_eq!(of_action.expect("known").tally.cancelled, 199);
-    assert_eq!(settle(store, &under_way, done()).await, Settled::Cancelled);
-    assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
-    submit(store, vec![job("a", "new")]).await;
-    assert_eq!(ids(&claim(store, 9).await), ["new"], "it may come again");
-    assert_eq!(store.recount().await.expect("counted"), 0);
-}
-
-pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl World) {
-    let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 150)))
-        .await
-        .expect("taken");
-    submit(store, jobs("b", 1)).await;
-    let own = (0..2).map(|number| job("a", &format!("own-{number}")));
-    submit(store, own.collect()).await;
-    assert_eq!(store.cancel(&action("act")).await.expect("cancelled"), 150);
-    let mut left = ids(&claim(store, 9).await);
-    left.sort();
-    assert_eq!(left, ["b-0", "own-0", "own-1"]);
-    let report = store.action(&name("act")).await.expect("read");
-    let report = report.expect("known");
-    assert_eq!(
-        (report.stage, report.tally.cancelled),
-        (Stage::Cancelled, 150)
-    );
-    let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
-    assert_eq!(outcomes.len(), 150);
-    assert!(outcomes.iter().all(|of| of.ended == Ended::Cancelled));
-    assert_eq!(store.recount().await.expect("counted"), 0);
-}
-
-pub(crate) async fn a_cancelled_job_under_way_ends_as_cancelled(world: &impl World) {
-    let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 3)))
-        .await
-        .expect("taken");
-    let jobs = claim(store, 3).await;
-    assert_eq!(store.cancel(&action("act")).await.expect("cancelled"), 0);
-    let retry = End::Retry {
-        after: Duration::ZERO,
-        words: "again".to_owned(),
-        result: None,
-    };
-    for (job, end) in jobs.iter().zip([done(), retry, End::Returned]) {
-        assert_eq!(settle(store, job, end).await, Settled::Cancelled);
-    }
-    let tally = store.tally().await.expect("counted");
-    assert_eq!((tally.cancelled, tally.open(), tally.done), (3, 0, 0));
-}
-
-// What one has ended and the other still finds written is not ended again; twenty actions, because the two
-// have to meet.
-pub(crate) async fn a_cancellation_that_two_ask_for_counts_once(world: &impl World) {
-    let store = world.store();
-    for number in 0..20 {
-        let id = format!("act-{number}");
-        let taken = store.submit(batch(&id, jobs(&id, 6))).await;
-        taken.expect("taken");
-        let under_way = claim_one(store).await;
-        let scope = action(&id);
-        let (one, other, settled, ripe) = tokio::join!(
-            store.cancel(&scope),
-            store.cancel(&scope),
-            settle(store, &under_way, done()),
-            store.ripe(9),
-        );
-        one.and(other).expect("cancelled");
-        ripe.expect("looked");
-        assert!(matches!(settled, Settled::Cancelled | Settled::Done));
-    }
-    let tally = store.tally().await.expect("counted");
-    assert_eq!((tally.open(), tally.over()), (0, 120));
-    assert_eq!(store.recount().await.expect("counted"), 0);
 }
 
 // Three are put off for an hour; two of them are let go.
@@ -272,10 +174,7 @@ pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl World) {
 
 pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World) {
     let store = world.store();
-    let last = Batch {
-        rest: Rest::Last,
-        ..batch("act", jobs("a", 1))
-    };
+    let last = last("act", jobs("a", 1));
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
@@ -294,16 +193,13 @@ pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World)
 // Closed, and its one job over: whoever tells its end has read it already.
 pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(world: &impl World) {
     let store = world.store();
-    let last = Batch {
-        rest: Rest::Last,
-        ..batch("act", jobs("a", 1))
-    };
+    let last = last("act", jobs("a", 1));
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    assert_eq!(store.ripe(9).await.expect("read").len(), 1);
+    assert_eq!(store.ripe(RipeAsk::look(9)).await.expect("read").len(), 1);
     assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
-    let ripe = store.ripe(9).await.expect("read");
+    let ripe = store.ripe(RipeAsk::look(9)).await.expect("read");
     assert_eq!(ripe.len(), 1, "its end is still to be told");
     assert_eq!((ripe[0].tally.failed, ripe[0].tally.open()), (1, 0));
     store.told(&name("act")).await.expect("told");
@@ -313,10 +209,7 @@ pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(worl
 // Of two jobs one failed and the other waits: the action goes on, and the revived job with it.
 pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl World) {
     let store = world.store();
-    let last = Batch {
-        rest: Rest::Last,
-        ..batch("act", jobs("a", 2))
-    };
+    let last = last("act", jobs("a", 2));
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
@@ -327,8 +220,53 @@ pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl 
     let report = store.action(&name("act")).await.expect("read");
     let tally = report.expect("known").tally;
     assert_eq!((tally.done, tally.dead, tally.failed), (2, 0, 0));
-    assert_eq!(store.ripe(9).await.expect("read").len(), 1);
+    assert_eq!(store.ripe(RipeAsk::look(9)).await.expect("read").len(), 1);
     assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+// Five fail and three of them are tried anew, one in vain: pages of one, so that some would hold nothing but
+// what is forgotten.
+pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(world: &impl World) {
+    let store = world.store();
+    store
+        .submit(batch("act", jobs("a", 5)))
+        .await
+        .expect("taken");
+    let taken = claim(store, 9).await;
+    settle_all(store, &taken, failed()).await;
+    let again = ["a-0", "a-1", "a-3"].map(name);
+    let pick = DeadPick::Jobs(again.to_vec());
+    assert_eq!(store.revive(&pick).await.expect("revived"), 3);
+    let outcomes = async || {
+        let (mut all, mut after) = (Vec::new(), 0);
+        while let Some(one) = store
+            .outcomes(&name("act"), after, 1)
+            .await
+            .expect("read")
+            .pop()
+        {
+            assert!(one.place > after, "{one:?}");
+            after = one.place;
+            all.push((one.id.to_string(), one.ended));
+        }
+        all
+    };
+    let of = |id: &str, ended| (id.to_owned(), ended);
+    let left = [of("a-2", Ended::Failed), of("a-4", Ended::Failed)];
+    assert_eq!(outcomes().await, left);
+    let taken = claim(store, 9).await;
+    settle_all(store, &taken[..2], done()).await;
+    settle(store, &taken[2], failed()).await;
+    let anew = [
+        of("a-0", Ended::Done),
+        of("a-1", Ended::Done),
+        of("a-3", Ended::Failed),
+    ];
+    assert_eq!(outcomes().await, [&left[..], &anew].concat());
+    // Once its action is over a letter is revived without it: for the action it has failed.
+    store.close(&name("act")).await.expect("closed");
+    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 3);
+    assert_eq!(outcomes().await, [&left[..], &anew].concat());
 }
 
 pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(world: &impl World) {
@@ -381,10 +319,7 @@ pub(crate) async fn tidying_forgets_what_is_too_old(world: &impl World) {
     let mut spec = outflow_store::ActionSpec::new(name("act"));
     spec.keep = unit * 5;
     store.open(spec).await.expect("open");
-    let last = Batch {
-        rest: Rest::Last,
-        ..batch("act", jobs("a", 2))
-    };
+    let last = last("act", jobs("a", 2));
     store.submit(last).await.expect("taken");
     let taken = claim(store, 9).await;
     let before = world.wall();

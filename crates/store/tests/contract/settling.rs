@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outflow_core::CongestionRule;
-use outflow_store::{Beat, DeadPick, End, JobStore, Kept, Park, PutOff, Settled, Settlement};
+use outflow_store::{
+    Beat, DeadPick, End, JobStore, Kept, NewJob, Park, PutOff, Settled, Settlement,
+};
 
 use super::{
     World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
@@ -212,6 +214,42 @@ pub(crate) async fn a_fixed_put_off_waits_as_long_as_it_says(world: &impl World)
     assert_eq!(store.tally().await.expect("counted").non_ready, 0);
     let again = claim_one(store).await;
     assert_eq!((again.throttles, again.retries), (1, 0));
+}
+
+// A failure that is put off uses a retry and is no throttle; after the last one the job is buried.
+pub(crate) async fn a_failure_that_is_put_off_uses_a_retry(world: &impl World) {
+    let store = world.store();
+    let unit = world.unit();
+    let job = NewJob {
+        max_retries: 1,
+        ..jobs("a", 1).remove(0)
+    };
+    submit(store, vec![job]).await;
+    let end = || End::RetryPutOff {
+        by: PutOff::Fixed(unit * 10),
+        words: "503".to_owned(),
+        result: None,
+    };
+    let first = claim_one(store).await;
+    let put_off = settle(store, &first, end()).await;
+    let Settled::PutOff {
+        backoff, non_ready, ..
+    } = put_off
+    else {
+        panic!("{put_off:?}");
+    };
+    assert_eq!((backoff, non_ready), (unit * 10, 1));
+    let tally = store.tally().await.expect("counted");
+    assert_eq!((tally.queued, tally.non_ready, tally.throttles), (1, 1, 0));
+    let left = store.release(&name("a"), 1).await.expect("released");
+    assert_eq!(left, 0);
+    let again = claim_one(store).await;
+    let counts = (again.attempt, again.retries, again.throttles);
+    assert_eq!(counts, (2, 1, 0));
+    assert_eq!(settle(store, &again, end()).await, Settled::Buried);
+    let dead = store.dead(0, 9).await;
+    let history = &dead.expect("listed")[0].history;
+    assert_eq!(history.len(), 2, "{history:?}");
 }
 
 // 10 a second between two tenants is 5 each: the fifth that is put off waits one base and one second.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionReport, ActionSpec, Batch, DeadPick, End, JobStore, Kept, Name, NewJob, Outcome, Receipt,
-    Rest, Scope, Stage,
+    ActionReport, ActionSpec, Batch, DeadPick, End, JobStore, Kept, Name, Outcome, Receipt, Rest,
+    Scope, Stage,
 };
 
-use super::{World, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
+use super::{World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit};
 
 // Two tenants, so that places are counted for each.
 pub(crate) async fn a_batch_is_taken_in_order_and_told_its_places(world: &impl World) {
@@ -118,10 +118,7 @@ pub(crate) async fn an_empty_batch_changes_nothing(world: &impl World) {
 
 pub(crate) async fn a_closed_action_takes_no_more_jobs(world: &impl World) {
     let store = world.store();
-    let last = Batch {
-        rest: Rest::Last,
-        ..batch("act", jobs("a", 1))
-    };
+    let last = last("act", jobs("a", 1));
     store.submit(last).await.expect("taken");
     let mut late = jobs("a", 2);
     late.truncate(2);
@@ -129,14 +126,6 @@ pub(crate) async fn a_closed_action_takes_no_more_jobs(world: &impl World) {
     let known = Receipt::Duplicate { id: name("a-0") };
     assert_eq!(late.receipts, [known, Receipt::Closed]);
     assert_eq!(store.tally().await.expect("counted").queued, 1);
-}
-
-/// A batch that closes its action.
-fn last(jobs: Vec<NewJob>) -> Batch {
-    Batch {
-        rest: Rest::Last,
-        ..batch("act", jobs)
-    }
 }
 
 async fn act(store: &impl JobStore) -> Option<ActionReport> {
@@ -154,7 +143,10 @@ async fn outcomes(store: &impl JobStore) -> Vec<Outcome> {
 
 /// An action of two jobs, one done and one dead, whose end was told.
 async fn over(store: &impl JobStore) {
-    store.submit(last(jobs("a", 2))).await.expect("taken");
+    store
+        .submit(last("act", jobs("a", 2)))
+        .await
+        .expect("taken");
     let taken = claim(store, 2).await;
     let kept = || Kept {
         status: 200,
@@ -187,7 +179,7 @@ pub(crate) async fn a_batch_opens_its_action_as_it_says(world: &impl World) {
     let store = world.store();
     let batch = Batch {
         action: Some(said(7)),
-        ..last(jobs("a", 1))
+        ..last("act", jobs("a", 1))
     };
     store.submit(batch).await.expect("taken");
     let report = act(store).await.expect("known");
@@ -199,7 +191,7 @@ pub(crate) async fn an_open_action_stays_as_it_was_opened(world: &impl World) {
     store.open(said(7)).await.expect("open");
     let batch = Batch {
         action: Some(said(8)),
-        ..last(jobs("a", 1))
+        ..last("act", jobs("a", 1))
     };
     store.submit(batch).await.expect("taken");
     let report = act(store).await.expect("known");
@@ -217,7 +209,7 @@ pub(crate) async fn a_batch_of_known_jobs_leaves_an_action_that_is_over_as_it_wa
         let again = Batch {
             rest,
             action: Some(said(9)),
-            ..last(jobs("a", 2))
+            ..last("act", jobs("a", 2))
         };
         let again = store.submit(again).await.expect("answered");
         let known = |text| Receipt::Duplicate { id: name(text) };
@@ -238,7 +230,7 @@ pub(crate) async fn a_new_job_begins_an_action_that_is_over_anew(world: &impl Wo
     over(store).await;
     let again = Batch {
         action: Some(said(9)),
-        ..last(jobs("a", 3))
+        ..last("act", jobs("a", 3))
     };
     let again = store.submit(again).await.expect("answered");
     assert!(matches!(again.receipts[1], Receipt::Duplicate { .. }));
@@ -263,7 +255,10 @@ pub(crate) async fn a_cancelled_action_begins_anew_with_a_new_job(world: &impl W
     let running = claim_one(store).await;
     let cancelled = store.cancel(&Scope::Action(name("act"))).await;
     assert_eq!(cancelled.expect("cancelled"), 1);
-    let anew = store.submit(last(jobs("b", 1))).await.expect("answered");
+    let anew = store
+        .submit(last("act", jobs("b", 1)))
+        .await
+        .expect("answered");
     assert!(matches!(anew.receipts[0], Receipt::Accepted { .. }));
     settle_all(store, &[running], done()).await;
     let report = act(store).await.expect("known");
@@ -279,7 +274,7 @@ pub(crate) async fn a_full_queue_opens_no_action(world: &impl World) {
     let store = world.store();
     let full = |jobs| Batch {
         queue_max: 0,
-        ..last(jobs)
+        ..last("act", jobs)
     };
     let refused = store.submit(full(jobs("b", 1))).await.expect("answered");
     assert_eq!(refused.receipts, [Receipt::Full]);
@@ -297,10 +292,10 @@ pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl World) {
     let open = || batch("act", Vec::new());
     store.submit(open()).await.expect("taken");
     assert_eq!(stage(store).await, Stage::Created);
-    store.submit(last(Vec::new())).await.expect("taken");
+    store.submit(last("act", Vec::new())).await.expect("taken");
     assert_eq!(stage(store).await, Stage::Aggregating);
     store.told(&name("act")).await.expect("told");
-    store.submit(last(Vec::new())).await.expect("taken");
+    store.submit(last("act", Vec::new())).await.expect("taken");
     assert_eq!(stage(store).await, Stage::Completed);
     store.submit(open()).await.expect("taken");
     assert_eq!(stage(store).await, Stage::Created);
@@ -310,9 +305,8 @@ pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl World) {
 pub(crate) async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &impl World) {
     let store = world.store();
     let last = |queue_max| Batch {
-        rest: Rest::Last,
         queue_max,
-        ..batch("act", jobs("a", 2))
+        ..last("act", jobs("a", 2))
     };
     let first = store.submit(last(1)).await.expect("answered");
     assert_eq!(first.receipts[1], Receipt::Full);

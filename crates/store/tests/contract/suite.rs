@@ -13,11 +13,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionSpec, Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Receipt, Settled,
-    Settlement, Submitted,
+    ActionSpec, Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Receipt, Rest,
+    Settled, Settlement, Submitted,
 };
 
 pub(crate) mod acting;
+pub(crate) mod cancelling;
 pub(crate) mod claiming;
 pub(crate) mod counting;
 #[path = "../support/ends.rs"]
@@ -70,6 +71,14 @@ pub(crate) fn batch(action: &str, jobs: Vec<NewJob>) -> Batch {
     Batch {
         action: Some(ActionSpec::new(name(action))),
         ..Batch::of(jobs)
+    }
+}
+
+/// Jobs of an action that gets no more.
+pub(crate) fn last(action: &str, jobs: Vec<NewJob>) -> Batch {
+    Batch {
+        rest: Rest::Last,
+        ..batch(action, jobs)
     }
 }
 
@@ -162,6 +171,7 @@ macro_rules! contract {
         );
         contract!(@laws $run, claiming:
             tenants_take_turns_whatever_their_backlogs
+            thousands_of_one_do_not_delay_ten_of_another
             weights_share_a_lane_as_they_say
             a_tenant_of_high_priority_gets_four_times_as_much
             classes_of_one_tenant_share_sixteen_to_four_to_one
@@ -184,6 +194,7 @@ macro_rules! contract {
             a_refused_job_returns_to_the_head_and_uses_no_retry
             a_refusal_of_the_lane_stops_everybody
             a_returned_job_was_never_claimed
+            a_failure_that_is_put_off_uses_a_retry
             a_fixed_put_off_waits_as_long_as_it_says
             the_formula_puts_off_by_how_many_are_put_off
             a_claim_settles_once
@@ -195,6 +206,7 @@ macro_rules! contract {
             a_job_that_kills_its_workers_is_buried
             a_job_buried_with_its_worker_tells_why
             reaping_takes_no_more_than_it_is_told
+            a_job_that_is_too_late_ends_though_its_line_stands_still
             what_a_session_never_heard_of_goes_back_as_it_was
             a_session_that_never_claimed_is_lost
             one_session_cannot_settle_for_another
@@ -203,7 +215,12 @@ macro_rules! contract {
             an_action_moves_through_its_stages
             an_action_ends_only_after_it_was_closed
             an_end_is_ripe_until_it_was_told
+            an_end_is_given_to_one_who_tells_it
             an_action_that_takes_too_long_fails_and_cancels_the_rest
+            an_end_waits_for_what_a_dead_worker_had
+            a_cancelled_action_is_ripe_when_nothing_of_it_is_open
+            an_end_that_was_told_is_told_once_whatever_its_letters_do
+            a_cancellation_changes_no_end_that_is_to_be_told
             the_name_of_an_action_that_is_over_can_be_opened_again
             outcomes_come_in_order_with_what_was_kept
             an_action_counts_its_own_jobs_only
@@ -215,10 +232,6 @@ macro_rules! contract {
             a_paused_tenant_waits_and_others_go_on
             an_action_tells_how_many_stopped_tenants_hold_it_up
             a_paused_action_does_not_hold_its_tenants_other_jobs
-            cancelling_a_tenant_ends_what_has_not_begun
-            cancelling_an_action_ends_only_its_own_jobs
-            a_cancelled_job_under_way_ends_as_cancelled
-            a_cancellation_that_two_ask_for_counts_once
             released_jobs_stand_in_line_again
             a_rule_is_kept_and_told
             dead_letters_are_listed_and_revived_as_if_never_tried
@@ -226,9 +239,21 @@ macro_rules! contract {
             a_revived_job_does_not_reopen_its_action
             a_revived_job_leaves_an_end_that_is_being_told_as_it_is
             a_revived_job_counts_in_an_action_that_goes_on
+            a_revived_job_has_one_outcome_in_an_action_that_goes_on
             statistics_are_forgotten_but_not_while_jobs_are_put_off
             snapshots_tell_how_congested_a_tenant_was
             tidying_forgets_what_is_too_old
+        );
+        contract!(@laws $run, cancelling:
+            cancelling_a_tenant_ends_what_has_not_begun
+            nothing_of_a_cancelled_tenant_goes_again_wherever_it_was
+            what_a_pause_held_of_a_cancelled_tenant_ends
+            a_tenant_that_was_refused_waits_although_its_jobs_were_cancelled
+            cancelling_an_action_ends_only_its_own_jobs
+            a_cancelled_job_under_way_does_not_begin_again
+            what_came_of_a_cancelled_job_under_way_is_kept
+            what_ends_late_counts_for_no_other_action_of_the_name
+            a_cancellation_that_two_ask_for_counts_once
         );
         contract!(@laws $run, ruling:
             the_usual_bound_holds_for_whoever_has_no_rule
@@ -241,6 +266,7 @@ macro_rules! contract {
         contract!(@laws $run, counting:
             every_job_is_in_exactly_one_part
             a_tenant_is_active_while_it_has_work
+            a_tenant_begins_its_counts_anew_when_it_has_work_again
             lanes_with_work_are_told
             tenants_are_listed_by_name
         );

@@ -15,8 +15,9 @@ use crate::trace::{self, Event};
 /// Says to this program, run once more, which directory it is to endure in.
 const ENDURES_IN: &str = "OUTFLOW_TEST_ENDURES_IN";
 
-/// Lets the system refuse something during a life, and the power fail at some of its syncs.
-fn refused(test: &str, what: &str, points: usize) {
+/// Lets the system refuse something during a life, and the power fail at some of its syncs. Answers how
+/// often the life was refused something.
+fn refused(test: &str, what: &str, points: usize) -> usize {
     let home = memory();
     let endures = (ENDURES_IN, home.path().join(STORE));
     let test = format!("faults::{test}");
@@ -38,6 +39,8 @@ fn refused(test: &str, what: &str, points: usize) {
     });
     println!("{what}: {} times, {images} power cuts", said("refused"));
     assert_eq!(said("batch"), 100, "all were taken in the end");
+    assert!(images > 0, "no power was cut");
+    said("refused")
 }
 
 fn child() -> bool {
@@ -58,7 +61,8 @@ fn a_full_disk_takes_nothing_that_was_told_as_strace_sees_it() {
     for first in [10, 80, 400, 5_000] {
         let what = format!("pwrite64:error=ENOSPC:when={first}..{}", first + 15);
         let test = "a_full_disk_takes_nothing_that_was_told_as_strace_sees_it";
-        refused(test, &what, 23);
+        let times = refused(test, &what, 23);
+        assert!(times > 0, "{what}: nothing was refused");
     }
 }
 
@@ -71,7 +75,8 @@ fn a_failed_sync_takes_nothing_that_was_told_as_strace_sees_it() {
     for sync in [1, 7, 30, 60] {
         let what = format!("fsync,fdatasync:error=EIO:when={sync}");
         let test = "a_failed_sync_takes_nothing_that_was_told_as_strace_sees_it";
-        refused(test, &what, 31);
+        let times = refused(test, &what, 31);
+        assert!(times > 0, "{what}: nothing was refused");
     }
 }
 
@@ -82,9 +87,12 @@ fn stress_no_failed_sync_takes_what_was_told_as_strace_sees_it() {
     if child() {
         return;
     }
+    let mut refusals = 0;
     for sync in 1..=120 {
         let what = format!("fsync,fdatasync:error=EIO:when={sync}");
         let test = "stress_no_failed_sync_takes_what_was_told_as_strace_sees_it";
-        refused(test, &what, 29);
+        refusals += usize::from(refused(test, &what, 29) > 0);
     }
+    println!("{refusals} of 120 were met");
+    assert!(refusals >= 60, "{refusals} of 120 were met");
 }

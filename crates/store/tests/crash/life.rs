@@ -6,7 +6,7 @@ use std::time::Duration;
 use outflow_core::{Clock as _, WallTime};
 use outflow_store::{
     ActionSpec, Batch, Claimed, DeadPick, Embedded, End, JobStore, Kept, NewJob, OpenGate, Park,
-    PutOff, Receipt, Rest, Scope, Settled, Settlement, StoreError,
+    PutOff, Receipt, Rest, RipeAsk, Scope, Settled, Settlement, StoreError,
 };
 
 use tokio::runtime::Builder;
@@ -193,7 +193,7 @@ pub(crate) async fn work_to_the_end(room: &Room, tell: fn(&str)) -> usize {
 
 /// Tells the end of what has ended, and forgets everything two days later.
 async fn forget(room: &Room) {
-    for report in room.store.ripe(9).await.expect("read") {
+    for report in room.store.ripe(RipeAsk::look(9)).await.expect("read") {
         room.store.told(&report.spec.id).await.expect("told");
         tell(&format!("ended {}", report.spec.id));
     }

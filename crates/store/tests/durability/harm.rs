@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use outflow_store::{Batch, Ended, JobStore, NewJob, OpenGate, Settled};
+use outflow_store::{Batch, Ended, JobStore, NewJob, OpenGate, RipeAsk, Settled};
 
 use crate::contract::{
     ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all,
@@ -76,7 +76,7 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
         );
         is_told(lost[0].error.as_deref().expect("a reason"));
         assert_eq!(
-            store.ripe(9).await.expect("read").len(),
+            store.ripe(RipeAsk::look(9)).await.expect("read").len(),
             1,
             "the action is over"
         );
@@ -219,4 +219,23 @@ fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
         assert_eq!(given, ["a-0", "a-1", "b-0"]);
         assert_eq!(room.store.recount().await.expect("counted"), 0);
     });
+}
+
+// The rows of its line are gone, and 100 jobs are not in the line that they were in: to open it without them would
+// lose what was acknowledged.
+#[test]
+fn a_store_whose_jobs_have_no_line_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        room.store
+            .submit(Batch::of(jobs("a", 100)))
+            .await
+            .expect("taken");
+    });
+    let disk = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("a database");
+    assert_eq!(disk.execute("DELETE FROM line", []), Ok(1));
+    drop(disk);
+    let opened = outflow_store::Embedded::open(dir.path(), clock());
+    let refused = opened.expect_err("jobs are lost").to_string();
+    assert!(refused.contains("damaged"), "{refused}");
 }

@@ -1,7 +1,7 @@
 //! Limits that machines share, when something about them changes or is not used.
 
 use outflow_core::{Cost, Measure, Rate};
-use outflow_store::{SharedLimit, Start, TenantRule};
+use outflow_store::{DeadPick, SharedLimit, Start, TenantRule};
 
 use super::*;
 
@@ -79,6 +79,31 @@ async fn what_was_not_used_of_a_long_window_is_given_back() {
     room.balanced().await;
 }
 
+// Sixty in a second and a fifth, one in 16.7 ms. The first of them did not go, with 59 runs behind it: another
+// may go instead, and the next after that when the second has left the window, not the first.
+#[tokio::test]
+async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
+    let room = Room::new().await;
+    room.submit("a", 62).await;
+    let plan = plan(60, 1_200);
+    let claims = claim(&room.store, "one", 60, Some(plan.clone())).await;
+    assert_eq!(claims.jobs.len(), 60);
+    let first = claims.decided.expect("the server's time") + claims.jobs[0].starts_in;
+    let start = Start {
+        tenant: name("a"),
+        cost: Cost::ONE,
+        plan: plan.clone(),
+    };
+    room.store.refund(&start, first).await.expect("given back");
+    let more = claim(&room.store, "one", 62, Some(plan)).await;
+    let decided = more.decided.expect("the server's time");
+    let at = |job: &Claimed| decided + job.starts_in;
+    let at: Vec<_> = more.jobs.iter().map(at).collect();
+    let after = |micros| first + Duration::from_micros(micros);
+    assert!(at[0] < after(1_100_000), "{at:?}, the first {first:?}");
+    assert!(at[1] >= after(1_221_600), "{at:?}, the first {first:?}");
+}
+
 // Two in a second and a fifth, at once: who tries outside of a claim meets no instant but now. The third waits for
 // the window, and so does a claim.
 #[tokio::test]
@@ -105,6 +130,65 @@ async fn a_start_outside_of_a_claim_is_debited_like_any_other() {
     tokio::time::sleep(wait).await;
     assert_eq!((debit().await, debit().await), (None, None));
     assert!(debit().await.is_some());
+}
+
+// Five in half a second, given out ahead: the first leaves the window after 505 ms, and one may go then; the last
+// after 910. Then five without an instant, of which a claim knows: its first start lies behind their window.
+#[tokio::test]
+async fn whoever_asks_in_another_way_finds_what_was_used() {
+    let room = Room::new().await;
+    room.submit("a", 6).await;
+    let plan = plan(5, 500);
+    assert_eq!(claimed(&room, 5, &plan).await.len(), 5);
+    let ahead = server_time(&room.server) + 910_000;
+    let start = Start {
+        tenant: name("a"),
+        cost: Cost::ONE,
+        plan: plan.clone(),
+    };
+    let debit = async || room.store.debit(&start).await.expect("asked");
+    let wait = debit().await.expect("full");
+    assert!(wait <= Duration::from_millis(505), "{wait:?}");
+    while server_time(&room.server) < ahead {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for _ in 0..5 {
+        assert_eq!(debit().await, None);
+    }
+    assert!(debit().await.is_some());
+    let jobs = claimed(&room, 1, &plan).await;
+    assert!(
+        jobs[0].starts_in > Duration::from_millis(300),
+        "{:?}",
+        jobs[0].starts_in
+    );
+}
+
+// Four jobs of 10, which fail and are tried anew when nobody waits in their lane any more: of 10 in half a second
+// there is room for one.
+#[tokio::test]
+async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
+    let room = Room::new().await;
+    let dear = |n: usize| NewJob {
+        cost: Cost::new(10),
+        ..job("a", n)
+    };
+    let jobs = Batch::of((0..4).map(dear).collect());
+    room.store.submit(jobs).await.expect("submitted");
+    let jobs = claim(&room.store, "worker", 4, None).await.jobs;
+    let failed = End::Failed {
+        words: "404".to_owned(),
+        result: None,
+    };
+    let ends = jobs.iter().map(|job| end(job, failed.clone()));
+    room.settle(ends.collect()).await;
+    room.store.revive(&DeadPick::All).await.expect("revived");
+    let plan = SharedPlan {
+        horizon: Duration::from_millis(100),
+        ..plan(10, 500)
+    };
+    assert_eq!(claimed(&room, 4, &plan).await.len(), 1);
+    room.balanced().await;
 }
 
 // A tenant has five in three seconds of its own, the lane a hundred in a fifth: after the loss nobody knows what

@@ -46,23 +46,6 @@ async fn tenants_are_served_by_weight() {
     room.balanced().await;
 }
 
-#[tokio::test]
-async fn a_million_jobs_of_one_do_not_delay_ten_of_another() {
-    let room = Room::new().await;
-    room.submit("big", 5_000).await;
-    for _ in 0..4 {
-        room.claim(500).await;
-    }
-    room.submit("small", 10).await;
-    let jobs = room.claim(22).await.jobs;
-    assert_eq!(
-        counts(&jobs)["small"],
-        10,
-        "turn by turn from where the big one stands"
-    );
-    assert!(jobs.iter().position(|job| job.tenant == name("small")) <= Some(2));
-}
-
 // A tenant of jobs that cost 5 gets a fifth of the jobs and the same service.
 #[tokio::test]
 async fn service_is_counted_by_cost() {

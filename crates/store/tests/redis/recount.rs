@@ -1,6 +1,6 @@
 //! Counting anew: it agrees with every count that was kept, and notices each that is off by one.
 
-use outflow_store::{ActionSpec, Batch, JobStore, Kept, Scope};
+use outflow_store::{ActionSpec, Batch, JobStore, Kept, RipeAsk, Scope};
 
 use super::ends::unlike_ends;
 use super::*;
@@ -117,11 +117,14 @@ async fn a_job_that_was_cancelled_with_its_tenant_leaves_its_action() {
     let jobs = room.claim(1).await.jobs;
     let whole = Scope::Tenant(name("a"));
     room.store.cancel(&whole).await.expect("cancelled");
-    let ends = jobs.iter().map(done).collect();
+    let ends = jobs.iter().map(|job| end(job, End::Returned)).collect();
     assert_eq!(room.settle(ends).await, [Settled::Cancelled]);
     let report = room.store.action(&name("mail")).await.expect("read");
     let tally = report.expect("known").tally;
     assert_eq!((tally.in_flight, tally.cancelled), (0, 1));
-    assert_eq!(room.store.ripe(9).await.expect("ripe").len(), 1);
+    assert_eq!(
+        room.store.ripe(RipeAsk::look(9)).await.expect("ripe").len(),
+        1
+    );
     room.balanced().await;
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use outflow_store::{JobStore, Replicas};
+use outflow_core::{Measure, Rate};
+use outflow_store::{ClaimAsk, JobStore, OpenGate, Replicas, SharedLimit, SharedPlan};
 use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer, Weather};
 use tokio::time::{sleep, timeout};
 
-use super::room::{BACK_WITHIN, Room, setting};
+use super::room::{BACK_WITHIN, LEASE, Room, claim, name, setting, settle};
 
 /// A server that lets others copy it at once.
 fn primary() -> ServerOptions {
@@ -46,6 +47,24 @@ async fn copies(primary: &RedisServer) {
     timeout(Duration::from_secs(20), copies)
         .await
         .expect("a copy");
+}
+
+/// Waits until a replica has all that its primary has now. `WAIT` answers only for what its own connection
+/// wrote.
+async fn heard(primary: &RedisServer, replica: &RedisServer) {
+    let has = |server: &RedisServer| -> u64 {
+        let told = server.ask(&["INFO", "replication"]).expect("told");
+        let mut lines = told.lines();
+        let offset = lines.find_map(|line| line.strip_prefix("master_repl_offset:"));
+        offset.expect("an offset").trim().parse().expect("a number")
+    };
+    let all = has(primary);
+    let heard = async {
+        while has(replica) < all {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(BACK_WITHIN, heard).await.expect("heard");
 }
 
 /// Confirmed submissions through so many failovers, each in the middle of one. Says how many were
@@ -129,7 +148,7 @@ async fn stress_what_a_replica_confirmed_outlives_fifty_failovers() {
 }
 
 // The replica hears nothing for a while, and is promoted all the same. Without confirmation what was
-// answered meanwhile is gone; with it nothing was answered but doubt.
+// answered meanwhile is gone, and the store says so; with it nothing was answered but doubt.
 #[tokio::test]
 async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() {
     for wait in [None, Some(1)] {
@@ -145,9 +164,10 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         let way = way.await.expect("a proxy");
         let replica = replica_of(way.address());
         copies(&room.server).await;
-        room.submit("before", 10).await.expect("submitted");
-        let heard = async { while room.server.ask(&["WAIT", "1", "100"]).expect("told") != "1" {} };
-        timeout(BACK_WITHIN, heard).await.expect("copied");
+        // Asked for again if a loaded machine's copy is late: the jobs have names.
+        let before = async { while room.submit("before", 10).await.is_err() {} };
+        timeout(BACK_WITHIN, before).await.expect("submitted");
+        heard(&room.server, &replica).await;
         way.set_weather(Weather::Blackhole).await;
         let mut answered = 0;
         for batch in 0..10 {
@@ -156,6 +176,9 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
                 Err(error) => assert!(error.is_doubtful(), "{error}"),
             }
         }
+        room.proxy.reset_all();
+        room.back().await;
+        assert_eq!(room.store.warning(), None, "the same server as before");
         room.server.kill().expect("killed");
         replica
             .ask(&["CONFIG", "SET", "min-replicas-to-write", "0"])
@@ -164,6 +187,14 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         room.proxy.set_server(replica.address().expect("a port"));
         room.proxy.reset_all();
         room.back().await;
+        let warning = room.store.warning().expect("another server");
+        assert!(warning.contains("another redis took over"), "{warning}");
+        assert_eq!(
+            warning.contains("may be missing") && warning.contains("set wait_replicas"),
+            wait.is_none(),
+            "{warning}"
+        );
+        assert_eq!(room.store.warning(), None, "it is told once");
         let kept = room.store.tally().await.expect("tally").queued;
         let lost = answered + 10 - kept;
         // 100 without confirmation, none with it.
@@ -173,4 +204,129 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         );
         room.balanced().await;
     }
+}
+
+// A primary that nobody hears any more may have been replaced without knowing. It takes what comes for as
+// long as a replica may be silent, here a second, and then refuses; nothing of what it refused is there.
+#[tokio::test]
+async fn a_primary_without_its_replicas_takes_nothing() {
+    let room = Room::new(primary()).await;
+    let way = FaultProxy::start(room.server.address().expect("a port"));
+    let way = way.await.expect("a proxy");
+    let _replica = replica_of(way.address());
+    copies(&room.server).await;
+    for (name, value) in [
+        ("min-replicas-to-write", "1"),
+        ("min-replicas-max-lag", "1"),
+    ] {
+        let set = room.server.ask(&["CONFIG", "SET", name, value]);
+        set.expect("set");
+    }
+    let submit = async |word: String| room.submit(&word, 1).await;
+    let heard = async { while submit("first".to_owned()).await.is_err() {} };
+    timeout(BACK_WITHIN, heard).await.expect("heard");
+    let jobs = claim(&room.store, "s", 1).await.expect("claimed");
+    way.set_weather(Weather::Blackhole).await;
+    let mut acked = 0;
+    let refused = async {
+        for number in 0.. {
+            match submit(format!("n{number}")).await {
+                Ok(()) => acked += 1,
+                Err(error) => return error,
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        unreachable!("as many as there are numbers")
+    };
+    let error = timeout(BACK_WITHIN, refused).await.expect("refused");
+    assert!(error.is_passing() && !error.is_doubtful(), "{error}");
+    let error = settle(&room.store, "s", &jobs).await.expect_err("refused");
+    assert!(error.is_passing() && !error.is_doubtful(), "{error}");
+    let error = claim(&room.store, "s", 1).await.expect_err("refused");
+    assert!(error.is_passing() && !error.is_doubtful(), "{error}");
+    let tally = room.store.tally().await.expect("it can be read");
+    assert_eq!((tally.queued, tally.in_flight), (acked, 1));
+    room.balanced().await;
+    way.set_weather(Weather::Clear).await;
+    way.reset_all();
+    let again = async { while submit("after".to_owned()).await.is_err() {} };
+    timeout(BACK_WITHIN, again).await.expect("back");
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((tally.queued, tally.in_flight), (acked + 1, 1));
+    room.balanced().await;
+}
+
+/// Ten in this window, and none ahead.
+const WINDOW: Duration = Duration::from_millis(1_500);
+
+/// Claims until so many jobs start, as soon as the store says that one may, and tells when each does by
+/// the clock of the machine, which both servers have.
+async fn starts(room: &Room, many: usize) -> Vec<Duration> {
+    let mut starts = Vec::new();
+    while starts.len() < many {
+        let limit = SharedLimit {
+            name: "P0 api".to_owned(),
+            rate: Rate::new(10, WINDOW).expect("a rate"),
+            measure: Measure::Cost,
+        };
+        let ask = ClaimAsk {
+            lane: name("api"),
+            session: name("s"),
+            most: 1,
+            lease: LEASE,
+            plan: Some(SharedPlan {
+                limits: vec![limit],
+                guard: Duration::from_millis(5),
+                horizon: Duration::ZERO,
+            }),
+        };
+        let claims = room.store.claim(ask, &mut OpenGate).await.expect("claimed");
+        let decided = claims.decided.expect("the server's time");
+        starts.extend(claims.jobs.iter().map(|job| decided + job.starts_in));
+        if claims.jobs.is_empty() {
+            sleep(claims.next.expect("jobs wait")).await;
+        }
+    }
+    starts
+}
+
+// The replica heard of one start of ten, and is promoted. As it counts, nine more may go at once: 19 in a
+// second and a half. So nothing goes for one window from when it took over, and then it goes on.
+#[tokio::test]
+async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
+    let mut room = Room::new(primary()).await;
+    let way = FaultProxy::start(room.server.address().expect("a port"));
+    let way = way.await.expect("a proxy");
+    let replica = replica_of(way.address());
+    copies(&room.server).await;
+    room.submit("a", 30).await.expect("submitted");
+    let mut before = starts(&room, 1).await;
+    heard(&room.server, &replica).await;
+    way.set_weather(Weather::Blackhole).await;
+    before.extend(starts(&room, 9).await);
+    room.server.kill().expect("killed");
+    replica
+        .ask(&["CONFIG", "SET", "min-replicas-to-write", "0"])
+        .expect("set");
+    replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+    room.proxy.set_server(replica.address().expect("a port"));
+    room.proxy.reset_all();
+    room.back().await;
+    let moved = replica
+        .ask(&["HGET", "{outflow}:epoch", "moved"])
+        .expect("told");
+    let moved = Duration::from_micros(moved.parse().expect("a time"));
+    let after = timeout(WINDOW + BACK_WITHIN, starts(&room, 10)).await;
+    let after = after.expect("it goes on");
+    assert!(
+        after[0] >= moved + WINDOW,
+        "{:?} of {WINDOW:?} after it took over",
+        after[0].saturating_sub(moved)
+    );
+    let all = [before, after].concat();
+    for eleven in all.windows(11) {
+        let span = eleven[10].saturating_sub(eleven[0]);
+        assert!(span > WINDOW, "eleven starts in {span:?}");
+    }
+    room.balanced().await;
 }

@@ -171,6 +171,40 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     room.balanced().await;
 }
 
+// One that waits for its disk ends when that is full. Whoever asked then hears of it, in doubt; whatever was
+// answered is there when it was started again, and what was in doubt is there once at the most.
+#[tokio::test]
+async fn a_server_that_ends_with_its_full_disk_loses_nothing_that_it_answered() {
+    let mut room = Room::new(keeping(Keep::EveryWrite)).await;
+    room.submit("before", 100).await.expect("submitted");
+    room.server.limit_files(Some(256 * 1_024)).expect("limited");
+    let mut acked: Vec<String> = (0..100).map(|n| format!("before-{n}")).collect();
+    let mut batch = 0;
+    let error = loop {
+        let word = format!("b{batch}");
+        match room.submit(&word, 100).await {
+            Ok(()) => acked.extend((0..100).map(|n| format!("{word}-{n}"))),
+            Err(error) => break error,
+        }
+        batch += 1;
+        assert!(batch < 1_000, "never full");
+    };
+    assert!(batch > 0 && error.is_passing(), "{error}");
+    assert!(room.server.ask(&["PING"]).is_err(), "it has ended");
+    let error = room.submit("while", 1).await.expect_err("it has ended");
+    assert!(error.is_passing(), "{error}");
+    room.server.restart().expect("restarted");
+    room.back().await;
+    room.submit(&format!("b{batch}"), 100).await.expect("room");
+    acked.extend((0..100).map(|n| format!("b{batch}-{n}")));
+    room.balanced().await;
+    let mut kept = room.work_off("s").await;
+    kept.sort_unstable();
+    acked.sort_unstable();
+    assert_eq!(kept, acked);
+    room.balanced().await;
+}
+
 // A primary that was made a replica refuses everything; made a primary again, it goes on.
 #[tokio::test]
 async fn a_demoted_primary_is_not_written_to() {

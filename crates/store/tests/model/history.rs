@@ -1,0 +1,257 @@
+//! A random history, and a naive store to hold against a real one: all jobs in a list.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outflow_store::{Claimed, DeadPick, End, JobStore, Park, PutOff, Scope, Settled};
+use proptest::prelude::*;
+
+use crate::contract::{World, batch, claim, done, job, name, settle};
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Submit { tenant: u8, count: u8, acts: bool },
+    Claim(u8),
+    Settle(u8),
+    Pass(u8),
+    Revive,
+    Cancel(u8),
+    Pause,
+    Resume,
+    Restart,
+}
+
+pub(crate) fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..3_u8, 1..90_u8, any::<bool>())
+            .prop_map(|(tenant, count, acts)| Event::Submit { tenant, count, acts }),
+        5 => (1..40_u8).prop_map(Event::Claim),
+        5 => any::<u8>().prop_map(Event::Settle),
+        2 => (1..30_u8).prop_map(Event::Pass),
+        1 => Just(Event::Revive),
+        1 => (0..3_u8).prop_map(Event::Cancel),
+        1 => Just(Event::Pause),
+        1 => Just(Event::Resume),
+        1 => Just(Event::Restart),
+    ]
+}
+
+/// Where a job is, in the naive store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Waits,
+    /// Until this unit of time.
+    Delayed(u64),
+    Claimed,
+    Done,
+    Dead,
+    Cancelled,
+}
+
+/// All jobs in the order in which they came, by tenant.
+#[derive(Default)]
+pub(crate) struct Naive {
+    jobs: BTreeMap<String, Vec<(String, bool, State)>>,
+    pub(crate) taken: Vec<Claimed>,
+    now: u64,
+    next: u32,
+    paused: bool,
+}
+
+impl Naive {
+    /// What a restart does to claims of a store of one process: they are taken back.
+    pub(crate) fn take_back(&mut self) {
+        for job in std::mem::take(&mut self.taken) {
+            self.set(job.id.as_str(), State::Waits);
+        }
+    }
+
+    fn set(&mut self, id: &str, to: State) {
+        let all = self.jobs.values_mut().flatten();
+        for job in all.filter(|job| job.0 == id) {
+            job.2 = to;
+        }
+    }
+
+    /// Lets those stand in line whose time has come.
+    fn catch_up(&mut self) {
+        let now = self.now;
+        for job in self.jobs.values_mut().flatten() {
+            if matches!(job.2, State::Delayed(until) if until <= now) {
+                job.2 = State::Waits;
+            }
+        }
+    }
+
+    /// The job of a tenant that is next.
+    fn first(&self, tenant: &str) -> Option<&str> {
+        let paused = self.paused;
+        let mut may = self
+            .jobs
+            .get(tenant)?
+            .iter()
+            .filter(|(_, acts, state)| *state == State::Waits && !(paused && *acts));
+        may.next().map(|(id, ..)| id.as_str())
+    }
+
+    fn count(&self, of: impl Fn(State) -> bool) -> u64 {
+        let all = self.jobs.values().flatten();
+        u64::try_from(all.filter(|job| of(job.2)).count()).expect("a few")
+    }
+}
+
+/// Lets events happen to both until a restart is asked for; answers what is left.
+pub(crate) async fn happen(world: &impl World, naive: &mut Naive, events: &[Event]) -> usize {
+    let store = world.store();
+    for (index, event) in events.iter().enumerate() {
+        match event {
+            Event::Submit {
+                tenant,
+                count,
+                acts,
+            } => {
+                let tenant = format!("t{tenant}");
+                let mut jobs = Vec::new();
+                for _ in 0..*count {
+                    naive.next += 1;
+                    let id = format!("j{}", naive.next);
+                    jobs.push(job(&tenant, &id));
+                    let line = naive.jobs.entry(tenant.clone()).or_default();
+                    line.push((id, *acts, State::Waits));
+                }
+                let mut batch = batch("act", jobs);
+                batch.action = batch.action.filter(|_| *acts);
+                store.submit(batch).await.expect("submitted");
+            }
+            Event::Claim(most) => {
+                for job in claim(store, usize::from(*most)).await {
+                    let first = naive.first(job.tenant.as_str());
+                    assert_eq!(first, Some(job.id.as_str()), "its tenant's first");
+                    assert_eq!(job.payload, job.id.to_string());
+                    naive.set(job.id.as_str(), State::Claimed);
+                    naive.taken.push(job);
+                }
+            }
+            Event::Settle(pick) => end(world, naive, usize::from(*pick)).await,
+            Event::Pass(units) => {
+                naive.now += u64::from(*units);
+                world.pass(world.unit() * u32::from(*units)).await;
+            }
+            Event::Revive => {
+                store.revive(&DeadPick::All).await.expect("revived");
+                for job in naive.jobs.values_mut().flatten() {
+                    if job.2 == State::Dead {
+                        job.2 = State::Waits;
+                    }
+                }
+            }
+            Event::Cancel(tenant) => {
+                let tenant = format!("t{tenant}");
+                let scope = Scope::Tenant(name(&tenant));
+                store.cancel(&scope).await.expect("cancelled");
+                for job in naive.jobs.entry(tenant.clone()).or_default() {
+                    if matches!(job.2, State::Waits | State::Delayed(_)) {
+                        job.2 = State::Cancelled;
+                    }
+                }
+                let theirs = |job: &mut Claimed| job.tenant == name(&tenant);
+                let under_way: Vec<Claimed> = naive.taken.extract_if(.., theirs).collect();
+                // Every other one would begin again, and the rest are done.
+                for (number, job) in under_way.iter().enumerate() {
+                    let (end, settled, state) = match number % 2 {
+                        0 => (End::Returned, Settled::Cancelled, State::Cancelled),
+                        _ => (done(), Settled::Done, State::Done),
+                    };
+                    assert_eq!(settle(store, job, end).await, settled);
+                    naive.set(job.id.as_str(), state);
+                }
+            }
+            Event::Pause | Event::Resume => {
+                let act = Scope::Action(name("act"));
+                let pauses = matches!(event, Event::Pause);
+                let known = store.action(&name("act")).await.expect("read").is_some();
+                if known && pauses {
+                    store.pause(&act).await.expect("paused");
+                } else if known {
+                    store.resume(&act).await.expect("resumed");
+                }
+                naive.paused = known && pauses;
+            }
+            Event::Restart => return index + 1,
+        }
+        naive.catch_up();
+        compare(world, naive).await;
+    }
+    events.len()
+}
+
+/// Ends a claim in one of all ways.
+async fn end(world: &impl World, naive: &mut Naive, pick: usize) {
+    if naive.taken.is_empty() {
+        return;
+    }
+    let job = naive.taken.swap_remove(pick % naive.taken.len());
+    let words = || "no".to_owned();
+    let span = world.unit() * 7;
+    let (end, state) = match pick % 7 {
+        0 | 1 => (done(), State::Done),
+        2 => (
+            End::Retry {
+                after: span,
+                words: words(),
+                result: None,
+            },
+            match job.retries {
+                3 => State::Dead,
+                _ => State::Delayed(naive.now + 7),
+            },
+        ),
+        3 => (
+            End::Failed {
+                words: words(),
+                result: None,
+            },
+            State::Dead,
+        ),
+        4 => (
+            End::Throttled {
+                after: Duration::ZERO,
+                park: Park::Tenant,
+            },
+            State::Waits,
+        ),
+        5 => (End::Returned, State::Waits),
+        _ => (
+            End::PutOff(PutOff::Fixed(span)),
+            State::Delayed(naive.now + 7),
+        ),
+    };
+    settle(world.store(), &job, end).await;
+    naive.set(job.id.as_str(), state);
+}
+
+async fn compare(world: &impl World, naive: &Naive) {
+    let store = world.store();
+    let tally = store.tally().await.expect("counted");
+    let waits = |state| matches!(state, State::Waits | State::Delayed(_));
+    let delayed = naive.count(|state| matches!(state, State::Delayed(_)));
+    let seen = [
+        tally.queued,
+        tally.delayed + tally.non_ready,
+        tally.in_flight,
+        tally.done,
+        tally.dead,
+        tally.cancelled,
+    ];
+    let expected = [
+        naive.count(waits),
+        delayed,
+        naive.count(|state| state == State::Claimed),
+        naive.count(|state| state == State::Done),
+        naive.count(|state| state == State::Dead),
+        naive.count(|state| state == State::Cancelled),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}

@@ -1,0 +1,131 @@
+//! Somebody else's value where a key of the queue should be. A step that meets it names it and has changed nothing, or
+//! makes room for itself: in either case no job is lost, and the books balance.
+
+use outflow_store::{ActionSpec, Park, PutOff, Rest, Scope};
+
+use super::*;
+
+/// Keys that steps only write to, or that are not there yet when they do.
+const KEYS: [&str; 17] = [
+    "r:act", "m:act", "o:a", "o:b", "p:api", "d:api", "f:api", "v:api", "h:a", "dead", "names",
+    "idle", "who", "lanes", "ripe", "actions", "adue",
+];
+
+fn every_end(job: &Claimed, nth: usize) -> Settlement {
+    let words = || "503".to_owned();
+    let of = match nth % 6 {
+        0 => End::PutOff(PutOff::Fixed(Duration::from_millis(1))),
+        1 => End::Retry {
+            after: Duration::from_millis(1),
+            words: words(),
+            result: None,
+        },
+        2 => End::Throttled {
+            after: Duration::from_millis(1),
+            park: Park::Tenant,
+        },
+        3 => End::Failed {
+            words: words(),
+            result: None,
+        },
+        4 => End::Returned,
+        _ => End::Done {
+            took: Duration::from_millis(1),
+            result: None,
+        },
+    };
+    end(job, of)
+}
+
+/// Jobs of two tenants, half of them of an action.
+async fn submitted(room: &Room, round: usize) -> bool {
+    let named = |tenant: &str, n: usize| NewJob {
+        id: Some(name(&format!("{tenant}-{round}-{n}"))),
+        ..job(tenant, n)
+    };
+    let of_action = Batch {
+        action: Some(ActionSpec::new(name("act"))),
+        rest: Rest::More,
+        ..Batch::of((0..6).map(|n| named("a", n)).collect())
+    };
+    let plain = Batch::of((0..6).map(|n| job("b", n)).collect());
+    room.store.submit(of_action).await.is_ok() && room.store.submit(plain).await.is_ok()
+}
+
+/// A day with the key in the way. Whatever fails names it, and is tried again when it is gone.
+async fn a_day_with(key: &str) {
+    let room = Room::new().await;
+    let key = format!("{{outflow}}:{key}");
+    // Unless something of the queue's own is there by now.
+    let remove = || {
+        let kind = room.server.ask(&["TYPE", &key]).expect("asked");
+        if kind.trim() == "string" {
+            room.server.ask(&["DEL", &key]).expect("asked");
+        }
+    };
+    let put = || {
+        room.server
+            .ask(&["SET", &key, "mine", "NX"])
+            .expect("asked")
+    };
+    put();
+    if !submitted(&room, 0).await {
+        remove();
+        room.balanced().await;
+        assert!(submitted(&room, 1).await, "{key}");
+    }
+    put();
+    let paused = room.store.pause(&Scope::Action(name("act"))).await;
+    let mut claims = Claims::default();
+    for _ in 0..3 {
+        put();
+        match claim_as_ever(&room).await {
+            Ok(more) => claims.jobs.extend(more.jobs),
+            Err(error) => {
+                assert!(error.to_string().contains(&key), "{key}: {error}");
+            }
+        }
+        remove();
+        room.balanced().await;
+    }
+    if paused.is_ok() {
+        remove();
+        let resumed = room.store.resume(&Scope::Action(name("act"))).await;
+        resumed.expect("resumed");
+    }
+    put();
+    let jobs = claims.jobs.iter().enumerate();
+    let ends: Vec<_> = jobs.map(|(nth, job)| every_end(job, nth)).collect();
+    if let Err(error) = room.store.settle(&name("worker"), ends.clone()).await {
+        assert!(error.to_string().contains(&key), "{key}: {error}");
+        remove();
+        room.balanced().await;
+        let settled = room.store.settle(&name("worker"), ends).await;
+        assert!(
+            !settled.expect("settled").contains(&Settled::Fenced),
+            "{key}"
+        );
+    }
+    remove();
+    room.balanced().await;
+    let tally = room.store.tally().await.expect("counted");
+    assert_eq!(tally.submitted() % 12, 0, "{key}: {tally:?}");
+}
+
+async fn claim_as_ever(room: &Room) -> Result<Claims, outflow_store::StoreError> {
+    let ask = ClaimAsk {
+        lane: name("api"),
+        session: name("worker"),
+        most: 9,
+        lease: Duration::from_secs(30),
+        plan: None,
+    };
+    room.store.claim(ask, &mut OpenGate).await
+}
+
+#[tokio::test]
+async fn what_is_somebody_elses_costs_no_job() {
+    for key in KEYS {
+        a_day_with(key).await;
+    }
+}

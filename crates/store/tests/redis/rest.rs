@@ -1,0 +1,91 @@
+//! What is left of a lane and of its tenants when their jobs are gone, and how it goes.
+
+use outflow_core::WallTime;
+use outflow_store::{Park, Scope};
+
+use super::*;
+
+impl Room {
+    /// Claims a job of the tenant, has it refused for so long, and cancels it.
+    async fn refuse(&self, tenant: &str, park: Park, millis: u64) {
+        self.submit(tenant, 1).await;
+        let after = Duration::from_millis(millis);
+        let refused = |job| end(job, End::Throttled { after, park });
+        let jobs = self.claim(1).await.jobs;
+        self.settle(jobs.iter().map(refused).collect()).await;
+        let scope = Scope::Tenant(name(tenant));
+        assert_eq!(self.store.cancel(&scope).await.expect("cancelled"), 1);
+    }
+
+    async fn tidy(&self) -> u64 {
+        let before = WallTime::since_epoch(Duration::ZERO);
+        self.store.tidy(before).await.expect("tidied")
+    }
+
+    fn number(&self, command: &[&str]) -> u64 {
+        let answer = self.server.ask(command).expect("an answer");
+        answer.trim().parse().expect("a number")
+    }
+}
+
+// Refused for a minute. Plain jobs of a lane that is known already are taken the short way.
+#[tokio::test]
+async fn whoever_was_refused_waits_with_jobs_that_come_the_short_way() {
+    let room = Room::new().await;
+    room.refuse("a", Park::Tenant, 60_000).await;
+    room.submit("b", 1).await;
+    room.submit("a", 2).await;
+    let jobs = room.claim(9).await.jobs;
+    assert_eq!(payloads(&jobs), ["b-0"]);
+    room.balanced().await;
+}
+
+// The whole lane waits for 50 ms, then one tenant of another does; nobody has a job there any more.
+#[tokio::test]
+async fn a_lane_that_only_waits_is_forgotten_when_its_time_is_over() {
+    for park in [Park::Lane, Park::Tenant] {
+        let room = Room::new().await;
+        room.refuse("a", park, 50).await;
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        room.tidy().await;
+        assert_eq!(room.store.lanes().await.expect("told"), [], "{park:?}");
+        let left = room.number(&["EXISTS", "{outflow}:w:api", "{outflow}:p:api"]);
+        assert_eq!(left, 0, "{park:?}");
+        room.submit("a", 1).await;
+        assert_eq!(room.claim(9).await.jobs.len(), 1);
+    }
+}
+
+// 3,000 tenants that owe nothing any more: a claim forgets a thousand of them, and the next ones the rest.
+#[tokio::test]
+async fn a_claim_forgets_a_bounded_number_of_debts() {
+    let room = Room::new().await;
+    room.submit("a", 1).await;
+    room.submit("b", 9).await;
+    assert_eq!(room.claim(1).await.jobs.len(), 1);
+    let owe = "for i = 1, 3000 do redis.call('ZADD', '{outflow}:v:api', -1, 't' .. i) end return 1";
+    room.number(&["EVAL", owe, "0"]);
+    let owing = || room.number(&["ZCARD", "{outflow}:v:api"]);
+    room.claim(1).await;
+    assert!((1_500..3_000).contains(&owing()), "{}", owing());
+    for _ in 0..3 {
+        room.claim(1).await;
+    }
+    assert!(owing() < 10, "{}", owing());
+}
+
+// 3,000 starts that are long past.
+#[tokio::test]
+async fn tidying_forgets_a_bounded_number_of_starts() {
+    let room = Room::new().await;
+    let start = "for i = 1, 3000 do redis.call('ZADD', '{outflow}:slots', -100000000, 't' .. i) end \
+                 return 1";
+    room.number(&["EVAL", start, "0"]);
+    let kept = || room.number(&["ZCARD", "{outflow}:slots"]);
+    assert!(room.tidy().await > 0);
+    assert!((1_500..3_000).contains(&kept()), "{}", kept());
+    for _ in 0..9 {
+        room.tidy().await;
+    }
+    assert_eq!(kept(), 0);
+}
