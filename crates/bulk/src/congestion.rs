@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use outflow::core::{CongestionLevel, Throttles, estimate_completion, rate_limit_speed};
 use outflow_store::{
-    JobStore, Name, Page, Receipt, Settled, Snapshot, Submitted, Tally, TenantReport, Token,
+    End, JobStore, Name, Page, PutOff, Receipt, Settled, Settlement, Snapshot, StoreError,
+    Submitted, Tally, TenantReport, Token,
 };
 
 use crate::engine::{Engine, Hub};
@@ -186,10 +187,19 @@ impl<S: JobStore> Engine<S> {
         token: Token,
     ) -> Result<outflow::core::Congestion, BulkError> {
         let settings = self.settings();
-        let end = outflow_store::End::PutOff(settings.put_off());
-        let settlement = outflow_store::Settlement { token, end };
-        let settled = self.store().settle(session, vec![settlement]).await?;
+        let put_off = settings.put_off();
+        let settled = match self.put_off(session, token, put_off).await {
+            // A store that is there and cannot reckon: the same claim, by a span that needs no reckoning.
+            Err(error) if error.is_stuck() => {
+                let base = settings.congestion.base();
+                self.put_off(session, token, PutOff::Fixed(base)).await?
+            }
+            settled => settled?,
+        };
         match settled.first() {
+            Some(Settled::PutOff { .. }) if settings.scheduler == Scheduler::Fixed => {
+                Ok(settings.congestion.off())
+            }
             Some(Settled::PutOff {
                 backoff,
                 non_ready,
@@ -204,6 +214,17 @@ impl<S: JobStore> Engine<S> {
                 "the claim is not this session's any more: the job is somebody else's",
             )),
         }
+    }
+
+    async fn put_off(
+        &self,
+        session: &Name,
+        token: Token,
+        by: PutOff,
+    ) -> Result<Vec<Settled>, StoreError> {
+        let end = End::PutOff(by);
+        let settlement = Settlement { token, end };
+        self.store().settle(session, vec![settlement]).await
     }
 }
 

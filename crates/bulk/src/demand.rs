@@ -39,10 +39,18 @@ pub struct Wanted {
 }
 
 impl Amount {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, more: Self) -> Self {
+        Self {
+            jobs: self.jobs.saturating_add(more.jobs),
+            units: self.units.saturating_add(more.units),
+        }
+    }
+
     /// So much more.
-    pub(crate) fn add(&mut self, more: Self) {
-        self.jobs = self.jobs.saturating_add(more.jobs);
-        self.units = self.units.saturating_add(more.units);
+    pub(crate) const fn add(&mut self, more: Self) {
+        *self = self.plus(more);
     }
 }
 

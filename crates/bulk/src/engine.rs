@@ -27,8 +27,10 @@ use crate::scheduler;
 use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::settler::{self, Report};
+use crate::takings::Takings;
 use crate::upkeep;
 use crate::voice::Voice;
+use crate::ward::Ward;
 use crate::watcher;
 use crate::webhook;
 
@@ -51,6 +53,10 @@ pub(crate) struct Hub<S> {
     pub(crate) house: House,
     pub(crate) places: Arc<Places>,
     pub(crate) sessions: Arc<Sessions>,
+    /// Which jobs are under way beside others.
+    pub(crate) ward: Ward,
+    /// What of a shared store comes to this machine.
+    pub(crate) takings: Takings,
     pub(crate) handlers: HashMap<String, Arc<dyn Handler>>,
     pub(crate) reports: mpsc::UnboundedSender<Report>,
     pub(crate) news: broadcast::Sender<News>,
@@ -136,6 +142,8 @@ impl<S: JobStore> Builder<S> {
             places: Places::new(self.settings.crew),
             doors: TenantDoors::new(Arc::clone(&self.clock)),
             house: House::default(),
+            takings: Takings::default(),
+            ward: Ward::default(),
             settings: ArcSwap::from_pointee(self.settings),
             store: self.store,
             client: self.client,
@@ -227,7 +235,7 @@ impl<S: JobStore> Engine<S> {
         (self.hub.places.all(), self.hub.places.busy())
     }
 
-    /// Waits until an action is over, and answers how it ended; nothing if it is not known.
+    /// Waits until an action is over to its last job, and answers how it ended; nothing if it is not known.
     ///
     /// # Errors
     /// If the store cannot be asked.
@@ -235,7 +243,7 @@ impl<S: JobStore> Engine<S> {
         let mut news = self.news();
         loop {
             match self.hub.store.action(action).await? {
-                Some(report) if !report.stage.is_over() => {}
+                Some(report) if !report.is_over() => {}
                 known => return Ok(known),
             }
             // An end that was missed is found by looking again.

@@ -5,6 +5,7 @@
 //! gone, is given back by being dropped.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outflow::{Ask, Cause, Ceiling, Permit, Refusal, Target, Upstream};
 use outflow_core::{Cost, Nanos};
@@ -145,7 +146,7 @@ pub(crate) fn is_never(refusal: &Refusal) -> bool {
 }
 
 /// A limit that was raised is noticed after this, though nobody says so.
-const LONGEST: std::time::Duration = std::time::Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// A limit that cannot say when it has room waits for an answer, which takes about as long.
-const UNKNOWN: std::time::Duration = std::time::Duration::from_millis(5);
+const UNKNOWN: Duration = Duration::from_millis(5);

@@ -3,7 +3,7 @@
 //! Jobs that meet the same limits share a lane: those of one group of one API, or of one handler. A
 //! tenant whose calls of one group are held up can so go on with those of another.
 
-use outflow::{DEFAULT_GROUP, Upstream};
+use outflow::{DEFAULT_GROUP, Outflow, Target, Upstream};
 use outflow_store::Name;
 
 use crate::error::BulkError;
@@ -36,6 +36,18 @@ impl Lane {
             api: api.to_owned(),
             group: group.map(str::to_owned),
         }
+    }
+
+    /// The door that jobs of this lane pass, and their place in it. A group that is not known any more is that of
+    /// whatever no route names; a handler has none, nor an API that is gone.
+    pub(crate) fn door(&self, client: &Outflow) -> Option<(Upstream, Target)> {
+        let Self::Api { api, group } = self else {
+            return None;
+        };
+        let door = client.upstream(api)?;
+        let group = door.group(group.as_deref().unwrap_or(DEFAULT_GROUP));
+        let target = group.unwrap_or_else(|| door.route(&http::Method::GET, "/"));
+        Some((door, target))
     }
 
     /// The lane of a call of this method and path.

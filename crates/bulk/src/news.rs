@@ -42,7 +42,7 @@ pub enum News {
     },
     /// The lease was lost: others have this process's jobs.
     LeaseLost,
-    /// The store could not do what it was asked; it is asked again.
+    /// The store could not do what it was asked, and is asked again; or it says what befell it.
     Trouble {
         /// What it said.
         words: String,

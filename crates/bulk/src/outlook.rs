@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use outflow::Ask;
 use outflow::core::{Decision, WallTime};
-use outflow::{Ask, DEFAULT_GROUP};
 use outflow_store::{ActionReport, JobStore, Name};
 
 use crate::demand::Demand;
@@ -57,15 +57,9 @@ impl<S> Hub<S> {
 
     /// How long the next call of a lane waits for its door; nothing if that is not known.
     fn wait_of(&self, lane: &Name) -> Duration {
-        let Lane::Api { api, group } = Lane::of(lane) else {
-            return Duration::ZERO;
-        };
-        let Some(door) = self.client.upstream(&api) else {
-            return Duration::ZERO;
-        };
-        let target = door.group(group.as_deref().unwrap_or(DEFAULT_GROUP));
-        match target.map(|target| door.check(Ask::new(target))) {
-            Some(Decision::WaitUntil(at)) => at.since(door.now()),
+        let door = Lane::of(lane).door(&self.client);
+        match door.map(|(door, target)| (door.now(), door.check(Ask::new(target)))) {
+            Some((now, Decision::WaitUntil(at))) => at.since(now),
             _ => Duration::ZERO,
         }
     }

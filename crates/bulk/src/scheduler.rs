@@ -19,9 +19,9 @@ use crate::gate::{DoorGate, Leave, Wanted};
 use crate::lane::Lane;
 use crate::news::News;
 use crate::pace::Pace;
-use crate::reach::ServerClock;
+use crate::server_clock::ServerClock;
 use crate::session::Asking;
-use crate::settings::Scheduler;
+use crate::settings::{Scheduler, Settings};
 use crate::slot::Slot;
 use crate::staff::Staff;
 use crate::worker::{Doer, Duty};
@@ -168,17 +168,10 @@ impl<S: JobStore> Schedule<S> {
                 doer: Doer::Handler(Arc::clone(self.hub.handlers.get(name)?)),
                 door: None,
             }),
-            Lane::Api { api, group } => {
-                let door = self.hub.client.upstream(api)?;
-                let group = group.as_deref().unwrap_or(outflow::DEFAULT_GROUP);
-                let target = door
-                    .group(group)
-                    .unwrap_or_else(|| door.route(&http::Method::GET, "/"));
-                Some(Staff {
-                    doer: Doer::Client(self.hub.client.clone()),
-                    door: Some((door, target)),
-                })
-            }
+            Lane::Api { .. } => Some(Staff {
+                doer: Doer::Client(self.hub.client.clone()),
+                door: Some(self.lane.door(&self.hub.client)?),
+            }),
         }
     }
 
@@ -191,56 +184,67 @@ impl<S: JobStore> Schedule<S> {
     ) -> Result<Next, StoreError> {
         let settings = self.hub.settings.load_full();
         let asking = self.hub.sessions.ask();
-        let plan = staff.plan(&self.name, &settings);
-        let permit_first = settings.scheduler == Scheduler::Permit;
-        let ask = ClaimAsk {
+        let mut ask = ClaimAsk {
             lane: self.name.clone(),
             session: asking.name().clone(),
             most: places.len(),
             lease: settings.lease,
-            plan: plan.clone().filter(|_| permit_first),
+            plan: None,
         };
-        if let Some(plan) = &ask.plan
-            && let Some(shut) = staff.shut_for(plan.horizon)
-        {
-            return Ok(Next::Rest(Some(shut)));
-        }
-        if plan.is_some() || !permit_first {
-            let planned = ask.plan.is_some();
-            let claims = self.take_as_planned(ask).await?;
-            let leaves = match plan {
-                Some(plan) if planned => {
-                    let clock = (&self.server, self.hub.clock.now());
-                    Slot::of(&claims, plan, clock).map(Leave::At).collect()
+        let plan = staff.plan(&self.name, &settings);
+        let (claims, leaves, wanted) = match (settings.scheduler, plan) {
+            (Scheduler::Permit, Some(plan)) => {
+                if let Some(shut) = staff.shut_for(plan.horizon) {
+                    return Ok(Next::Rest(Some(shut)));
                 }
-                plan => {
-                    let plan = plan.map(Arc::new);
-                    let later = claims.jobs.iter().map(|_| Leave::Later(plan.clone()));
-                    later.collect()
-                }
-            };
-            let next = Next::after(&claims, None);
-            self.begin(staff, &asking, claims, (leaves, places));
-            return Ok(next);
-        }
+                ask.plan = Some(plan.clone());
+                let claims = self.take_as_planned(ask).await?;
+                self.tell_part(staff, &claims);
+                let clock = (&self.server, self.hub.clock.now());
+                let slots = Slot::of(&claims, plan, clock).map(Leave::At);
+                let leaves = slots.collect();
+                (claims, leaves, None)
+            }
+            (Scheduler::Permit, None) => {
+                let given = (&*settings, in_hand);
+                self.take_by_doors(ask, staff, given).await?
+            }
+            (Scheduler::Fixed | Scheduler::Backoff, plan) => {
+                let claims = self.take(ask, &mut OpenGate).await?;
+                let plan = plan.map(Arc::new);
+                let later = claims.jobs.iter().map(|_| Leave::Later(plan.clone()));
+                let leaves = later.collect();
+                (claims, leaves, None)
+            }
+        };
+        let next = Next::after(&claims, wanted);
+        self.begin(staff, &asking, claims, (leaves, places));
+        Ok(next)
+    }
+
+    /// Claims what the doors let go.
+    async fn take_by_doors(
+        &mut self,
+        ask: ClaimAsk,
+        staff: &Staff,
+        (settings, in_hand): (&Settings, Option<(Permit, Cost)>),
+    ) -> Result<(Claims, Vec<Leave>, Option<Wanted>), StoreError> {
+        let hub = Arc::clone(&self.hub);
         let mut gate = DoorGate {
-            doors: &self.hub.doors,
-            house: &self.hub.house,
-            settings: &settings,
+            doors: &hub.doors,
+            house: &hub.house,
+            settings,
             door: staff.door.clone(),
             in_hand,
             leaves: Vec::new(),
             pace: self.pace,
             ceilings: staff.ceilings(),
             wanted: None,
-            now: self.hub.clock.now(),
+            now: hub.clock.now(),
         };
         let claims = self.take(ask, &mut gate).await?;
-        let (leaves, wanted) = (gate.leaves, gate.wanted);
         self.pace = gate.pace;
-        let next = Next::after(&claims, wanted);
-        self.begin(staff, &asking, claims, (leaves, places));
-        Ok(next)
+        Ok((claims, gate.leaves, gate.wanted))
     }
 
     /// Claims what the store lets go, and learns of its clock.
@@ -251,6 +255,15 @@ impl<S: JobStore> Schedule<S> {
             self.server.hear((asked, self.hub.clock.now()), decided);
         }
         Ok(claims)
+    }
+
+    /// Lets the door know how much it does not see.
+    fn tell_part(&self, staff: &Staff, claims: &Claims) {
+        let (Some((door, _)), Some(given)) = (&staff.door, claims.given) else {
+            return;
+        };
+        let ours = u64::try_from(claims.jobs.len()).unwrap_or(u64::MAX);
+        door.sees(self.hub.takings.hear(self.hub.clock.now(), ours, given));
     }
 
     /// Claims. An error does not say whether anything was taken, so nothing more is claimed under the same
@@ -298,13 +311,18 @@ pub(crate) async fn until<T>(stop: &Stop, work: impl Future<Output = T>) -> Opti
     }
 }
 
-/// Tells that the store could not do it, and lets it breathe.
-pub(crate) async fn trouble<S>(hub: &Hub<S>, error: &StoreError) {
+/// Tells that the store could not do it.
+pub(crate) fn tell_trouble<S>(hub: &Hub<S>, error: &StoreError) {
     hub.numbers.store_failed();
     hub.note_loss(error);
     hub.tell(News::Trouble {
         words: error.to_string(),
     });
+}
+
+/// The same, and lets it breathe.
+pub(crate) async fn trouble<S>(hub: &Hub<S>, error: &StoreError) {
+    tell_trouble(hub, error);
     let pause = if error.is_passing() {
         SHORTEST * 10
     } else {

@@ -105,8 +105,7 @@ impl Settings {
 
     /// What a tenant may use at most, if less than everybody.
     pub fn limit_of(&self, tenant: &Name) -> Option<Limit> {
-        let rule = self.tenants.get(tenant).unwrap_or(&self.tenant);
-        rule.rate.map(Limit::sliding)
+        self.rule(tenant).rate.map(Limit::sliding)
     }
 
     /// By how much a job is put off that finds no room.

@@ -6,16 +6,17 @@
 
 use std::sync::Arc;
 
-use outflow::core::{Congestion, CongestionLevel};
+use outflow::core::{Congestion, CongestionLevel, Nanos};
 use outflow::{CannotStart, Stop, Tasks};
-use outflow_store::{End, JobStore, Name, Settled, Settlement};
+use outflow_store::{End, JobStore, Name, PutOff, Settled, Settlement, StoreError};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::sleep;
 
 use crate::crew::Place;
 use crate::engine::Hub;
 use crate::news::News;
-use crate::scheduler::trouble;
+use crate::scheduler::{LOOK_AGAIN, tell_trouble, trouble};
 use crate::session::Hold;
 
 /// How a claim ended.
@@ -49,14 +50,21 @@ async fn write_down<S: JobStore>(
 ) {
     let mut inbox = inbox.lock().await;
     let mut batch = Vec::new();
+    let (mut stuck, mut again_at) = (Vec::new(), Nanos::ZERO);
     loop {
+        let rest = again_at.since(hub.clock.now());
         tokio::select! {
             biased;
+            () = stop.told(), if inbox.is_empty() => return,
+            () = sleep(rest), if !stuck.is_empty() => batch.append(&mut stuck),
             count = inbox.recv_many(&mut batch, MOST) => if count == 0 { return },
-            () = stop.told() => return,
         }
         for (session, reports) in by_session(&mut batch) {
-            settle(&hub, &session, reports).await;
+            let mut left = settle(&hub, &session, reports).await;
+            if !left.is_empty() {
+                again_at = hub.clock.now().saturating_add(LOOK_AGAIN);
+                stuck.append(&mut left);
+            }
         }
     }
 }
@@ -76,15 +84,59 @@ fn by_session(batch: &mut Vec<Report>) -> Vec<(Name, Vec<Report>)> {
     sessions
 }
 
-async fn settle<S: JobStore>(hub: &Hub<S>, session: &Name, reports: Vec<Report>) {
+/// Writes down how these ended. Where something stands in the way of one of them, the others are written down
+/// without it; what is left is tried again later.
+async fn settle<S: JobStore>(hub: &Hub<S>, session: &Name, reports: Vec<Report>) -> Vec<Report> {
     let ends: Vec<_> = reports.iter().map(|one| one.settlement.clone()).collect();
-    let settled = loop {
+    match written_down(hub, session, ends).await {
+        Ok(settled) => {
+            tell(hub, reports, settled);
+            Vec::new()
+        }
+        Err(error) if reports.len() == 1 => {
+            tell_trouble(hub, &error);
+            reports.into_iter().map(|one| one.simpler(hub)).collect()
+        }
+        Err(_) => {
+            let mut stuck = Vec::new();
+            for one in reports {
+                stuck.append(&mut Box::pin(settle(hub, session, vec![one])).await);
+            }
+            stuck
+        }
+    }
+}
+
+/// Asks a store until it does it, unless it is there and cannot.
+async fn written_down<S: JobStore>(
+    hub: &Hub<S>,
+    session: &Name,
+    ends: Vec<Settlement>,
+) -> Result<Vec<Settled>, StoreError> {
+    loop {
         match hub.store.settle(session, ends.clone()).await {
-            Ok(settled) => break settled,
+            Err(error) if error.is_stuck() => return Err(error),
             // The same settlement twice does nothing: its claim is gone after the first.
             Err(error) => trouble(hub, &error).await,
+            settled => return settled,
         }
-    };
+    }
+}
+
+impl Report {
+    /// A wait that could not be reckoned is the shortest.
+    fn simpler<S>(mut self, hub: &Hub<S>) -> Self {
+        let base = PutOff::Fixed(hub.settings.load().congestion.base());
+        match &mut self.settlement.end {
+            End::PutOff(by) | End::RetryPutOff { by, .. } => *by = base,
+            _ => {}
+        }
+        self
+    }
+}
+
+/// Tells what became of them.
+fn tell<S>(hub: &Hub<S>, reports: Vec<Report>, settled: Vec<Settled>) {
     let is_over =
         |how: &Settled| matches!(how, Settled::Done | Settled::Buried | Settled::Cancelled);
     if settled.iter().any(is_over) {

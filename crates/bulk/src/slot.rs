@@ -10,7 +10,7 @@ use outflow_core::{Nanos, Rate};
 use outflow_store::{Claimed, Claims, JobStore, SharedPlan, Start};
 
 use crate::engine::Hub;
-use crate::reach::ServerClock;
+use crate::server_clock::ServerClock;
 
 /// When a job is to start.
 #[derive(Debug)]

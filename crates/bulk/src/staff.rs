@@ -37,15 +37,21 @@ impl Staff {
         })
     }
 
-    /// By their place and not by their rate: when that changes, what was used stays used.
+    /// By their place among those of the API or the group, and not by their rate: when that changes, or the other's
+    /// become more, what was used stays used.
     fn limits(&self, lane: &Name) -> Vec<SharedLimit> {
-        let ceilings = self.ceilings();
-        let api = self.door.as_ref().map(|(door, _)| door.name());
-        let named = ceilings.iter().enumerate().map(|(place, ceiling)| {
-            let name = match (ceiling.extent, &api) {
-                (Extent::Api, Some(api)) => format!("P{place} {api}"),
-                _ => format!("L{place} {lane}"),
+        let Some((door, target)) = &self.door else {
+            return Vec::new();
+        };
+        let (api, mut places) = (door.name(), [0_usize; 2]);
+        let named = door.ceilings(*target).into_iter().map(|ceiling| {
+            let [of_api, of_group] = &mut places;
+            let (letter, place, whose) = match ceiling.extent {
+                Extent::Api => ('P', of_api, api.as_str()),
+                Extent::Group => ('L', of_group, lane.as_str()),
             };
+            let name = format!("{letter}{place} {whose}");
+            *place += 1;
             SharedLimit {
                 name,
                 rate: ceiling.rate,

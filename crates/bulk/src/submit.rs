@@ -311,11 +311,20 @@ fn called(
 /// Where each went, by the formula.
 fn placed(settings: &Settings, submitted: &Submitted) -> Vec<Placed> {
     let speed = rate_limit_speed(settings.global_rate, submitted.active);
+    let accepted = |one: &&Receipt| matches!(one, Receipt::Accepted { .. });
+    let accepted = submitted.receipts.iter().filter(accepted).count();
+    // As it was when each of them joined: a batch is told what its jobs would be told one by one.
+    let mut queued = submitted
+        .queued
+        .saturating_sub(u64::try_from(accepted).unwrap_or(u64::MAX));
     let one = |receipt: &Receipt| match receipt {
-        Receipt::Accepted { id, place } => Placed {
-            id: Some(id.clone()),
-            destination: destination(settings, submitted, (*place, speed)),
-        },
+        Receipt::Accepted { id, place } => {
+            queued += 1;
+            Placed {
+                id: Some(id.clone()),
+                destination: destination(settings, queued, (*place, speed)),
+            }
+        }
         Receipt::Duplicate { id } => Placed {
             id: Some(id.clone()),
             destination: Destination::Duplicate,
@@ -335,22 +344,17 @@ fn rejected(reason: &str) -> Placed {
     }
 }
 
-fn destination(
-    settings: &Settings,
-    submitted: &Submitted,
-    (place, speed): (u64, u64),
-) -> Destination {
+fn destination(settings: &Settings, queued: u64, (place, speed): (u64, u64)) -> Destination {
     let global = settings.global_rate;
     let ready = settings.ready_queue_max.min(global);
-    if place <= speed && submitted.queued <= ready {
+    if place <= speed && queued <= ready {
         return Destination::Ready;
     }
     let congestion = settings.congestion.reading(place, speed);
     let level: CongestionLevel = congestion.level;
     Destination::NonReady {
         reason: format!(
-            "rate limited (global {}/{global}, group {place}/{speed}, congestion {level})",
-            submitted.queued
+            "rate limited (global {queued}/{global}, group {place}/{speed}, congestion {level})"
         ),
         backoff: congestion.backoff,
     }

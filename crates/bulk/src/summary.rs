@@ -28,7 +28,7 @@ pub struct ActionSummary {
     pub mean: Duration,
     /// How often one was refused or put off.
     pub throttles_per_job: f64,
-    /// Which failed, in the order in which they did: the first thousand.
+    /// Which failed and were not tried anew since, in the order in which they did: the first thousand.
     pub failed_ids: Vec<Name>,
 }
 

@@ -60,6 +60,9 @@ async fn beat<S: JobStore>(hub: Arc<Hub<S>>) {
 /// Takes back what the dead held.
 async fn reap<S: JobStore>(hub: Arc<Hub<S>>) {
     loop {
+        if let Some(words) = hub.store.warning() {
+            hub.tell(News::Trouble { words });
+        }
         if let Err(error) = hub.keep_lost_rules().await {
             trouble(&hub, &error).await;
         }
@@ -70,6 +73,9 @@ async fn reap<S: JobStore>(hub: Arc<Hub<S>>) {
         let next = match hub.store.reap(MOST_REAPED, recoveries).await {
             Ok(reaped) => {
                 hub.numbers.reaped(reaped.returned + reaped.buried);
+                if reaped.expired > 0 {
+                    hub.over.notify_one();
+                }
                 if reaped.returned + reaped.buried > 0 {
                     hub.over.notify_one();
                     hub.tell(News::Reaped {

@@ -1,15 +1,16 @@
 //! Tells that actions are over: to whoever listens, and to their webhooks.
 //!
-//! An action that is over stays ripe until its end was told, so whoever dies between the two leaves it
-//! to be told by the next. It can so be told twice, never not at all; a webhook knows a repetition by
-//! its id.
+//! Of many machines one tells an end: the store gives it to that one alone as long as it says with every look
+//! that it is still at it. An action that is over stays ripe until its end was told, so whoever dies between
+//! the two leaves it to be told by the next, a lease later. It can so be told twice, never not at all; a
+//! webhook knows a repetition by its id.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outflow::{CannotStart, Crowd, Stop, Tasks};
-use outflow_store::{ActionReport, JobStore, Name, Stage};
+use outflow_store::{ActionReport, JobStore, Name, RipeAsk, Stage};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -44,8 +45,13 @@ impl<S: JobStore> Watch<S> {
     /// nobody else's.
     async fn run(self: Arc<Self>, crowd: Arc<Crowd>, stop: Stop) {
         while !stop.is_told() {
-            let most = MOST + self.telling().len();
-            match self.hub.store.ripe(most).await {
+            let telling: Vec<Name> = self.telling().iter().cloned().collect();
+            let ask = RipeAsk {
+                most: MOST,
+                lease: self.hub.settings.load().lease.saturating_mul(LEASES),
+                telling: &telling,
+            };
+            match self.hub.store.ripe(ask).await {
                 Ok(ripe) => {
                     for report in ripe {
                         self.begin(report, &crowd, &stop);
@@ -120,5 +126,9 @@ const MOST: usize = 100;
 /// Enough that a few slow ones do not hold up the rest, and few beside the jobs.
 const LINES: usize = 16;
 
-/// The client has repeated each of these already; with the waits between them it is a quarter of a minute.
+/// With the waits between them it is a quarter of a minute.
 const TRIES: u32 = 5;
+
+/// An end is left to whoever tells it for so many leases of a job: one look may take as long as it takes to
+/// cancel the jobs of a large action that is out of time, and nothing hurries once a machine has died.
+const LEASES: u32 = 3;

@@ -75,7 +75,8 @@ pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, hook: &Webhook, report: &Act
         .header("content-type", "application/json")
         .header("webhook-id", &id)
         .header("webhook-timestamp", &at)
-        .idempotency_key(&id);
+        .idempotency_key(&id)
+        .once();
     if let Some(secret) = &hub.secret {
         call = call.header("webhook-signature", signature(secret, &id, &at, &body));
     }

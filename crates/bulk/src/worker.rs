@@ -102,8 +102,10 @@ async fn perform<S: JobStore>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: L
             Ok(permits) => permits,
             Err(end) => return end,
         },
+        // An instant does not wait until others are gone.
         Leave::At(slot) => return at_its_instant(hub, (doer, job), slot).await,
     };
+    let _stay = hub.ward.enter(job.recoveries, settings.recoveries).await;
     go(hub, doer, job, permits).await
 }
 
@@ -302,6 +304,10 @@ fn again(
     asked: Option<Duration>,
     (words, result): (String, Option<Kept>),
 ) -> End {
+    if settings.scheduler == Scheduler::Backoff {
+        let by = settings.put_off();
+        return End::RetryPutOff { by, words, result };
+    }
     let retry = job.retries.saturating_add(1);
     let own = settings.backoff.delay(retry, fastrand::u64(..));
     End::Retry {

@@ -1,6 +1,6 @@
 //! A day in which everything happens once: jobs that are done, retried, refused, buried, revived, purged
-//! and cancelled, tenants that are paused and resumed, an action that completes, a session that dies, and
-//! another that gives back what it took.
+//! and cancelled, tenants that are paused and resumed, an action that completes, a session that dies,
+//! another that gives back what it took, and a third that never heard of it.
 //!
 //! Whoever is killed in the middle of it begins it again: each step can be asked for a second time and
 //! changes nothing that it changed already. It says which jobs were taken (`took`), so that whoever
@@ -10,13 +10,14 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::core::{Backoff, WallTime, Weight};
+use outflow::SystemClock;
+use outflow::core::{Backoff, Clock as _, Cost, Measure, WallTime, Weight};
 use outflow_bulk::{
     Builder, Destination, Engine, Failure, HttpCall, Order, Settings, Submission, Task,
 };
 use outflow_store::{
-    ActionSpec, Batch, ClaimAsk, DeadPick, End, JobStore, Name, NewJob, OpenGate, Receipt, Rest,
-    Scope, Settlement, TenantRule,
+    ActionSpec, Batch, ClaimAsk, DeadPick, End, JobStore, Name, NewJob, OpenGate, Page, Receipt,
+    Rest, Scope, Settlement, SharedLimit, SharedPlan, Start, TenantRule,
 };
 
 use super::peril::Peril;
@@ -74,7 +75,8 @@ fn did(task: &Task) {
     println!("did {} {}", task.id, task.attempt);
 }
 
-/// Before anybody works: jobs of which one session gives two back, and another dies over three.
+/// Before anybody works: jobs of which one session gives two back, another never heard of one, and a third
+/// dies over three.
 pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
     let lane = name("@spare")?;
     let job = |number| {
@@ -106,6 +108,12 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
         end: End::Returned,
     });
     store.settle(&session, back.collect()).await?;
+    let deaf = ask("deaf", 1)?;
+    let session = deaf.session.clone();
+    store.claim(deaf, &mut OpenGate).await?;
+    // A day may be shorter than what the engine waits before its first.
+    store.beat(&session, Duration::from_secs(1)).await?;
+    store.disown(&session, &[]).await?;
     let ghost = store.claim(ask("ghost", 3)?, &mut OpenGate).await?;
     println!("ghost {}", ghost.jobs.len());
     Ok(())
@@ -129,10 +137,13 @@ pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
         .await?;
     store.release(&name("t0")?, 10).await?;
     store.reset(&name("t0")?).await?;
+    store.unset_rule(&name("late")?).await?;
+    a_start_outside(store).await?;
     println!("waits for all");
     until(async || Ok(store.calm().tally().await?.open() == 0)).await?;
     println!("waits for the action");
     until(async || is_over(store.calm(), "main").await).await?;
+    look_around(store).await?;
     store.tidy(WallTime::since_epoch(Duration::ZERO)).await?;
     store.recount().await?;
     for outcome in store.outcomes(&name("main")?, 0, 100).await? {
@@ -141,10 +152,49 @@ pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     Ok(())
 }
 
+/// A start that is debited outside of a claim, and given back.
+async fn a_start_outside<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
+    let limit = SharedLimit {
+        name: "P0 day".to_owned(),
+        rate: "100/min".parse()?,
+        measure: Measure::Cost,
+    };
+    let start = Start {
+        tenant: name("t0")?,
+        cost: Cost::ONE,
+        plan: SharedPlan {
+            limits: vec![limit],
+            guard: Duration::ZERO,
+            horizon: Duration::ZERO,
+        },
+    };
+    store.debit(&start).await?;
+    let now = SystemClock::new().wall().since(WallTime::EPOCH);
+    store.refund(&start, now).await?;
+    Ok(())
+}
+
+/// Everything that can be looked at and was not yet.
+async fn look_around<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
+    let (main, tenant) = (name("main")?, name("t0")?);
+    store.action(&main).await?;
+    store.left(&main).await?;
+    store.actions(Page::default()).await?;
+    store.tenant(&tenant).await?;
+    store.snapshot(Duration::from_hours(1)).await?;
+    store.history(&tenant, 10).await?;
+    store.dead(0, 10).await?;
+    Ok(())
+}
+
 async fn submit_main<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     let known = engine.store().calm().action(&name("main")?).await?;
     // Once all are there it may be over at any moment: opened again it would be another action.
     let missing = known.is_none_or(|report| report.tally.submitted() < 40);
+    if missing {
+        let spec = ActionSpec::new(name("main")?);
+        engine.store().open(spec).await?;
+    }
     for begin in [0, 10, 20, 30].into_iter().filter(|_| missing) {
         let orders = (begin..begin + 10).map(|number| call("main", number, 3));
         let orders = orders.collect::<Outcome<Vec<_>>>()?;

@@ -5,7 +5,9 @@
 //!
 //! - `submit=COUNT`: first hands in that many calls of ten tenants, or of `tenants=COUNT`, and says how
 //!   many were acknowledged as they are;
+//! - `from=COUNT`: leaves out as many of them, because they were handed in before;
 //! - `poison`: there is a task among them that takes the whole process down whenever it is tried;
+//! - `child`: has first started another program, which lives on for a minute, and says its number;
 //! - `day`: lives through a day in which everything happens once, instead (see `day.rs`);
 //! - `crew=COUNT`: how many jobs are under way at once;
 //! - `limit=RATE`, `tenant-limit=RATE`: what the API allows, as far as the worker knows, and what it
@@ -14,30 +16,40 @@
 //! - `horizon-ms=COUNT`, `guard-ms=COUNT`: how far ahead it claims from a store that it shares, and what
 //!   its windows are widened by there;
 //! - `recoveries=COUNT`: how often a job may lose its worker;
-//! - `replicas=COUNT`: how many copies of what was submitted or settled are waited for.
+//! - `replicas=COUNT`: how many copies of what was submitted or settled are waited for;
+//! - `books`: says at its end how often each of those calls was tried.
 //!
-//! It prints what it does, a line each, and at its end how many jobs are where.
+//! It prints what it does, a line each, with the time where that matters, and at its end how many jobs are
+//! where.
 
 mod day;
 mod peril;
 
 use std::error::Error;
+use std::io;
+use std::ops::Range;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::core::{HealthConfig, HealthSettings};
+use outflow::core::{Clock as _, HealthConfig, HealthSettings};
 use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
-use outflow_bulk::{Crew, Engine, HttpCall, Order, Settings, Shared, Submission, Task};
+use outflow_bulk::{Crew, Engine, HttpCall, News, Order, Settings, Shared, Submission, Task};
 use outflow_store::{
-    ActionSpec, Embedded, JobStore, Name, Redis, RedisOptions, Replicas, Rest, TenantRule,
+    ActionSpec, Embedded, JobStore, Name, Outcome, Redis, RedisOptions, Replicas, Rest, Settled,
+    TenantRule,
 };
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 
 use self::peril::Peril;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
+    println!("begins {}", now());
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [url, store, rest @ ..] = words.as_slice() else {
         return Err("usage: worker API_URL STORE [WORD]…".into());
@@ -70,7 +82,7 @@ struct Wish {
     url: String,
     rules: Rules,
     tenant: TenantRule,
-    submit: usize,
+    submit: Range<usize>,
     tenants: usize,
     crew: usize,
     lease: Duration,
@@ -100,7 +112,8 @@ impl Wish {
             url: url.to_owned(),
             rules: crowded(rate("limit")?.map_or_else(Rules::unlimited, Rules::limited_to))?,
             tenant,
-            submit: value("submit").map_or(Ok(0), str::parse)?,
+            submit: value("from").map_or(Ok(0), str::parse)?
+                ..value("submit").map_or(Ok(0), str::parse)?,
             tenants: value("tenants").map_or(Ok(10), str::parse)?,
             crew: value("crew").map_or(Ok(CREW), str::parse)?,
             lease: span("lease-ms")?.unwrap_or(LEASE),
@@ -155,13 +168,34 @@ impl Wish {
             .settings(self.settings(shared)?)
             .handler("poison", |_: Task| async { std::process::abort() });
         let engine = day::staffed(builder).start().await?;
+        // On this one thread nothing has happened yet that could be missed.
+        let mut news = engine.news();
+        if self.says("child") {
+            println!("child {}", child()?);
+        }
         println!("ready");
-        self.ask_for_work(&engine).await?;
-        while open_jobs(store.calm()).await? > 0 {
+        tokio::select! {
+            worked = self.work_off(&engine) => worked?,
+            () = pass_on(&mut news) => {}
+        }
+        while let Ok(one) = news.try_recv() {
+            say(&one);
+        }
+        if self.says("books") {
+            let say = |(), one: Outcome| println!("outcome {} {}", one.id, one.attempts);
+            engine.fold(&ACTION.parse()?, (), say).await?;
+        }
+        report(store.calm()).await
+    }
+
+    /// Asks for work, waits until nobody has any, and stops.
+    async fn work_off<S: JobStore>(&self, engine: &Engine<Peril<S>>) -> Result<(), Box<dyn Error>> {
+        self.ask_for_work(engine).await?;
+        while open_jobs(engine.store().calm()).await? > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         engine.stop().await;
-        report(store.calm()).await
+        Ok(())
     }
 
     async fn ask_for_work<S: JobStore>(
@@ -171,14 +205,54 @@ impl Wish {
         if self.says("day") {
             return day::day(engine).await;
         }
-        hand_in(engine, self.submit, self.tenants).await?;
+        let Range { start, end } = self.submit;
+        let middle = start.midpoint(end);
+        hand_in(engine, start..middle, self.tenants).await?;
         if self.says("poison") {
             let mut order = Order::task("t0".parse()?, "poison", Bytes::new());
             order.id = Some("poison".parse()?);
             engine.submit(submission(vec![order])?).await?;
         }
-        Ok(())
+        hand_in(engine, middle..end, self.tenants).await
     }
+}
+
+/// Says what happens, until there are no more news.
+async fn pass_on(news: &mut Receiver<News>) {
+    loop {
+        match news.recv().await {
+            Ok(one) => say(&one),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Says what was taken back from the dead and when, and which ends came too late to count.
+fn say(news: &News) {
+    match news {
+        News::Reaped { returned, buried } => println!("reaped {returned} {buried} {}", now()),
+        News::Settled {
+            id,
+            how: Settled::Fenced,
+            ..
+        } => println!("fenced {id}"),
+        _ => {}
+    }
+}
+
+/// Starts another program, in a group of its own so that it outlives this one. It has what it inherits
+/// without being asked. Answers its number.
+fn child() -> io::Result<u32> {
+    let mut command = Command::new("sleep");
+    let command = command.arg("60").process_group(0);
+    let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(silent.stderr(Stdio::null()).spawn()?.id())
+}
+
+/// In milliseconds, by the clock that all processes of a machine share.
+fn now() -> u128 {
+    SystemClock::new().wall().as_duration().as_millis()
 }
 
 /// Says how many jobs are where.
@@ -210,14 +284,15 @@ async fn open_jobs<S: JobStore>(store: &S) -> Result<u64, Box<dyn Error>> {
 /// their numbers, so handing them in again changes nothing.
 async fn hand_in<S: JobStore>(
     engine: &Engine<S>,
-    count: usize,
+    numbers: Range<usize>,
     tenants: usize,
 ) -> Result<(), Box<dyn Error>> {
-    for begin in (0..count).step_by(10) {
-        let orders = (begin..count.min(begin + 10)).map(|number| order(number, tenants));
+    for begin in numbers.clone().step_by(10) {
+        let end = numbers.end.min(begin + 10);
+        let orders = (begin..end).map(|number| order(number, tenants));
         let orders = orders.collect::<Result<Vec<_>, _>>()?;
         engine.submit(submission(orders)?).await?;
-        println!("acked {}", count.min(begin + 10));
+        println!("acked {end}");
     }
     Ok(())
 }
@@ -232,7 +307,7 @@ fn order(number: usize, tenants: usize) -> Result<Order, Box<dyn Error>> {
 
 fn submission(orders: Vec<Order>) -> Result<Submission, Box<dyn Error>> {
     Ok(Submission {
-        action: Some(ActionSpec::new("chaos".parse()?)),
+        action: Some(ActionSpec::new(ACTION.parse()?)),
         rest: Rest::More,
         orders,
     })
@@ -249,6 +324,9 @@ fn crowded(rules: Rules) -> Result<Rules, Box<dyn Error>> {
         ..rules
     })
 }
+
+/// What all calls that are handed in belong to.
+const ACTION: &str = "chaos";
 
 /// What a test waits for; as a rule it is five times as long.
 const LEASE: Duration = Duration::from_secs(2);

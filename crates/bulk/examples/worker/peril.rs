@@ -13,8 +13,8 @@ use std::time::Duration;
 use outflow::core::WallTime;
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick, Gate,
-    JobStore, Left, Name, Outcome, Page, Reaped, Scope, Settled, Settlement, Snapshot, Start,
-    Submitted, Tally, TenantReport, TenantRule, Token,
+    JobStore, Left, Name, Outcome, Page, Reaped, RipeAsk, Scope, Settled, Settlement, Snapshot,
+    Start, Submitted, Tally, TenantReport, TenantRule, Token,
 };
 
 /// A store, and where to die.
@@ -199,8 +199,8 @@ impl<S: JobStore> JobStore for Peril<S> {
         self.pass("actions", self.store.actions(page)).await
     }
 
-    async fn ripe(&self, most: usize) -> Answer<Vec<ActionReport>> {
-        self.pass("ripe", self.store.ripe(most)).await
+    async fn ripe(&self, ask: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
+        self.pass("ripe", self.store.ripe(ask)).await
     }
 
     async fn told(&self, action: &Name) -> Answer<()> {
@@ -258,5 +258,9 @@ impl<S: JobStore> JobStore for Peril<S> {
 
     async fn recount(&self) -> Answer<u64> {
         self.pass("recount", self.store.recount()).await
+    }
+
+    fn warning(&self) -> Option<String> {
+        self.store.warning()
     }
 }
