@@ -1,8 +1,9 @@
 //! What processes said and what the API saw, and whether the two agree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
 
-use outflow_testkit::Process;
+use outflow_testkit::{Output, Process};
 
 use super::fleet::{End, Field, IN_FLIGHT, PATIENCE};
 
@@ -22,9 +23,13 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Takes in what a process said, once it has ended; true if it ended well.
+    /// Takes in what a process said, once it has ended; true if it ended well. One that gave up by itself
+    /// did not die where it was to.
     pub(crate) fn hear(&mut self, worker: &mut Process) -> Result<bool, String> {
         let ended = worker.wait(PATIENCE).map_err(|error| error.to_string())?;
+        check(ended.success() || ended.signal().is_some(), || {
+            format!("{ended}: {:?}", complaints(worker))
+        })?;
         for line in worker.last_lines(PATIENCE) {
             let words: Vec<&str> = line.text.split_whitespace().collect();
             match *words.as_slice() {
@@ -34,12 +39,10 @@ impl Books {
                     did.push(number(attempt)?);
                 }
                 ["ghost", count] => self.ghosts += count.parse::<usize>().unwrap_or(0),
-                ["outcome", id, attempts] => {
-                    self.tried.insert(id.to_owned(), number(attempts)?);
-                }
                 _ => {}
             }
         }
+        self.tried = tried(worker)?;
         self.processes += 1;
         self.kills += usize::from(!ended.success());
         Ok(ended.success())
@@ -56,7 +59,7 @@ impl Books {
             return Err(format!("{end:?} instead of {A_DAY:?}"));
         }
         self.nothing_was_taken_twice()?;
-        self.calls_agree(field)?;
+        calls_agree(field, &self.tried, self.kills)?;
         self.tasks_agree()
     }
 
@@ -68,34 +71,6 @@ impl Books {
                 "a job that was taken is not known any more: {:?}",
                 self.took
             )
-        })
-    }
-
-    fn calls_agree(&self, field: &Field) -> Result<(), String> {
-        // One key for each job, whoever sent it.
-        let counts = field.attempts();
-        let numbers = field.numbers();
-        check(numbers.keys().eq(self.tried.keys()), || {
-            format!("the API saw {:?}, done {:?}", numbers.keys(), self.tried)
-        })?;
-        let twice: usize = counts.values().map(|count| count - 1).sum();
-        check(twice <= self.kills * IN_FLIGHT, || {
-            format!("{twice} calls came twice")
-        })?;
-        let mut unsent = 0;
-        for (job, attempts) in &numbers {
-            let last = attempts.last().copied().unwrap_or(0);
-            check(attempts.is_sorted_by(|one, next| one < next), || {
-                format!("attempts of {job}: {attempts:?}")
-            })?;
-            // The one that counted is the last one that the API saw, and the store knows its number.
-            check(Some(&last) == self.tried.get(job), || {
-                format!("{job}: {attempts:?}, but {:?}", self.tried.get(job))
-            })?;
-            unsent += usize::try_from(last).unwrap_or(0) - attempts.len();
-        }
-        check(unsent <= self.kills * IN_FLIGHT, || {
-            format!("{unsent} claims came to nothing")
         })
     }
 
@@ -122,6 +97,56 @@ impl Books {
         let all = TASKS.iter().all(|job| self.did.contains_key(*job));
         check(all, || format!("tasks that nobody did: {:?}", self.did))
     }
+}
+
+/// How often each job of the action was tried, as a process that has ended says that the store knows.
+pub(crate) fn tried(worker: &mut Process) -> Result<BTreeMap<String, u32>, String> {
+    let lines = worker.last_lines(PATIENCE).iter();
+    let outcomes = lines.filter_map(|line| line.text.strip_prefix("outcome ")?.split_once(' '));
+    outcomes
+        .map(|(id, attempts)| Ok((id.trim_start_matches("job-").to_owned(), number(attempts)?)))
+        .collect()
+}
+
+/// Whether the API saw the attempts that the store counted, as far as kills allow: what a worker had claimed
+/// and not sent when it died is missing, and what it had sent comes again.
+pub(crate) fn calls_agree(
+    field: &Field,
+    tried: &BTreeMap<String, u32>,
+    kills: usize,
+) -> Result<(), String> {
+    // One key for each job, whoever sent it.
+    let counts = field.attempts();
+    let numbers = field.numbers();
+    check(numbers.keys().eq(tried.keys()), || {
+        format!("the API saw {:?}, done {tried:?}", numbers.keys())
+    })?;
+    let twice: usize = counts.values().map(|count| count - 1).sum();
+    check(twice <= kills * IN_FLIGHT, || {
+        format!("{twice} calls came twice")
+    })?;
+    let mut unsent = 0;
+    for (job, attempts) in &numbers {
+        let last = attempts.last().copied().unwrap_or(0);
+        check(attempts.is_sorted_by(|one, next| one < next), || {
+            format!("attempts of {job}: {attempts:?}")
+        })?;
+        // The one that counted is the last one that the API saw, and the store knows its number.
+        check(Some(&last) == tried.get(job), || {
+            format!("{job}: {attempts:?}, but {:?}", tried.get(job))
+        })?;
+        unsent += usize::try_from(last).unwrap_or(0) - attempts.len();
+    }
+    check(unsent <= kills * IN_FLIGHT, || {
+        format!("{unsent} claims came to nothing")
+    })
+}
+
+/// What a process says is wrong.
+fn complaints(worker: &mut Process) -> Vec<String> {
+    let lines = worker.last_lines(PATIENCE).iter();
+    let wrong = lines.filter(|line| line.to == Output::Err);
+    wrong.map(|line| line.text.clone()).take(4).collect()
 }
 
 fn check(holds: bool, words: impl FnOnce() -> String) -> Result<(), String> {

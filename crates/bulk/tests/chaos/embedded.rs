@@ -3,41 +3,59 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use outflow_testkit::Process;
 
+use super::books::{calls_agree, tried};
 use super::fleet::{End, Field, IN_FLIGHT, PATIENCE};
+use super::handing::Handing;
 
-/// Kills workers at random until there is nothing left to do; answers how often.
-fn killed_at_random(field: &Field, store: &str, jobs: usize, most: usize) -> usize {
+/// Kills so many workers at random, each of which hands in what is not taken yet, and lets the last one
+/// finish. Nobody before it may end by itself: it would have found nothing to do, or something wrong.
+fn killed_at_random(field: &Field, store: &str, (jobs, kills): (usize, usize)) {
     let mut rng = Rng::with_seed(11);
-    let submit = format!("submit={jobs}");
-    let words = [submit.as_str()];
-    for kills in 0..most {
-        let mut worker = field.worker(store, &words, None);
+    let mut handing = Handing::of(jobs);
+    for kill in 1..=kills {
+        let mut worker = field.worker(store, &handing.words().each_ref().map(String::as_str), None);
         worker.wait_for_line("ready", PATIENCE).expect("it opens");
         let life = Duration::from_millis(rng.u64(5..400));
-        if worker.wait(life).is_ok() {
-            return kills;
-        }
+        let lives = worker.wait(life);
+        assert!(lives.is_err(), "before kill {kill}: {lives:?}");
         worker.kill().expect("killed");
+        handing.hear(&mut worker);
     }
-    let mut last: Process = field.worker(store, &words, None);
+    let words = handing.words();
+    let words = [
+        &words.each_ref().map(String::as_str)[..],
+        &["crew=100", "books"],
+    ]
+    .concat();
+    let mut last = field.worker(store, &words, None);
     let end = End::of(&mut last);
-    assert_eq!((end.submitted, end.done, end.drift), (jobs, jobs, 0));
-    most
+    assert_eq!(
+        (end.submitted, end.done, end.drift),
+        (jobs, jobs, 0),
+        "{end:?}"
+    );
+    assert!(last.wait(PATIENCE).expect("it ends").success());
+    field.all_done(jobs, kills * IN_FLIGHT);
+    let tried = tried(&mut last).expect("numbers");
+    assert_eq!(calls_agree(field, &tried, kills), Ok(()));
+    let calls = field.strict.audit().count();
+    println!("{kills} kills of one process: {jobs} done, {calls} calls");
 }
 
+// Eight calls of twenty to sixty milliseconds at once are two hundred a second: a dozen lives of a fifth of a
+// second each do half of a thousand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_whenever_the_process_is_killed() {
-    let field = Field::new().await;
+    let millis = Duration::from_millis;
+    let field = Field::answering_within(millis(20), millis(60)).await;
     let dir = tempfile::tempdir().expect("a directory");
     let store = dir.path().to_str().expect("a path");
-    let kills = killed_at_random(&field, store, 1_000, 12);
-    field.all_done(1_000, kills * IN_FLIGHT);
+    killed_at_random(&field, store, (1_000, 12));
 }
 
 // Calls of forty to eighty milliseconds, so that five hundred lives of a fifth of a second find work, and
-// each dies over all that it has under way. No job is taken for the one that kills them.
+// each dies over all that it has under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: five hundred kills"]
 async fn stress_five_hundred_kills_lose_nothing_of_fifteen_thousand() {
@@ -45,23 +63,7 @@ async fn stress_five_hundred_kills_lose_nothing_of_fifteen_thousand() {
     let field = Field::answering_within(millis(40), millis(80)).await;
     let dir = tempfile::tempdir().expect("a directory");
     let store = dir.path().to_str().expect("a path");
-    let mut first = field.worker(store, &["submit=15000", "recoveries=1000"], None);
-    first.wait_for_line("acked 15000", PATIENCE).expect("taken");
-    drop(first);
-    let mut rng = Rng::with_seed(17);
-    for kill in 1..500 {
-        let mut worker = field.worker(store, &["recoveries=1000"], None);
-        worker.wait_for_line("ready", PATIENCE).expect("it opens");
-        let life = millis(rng.u64(5..400));
-        assert!(worker.wait(life).is_err(), "all was done after {kill}");
-        worker.kill().expect("killed");
-    }
-    let mut last = field.worker(store, &["recoveries=1000", "crew=100"], None);
-    let end = End::of(&mut last);
-    assert_eq!((end.submitted, end.done, end.drift), (15_000, 15_000, 0));
-    field.all_done(15_000, 500 * IN_FLIGHT);
-    let calls = field.strict.audit().count();
-    println!("500 kills of one process: 15000 done, {calls} calls");
+    killed_at_random(&field, store, (15_000, 500));
 }
 
 // Claimed three times and never survived: two recoveries are allowed, and the rest go on.

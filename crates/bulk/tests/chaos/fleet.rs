@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::HeaderName;
 use outflow_testkit::Process;
 use outflow_upstream::{Arrival, Latency, Server, StrictApi};
+use tokio::time::{Instant, sleep};
 
 /// How many jobs a worker has under way at most.
 pub(crate) const IN_FLIGHT: usize = 8;
@@ -56,6 +57,15 @@ impl Field {
             command.env("OUTFLOW_FAILPOINT", point);
         }
         Process::start(command).expect("it starts")
+    }
+
+    /// Waits until the API has seen so many calls.
+    pub(crate) async fn has_seen(&self, calls: u64) {
+        let begun = Instant::now();
+        while self.strict.totals().seen < calls {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", self.strict.totals());
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// How often each job was done, and whether all of its attempts had one key.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use outflow_testkit::{Keep, Output, RedisOptions, RedisServer};
+use outflow_testkit::{Keep, RedisOptions, RedisServer};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
@@ -70,12 +70,27 @@ impl Point {
     }
 }
 
-/// How often each point is passed on a day on which nobody dies.
+/// How often each point is passed on a day on which nobody dies. Some calls only the clock brings, and on a short
+/// day perhaps not: then another day is recorded.
 fn recorded(kind: Kind) -> BTreeMap<String, usize> {
+    let mut missed = None;
+    for _ in 0..10 {
+        let passed = recorded_once(kind);
+        missed = CALLS.iter().find(|call| !passed.contains_key(**call));
+        if missed.is_none() {
+            return passed;
+        }
+    }
+    assert_eq!(missed, None, "a call that the day does not make");
+    BTreeMap::new()
+}
+
+fn recorded_once(kind: Kind) -> BTreeMap<String, usize> {
     let field = Handle::current().block_on(Field::new());
     let ground = Ground::new(kind);
     let mut worker = field.worker(&ground.place(), &["day"], Some("record"));
-    worker.wait(PATIENCE).expect("it ends");
+    let ended = worker.wait(PATIENCE).expect("it ends");
+    assert!(ended.success(), "{ended}");
     let mut passed = BTreeMap::new();
     for line in worker.last_lines(PATIENCE) {
         if let Some(point) = line.text.strip_prefix("passed ") {
@@ -100,9 +115,7 @@ fn died_at(kind: Kind, points: &[Point]) -> Result<usize, String> {
     }
     let mut last = field.worker(&ground.place(), &["day"], None);
     if !books.hear(&mut last)? {
-        let words = last.lines().iter().filter(|line| line.to == Output::Err);
-        let words: Vec<_> = words.map(|line| line.text.as_str()).take(4).collect();
-        return Err(format!("the next one died: {words:?}"));
+        return Err("the next one died".to_owned());
     }
     books.judge(&field, &End::of(&mut last))?;
     Ok(books.kills())
@@ -164,19 +177,18 @@ fn both(name: &str, number: usize) -> [Point; 2] {
     [Point::of((name, number)), Point::of((&after, number))]
 }
 
-/// Goes through the days that are chosen of the points that such a day passes: how many, and how many
-/// died. Points that only the clock brings, or that are passed more or less often, are not always reached.
-fn days(
-    kind: Kind,
-    chosen: impl Fn(&BTreeMap<String, usize>) -> Vec<Vec<Point>>,
-) -> (usize, usize) {
+/// Goes through the days that are chosen of the points that such a day passes. Points that only the clock
+/// brings, or that are passed more or less often, are not always reached: all but a tenth have to be, for
+/// a day on which nobody dies shows nothing.
+fn days(kind: Kind, chosen: impl Fn(&BTreeMap<String, usize>) -> Vec<Vec<Point>>) {
     tokio::task::block_in_place(|| {
         let passed = recorded(kind);
         let days = chosen(&passed);
+        let deaths: usize = days.iter().map(Vec::len).sum();
         let kills = enumerate(kind, &days);
         println!("{kind:?}: {passed:?}: {} days, {kills} kills", days.len());
-        (days.len(), kills)
-    })
+        assert!(kills * 10 >= deaths * 9, "{kills} of {deaths} died");
+    });
 }
 
 /// After each of some points, one of the first commits of the next process: that is its recovery.
@@ -193,15 +205,13 @@ fn twice(passed: &BTreeMap<String, usize>) -> Vec<Vec<Point>> {
 // Before and after each kind of call and of commit, the first of the day and one in the middle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_wherever_the_process_dies() {
-    let (days, kills) = days(Kind::Embedded, some);
-    assert!(kills * 10 >= days * 9, "{kills} of {days} died");
+    days(Kind::Embedded, some);
 }
 
 // The same where the store is another process, which lives on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_wherever_one_of_a_fleet_dies() {
-    let (days, kills) = days(Kind::Redis, some);
-    assert!(kills * 10 >= days * 9, "{kills} of {days} died");
+    days(Kind::Redis, some);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -235,6 +245,52 @@ async fn nothing_is_lost_where_worker_and_server_die_together() {
     });
     assert_eq!(kills, 4);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "minutes: every call, before and after, and a server that dies with it"]
+async fn stress_nothing_is_lost_where_worker_and_server_die_together_at_any_point() {
+    days(Kind::MortalRedis, all);
+}
+
+/// Everything that a store can be asked. `changed` is a wait and asks nothing.
+const CALLS: [&str; 36] = [
+    "action",
+    "actions",
+    "active",
+    "beat",
+    "cancel",
+    "claim",
+    "close",
+    "dead",
+    "debit",
+    "disown",
+    "history",
+    "lanes",
+    "left",
+    "open",
+    "outcomes",
+    "pause",
+    "purge",
+    "reap",
+    "recount",
+    "refund",
+    "release",
+    "reset",
+    "resume",
+    "revive",
+    "ripe",
+    "set_rule",
+    "set_usual",
+    "settle",
+    "snapshot",
+    "submit",
+    "tally",
+    "tenant",
+    "tenants",
+    "tidy",
+    "told",
+    "unset_rule",
+];
 
 /// On two cores: each day is two processes that mostly wait for each other.
 const AT_ONCE: usize = 4;

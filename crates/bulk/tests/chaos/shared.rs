@@ -1,5 +1,6 @@
 //! Several processes and one Redis.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::{sleep, timeout};
 
+use super::books::{calls_agree, tried};
 use super::fleet::{End, Field, IN_FLIGHT, PATIENCE};
+use super::handing::Handing;
 
 pub(super) fn redis() -> RedisServer {
     let options = RedisOptions {
@@ -26,63 +29,124 @@ pub(super) fn redis() -> RedisServer {
     RedisServer::start(options).expect("a server")
 }
 
-/// Three workers, of which one is killed now and then and replaced, until all is done.
-fn a_fleet_with_losses(field: &Field, url: &str, jobs: usize, kills: usize) {
+/// Three workers, the first of which hands jobs in. So many times one of them is killed and replaced; then
+/// another finishes everything. Whoever ends by itself found nothing to do before more was handed in.
+fn a_fleet_with_losses(field: &Field, url: &str, (jobs, kills): (usize, usize)) {
     let mut rng = Rng::with_seed(13);
-    let submit = format!("submit={jobs}");
-    let mut submitter = field.worker(url, &[&submit], None);
-    let mut workers: Vec<Process> = (0..2).map(|_| field.worker(url, &[], None)).collect();
-    for _ in 0..kills {
+    let mut handing = Handing::of(jobs);
+    let start = |handing: &Handing, number: usize| {
+        let words = handing.words();
+        let words = words.each_ref().map(String::as_str);
+        // Those who hand nothing in are told the rest.
+        let words = if number == 0 { &words[..] } else { &words[2..] };
+        field.worker(url, words, None)
+    };
+    let mut workers = vec![start(&handing, 0)];
+    workers[0]
+        .wait_for_line("acked 100", PATIENCE)
+        .expect("taken");
+    workers.extend((1..3).map(|number| start(&handing, number)));
+    let (mut killed, mut idle) = (0, 0);
+    while killed < kills {
         let life = Duration::from_millis(rng.u64(50..300));
         let victim = rng.usize(..workers.len());
-        // Whoever ended by itself found nothing to do, and is replaced all the same.
-        if workers[victim].wait(life).is_err() {
+        if let Ok(ended) = workers[victim].wait(life) {
+            idle += 1;
+            assert!(
+                ended.success() && idle < kills,
+                "{ended}, {idle} of {killed}"
+            );
+        } else {
             workers[victim].kill().expect("killed");
+            killed += 1;
         }
-        workers[victim] = field.worker(url, &[], None);
+        if victim == 0 {
+            handing.hear(&mut workers[0]);
+        }
+        workers[victim] = start(&handing, victim);
     }
-    let end = End::of(&mut submitter);
+    workers[0].kill().expect("killed");
+    handing.hear(&mut workers[0]);
+    let words = handing.words();
+    let words = [
+        &words.each_ref().map(String::as_str)[..],
+        &["crew=100", "books"],
+    ]
+    .concat();
+    let mut last = field.worker(url, &words, None);
+    let end = End::of(&mut last);
     assert_eq!(
         (end.submitted, end.done, end.drift),
         (jobs, jobs, 0),
         "{end:?}"
     );
+    assert!(last.wait(PATIENCE).expect("it ends").success());
+    // And the one that handed in until the end.
+    let kills = kills + 1;
+    field.all_done(jobs, kills * IN_FLIGHT);
+    let tried = tried(&mut last).expect("numbers");
+    assert_eq!(calls_agree(field, &tried, kills), Ok(()));
 }
 
+// Three times eight calls of forty to eighty milliseconds at once are four hundred a second: ten kills within
+// two seconds find work under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_when_one_of_several_is_killed() {
-    let (field, redis) = (Field::new().await, redis());
-    a_fleet_with_losses(&field, &redis.url(), 1_000, 10);
-    field.all_done(1_000, 10 * IN_FLIGHT);
+    let millis = Duration::from_millis;
+    let field = Field::answering_within(millis(40), millis(80)).await;
+    a_fleet_with_losses(&field, &redis().url(), (1_000, 10));
 }
 
+// Calls of a fifth of a second, so that there is work for all five hundred lives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: five hundred kills"]
 async fn stress_five_hundred_kills_of_a_fleet_lose_nothing_of_fifteen_thousand() {
-    let (field, redis) = (Field::new().await, redis());
-    a_fleet_with_losses(&field, &redis.url(), 15_000, 500);
-    field.all_done(15_000, 500 * IN_FLIGHT);
+    let millis = Duration::from_millis;
+    let field = Field::answering_within(millis(150), millis(250)).await;
+    a_fleet_with_losses(&field, &redis().url(), (15_000, 500));
 }
 
-// Frozen for longer than its lease of two seconds: others do its jobs, and what it says when it wakes is
-// not counted. Each job of it is done twice and counted once.
+/// The jobs whose ends a worker was told are not counted.
+fn fenced(worker: &mut Process) -> BTreeSet<String> {
+    let lines = worker.last_lines(PATIENCE).iter();
+    let jobs = lines.filter_map(|line| line.text.strip_prefix("fenced job-"));
+    jobs.map(str::to_owned).collect()
+}
+
+// Frozen for longer than its lease of two seconds, with eight calls of half a second and more under way: others
+// do its jobs, and what it says when it wakes is not counted. Each job of it is done twice and counted once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_was_frozen_past_its_lease_changes_nothing() {
-    let (field, redis) = (Field::new().await, redis());
-    let mut frozen = field.worker(&redis.url(), &["submit=400"], None);
-    frozen.wait_for_line("acked 400", PATIENCE).expect("taken");
+    let (least, most) = (Duration::from_millis(500), Duration::from_millis(700));
+    let (field, redis) = (Field::answering_within(least, most).await, redis());
+    let mut frozen = field.worker(&redis.url(), &["submit=100"], None);
+    frozen.wait_for_line("acked 100", PATIENCE).expect("taken");
+    field.has_seen(8).await;
     frozen.freeze().expect("frozen");
-    let mut other = field.worker(&redis.url(), &[], None);
+    let mut other = field.worker(&redis.url(), &["crew=50", "books"], None);
     let end = End::of(&mut other);
     assert_eq!(
         (end.submitted, end.done, end.drift),
-        (400, 400, 0),
+        (100, 100, 0),
         "{end:?}"
     );
     frozen.thaw().expect("thawed");
     let end = End::of(&mut frozen);
-    assert_eq!((end.done, end.drift), (400, 0), "{end:?}");
-    field.all_done(400, IN_FLIGHT);
+    assert_eq!(
+        (end.submitted, end.done, end.drift),
+        (100, 100, 0),
+        "{end:?}"
+    );
+    let numbers = field.numbers().into_iter();
+    let twice: BTreeSet<String> = numbers
+        .filter_map(|(job, attempts)| (attempts == [1, 2]).then_some(job))
+        .collect();
+    assert!((1..=IN_FLIGHT).contains(&twice.len()), "{twice:?}");
+    let late = fenced(&mut frozen);
+    assert!(twice.is_subset(&late), "{twice:?} of {late:?}");
+    // A frozen one is as good as killed: what it had claimed and not sent comes to nothing.
+    let tried = tried(&mut other).expect("numbers");
+    assert_eq!(calls_agree(&field, &tried, 1), Ok(()));
 }
 
 /// An engine in this process, whose tasks take a while.

@@ -3,13 +3,31 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use outflow_bulk::{News, Submission, Webhook};
+use outflow_bulk::{News, Order, Submission, Webhook};
 use outflow_core::Clock;
-use outflow_store::{ActionSpec, JobStore, Name, Rest, Scope, Stage};
-use outflow_upstream::{Answer, Fault, Script, StrictApi, When};
+use outflow_store::{ActionReport, ActionSpec, JobStore, Name, Rest, Scope, Stage};
+use outflow_upstream::{Act, Answer, Fault, Script, StrictApi, When};
 use secrecy::SecretString;
+use tokio::sync::broadcast::Receiver;
 
-use super::support::{Plan, by_caller, gets, name};
+use super::support::{Plan, World, by_caller, get, gets, name};
+
+/// Where the ends are told.
+fn hook() -> Webhook {
+    Webhook {
+        api: "strict".to_owned(),
+        path: "/hook".to_owned(),
+    }
+}
+
+/// The next end that is told.
+async fn ended(news: &mut Receiver<News>) -> ActionReport {
+    loop {
+        if let News::Finished { report } = news.recv().await.expect("news") {
+            return report;
+        }
+    }
+}
 
 #[tokio::test(start_paused = true)]
 async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
@@ -67,12 +85,39 @@ async fn an_action_that_takes_too_long_fails_and_says_so() {
     world.engine.submit(submission).await.expect("taken");
     let report = world.finished("a").await;
     assert_eq!(report.stage, Stage::Failed);
-    let told = loop {
-        if let News::Finished { report } = news.recv().await.expect("news") {
-            break report;
-        }
-    };
+    let told = ended(&mut news).await;
     assert_eq!(told.stage, Stage::Failed);
+}
+
+// Of three one is answered after nine seconds, and the time is over after five: two are cancelled, and the end
+// counts the third as well.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
+    let script = Script::new().rule(When::path("/t/0"), Act::Late(Duration::from_secs(9)));
+    let plan = Plan::scripted(script).with(|settings| {
+        settings.crew.least = 1;
+        settings.crew.most = 1;
+    });
+    let world = plan.start().await;
+    let mut news = world.engine.news();
+    let submission = Submission {
+        action: Some(ActionSpec {
+            timeout: Duration::from_secs(5),
+            note: Some(hook().note()),
+            ..ActionSpec::new(name("a"))
+        }),
+        rest: Rest::Last,
+        orders: gets("t", 3),
+    };
+    world.engine.submit(submission).await.expect("taken");
+    let report = world.finished("a").await;
+    let told = ended(&mut news).await;
+    for report in [report, told] {
+        assert_eq!(report.stage, Stage::Failed);
+        let tally = report.tally;
+        assert_eq!((tally.done, tally.cancelled, tally.open()), (1, 2, 0));
+    }
+    assert_eq!(world.strict.audit().attempts("/hook"), 1);
 }
 
 // The first two tellings fail: the third is taken. All carry the same id and a signature.
@@ -85,13 +130,9 @@ async fn a_webhook_is_told_until_it_takes_it() {
     let world = plan
         .start_with(|builder| builder.webhook_secret(SecretString::from("CANARY")))
         .await;
-    let hook = Webhook {
-        api: "strict".to_owned(),
-        path: "/hook".to_owned(),
-    };
     let submission = Submission {
         action: Some(ActionSpec {
-            note: Some(hook.note()),
+            note: Some(hook().note()),
             ..ActionSpec::new(name("a"))
         }),
         rest: Rest::Last,
@@ -115,6 +156,65 @@ async fn a_webhook_is_told_until_it_takes_it() {
     }
 }
 
+/// Submits two calls as an action with a webhook.
+async fn submit_with_hook(world: &World) {
+    let submission = Submission {
+        action: Some(ActionSpec {
+            note: Some(hook().note()),
+            ..ActionSpec::new(name("a"))
+        }),
+        rest: Rest::Last,
+        orders: gets("t", 2),
+    };
+    world.engine.submit(submission).await.expect("taken");
+}
+
+// A webhook that never takes it hears of it once and four times more: the waits between are a quarter of a
+// minute.
+#[tokio::test(start_paused = true)]
+async fn a_webhook_is_told_again_four_times_and_no_more() {
+    let script = Script::new().rule(When::path("/hook"), Answer::status(500));
+    let world = Plan::scripted(script).start().await;
+    let _other = world.another().await;
+    submit_with_hook(&world).await;
+    world.finished("a").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.strict.audit().attempts("/hook"), 5);
+}
+
+// It takes five seconds to answer, in which both machines look five times.
+#[tokio::test(start_paused = true)]
+async fn of_two_machines_one_tells_a_webhook() {
+    let late = Act::Late(Duration::from_secs(5));
+    let world = Plan::scripted(Script::new().rule(When::path("/hook"), late));
+    let world = world.start().await;
+    let _other = world.another().await;
+    submit_with_hook(&world).await;
+    world.finished("a").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.strict.audit().attempts("/hook"), 1);
+}
+
+// The first is never answered, and whoever sent it stops meanwhile.
+#[tokio::test(start_paused = true)]
+async fn another_machine_tells_what_one_left_untold() {
+    let script = Script::new().rule(When::path("/hook").first(1), Fault::Hang);
+    let world = Plan::scripted(script).start().await;
+    submit_with_hook(&world).await;
+    while world.strict.audit().attempts("/hook") < 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let other = world.another().await;
+    world.engine.stop().await;
+    let begun = world.now();
+    let report = other.finished(&name("a")).await.expect("asked");
+    assert_eq!(report.expect("known").stage, Stage::Completed);
+    let lease = other.settings().lease;
+    let took = world.now().since(begun);
+    assert!(took <= lease * 3 + Duration::from_secs(2), "{took:?}");
+    assert_eq!(world.strict.audit().attempts("/hook"), 2);
+}
+
 // Twenty actions' webhooks are never answered, more than are told at once; the next has none and is over
 // within its own seconds.
 #[tokio::test(start_paused = true)]
@@ -122,13 +222,9 @@ async fn a_slow_webhook_delays_no_other_end() {
     let script = Script::new().rule(When::path("/hook"), Fault::Hang);
     let world = Plan::scripted(script).start().await;
     let mut news = world.engine.news();
-    let hook = Webhook {
-        api: "strict".to_owned(),
-        path: "/hook".to_owned(),
-    };
     for number in 0..20 {
         let slow = ActionSpec {
-            note: Some(hook.note()),
+            note: Some(hook().note()),
             ..ActionSpec::new(name(&format!("slow-{number}")))
         };
         let submission = Submission {
@@ -145,11 +241,7 @@ async fn a_slow_webhook_delays_no_other_end() {
     world.submit("quick", gets("t", 1)).await;
     world.finished("quick").await;
     assert!(world.now().since(begun) < Duration::from_secs(3));
-    let told = loop {
-        if let News::Finished { report } = news.recv().await.expect("news") {
-            break report;
-        }
-    };
+    let told = ended(&mut news).await;
     assert_eq!(told.spec.id, name("quick"));
     assert_eq!(told.stage, Stage::Completed, "as what it is once told");
 }
@@ -176,6 +268,39 @@ async fn a_summary_names_those_that_failed() {
     assert_eq!(failed, ["job-1", "job-3", "job-4", "job-5", "job-7"]);
     let unknown = world.engine.summary(&name("b")).await.expect("asked");
     assert_eq!(unknown, None);
+}
+
+// One fails and is tried anew with success while its action goes on, another fails for good: that one is named.
+#[tokio::test(start_paused = true)]
+async fn a_summary_does_not_name_what_was_tried_anew() {
+    let script = Script::new()
+        .rule(When::path("/t/1").first(1), Answer::status(404))
+        .rule(When::path("/t/2"), Answer::status(404));
+    let world = Plan::scripted(script).start().await;
+    let submission = |rest, orders: Vec<Order>| Submission {
+        action: Some(ActionSpec::new(name("a"))),
+        rest,
+        orders,
+    };
+    let order = |number| {
+        let mut order = get("t", number);
+        order.id = Some(name(&format!("job-{number}")));
+        order
+    };
+    let first = submission(Rest::More, vec![order(1)]);
+    world.engine.submit(first).await.expect("taken");
+    while world.tally().await.dead < 1 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let all = outflow_store::DeadPick::All;
+    assert_eq!(world.store().revive(&all).await.expect("revived"), 1);
+    let second = submission(Rest::Last, vec![order(2)]);
+    world.engine.submit(second).await.expect("taken");
+    world.finished("a").await;
+    let summary = world.engine.summary(&name("a")).await.expect("asked");
+    let summary = summary.expect("known");
+    assert_eq!((summary.success, summary.failed), (1, 1));
+    assert_eq!(summary.failed_ids, [name("job-2")]);
 }
 
 // Results are kept for 20 s and letters for 10: each is there a little before its end, and gone a second

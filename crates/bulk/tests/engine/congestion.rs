@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::core::CongestionLevel;
+use outflow::core::{CongestionLevel, CongestionRule};
 use outflow_bulk::Scheduler;
 use outflow_store::{Batch, ClaimAsk, Claimed, JobStore, NewJob, OpenGate, Page};
 
@@ -127,6 +127,47 @@ async fn switched_off_the_jobs_that_wait_are_released_through_the_limiter() {
     world.books_balance().await;
 }
 
+// At ten a second the first of thirty is put off by a second. Then waits begin with three seconds and end with
+// five: those at places 2 to 9 wait three, to 19 four, to 29 five, and the 30th not six. The first keeps its
+// second.
+#[tokio::test(start_paused = true)]
+async fn a_formula_that_changes_while_jobs_wait_is_that_of_the_next() {
+    let world = by_the_formula(10).start().await;
+    let session = name("test");
+    leave(&world, (0..30).map(|_| "t".to_owned())).await;
+    let mut jobs = claim(&world, 30).await.into_iter();
+    let put_off = async |job: &Claimed| {
+        let met = world.engine.add_to_non_ready(&session, job.token).await;
+        met.expect("put off")
+    };
+    let met = put_off(&jobs.next().expect("thirty")).await;
+    assert_eq!((met.backoff, met.speed), (Duration::from_secs(1), 10));
+    let mut other = (*world.engine.settings()).clone();
+    let rule = CongestionRule::new(Duration::from_secs(3), Duration::from_secs(5));
+    other.congestion = rule.expect("valid");
+    world.engine.adopt(other).await.expect("adopted");
+    let mut waits = Vec::new();
+    for job in jobs {
+        let met = put_off(&job).await;
+        assert_eq!(
+            met.level,
+            CongestionLevel::of(met.backoff, Duration::from_secs(3))
+        );
+        waits.push(met.backoff.as_secs());
+    }
+    let expected = [[3; 8].as_slice(), &[4; 10], &[5; 11]].concat();
+    assert_eq!(waits, expected);
+    let mut due = Vec::new();
+    for _ in 0..5 {
+        passes(&world, Duration::from_millis(999)).await;
+        assert_eq!(claim(&world, 30).await.len(), 0, "after {due:?}");
+        passes(&world, Duration::from_millis(1)).await;
+        due.push(claim(&world, 30).await.len());
+    }
+    assert_eq!(due, [1, 0, 8, 10, 11]);
+    world.books_balance().await;
+}
+
 // The summary is read a page at a time, tells all that wait, and a tenant's statistics cannot be forgotten
 // while some of its jobs are put off.
 #[tokio::test(start_paused = true)]
@@ -158,4 +199,21 @@ async fn the_summary_tells_all_that_wait_and_a_reset_waits_for_them() {
     world.engine.release(&name("a"), 9).await.expect("released");
     let reset = world.engine.congestion_reset(&name("a")).await;
     reset.expect("nothing is put off");
+}
+
+// A second of rest each, whoever waits besides: nothing is reckoned, and nothing is said to have been.
+#[tokio::test(start_paused = true)]
+async fn without_congestion_control_every_job_waits_the_same() {
+    let plan = Plan::limited("10/s").with(|settings| settings.scheduler = Scheduler::Fixed);
+    let world = plan.start().await;
+    leave(&world, (0..3).map(|_| "a".to_owned())).await;
+    for job in claim(&world, 3).await {
+        let session = name("test");
+        let met = world.engine.add_to_non_ready(&session, job.token).await;
+        let met = met.expect("put off");
+        assert_eq!((met.backoff, met.non_ready), (Duration::from_secs(1), 0));
+        assert_eq!((met.speed, met.level), (0, CongestionLevel::None));
+    }
+    passes(&world, Duration::from_secs(1)).await;
+    assert_eq!(claim(&world, 3).await.len(), 3);
 }

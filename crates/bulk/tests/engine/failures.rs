@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use outflow_bulk::Work;
-use outflow_store::{JobStore, Stage};
+use outflow_core::Clock;
+use outflow_store::{Ended, JobStore, Stage};
 use outflow_upstream::{Act, Answer, Fault, Script, When};
 
 use super::support::{Plan, get, gets, name};
@@ -75,6 +76,42 @@ async fn a_refused_job_waits_as_long_as_the_server_says_and_uses_no_retry() {
             "/t/0", "/t/0", "/t/0", "/t/0", "/t/0", "/t/0", "/t/1", "/t/2"
         ]
     );
+}
+
+// Refused for ever, each time for a second more; too late after five. No retry is granted and none is used:
+// it ends because of its deadline, within a second of it, and is not sent after it.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_refused_until_its_deadline_expires() {
+    let world = failing(Answer::status(429).header("retry-after", "1"))
+        .start()
+        .await;
+    let mut order = get("t", 0);
+    order.max_retries = Some(0);
+    order.deadline = Some(world.time.wall().saturating_add(Duration::from_secs(5)));
+    let begun = world.now();
+    world.submit("a", vec![order]).await;
+    let report = world.finished("a").await;
+    let took = world.now().since(begun);
+    assert!((5..=6).contains(&took.as_secs()), "{took:?}");
+    let audit = world.strict.audit();
+    let refusals = audit.count();
+    assert!((3..=5).contains(&refusals), "{refusals}");
+    assert!(audit.sent_before_retry_after().is_empty());
+    let last = audit.arrivals().last().expect("some").at.since(begun);
+    assert!(last < Duration::from_secs(5), "{last:?}");
+    assert_eq!(
+        report.tally.throttles,
+        u64::try_from(refusals).expect("few")
+    );
+    assert_eq!(
+        (report.tally.cancelled, report.tally.dead),
+        (1, 0),
+        "{report:?}"
+    );
+    let outcomes = world.store().outcomes(&name("a"), 0, 9).await;
+    let outcomes = outcomes.expect("outcomes");
+    assert_eq!((outcomes.len(), outcomes[0].ended), (1, Ended::Expired));
+    world.books_balance().await;
 }
 
 // One hangs for ever: after its timeout it is tried again, and the tenant's others went on meanwhile.

@@ -2,6 +2,7 @@
 
 mod actions;
 mod congestion;
+mod crew;
 mod failures;
 mod fairness;
 mod handlers;
@@ -11,3 +12,4 @@ mod operators;
 mod schedulers;
 mod submissions;
 mod support;
+mod throttles;

@@ -6,17 +6,7 @@ use outflow::core::CongestionAlert;
 use outflow_bulk::{News, Scheduler, Settings};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::support::{Plan, World, get, gets};
-
-/// The value of a series on the page.
-fn value(world: &World, series: &str) -> Option<f64> {
-    let page = world.metrics.render();
-    let line = page.lines().find(|line| {
-        let rest = line.strip_prefix(series);
-        rest.is_some_and(|rest| rest.starts_with(' '))
-    });
-    line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
-}
+use super::support::{Plan, get, gets, value};
 
 fn at_ten_a_second(settings: &mut Settings) {
     settings.global_rate = 10;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_store::{JobStore, Scope, Stage};
-use outflow_upstream::{Fault, Script, When};
+use outflow_bulk::{News, Submission, Webhook};
+use outflow_store::{ActionSpec, JobStore, Rest, Scope, Stage};
+use outflow_upstream::{Act, Fault, Script, When};
 
 use super::support::{Plan, gets, name};
 
@@ -35,6 +36,45 @@ async fn a_cancelled_action_ends_at_once() {
     assert_eq!(report.stage, Stage::Cancelled);
     assert_eq!(report.tally.open(), 0);
     world.books_balance().await;
+}
+
+// One of three is answered after five seconds and is under way when the action is cancelled after one: its end
+// is told when that is done, to the webhook as well.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_cancelled_action_is_told() {
+    let script = Script::new().rule(When::path("/t/0"), Act::Late(Duration::from_secs(5)));
+    let plan = Plan::scripted(script).with(|settings| {
+        settings.crew.least = 1;
+        settings.crew.most = 1;
+    });
+    let world = plan.start().await;
+    let mut news = world.engine.news();
+    let hook = Webhook {
+        api: "strict".to_owned(),
+        path: "/hook".to_owned(),
+    };
+    let submission = Submission {
+        action: Some(ActionSpec {
+            note: Some(hook.note()),
+            ..ActionSpec::new(name("a"))
+        }),
+        rest: Rest::Last,
+        orders: gets("t", 3),
+    };
+    world.engine.submit(submission).await.expect("taken");
+    let soon = world.now().saturating_add(Duration::from_secs(1));
+    world.time.reaches(soon).await;
+    let scope = Scope::Action(name("a"));
+    assert_eq!(world.store().cancel(&scope).await.expect("cancelled"), 2);
+    let told = loop {
+        if let News::Finished { report } = news.recv().await.expect("news") {
+            break report;
+        }
+    };
+    assert_eq!(told.stage, Stage::Cancelled);
+    assert_eq!((told.tally.done, told.tally.cancelled), (1, 2));
+    assert_eq!(world.strict.audit().attempts("/hook"), 1);
+    assert_eq!(world.finished("a").await.stage, Stage::Cancelled);
 }
 
 // Ten hang; a stop waits its grace and gives them back, and all are queued again.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use outflow_bulk::Scheduler;
-use outflow_upstream::Script;
+use outflow_store::JobStore;
+use outflow_upstream::{Answer, Script, When};
 
-use super::support::{Plan, gets};
+use super::support::{Plan, gets, name};
 
 /// A thousand jobs of one tenant at a hundred a second, by this scheduler: how long, how many times a job
 /// was put off, and the most in a second.
@@ -88,4 +89,30 @@ async fn the_formula_puts_jobs_off_less_often() {
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((900..=3_000).contains(&throttles), "{throttles}");
     assert!(most <= 100, "{most}");
+}
+
+// Ten jobs fail once, at ten a second for one tenant: the first waits a second and the tenth two, among those that
+// found no room. None of it is a throttle.
+#[tokio::test(start_paused = true)]
+async fn under_the_formula_failures_wait_by_it_too() {
+    let script = Script::new().rule(When::always().first(10), Answer::status(503));
+    let plan = Plan::scripted(script).with(|settings| {
+        settings.scheduler = Scheduler::Backoff;
+        settings.global_rate = 10;
+    });
+    let world = plan.start().await;
+    let begun = world.now();
+    world.submit("a", gets("t", 10)).await;
+    world
+        .time
+        .reaches(begun.saturating_add(Duration::from_millis(500)))
+        .await;
+    let tally = world.store().tally().await.expect("counted");
+    assert_eq!((tally.non_ready, tally.delayed), (10, 0), "{tally:?}");
+    let tenant = world.store().tenant(&name("t")).await.expect("read");
+    let waited = tenant.expect("known").last_backoff;
+    assert_eq!(waited, Duration::from_secs(2));
+    let report = world.finished("a").await;
+    assert_eq!((report.tally.done, report.tally.throttles), (10, 0));
+    world.books_balance().await;
 }

@@ -20,6 +20,7 @@ pub(crate) struct World {
     pub(crate) time: VirtualTime,
     pub(crate) engine: Engine<Embedded>,
     pub(crate) metrics: Metrics,
+    client: Outflow,
     _writer: Background<()>,
     _dir: TempDir,
 }
@@ -77,7 +78,7 @@ impl Plan {
         let opened = Embedded::open(dir.path(), Arc::new(time.clone()));
         let (store, writer) = opened.expect("a store");
         let writer = Background::start(writer.run_here());
-        let builder = Engine::builder(client, Arc::new(store))
+        let builder = Engine::builder(client.clone(), Arc::new(store))
             .settings(self.settings)
             .clock(Arc::new(time.clone()));
         let engine = adapt(builder).start().await.expect("it starts");
@@ -88,6 +89,7 @@ impl Plan {
             metrics,
             strict: self.strict,
             time,
+            client,
             _writer: writer,
             _dir: dir,
         }
@@ -132,6 +134,15 @@ fn client(strict: &StrictApi, rules: Rules, time: &VirtualTime) -> Outflow {
 }
 
 impl World {
+    /// Another machine that works for the same store.
+    pub(crate) async fn another(&self) -> Engine<Embedded> {
+        let store = Arc::clone(self.engine.store());
+        let builder = Engine::builder(self.client.clone(), store)
+            .settings(self.engine.settings().as_ref().clone())
+            .clock(Arc::new(self.time.clone()));
+        builder.start().await.expect("it starts")
+    }
+
     pub(crate) fn now(&self) -> Nanos {
         self.time.now()
     }
@@ -196,6 +207,16 @@ pub(crate) fn arrivals(strict: &StrictApi, tenant: &str) -> Vec<Duration> {
     own.filter(|one| one.status == Some(200))
         .map(|one| one.at.since(first))
         .collect()
+}
+
+/// The value of a series on the page.
+pub(crate) fn value(world: &World, series: &str) -> Option<f64> {
+    let page = world.metrics.render();
+    let line = page.lines().find(|line| {
+        let rest = line.strip_prefix(series);
+        rest.is_some_and(|rest| rest.starts_with(' '))
+    });
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
 }
 
 /// A tenant's rule with this rate.

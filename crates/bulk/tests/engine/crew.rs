@@ -1,0 +1,50 @@
+//! How many jobs are under way at once, as work comes and goes.
+
+use std::time::Duration;
+
+use outflow_bulk::Crew;
+use outflow_upstream::{Act, Script, When};
+use tokio::time::sleep;
+
+use super::support::{Plan, gets};
+
+// A thousand calls of a second each, by two at least and eight at most: half more at each third look, which
+// are 3, 4, 6 and 8 within twelve seconds. Two alone would need 500 seconds, and eight from the beginning 125.
+// When little waits there is one less at each third look, so six fewer within twenty seconds.
+#[tokio::test(start_paused = true)]
+async fn the_crew_follows_the_work_up_and_down_again() {
+    let late = Act::Late(Duration::from_secs(1));
+    let plan = Plan::scripted(Script::new().rule(When::always(), late));
+    let world = plan
+        .with(|settings| {
+            settings.crew = Crew {
+                least: 2,
+                most: 8,
+                depth: 20,
+            };
+        })
+        .start()
+        .await;
+    assert_eq!(world.engine.crew(), (2, 0));
+    let begun = world.now();
+    world.submit("a", gets("t", 1_000)).await;
+    let mut sizes = Vec::new();
+    for _ in 0..15 {
+        sleep(Duration::from_secs(1)).await;
+        sizes.push(world.engine.crew().0);
+    }
+    assert!(sizes.is_sorted(), "{sizes:?}");
+    sizes.dedup();
+    assert_eq!(sizes, [2, 3, 4, 6, 8]);
+    assert_eq!(world.engine.crew(), (8, 8), "all of them work");
+    assert_eq!(world.tally().await.in_flight, 8);
+    world.finished("a").await;
+    let took = world.now().since(begun);
+    assert!((125..150).contains(&took.as_secs()), "{took:?}");
+    let audit = world.strict.audit();
+    let most = audit.most_in_any_window(Duration::from_millis(990));
+    assert_eq!((audit.count(), most), (1_000, 8));
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(world.engine.crew(), (2, 0));
+    world.books_balance().await;
+}
