@@ -74,7 +74,10 @@ fn zone(text: &str) -> Option<i64> {
 /// The days from 1970 to a date of our calendar. Years begin in March, so that the day that comes and
 /// goes is their last.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1970..=2500).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    if !(1970..=2500).contains(&year) || !(1..=12).contains(&month) {
+        return None;
+    }
+    if !(1..=last_day(year, month)).contains(&day) {
         return None;
     }
     let (year, month) = if month < 3 {
@@ -84,6 +87,15 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     };
     let leap_days = year / 4 - year / 100 + year / 400;
     Some(year * 365 + leap_days + (month * 306 + 5) / 10 + day - 1 - EPOCH)
+}
+
+fn last_day(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
 }
 
 fn since_epoch(seconds: i64, nanos: u64) -> Option<Nanos> {
@@ -127,5 +139,25 @@ mod tests {
             assert_eq!(of_access_log(wrong), None, "{wrong}");
             assert_eq!(of_rfc3339(wrong), None, "{wrong}");
         }
+    }
+
+    // 2028 and 2000 have a day more, 2027 and 2100 do not.
+    #[test]
+    fn a_day_that_is_not_is_refused() {
+        for (date, is_one) in [
+            ("2027-02-28", true),
+            ("2027-02-29", false),
+            ("2027-02-31", false),
+            ("2028-02-29", true),
+            ("2000-02-29", true),
+            ("2100-02-29", false),
+            ("2027-04-30", true),
+            ("2027-04-31", false),
+            ("2027-12-31", true),
+        ] {
+            let read = of_rfc3339(&format!("{date}T00:00:00Z"));
+            assert_eq!(read.is_some(), is_one, "{date}");
+        }
+        assert_eq!(of_access_log("31/Apr/2026:13:15:36 +0000"), None);
     }
 }

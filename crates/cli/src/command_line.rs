@@ -57,19 +57,25 @@ fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
         say!("{}", mistakes.render(terminal.style()));
         return Exit::Usage;
     }
+    if let Some(wrong) = error.downcast_ref::<WrongLines>() {
+        wrong.lines.iter().for_each(|line| say!("{line}"));
+    }
     say!("{} {error}", terminal.alarm("error:"));
     for cause in error.chain().skip(1) {
         say!("  because: {cause}");
     }
-    match error.downcast_ref::<Misuse>() {
-        Some(_) => Exit::Usage,
-        None => Exit::Failed,
+    if error.is::<Misuse>() || error.is::<WrongLines>() {
+        return Exit::Usage;
     }
+    Exit::Failed
 }
 
 /// The same for whoever reads documents.
 fn document(error: &anyhow::Error, exit: Exit) -> serde_json::Value {
-    let causes: Vec<_> = error.chain().skip(1).map(ToString::to_string).collect();
+    let lines = error.downcast_ref::<WrongLines>();
+    let lines = lines.into_iter().flat_map(|wrong| wrong.lines.clone());
+    let causes = error.chain().skip(1).map(ToString::to_string);
+    let causes: Vec<_> = lines.chain(causes).collect();
     serde_json::json!({
         "error": error.to_string(),
         "because": causes,
@@ -88,6 +94,21 @@ impl fmt::Display for Misuse {
 }
 
 impl std::error::Error for Misuse {}
+
+/// A file that somebody has to mend, with everything that is wrong with its lines.
+#[derive(Debug)]
+pub(crate) struct WrongLines {
+    pub(crate) words: String,
+    pub(crate) lines: Vec<String>,
+}
+
+impl fmt::Display for WrongLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for WrongLines {}
 
 const EXITS: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong command line or configuration, 3 some jobs failed,

@@ -6,10 +6,14 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use outflow::config::Style;
+use tokio::io::Interest;
+use tokio::net::unix::pipe::Sender;
+use tokio::time::timeout;
 
 /// Says a line to whoever looks on.
 macro_rules! say {
@@ -123,11 +127,27 @@ pub(crate) fn answer(text: &str) -> anyhow::Result<()> {
 
 /// The same for what may not be text.
 pub(crate) fn answer_bytes(bytes: &[u8]) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    match deliver(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
+}
+
+/// Prints what must not get lost: whoever closes the pipe early has not read it.
+pub(crate) fn deliver(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush())
+}
+
+/// Whether this is a pipe that nobody reads any more. Nothing is known of one that is full, nor of a file.
+pub(crate) async fn is_unread(out: &impl AsFd) -> bool {
+    // As it is: to have it not wait would hold for everybody who writes there.
+    let out = out.as_fd().try_clone_to_owned();
+    let Ok(out) = out.and_then(Sender::from_owned_fd_unchecked) else {
+        return false;
+    };
+    let told = timeout(A_GLANCE, out.ready(Interest::WRITABLE)).await;
+    matches!(told, Ok(Ok(now)) if now.is_write_closed())
 }
 
 /// Prints one JSON document.
@@ -176,6 +196,9 @@ impl Table {
     }
 }
 
+/// A system says at once whether a pipe can be written to, unless it is full.
+const A_GLANCE: Duration = Duration::from_millis(100);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +223,16 @@ mod tests {
             [said(125_000), said(12_000_000)],
             ["2 min 5 s", "3 h 20 min"]
         );
+    }
+
+    #[tokio::test]
+    async fn a_pipe_is_unread_once_its_reader_is_gone() {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        assert!(!is_unread(&writer).await);
+        drop(reader);
+        assert!(is_unread(&writer).await);
+        let file = tempfile::tempfile().expect("a file");
+        assert!(!is_unread(&file).await, "a file keeps what nobody reads");
     }
 
     #[test]

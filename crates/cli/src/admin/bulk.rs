@@ -43,6 +43,7 @@ pub(super) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Valu
         "workers": { "all": all, "busy": busy },
         "scheduler": engine.settings().scheduler.as_str(),
         "store": store.kind(),
+        "queue_max": engine.settings().queue_max,
         "saved_spins": engine.saved_spins(),
     })))
 }

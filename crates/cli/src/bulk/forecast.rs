@@ -35,7 +35,7 @@ pub(crate) struct Part {
     pub(crate) jobs: u64,
     /// The shortest time, if nobody else wanted anything.
     pub(crate) alone: Duration,
-    /// What it may use at most, of all APIs that it calls together.
+    /// How many of its jobs may go, at all APIs that it calls together.
     pub(crate) allowed: Option<Allowance>,
 }
 
@@ -87,7 +87,7 @@ fn part(client: &Outflow, wanted: &Wanted, own: Option<Limit>) -> Part {
     Part {
         jobs: wanted.all.jobs,
         alone: bound.span,
-        allowed: Allowance::of(client, &wanted.lanes, own.as_ref()),
+        allowed: Allowance::of(client, wanted, own.as_ref()),
     }
 }
 

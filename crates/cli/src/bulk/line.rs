@@ -241,9 +241,18 @@ fn instant(when: Option<&When>) -> Result<Option<WallTime>, &'static str> {
 }
 
 fn span(text: Option<&str>) -> Result<Option<Duration>, String> {
-    let read = text.map(read_duration).transpose();
-    read.map_err(|why| why.to_string())
+    match text.map(read_duration).transpose() {
+        Ok(Some(span)) if span < SHORTEST => Err(format!(
+            "nothing is done in less than a millisecond: say at least {}ms, or leave it out",
+            SHORTEST.as_millis()
+        )),
+        Ok(span) => Ok(span),
+        Err(why) => Err(why.to_string()),
+    }
 }
+
+/// Jobs are kept with their time in whole milliseconds, and none is no time at all.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Whose jobs are that say nothing of it: a file of one tenant need not repeat its name.
 const NOBODY: &str = "default";
@@ -313,10 +322,26 @@ mod tests {
         ] {
             assert!(wrong.contains(field), "{field} in {wrong}");
         }
-        for bad in ["", "[]", "{", r#"{"api":"up","path":"/","deadlin":1}"#] {
+        for bad in [
+            "",
+            "[]",
+            "{",
+            r#"{"api":"up","path":"/","deadlin":1}"#,
+            r#"{"api":"up","path":"/","timeout":"0s"}"#,
+        ] {
             let wrong = order(bad).expect_err(bad);
             assert!(!wrong.contains("line 1"), "{wrong}");
         }
+    }
+
+    // A job is kept with its time in whole milliseconds, and would lose one that is shorter.
+    #[test]
+    fn a_time_that_cannot_be_kept_is_refused() {
+        let within = |span| format!("{{\"api\":\"up\",\"path\":\"/\",\"timeout\":\"{span}\"}}");
+        let wrong = order(&within("0.9ms")).expect_err("too short");
+        assert!(wrong.contains("at least 1ms"), "{wrong}");
+        let shortest = call(order(&within("1ms")).expect("a job"));
+        assert_eq!(shortest.timeout, Some(Duration::from_millis(1)));
     }
 
     #[test]

@@ -15,8 +15,8 @@ use outflow_bulk::Lane;
 use outflow_core::{Clock, WallTime};
 use outflow_store::{
     ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick,
-    Embedded, Gate, JobStore, Left, Name, Outcome, Page, Reaped, Redis, Scope, Settled, Settlement,
-    Snapshot, Start, Submitted, Tally, TenantReport, TenantRule, Token,
+    Embedded, Gate, JobStore, Left, Name, Outcome, Page, Reaped, Redis, RipeAsk, Scope, Settled,
+    Settlement, Snapshot, Start, Submitted, Tally, TenantReport, TenantRule, Token,
 };
 
 /// A store of either kind.
@@ -146,8 +146,8 @@ impl JobStore for Stored {
         either!(self, actions(page))
     }
 
-    async fn ripe(&self, most: usize) -> Answer<Vec<ActionReport>> {
-        either!(self, ripe(most))
+    async fn ripe(&self, ask: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
+        either!(self, ripe(ask))
     }
 
     async fn told(&self, action: &Name) -> Answer<()> {
@@ -204,6 +204,13 @@ impl JobStore for Stored {
 
     async fn recount(&self) -> Answer<u64> {
         either!(self, recount())
+    }
+
+    fn warning(&self) -> Option<String> {
+        match &self.kept {
+            Kept::Here(store) => store.warning(),
+            Kept::Shared(store) => store.warning(),
+        }
     }
 }
 

@@ -229,6 +229,9 @@ async fn what_is_wrong_is_told_and_nothing_of_it_is_taken() {
         ),
         ("/v1/bulk/tenants/nope/resume", "{}", 404),
         ("/v1/bulk/tenants/nope/cancel", "{}", 404),
+        ("/v1/bulk/tenants/nope/release", "{}", 404),
+        ("/v1/bulk/tenants/nope/reset", "{}", 404),
+        ("/v1/bulk/actions", r#"{"id":"a","timeout_ms":0}"#, 400),
         ("/v1/bulk/dead/retry", "{}", 400),
         (
             "/v1/bulk/dead/purge",

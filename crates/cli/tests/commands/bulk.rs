@@ -118,6 +118,9 @@ fn a_table_is_done_as_lines_are() {
     fs::write(desk.path("jobs.csv"), rows).expect("writable");
     let flags = ["bulk", "run", "jobs.csv", "--out", "out.ndjson", "--json"];
     let report = run_in(desk.folder.path(), &flags).json(0);
+    fs::write(desk.path("again.CSV"), rows).expect("writable");
+    let shouted = ["bulk", "run", "again.CSV", "--dry-run", "--json"];
+    assert_eq!(run_in(desk.folder.path(), &shouted).json(0)["jobs"], 2);
     assert_eq!(
         (&report["done"], &report["finished"]),
         (&2.into(), &true.into()),
@@ -149,6 +152,24 @@ fn every_wrong_line_is_told_and_nothing_is_sent() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(read(&ran.out).len(), 1, "{ran:?}");
     assert_eq!(desk.upstream.end()["seen"], 1);
+}
+
+// A file of wrong lines and an empty one, with results and without.
+#[test]
+fn whoever_reads_documents_gets_one_when_nothing_is_sent() {
+    let desk = Desk::new("100/s", "{\"api\":\"nope\",\"path\":\"/\"}\n{\"api\":\n");
+    for flags in [&["--json", "--out", "out"][..], &["--json", "--dry-run"]] {
+        let told = desk.run(flags).json(2);
+        assert_eq!(told["exit_code"], 2, "{told}");
+        let because = told["because"][0].as_str().expect("a line");
+        assert!(because.starts_with("jobs.ndjson:1: no API"), "{told}");
+        fs::write(desk.path("empty.ndjson"), "\n").expect("writable");
+        let empty = [&["bulk", "run", "empty.ndjson"], flags].concat();
+        let told = run_in(desk.folder.path(), &empty).json(2);
+        let error = told["error"].as_str().expect("words");
+        assert!(error.contains("holds no job"), "{told}");
+    }
+    assert_eq!(desk.upstream.end()["seen"], 0);
 }
 
 // 60 jobs at 10/s: the last ten go after five seconds. Two thirds are one tenant's.

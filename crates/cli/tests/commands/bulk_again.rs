@@ -3,11 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::TcpListener;
+use std::thread;
 
 use serde_json::Value;
 
 use super::bulk::{Desk, jobs, lines, results, wait_for_results};
-use super::support::{PATIENCE, Upstream};
+use super::bulk_submit::answer;
+use super::support::{PATIENCE, Upstream, configured, document, run_in};
 
 /// Another API at the same place, which goes slowly.
 fn other(desk: &Desk) -> String {
@@ -25,7 +28,7 @@ fn configure(desk: &Desk, text: &str) {
     fs::write(desk.path("outflow.toml"), text).expect("writable");
 }
 
-fn killed(desk: &Desk, flags: &[&str], after: usize) {
+pub(super) fn killed(desk: &Desk, flags: &[&str], after: usize) {
     let mut process = desk.start(flags);
     wait_for_results(&mut process, &desk.path("out"), after);
     process.kill().expect("a signal");
@@ -143,6 +146,107 @@ fn what_failed_is_tried_anew_when_that_is_wanted() {
     assert_eq!(over.code, Some(0), "{over:?}");
     assert!(over.talk.contains("nothing was sent"), "{over:?}");
     assert_eq!(works.end()["seen"], 2);
+}
+
+// The key is said as a header, as a field, and not at all: then it is the job's name. Each line is refused for
+// good twice.
+#[test]
+fn what_is_tried_anew_has_the_key_that_it_had() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = listener.local_addr().expect("an address");
+    let folder = configured(&format!("[apis.shop]\nbase_url = \"http://{place}\"\n"));
+    let lines = [
+        r#"{"api":"shop","method":"POST","path":"/1","headers":{"Idempotency-Key":"pay-77"},"body":"x"}"#,
+        r#"{"api":"shop","method":"POST","path":"/2","idempotency_key":"pay-78"}"#,
+        r#"{"id":"pay-79","api":"shop","method":"POST","path":"/3"}"#,
+    ];
+    fs::write(folder.path().join("jobs.ndjson"), lines.join("\n")).expect("writable");
+    let keys = || {
+        let mut keys = BTreeSet::new();
+        for _ in 0..lines.len() {
+            let stream = listener.accept().expect("a connection").0;
+            let asked = answer(stream, ("400 Bad Request", "{}")).to_lowercase();
+            let said = asked.lines();
+            let said = said.filter_map(|line| line.strip_prefix("idempotency-key: "));
+            keys.insert(said.collect::<Vec<_>>().join(" and "));
+        }
+        keys
+    };
+    let expected: BTreeSet<_> = ["pay-77", "pay-78", "pay-79"].map(str::to_owned).into();
+    for more in [&[][..], &["--retry-failed"]] {
+        let ran = thread::scope(|threads| {
+            let sent = threads.spawn(keys);
+            let run = ["bulk", "run", "jobs.ndjson", "--out", "out"];
+            let ran = run_in(folder.path(), &[&run[..], more].concat());
+            assert_eq!(sent.join().expect("all came"), expected, "{more:?}");
+            ran
+        });
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+    }
+}
+
+// Both lines have the same name, and the first is the one that is sent.
+#[test]
+fn a_name_that_is_given_twice_is_that_of_the_first_line() {
+    let line = "{\"id\":\"a\",\"api\":\"up\",\"path\":\"/\",\"max_retries\":0}\n";
+    let text = format!("{line}{line}");
+    let desk = Desk::with(&["--fail", "100%"], "limits = [\"100/s\"]", &text);
+    let flags = ["--skip-invalid", "--out", "out"];
+    assert_eq!(desk.run(&flags).code, Some(3));
+    assert_eq!(lines(&results(&desk.path("out"))), [1].into());
+    let works = Upstream::start(&[]);
+    configure(&desk, &works.config("limits = [\"100/s\"]"));
+    let again = desk.run(&[&flags[..], &["--retry-failed"]].concat());
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let results = results(&desk.path("out"));
+    let last = results.last().expect("a result");
+    let expected = (&1.into(), &2.into(), &"a".into());
+    assert_eq!((&last["line"], &last["round"], &last["id"]), expected);
+    assert_eq!(works.end()["seen"], 1);
+}
+
+// The first line has the name and is wrong; the second is right.
+#[test]
+fn a_wrong_line_does_not_keep_its_name_from_a_right_one() {
+    let text = "{\"id\":\"a\",\"api\":\"nope\",\"path\":\"/\"}\n\
+                {\"id\":\"a\",\"api\":\"up\",\"path\":\"/\"}\n";
+    let desk = Desk::new("100/s", text);
+    let ran = desk.run(&["--skip-invalid", "--out", "out"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(lines(&results(&desk.path("out"))), [2].into());
+    assert_eq!(desk.upstream.end()["seen"], 1);
+}
+
+// 12 jobs at 10 in 3 s: the first ten go at once, and the second sitting waits for most of 3 s before it sends
+// two. It takes no second for them.
+#[test]
+fn the_wait_for_windows_of_before_is_no_part_of_the_pace() {
+    let desk = Desk::new("10/3s", &jobs(&["acme"], 12));
+    killed(&desk, &["--out", "out"], 10);
+    let ran = desk.run(&["--out", "out", "--json"]);
+    assert!(ran.talk.contains("waiting"), "{ran:?}");
+    let report = ran.json(0);
+    assert_eq!(report["in_this_sitting"], 2, "{report}");
+    let actual = report["actual_ms"].as_u64().expect("a number");
+    assert!(actual < 1_800, "{actual} ms");
+}
+
+// 8 jobs at 5 in 20 s, killed when five are done: the second sitting waits long enough to be interrupted.
+#[test]
+fn whoever_reads_documents_gets_one_when_the_wait_is_interrupted() {
+    let desk = Desk::new("5/20s", &jobs(&["acme"], 8));
+    killed(&desk, &["--out", "out"], 5);
+    let mut waits = desk.start(&["--out", "out", "--json"]);
+    waits.wait_for_line("waiting", PATIENCE).expect("it waits");
+    waits.terminate().expect("a signal");
+    let ended = waits.wait(PATIENCE).expect("it ends");
+    assert_eq!(ended.code(), Some(130));
+    let report = document(&mut waits);
+    assert_eq!(
+        (&report["finished"], &report["jobs"]),
+        (&false.into(), &5.into())
+    );
+    assert_eq!(report["in_this_sitting"], 0, "{report}");
 }
 
 #[test]

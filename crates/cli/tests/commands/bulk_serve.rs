@@ -16,8 +16,13 @@ pub(super) struct Working {
 
 impl Working {
     pub(super) fn start(flags: &[&str], config: &str) -> Self {
+        Self::with_engine("", flags, config)
+    }
+
+    pub(super) fn with_engine(engine: &str, flags: &[&str], config: &str) -> Self {
         let upstream = Upstream::start(flags);
-        let text = format!("[bulk]\ndir = \"kept\"\n{}", upstream.config(config));
+        let api = upstream.config(config);
+        let text = format!("[bulk]\ndir = \"kept\"\n{engine}\n{api}");
         let folder = configured(&text);
         let served = serve(&folder, &["--bulk"]);
         Self {
@@ -124,11 +129,13 @@ fn jobs_are_paused_resumed_and_cancelled() {
         "{paused}"
     );
     for nobody in [
-        ["resume", "--tenant", "nope"],
-        ["cancel", "--tenant", "nope"],
+        &["resume", "--tenant", "nope"][..],
+        &["cancel", "--tenant", "nope"],
+        &["release", "nope"],
     ] {
-        let ran = working.ask(&nobody);
+        let ran = working.ask(nobody);
         assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.talk.contains("\"nope\""), "{ran:?}");
     }
     working.jobs("jobs.ndjson", &jobs("acme", 5));
     working.told(&["submit", "jobs.ndjson", "--action", "a"]);
@@ -178,6 +185,11 @@ fn dead_letters_are_listed_retried_and_purged() {
     );
     let listed = working.told(&["dead", "list"]);
     assert_eq!(listed.matches("the API answered 5").count(), 2, "{listed}");
+    assert!(!listed.contains("--after"), "that is all: {listed}");
+    let first = working.told(&["dead", "list", "--most", "1"]);
+    assert_eq!(first.matches("the API answered 5").count(), 1, "{first}");
+    let more = "there are 2 in all: `--after ";
+    assert!(first.contains(more) && first.contains("--most"), "{first}");
     let purged = working.told(&["dead", "purge", "--tenant", "nobody"]);
     assert!(purged.starts_with("0 dead letters"), "{purged}");
     let retried = working.told(&["dead", "retry", "--all"]);

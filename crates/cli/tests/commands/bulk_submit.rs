@@ -68,8 +68,8 @@ fn an_action_that_takes_no_more_says_so() {
     assert!(ran.out.contains("takes no more jobs"), "{ran:?}");
 }
 
-/// Reads a request to its end and answers it.
-fn answer(mut stream: TcpStream, (status, body): (&str, &str)) {
+/// Reads a request to its end and answers it; what was asked.
+pub(super) fn answer(mut stream: TcpStream, (status, body): (&str, &str)) -> String {
     stream.set_read_timeout(Some(PATIENCE)).expect("settable");
     let (mut text, mut piece) = (String::new(), [0; 16_384]);
     loop {
@@ -92,9 +92,11 @@ fn answer(mut stream: TcpStream, (status, body): (&str, &str)) {
         body.len()
     );
     stream.write_all(answer.as_bytes()).expect("answered");
+    text
 }
 
-// 1,001 jobs are two batches: both pass the check, one is taken, and the disk is full for the other.
+// 1,001 jobs are two batches: both pass the check and have room, one is taken, and the disk is
+// full for the other.
 #[test]
 fn a_submission_that_breaks_off_says_how_many_were_taken_and_what_to_do() {
     let folder = folder();
@@ -105,6 +107,7 @@ fn a_submission_that_breaks_off_says_how_many_were_taken_and_what_to_do() {
     let answers = [
         ("200 OK", "{}"),
         ("200 OK", "{}"),
+        ("200 OK", "{\"jobs\":{\"queued\":0},\"queue_max\":9999}"),
         (
             "200 OK",
             "{\"accepted\":990,\"duplicates\":10,\"rejected\":0,\"jobs\":[]}",
@@ -150,4 +153,104 @@ fn an_action_that_got_no_job_is_not_pointed_at() {
     assert_eq!(told["action"], serde_json::Value::Null, "{told}");
     let known = working.told(&["submit", "jobs.ndjson", "--action", "first"]);
     assert!(known.contains("bulk watch first"), "{known}");
+}
+
+// 2,500 jobs are three batches, and the queue has room for the first and a half.
+#[test]
+fn a_file_that_the_queue_has_no_room_for_is_refused_whole() {
+    let config = "limits = [\"1000/s\"]";
+    let working = Working::with_engine("queue_max = 1500", &[], config);
+    working.told(&["pause", "--tenant", "acme"]);
+    working.jobs("jobs.ndjson", &jobs("acme", 2_500));
+    let ran = working.ask(&["submit", "jobs.ndjson", "--action", "a"]);
+    assert_eq!(ran.code, Some(75), "{ran:?}");
+    for words in [
+        "0 jobs were taken",
+        "room for 1500 of these 2500",
+        "bulk.queue_max",
+    ] {
+        assert!(ran.out.contains(words), "{words}: {ran:?}");
+    }
+    let status = working.json(&["status"]);
+    assert_eq!(status["jobs"]["total"], 0, "{status}");
+    assert_eq!(status["actions"], serde_json::json!([]), "{status}");
+}
+
+// The queue holds 3. The action has 2 of them when a file of 2 comes: one is taken, and the other when the
+// same command is given again.
+#[test]
+fn a_file_that_was_taken_in_part_goes_on_where_it_stopped() {
+    let working = Working::with_engine("queue_max = 3", &[], "limits = [\"1000/s\"]");
+    working.told(&["pause", "--tenant", "acme"]);
+    working.jobs("first.ndjson", &jobs("acme", 2));
+    working.jobs("second.ndjson", &("\n".to_owned() + &jobs("acme", 2)));
+    working.told(&["submit", "first.ndjson", "--action", "a", "--more"]);
+    let second = ["submit", "second.ndjson", "--action", "a"];
+    let ran = working.ask(&second);
+    assert_eq!(ran.code, Some(75), "{ran:?}");
+    for words in [
+        "1 job was taken as action a, 1 was not",
+        "stays open",
+        "submit the same again",
+    ] {
+        assert!(ran.out.contains(words), "{words}: {ran:?}");
+    }
+    working.told(&["cancel", "--tenant", "acme"]);
+    let again = working.told(&second);
+    let said = "1 job was taken as action a, 1 had been before";
+    assert!(again.contains(said), "{again}");
+    assert_eq!(working.json(&["status", "a"])["jobs"]["total"], 4);
+}
+
+// 150 lines name an API that nobody knows; a program tells a hundred of them.
+#[test]
+fn all_wrong_lines_are_counted_even_if_not_all_are_told() {
+    let working = working();
+    let wrong = "{\"api\":\"nope\",\"path\":\"/\"}\n".repeat(150);
+    working.jobs("jobs.ndjson", &wrong);
+    let ran = working.ask(&["submit", "jobs.ndjson"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(ran.talk.matches("no API is called").count(), 100, "{ran:?}");
+    for words in ["150 lines are wrong", "which is 100 of them"] {
+        assert!(ran.talk.contains(words), "{words}: {ran:?}");
+    }
+}
+
+#[test]
+fn whoever_reads_documents_gets_one_for_wrong_lines_too() {
+    let working = working();
+    for text in ["{\"api\":\"nope\",\"path\":\"/\"}\n", "{\"api\":\n", "\n"] {
+        working.jobs("jobs.ndjson", text);
+        let told = working.ask(&["submit", "jobs.ndjson", "--json"]).json(2);
+        assert_eq!(told["exit_code"], 2, "{told}");
+        let because = told["because"][0].as_str().expect("a line");
+        assert!(because.starts_with("jobs.ndjson:1: "), "{told}");
+    }
+}
+
+// A name holds 128 bytes, and the file's is of 110 letters of two bytes each.
+#[test]
+fn an_action_is_named_after_a_file_however_long_its_name_is() {
+    let working = working();
+    let name = "\u{fc}".repeat(110) + ".ndjson";
+    working.jobs(&name, &jobs("acme", 1));
+    let taken = working.json(&["submit", &name]);
+    assert_eq!(taken["accepted"], 1, "{taken}");
+    let action = taken["action"].as_str().expect("an action");
+    assert!(
+        action.len() <= 128 && action.starts_with('\u{fc}'),
+        "{taken}"
+    );
+}
+
+#[test]
+fn an_action_that_has_no_time_at_all_is_refused() {
+    let working = working();
+    working.jobs("jobs.ndjson", &jobs("acme", 1));
+    for span in ["0s", "0.5ms"] {
+        let ran = working.ask(&["submit", "jobs.ndjson", "--timeout", span]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.talk.contains("at least 1ms"), "{ran:?}");
+    }
+    assert_eq!(working.upstream.end()["seen"], 0);
 }

@@ -62,6 +62,10 @@ pub(in crate::admin) async fn open(
     let bulk = admin.bulk()?;
     let usual = bulk.engine().settings().action(name(&open.id)?);
     let webhook = open.webhook.map(|hook| admin.webhook(hook)).transpose()?;
+    if open.timeout_ms == Some(0) {
+        let detail = "timeout_ms: nothing is done in no time: say at least 1, or leave it out";
+        return Err(Problem::bad(detail));
+    }
     let spec = ActionSpec {
         timeout: span("timeout_ms", open.timeout_ms)?.unwrap_or(usual.timeout),
         keep: span("keep_ms", open.keep_ms)?.unwrap_or(usual.keep),

@@ -32,7 +32,9 @@ pub(in crate::admin) struct Together {
     check: bool,
 }
 
-/// Takes jobs, all of them or none; or says what it would have against them, and takes nothing.
+/// Takes jobs, unless one of them is wrong: then none. What finds no room in the queue is not taken, and told
+/// as such of each, and the action stays open for it. Or says what it would have against them, and takes
+/// nothing.
 pub(in crate::admin) async fn submit(
     State(admin): State<Arc<Admin>>,
     query: Asked<Together>,
@@ -96,8 +98,10 @@ fn orders(bulk: &Bulk, bytes: &[u8]) -> Result<Vec<Order>, Problem> {
             first["job"],
             first["detail"].as_str().unwrap_or_default()
         );
+        let all = wrong.len();
         wrong.truncate(MOST_TOLD);
         let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_jobs", detail);
+        let problem = problem.with("wrong", all.into());
         return Err(problem.with("jobs", wrong.into()));
     }
     Ok(orders)

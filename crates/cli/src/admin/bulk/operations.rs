@@ -40,7 +40,7 @@ pub(in crate::admin) fn of_tenants(
             let known = admin.bulk()?.store().tenant(&tenant).await?.is_some();
             // Whoever knows that a tenant is about to come may stop it before it does.
             if !known && !matches!(operation, Operation::Pause) {
-                return Err(unknown());
+                return Err(unknown(&tenant));
             }
             let scope = Scope::Tenant(tenant);
             let Json(mut told) = admin.operate(operation, &scope, (why, &who)).await?;

@@ -35,7 +35,8 @@ pub(in crate::admin) async fn one(
     Named(tenant): Named,
 ) -> Result<Json<Value>, Problem> {
     let (bulk, tenant) = (admin.bulk()?, name(&tenant)?);
-    let report = bulk.store().tenant(&tenant).await?.ok_or_else(unknown)?;
+    let report = bulk.store().tenant(&tenant).await?;
+    let report = report.ok_or_else(|| unknown(&tenant))?;
     let state = bulk.engine().congestion(&tenant).await?;
     let mut told = told::tenant(&report);
     if let (Some(told), Some(state)) = (told.as_object_mut(), state) {
@@ -86,7 +87,7 @@ pub(in crate::admin) async fn release(
     Named(tenant): Named,
     body::Json(release): body::Json<Release>,
 ) -> Result<Json<Value>, Problem> {
-    let tenant = name(&tenant)?;
+    let tenant = admin.known_tenant(&tenant).await?;
     let most = release.most.unwrap_or(u64::MAX);
     let left = admin.bulk()?.engine().release(&tenant, most).await?;
     let why = Why {
@@ -103,13 +104,25 @@ pub(in crate::admin) async fn reset(
     Named(tenant): Named,
     body::Json(why): body::Json<Why>,
 ) -> Result<Json<Value>, Problem> {
-    let tenant: Name = name(&tenant)?;
+    let tenant = admin.known_tenant(&tenant).await?;
     admin.bulk()?.engine().congestion_reset(&tenant).await?;
     admin.note_jobs("bulk_reset", of_tenant(&tenant), (why, &who));
     Ok(done("reset", None))
 }
 
-pub(super) fn unknown() -> Problem {
-    let detail = "no tenant of this name has jobs: GET /v1/bulk/tenants lists them";
+impl Admin {
+    /// The name of a tenant that somebody has heard of: any other may be misspelt.
+    async fn known_tenant(&self, tenant: &str) -> Result<Name, Problem> {
+        let tenant = name(tenant)?;
+        let known = self.bulk()?.store().tenant(&tenant).await?;
+        known
+            .map(|known| known.name)
+            .ok_or_else(|| unknown(&tenant))
+    }
+}
+
+pub(super) fn unknown(tenant: &Name) -> Problem {
+    let tenant = tenant.as_str();
+    let detail = format!("no tenant called {tenant:?} has jobs: GET /v1/bulk/tenants lists them");
     Problem::new(StatusCode::NOT_FOUND, "unknown_tenant", detail)
 }

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::tables::part;
 use super::{Asked, tables};
 use crate::exit::Exit;
 
@@ -20,7 +21,7 @@ pub(crate) struct List {
     /// Those after this place.
     #[arg(long, value_name = "PLACE", default_value_t = 0)]
     after: u64,
-    /// At most so many.
+    /// At most so many; a program tells no more than a thousand at once.
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     most: u64,
     #[command(flatten)]
@@ -83,8 +84,28 @@ impl DeadCommand {
 impl List {
     fn run(self) -> anyhow::Result<Exit> {
         let place = format!("/v1/bulk/dead?after={}&most={}", self.after, self.most);
-        let told = self.asked.get(&place)?;
+        let mut told = self.asked.get(&place)?;
+        if let Some(more) = self.more(&told)?
+            && let Some(told) = told.as_object_mut()
+        {
+            told.insert("all".to_owned(), more);
+        }
         self.asked.tell(&told, tables::dead)
+    }
+
+    /// How many there are in all, if there are any behind these.
+    fn more(&self, told: &Value) -> anyhow::Result<Option<Value>> {
+        let Some(next) = part(told, "next").as_u64() else {
+            return Ok(None);
+        };
+        let behind = self
+            .asked
+            .get(&format!("/v1/bulk/dead?after={next}&most=1"))?;
+        if tables::list(&behind, "dead").is_empty() {
+            return Ok(None);
+        }
+        let all = self.asked.get("/v1/bulk")?;
+        Ok(Some(part(part(&all, "jobs"), "dead").clone()))
     }
 }
 

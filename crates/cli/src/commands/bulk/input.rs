@@ -4,6 +4,8 @@
 //! submitted even if somebody writes to the file meanwhile. Every job keeps the number of its line, by
 //! which it is told what is wrong with it and, if it has no name of its own, what it is called.
 
+mod table;
+
 use std::io::Read;
 use std::path::Path;
 
@@ -46,7 +48,8 @@ impl Input {
             let stem = Path::new(file).file_stem().unwrap_or_default();
             (stem.to_string_lossy().into_owned(), bytes)
         };
-        let named = Path::new(file).extension().is_some_and(|end| end == "csv");
+        let end = Path::new(file).extension();
+        let named = end.is_some_and(|end| end.eq_ignore_ascii_case("csv"));
         let usual = if named { Format::Csv } else { Format::Ndjson };
         let mark = mark(&bytes);
         Ok(Self {
@@ -61,7 +64,7 @@ impl Input {
     pub(super) fn jobs(&self) -> Box<dyn Iterator<Item = Numbered> + '_> {
         match self.format {
             Format::Ndjson => Box::new(lines(&self.bytes)),
-            Format::Csv => rows(&self.bytes),
+            Format::Csv => table::rows(&self.bytes),
         }
     }
 
@@ -106,49 +109,8 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = Numbered> {
     })
 }
 
+/// A job with the number of its line, or what is wrong with it.
 type Numbered = (u64, Result<JobLine, String>);
-
-fn rows(bytes: &[u8]) -> Box<dyn Iterator<Item = Numbered> + '_> {
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::Headers)
-        .from_reader(bytes);
-    let head = reader.headers().cloned().unwrap_or_default();
-    if let Some(twice) = twice(&head) {
-        let why = format!("has the column {twice:?} twice: leave one of them out");
-        return Box::new(std::iter::once((1, Err(why))));
-    }
-    Box::new(reader.into_records().enumerate().map(move |(place, row)| {
-        // The first row names the columns.
-        let usual = u64::try_from(place).unwrap_or(u64::MAX).saturating_add(2);
-        match row {
-            Ok(row) => {
-                let line = row.position().map_or(usual, csv::Position::line);
-                (line, JobLine::of_row(head.iter().zip(&row)))
-            }
-            Err(error) => {
-                let line = error.position().map_or(usual, csv::Position::line);
-                (line, Err(unreadable(&error)))
-            }
-        }
-    }))
-}
-
-fn twice(head: &csv::StringRecord) -> Option<&str> {
-    let mut seen = std::collections::HashSet::new();
-    head.iter().find(|name| !seen.insert(*name))
-}
-
-fn unreadable(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => format!(
-            "has {len} fields where the first row names {expected_len}: quote what holds a comma"
-        ),
-        csv::ErrorKind::Utf8 { .. } => "is not UTF-8: save the file as such".to_owned(),
-        _ => error.to_string(),
-    }
-}
 
 /// Sixteen digits of a hash: two files of one machine never share them by chance.
 fn mark(bytes: &[u8]) -> String {
@@ -189,20 +151,6 @@ mod tests {
         assert_eq!(input.line(&"3".parse().expect("a name")), None);
     }
 
-    // The second job has a line break in its body, so the third is on line 5.
-    #[test]
-    fn a_row_keeps_its_line_too() {
-        let text =
-            "tenant, api ,path,body\nacme,up,/1,\nacme,up,/2,\"a\nb\"\nacme,up,/3\nacme,up,/4,\n";
-        let input = input(text, Format::Csv);
-        let found: Vec<_> = input.jobs().map(|(line, job)| (line, job.err())).collect();
-        let short = "has 3 fields where the first row names 4: quote what holds a comma";
-        assert_eq!(
-            found,
-            [(2, None), (3, None), (5, Some(short.to_owned())), (6, None)]
-        );
-    }
-
     // The mark is of the file as it is; the lines are those behind the three bytes.
     #[test]
     fn a_byte_order_mark_is_no_part_of_the_first_line() {
@@ -217,14 +165,6 @@ mod tests {
             let found: Vec<_> = input.jobs().map(|(_, job)| job.err()).collect();
             assert_eq!(found, [None], "{name}");
         }
-    }
-
-    #[test]
-    fn a_column_is_named_once() {
-        let input = input("api,path,api\nup,/1,down\n", Format::Csv);
-        let found: Vec<_> = input.jobs().map(|(line, job)| (line, job.err())).collect();
-        let why = "has the column \"api\" twice: leave one of them out";
-        assert_eq!(found, [(1, Some(why.to_owned()))]);
     }
 
     #[test]

@@ -105,9 +105,7 @@ impl Run {
         let client = Outflow::init(config.clone())?;
         let settings = lasting(Settings::of(&config.bulk)?);
         let checked = Checked::of(input, &client, &settings);
-        if checked.is_refused(self, terminal) {
-            return Ok(Exit::Usage);
-        }
+        checked.pass(self)?;
         let now = SystemClock::new().wall();
         let forecast = Forecast::of(&checked.demand, &client, &settings, now);
         if self.rehearse {
@@ -121,9 +119,6 @@ impl Run {
         };
         let summary = self.sit(config, input, shift).await?;
         client.close(LAST_WRITES).await;
-        let Some(summary) = summary else {
-            return Ok(Exit::Interrupted);
-        };
         if self.json {
             answer_json(&summary.json())?;
         }
@@ -131,13 +126,13 @@ impl Run {
         Ok(summary.exit())
     }
 
-    /// One sitting; nothing if it was broken off.
+    /// One sitting.
     async fn sit(
         &self,
         config: &Config,
         input: &Input,
         shift: Shift<'_>,
-    ) -> anyhow::Result<Option<Summary>> {
+    ) -> anyhow::Result<Summary> {
         let dir = self.place(input);
         let jobs = Place::Dir(dir.join("jobs"));
         let earlier = Earlier::of(&jobs);
@@ -155,14 +150,16 @@ impl Run {
             failed: self.failed(),
         };
         let mut sitting = Sitting::new(desk, results).await?;
-        if sitting.has_work().await? {
+        let ended = if sitting.has_work().await? {
             let over = earlier.all_over_by(config);
-            let ended = shift.work(opened, &mut sitting, over).await?;
-            return Ok(ended.map(|ended| sitting.summary(ended, &dir)));
-        }
-        sitting.finish().await?;
-        opened.close().await;
-        Ok(Some(sitting.summary(Ended::Finished, &dir)))
+            shift.work(opened, &mut sitting, over).await?
+        } else {
+            sitting.finish().await?;
+            opened.close().await;
+            Ended::Finished
+        };
+        sitting.are_read().await?;
+        Ok(sitting.summary(ended, &dir))
     }
 
     const fn failed(&self) -> Failed {
@@ -202,38 +199,49 @@ struct Shift<'a> {
 }
 
 impl Shift<'_> {
-    /// Works to the end, or until somebody interrupts; nothing if he did not even wait for the calls
-    /// under way. What was sent before is over at this instant.
+    /// Works to the end, or until somebody interrupts, who may not even wait for the calls under way.
+    /// What was sent before is over at this instant.
     async fn work(
         self,
         opened: Opened,
         sitting: &mut Sitting<'_>,
         over: Option<WallTime>,
-    ) -> anyhow::Result<Option<Ended>> {
+    ) -> anyhow::Result<Ended> {
         let mut interrupt = Interrupt::listen()?;
         tokio::select! {
             () = wait_out(over) => {}
-            () = interrupt.told() => return Ok(None),
+            () = interrupt.told() => {
+                opened.close().await;
+                return Ok(Ended::Interrupted);
+            }
         }
         let bulk = opened
             .begin(self.client, self.settings.clone(), None)
             .await?;
-        let mut ended = tokio::select! {
-            ended = sitting.work(&bulk, self.all, self.terminal) => ended?,
-            () = interrupt.told() => Ended::Interrupted,
+        let worked = tokio::select! {
+            ended = sitting.work(&bulk, self.all, self.terminal) => ended,
+            () = interrupt.told() => Ok(Ended::Interrupted),
         };
+        if worked.is_err() {
+            // What is under way comes to its end, so that the next run need not send it again.
+            tokio::select! {
+                _ = bulk.stop() => {}
+                () = interrupt.told() => {}
+            }
+        }
+        let mut ended = worked?;
         if ended == Ended::Interrupted {
             say!("finishing the calls under way; once more ends at once");
             tokio::select! {
                 _ = bulk.rest() => sitting.write_results().await?,
-                () = interrupt.told() => return Ok(None),
+                () = interrupt.told() => return Ok(ended),
             }
             if !sitting.has_work().await? {
                 ended = Ended::Finished;
             }
         }
         bulk.stop().await;
-        Ok(Some(ended))
+        Ok(ended)
     }
 }
 

@@ -1,15 +1,17 @@
 //! `outflow bulk submit`: a file of jobs, handed to a running program.
 //!
 //! All of it is read and checked before the first job is handed over: every line that is no job is told,
-//! and what an API or a limit has against one is asked of the program that knows them. Jobs without a name
-//! get the one that a run of the same file would give them, so that submitting a file twice submits it
-//! once.
+//! and what an API or a limit has against one is asked of the program that knows them, as is whether there
+//! is room for all of it. Others may take that room meanwhile: then it stops at the first job that found
+//! none, and the same command goes on from there. Jobs without a name get the one that a run of the same file
+//! would give them, so that submitting a file twice submits it once.
 
 mod batches;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use http::{Method, StatusCode};
 use outflow::config::read_duration;
@@ -17,14 +19,15 @@ use outflow_bulk::Webhook;
 use outflow_store::Rest;
 use serde_json::{Value, json};
 
-use self::batches::{Batch, Wrong, batches};
+use self::batches::{Batch, Mistakes, batches};
 use super::Asked;
 use super::input::{Format, Input};
 use super::tables::part;
 use super::watch::is_over;
 use crate::admin_client::encoded;
+use crate::command_line::WrongLines;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer, answer_json, count, say};
+use crate::terminal::{Terminal, answer, answer_json, count};
 
 /// Hands a file of jobs to a running program; they are kept before this ends.
 #[derive(Args)]
@@ -42,7 +45,7 @@ pub(crate) struct Submit {
     more: bool,
     /// How long the action may take before it fails and the rest of its jobs are cancelled; otherwise what
     /// `bulk.action_timeout` says.
-    #[arg(long, value_name = "TIME", value_parser = read_duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     timeout: Option<Duration>,
     /// Whom to tell when it is over: an API of the program's configuration, and a path there.
     #[arg(long, value_name = "API/PATH", value_parser = hook)]
@@ -63,23 +66,17 @@ struct Taken {
 impl Submit {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let input = Input::read(&self.file, self.format)?;
-        let batches = match batches(&input) {
-            Ok(batches) => batches,
-            Err(wrong) => return Ok(self.refuse(&wrong, terminal)),
-        };
+        let batches = batches(&input).map_err(|wrong| self.refusal(&Mistakes::of(wrong)))?;
         let wrong = self.check(&batches)?;
-        if !wrong.is_empty() {
-            return Ok(self.refuse(&wrong, terminal));
+        if wrong.all > 0 {
+            return Err(self.refusal(&wrong).into());
         }
-        let own = || {
-            format!(
-                "{}-{}",
-                input.stem.replace(char::is_whitespace, "-"),
-                input.mark
-            )
-        };
+        let own = || own_action(&input);
         let action = self.action.clone().unwrap_or_else(own);
-        let taken = self.submit(&action, &batches, terminal)?;
+        let taken = match self.crowded_out(&action, &batches)? {
+            Some(refused) => refused,
+            None => self.submit(&action, &batches, terminal)?,
+        };
         let known = taken.accepted > 0 || self.is_known(&action)?;
         self.tell(known.then_some(&action), &taken)
     }
@@ -101,7 +98,7 @@ impl Submit {
         let taken = self.hand_over(action, (batches, Rest::More), terminal)?;
         if taken.accepted > 0 {
             self.open(action)?;
-            if rest == Rest::Last {
+            if rest == Rest::Last && !taken.is_crowded_out() {
                 self.asked.post(&format!("{place}/close"), &json!({}))?;
             }
         }
@@ -118,22 +115,55 @@ impl Submit {
         }
     }
 
-    /// Says what is wrong; nothing was handed over by then.
-    fn refuse(&self, wrong: &[Wrong], terminal: Terminal) -> Exit {
-        let (file, alarm) = (&self.file, terminal.alarm("error:"));
-        for (line, why) in wrong {
-            say!("{file}:{line}: {why}");
-        }
-        say!(
-            "{alarm} {} wrong, and nothing was submitted: mend what is told above",
-            count(wrong.len(), "line is", "lines are")
+    /// What is wrong; nothing was handed over by then.
+    fn refusal(&self, wrong: &Mistakes) -> WrongLines {
+        let file = &self.file;
+        let lines = wrong.told.iter();
+        let lines = lines.map(|(line, why)| format!("{file}:{line}: {why}"));
+        let lines: Vec<_> = lines.collect();
+        let mut words = format!(
+            "{} wrong, and nothing was submitted: mend what is told above",
+            count(wrong.all, "line is", "lines are")
         );
-        Exit::Usage
+        if lines.len() < wrong.all {
+            // Writing to a string cannot fail.
+            let _whole = write!(words, ", which is {} of them", lines.len());
+        }
+        WrongLines { words, lines }
+    }
+
+    /// That nothing is handed over, if the queue has not room for all of it. An action that is open may have
+    /// got a part of the file before, which needs no room again: how much, only the program finds out.
+    fn crowded_out(&self, action: &str, batches: &[Batch]) -> anyhow::Result<Option<Taken>> {
+        let told = self.asked.get("/v1/bulk")?;
+        let all: usize = batches.iter().map(Batch::len).sum();
+        let all = u64::try_from(all).unwrap_or(u64::MAX);
+        // A program of an earlier version does not say how much it holds.
+        let most = part(&told, "queue_max").as_u64().unwrap_or(u64::MAX);
+        let queued = part(part(&told, "jobs"), "queued").as_u64().unwrap_or(0);
+        let room = most.saturating_sub(queued);
+        if all <= room || self.is_open(action)? {
+            return Ok(None);
+        }
+        let reason = format!(
+            "{CAPACITY}, which has room for {room} of these {all}: submit them again when it has more, cut \
+             the file into smaller ones, or raise `bulk.queue_max` ({most})"
+        );
+        Ok(Some(Taken {
+            rejected: all,
+            reason: Some(reason),
+            ..Taken::default()
+        }))
+    }
+
+    fn is_open(&self, action: &str) -> anyhow::Result<bool> {
+        let known = self.asked.admin.ask(Method::GET, &place_of(action), None)?;
+        Ok(known.is_ok_and(|known| !is_over(&known)))
     }
 
     /// What the program has against the jobs.
-    fn check(&self, batches: &[Batch]) -> anyhow::Result<Vec<Wrong>> {
-        let mut wrong = Vec::new();
+    fn check(&self, batches: &[Batch]) -> anyhow::Result<Mistakes> {
+        let mut wrong = Mistakes::default();
         for batch in batches {
             let checked = self.asked.admin.ask(
                 Method::POST,
@@ -142,10 +172,10 @@ impl Submit {
             )?;
             if let Err(refused) = checked {
                 let found = batch.lines_of(&refused.problem);
-                if found.is_empty() {
+                if found.told.is_empty() {
                     return Err(self.asked.admin.told(&refused));
                 }
-                wrong.extend(found);
+                wrong.add(found);
             }
         }
         Ok(wrong)
@@ -181,6 +211,12 @@ impl Submit {
             if batches.len() > 1 {
                 terminal.progress(&format!("{handed} of {all} jobs handed over"));
             }
+            // What comes later may find room, and would close the action before these.
+            if taken.is_crowded_out() {
+                let all = u64::try_from(all).unwrap_or(u64::MAX);
+                taken.rejected = all.saturating_sub(taken.accepted + taken.duplicates);
+                break;
+            }
         }
         terminal.progress("");
         Ok(taken)
@@ -199,7 +235,7 @@ impl Submit {
         }
         Ok(match &taken.reason {
             // What found no room now will later; an action that takes no more never does.
-            Some(reason) if reason.contains("capacity") => Exit::Blocked,
+            Some(_) if taken.is_crowded_out() => Exit::Blocked,
             Some(_) => Exit::Failed,
             None => Exit::Done,
         })
@@ -216,6 +252,12 @@ impl Taken {
         let rejected = reasons.find(|job| part(job, "destination") == "rejected");
         let reason = rejected.and_then(|job| part(job, "reason").as_str());
         self.reason = self.reason.take().or(reason.map(str::to_owned));
+    }
+
+    /// Whether some found no room in the queue.
+    fn is_crowded_out(&self) -> bool {
+        let reason = self.reason.as_deref();
+        reason.is_some_and(|reason| reason.starts_with(CAPACITY))
     }
 
     /// Why the rest was not taken, after what is known of those before.
@@ -242,10 +284,17 @@ impl Taken {
         }
         if self.rejected > 0 {
             let reason = self.reason.as_deref().unwrap_or("no reason was given");
-            let _whole = write!(text, ", {} were not: {reason}", self.rejected);
+            let rejected = usize::try_from(self.rejected).unwrap_or(usize::MAX);
+            let _whole = write!(text, ", {} not: {reason}", count(rejected, "was", "were"));
         }
         let _whole = match action {
+            Some(action) if self.is_crowded_out() => writeln!(
+                text,
+                "\nthe action stays open for the rest: submit the same again when there is room, and it goes \
+                 on where it stopped\nwatch them with `outflow bulk watch {action}`"
+            ),
             Some(action) => writeln!(text, "\nwatch them with `outflow bulk watch {action}`"),
+            None if self.is_crowded_out() => writeln!(text),
             None => writeln!(text, ", and no action was opened: {NO_ACTION}"),
         };
         text
@@ -254,6 +303,26 @@ impl Taken {
 
 fn place_of(action: &str) -> String {
     format!("/v1/bulk/actions/{}", encoded(action))
+}
+
+/// The name of an action that nobody named: the file's, as much of it as a name holds, and its mark.
+fn own_action(input: &Input) -> String {
+    let stem = input.stem.replace(
+        |letter: char| letter.is_whitespace() || letter.is_control(),
+        "-",
+    );
+    let most = LONGEST_NAME.saturating_sub(input.mark.len() + 1);
+    let stem = stem
+        .get(..stem.floor_char_boundary(most))
+        .unwrap_or_default();
+    format!("{stem}-{}", input.mark)
+}
+
+/// Reads a time in which something can be done.
+fn some_time(text: &str) -> anyhow::Result<Duration> {
+    let span = read_duration(text)?;
+    let some = Some(span).filter(|span| *span >= Duration::from_millis(1));
+    some.context("nothing is done in no time: say at least 1ms")
 }
 
 /// Reads `API/PATH`.
@@ -267,6 +336,12 @@ fn hook(text: &str) -> Result<Webhook, String> {
         path: format!("/{path}"),
     })
 }
+
+/// How the engine begins to say that there is no room.
+const CAPACITY: &str = "queue at capacity";
+
+/// What a name of an action may have, in bytes.
+const LONGEST_NAME: usize = 128;
 
 /// Where to look for jobs that were known before, under another action or none.
 const NO_ACTION: &str = "`outflow bulk status` lists those that there are";

@@ -13,11 +13,12 @@ use crate::terminal::{Table, count, spoken};
 pub(super) fn status(told: &Value) -> String {
     let jobs = part(told, "jobs");
     let mut text = format!(
-        "{} queued, {} in flight, {} done, {} dead; {} of {} workers busy ({}, {})\n",
+        "{} queued, {} in flight, {} done, {} failed, {} cancelled; {} of {} workers busy ({}, {})\n",
         plain(part(jobs, "queued")),
         plain(part(jobs, "in_flight")),
         plain(part(jobs, "done")),
-        plain(part(jobs, "dead")),
+        failed(jobs),
+        plain(part(jobs, "cancelled")),
         plain(part(part(told, "workers"), "busy")),
         plain(part(part(told, "workers"), "all")),
         plain(part(told, "scheduler")),
@@ -30,7 +31,8 @@ pub(super) fn status(told: &Value) -> String {
             "queued",
             "in flight",
             "done",
-            "dead",
+            "failed",
+            "cancelled",
             "throttles",
             "rate",
         ]);
@@ -41,7 +43,8 @@ pub(super) fn status(told: &Value) -> String {
                 plain(part(jobs, "queued")),
                 plain(part(jobs, "in_flight")),
                 plain(part(jobs, "done")),
-                plain(part(jobs, "dead")),
+                failed(jobs).to_string(),
+                plain(part(jobs, "cancelled")),
                 plain(part(jobs, "throttles")),
                 plain(part(tenant, "rate")),
             ]);
@@ -88,7 +91,6 @@ fn of_actions(actions: &[Value]) -> String {
     ]);
     for action in actions.iter().take(MOST_ROWS) {
         let jobs = part(action, "jobs");
-        let failed = number(part(jobs, "dead")) + number(part(jobs, "failed"));
         table.row([
             held(action),
             plain(part(action, "stage")),
@@ -98,13 +100,18 @@ fn of_actions(actions: &[Value]) -> String {
                 plain(part(jobs, "done")),
                 plain(part(jobs, "total"))
             ),
-            failed.to_string(),
+            failed(jobs).to_string(),
             plain(part(jobs, "cancelled")),
             plain(part(jobs, "throttles")),
             left(action),
         ]);
     }
     table.text()
+}
+
+/// Those that failed for good: the dead letters, and those that were thrown away since.
+fn failed(jobs: &Value) -> u64 {
+    number(part(jobs, "dead")) + number(part(jobs, "failed"))
 }
 
 /// How far an action is, in a line.
@@ -171,7 +178,16 @@ pub(super) fn dead(told: &Value) -> String {
             last.map_or_else(dash, |mishap| plain(part(mishap, "words"))),
         ]);
     }
-    table.text()
+    let mut text = table.text();
+    if let Some(all) = part(told, "all").as_u64() {
+        let next = plain(part(told, "next"));
+        // Writing to a string cannot fail.
+        let _whole = writeln!(
+            text,
+            "there are {all} in all: `--after {next}` shows those behind these, `--most` up to a thousand at once"
+        );
+    }
+    text
 }
 
 fn paused(name: &Value, owner: &Value) -> String {

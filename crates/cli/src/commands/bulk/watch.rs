@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 
 use super::tables::part;
 use super::{Asked, tables};
@@ -12,7 +13,7 @@ use crate::admin_client::path;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, say};
 
-/// Watches an action until it is over.
+/// Watches an action until it is over to its last job.
 #[derive(Args)]
 pub(crate) struct Watch {
     /// The action.
@@ -22,6 +23,8 @@ pub(crate) struct Watch {
 }
 
 /// Prints what came of the jobs of an action, a line of JSON each; with `--json` one document.
+///
+/// Of one that took too long or was cancelled it waits for what is still under way.
 #[derive(Args)]
 pub(crate) struct Results {
     /// The action.
@@ -36,14 +39,11 @@ pub(crate) struct Results {
 impl Watch {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let place = path([&"v1", &"bulk", &"actions", &self.action]);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build();
-        let runtime = runtime.context("no runtime can be started")?;
+        let glances = Glances::new()?;
         let (mut looks, mut before) = (0_u64, Value::Null);
         loop {
             let told = self.asked.get(&place)?;
-            if is_over(&told) {
+            if is_over(&told) && !has_open(&told) {
                 terminal.progress("");
                 self.asked.tell(&told, tables::action)?;
                 return Ok(exit(&told));
@@ -59,13 +59,14 @@ impl Watch {
                 before = part(&told, "jobs").clone();
             }
             looks += 1;
-            runtime.block_on(async { tokio::time::sleep(GLANCE).await });
+            glances.wait();
         }
     }
 }
 
 impl Results {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        self.wait_for_the_rest()?;
         let place = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
         let (mut after, mut all) = (self.after, Vec::new());
         loop {
@@ -87,6 +88,40 @@ impl Results {
         }
         Ok(Exit::Done)
     }
+
+    /// An action that ended early has no result of what is under way, and no other way to be complete.
+    fn wait_for_the_rest(&self) -> anyhow::Result<()> {
+        let place = path([&"v1", &"bulk", &"actions", &self.action]);
+        let glances = Glances::new()?;
+        loop {
+            let told = self.asked.get(&place)?;
+            if !is_over(&told) || !has_open(&told) {
+                return Ok(());
+            }
+            glances.wait();
+        }
+    }
+}
+
+/// The time between two looks.
+struct Glances(Runtime);
+
+impl Glances {
+    fn new() -> anyhow::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_time().build();
+        runtime.map(Self).context("no runtime can be started")
+    }
+
+    fn wait(&self) {
+        self.0.block_on(async { tokio::time::sleep(GLANCE).await });
+    }
+}
+
+/// Whether jobs of it wait or are under way.
+fn has_open(action: &Value) -> bool {
+    let jobs = part(action, "jobs");
+    let some = |what| part(jobs, what).as_u64().is_some_and(|many| many > 0);
+    some("queued") || some("in_flight")
 }
 
 pub(super) fn is_over(action: &Value) -> bool {
@@ -108,3 +143,17 @@ const GLANCE: Duration = Duration::from_secs(1);
 
 /// So many looks between two lines of a log.
 const SELDOM: u64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Timed out with one of three under way, and the same a moment later.
+    #[test]
+    fn an_action_is_watched_until_nothing_of_it_is_under_way() {
+        let early = json!({ "stage": "FAILED", "jobs": { "queued": 0, "in_flight": 1 } });
+        assert!(is_over(&early) && has_open(&early));
+        let late = json!({ "stage": "FAILED", "jobs": { "queued": 0, "in_flight": 0 } });
+        assert!(is_over(&late) && !has_open(&late));
+    }
+}

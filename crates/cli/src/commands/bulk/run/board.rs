@@ -23,6 +23,7 @@ pub(super) struct Board {
     all: u64,
     /// How long limits make all of it last from the beginning on.
     least: Duration,
+    pace: Pace,
     tenants: BTreeMap<Name, Goal>,
     /// How many lines stand on the terminal.
     lines: usize,
@@ -38,6 +39,7 @@ struct Goal {
     allowed: Option<Allowance>,
     /// How long limits make it last from the beginning on.
     least: Duration,
+    pace: Pace,
 }
 
 impl Board {
@@ -49,6 +51,7 @@ impl Board {
                 jobs,
                 allowed: part.and_then(|part| part.allowed),
                 least: part.map_or(Duration::ZERO, |part| part.alone),
+                pace: Pace::default(),
             };
             (name.clone(), goal)
         };
@@ -56,6 +59,7 @@ impl Board {
             terminal,
             all: all.jobs(),
             least: forecast.ideal,
+            pace: Pace::default(),
             tenants: all.tenants().map(goal).collect(),
             lines: 0,
             shown: None,
@@ -82,7 +86,7 @@ impl Board {
             over,
             not_done: over - counted.done,
             jobs: self.all.max(over),
-            pace: Pace::of(over.saturating_sub(before), spent),
+            pace: self.pace.now(over.saturating_sub(before), spent),
             allowed: None,
             least: self.least.saturating_sub(spent),
         });
@@ -90,8 +94,8 @@ impl Board {
     }
 
     /// The rows of the tenants: some of them, and the rest in one.
-    fn rows(&self, counted: &Counted, spent: Duration) -> Vec<Row> {
-        let rows = self.tenants.iter().map(|(name, goal)| {
+    fn rows(&mut self, counted: &Counted, spent: Duration) -> Vec<Row> {
+        let rows = self.tenants.iter_mut().map(|(name, goal)| {
             let (over, not_done) = counted.tenants.get(name).copied().unwrap_or_default();
             let before = self.before.as_ref().and_then(|before| before.get(name));
             let (earlier, _) = before.copied().unwrap_or_default();
@@ -100,7 +104,7 @@ impl Board {
                 over,
                 not_done,
                 jobs: goal.jobs.max(over),
-                pace: Pace::of(over.saturating_sub(earlier), spent),
+                pace: goal.pace.now(over.saturating_sub(earlier), spent),
                 allowed: goal.allowed,
                 least: goal.least.saturating_sub(spent),
             }

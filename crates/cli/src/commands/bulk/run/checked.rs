@@ -8,8 +8,9 @@ use outflow_store::Name;
 
 use super::Run;
 use crate::bulk::Demand;
+use crate::command_line::WrongLines;
 use crate::commands::bulk::input::Input;
-use crate::terminal::{Terminal, count, say};
+use crate::terminal::{count, say};
 
 /// What is in a file.
 pub(super) struct Checked {
@@ -32,36 +33,30 @@ impl Checked {
         Self { demand, wrong }
     }
 
-    /// Whether nothing is to be sent; says why.
-    pub(super) fn is_refused(&self, run: &Run, terminal: Terminal) -> bool {
+    /// Lets a file pass of which something is to be sent, or says why nothing is.
+    pub(super) fn pass(&self, run: &Run) -> Result<(), WrongLines> {
         let file = &run.file;
-        for (line, why) in &self.wrong {
-            say!("{file}:{line}: {why}");
-        }
         let (good, bad) = (self.demand.jobs(), self.wrong.len());
-        if good == 0 {
-            let alarm = terminal.alarm("error:");
-            say!(
-                "{alarm} `{file}` holds no job that can be done: `outflow bulk run --help` says how one is written"
-            );
-            return true;
-        }
-        if bad == 0 {
-            return false;
-        }
-        if run.skip_invalid {
-            say!(
-                "{} left out; {good} to be done",
+        let lines = self.wrong.iter();
+        let lines = lines.map(|(line, why)| format!("{file}:{line}: {why}"));
+        let words = match (good, bad) {
+            (0, _) => format!(
+                "`{file}` holds no job that can be done: `outflow bulk run --help` says how one is written"
+            ),
+            (_, 0) => return Ok(()),
+            _ if run.skip_invalid => {
+                lines.for_each(|line| say!("{line}"));
+                let left_out = count(bad, "line is", "lines are");
+                say!("{left_out} left out; {good} to be done");
+                return Ok(());
+            }
+            _ => format!(
+                "{} wrong, and nothing was sent: mend what is told above, or leave it out with `--skip-invalid`",
                 count(bad, "line is", "lines are")
-            );
-            return false;
-        }
-        let alarm = terminal.alarm("error:");
-        say!(
-            "{alarm} {} wrong, and nothing was sent: mend what is told above, or leave it out with `--skip-invalid`",
-            count(bad, "line is", "lines are")
-        );
-        true
+            ),
+        };
+        let lines = lines.collect();
+        Err(WrongLines { words, lines })
     }
 }
 
@@ -71,7 +66,7 @@ pub(super) struct Orders<'a> {
     input: &'a Input,
     client: &'a Outflow,
     settings: &'a Settings,
-    /// Names that were given, and by which line.
+    /// Names that were given by lines that are right, and by which.
     given: HashMap<String, u64>,
 }
 
@@ -92,9 +87,8 @@ impl<'a> Orders<'a> {
         job: Result<crate::bulk::JobLine, String>,
     ) -> Result<(Order, Standing), String> {
         let job = job?;
-        if let Some(id) = &job.id
-            && let Some(first) = self.given.insert(id.clone(), line)
-        {
+        let given = job.id.clone();
+        if let Some(first) = given.as_ref().and_then(|id| self.given.get(id)) {
             return Err(format!(
                 "id: line {first} has the same: give each job its own"
             ));
@@ -103,6 +97,8 @@ impl<'a> Orders<'a> {
         let order = job.order(unnamed)?;
         let standing = order.standing(self.client, self.settings);
         let standing = standing.map_err(|why| why.to_string())?;
+        // A line that is wrong leaves its name to one that is right.
+        self.given.extend(given.map(|id| (id, line)));
         Ok((order, standing))
     }
 }

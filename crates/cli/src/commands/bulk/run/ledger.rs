@@ -1,8 +1,8 @@
 //! How far a run is: which outcome was written last, where to, and how long the file was then.
 //!
 //! A small file beside the jobs, replaced whole by whoever holds the lock of the jobs. A crash between a
-//! result and this note leaves results behind the length that is noted; they are cut off when the run goes
-//! on, and written again.
+//! result and this note leaves results behind the length that is noted; they are found to be those that come
+//! next when the run goes on. By the checksum of what was written last the file is known as ours.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -33,6 +33,26 @@ pub(super) struct Note {
     pub(super) out: Option<PathBuf>,
     /// How long that was then.
     pub(super) length: u64,
+    /// What was written there last.
+    #[serde(default)]
+    pub(super) last: Option<Last>,
+}
+
+/// What was written last.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Last {
+    /// How many bytes.
+    pub(super) length: u64,
+    sum: String,
+}
+
+impl Last {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self {
+            length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            sum: blake3::hash(bytes).to_hex().to_string(),
+        }
+    }
 }
 
 impl Ledger {

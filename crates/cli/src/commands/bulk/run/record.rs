@@ -84,19 +84,31 @@ impl Counted {
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn new(store: &Arc<Stored>, input: &'a Input, results: Results) -> Self {
+    /// Of a file whose lines are sent under these names, as far as they are right.
+    pub(super) fn new(
+        store: &Arc<Stored>,
+        input: &'a Input,
+        results: Results,
+        sent: impl Iterator<Item = (u64, Name)>,
+    ) -> Self {
         let own = input.jobs().filter_map(|(line, job)| {
             let name: Name = job.ok()?.id?.parse().ok()?;
-            Some((name, line))
+            Some((line, name))
         });
-        let lines: HashMap<_, _> = own.collect();
-        let names = lines.iter().map(|(name, line)| (*line, name.clone()));
+        let own: Vec<_> = own.collect();
+        // One that is wrong now may have been sent before, when its API was known: of several with one
+        // name the first.
+        let first = own.iter().rev().map(|(line, name)| (name.clone(), *line));
+        let mut lines: HashMap<_, _> = first.collect();
+        let names: HashMap<_, _> = own.into_iter().collect();
+        let sent = sent.filter(|(line, _)| names.contains_key(line));
+        lines.extend(sent.map(|(line, name)| (name, line)));
         Self {
             store: Arc::clone(store),
             input,
             results,
             counted: Counted::default(),
-            names: names.collect(),
+            names,
             lines,
             over: HashSet::new(),
             failed: BTreeMap::new(),
@@ -124,10 +136,13 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The same call under another name; the API knows it by the same key.
+    /// The same call under another name; the API knows it by the same key, whether that was said, stands
+    /// among the headers, or was the first name.
     fn anew(&self, line: u64, round: u32, mut order: Order) -> Order {
-        let first = order.id.as_ref().map(Name::to_string);
-        if let Work::Call(call) = &mut order.work {
+        if let Work::Call(call) = &mut order.work
+            && !call.headers.contains_key(IDEMPOTENCY_KEY)
+        {
+            let first = order.id.as_ref().map(Name::to_string);
             call.idempotency_key = call.idempotency_key.take().or(first);
         }
         order.id = self.input.name_anew(line, round.saturating_add(1));
@@ -192,6 +207,9 @@ impl<'a> Record<'a> {
         format!("{told}\n")
     }
 }
+
+/// The header that holds a key.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// As many outcomes as should be in memory at once: each may hold an answer of megabytes.
 const PAGE: usize = 100;

@@ -1,24 +1,30 @@
 //! Results as they come, a line each, none of them twice.
 //!
-//! To a file that is exact: what a crash left behind the last note is cut off first, and a file that
-//! somebody else wrote to meanwhile is not touched any more. To the standard output, a pipe or a device it
-//! is as exact as those can be: what was written in the instant before a crash may come again.
+//! To a file that is exact: what a crash left behind the last note is what comes next and is not written
+//! again, and a file that somebody else wrote to meanwhile is not touched any more. To the standard output, a
+//! pipe or a device it is as exact as those can be: what was written in the instant before a crash may come
+//! again, and so does all of a sitting whose reader went away, since nobody knows how much of it was read.
+
+mod kept;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 
-use super::ledger::Ledger;
+use self::kept::Kept;
+use super::ledger::{Last, Ledger};
 use crate::command_line::Misuse;
-use crate::terminal::answer;
+use crate::terminal::{deliver, is_unread};
 
 /// Where results go, and how far they are.
 #[derive(Debug)]
 pub(super) struct Results {
     ledger: Ledger,
     to: To,
+    /// What was written before.
+    before: u64,
 }
 
 /// Where results go.
@@ -29,7 +35,7 @@ enum To {
     /// To what takes them and keeps nothing: a pipe, a device.
     Stream(File),
     /// To a file.
-    Kept(File),
+    Kept(Kept),
 }
 
 impl Results {
@@ -42,7 +48,8 @@ impl Results {
         };
         ledger.note.out = out;
         ledger.keep()?;
-        Ok(Self { ledger, to })
+        let before = ledger.note.written;
+        Ok(Self { ledger, to, before })
     }
 
     /// The last outcome that was written.
@@ -57,39 +64,68 @@ impl Results {
 
     /// Writes the lines of all outcomes up to this one.
     pub(super) fn write(&mut self, lines: &str, upto: u64) -> anyhow::Result<()> {
+        let bytes = lines.as_bytes();
         let note = &mut self.ledger.note;
-        let named = || note.out.as_deref().unwrap_or(Path::new("-")).display();
         let written = match &mut self.to {
-            To::Answer => return answer(lines).and_then(|()| self.noted(upto)),
-            To::Stream(file) => file.write_all(lines.as_bytes()),
-            To::Kept(file) => {
-                if file
-                    .metadata()
-                    .is_ok_and(|known| known.len() != note.length)
-                {
-                    bail!(
-                        "somebody else wrote to `{}`, and nothing is added to it: let it be, and run the \
-                         same again with another `--out`",
-                        named()
-                    );
-                }
-                let written = file.write_all(lines.as_bytes());
-                written.and_then(|()| file.sync_data())
-            }
+            To::Answer => deliver(bytes),
+            To::Stream(file) => file.write_all(bytes),
+            To::Kept(kept) => match kept.write(bytes, note.length) {
+                Ok(true) => Ok(()),
+                Ok(false) => return Err(self.foreign()),
+                Err(why) => Err(why),
+            },
         };
-        written.with_context(|| {
-            format!(
-                "`{}` cannot be written: make room, and run the same again",
-                named()
-            )
-        })?;
-        note.length += u64::try_from(lines.len()).unwrap_or(u64::MAX);
-        self.noted(upto)
+        match written {
+            Err(why) if why.kind() == io::ErrorKind::BrokenPipe => return Err(self.unread()),
+            written => written.with_context(|| {
+                let named = note.out.as_deref().unwrap_or(Path::new("-")).display();
+                format!("`{named}` cannot be written: make room, and run the same again")
+            })?,
+        }
+        note.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        note.last = Some(Last::of(bytes));
+        note.written = upto;
+        self.ledger.keep()
     }
 
-    fn noted(&mut self, upto: u64) -> anyhow::Result<()> {
-        self.ledger.note.written = upto;
-        self.ledger.keep()
+    /// Now that all outcomes were written that there are: whether nothing lies behind them in the file
+    /// that somebody else wrote.
+    pub(super) fn is_ours(&self) -> anyhow::Result<()> {
+        match &self.to {
+            To::Kept(kept) if kept.end() > self.ledger.note.length => Err(self.foreign()),
+            To::Kept(_) | To::Answer | To::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Now that no more come: whether there is still somebody who reads those that were written.
+    pub(super) async fn are_read(&mut self) -> anyhow::Result<()> {
+        let unread = match &self.to {
+            To::Answer => is_unread(&io::stdout()).await,
+            To::Stream(file) => is_unread(file).await,
+            To::Kept(_) => false,
+        };
+        if unread && self.written() > self.before {
+            return Err(self.unread());
+        }
+        Ok(())
+    }
+
+    /// The reader is gone, and with him whatever he had not read: all of it comes again.
+    fn unread(&mut self) -> anyhow::Error {
+        self.ledger.note.written = self.before;
+        let why = anyhow!(
+            "whoever read the results went away before the end: run the same again, and all of this time \
+             come again"
+        );
+        match self.ledger.keep() {
+            Ok(()) => why,
+            Err(lost) => lost,
+        }
+    }
+
+    fn foreign(&self) -> anyhow::Error {
+        let out = self.path().unwrap_or(Path::new("-"));
+        foreign(out).into()
     }
 }
 
@@ -103,7 +139,7 @@ fn whole(path: &Path) -> PathBuf {
     }
 }
 
-/// The file, as long as it was at the last note. Another file than the last time gets all of it.
+/// The file as it was left at the last note, or a new one, which gets all of it.
 fn opened(path: &Path, ledger: &mut Ledger) -> anyhow::Result<To> {
     let unwritable = || format!("`{}` cannot be written", path.display());
     let known = std::fs::metadata(path);
@@ -112,32 +148,27 @@ fn opened(path: &Path, ledger: &mut Ledger) -> anyhow::Result<To> {
         return stream.map(To::Stream).with_context(unwritable);
     }
     let note = &mut ledger.note;
-    let length = known.map_or(0, |known| known.len());
-    let same = note.out.as_deref() == Some(path) && length >= note.length;
-    if !same {
-        if length > 0 {
-            return Err(Misuse(format!(
-                "`{}` is there already and holds something else: remove it, or name another with `--out`",
-                path.display()
-            ))
-            .into());
-        }
-        (note.written, note.length) = (0, 0);
+    let kept = Kept::open(path).with_context(unwritable)?;
+    if kept.end() == 0 {
+        (note.written, note.length, note.last) = (0, 0, None);
+    } else if note.out.as_deref() != Some(path) {
+        return Err(Misuse(format!(
+            "`{}` is there already and holds something else: remove it, or name another with `--out`",
+            path.display()
+        ))
+        .into());
+    } else if !kept.holds(note).with_context(unwritable)? {
+        return Err(foreign(path).into());
     }
-    let file = cut(path, note.length);
-    file.map(To::Kept).with_context(unwritable)
+    Ok(To::Kept(kept))
 }
 
-/// The file up to this length, to be written on from there.
-fn cut(path: &Path, length: u64) -> io::Result<File> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)?;
-    file.set_len(length)?;
-    file.seek(SeekFrom::Start(length))?;
-    Ok(file)
+fn foreign(path: &Path) -> Misuse {
+    Misuse(format!(
+        "somebody else wrote to `{}`, and nothing of it was changed: move it away to have all results written \
+         anew, or name another with `--out`",
+        path.display()
+    ))
 }
 
 #[cfg(test)]
@@ -149,20 +180,58 @@ mod tests {
         Results::open(Some(out), ledger)
     }
 
-    // Two lines were noted, and a third was written before the crash and not noted.
+    // Two lines were noted, and a part of what follows was written before the crash and not noted.
     #[test]
-    fn what_was_not_noted_is_written_again_and_nothing_twice() {
+    fn what_was_not_noted_is_completed_and_nothing_written_twice() {
+        for torn in ["", "3", "3\n", "3\n4", "3\n4\n", "3\n4\n5"] {
+            completed(torn);
+        }
+    }
+
+    fn completed(torn: &str) {
         let dir = tempfile::tempdir().expect("a folder");
         let out = dir.path().join("out");
         let mut first = results(dir.path(), &out).expect("open");
         first.write("1\n2\n", 2).expect("written");
         drop(first);
-        std::fs::write(&out, "1\n2\n3 and a half").expect("written");
+        std::fs::write(&out, format!("1\n2\n{torn}")).expect("written");
         let named_otherwise = dir.path().join(".").join("out");
         let mut again = results(dir.path(), &named_otherwise).expect("the same file");
         assert_eq!(again.written(), 2);
         again.write("3\n", 3).expect("written");
-        assert_eq!(std::fs::read_to_string(&out).expect("there"), "1\n2\n3\n");
+        again.write("4\n5\n", 5).expect("written");
+        again.is_ours().expect("nothing else is there");
+        let all = std::fs::read_to_string(&out).expect("there");
+        assert_eq!(all, "1\n2\n3\n4\n5\n", "{torn:?}");
+    }
+
+    // Longer than ours, of the same length, shorter; and ours with something behind it that does not come next,
+    // or that goes on after all that comes.
+    #[test]
+    fn what_is_not_ours_is_refused_and_left_as_it_is() {
+        for theirs in [
+            "theirs, all of it\n",
+            "a\nb\n",
+            "1\n",
+            "1\n2\nb",
+            "1\n2\n3\nb",
+        ] {
+            let dir = tempfile::tempdir().expect("a folder");
+            let out = dir.path().join("out");
+            let mut first = results(dir.path(), &out).expect("open");
+            first.write("1\n", 1).expect("written");
+            first.write("2\n", 2).expect("written");
+            drop(first);
+            std::fs::write(&out, theirs).expect("written");
+            let went_on = results(dir.path(), &out).and_then(|mut again| {
+                again.write("3\n", 3)?;
+                again.is_ours()
+            });
+            let refused = went_on.expect_err(theirs).to_string();
+            assert!(refused.contains("somebody else"), "{theirs}: {refused}");
+            let kept = std::fs::read_to_string(&out).expect("there");
+            assert_eq!(kept, theirs);
+        }
     }
 
     #[test]

@@ -84,8 +84,10 @@ impl<'a> Sitting<'a> {
     /// Sits down before what earlier sittings left.
     pub(super) async fn new(desk: Desk<'a>, results: Results) -> anyhow::Result<Self> {
         let clock = SystemClock::new();
+        let orders = Orders::of(desk.input, desk.client, desk.settings);
+        let sent = orders.filter_map(|(line, read)| Some((line, read.ok()?.0.id?)));
         let mut sitting = Self {
-            record: Record::new(&desk.store, desk.input, results),
+            record: Record::new(&desk.store, desk.input, results, sent),
             store: desk.store,
             client: desk.client,
             settings: desk.settings,
@@ -98,6 +100,7 @@ impl<'a> Sitting<'a> {
             forecast: None,
         };
         sitting.leaf().await?;
+        sitting.record.results.is_ours()?;
         sitting.before = sitting.record.counted.over();
         Ok(sitting)
     }
@@ -152,6 +155,8 @@ impl<'a> Sitting<'a> {
         all: &Demand,
         terminal: Terminal,
     ) -> anyhow::Result<Ended> {
+        // What was waited for before is no part of how fast it goes.
+        self.begun = self.clock.now();
         let wall = self.clock.wall();
         let settings = bulk.engine().settings();
         let left = self.left();
@@ -265,6 +270,11 @@ impl<'a> Sitting<'a> {
     /// Writes the results of what was under way when it was interrupted.
     pub(super) async fn write_results(&mut self) -> anyhow::Result<()> {
         self.record.read_on(&self.chapter.1).await
+    }
+
+    /// Whether the results that were written have somebody who reads them.
+    pub(super) async fn are_read(&mut self) -> anyhow::Result<()> {
+        self.record.results.are_read().await
     }
 
     /// How it went.

@@ -11,7 +11,28 @@ use crate::commands::bulk::input::Input;
 use crate::commands::bulk::tables::part;
 
 /// A line, and what is wrong with it.
-pub(super) type Wrong = (u64, String);
+type Wrong = (u64, String);
+
+/// Lines that are wrong.
+#[derive(Debug, Default)]
+pub(super) struct Mistakes {
+    /// Those of which it is told what.
+    pub(super) told: Vec<Wrong>,
+    /// How many there are: a program does not tell all.
+    pub(super) all: usize,
+}
+
+impl Mistakes {
+    pub(super) fn of(told: Vec<Wrong>) -> Self {
+        let all = told.len();
+        Self { told, all }
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.told.extend(more.told);
+        self.all += more.all;
+    }
+}
 
 /// Jobs that are handed over together.
 #[derive(Debug, Default)]
@@ -33,14 +54,18 @@ impl Batch {
     }
 
     /// The lines that a program found to be wrong.
-    pub(super) fn lines_of(&self, problem: &Value) -> Vec<Wrong> {
+    pub(super) fn lines_of(&self, problem: &Value) -> Mistakes {
         let told = part(problem, "jobs").as_array().into_iter().flatten();
         let wrong = told.filter_map(|one| {
             let number = usize::try_from(part(one, "job").as_u64()?).ok()?;
             let line = self.lines.get(number.checked_sub(1)?)?;
             Some((*line, part(one, "detail").as_str()?.to_owned()))
         });
-        wrong.collect()
+        let told: Vec<_> = wrong.collect();
+        let all = part(problem, "wrong").as_u64();
+        let all = all.and_then(|all| usize::try_from(all).ok());
+        let all = all.unwrap_or_default().max(told.len());
+        Mistakes { told, all }
     }
 
     fn has_room_for(&self, job: &str) -> bool {
@@ -103,14 +128,14 @@ impl<'a> Documents<'a> {
 
     /// The job as a document under its name.
     fn named(&mut self, line: u64, job: crate::bulk::JobLine) -> Result<String, String> {
-        if let Some(id) = &job.id
-            && let Some(first) = self.given.insert(id.clone(), line)
-        {
+        let given = job.id.clone();
+        if let Some(first) = given.as_ref().and_then(|id| self.given.get(id)) {
             return Err(format!(
                 "id: line {first} has the same: give each job its own"
             ));
         }
         let order = job.clone().order(self.input.name(line))?;
+        self.given.extend(given.map(|id| (id, line)));
         let text = job.named(order.id).to_string();
         if text.len() > LARGEST {
             return Err("is larger than 15 MiB: nothing so large can be handed over".to_owned());

@@ -30,7 +30,7 @@ impl Row {
             over: self.over + other.over,
             not_done: self.not_done + other.not_done,
             jobs: self.jobs + other.jobs,
-            pace: Pace::of(self.pace.jobs + other.pace.jobs, self.pace.spent),
+            pace: self.pace.plus(other.pace),
             allowed: None,
             least: self.least.max(other.least),
             ..self
@@ -63,28 +63,55 @@ impl Row {
         if let Some(allowed) = &self.allowed {
             let _whole = write!(text, " of {allowed}");
         }
-        if let Some(left) = self.pace.left(self.jobs.saturating_sub(self.over)) {
-            let _whole = write!(text, ", {} left", spoken(left.max(self.least)));
+        let more = self.jobs.saturating_sub(self.over);
+        if let Some(left) = self.pace.left(more, self.least) {
+            let _whole = write!(text, ", {} left", spoken(left));
         }
         text
     }
 }
 
 /// How fast it goes: so many in so long.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Pace {
     jobs: u64,
     spent: Duration,
+    /// When the last of them was over.
+    last: Duration,
 }
 
 impl Pace {
-    pub(super) const fn of(jobs: u64, spent: Duration) -> Self {
-        Self { jobs, spent }
+    /// What it has become, now that so many are over.
+    pub(super) fn now(&mut self, jobs: u64, spent: Duration) -> Self {
+        if jobs != self.jobs {
+            self.last = spent;
+        }
+        (self.jobs, self.spent) = (jobs, spent);
+        *self
     }
 
-    /// How long so many more take.
-    fn left(self, more: u64) -> Option<Duration> {
-        let nanos = self.spent.as_nanos() * u128::from(more);
+    fn plus(self, other: Self) -> Self {
+        Self {
+            jobs: self.jobs + other.jobs,
+            spent: self.spent,
+            last: self.last.max(other.last),
+        }
+    }
+
+    /// How long so many more take, as fast as it went until the last was over; and at least so long. Whoever
+    /// waits for a window comes nearer to the end while nothing goes, and whoever waits for no limit does not.
+    fn left(self, more: u64, least: Duration) -> Option<Duration> {
+        let left = self.by(self.last, more)?;
+        let waited = self.spent.saturating_sub(self.last);
+        match left.checked_sub(waited) {
+            Some(left) => Some(left.max(least)),
+            None if least.is_zero() => self.by(self.spent, more),
+            None => Some(least),
+        }
+    }
+
+    fn by(self, spent: Duration, more: u64) -> Option<Duration> {
+        let nanos = spent.as_nanos() * u128::from(more);
         let nanos = nanos.checked_div(u128::from(self.jobs))?;
         (more > 0).then(|| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
@@ -110,6 +137,10 @@ const WIDTH: usize = 79;
 mod tests {
     use super::*;
 
+    fn pace(jobs: u64, seconds: u64) -> Pace {
+        Pace::default().now(jobs, Duration::from_secs(seconds))
+    }
+
     // 25 of 100 in ten seconds, two of them failed: 2.5 a second, thirty seconds more.
     fn row(name: &str) -> Row {
         Row {
@@ -117,7 +148,7 @@ mod tests {
             over: 25,
             not_done: 2,
             jobs: 100,
-            pace: Pace::of(25, Duration::from_secs(10)),
+            pace: pace(25, 10),
             allowed: None,
             least: Duration::ZERO,
         }
@@ -167,7 +198,19 @@ mod tests {
 
     #[test]
     fn nothing_is_promised_before_something_was_done() {
-        assert_eq!(Pace::of(0, Duration::from_secs(1)).left(5), None);
-        assert_eq!(Pace::of(5, Duration::from_secs(1)).left(0), None);
+        assert_eq!(pace(0, 1).left(5, Duration::ZERO), None);
+        assert_eq!(pace(5, 1).left(0, Duration::ZERO), None);
+    }
+
+    // Five a minute, which went in the first second. Ten more take two windows, and a wait of 50 s is a part of
+    // that. Without a limit a wait of 50 s says that the API became slow: ten as slow as five in 51 s.
+    #[test]
+    fn a_wait_for_a_window_is_no_slowness() {
+        let mut pace = pace(5, 1);
+        let waited = pace.now(5, Duration::from_secs(51));
+        let least = Duration::from_secs(69);
+        assert_eq!(waited.left(10, least), Some(least));
+        let slow = waited.left(10, Duration::ZERO);
+        assert_eq!(slow, Some(Duration::from_secs(102)));
     }
 }

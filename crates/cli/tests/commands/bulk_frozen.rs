@@ -1,0 +1,27 @@
+//! `outflow serve --bulk` that stands still for a while, as a paused machine does.
+
+use std::time::Duration;
+
+use super::bulk_serve::{Working, jobs};
+
+// At twenty a second, three seconds of standstill are sixty starts that nobody made. They are lost: what goes on
+// goes on at twenty in any second.
+#[test]
+fn a_program_that_stood_still_does_not_make_up_for_it() {
+    let mut working = Working::start(&["--limit", "20/s"], "limits = [\"20/s\"]");
+    working.jobs("jobs.ndjson", &jobs("acme", 160));
+    working.told(&["submit", "jobs.ndjson", "--action", "a"]);
+    let done = |working: &Working| working.json(&["status"])["jobs"]["done"].as_u64();
+    while done(&working) < Some(20) {}
+    let process = &mut working.served.process;
+    process.freeze().expect("a signal");
+    let frozen = process.wait(Duration::from_secs(3));
+    frozen.expect_err("it stands still");
+    process.thaw().expect("a signal");
+    assert!(done(&working) < Some(100), "it was frozen in the middle");
+    working.told(&["watch", "a"]);
+    let seen = working.upstream.end();
+    assert_eq!((&seen["seen"], &seen["refused"]), (&160.into(), &0.into()));
+    let most = seen["limits"][0]["most_in_any_window"].as_u64();
+    assert!(most.expect("a number") <= 20, "{seen}");
+}
