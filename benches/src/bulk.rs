@@ -3,13 +3,16 @@
 //! Every contender has a strict API of its own on a real socket for every scenario, which counts by arrival
 //! and remembers each call: it is the judge, and what a contender says of itself is only how long it took
 //! and how often it was put off. Rates of this size leave the machine idle, so scenarios run at the same
-//! time, as many as together ask for less than [`AT_ONCE`] calls a second; those that ask for more run alone.
+//! time, as many as together ask for less than [`AT_ONCE`] calls a second; those that ask for more run alone,
+//! and so does the one that is about a loaded host. What is short is done in three rounds: everybody does
+//! everything once, and then everybody again.
 //!
 //! A contender of ours is one file that keeps to [`Contender`] and a line in [`contenders`].
 
 mod bullmq;
 mod contender;
 mod judge;
+mod load;
 mod ours;
 mod rows;
 mod scenario;
@@ -25,7 +28,7 @@ use crate::measure::Plan;
 use crate::tasks::Flavour;
 use contender::Contender;
 use rows::Runs;
-use scenario::{Pace, Scenario};
+use scenario::{Host, Pace, Scenario};
 use stand::Stand;
 
 /// Everything that is promised about many jobs, `scale` times as fast as it is stated.
@@ -45,22 +48,38 @@ pub(crate) fn figures(plan: Plan, scale: u64) -> Vec<Figure> {
     }
 }
 
-/// Every scenario by everyone who takes it.
+/// Every scenario by everyone who takes it, in rounds; who went last goes first in the next one.
 fn all(runtime: &Runtime, pace: Pace) -> io::Result<Runs> {
     let mut runs = Runs::default();
-    let here = contenders(&mut runs);
+    let mut here = contenders(&mut runs);
     let scenarios = Scenario::all(pace);
-    let pairs = scenarios.iter().flat_map(|scenario| {
+    let rounds = scenarios.iter().map(|scenario| scenario.rounds).max();
+    for number in 0..rounds.unwrap_or(0) {
+        let again = scenarios.iter().filter(|s| s.rounds > number);
+        round(runtime, again, &here, &mut runs)?;
+        here.rotate_right(1);
+    }
+    Ok(runs)
+}
+
+/// Each of these scenarios once by everyone who takes it.
+fn round<'a>(
+    runtime: &Runtime,
+    scenarios: impl Iterator<Item = &'a Scenario>,
+    here: &[Box<dyn Contender>],
+    runs: &mut Runs,
+) -> io::Result<()> {
+    let pairs = scenarios.flat_map(|scenario| {
         let willing = here.iter().filter(|contender| contender.takes(scenario));
         willing.map(move |contender| (scenario, contender.as_ref()))
     });
     let mut waiting = pairs.peekable();
     while waiting.peek().is_some() {
-        let (mut heat, mut rate) = (Vec::new(), 0);
-        while let Some((scenario, contender)) = waiting
-            .next_if(|(next, _)| heat.is_empty() || rate + next.calls_per_second() <= AT_ONCE)
+        let (mut heat, mut taken) = (Vec::new(), 0);
+        while let Some((scenario, contender)) =
+            waiting.next_if(|(next, _)| heat.is_empty() || taken + room(next) <= AT_ONCE)
         {
-            rate += scenario.calls_per_second();
+            taken += room(scenario);
             heat.push(Stand::begin(runtime, scenario, contender)?);
         }
         for stand in heat {
@@ -69,7 +88,15 @@ fn all(runtime: &Runtime, pace: Pace) -> io::Result<Runs> {
             runs.add(verdict);
         }
     }
-    Ok(runs)
+    Ok(())
+}
+
+/// How much of [`AT_ONCE`] a scenario takes: what is about a loaded host leaves none.
+fn room(scenario: &Scenario) -> u64 {
+    match scenario.host {
+        Host::Shared => scenario.calls_per_second(),
+        Host::Loaded => AT_ONCE.max(scenario.calls_per_second()),
+    }
 }
 
 /// Those that run here; the others are said to be missing.

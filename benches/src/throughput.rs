@@ -9,7 +9,9 @@
 
 mod account;
 mod contender;
+mod directory;
 mod disk;
+mod growth;
 mod journal;
 mod life;
 mod monitor;
@@ -38,8 +40,12 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let shared = shared(plan);
     let mut figures =
         shared.unwrap_or_else(|why| vec![Figure::missing("redis", "", &format!("missing: {why}"))]);
+    // The directory's come first, because they count all that is written.
+    let directory = directory::figures(plan);
+    let growth = growth::figures(plan);
     figures.extend(disk::figures(plan));
-    figures.extend(ours_embedded::figures(plan));
+    figures.extend(directory);
+    figures.extend(growth);
     figures
 }
 

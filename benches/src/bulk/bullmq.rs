@@ -9,7 +9,7 @@ use std::time::Duration;
 use outflow_testkit::{RedisOptions, RedisServer};
 
 use super::contender::{Contender, Run, Told};
-use super::scenario::{HEADLINE, Scenario, THOUSAND};
+use super::scenario::{HEADLINE, MAKESPAN_LOADED, Scenario, THOUSAND};
 use crate::program::Program;
 
 /// The peer; every run has a server and a program of its own.
@@ -38,7 +38,7 @@ impl Contender for BullMq {
     }
 
     fn takes(&self, scenario: &Scenario) -> bool {
-        [HEADLINE, THOUSAND].contains(&scenario.name)
+        [HEADLINE, THOUSAND, MAKESPAN_LOADED].contains(&scenario.name)
     }
 
     fn begin(&self, scenario: &Scenario, url: &str) -> io::Result<Box<dyn Run>> {

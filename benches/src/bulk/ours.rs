@@ -39,7 +39,7 @@ impl Ours {
             of("Outflow", Scheduler::Permit, two_minutes),
             of("Outflow, backoff", Scheduler::Backoff, two_minutes),
             of(
-                "Outflow, backoff uncut",
+                "Outflow, backoff without clamp",
                 Scheduler::Backoff,
                 Duration::from_hours(24),
             ),

@@ -8,8 +8,9 @@ use tokio::runtime::Runtime;
 
 use super::contender::{Contender, Run, TENANT, Told};
 use super::judge::Judged;
+use super::load::Load;
 use super::rows::Verdict;
-use super::scenario::{Scenario, Whose};
+use super::scenario::{Host, Scenario, Whose};
 use crate::tasks;
 
 /// A contender at work, and its judge.
@@ -20,6 +21,7 @@ pub(super) struct Stand<'a> {
     begun: Nanos,
     run: Box<dyn Run>,
     _server: Server,
+    _load: Option<Load>,
 }
 
 impl<'a> Stand<'a> {
@@ -42,6 +44,10 @@ impl<'a> Stand<'a> {
         }
         let api = api.build().map_err(io::Error::other)?;
         let server = runtime.block_on(api.listen())?;
+        let load = match scenario.host {
+            Host::Shared => None,
+            Host::Loaded => Some(Load::on_every_core()?),
+        };
         let run = contender.begin(scenario, &server.url())?;
         // Whatever it had to start first is not its time.
         let begun = api.now();
@@ -59,6 +65,7 @@ impl<'a> Stand<'a> {
             begun,
             run,
             _server: server,
+            _load: load,
         })
     }
 

@@ -15,6 +15,10 @@ use crate::measure::approx;
 pub(super) struct Life {
     /// Jobs that were put in, taken out and completed in a second.
     pub(super) per_second: f64,
+    /// Jobs that were put in in a second, while nothing was taken out.
+    pub(super) enqueued: f64,
+    /// Jobs that were taken out and completed in a second, while nothing was put in.
+    pub(super) processed: f64,
     /// Processor time of the server.
     pub(super) micros: f64,
     /// Commands of the server, those inside scripts included.
@@ -35,28 +39,36 @@ impl Life {
     ) -> io::Result<Self> {
         server.ask(&["FLUSHALL", "SYNC"])?;
         contender.emptied()?;
-        let (mut time, mut bytes, mut left) = (Duration::ZERO, None, jobs);
+        let (mut putting, mut taking) = (Duration::ZERO, Duration::ZERO);
+        let (mut bytes, mut left) = (None, jobs);
         let before = Account::of(server)?;
         while left > 0 {
             let now = left.min(contender.portion());
-            time += timed(|| contender.enqueue(now))?;
+            putting += timed(|| contender.enqueue(now))?;
             // Later portions stand on what completed jobs left behind.
             if bytes.is_none() {
                 let held = Account::of(server)?.memory.saturating_sub(before.memory);
                 bytes = Some(approx(held) / approx(now));
             }
-            time += timed(|| contender.drain(now))?;
+            taking += timed(|| contender.drain(now))?;
             left -= now;
         }
         let after = Account::of(server)?;
         let spent = after.processor.saturating_sub(before.processor);
         Ok(Self {
-            per_second: approx(jobs) / time.as_secs_f64(),
+            per_second: rate(jobs, putting + taking),
+            enqueued: rate(jobs, putting),
+            processed: rate(jobs, taking),
             micros: spent.as_secs_f64() * 1e6 / approx(jobs),
             commands: approx(after.commands.saturating_sub(before.commands)) / approx(jobs),
             bytes: bytes.unwrap_or(f64::NAN),
         })
     }
+}
+
+/// Jobs a second.
+pub(super) fn rate(jobs: u64, time: Duration) -> f64 {
+    approx(jobs) / time.as_secs_f64()
 }
 
 /// How long it took.

@@ -1,6 +1,5 @@
 //! Ours in a directory.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +11,7 @@ use tokio::sync::mpsc;
 
 use super::contender::Contender;
 use super::journal::home;
-use super::life::timed;
 use super::ours::{OURS, Ours, Shape};
-use crate::clock;
-use crate::figure::{Figure, Goal};
-use crate::measure::{Plan, approx};
 use crate::tasks::{self, Flavour};
 
 /// Opens the store in a directory, with a thread that writes for it.
@@ -41,6 +36,14 @@ pub(super) fn fresh(shape: Shape) -> io::Result<InDirectory> {
 pub(super) struct InDirectory {
     ours: Ours<Embedded>,
     home: TempDir,
+}
+
+impl InDirectory {
+    /// Ends the store, with all that it has put off. Its thread may still be closing it.
+    pub(super) fn end(self) -> TempDir {
+        self.ours.store.end();
+        self.home
+    }
 }
 
 impl Contender for InDirectory {
@@ -112,79 +115,4 @@ async fn one_by_one(
     }
 }
 
-/// What is promised about the directory itself: how much it holds and writes, and how soon it is open.
-pub(super) fn figures(plan: Plan) -> Vec<Figure> {
-    let jobs = if plan.is_thorough() {
-        A_MILLION
-    } else {
-        100_000
-    };
-    directory(jobs).unwrap_or_else(|why| {
-        let why = format!("missing: {why}");
-        vec![Figure::missing("embedded_bytes_per_job", "", &why)]
-    })
-}
-
-fn directory(jobs: u64) -> io::Result<Vec<Figure>> {
-    let mut store = fresh(Shape::USUAL)?;
-    let before = written()?;
-    store.enqueue(jobs)?;
-    // Whatever was put off for later belongs to these jobs as well.
-    store.ours.store.end();
-    let home = store.home;
-    drop(store.ours);
-    let opened = timed(|| reopened(home.path()).map(drop))?;
-    let written = written()?.saturating_sub(before);
-    let held = size(home.path())?;
-    let per_job = |bytes| [approx(bytes) / approx(jobs)];
-    // Fewer are opened sooner, and prove nothing.
-    let soon = if jobs < A_MILLION {
-        Goal::Shown
-    } else {
-        Goal::Own(0.25)
-    };
-    Ok(vec![
-        Figure::alone("embedded_bytes_per_job", Goal::Own(150.0), &per_job(held)),
-        Figure::alone(
-            "embedded_submit_written_per_job",
-            Goal::Shown,
-            &per_job(written),
-        ),
-        Figure::alone(
-            &format!("embedded_open_{}k_s", jobs / 1_000),
-            soon,
-            &[opened.as_secs_f64()],
-        ),
-    ])
-}
-
-/// The last owner's thread may still be closing it.
-fn reopened(dir: &Path) -> io::Result<Embedded> {
-    loop {
-        match Embedded::open(dir, Arc::new(SystemClock::new())) {
-            Ok((store, _writer)) => return Ok(store),
-            Err(why) if why.is_in_use() => clock::nap(),
-            Err(why) => return Err(io::Error::other(why)),
-        }
-    }
-}
-
-/// Bytes that this process has sent to the disk.
-fn written() -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/self/io")?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("write_bytes: "));
-    line.and_then(|bytes| bytes.parse().ok())
-        .ok_or_else(|| io::Error::other("the system does not tell what was written"))
-}
-
-fn size(dir: &Path) -> io::Result<u64> {
-    let files = fs::read_dir(dir)?;
-    files.map(|file| Ok(file?.metadata()?.len())).sum()
-}
-
 const SUBMITTERS: u64 = 64;
-
-/// What the promise about opening is made for.
-const A_MILLION: u64 = 1_000_000;

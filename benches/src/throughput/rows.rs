@@ -8,10 +8,10 @@ use crate::measure::Series;
 /// What every contender came to, beside what ours has to reach.
 pub(super) fn told(lives: &Lives) -> Vec<Figure> {
     let mut figures = rates(lives);
-    for (name, most, part) in PROMISES {
-        figures.extend(beside(lives, (name, most), |who| lives.of(who, part)));
+    for (name, goal, part) in ROWS {
+        figures.extend(beside(lives, (name, goal), |who| lives.of(who, part)));
     }
-    let trips = ("redis_round_trips_per_job", 0.03);
+    let trips = ("redis_round_trips_per_job", Goal::Own(0.03));
     figures.extend(beside(lives, trips, |who| lives.trips_of(who)));
     let missing = lives.missing.iter();
     figures.extend(missing.map(|peer| {
@@ -47,20 +47,22 @@ fn rates(lives: &Lives) -> Vec<Figure> {
 
 fn beside(
     lives: &Lives,
-    (name, most): (&str, f64),
+    (name, goal): (&str, Goal),
     part: impl Fn(&str) -> Vec<f64>,
 ) -> Vec<Figure> {
     let peers = lives.names().into_iter().filter(|name| *name != OURS);
     let theirs: Vec<_> = peers.map(|peer| (peer, part(peer))).collect();
     let theirs: Vec<_> = theirs.iter().map(|(peer, all)| (*peer, &all[..])).collect();
-    Figure::beside(name, Goal::Own(most), &part(OURS), &theirs)
+    Figure::beside(name, goal, &part(OURS), &theirs)
 }
 
-/// A figure's name, the most it may be, and which part of a life it is.
-type Promise = (&'static str, f64, fn(&Life) -> f64);
+/// A figure's name, its goal, and which part of a life it is.
+type Row = (&'static str, Goal, fn(&Life) -> f64);
 
-const PROMISES: [Promise; 3] = [
-    ("redis_us_per_job", 6.0, |life| life.micros),
-    ("redis_commands_per_job", 0.5, |life| life.commands),
-    ("redis_bytes_per_job", 150.0, |life| life.bytes),
+const ROWS: [Row; 5] = [
+    ("redis_enqueue_per_s", Goal::ShownHigher, |l| l.enqueued),
+    ("redis_process_per_s", Goal::ShownHigher, |l| l.processed),
+    ("redis_us_per_job", Goal::Own(6.0), |l| l.micros),
+    ("redis_commands_per_job", Goal::Own(0.5), |l| l.commands),
+    ("redis_bytes_per_job", Goal::Own(150.0), |l| l.bytes),
 ];
