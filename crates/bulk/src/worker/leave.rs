@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{Ask, Mode, Outflow, Permit, Refusal, Target, Upstream};
+use outflow::{Ask, Cause, Mode, Outflow, Permit, Refusal, Target, Upstream, Why};
 use outflow_store::{Claimed, End, JobStore, SharedPlan, Start};
 
 use super::{Doer, failed};
@@ -57,7 +57,10 @@ pub(super) async fn asked_now<S: JobStore>(
     let tenant = hub.doors.try_admit(&job.tenant, rate, job.cost);
     let tenant = tenant.map_err(turned_away)?;
     let api = match doer {
-        Doer::Client(client) => api_permit(client, job).map_err(turned_away)?,
+        Doer::Client(client) => {
+            let permit = api_permit(client, job, settings.timeout).await;
+            permit.map_err(turned_away)?
+        }
         Doer::Handler(_) => None,
     };
     // The last, for it is not given back as permits are.
@@ -88,10 +91,29 @@ async fn is_free<S: JobStore>(
     Ok(debited.map_err(|_| End::Returned)?.is_none())
 }
 
-fn api_permit(client: &Outflow, job: &Claimed) -> Result<Option<Permit>, Refusal> {
-    let door = door_of(client, job);
-    door.map(|(door, target)| door.try_admit(Ask::new(target)))
-        .transpose()
+/// The permit of the API's door, if its limits have room now. Where only a place among the calls in flight is
+/// missing it is waited for: whoever has room at the limits is not what congestion is about, and a call comes
+/// back sooner than the shortest wait ends.
+async fn api_permit(
+    client: &Outflow,
+    job: &Claimed,
+    patience: Duration,
+) -> Result<Option<Permit>, Refusal> {
+    let Some((door, target)) = door_of(client, job) else {
+        return Ok(None);
+    };
+    let permit = match door.try_admit(Ask::new(target.clone())) {
+        Err(refusal) if lacks_a_place(&refusal) => {
+            let by = door.now().saturating_add(patience);
+            door.admit(Ask::new(target).mode(Mode::Wait).by(by)).await
+        }
+        answer => answer,
+    };
+    permit.map(Some)
+}
+
+const fn lacks_a_place(refusal: &Refusal) -> bool {
+    matches!(refusal.cause, Cause::Busy(Why::Concurrency { .. }))
 }
 
 /// The door that a job's call passes; none if it is no call, or nobody knows its API.

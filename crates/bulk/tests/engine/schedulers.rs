@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use outflow_bulk::Scheduler;
 use outflow_store::JobStore;
-use outflow_upstream::{Answer, Script, When};
+use outflow_upstream::{Answer, Latency, Script, When};
 
-use super::support::{Plan, gets, name};
+use super::support::{Plan, gets, in_flight, name};
 
 /// A thousand jobs of one tenant at a hundred a second, by this scheduler: how long, how many times a job
 /// was put off, and the most in a second.
@@ -115,4 +115,29 @@ async fn under_the_formula_failures_wait_by_it_too() {
     let report = world.finished("a").await;
     assert_eq!((report.tally.done, report.tally.throttles), (10, 0));
     world.books_balance().await;
+}
+
+// Ten workers share two places at an API that takes half a second: 20 calls are five seconds of two at a time. Room
+// at the limits there is for all of them, so none is put off, and each goes when the one before it comes back.
+#[tokio::test(start_paused = true)]
+async fn a_place_in_flight_is_waited_for_and_no_reason_to_put_off() {
+    for scheduler in [Scheduler::Fixed, Scheduler::Backoff] {
+        let mut plan = Plan::scripted(Script::new()).with(|settings| {
+            settings.scheduler = scheduler;
+        });
+        plan.strict
+            .delay(Latency::Fixed(Duration::from_millis(500)), Latency::None);
+        plan.rules = in_flight(2, plan.rules);
+        let world = plan.start().await;
+        let begun = world.now();
+        world.submit("a", gets("t", 20)).await;
+        let report = world.finished("a").await;
+        assert_eq!((report.tally.done, report.tally.throttles), (20, 0));
+        let took = world.now().since(begun);
+        assert!(
+            took < Duration::from_millis(5_100),
+            "{scheduler:?}: {took:?}"
+        );
+        world.books_balance().await;
+    }
 }

@@ -108,8 +108,13 @@ pub(crate) fn shared(rate: &str) -> Vec<Quota> {
 
 /// More in flight than any test needs: what is tested is the limit.
 fn crowded(rules: Rules) -> Rules {
+    in_flight(10_000, rules)
+}
+
+/// At most so many in flight.
+pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     let settings = HealthSettings {
-        concurrency: 10_000,
+        concurrency,
         ..HealthSettings::default()
     };
     Rules {
