@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -63,7 +63,7 @@ pub(crate) struct Hub<S> {
     /// Rings when a job was over: an action may be.
     pub(crate) over: Notify,
     /// Lanes that somebody schedules.
-    pub(crate) lanes: Mutex<BTreeSet<Name>>,
+    lanes: Mutex<BTreeSet<Name>>,
     pub(crate) secret: Option<SecretString>,
     pub(crate) spins: Spins,
     pub(crate) numbers: Numbers,
@@ -83,10 +83,9 @@ impl<S> Hub<S> {
         let _nobody = self.news.send(news);
     }
 
-    /// True the first time that it is asked for a lane.
-    pub(crate) fn is_new(&self, lane: &Name) -> bool {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.insert(lane.clone())
+    /// The lanes that somebody schedules.
+    pub(crate) fn lanes(&self) -> MutexGuard<'_, BTreeSet<Name>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -101,6 +101,7 @@ impl DoorGate<'_> {
     fn go(&mut self, head: &Head<'_>, permits: Permits) -> Admission {
         let global = self.settings.global_rate;
         if let Err(at) = self.house.start(global, head.cost, self.now) {
+            self.in_hand = permits.api.map(|permit| (permit, head.cost));
             return self.stop(Wanted::Distance(at));
         }
         self.pace

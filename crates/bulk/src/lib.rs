@@ -20,6 +20,7 @@ mod error;
 mod gate;
 mod handler;
 mod house;
+mod in_line;
 mod lane;
 mod look;
 mod metrics;

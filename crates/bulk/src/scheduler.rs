@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{CannotStart, Crowd, Permit, Stop, Tasks};
+use outflow::{CannotStart, Crowd, Permit, Refusal, Stop, Tasks};
 use outflow_core::{Cost, Nanos};
 use outflow_store::{ClaimAsk, Claims, Gate, JobStore, Name, OpenGate, StoreError};
 use tokio::time::{sleep, timeout};
@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::crew::Place;
 use crate::engine::Hub;
 use crate::gate::{DoorGate, Leave, Wanted};
+use crate::in_line::{InLine, Stood};
 use crate::lane::Lane;
 use crate::news::News;
 use crate::pace::Pace;
@@ -48,10 +49,16 @@ async fn oversee<S: JobStore>(hub: Arc<Hub<S>>, lanes: Arc<Crowd>, crowd: Arc<Cr
         let changed = store.changed();
         match hub.store.lanes().await {
             Ok(found) => {
-                for lane in found.into_iter().filter(|lane| hub.is_new(lane)) {
-                    let schedule = Schedule::new(&hub, lane, &crowd);
+                for lane in found {
+                    let Some(served) = Served::begin(&hub, &lane) else {
+                        continue;
+                    };
+                    let (schedule, stop) = (Schedule::new(&hub, lane, &crowd), stop.clone());
                     // After a shutdown has begun nothing is started, and nothing needs to be.
-                    let _stopping = lanes.spawn(schedule.run(stop.clone()));
+                    let _stopping = lanes.spawn(async move {
+                        let _served = served;
+                        schedule.run(stop).await;
+                    });
                 }
             }
             Err(error) => trouble(&hub, &error).await,
@@ -63,6 +70,28 @@ async fn oversee<S: JobStore>(hub: Arc<Hub<S>>, lanes: Arc<Crowd>, crowd: Arc<Cr
     }
 }
 
+/// A lane that somebody schedules. Should its loop ever panic, the next look begins it anew.
+struct Served<S> {
+    hub: Arc<Hub<S>>,
+    lane: Name,
+}
+
+impl<S> Served<S> {
+    /// Nothing if somebody does already.
+    fn begin(hub: &Arc<Hub<S>>, lane: &Name) -> Option<Self> {
+        hub.lanes().insert(lane.clone()).then(|| Self {
+            hub: Arc::clone(hub),
+            lane: lane.clone(),
+        })
+    }
+}
+
+impl<S> Drop for Served<S> {
+    fn drop(&mut self) {
+        self.hub.lanes().remove(&self.lane);
+    }
+}
+
 /// The schedule of one lane.
 struct Schedule<S> {
     hub: Arc<Hub<S>>,
@@ -71,6 +100,8 @@ struct Schedule<S> {
     lane: Lane,
     pace: Pace,
     server: ServerClock,
+    /// A permit of the API's door that was waited for, and what it is worth.
+    in_hand: Option<(Permit, Cost)>,
     /// When it was last told that nobody does these jobs.
     missed: Option<Nanos>,
 }
@@ -103,6 +134,7 @@ impl<S: JobStore> Schedule<S> {
             lane: Lane::of(&name),
             pace: Pace::default(),
             server: ServerClock::default(),
+            in_hand: None,
             missed: None,
             name,
         }
@@ -111,7 +143,7 @@ impl<S: JobStore> Schedule<S> {
     /// Starts jobs until it is told to stop. Waits are broken off for that, claims are not: what a
     /// claim has taken must be begun or given back.
     async fn run(mut self, stop: Stop) {
-        let mut in_hand = None;
+        let mut line = None;
         while !stop.is_told() {
             let Some(staff) = self.staff() else {
                 self.miss();
@@ -125,24 +157,41 @@ impl<S: JobStore> Schedule<S> {
             // Made before the claim: what rings after it is not missed.
             let store = Arc::clone(&self.hub.store);
             let changed = store.changed();
-            match self.claim(&staff, places, in_hand.take()).await {
+            match self.claim(&staff, places).await {
                 Ok(Next::Again) => {}
                 Ok(Next::Wanted(Wanted::Distance(at))) => {
                     until(&stop, sleep(at.since(self.hub.clock.now()))).await;
                 }
                 Ok(Next::Wanted(Wanted::Permit { cost, refusal })) => {
-                    in_hand = until(&stop, staff.permit(cost, &refusal)).await.flatten();
+                    let kept = line.take().filter(|line: &InLine| line.is_for(cost));
+                    let joined = kept.or_else(|| staff.line_up(cost));
+                    line = until(&stop, self.stand(joined, &refusal)).await.flatten();
                 }
                 Ok(Next::Rest(span)) => {
+                    line = None;
                     // Limits may be others by then, and nobody rings for that.
                     let rest = timeout(span.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN), changed);
                     until(&stop, rest).await;
                 }
                 Err(error) => {
+                    line = None;
                     until(&stop, trouble(&self.hub, &error)).await;
                 }
             }
         }
+    }
+
+    /// Stands in line for a while: with a permit in hand after it, or still there, or sent away.
+    async fn stand(&mut self, line: Option<InLine>, said: &Refusal) -> Option<InLine> {
+        match line?.stand().await {
+            Stood::Called(permit, cost) => self.in_hand = Some((permit, cost)),
+            Stood::SentAway(refusal) => {
+                let again = refusal.retry_after.or(said.retry_after);
+                sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
+            }
+            Stood::Still(line) => return Some(line),
+        }
+        None
     }
 
     /// Says now and then that these jobs wait for a configuration that knows them.
@@ -176,12 +225,7 @@ impl<S: JobStore> Schedule<S> {
     }
 
     /// Claims as many as there are places and permits, and has them begun.
-    async fn claim(
-        &mut self,
-        staff: &Staff,
-        places: Vec<Place>,
-        in_hand: Option<(Permit, Cost)>,
-    ) -> Result<Next, StoreError> {
+    async fn claim(&mut self, staff: &Staff, places: Vec<Place>) -> Result<Next, StoreError> {
         let settings = self.hub.settings.load_full();
         let asking = self.hub.sessions.ask();
         let mut ask = ClaimAsk {
@@ -205,10 +249,7 @@ impl<S: JobStore> Schedule<S> {
                 let leaves = slots.collect();
                 (claims, leaves, None)
             }
-            (Scheduler::Permit, None) => {
-                let given = (&*settings, in_hand);
-                self.take_by_doors(ask, staff, given).await?
-            }
+            (Scheduler::Permit, None) => self.take_by_doors(ask, staff, &settings).await?,
             (Scheduler::Fixed | Scheduler::Backoff, plan) => {
                 let claims = self.take(ask, &mut OpenGate).await?;
                 let plan = plan.map(Arc::new);
@@ -227,7 +268,7 @@ impl<S: JobStore> Schedule<S> {
         &mut self,
         ask: ClaimAsk,
         staff: &Staff,
-        (settings, in_hand): (&Settings, Option<(Permit, Cost)>),
+        settings: &Settings,
     ) -> Result<(Claims, Vec<Leave>, Option<Wanted>), StoreError> {
         let hub = Arc::clone(&self.hub);
         let mut gate = DoorGate {
@@ -235,7 +276,7 @@ impl<S: JobStore> Schedule<S> {
             house: &hub.house,
             settings,
             door: staff.door.clone(),
-            in_hand,
+            in_hand: self.in_hand.take(),
             leaves: Vec::new(),
             pace: self.pace,
             ceilings: staff.ceilings(),
@@ -244,6 +285,9 @@ impl<S: JobStore> Schedule<S> {
         };
         let claims = self.take(ask, &mut gate).await?;
         self.pace = gate.pace;
+        // Whoever only has to keep its distance goes with the permit that it waited for.
+        let is_near = matches!(gate.wanted, Some(Wanted::Distance(_)));
+        self.in_hand = gate.in_hand.filter(|_| is_near);
         Ok((claims, gate.leaves, gate.wanted))
     }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use outflow::{Ask, Ceiling, Extent, Mode, Permit, Refusal, Target, Upstream, Why};
+use outflow::{Ask, Ceiling, Extent, Target, Upstream, Why};
 use outflow_core::{Cost, Measure, Rate};
 use outflow_store::{Name, SharedLimit, SharedPlan};
-use tokio::time::sleep;
 
-use crate::scheduler::{LOOK_AGAIN, SHORTEST};
+use crate::in_line::InLine;
+use crate::scheduler::LOOK_AGAIN;
 use crate::settings::Settings;
 use crate::worker::Doer;
 
@@ -78,22 +78,9 @@ impl Staff {
         (asleep && left > horizon).then(|| left.min(LOOK_AGAIN))
     }
 
-    /// Stands in line at the API's door for a permit of this cost. If the door does not open in a
-    /// while, it is asked again: whose turn it is may cost something else by then.
-    pub(crate) async fn permit(&self, cost: Cost, said: &Refusal) -> Option<(Permit, Cost)> {
+    /// Joins the line at the API's door for a permit of this cost.
+    pub(crate) fn line_up(&self, cost: Cost) -> Option<InLine> {
         let (door, target) = self.door.as_ref()?;
-        let by = door.now().saturating_add(PATIENCE);
-        let ask = Ask::new(target.costing(cost)).mode(Mode::Wait).by(by);
-        match door.admit(ask).await {
-            Ok(permit) => Some((permit, cost)),
-            Err(refusal) => {
-                let again = refusal.retry_after.or(said.retry_after);
-                sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
-                None
-            }
-        }
+        Some(InLine::at(door, *target, cost))
     }
 }
-
-/// How long one stands in line before looking whose turn it is now.
-const PATIENCE: Duration = Duration::from_secs(5);

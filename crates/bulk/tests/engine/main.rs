@@ -8,6 +8,7 @@ mod fairness;
 mod handlers;
 mod headline;
 mod metrics;
+mod neighbours;
 mod operators;
 mod schedulers;
 mod submissions;

@@ -20,7 +20,7 @@ pub(crate) struct World {
     pub(crate) time: VirtualTime,
     pub(crate) engine: Engine<Embedded>,
     pub(crate) metrics: Metrics,
-    client: Outflow,
+    pub(crate) client: Outflow,
     _writer: Background<()>,
     _dir: TempDir,
 }
@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) strict: StrictApi,
     pub(crate) rules: Rules,
     pub(crate) settings: Settings,
+    /// Names under which the client knows the same server besides, without any limit.
+    pub(crate) also: Vec<&'static str>,
 }
 
 impl Plan {
@@ -40,6 +42,7 @@ impl Plan {
             strict: by_caller(strict),
             rules: crowded(Rules::unlimited()),
             settings: Settings::default(),
+            also: Vec::new(),
         }
     }
 
@@ -73,7 +76,7 @@ impl Plan {
         adapt: impl FnOnce(Builder<Embedded>) -> Builder<Embedded>,
     ) -> World {
         let time = VirtualTime::new();
-        let client = client(&self.strict, self.rules, &time);
+        let client = client(&self.strict, (self.rules, &self.also), &time);
         let dir = tempfile::tempdir().expect("a directory");
         let opened = Embedded::open(dir.path(), Arc::new(time.clone()));
         let (store, writer) = opened.expect("a store");
@@ -123,13 +126,21 @@ pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     }
 }
 
-fn client(strict: &StrictApi, rules: Rules, time: &VirtualTime) -> Outflow {
+fn client(strict: &StrictApi, (rules, also): (Rules, &[&str]), time: &VirtualTime) -> Outflow {
     let server = Arc::new(strict.in_memory());
-    let mut api = Api::new("strict", server.url().parse().expect("a URL"));
-    api.rules = rules;
-    Outflow::builder()
-        .api(api)
-        .timer(Arc::new(time.clone()))
+    let api = |name: &str, rules| {
+        let mut api = Api::new(name, server.url().parse().expect("a URL"));
+        api.rules = rules;
+        api
+    };
+    let others = also
+        .iter()
+        .map(|name| api(name, crowded(Rules::unlimited())));
+    let apis = others.fold(
+        Outflow::builder().api(api("strict", rules)),
+        outflow::Builder::api,
+    );
+    apis.timer(Arc::new(time.clone()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
             let pipe: Box<dyn Stream> = Box::new(server.connect());
             Box::pin(async move { Ok(pipe) })

@@ -1,0 +1,85 @@
+//! Jobs beside others: callers of the same API, and actions whose webhooks do not answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use outflow_bulk::{Submission, Webhook};
+use outflow_store::{ActionSpec, Rest};
+use outflow_testkit::Background;
+use outflow_upstream::{Fault, Script, When};
+use tokio::time::sleep;
+
+use super::support::{Plan, World, gets, name};
+
+/// So many callers of the same API, each with its next call as soon as one is answered.
+fn callers(world: &World, many: usize) -> (Vec<Background<()>>, Arc<AtomicU64>) {
+    let served = Arc::new(AtomicU64::new(0));
+    let caller = || {
+        let (client, served) = (world.client.clone(), Arc::clone(&served));
+        Background::start(async move {
+            loop {
+                if client.get("strict", "/live").send().await.is_ok() {
+                    served.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        })
+    };
+    ((0..many).map(|_| caller()).collect(), served)
+}
+
+// Seven callers at one a second keep seven seconds of line, longer than a lane stands there before it looks again
+// whose turn it is. It is one of eight who take turns: 75 of 600, and a few less while it looks.
+#[tokio::test(start_paused = true)]
+async fn jobs_have_their_turn_among_callers_of_the_same_api() {
+    let world = Plan::limited("1/s").start().await;
+    let (_calling, served) = callers(&world, 7);
+    sleep(Duration::from_secs(30)).await;
+    world.submit("a", gets("t", 200)).await;
+    let before = served.load(Ordering::Relaxed);
+    sleep(Duration::from_mins(10)).await;
+    let (others, done) = (
+        served.load(Ordering::Relaxed) - before,
+        world.tally().await.done,
+    );
+    assert!((65..=80).contains(&done), "{done} beside {others}");
+    assert_eq!(world.strict.audit().refused(), 0);
+}
+
+fn hooked(id: &str, api: &str, path: &str) -> Submission {
+    let hook = Webhook {
+        api: api.to_owned(),
+        path: path.to_owned(),
+    };
+    Submission {
+        action: Some(ActionSpec {
+            note: Some(hook.note()),
+            ..ActionSpec::new(name(id))
+        }),
+        rest: Rest::Last,
+        orders: gets("t", 1),
+    }
+}
+
+// Forty webhooks of one API hang, more than are told at once by it; that of another is told at once.
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_hangs_delays_none_of_another_api() {
+    let script = Script::new().rule(When::path("/dead"), Fault::Hang);
+    let mut plan = Plan::scripted(script);
+    plan.also = vec!["dead"];
+    let world = plan.start().await;
+    for number in 0..40 {
+        let hung = hooked(&format!("dead-{number}"), "dead", "/dead");
+        world.engine.submit(hung).await.expect("taken");
+    }
+    while world.strict.audit().attempts("/dead") < 16 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let begun = world.now();
+    let sound = hooked("sound", "strict", "/hook");
+    world.engine.submit(sound).await.expect("taken");
+    world.finished("sound").await;
+    let took = world.now().since(begun);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!(world.strict.audit().attempts("/hook"), 1);
+}
