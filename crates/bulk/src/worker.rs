@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::{Answer, Error, Outflow, Permit, Response, Verdict};
-use outflow_core::{Effect, Nanos};
+use outflow_core::{Effect, Nanos, Rate};
 use outflow_store::{Claimed, End, JobStore, Kept, Park, Settlement};
 use tokio::time::sleep;
 
@@ -19,6 +19,7 @@ use crate::deed::HttpCall;
 use crate::engine::Hub;
 use crate::gate::{Leave, Permits};
 use crate::handler::{Failure, Handler, Task};
+use crate::scheduler::SHORTEST;
 use crate::session::Hold;
 use crate::settings::{Scheduler, Settings};
 use crate::settler::Report;
@@ -146,7 +147,19 @@ async fn go<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, permits: Permits) -> En
             };
             attempt.call(client, call, permits).await
         }
-        Doer::Handler(handler) => task(hub, &settings, handler.as_ref(), (job, begun)).await,
+        Doer::Handler(handler) => {
+            count_start(permits.tenant);
+            task(hub, &settings, handler.as_ref(), (job, begun)).await
+        }
+    }
+}
+
+/// What a tenant's limit counts of a task is its start. Nobody knows what it does after that, and a permit that
+/// was dropped unsent would be given back.
+fn count_start(permit: Option<Permit>) {
+    if let Some(mut permit) = permit {
+        permit.sending();
+        permit.settle(Answer::status(200));
     }
 }
 
@@ -170,7 +183,7 @@ async fn task<S>(
         Ok(Err(Failure::Passing(words))) => again(settings, job, None, (words, None)),
         Ok(Err(Failure::Final(words))) => failed(words),
         Ok(Err(Failure::Busy(after))) => End::Throttled {
-            after,
+            after: after.clamp(SHORTEST, LONGEST_PARK),
             park: Park::Tenant,
         },
         Err(_) => {
@@ -260,7 +273,7 @@ impl<S> Attempt<'_, S> {
         let asked = verdict.retry_after;
         Some(match (self.settings.scheduler, own) {
             (Scheduler::Permit, Some(rate)) => End::Throttled {
-                after: asked.unwrap_or(rate.per()),
+                after: asked.unwrap_or_else(|| blind(self.job.throttles, rate)),
                 park: Park::Tenant,
             },
             // The API's door was told too, and knows when somebody may go again.
@@ -273,7 +286,8 @@ impl<S> Attempt<'_, S> {
     }
 
     fn unanswered(&self, error: &Error) -> End {
-        if error.is_refused() {
+        // An API that the configuration lost after the claim: the job waits in its line until it is back.
+        if error.is_refused() || error.is_unknown_api() {
             return End::Returned;
         }
         let worth = error
@@ -285,6 +299,14 @@ impl<S> Attempt<'_, S> {
         }
         failed(error.to_string())
     }
+}
+
+/// How long a tenant rests after a refusal that did not say: no longer than its window, and no longer than a
+/// second at first, since a window of a day would be a day. Who is refused again and again rests ever longer.
+fn blind(throttles: u32, rate: Rate) -> Duration {
+    let rest = rate.per().min(FIRST_REST);
+    rest.saturating_mul(1 << throttles.min(MOST_DOUBLINGS))
+        .min(rate.per())
 }
 
 /// The tenant's own door learns when the call came back, and nothing else: what is wrong with the
@@ -332,3 +354,12 @@ fn kept(settings: &Settings, job: &Claimed, status: u16, body: Bytes) -> Option<
         keep: settings.retention.results,
     })
 }
+
+/// A refusal is seldom about more than the second.
+const FIRST_REST: Duration = Duration::from_secs(1);
+
+/// A minute, and a little more.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// A handler that says to wait for ever is asked again the next day.
+const LONGEST_PARK: Duration = Duration::from_hours(24);

@@ -7,7 +7,7 @@ use outflow_core::Clock;
 use outflow_store::{Ended, JobStore, Stage};
 use outflow_upstream::{Act, Answer, Fault, Script, When};
 
-use super::support::{Plan, get, gets, name};
+use super::support::{Plan, get, gets, limited_to, name};
 
 fn failing(answer: Answer) -> Plan {
     Plan::scripted(Script::new().rule(When::always(), answer))
@@ -161,4 +161,25 @@ async fn a_dead_letter_that_is_revived_is_tried_anew() {
     }
     let tenant = world.store().tenant(&name("t")).await.expect("asked");
     assert_eq!(world.tally().await.dead, 0, "{tenant:?}");
+}
+
+// One refusal that does not say how long. The limit's window is an hour, which nobody has to wait for; a job that is
+// refused over and over waits ever longer, 1 + 2 + 4 + 8 seconds before its fifth attempt.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_names_no_time_costs_a_tenant_a_second() {
+    for (refusals, least, most) in [(1, 1, 3), (4, 15, 20)] {
+        let refused = When::path("/acme/**").first(refusals);
+        let script = Script::new().rule(refused, Answer::status(429));
+        let plan = Plan::scripted(script).with(|settings| {
+            settings.tenant = limited_to("10000/h");
+            settings.crew.least = 1;
+            settings.crew.most = 1;
+        });
+        let world = plan.start().await;
+        let begun = world.now();
+        world.submit("a", gets("acme", 20)).await;
+        assert_eq!(world.finished("a").await.tally.done, 20);
+        let took = world.now().since(begun).as_secs();
+        assert!((least..=most).contains(&took), "{refusals}: {took} s");
+    }
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow_bulk::{Failure, Order, Task};
+use outflow_bulk::{Failure, Order, Scheduler, Task};
 use outflow_upstream::Script;
 
-use super::support::{Plan, name};
+use super::support::{Plan, limited_to, name};
 
 fn task(payload: &'static str) -> Order {
     Order::task(name("t"), "echo", Bytes::from_static(payload.as_bytes()))
@@ -71,4 +71,59 @@ async fn a_handler_that_gives_up_ends_the_job() {
         .await;
     world.submit("a", vec![task("x")]).await;
     assert_eq!(world.finished("a").await.tally.dead, 1);
+}
+
+// Thirty at ten a second: the last may begin in the third second after the first ten, whoever tries first or asks
+// first. What a task does after its start is its own, so those that take long are not held against it.
+#[tokio::test(start_paused = true)]
+async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
+    for scheduler in [Scheduler::Permit, Scheduler::Fixed, Scheduler::Backoff] {
+        let world = Plan::scripted(Script::new())
+            .with(|settings| {
+                settings.tenant = limited_to("10/s");
+                settings.scheduler = scheduler;
+                settings.crew.least = 30;
+                settings.crew.most = 30;
+            })
+            .start_with(|builder| {
+                builder.handler("echo", |task: Task| async move {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Ok(task.payload)
+                })
+            })
+            .await;
+        let begun = world.now();
+        world.submit("a", vec![task("x"); 30]).await;
+        world.finished("a").await;
+        let took = world.now().since(begun);
+        assert!(took >= Duration::from_secs(3), "{scheduler:?}: {took:?}");
+        let most = match scheduler {
+            Scheduler::Permit => Duration::from_secs(4),
+            Scheduler::Fixed | Scheduler::Backoff => Duration::from_secs(10),
+        };
+        assert!(took <= most, "{scheduler:?}: {took:?}");
+    }
+}
+
+// It says a hundred times that it is busy, for no time at all: a hundredth of a second each.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_busy_for_no_time_does_not_spin() {
+    let tries = Arc::new(AtomicU32::new(0));
+    let world = Plan::scripted(Script::new())
+        .start_with(|builder| {
+            builder.handler("echo", move |task: Task| {
+                let tries = Arc::clone(&tries);
+                async move {
+                    if tries.fetch_add(1, Ordering::Relaxed) < 100 {
+                        return Err(Failure::Busy(Duration::ZERO));
+                    }
+                    Ok(task.payload)
+                }
+            })
+        })
+        .await;
+    let begun = world.now();
+    world.submit("a", vec![task("x")]).await;
+    world.finished("a").await;
+    assert!(world.now().since(begun) >= Duration::from_secs(1));
 }
