@@ -29,6 +29,8 @@ struct Books {
     asking: BTreeMap<Name, usize>,
     /// Names under which a claim was not answered, and until when it may still happen.
     doubted: BTreeMap<Name, Nanos>,
+    /// Names whose lease ran out while jobs were under way: no beat brings it back.
+    lost: BTreeSet<Name>,
 }
 
 /// A claim that is being made.
@@ -60,6 +62,7 @@ impl Sessions {
             held: BTreeMap::new(),
             asking: BTreeMap::new(),
             doubted: BTreeMap::new(),
+            lost: BTreeSet::new(),
         };
         Ok(Arc::new(Self {
             books: Mutex::new(books),
@@ -79,7 +82,20 @@ impl Sessions {
 
     /// The names that have to say that they live.
     pub(crate) fn beating(&self) -> Vec<Name> {
-        self.books().held.keys().cloned().collect()
+        let books = self.books();
+        let held = books.held.keys();
+        held.filter(|name| !books.lost.contains(*name))
+            .cloned()
+            .collect()
+    }
+
+    /// The lease of this name has run out. It beats no more, so that one loss is told once.
+    pub(crate) fn lose(&self, name: &Name) {
+        let mut books = self.books();
+        books.give_up(name);
+        if books.held.contains_key(name) {
+            books.lost.insert(name.clone());
+        }
     }
 
     /// Nothing is claimed under this name any more. Whoever says so of an earlier name is late.
@@ -185,6 +201,7 @@ impl Drop for Hold {
             held.remove(&self.token);
             if held.is_empty() {
                 books.held.remove(&self.name);
+                books.lost.remove(&self.name);
             }
         }
     }
@@ -228,6 +245,19 @@ mod tests {
         assert_eq!(sessions.beating(), [second.name().clone()]);
         drop(third);
         assert_eq!(sessions.beating(), []);
+    }
+
+    // Its job goes on for a while, and nobody is told again that its lease is gone.
+    #[test]
+    fn a_name_that_was_lost_beats_no_more() {
+        let sessions = Sessions::new().expect("a name");
+        let first = sessions.ask();
+        let held = first.hold(token(1));
+        sessions.lose(first.name());
+        assert_eq!(sessions.beating(), []);
+        assert_ne!(sessions.ask().name(), first.name());
+        drop(held);
+        assert!(sessions.books().lost.is_empty(), "nothing is left of it");
     }
 
     // Two lanes claim under one name, and one of them is not answered. What the other brings is known

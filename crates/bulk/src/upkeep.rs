@@ -48,7 +48,7 @@ async fn beat<S: JobStore>(hub: Arc<Hub<S>>) {
             match hub.store.beat(&session, settings.lease).await {
                 Ok(Beat::Alive) => {}
                 Ok(Beat::Lost) => {
-                    hub.sessions.give_up(&session);
+                    hub.sessions.lose(&session);
                     hub.tell(News::LeaseLost);
                 }
                 Err(error) => trouble(&hub, &error).await,

@@ -5,7 +5,7 @@
 //! the two leaves it to be told by the next, a lease later. It can so be told twice, never not at all; a
 //! webhook knows a repetition by its id.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, office: &Tasks) -> Result<()
     let watch = Arc::new(Watch {
         hub: Arc::clone(hub),
         telling: Mutex::default(),
-        lines: Semaphore::new(LINES),
+        lines: Mutex::default(),
     });
     let crowd = Arc::new(office.crowd("webhooks")?);
     office.spawn("watcher", move |stop| {
@@ -36,8 +36,8 @@ struct Watch<S> {
     hub: Arc<Hub<S>>,
     /// Actions whose end is being told.
     telling: Mutex<BTreeSet<Name>>,
-    /// So many are told at once.
-    lines: Semaphore,
+    /// So many are told at once by each API.
+    lines: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
 impl<S: JobStore> Watch<S> {
@@ -106,10 +106,20 @@ impl<S: JobStore> Watch<S> {
         let Some(hook) = Webhook::of(report) else {
             return Told::Yes;
         };
-        let Ok(_line) = self.lines.acquire().await else {
+        let line = self.line(&hook.api);
+        let Ok(_held) = line.acquire().await else {
             return Told::NotYet;
         };
         webhook::tell(&self.hub, &hook, report).await
+    }
+
+    /// Each API has lines of its own: one that hangs delays nobody else's. All that the configuration does not
+    /// know share theirs, since anybody may make up names.
+    fn line(&self, api: &str) -> Arc<Semaphore> {
+        let known = self.hub.client.upstream(api).map_or("", |_| api);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = lines.entry(known.to_owned());
+        Arc::clone(line.or_insert_with(|| Arc::new(Semaphore::new(LINES))))
     }
 
     fn telling(&self) -> MutexGuard<'_, BTreeSet<Name>> {
@@ -123,7 +133,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// As many as end in one look on a busy day.
 const MOST: usize = 100;
 
-/// Enough that a few slow ones do not hold up the rest, and few beside the jobs.
+/// Enough that a slow path does not hold up the API's others, and few beside the jobs.
 const LINES: usize = 16;
 
 /// With the waits between them it is a quarter of a minute.
