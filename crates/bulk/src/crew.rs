@@ -101,9 +101,15 @@ impl Places {
 }
 
 impl Drop for Place {
+    /// A place that is to go goes before anybody else can have it: whoever waits for one would be handed it at
+    /// once, and a busy crew would never shrink.
     fn drop(&mut self) {
-        drop(self.permit.take());
-        self.places.pay();
+        let owed = &self.places.owed;
+        let pays = |owed: usize| owed.checked_sub(1);
+        let goes = owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pays);
+        if let (Ok(_), Some(permit)) = (goes, self.permit.take()) {
+            permit.forget();
+        }
     }
 }
 
@@ -142,6 +148,9 @@ const LOOKS: u32 = 3;
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     const CREW: Crew = Crew {
@@ -196,6 +205,23 @@ mod tests {
         drop(taken);
         assert_eq!(places.busy(), 0);
         assert_eq!(places.take(100).await.len(), 4);
+    }
+
+    // Somebody waits for each place that becomes free, as a lane with work does.
+    #[tokio::test]
+    async fn a_place_that_is_to_go_is_not_handed_on() {
+        let places = Places::new(CREW);
+        let taken = places.take(100).await;
+        places.resize(4);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut waiting = pin!(places.take(100));
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        let mut taken = taken.into_iter();
+        taken.by_ref().take(6).for_each(drop);
+        let waits = waiting.as_mut().poll(&mut context).is_pending();
+        assert!(waits, "six were to go");
+        drop(taken.next());
+        assert!(waiting.as_mut().poll(&mut context).is_ready());
     }
 
     #[tokio::test]
