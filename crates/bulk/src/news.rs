@@ -74,20 +74,22 @@ pub struct Progress {
     /// The part of them that is over, of a million.
     pub over_ppm: u32,
     /// How long until the rest is, as fast as it went so far, and never less than what limits and start times
-    /// need; nothing before the first is over, or while it is stopped or a tenant that is stopped holds it up.
+    /// need; nothing before the first is over, or while it is stopped, or a tenant or an API that is stopped
+    /// holds it up.
     pub eta: Option<Duration>,
 }
 
 impl Progress {
-    /// Of an action, by this time, whose jobs that wait need at least so long.
-    pub(crate) fn of(report: &ActionReport, least: Duration, now: WallTime) -> Self {
+    /// Of an action, by this time, whose jobs that wait need at least so long, or nobody knows how long.
+    pub(crate) fn of(report: &ActionReport, least: Option<Duration>, now: WallTime) -> Self {
         let until = report.ended.unwrap_or(now);
         let running = report.started.map(|started| until.since(started));
         let tally = report.tally;
         let (over, all) = (tally.over(), tally.submitted());
         let part = u128::from(over) * MILLION / u128::from(all.max(1));
         let is_known = over > 0 && !report.is_stopped();
-        let eta = running.filter(|_| is_known).map(|running| {
+        let known = running.filter(|_| is_known).zip(least);
+        let eta = known.map(|(running, least)| {
             let nanos = running.as_nanos() * u128::from(tally.open()) / u128::from(over);
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(least)
         });
@@ -109,6 +111,7 @@ mod tests {
     use super::*;
 
     const LEAST: Duration = Duration::from_secs(29);
+    const SURE: Option<Duration> = Some(LEAST);
 
     // 25 of 100 in ten seconds: thirty more.
     #[test]
@@ -129,16 +132,16 @@ mod tests {
             started: Some(WallTime::EPOCH),
             ended: None,
         };
-        let progress = Progress::of(&report, LEAST, WallTime::from_unix_secs(10));
+        let progress = Progress::of(&report, SURE, WallTime::from_unix_secs(10));
         assert_eq!(progress.over_ppm, 250_000);
         assert_eq!(progress.eta, Some(Duration::from_secs(30)));
-        let slow = Progress::of(&report, 2 * LEAST, WallTime::from_unix_secs(10));
+        let slow = Progress::of(&report, Some(2 * LEAST), WallTime::from_unix_secs(10));
         assert_eq!(slow.eta, Some(2 * LEAST), "no faster than limits allow");
         let held = ActionReport {
             held: 1,
             ..report.clone()
         };
-        let progress = Progress::of(&held, LEAST, WallTime::from_unix_secs(10));
+        let progress = Progress::of(&held, SURE, WallTime::from_unix_secs(10));
         assert_eq!(
             progress.eta, None,
             "it does not end before a tenant goes on"
@@ -147,6 +150,6 @@ mod tests {
             started: None,
             ..report
         };
-        assert_eq!(Progress::of(&waiting, LEAST, WallTime::EPOCH).eta, None);
+        assert_eq!(Progress::of(&waiting, SURE, WallTime::EPOCH).eta, None);
     }
 }

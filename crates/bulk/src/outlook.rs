@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use outflow::Ask;
-use outflow::core::{Decision, WallTime};
+use outflow::core::{Decision, Nanos, WallTime};
 use outflow_store::{ActionReport, JobStore, Name};
 
 use crate::demand::Demand;
@@ -40,27 +40,28 @@ impl<S: JobStore> Engine<S> {
             let left = hub.store.left(&report.spec.id).await?;
             hub.least(&Demand::from(&left), now)
         } else {
-            Duration::ZERO
+            Some(Duration::ZERO)
         };
         Ok(Progress::of(report, least, now))
     }
 }
 
 impl<S> Hub<S> {
-    /// How long this takes at least, from now on.
-    fn least(&self, demand: &Demand, now: WallTime) -> Duration {
+    /// How long this takes at least, from now on; nothing if a door stays shut until somebody opens it.
+    fn least(&self, demand: &Demand, now: WallTime) -> Option<Duration> {
         let bound = demand.bound(&self.client, &self.settings.load(), now);
-        let waits = demand.lanes().map(|lane| self.wait_of(lane));
-        let first = waits.min().unwrap_or_default();
-        bound.span.saturating_add(first)
+        let waits: Option<Vec<_>> = demand.lanes().map(|lane| self.wait_of(lane)).collect();
+        let first = waits?.into_iter().min().unwrap_or_default();
+        Some(bound.span.saturating_add(first))
     }
 
-    /// How long the next call of a lane waits for its door; nothing if that is not known.
-    fn wait_of(&self, lane: &Name) -> Duration {
+    /// How long the next call of a lane waits for its door; nothing if no time opens it.
+    fn wait_of(&self, lane: &Name) -> Option<Duration> {
         let door = Lane::of(lane).door(&self.client);
         match door.map(|(door, target)| (door.now(), door.check(Ask::new(target)))) {
-            Some((now, Decision::WaitUntil(at))) => at.since(now),
-            _ => Duration::ZERO,
+            Some((_, Decision::WaitUntil(Nanos::MAX))) => None,
+            Some((now, Decision::WaitUntil(at))) => Some(at.since(now)),
+            _ => Some(Duration::ZERO),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use outflow_bulk::{News, Order, Submission, Webhook};
-use outflow_core::Clock;
+use outflow_core::{Clock, Hold};
 use outflow_store::{ActionReport, ActionSpec, JobStore, Name, Rest, Scope, Stage};
 use outflow_upstream::{Act, Answer, Fault, Script, StrictApi, When};
 use secrecy::SecretString;
@@ -374,4 +374,24 @@ async fn an_estimate_waits_for_the_last_start() {
         eta.expect("one is over") > Duration::from_mins(59),
         "{eta:?}"
     );
+}
+
+// Somebody holds the API, and nobody knows for how long.
+#[tokio::test(start_paused = true)]
+async fn there_is_no_estimate_while_an_api_is_held() {
+    let world = Plan::limited("10/s").start().await;
+    world.submit("a", gets("t", 100)).await;
+    while world.tally().await.done < 5 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let eta = async || {
+        let progress = world.engine.progress(&name("a")).await;
+        progress.expect("read").expect("known").eta
+    };
+    assert!(eta().await.is_some());
+    let door = world.client.upstream("strict").expect("known");
+    door.force(None, Hold::Sleep);
+    assert_eq!(eta().await, None);
+    door.release(None);
+    world.finished("a").await;
 }
