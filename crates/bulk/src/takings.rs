@@ -40,8 +40,10 @@ impl Takings {
             ours: 0,
             before: (0, 0),
         };
-        // A store that begins anew counts anew.
-        let known = kept.filter(|books| given >= books.from);
+        // A store that begins anew counts anew, and one that was taken over leaves numbers out.
+        let goes_on =
+            |books: &Books| (books.from..books.given.saturating_add(LEAP)).contains(&given);
+        let known = kept.filter(goes_on);
         let books = known.unwrap_or(first).and(now, ours, given);
         *kept = Some(books);
         books.part()
@@ -64,6 +66,9 @@ impl Books {
         Part::new(self.before.0.saturating_add(self.ours), all)
     }
 }
+
+/// More than any fleet starts between two claims of ours, and less than is left out at a takeover.
+const LEAP: u64 = 10_000_000;
 
 /// Long enough for some starts even of a slow API, and short enough to notice soon who left.
 const SPAN: Duration = Duration::from_secs(5);
@@ -96,5 +101,9 @@ mod tests {
         takings.hear(Nanos::from_secs(1), 10, 5_000);
         assert_eq!(takings.hear(Nanos::from_secs(2), 3, 3), Part::ALL);
         assert_eq!(takings.hear(Nanos::from_secs(3), 3, 12), Part::new(1, 2));
+        let leap = 1_000_000_000;
+        assert_eq!(takings.hear(Nanos::from_secs(4), 3, leap), Part::ALL);
+        let part = takings.hear(Nanos::from_secs(5), 3, leap + 9);
+        assert_eq!(part, Part::new(1, 2));
     }
 }

@@ -215,9 +215,9 @@ impl Upstream {
     }
 
     /// Says which part of the calls that use these limits passes this door, where the rest passes doors of
-    /// other machines: a refusal is then judged by what all of them sent.
+    /// other machines: a refusal is then judged by what all of them sent. It is believed for ten seconds.
     pub fn sees(&self, part: Part) {
-        self.door.with(|gate, _| gate.sees(part));
+        self.door.with(|gate, now| gate.sees(part, now));
     }
 
     /// Holds the API, or one group with a health of its own, in a state until it is released.

@@ -38,7 +38,7 @@ pub(super) use settle::Open;
 use super::lane::{self, Lane};
 use super::limits::{Limits, Overhang, Terms};
 use super::line::{Class, Place, Waiter};
-use super::part::Part;
+use super::part::Seen;
 use super::patience::Patience;
 use super::report::Alerted;
 use super::ward::{Closed, Ward};
@@ -78,7 +78,7 @@ pub(super) struct Gate {
     /// Whether answers of this API speak of limits.
     hints: Hinting,
     /// What of the calls that use these limits is seen here.
-    part: Part,
+    seen: Seen,
     /// The civil time of the last answer, and when its clock was last read.
     wall_seen: Moment,
     wall_read: Nanos,
@@ -235,7 +235,7 @@ impl Gate {
             called_off: Arc::default(),
             entry: Entry::Open,
             hints: Hinting::NotYet,
-            part: Part::ALL,
+            seen: Seen::NOTHING,
             wall_seen: moment,
             wall_read: moment.now,
             random: fastrand::Rng::new(),

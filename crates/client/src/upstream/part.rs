@@ -6,6 +6,10 @@
 //! window holds few of them: the most that can well have been is taken, and a limit that really is far lower
 //! takes some refusals more to be found.
 
+use std::time::Duration;
+
+use outflow_core::Nanos;
+
 /// So many of so many.
 ///
 /// ```
@@ -46,6 +50,34 @@ impl Part {
     }
 }
 
+/// A part as it was told last. Machines come and go, so it is believed for a while only: after that, who calls
+/// through this door is taken to be alone again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    part: Part,
+    told: Nanos,
+}
+
+impl Seen {
+    /// Nobody has told anything.
+    pub(super) const NOTHING: Self = Self::told(Part::ALL, Nanos::ZERO);
+
+    pub(super) const fn told(part: Part, now: Nanos) -> Self {
+        Self { part, told: now }
+    }
+
+    /// What holds at this instant.
+    pub(super) fn at(self, now: Nanos) -> Part {
+        if now.since(self.told) > BELIEVED {
+            return Part::ALL;
+        }
+        self.part
+    }
+}
+
+/// Whoever tells does so with every claim, and reckons over ten seconds.
+const BELIEVED: Duration = Duration::from_secs(10);
+
 impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
         u128::from(self.ours) * u128::from(other.all)
@@ -67,6 +99,13 @@ mod tests {
         assert!(third.at_most(7) >= 30, "{}", third.at_most(7));
         assert!(third.at_most(1) < 15, "{}", third.at_most(1));
         assert_eq!(third.at_most(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn what_nobody_repeats_is_not_believed_for_long() {
+        let seen = Seen::told(Part::new(1, 3), Nanos::from_secs(5));
+        assert_eq!(seen.at(Nanos::from_secs(15)), Part::new(1, 3));
+        assert_eq!(seen.at(Nanos::from_secs(16)), Part::ALL);
     }
 
     #[test]

@@ -5,15 +5,15 @@ use outflow_core::{Adaptive, Effect, Outcome, Reaction, RetryAfter};
 use smol_str::SmolStr;
 
 use super::super::limits::{Charge, Heard, Refused};
-use super::super::part::Part;
+use super::super::part::{Part, Seen};
 use super::super::permit::Lesson;
 use super::settle::Sent;
 use super::{Gate, Hinting, Marks, Nanos, What};
 
 impl Gate {
     /// From now on so much of what uses these limits is seen here.
-    pub(in crate::upstream) const fn sees(&mut self, part: Part) {
-        self.part = part;
+    pub(in crate::upstream) const fn sees(&mut self, part: Part, now: Nanos) {
+        self.seen = Seen::told(part, now);
     }
 
     /// What the server said of its limits.
@@ -84,7 +84,7 @@ impl Gate {
             }
             _ => return Lesson::None,
         };
-        let part = self.part;
+        let part = self.seen.at(now);
         let own = self.own(sent.lane, now).fullness(now);
         let reaction = if self.shared.fullness(now) > own {
             self.shared.accused(now, &charge, part)
@@ -103,7 +103,7 @@ impl Gate {
 
     fn grow(&mut self, sent: Sent, now: Nanos) {
         self.ward_of(sent.lane).caution.passed();
-        let part = self.part;
+        let part = self.seen.at(now);
         let own = self.own(sent.lane, now).passed(now, sent.cost, part);
         let shared = self.shared.passed(now, sent.cost, part);
         if own || shared {
