@@ -23,6 +23,7 @@ use crate::house::House;
 use crate::metrics::{Numbers, Page};
 use crate::news::News;
 use crate::outcomes::Outcomes;
+use crate::pulse::Pulses;
 use crate::scheduler;
 use crate::session::Sessions;
 use crate::settings::Settings;
@@ -57,6 +58,8 @@ pub(crate) struct Hub<S> {
     pub(crate) ward: Ward,
     /// What of a shared store comes to this machine.
     pub(crate) takings: Takings,
+    /// How fast actions went lately.
+    pub(crate) pulses: Pulses,
     pub(crate) handlers: HashMap<String, Arc<dyn Handler>>,
     pub(crate) reports: mpsc::UnboundedSender<Report>,
     pub(crate) news: broadcast::Sender<News>,
@@ -142,6 +145,7 @@ impl<S: JobStore> Builder<S> {
             doors: TenantDoors::new(Arc::clone(&self.clock)),
             house: House::default(),
             takings: Takings::default(),
+            pulses: Pulses::default(),
             ward: Ward::default(),
             settings: ArcSwap::from_pointee(self.settings),
             store: self.store,

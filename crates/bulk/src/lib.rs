@@ -28,6 +28,7 @@ mod news;
 mod outcomes;
 mod outlook;
 mod pace;
+mod pulse;
 mod rules;
 mod scheduler;
 mod server_clock;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use outflow_core::CongestionAlert;
-use outflow_core::WallTime;
 use outflow_store::{ActionReport, Name, Settled, Stage, Tally};
+
+use crate::pulse::Speed;
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Debug)]
@@ -73,26 +74,24 @@ pub struct Progress {
     pub tally: Tally,
     /// The part of them that is over, of a million.
     pub over_ppm: u32,
-    /// How long until the rest is, as fast as it went so far, and never less than what limits and start times
+    /// How long until the rest is, as fast as it went lately, and never less than what limits and start times
     /// need; nothing before the first is over, or while it is stopped, or a tenant or an API that is stopped
     /// holds it up.
     pub eta: Option<Duration>,
 }
 
 impl Progress {
-    /// Of an action, by this time, whose jobs that wait need at least so long, or nobody knows how long.
-    pub(crate) fn of(report: &ActionReport, least: Option<Duration>, now: WallTime) -> Self {
-        let until = report.ended.unwrap_or(now);
-        let running = report.started.map(|started| until.since(started));
+    /// Of an action that goes so fast, and whose jobs that wait need at least so long or nobody knows how long.
+    pub(crate) fn of(
+        report: &ActionReport,
+        (speed, least): (Option<Speed>, Option<Duration>),
+    ) -> Self {
         let tally = report.tally;
         let (over, all) = (tally.over(), tally.submitted());
         let part = u128::from(over) * MILLION / u128::from(all.max(1));
         let is_known = over > 0 && !report.is_stopped();
-        let known = running.filter(|_| is_known).zip(least);
-        let eta = known.map(|(running, least)| {
-            let nanos = running.as_nanos() * u128::from(tally.open()) / u128::from(over);
-            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(least)
-        });
+        let known = speed.filter(|_| is_known).zip(least);
+        let eta = known.map(|(speed, least)| speed.until_over(tally.open()).max(least));
         Self {
             stage: report.stage,
             tally,
@@ -106,12 +105,16 @@ const MILLION: u128 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
+    use outflow_core::WallTime;
     use outflow_store::ActionSpec;
 
     use super::*;
 
     const LEAST: Duration = Duration::from_secs(29);
-    const SURE: Option<Duration> = Some(LEAST);
+    const SPEED: Option<Speed> = Some(Speed {
+        over: 25,
+        span: Duration::from_secs(10),
+    });
 
     // 25 of 100 in ten seconds: thirty more.
     #[test]
@@ -132,24 +135,22 @@ mod tests {
             started: Some(WallTime::EPOCH),
             ended: None,
         };
-        let progress = Progress::of(&report, SURE, WallTime::from_unix_secs(10));
+        let progress = Progress::of(&report, (SPEED, Some(LEAST)));
         assert_eq!(progress.over_ppm, 250_000);
         assert_eq!(progress.eta, Some(Duration::from_secs(30)));
-        let slow = Progress::of(&report, Some(2 * LEAST), WallTime::from_unix_secs(10));
+        let slow = Progress::of(&report, (SPEED, Some(2 * LEAST)));
         assert_eq!(slow.eta, Some(2 * LEAST), "no faster than limits allow");
         let held = ActionReport {
             held: 1,
             ..report.clone()
         };
-        let progress = Progress::of(&held, SURE, WallTime::from_unix_secs(10));
+        let progress = Progress::of(&held, (SPEED, Some(LEAST)));
         assert_eq!(
             progress.eta, None,
             "it does not end before a tenant goes on"
         );
-        let waiting = ActionReport {
-            started: None,
-            ..report
-        };
-        assert_eq!(Progress::of(&waiting, SURE, WallTime::EPOCH).eta, None);
+        let still = Progress::of(&report, (SPEED, None));
+        assert_eq!(still.eta, None, "an API is held");
+        assert_eq!(Progress::of(&report, (None, Some(LEAST))).eta, None);
     }
 }

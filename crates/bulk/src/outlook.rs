@@ -15,6 +15,7 @@ use crate::engine::{Engine, Hub};
 use crate::error::BulkError;
 use crate::lane::Lane;
 use crate::news::Progress;
+use crate::pulse::Speed;
 
 impl<S: JobStore> Engine<S> {
     /// How far an action is; nothing if it is not known.
@@ -42,11 +43,25 @@ impl<S: JobStore> Engine<S> {
         } else {
             Some(Duration::ZERO)
         };
-        Ok(Progress::of(report, least, now))
+        Ok(Progress::of(report, (hub.speed(report, now), least)))
     }
 }
 
 impl<S> Hub<S> {
+    /// How fast an action goes: lately if that is known, and otherwise since it began.
+    fn speed(&self, report: &ActionReport, now: WallTime) -> Option<Speed> {
+        let (action, over, at) = (&report.spec.id, report.tally.over(), self.clock.now());
+        if report.is_stopped() {
+            self.pulses.stop(action, at, over);
+        }
+        let until = report.ended.unwrap_or(now);
+        let ever = report.started.map(|started| Speed {
+            over,
+            span: until.since(started),
+        });
+        self.pulses.feel(action, at, over).or(ever)
+    }
+
     /// How long this takes at least, from now on; nothing if a door stays shut until somebody opens it.
     fn least(&self, demand: &Demand, now: WallTime) -> Option<Duration> {
         let bound = demand.bound(&self.client, &self.settings.load(), now);

@@ -395,3 +395,26 @@ async fn there_is_no_estimate_while_an_api_is_held() {
     door.release(None);
     world.finished("a").await;
 }
+
+// Ten a second, stopped for an hour after the first few of 200: what is left is as quick as it was before.
+#[tokio::test(start_paused = true)]
+async fn an_estimate_forgets_a_pause() {
+    let world = Plan::limited("10/s").start().await;
+    world.submit("a", gets("t", 200)).await;
+    let scope = Scope::Action(name("a"));
+    let eta = async || {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let progress = world.engine.progress(&name("a")).await;
+        progress.expect("read").expect("known").eta
+    };
+    while eta().await.is_none() {}
+    world.store().pause(&scope).await.expect("paused");
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(eta().await, None);
+    world.store().resume(&scope).await.expect("resumed");
+    for _ in 0..5 {
+        eta().await;
+    }
+    let left = eta().await.expect("it goes on");
+    assert!(left <= Duration::from_secs(30), "{left:?}");
+}
