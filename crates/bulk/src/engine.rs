@@ -30,7 +30,6 @@ use crate::settler::{self, Report};
 use crate::takings::Takings;
 use crate::upkeep;
 use crate::voice::Voice;
-use crate::ward::Ward;
 use crate::watcher;
 use crate::webhook;
 
@@ -53,8 +52,6 @@ pub(crate) struct Hub<S> {
     pub(crate) house: House,
     pub(crate) places: Arc<Places>,
     pub(crate) sessions: Arc<Sessions>,
-    /// Which jobs are under way beside others.
-    pub(crate) ward: Ward,
     /// What of a shared store comes to this machine.
     pub(crate) takings: Takings,
     pub(crate) handlers: HashMap<String, Arc<dyn Handler>>,
@@ -143,7 +140,6 @@ impl<S: JobStore> Builder<S> {
             doors: TenantDoors::new(Arc::clone(&self.clock)),
             house: House::default(),
             takings: Takings::default(),
-            ward: Ward::default(),
             settings: ArcSwap::from_pointee(self.settings),
             store: self.store,
             client: self.client,

@@ -40,7 +40,6 @@ mod summary;
 mod takings;
 mod upkeep;
 mod voice;
-mod ward;
 mod watcher;
 mod webhook;
 mod worker;
