@@ -123,6 +123,7 @@ impl<S: JobStore> Ours<S> {
             session: self.session.clone(),
             most: self.batch,
             lease: Duration::from_mins(1),
+            recoveries: 2,
             plan: None,
         }
     }

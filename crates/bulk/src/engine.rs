@@ -31,7 +31,6 @@ use crate::settler::{self, Report};
 use crate::takings::Takings;
 use crate::upkeep;
 use crate::voice::Voice;
-use crate::ward::Ward;
 use crate::watcher;
 use crate::webhook;
 
@@ -54,8 +53,6 @@ pub(crate) struct Hub<S> {
     pub(crate) house: House,
     pub(crate) places: Arc<Places>,
     pub(crate) sessions: Arc<Sessions>,
-    /// Which jobs are under way beside others.
-    pub(crate) ward: Ward,
     /// What of a shared store comes to this machine.
     pub(crate) takings: Takings,
     /// How fast actions went lately.
@@ -146,7 +143,6 @@ impl<S: JobStore> Builder<S> {
             house: House::default(),
             takings: Takings::default(),
             pulses: Pulses::default(),
-            ward: Ward::default(),
             settings: ArcSwap::from_pointee(self.settings),
             store: self.store,
             client: self.client,

@@ -42,7 +42,6 @@ mod summary;
 mod takings;
 mod upkeep;
 mod voice;
-mod ward;
 mod watcher;
 mod webhook;
 mod worker;

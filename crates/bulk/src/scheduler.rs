@@ -233,6 +233,7 @@ impl<S: JobStore> Schedule<S> {
             session: asking.name().clone(),
             most: places.len(),
             lease: settings.lease,
+            recoveries: settings.recoveries,
             plan: None,
         };
         let plan = staff.plan(&self.name, &settings);

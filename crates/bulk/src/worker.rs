@@ -103,10 +103,8 @@ async fn perform<S: JobStore>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: L
             Ok(permits) => permits,
             Err(end) => return end,
         },
-        // An instant does not wait until others are gone.
         Leave::At(slot) => return at_its_instant(hub, (doer, job), slot).await,
     };
-    let _stay = hub.ward.enter(job.recoveries, settings.recoveries).await;
     go(hub, doer, job, permits).await
 }
 

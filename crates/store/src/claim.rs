@@ -25,6 +25,11 @@ pub struct ClaimAsk {
     pub most: usize,
     /// How long the session is believed to live without a word of it.
     pub lease: Duration,
+    /// How often a job may be taken back before it is buried, as [`reap`](crate::JobStore::reap) is told. One
+    /// whose next loss is its last may be what its workers die of: a store of one process gives it out while
+    /// nothing else is under way, and nothing beside it. Where several machines share one, such jobs come back
+    /// one after the other instead.
+    pub recoveries: u32,
     /// What a store that several machines use debits for each job that it gives out. A store of one
     /// process does not look at it: there the [`Gate`] asks the door itself.
     pub plan: Option<SharedPlan>,

@@ -12,6 +12,7 @@
 
 mod acting;
 mod action;
+mod alone;
 mod cancelling;
 mod change;
 mod checksum;

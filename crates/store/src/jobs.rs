@@ -79,7 +79,7 @@ pub trait JobStore: Send + Sync + 'static {
     fn disown(&self, session: &Name, known: &[Token]) -> impl Future<Output = Answer<u64>> + Send;
 
     /// Waits until something happened that a claim may answer to: a submission, a settlement that put a
-    /// job back, a resumption, a release. May return without a reason, never misses one that happened
+    /// job back or ended what others waited for, a resumption, a release. May return without a reason, never misses one that happened
     /// after the future was made.
     fn changed(&self) -> impl Future<Output = ()> + Send;
 

@@ -5,6 +5,9 @@
 #[macro_use]
 mod contract;
 #[cfg(test)]
+#[path = "embedded/alone.rs"]
+mod alone;
+#[cfg(test)]
 #[path = "support/room.rs"]
 mod room;
 

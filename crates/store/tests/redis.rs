@@ -112,6 +112,7 @@ async fn claim_of(
         session: name(session),
         most,
         lease: Duration::from_secs(30),
+        recoveries: 2,
         plan,
     };
     store.claim(ask, &mut OpenGate).await.expect("claimed")

@@ -97,6 +97,7 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
             session: name(&format!("{session}-{}", std::process::id()))?,
             most,
             lease: GHOSTS,
+            recoveries: 2,
             plan: None,
         })
     };

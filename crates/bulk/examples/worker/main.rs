@@ -7,6 +7,7 @@
 //!   many were acknowledged as they are;
 //! - `from=COUNT`: leaves out as many of them, because they were handed in before;
 //! - `poison`: there is a task among them that takes the whole process down whenever it is tried;
+//! - `company=COUNT`: hands in that many tasks of one lane, and such a task in the middle of them;
 //! - `child`: has first started another program, which lives on for a minute, and says its number;
 //! - `day`: lives through a day in which everything happens once, instead (see `day.rs`);
 //! - `crew=COUNT`: how many jobs are under way at once;
@@ -22,6 +23,7 @@
 //! It prints what it does, a line each, with the time where that matters, and at its end how many jobs are
 //! where.
 
+mod company;
 mod day;
 mod peril;
 
@@ -83,6 +85,7 @@ struct Wish {
     rules: Rules,
     tenant: TenantRule,
     submit: Range<usize>,
+    company: Option<usize>,
     tenants: usize,
     crew: usize,
     lease: Duration,
@@ -114,6 +117,7 @@ impl Wish {
             tenant,
             submit: value("from").map_or(Ok(0), str::parse)?
                 ..value("submit").map_or(Ok(0), str::parse)?,
+            company: value("company").map(str::parse).transpose()?,
             tenants: value("tenants").map_or(Ok(10), str::parse)?,
             crew: value("crew").map_or(Ok(CREW), str::parse)?,
             lease: span("lease-ms")?.unwrap_or(LEASE),
@@ -167,7 +171,7 @@ impl Wish {
         let builder = Engine::builder(Outflow::init([api])?, Arc::clone(&store))
             .settings(self.settings(shared)?)
             .handler("poison", |_: Task| async { std::process::abort() });
-        let engine = day::staffed(builder).start().await?;
+        let engine = company::staffed(day::staffed(builder)).start().await?;
         // On this one thread nothing has happened yet that could be missed.
         let mut news = engine.news();
         if self.says("child") {
@@ -205,12 +209,15 @@ impl Wish {
         if self.says("day") {
             return day::day(engine).await;
         }
+        if let Some(count) = self.company {
+            return company::hand_in(engine, count).await;
+        }
         let Range { start, end } = self.submit;
         let middle = start.midpoint(end);
         hand_in(engine, start..middle, self.tenants).await?;
         if self.says("poison") {
             let mut order = Order::task("t0".parse()?, "poison", Bytes::new());
-            order.id = Some("poison".parse()?);
+            order.id = Some(POISON.parse()?);
             engine.submit(submission(vec![order])?).await?;
         }
         hand_in(engine, middle..end, self.tenants).await
@@ -324,6 +331,9 @@ fn crowded(rules: Rules) -> Result<Rules, Box<dyn Error>> {
         ..rules
     })
 }
+
+/// The task that nobody survives.
+const POISON: &str = "poison";
 
 /// What all calls that are handed in belong to.
 const ACTION: &str = "chaos";

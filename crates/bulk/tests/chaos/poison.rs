@@ -13,8 +13,12 @@ const DEATHS: usize = 3;
 /// Workers of which each that dies is replaced, until all is over; how it ended.
 fn outlived(field: &Field, store: &str, (jobs, workers): (usize, usize)) -> End {
     let submit = format!("submit={jobs}");
+    replaced(field, store, (&[&submit, "poison"], workers))
+}
+
+fn replaced(field: &Field, store: &str, (words, workers): (&[&str], usize)) -> End {
     // Whoever dies while it hands them in leaves the rest to the next, which begins again: they have names.
-    let start = || field.worker(store, &[&submit, "poison"], None);
+    let start = || field.worker(store, words, None);
     let mut fleet: Vec<Process> = (0..workers).map(|_| start()).collect();
     let mut deaths = 0;
     loop {
@@ -51,6 +55,19 @@ async fn a_job_that_kills_workers_of_a_fleet_is_buried_and_the_rest_goes_on() {
     let (field, redis) = (Field::new().await, redis());
     let end = outlived(&field, &redis.url(), (300, 3));
     only_it_is_buried(&end, 300);
+}
+
+// Eight of one lane are under way at once, so that several are lost twice with it and stand in line with it for their
+// last chance. Whoever was given out beside it, or behind it, would be buried with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_kills_its_process_is_buried_and_none_of_its_lane_with_it() {
+    let (field, dir) = (
+        Field::new().await,
+        tempfile::tempdir().expect("a directory"),
+    );
+    let store = dir.path().to_str().expect("a path");
+    let end = replaced(&field, store, (&["company=60"], 1));
+    only_it_is_buried(&end, 60);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

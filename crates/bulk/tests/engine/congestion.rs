@@ -24,6 +24,7 @@ async fn claim(world: &World, most: usize) -> Vec<Claimed> {
         session: name("test"),
         most,
         lease: Duration::from_hours(1),
+        recoveries: 2,
         plan: None,
     };
     let claims = world.store().claim(ask, &mut OpenGate).await;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_core::{Cost, Moment, Nanos};
+use outflow_core::{Moment, Nanos};
 
+use super::alone::is_last_chance;
 use super::change::{ActionRow, Change, Mark, MarkState};
 use super::claims::{Claim, Session};
 use super::entry::{Body, Entry, Place};
@@ -27,9 +28,27 @@ impl Memory {
             return Ok(claims);
         };
         self.renew(ask, moment.now);
+        if let Some(held) = self.held_up(lane, moment.now) {
+            claims.next = held.left;
+            return Ok(claims);
+        }
+        let given = self.give_out(lane, ask, gate, moment);
+        self.let_others_go(lane);
+        given
+    }
+
+    /// Gives out jobs of a lane that nobody holds up.
+    fn give_out(
+        &mut self,
+        lane: u32,
+        ask: &ClaimAsk,
+        gate: &mut dyn Gate,
+        moment: Moment,
+    ) -> Result<Claims, StoreError> {
+        let mut claims = Claims::default();
         let mut passed = 0;
-        while claims.jobs.len() < ask.most {
-            let turn = self.next_job(lane, gate, moment);
+        while claims.jobs.len() < ask.most && !self.claims.has_alone() {
+            let turn = self.next_job(lane, (ask, gate), moment);
             let turn = match turn {
                 Ok(Turn::Given(seq, place)) => Ok(self.give(seq, place, ask, moment)),
                 other => other,
@@ -69,7 +88,7 @@ impl Memory {
     fn next_job(
         &mut self,
         lane_id: u32,
-        gate: &mut dyn Gate,
+        (ask, gate): (&ClaimAsk, &mut dyn Gate),
         moment: Moment,
     ) -> Result<Turn, StoreError> {
         let Some(lane) = self.lanes.get_mut(&lane_id) else {
@@ -90,31 +109,40 @@ impl Memory {
         if let Some(turn) = self.divert(seq, place, moment)? {
             return Ok(turn);
         }
-        let Some(tenant_name) = self.tenants.get(&tenant).map(|tenant| &tenant.name) else {
+        let suspect = self.is_suspect(seq, place, ask.recoveries);
+        if suspect && !self.claims.by_job.is_empty() {
+            self.wait_alone(place, moment.now);
             return Ok(Turn::Over);
-        };
-        let Some(lane) = self.lanes.get_mut(&lane_id) else {
-            return Ok(Turn::Over);
-        };
-        let cost = lane
-            .seats
-            .get(&tenant)
-            .and_then(|seat| seat.lines.of(place.class).front.get(&seq))
-            .map_or(Cost::ONE, |entry| entry.cost);
-        let head = Head {
-            tenant: tenant_name,
-            cost,
-            priority: place.class,
-        };
-        match gate.admit(&head) {
-            Admission::Take => Ok(Turn::Given(seq, place)),
+        }
+        let turn = match self.ask(gate, seq, place) {
+            Admission::Take => Turn::Given(seq, place),
             Admission::Park(until) => {
                 let soon = moment.now.saturating_add(Duration::from_nanos(1));
-                lane.order.park(handle, until.max(soon));
-                Ok(Turn::Passed)
+                let rest = self.in_vain(place, moment.now);
+                self.park(place.lane, place.tenant, until.max(soon).max(rest));
+                Turn::Passed
             }
-            Admission::Stop => Ok(Turn::Over),
-        }
+            Admission::Stop if suspect => {
+                self.wait_on(place, moment.now);
+                Turn::Over
+            }
+            Admission::Stop => Turn::Over,
+        };
+        Ok(turn)
+    }
+
+    /// Asks whether a job may go.
+    fn ask(&self, gate: &mut dyn Gate, seq: u64, place: Place) -> Admission {
+        let tenant = self.tenants.get(&place.tenant);
+        let first = self.line(place).and_then(|line| line.front.get(&seq));
+        let (Some(tenant), Some(first)) = (tenant, first) else {
+            return Admission::Stop;
+        };
+        gate.admit(&Head {
+            tenant: &tenant.name,
+            cost: first.cost,
+            priority: place.class,
+        })
     }
 
     /// The first job of a tenant in a lane, read from the disk if it is not here.
@@ -162,6 +190,7 @@ impl Memory {
             return Turn::Passed;
         };
         entry.tries.attempts += 1;
+        let is_alone = is_last_chance(&entry, ask.recoveries);
         let number = self.claims.next_number(self.epoch);
         let token = Token {
             job: seq,
@@ -177,6 +206,9 @@ impl Memory {
             tag,
             doomed: false,
         });
+        if is_alone {
+            self.goes_alone(seq);
+        }
         claimed.map_or(Turn::Passed, |job| Turn::Gone(Box::new(job)))
     }
 

@@ -49,6 +49,8 @@ pub(super) struct Claims {
     pub(super) sessions: HashMap<Name, Session>,
     /// Jobs whose session is gone, until somebody takes them back.
     pub(super) orphans: BTreeSet<u64>,
+    /// The one beside which nothing is under way.
+    pub(super) alone: Option<u64>,
     /// Claims that this process made.
     made: u64,
 }
@@ -80,6 +82,11 @@ impl Claims {
             }
             lives
         });
+    }
+
+    /// Whether one is under way beside which nothing is.
+    pub(super) const fn has_alone(&self) -> bool {
+        self.alone.is_some()
     }
 
     /// All claims of a session.
@@ -134,6 +141,7 @@ impl Claims {
 
     pub(super) fn remove(&mut self, seq: u64) -> Option<Claim> {
         let claim = self.by_job.remove(&seq)?;
+        self.alone = self.alone.filter(|alone| *alone != seq);
         match &claim.session {
             Some(name) => {
                 if let Some(session) = self.sessions.get_mut(name) {

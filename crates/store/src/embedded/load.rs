@@ -51,6 +51,8 @@ impl Memory {
         for claim in held.chain(undo) {
             self.claims.reclaim(&claim);
         }
+        let alone = old.claims.alone;
+        self.claims.alone = alone.filter(|seq| self.claims.by_job.contains_key(seq));
         for (id, lane) in &mut self.lanes {
             if let Some(old) = old.lanes.get(id) {
                 lane.shut_until = old.shut_until;
@@ -75,6 +77,7 @@ impl Memory {
             actions: HashMap::new(),
             action_ids: BTreeMap::new(),
             claims: Claims::default(),
+            drain: None,
             waiting: HashMap::new(),
             due: BTreeSet::new(),
             starts: BTreeSet::new(),

@@ -134,6 +134,7 @@ impl Room {
             session: name("w"),
             most,
             lease: Duration::from_hours(9),
+            recoveries: 2,
             plan: None,
         };
         let claims = self.finish(Box::pin(

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::action::Action;
+use super::alone::Drain;
 use super::change::{Change, Step};
 use super::claims::Claims;
 use super::entry::Place;
@@ -39,6 +40,8 @@ pub(super) struct Memory {
     pub(super) actions: HashMap<u32, Action>,
     pub(super) action_ids: BTreeMap<Name, u32>,
     pub(super) claims: Claims,
+    /// Somebody is to go alone, and others wait for it.
+    pub(super) drain: Option<Drain>,
     pub(super) waiting: HashMap<u64, Waiting>,
     /// Jobs that wait for a span to pass.
     pub(super) due: BTreeSet<(Nanos, u64)>,
@@ -208,6 +211,15 @@ impl Memory {
     pub(super) fn line_mut(&mut self, place: Place) -> Option<&mut Line> {
         let seat = self.seat_mut(place.lane, place.tenant)?;
         Some(seat.lines.of_mut(place.class))
+    }
+
+    /// Puts a tenant aside in a lane until an instant.
+    pub(super) fn park(&mut self, lane: u32, tenant: u32, until: Nanos) {
+        let lane = self.lanes.get_mut(&lane);
+        let seat = lane.and_then(|lane| Some((lane.seats.get(&tenant)?.handle, lane)));
+        if let Some((handle, lane)) = seat {
+            lane.order.park(handle, until);
+        }
     }
 
     /// Stops or lets go a tenant in all lanes, by what holds it.

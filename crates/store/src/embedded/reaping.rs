@@ -56,7 +56,7 @@ impl Memory {
     }
 
     fn take_back(&mut self, seq: u64, recoveries: u32, moment: Moment, reaped: &mut Reaped) {
-        let Some(mut claim) = self.claims.remove(seq) else {
+        let Some(mut claim) = self.unclaim(seq) else {
             return;
         };
         let first = self.pending.len();

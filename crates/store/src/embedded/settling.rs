@@ -26,7 +26,7 @@ impl Memory {
         if !self.is_theirs(session, token) {
             return Settled::Fenced;
         }
-        let Some(claim) = self.claims.remove(token.job) else {
+        let Some(claim) = self.unclaim(token.job) else {
             return Settled::Fenced;
         };
         let first = self.pending.len();

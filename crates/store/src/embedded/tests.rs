@@ -25,6 +25,7 @@ fn ask(most: usize) -> ClaimAsk {
         session: name("w"),
         most,
         lease: Duration::from_hours(1),
+        recoveries: 2,
         plan: None,
     }
 }

@@ -102,6 +102,7 @@ pub(crate) fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimAsk {
         session: name(session),
         most,
         lease,
+        recoveries: 2,
         plan: None,
     }
 }

@@ -40,6 +40,7 @@ async fn a_foreign_entry_does_not_keep_a_dead_sessions_jobs() {
         session: name("lost"),
         most: 2,
         lease: Duration::from_millis(1),
+        recoveries: 2,
         plan: None,
     };
     room.store.claim(ask, &mut OpenGate).await.expect("claimed");
@@ -101,6 +102,7 @@ async fn a_list_that_is_gone_is_told_once_and_others_go_on() {
             session: name("worker"),
             most: 9,
             lease: Duration::from_secs(30),
+            recoveries: 2,
             plan: None,
         };
         let error = room.store.claim(ask, &mut OpenGate).await;

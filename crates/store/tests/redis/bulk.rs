@@ -202,6 +202,7 @@ async fn no_two_names_share_a_key() {
             session: name("s:1"),
             most: 9,
             lease: Duration::from_secs(9),
+            recoveries: 2,
             plan: None,
         };
         let jobs = room

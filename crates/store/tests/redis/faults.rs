@@ -343,6 +343,7 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
         session: name("worker"),
         most: 5,
         lease: Duration::from_secs(5),
+        recoveries: 2,
         plan: None,
     };
     let error = room

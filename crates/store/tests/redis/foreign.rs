@@ -118,6 +118,7 @@ async fn claim_as_ever(room: &Room) -> Result<Claims, outflow_store::StoreError>
         session: name("worker"),
         most: 9,
         lease: Duration::from_secs(30),
+        recoveries: 2,
         plan: None,
     };
     room.store.claim(ask, &mut OpenGate).await

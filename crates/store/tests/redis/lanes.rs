@@ -25,6 +25,7 @@ async fn claimed(store: &Redis, number: usize) -> Vec<Claimed> {
         session: name("worker"),
         most: 9,
         lease: Duration::from_mins(5),
+        recoveries: 2,
         plan: None,
     };
     let claims = store.claim(ask, &mut OpenGate).await;

@@ -204,6 +204,7 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
         session: name(session),
         most: 2,
         lease,
+        recoveries: 2,
         plan: None,
     };
     let short = Duration::from_millis(30);
@@ -258,6 +259,7 @@ async fn a_job_whose_worker_dies_too_often_is_buried() {
             session: name(&format!("s{round}")),
             most: 1,
             lease: Duration::from_millis(1),
+            recoveries: 2,
             plan: None,
         };
         assert_eq!(

@@ -274,6 +274,7 @@ async fn starts(room: &Room, many: usize) -> Vec<Duration> {
             session: name("s"),
             most: 1,
             lease: LEASE,
+            recoveries: 2,
             plan: Some(SharedPlan {
                 limits: vec![limit],
                 guard: Duration::from_millis(5),

@@ -97,6 +97,7 @@ pub(crate) async fn claim(store: &Redis, session: &str, most: usize) -> Answer<V
         session: name(session),
         most,
         lease: LEASE,
+        recoveries: 2,
         plan: None,
     };
     Ok(store.claim(ask, &mut OpenGate).await?.jobs)

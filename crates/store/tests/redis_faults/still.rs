@@ -22,6 +22,7 @@ async fn stands_still(span: Duration) {
         session: name("s"),
         most: 5,
         lease: Duration::from_hours(1),
+        recoveries: 2,
         plan: None,
     };
     let claims = room.store.claim(ask, &mut OpenGate).await;
