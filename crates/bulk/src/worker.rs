@@ -1,11 +1,12 @@
 //! Does one job, and reports how it ended.
 //!
 //! Whatever happens to the worker, a report is made: of a panic that the job failed, of an abort that
-//! it did not begin. Only a process that dies makes none, and then its lease tells.
+//! it was interrupted or did not begin. Only a process that dies makes none, and then its lease tells.
 
 mod leave;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,6 +40,8 @@ pub(crate) struct Duty<S> {
     /// Gone when it was reported.
     claim: Option<(Hold, Place)>,
     job: Claimed,
+    /// Whether it has begun, so that somebody may have seen it.
+    begun: AtomicBool,
 }
 
 impl<S> Duty<S> {
@@ -49,6 +52,7 @@ impl<S> Duty<S> {
             hub: Arc::clone(hub),
             claim: Some(claim),
             job,
+            begun: AtomicBool::new(false),
         }
     }
 
@@ -75,7 +79,7 @@ impl<S> Duty<S> {
 impl<S: JobStore> Duty<S> {
     /// Does the job.
     pub(crate) async fn fulfil(mut self, doer: &Doer, leave: Leave) {
-        let end = perform(&self.hub, doer, &self.job, leave).await;
+        let end = perform(&self.hub, doer, (&self.job, &self.begun), leave).await;
         self.report(end);
     }
 }
@@ -88,13 +92,20 @@ impl<S> Drop for Duty<S> {
                 words: "the worker panicked".to_owned(),
                 result: None,
             }
+        } else if self.begun.load(Ordering::Relaxed) {
+            End::Interrupted
         } else {
             End::Returned
         });
     }
 }
 
-async fn perform<S: JobStore>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: Leave) -> End {
+async fn perform<S: JobStore>(
+    hub: &Hub<S>,
+    doer: &Doer,
+    (job, begun): (&Claimed, &AtomicBool),
+    leave: Leave,
+) -> End {
     let settings = hub.settings.load_full();
     let permits = match leave {
         Leave::Go(permits) => permits,
@@ -103,15 +114,17 @@ async fn perform<S: JobStore>(hub: &Hub<S>, doer: &Doer, job: &Claimed, leave: L
             Ok(permits) => permits,
             Err(end) => return end,
         },
-        Leave::At(slot) => return at_its_instant(hub, (doer, job), slot).await,
+        Leave::At(slot) => return at_its_instant(hub, doer, (job, begun), slot).await,
     };
+    begun.store(true, Ordering::Relaxed);
     go(hub, doer, job, permits).await
 }
 
 /// Does a job for which the store has debited the limits, if it can go when it is to.
 async fn at_its_instant<S: JobStore>(
     hub: &Hub<S>,
-    (doer, job): (&Doer, &Claimed),
+    doer: &Doer,
+    (job, begun): (&Claimed, &AtomicBool),
     slot: Slot,
 ) -> End {
     let rate = hub.settings.load().rule(&job.tenant).rate;
@@ -120,7 +133,10 @@ async fn at_its_instant<S: JobStore>(
     }
     sleep(slot.start.since(hub.clock.now())).await;
     let end = match in_time(doer, job, slot.latest.since(hub.clock.now())).await {
-        Ok(permits) => go(hub, doer, job, permits).await,
+        Ok(permits) => {
+            begun.store(true, Ordering::Relaxed);
+            go(hub, doer, job, permits).await
+        }
         Err(end) => end,
     };
     if matches!(end, End::Returned) {

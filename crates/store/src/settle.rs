@@ -71,6 +71,9 @@ pub enum End {
     },
     /// It did not begin: it goes back to the head of its line as if it had not been claimed.
     Returned,
+    /// It had begun, and whoever did it was told to stop: it goes back to the head of its line and uses no
+    /// retry. The attempt counts, since the API may have seen it.
+    Interrupted,
     /// The scheduler found no room for it and puts it off by what the rule says.
     PutOff(PutOff),
 }

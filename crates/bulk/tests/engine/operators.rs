@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use http::HeaderName;
 use outflow_bulk::{News, Submission, Webhook};
 use outflow_store::{ActionSpec, JobStore, Rest, Scope, Stage};
-use outflow_upstream::{Act, Fault, Script, When};
+use outflow_upstream::{Act, Fault, Script, StrictApi, When};
 
-use super::support::{Plan, gets, name};
+use super::support::{Plan, by_caller, gets, name};
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_tenant_waits_and_goes_on_where_it_was() {
@@ -75,6 +76,28 @@ async fn the_end_of_a_cancelled_action_is_told() {
     assert_eq!((told.tally.done, told.tally.cancelled), (1, 2));
     assert_eq!(world.strict.audit().attempts("/hook"), 1);
     assert_eq!(world.finished("a").await.stage, Stage::Cancelled);
+}
+
+// The first is never answered, and the engine stops meanwhile. Both arrivals are the API's to tell apart.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_a_stop_broke_off_counts() {
+    let noted = HeaderName::from_static("outflow-attempt");
+    let script = Script::new().rule(When::always().first(1), Fault::Hang);
+    let mut plan =
+        Plan::scripted(Script::new()).with(|settings| settings.grace = Duration::from_secs(1));
+    plan.strict = by_caller(StrictApi::builder().script(script).noting(noted));
+    let world = plan.start().await;
+    world.submit("a", gets("t", 1)).await;
+    while world.strict.audit().count() < 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    world.engine.stop().await;
+    let other = world.another().await;
+    other.finished(&name("a")).await.expect("asked");
+    let audit = world.strict.audit();
+    let attempts = audit.arrivals().iter().flat_map(|one| &one.headers);
+    let attempts: Vec<_> = attempts.map(|(_, value)| value.clone()).collect();
+    assert_eq!(attempts, ["1", "2"]);
 }
 
 // Ten hang; a stop waits its grace and gives them back, and all are queued again.

@@ -78,6 +78,7 @@ impl Memory {
                 tries.attempts = tries.attempts.saturating_sub(1);
                 self.bring_back(claim, moment)
             }
+            End::Interrupted => self.bring_back(claim, moment),
             End::PutOff(put_off) => self.put_off(claim, put_off, moment),
         }
     }
@@ -324,6 +325,6 @@ const fn begins_again(claim: &Claim, end: &End) -> bool {
         End::Retry { .. } | End::RetryPutOff { .. } => {
             claim.entry.tries.retries < claim.entry.max_retries
         }
-        End::Throttled { .. } | End::Returned | End::PutOff(_) => true,
+        End::Throttled { .. } | End::Returned | End::Interrupted | End::PutOff(_) => true,
     }
 }

@@ -113,6 +113,7 @@ impl Form {
                 Self::new(4, [micros(*after), whole_lane, 0], Vec::new())
             }
             End::Returned => Self::new(5, [0; 3], Vec::new()),
+            End::Interrupted => Self::new(5, [1, 0, 0], Vec::new()),
             End::PutOff(by @ PutOff::Fixed(_)) => Self::new(6, put_off(*by), Vec::new()),
             End::PutOff(by @ PutOff::Formula { .. }) => Self::new(7, put_off(*by), Vec::new()),
         }

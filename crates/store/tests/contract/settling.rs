@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::CongestionRule;
 use outflow_store::{
-    Beat, DeadPick, End, JobStore, Kept, NewJob, Park, PutOff, Settled, Settlement,
+    Beat, Claimed, DeadPick, End, JobStore, Kept, NewJob, Park, PutOff, Settled, Settlement,
 };
 
 use super::{
@@ -190,6 +190,20 @@ pub(crate) async fn a_returned_job_was_never_claimed(world: &impl World) {
     assert_eq!(ids(&again), ["a-0", "a-1", "a-2"]);
     let attempts: Vec<u32> = again.iter().map(|job| job.attempt).collect();
     assert_eq!(attempts, [1, 1, 1]);
+}
+
+/// Somebody may have seen the attempt: the next is known by a higher number.
+pub(crate) async fn an_interrupted_job_keeps_its_attempt(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 3)).await;
+    let taken = claim(store, 2).await;
+    let waits = settle_all(store, &taken, End::Interrupted).await;
+    assert_eq!(waits, [Settled::Waits; 2]);
+    let again = claim(store, 9).await;
+    assert_eq!(ids(&again), ["a-0", "a-1", "a-2"]);
+    let tries = |job: &Claimed| (job.attempt, job.retries, job.throttles);
+    let tries: Vec<_> = again.iter().map(tries).collect();
+    assert_eq!(tries, [(2, 0, 0), (2, 0, 0), (1, 0, 0)]);
 }
 
 pub(crate) async fn a_fixed_put_off_waits_as_long_as_it_says(world: &impl World) {

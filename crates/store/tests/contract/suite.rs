@@ -195,6 +195,7 @@ macro_rules! contract {
             a_refused_job_returns_to_the_head_and_uses_no_retry
             a_refusal_of_the_lane_stops_everybody
             a_returned_job_was_never_claimed
+            an_interrupted_job_keeps_its_attempt
             a_failure_that_is_put_off_uses_a_retry
             a_fixed_put_off_waits_as_long_as_it_says
             the_formula_puts_off_by_how_many_are_put_off

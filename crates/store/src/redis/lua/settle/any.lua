@@ -176,8 +176,12 @@ local function end_throttled(entry, tenant, after, whole_lane)
   return A_WAITS
 end
 
--- As if it had not been claimed.
-local function end_returned(entry)
+-- As if it had not been claimed, but for an attempt that had begun.
+local function end_returned(entry, begun)
+  if begun then
+    entry.job.attempts = entry.job.attempts + 1
+    entry.record = write_record(entry.job, entry.record)
+  end
   local lane = wait_again(entry)
   refund(lane, entry)
   give_back(lane, entry.tenant, entry)
@@ -253,7 +257,7 @@ for i = 1, ends do
     elseif kind == THROTTLED then
       answers[i] = end_throttled(entry, tenant, form[2], form[3] == 1)
     elseif kind == RETURNED then
-      answers[i] = end_returned(entry)
+      answers[i] = end_returned(entry, form[2] == 1)
     else
       answers[i] = end_put_off(entry, tenant, form)
     end
