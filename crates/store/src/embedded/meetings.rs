@@ -329,6 +329,27 @@ fn what_a_reset_forgot_is_not_back_after_a_restart() {
     room.is_balanced();
 }
 
+// Five thousand rows are counted in pieces: what happens between two of them is not counted, and does not wait.
+#[test]
+fn a_recount_holds_nobody_up_and_counts_one_instant() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut room = Room::open(dir.path());
+    let submitted = room.submit(batch(5_000));
+    room.finish(submitted);
+    let store = room.store.clone();
+    let mut recount: Act<_> = Box::pin(async move { store.recount().await });
+    assert!(poll(&mut recount).is_none(), "it waits for the writer");
+    room.write();
+    assert!(poll(&mut recount).is_none(), "a first piece");
+    let jobs = room.claim(3).jobs;
+    room.settle(&jobs, &done());
+    let submitted = room.submit(batch(7));
+    room.finish(submitted);
+    let difference = room.finish(recount);
+    assert_eq!(difference.expect("counted"), 0);
+    room.is_balanced();
+}
+
 // One tenant was idle for long and one has work: the line of the first goes from memory and from the disk.
 #[test]
 fn tenants_that_are_forgotten_take_their_lines_with_them() {
