@@ -165,12 +165,12 @@ fn a_suspect_whose_tenant_is_parked_or_paused_lets_the_others_go() {
         )
         .await;
         submit(&room.store, jobs("c", 1)).await;
-        let at = outflow_core::Clock::now(&*room.clock).saturating_add(Duration::from_secs(60));
+        let at = outflow_core::Clock::now(&*room.clock).saturating_add(Duration::from_mins(1));
         let parked = asked(room, ask(1), &mut Shut(Admission::Park(at))).await;
         assert!(parked.jobs.is_empty());
         let under_way = posted(room, 1).await;
         assert_eq!(under_way.len(), 1, "it is parked");
-        room.clock.advance(Duration::from_secs(60));
+        room.clock.advance(Duration::from_mins(1));
         assert!(
             claim(&room.store, 9)
                 .await
