@@ -23,7 +23,7 @@ impl Ledger<'_> {
     pub(super) fn over(&mut self, over: &Over) -> rusqlite::Result<()> {
         if over.ended == Ended::Failed {
             self.bury(over)?;
-        } else if over.tries.retries + over.tries.recoveries > 0 {
+        } else if over.tries.may_have_history() {
             let sql = "DELETE FROM mishap WHERE seq = ?1";
             self.run(sql, params![stored(over.seq)])?;
         }

@@ -27,6 +27,19 @@ pub(super) struct Tries {
     pub(super) recoveries: u32,
 }
 
+impl Tries {
+    /// A worker lived through an attempt: it was not this job that others died of.
+    pub(super) const fn survived(&mut self) {
+        self.recoveries = 0;
+    }
+
+    /// Whether anything may be written of what befell it. Every mishap ended an attempt, and one that was lost is
+    /// not counted any more once another was survived.
+    pub(super) const fn may_have_history(&self) -> bool {
+        self.attempts > 1 || self.retries > 0 || self.recoveries > 0
+    }
+}
+
 /// A job without its number.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {

@@ -14,6 +14,7 @@ use super::journal::BROKEN;
 use super::letters::{Pick, Picked};
 use super::memory::Memory;
 use super::number;
+use super::recounting::RecountAsk;
 use crate::action::{ActionReport, ActionSpec, Left, RipeAsk, Tally};
 use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
 use crate::dead::{DeadLetter, DeadPick};
@@ -237,10 +238,19 @@ impl JobStore for Embedded {
     }
 
     async fn recount(&self) -> Answer<u64> {
-        let (tell, answer) = oneshot::channel();
-        self.shared.enter()?.recounts.push(tell);
+        let reader = self.shared.files.reading()?;
+        let (reply, answer) = oneshot::channel();
+        let ask = RecountAsk { reader, reply };
+        self.shared.enter()?.recounts.push(ask);
         self.shared.call_the_writer();
-        answer.await.unwrap_or_else(|_| Err(StoreError::closed()))
+        let answer = answer.await.unwrap_or_else(|_| Err(StoreError::closed()));
+        let mut recount = answer?;
+        loop {
+            if let Some(difference) = recount.step().map_err(failed)? {
+                return Ok(difference);
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     fn warning(&self) -> Option<String> {

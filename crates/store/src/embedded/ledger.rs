@@ -117,7 +117,9 @@ impl<'a> Ledger<'a> {
         )
     }
 
-    fn reset(&self, tenant: u32) -> rusqlite::Result<()> {
+    /// Counts of a tenant begin anew, those too that this transaction has not written yet.
+    fn reset(&mut self, tenant: u32) -> rusqlite::Result<()> {
+        self.sums.reset(tenant);
         let sql = "UPDATE tenant SET done = 0, failed = 0, cancelled = 0, throttles = 0, busy = 0, \
                    backoff = 0, speed = 0, updated = NULL WHERE id = ?1";
         self.run(sql, params![tenant])

@@ -298,3 +298,75 @@ fn a_claim_ends_no_more_late_jobs_than_it_passes_over() {
     assert_eq!(first.expired + rest, 9_000);
     room.is_balanced();
 }
+
+// A job ends, and its tenant's counts begin anew before that is written: both are in one transaction.
+#[test]
+fn what_a_reset_forgot_is_not_back_after_a_restart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut room = Room::open(dir.path());
+    let submitted = room.submit(batch(2));
+    room.finish(submitted);
+    let jobs = room.claim(2).jobs;
+    let (store, end) = (room.store.clone(), done());
+    let ends = jobs.iter().take(1).map(|job| Settlement {
+        token: job.token,
+        end: end.clone(),
+    });
+    let ends = ends.collect();
+    let mut settle: Act<_> = Box::pin(async move { store.settle(&name("w"), ends).await });
+    assert!(poll(&mut settle).is_none(), "it is to be written");
+    let store = room.store.clone();
+    let mut reset: Act<_> = Box::pin(async move { store.reset(&name("a")).await });
+    assert!(poll(&mut reset).is_none(), "with it");
+    room.write();
+    assert!(poll(&mut settle).is_some() && poll(&mut reset).is_some());
+    drop(room);
+    let mut room = Room::open(dir.path());
+    let store = room.store.clone();
+    let report = room.finish(Box::pin(async move { store.tenant(&name("a")).await }));
+    let tally = report.expect("read").expect("known").tally;
+    assert_eq!((tally.done, tally.open()), (0, 1));
+    room.is_balanced();
+}
+
+// Five thousand rows are counted in pieces: what happens between two of them is not counted, and does not wait.
+#[test]
+fn a_recount_holds_nobody_up_and_counts_one_instant() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut room = Room::open(dir.path());
+    let submitted = room.submit(batch(5_000));
+    room.finish(submitted);
+    let store = room.store.clone();
+    let mut recount: Act<_> = Box::pin(async move { store.recount().await });
+    assert!(poll(&mut recount).is_none(), "it waits for the writer");
+    room.write();
+    assert!(poll(&mut recount).is_none(), "a first piece");
+    let jobs = room.claim(3).jobs;
+    room.settle(&jobs, &done());
+    let submitted = room.submit(batch(7));
+    room.finish(submitted);
+    let difference = room.finish(recount);
+    assert_eq!(difference.expect("counted"), 0);
+    room.is_balanced();
+}
+
+// One tenant was idle for long and one has work: the line of the first goes from memory and from the disk.
+#[test]
+fn tenants_that_are_forgotten_take_their_lines_with_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut room = Room::open(dir.path());
+    let tidy = room.idle_tenant();
+    let mut other = batch(1);
+    other.jobs[0].tenant = name("b");
+    let submitted = room.submit(other);
+    room.finish(submitted);
+    room.finish(tidy);
+    let memory = room.store.shared.lock();
+    assert_eq!((memory.tenants.len(), memory.places.len()), (1, 1));
+    let lines = memory
+        .reader
+        .query_row("SELECT count(*) FROM line", [], |row| row.get(0));
+    assert_eq!(lines, Ok(1));
+    drop(memory);
+    room.is_balanced();
+}

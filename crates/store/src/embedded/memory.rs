@@ -18,6 +18,7 @@ use super::claims::Claims;
 use super::entry::Place;
 use super::line::{Line, Seat};
 use super::moving::Waiting;
+use super::recounting::RecountAsk;
 use super::runs::OpenRuns;
 use super::tenant::TenantState;
 use crate::action::Tally;
@@ -65,7 +66,7 @@ pub(super) struct Memory {
     pub(super) last_id: u32,
     pub(super) pending: Vec<Step>,
     pub(super) waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-    pub(super) recounts: Vec<oneshot::Sender<Result<u64, StoreError>>>,
+    pub(super) recounts: Vec<RecountAsk>,
     /// Whether anything pending must be on the disk before its answer.
     pub(super) urgent: bool,
     /// Whether a claim may find something that it did not find before.

@@ -1,57 +1,156 @@
 //! Counting anew what was counted as it moved.
+//!
+//! Ten million rows take many seconds, and whoever has a lease lives by the store's lock. So the numbers in memory are
+//! copied at an instant at which the disk has the same, a reader of its own holds that instant's rows, and they are
+//! counted a piece at a time with everybody else at work.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, params};
+use tokio::sync::oneshot;
 
 use super::memory::Memory;
-use super::number::{counted, many};
-use super::rows::rows;
+use super::number::{counted, many, stored};
+use crate::action::Tally;
+use crate::error::StoreError;
+
+/// A recount that somebody wants.
+#[derive(Debug)]
+pub(super) struct RecountAsk {
+    /// Nobody else reads with it.
+    pub(super) reader: Connection,
+    pub(super) reply: oneshot::Sender<Result<Recount, StoreError>>,
+}
+
+/// Rows of one instant, and what was known of them then.
+#[derive(Debug)]
+pub(super) struct Recount {
+    reader: Connection,
+    known: Known,
+    found: Found,
+    table: Table,
+    after: u64,
+}
+
+/// What memory said.
+#[derive(Debug)]
+struct Known {
+    lines: HashMap<u32, u64>,
+    total: Tally,
+    claims: u64,
+    waiting: u64,
+}
+
+/// What rows say.
+#[derive(Debug, Default)]
+struct Found {
+    lines: HashMap<u32, u64>,
+    claims: u64,
+    dead: u64,
+}
+
+/// What is being counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Table {
+    Jobs,
+    Marks,
+    Dead,
+}
 
 impl Memory {
-    /// The difference between what is counted here and what the rows say: of each line, of claims, of
-    /// jobs that wait for an instant, and of dead letters. Disk and memory have to be in step.
-    pub(super) fn recount(&self) -> rusqlite::Result<u64> {
-        let mut difference = self.recount_lines()?;
-        let marked = |states: &str| -> rusqlite::Result<u64> {
-            let sql = format!("SELECT count(*) FROM mark WHERE state IN ({states})");
-            self.number(&sql)
-        };
-        difference += marked("1, 2")?.abs_diff(self.total.in_flight);
-        difference += self
-            .total
-            .in_flight
-            .abs_diff(many(self.claims.by_job.len()));
-        let waiting = self.total.non_ready + self.total.delayed;
-        difference += waiting.abs_diff(many(self.waiting.len()));
-        difference += self
-            .number("SELECT count(*) FROM dead")?
-            .abs_diff(self.total.dead);
-        Ok(difference)
+    /// What there is to be counted, as of now. Disk and memory have to be in step.
+    pub(super) fn begin_recount(&self, reader: Connection) -> rusqlite::Result<Recount> {
+        reader.execute_batch("BEGIN")?;
+        // The instant is that of the first row that is read.
+        reader.query_row("SELECT seq FROM total", [], |_| Ok(()))?;
+        Ok(Recount {
+            reader,
+            known: Known {
+                lines: self.live_lines(),
+                total: self.total,
+                claims: many(self.claims.by_job.len()),
+                waiting: many(self.waiting.len()),
+            },
+            found: Found::default(),
+            table: Table::Jobs,
+            after: 0,
+        })
     }
 
-    fn recount_lines(&self) -> rusqlite::Result<u64> {
-        let sql = "SELECT line, count(*) FROM job GROUP BY line";
-        let counts = rows(&self.reader, sql, |row| {
-            Ok((row.get::<_, u32>(0)?, counted(row.get(1)?)))
-        })?;
-        let (mut difference, mut rows, mut known) = (0, 0, 0);
-        for (line, count) in counts {
-            rows += count;
-            difference += self.live_of(line).abs_diff(count);
-            known += self.live_of(line);
-        }
-        // Lines that have no row, and should.
-        let open = self.total.open();
-        Ok(difference + open.abs_diff(rows) + open.abs_diff(known))
-    }
-
-    fn live_of(&self, line: u32) -> u64 {
-        let seat = self.places.get(&line).and_then(|place| {
-            let seats = &self.lanes.get(&place.lane)?.seats;
-            Some((seats.get(&place.tenant)?, place.class))
+    fn live_lines(&self) -> HashMap<u32, u64> {
+        let lines = self.places.iter().filter_map(|(id, place)| {
+            let live = self.line(*place)?.live;
+            (live > 0).then_some((*id, live))
         });
-        seat.map_or(0, |(seat, class)| seat.lines.of(class).live)
-    }
-
-    fn number(&self, sql: &str) -> rusqlite::Result<u64> {
-        self.reader
-            .query_row(sql, [], |row| row.get(0).map(counted))
+        lines.collect()
     }
 }
+
+impl Recount {
+    /// Counts a piece more. Answers the difference once all is counted.
+    pub(super) fn step(&mut self) -> rusqlite::Result<Option<u64>> {
+        let sql = match self.table {
+            Table::Jobs => "SELECT seq, line FROM job WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+            Table::Marks => "SELECT seq, state FROM mark WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+            Table::Dead => "SELECT place, 0 FROM dead WHERE place > ?1 ORDER BY place LIMIT ?2",
+        };
+        let mut statement = self.reader.prepare_cached(sql)?;
+        let mut rows = statement.query(params![stored(self.after), PIECE])?;
+        let mut seen = 0;
+        while let Some(row) = rows.next()? {
+            seen += 1;
+            self.after = counted(row.get(0)?);
+            self.found.note(self.table, row.get(1)?);
+        }
+        if seen == PIECE {
+            return Ok(None);
+        }
+        self.after = 0;
+        match self.table {
+            Table::Jobs => self.table = Table::Marks,
+            Table::Marks => self.table = Table::Dead,
+            Table::Dead => return Ok(Some(self.difference())),
+        }
+        Ok(None)
+    }
+
+    /// The difference between what was counted and what the rows say: of each line, of claims, of jobs that wait
+    /// for an instant, and of dead letters.
+    fn difference(&self) -> u64 {
+        let (known, found) = (&self.known, &self.found);
+        let total = &known.total;
+        let rows: u64 = found.lines.values().sum();
+        let lines: u64 = found
+            .lines
+            .iter()
+            .map(|(line, count)| known.lines.get(line).unwrap_or(&0).abs_diff(*count))
+            .sum();
+        // Lines that have no row, and should.
+        let missing = known.lines.iter();
+        let missing = missing.filter(|(line, _)| !found.lines.contains_key(line));
+        let missing: u64 = missing.map(|(_, live)| live).sum();
+        lines
+            + missing
+            + total.open().abs_diff(rows)
+            + found.claims.abs_diff(total.in_flight)
+            + total.in_flight.abs_diff(known.claims)
+            + (total.non_ready + total.delayed).abs_diff(known.waiting)
+            + found.dead.abs_diff(total.dead)
+    }
+}
+
+impl Found {
+    fn note(&mut self, table: Table, value: u32) {
+        match table {
+            Table::Jobs => *self.lines.entry(value).or_default() += 1,
+            Table::Marks => self.claims += u64::from(CLAIMED.contains(&value)),
+            Table::Dead => self.dead += 1,
+        }
+    }
+}
+
+/// The states of a job that somebody works on.
+const CLAIMED: [u32; 2] = [1, 2];
+
+/// Rows that are counted at once: some milliseconds of a thread that has other things to do.
+const PIECE: u32 = 2_000;

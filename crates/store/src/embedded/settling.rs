@@ -91,6 +91,7 @@ impl Memory {
         moment: Moment,
     ) -> Settled {
         let place = claim.entry.place;
+        claim.entry.tries.survived();
         if !self.is_orphaned(&claim) {
             self.count_throttle(&mut claim);
         }
@@ -133,6 +134,7 @@ impl Memory {
             return Settled::Buried;
         }
         claim.entry.tries.retries += 1;
+        claim.entry.tries.survived();
         if self.is_orphaned(&claim) {
             return self.finish(claim, Ended::Cancelled, at);
         }
@@ -152,6 +154,7 @@ impl Memory {
             return Settled::Buried;
         }
         claim.entry.tries.retries += 1;
+        claim.entry.tries.survived();
         self.catch_up(at);
         if self.is_orphaned(&claim) {
             return self.finish(claim, Ended::Cancelled, at);

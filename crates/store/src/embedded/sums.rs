@@ -96,6 +96,17 @@ impl Ledger<'_> {
 }
 
 impl Sums {
+    /// Of what a tenant was to get, only what a reset leaves: its dead letters.
+    pub(super) fn reset(&mut self, tenant: u32) {
+        if let Some(sum) = self.tenants.get_mut(&tenant) {
+            *sum = Sum {
+                live: sum.live,
+                dead: sum.dead,
+                ..Sum::default()
+            };
+        }
+    }
+
     /// Whether anything changed for all.
     pub(super) fn move_total(&self) -> bool {
         self.total != Sum::default()

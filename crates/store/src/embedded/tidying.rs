@@ -9,6 +9,7 @@ use outflow_core::Moment;
 use rusqlite::params;
 
 use super::change::Change;
+use super::classes::CLASSES;
 use super::ledger::Ledger;
 use super::memory::Memory;
 use super::number::{many, millis};
@@ -19,6 +20,13 @@ pub(super) struct Sweep {
     at: Moment,
     actions: Vec<u32>,
     swept: Arc<Swept>,
+}
+
+/// Tenants that are forgotten, with their lines.
+#[derive(Debug)]
+pub(super) struct Idle {
+    tenants: Vec<u32>,
+    lines: Vec<u32>,
 }
 
 /// What a sweep found on the disk.
@@ -81,12 +89,11 @@ impl Memory {
     /// Forgets tenants that were idle for a while, but for those `expected` to have work. The writer asks,
     /// where it forgets them itself: before that, somebody may have begun to write jobs of theirs, and
     /// after it a tenant of the same name is another.
-    pub(super) fn forget_idle(&mut self, sweep: &Sweep, expected: &HashSet<u32>) -> Vec<u32> {
-        let idle = self.idle_tenants(sweep.at, expected);
-        for id in &idle {
-            self.forget_tenant(*id);
-        }
-        idle
+    pub(super) fn forget_idle(&mut self, sweep: &Sweep, expected: &HashSet<u32>) -> Idle {
+        let tenants = self.idle_tenants(sweep.at, expected);
+        let lines = tenants.iter().flat_map(|id| self.forget_tenant(*id));
+        let lines = lines.collect();
+        Idle { tenants, lines }
     }
 
     fn idle_tenants(&mut self, moment: Moment, expected: &HashSet<u32>) -> Vec<u32> {
@@ -105,30 +112,40 @@ impl Memory {
         idle
     }
 
-    fn forget_tenant(&mut self, id: u32) {
+    /// Forgets a tenant, and answers its lines. They are known from its seats: to look for them among all lines
+    /// would take as long as there are lines, for each tenant that goes.
+    fn forget_tenant(&mut self, id: u32) -> Vec<u32> {
         let Some(tenant) = self.tenants.remove(&id) else {
-            return;
+            return Vec::new();
         };
         self.tenant_ids.remove(&tenant.name);
+        let mut lines = Vec::new();
         for lane in &tenant.lanes {
             let Some(lane) = self.lanes.get_mut(lane) else {
                 continue;
             };
             if let Some(seat) = lane.seats.remove(&id) {
                 lane.order.leave(seat.handle);
+                let ids = CLASSES.map(|class| seat.lines.of(class).id);
+                lines.extend(ids.into_iter().filter(|line| *line != 0));
             }
         }
-        self.places.retain(|_, place| place.tenant != id);
+        for line in &lines {
+            self.places.remove(line);
+        }
+        lines
     }
 }
 
 impl Ledger<'_> {
     /// Forgets what is too old, with these tenants.
-    pub(super) fn tidy(&self, sweep: &Sweep, tenants: &[u32]) -> rusqlite::Result<()> {
-        let mut gone = many(tenants.len());
+    pub(super) fn tidy(&self, sweep: &Sweep, idle: &Idle) -> rusqlite::Result<()> {
+        let mut gone = many(idle.tenants.len());
         let at = millis(sweep.at.wall);
-        for tenant in tenants {
-            self.run("DELETE FROM line WHERE tenant = ?1", params![tenant])?;
+        for line in &idle.lines {
+            self.run("DELETE FROM line WHERE id = ?1", params![line])?;
+        }
+        for tenant in &idle.tenants {
             self.run("DELETE FROM tenant WHERE id = ?1", params![tenant])?;
         }
         gone += self.changed(

@@ -18,6 +18,7 @@ use super::keeping::{Journal, Sync};
 use super::ledger::Ledger;
 use super::memory::{Memory, Phase};
 use super::number::counted;
+use super::recounting::RecountAsk;
 use super::rows::rows;
 use super::shared::Shared;
 use super::submit::{self, Numbering, Taken};
@@ -44,7 +45,7 @@ pub struct Writer {
 struct Work {
     steps: Vec<Step>,
     waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-    recounts: Vec<oneshot::Sender<Result<u64, StoreError>>>,
+    recounts: Vec<RecountAsk>,
     sync: Sync,
 }
 
@@ -293,7 +294,7 @@ impl Writer {
         &mut self,
         cycle: Cycle,
         waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-        recounts: Vec<oneshot::Sender<Result<u64, StoreError>>>,
+        recounts: Vec<RecountAsk>,
     ) {
         let moment = self.shared.clock.moment();
         let mut memory = self.shared.lock();
@@ -323,7 +324,7 @@ impl Writer {
         &mut self,
         cycle: Cycle,
         waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-        recounts: Vec<oneshot::Sender<Result<u64, StoreError>>>,
+        recounts: Vec<RecountAsk>,
         error: &StoreError,
     ) {
         if error.is_doubtful() {
@@ -354,19 +355,19 @@ impl Writer {
             let _ = waiter.send(Err(error.again()));
         }
         for asked in recounts.into_iter().chain(since.recounts) {
-            let _ = asked.send(Err(error.again()));
+            let _ = asked.reply.send(Err(error.again()));
         }
         self.shared.bell.notify_waiters();
     }
 }
 
-/// Counts anew with the lock held, as soon as disk and memory agree.
+/// Lets those count who want to, as soon as disk and memory agree.
 fn recount_if_asked(memory: &mut Memory) {
     if memory.pending.is_empty() {
-        for asked in mem::take(&mut memory.recounts) {
-            let difference = memory.recount().map_err(failed);
+        for RecountAsk { reader, reply } in mem::take(&mut memory.recounts) {
+            let recount = memory.begin_recount(reader).map_err(failed);
             // Whoever does not wait any more can ask again.
-            let _ = asked.send(difference);
+            let _ = reply.send(recount);
         }
     }
 }

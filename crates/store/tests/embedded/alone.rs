@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use outflow_store::{
-    Admission, ClaimAsk, Claimed, Claims, Gate, Head, JobStore, NewJob, OpenGate, Scope,
+    Admission, ClaimAsk, Claimed, Claims, End, Gate, Head, JobStore, NewJob, OpenGate, Park, Scope,
 };
 
 use crate::contract::{ask, ask_as, claim, claim_one, done, ids, job, jobs, name, settle, submit};
@@ -165,12 +165,12 @@ fn a_suspect_whose_tenant_is_parked_or_paused_lets_the_others_go() {
         )
         .await;
         submit(&room.store, jobs("c", 1)).await;
-        let at = outflow_core::Clock::now(&*room.clock).saturating_add(Duration::from_secs(60));
+        let at = outflow_core::Clock::now(&*room.clock).saturating_add(Duration::from_mins(1));
         let parked = asked(room, ask(1), &mut Shut(Admission::Park(at))).await;
         assert!(parked.jobs.is_empty());
         let under_way = posted(room, 1).await;
         assert_eq!(under_way.len(), 1, "it is parked");
-        room.clock.advance(Duration::from_secs(60));
+        room.clock.advance(Duration::from_mins(1));
         assert!(
             claim(&room.store, 9)
                 .await
@@ -182,5 +182,34 @@ fn a_suspect_whose_tenant_is_parked_or_paused_lets_the_others_go() {
         room.store.pause(&tenant).await.expect("paused");
         claim(&room.store, 9).await;
         assert_eq!(posted(room, 1).await.len(), 1, "it is paused");
+    });
+}
+
+// Whoever gave it back did not try it, and says nothing of it.
+#[test]
+fn a_worker_that_lived_through_an_attempt_clears_its_job() {
+    run(async |room| {
+        suspects(room, 2).await;
+        let alone = claim_one(&room.store).await;
+        settle(&room.store, &alone, End::Returned).await;
+        let alone = claim_one(&room.store).await;
+        assert_eq!(alone.recoveries, 2);
+        let retry = End::Retry {
+            after: Duration::ZERO,
+            words: "no".to_owned(),
+            result: None,
+        };
+        settle(&room.store, &alone, retry).await;
+        let alone = claim_one(&room.store).await;
+        assert_eq!((alone.id.as_str(), alone.recoveries), ("a-0", 0));
+        settle(&room.store, &alone, done()).await;
+        let refused = End::Throttled {
+            after: Duration::ZERO,
+            park: Park::Tenant,
+        };
+        let alone = claim_one(&room.store).await;
+        settle(&room.store, &alone, refused).await;
+        let alone = claim_one(&room.store).await;
+        assert_eq!((alone.id.as_str(), alone.recoveries), ("a-1", 0));
     });
 }
