@@ -7,6 +7,8 @@
 mod failover;
 #[path = "redis_faults/garbage.rs"]
 mod garbage;
+#[path = "redis_faults/older.rs"]
+mod older;
 #[path = "redis_faults/rights.rs"]
 mod rights;
 #[path = "redis_faults/room.rs"]

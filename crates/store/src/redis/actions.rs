@@ -18,7 +18,7 @@ use crate::settle::{Ended, Outcome};
 use crate::tenant::Page;
 
 pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
-    loop {
+    for _ in 0..MOST_CLEANINGS {
         let call = step(caller, &spec.id, "open")
             .arg(micros(spec.timeout))
             .arg(micros(spec.keep))
@@ -28,6 +28,7 @@ pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
             answer => return answer.map(drop),
         }
     }
+    Err(not_clean(&spec.id))
 }
 
 pub(super) async fn close(caller: &Caller, action: &Name) -> Answer<()> {
@@ -47,6 +48,13 @@ pub(super) fn note(spec: &ActionSpec) -> String {
 /// The name was used before, and jobs of that time are still being cancelled.
 pub(super) fn is_cleaning(error: &StoreError) -> bool {
     error.is_refused() && error.to_string().contains("CLEANING")
+}
+
+/// It was cleaned again and again, and something was left each time.
+pub(super) fn not_clean(action: &Name) -> StoreError {
+    StoreError::refused(format_args!(
+        "jobs of an earlier action {action} are still being cancelled: try again, or use another name"
+    ))
 }
 
 fn unknown(action: &Name) -> StoreError {
@@ -73,15 +81,17 @@ pub(super) fn step<'a>(caller: &'a Caller, action: &Name, what: &str) -> Call<'a
 
 /// Ends what is left of an action that is over; answers how many jobs that were.
 pub(super) async fn finish_cleaning(caller: &Caller, action: &Name) -> Answer<u64> {
-    let mut ended = 0;
+    let (mut ended, mut cursor) = (0, 0);
     loop {
-        let found = places(caller, action, 0).await?;
-        if found.places.is_empty() {
-            return Ok(ended);
-        }
+        let found = places(caller, action, cursor).await?;
         ended += sweep_action(caller, action, &found.places).await?;
         // Somebody else had finished, and its name is in use again: what it has now is not ours to end.
         if !forget(caller, action, &found.places).await? {
+            return Ok(ended);
+        }
+        // A page may be empty without being the last: what was forgotten leaves gaps behind.
+        cursor = found.next;
+        if cursor == 0 {
             return Ok(ended);
         }
     }
@@ -288,3 +298,6 @@ impl Progress {
 
 /// Added to how a job ended, if words about it stand before what is kept.
 const SPOKEN: u8 = 16;
+
+/// Once is enough, unless somebody cancels what another has opened under the same name meanwhile.
+pub(super) const MOST_CLEANINGS: u32 = 8;

@@ -113,3 +113,54 @@ async fn a_list_that_is_gone_is_told_once_and_others_go_on() {
         room.balanced().await;
     }
 }
+
+/// A job that must begin within an hour.
+fn with_deadline(tenant: &str, n: usize) -> NewJob {
+    let soon = std::time::SystemTime::now() + Duration::from_hours(1);
+    let since = soon.duration_since(std::time::UNIX_EPOCH).expect("a time");
+    NewJob {
+        deadline: Some(outflow_core::WallTime::since_epoch(since)),
+        ..job(tenant, n)
+    }
+}
+
+// Flags that promise more than there is, nothing at all, and a plain flag without a name; on the short way, among jobs with
+// deadlines, and where costs differ.
+#[tokio::test]
+async fn a_damaged_record_keeps_no_other_job_from_going() {
+    let costly = |tenant: &str, n| NewJob {
+        cost: outflow_core::Cost::new(2),
+        ..job(tenant, n)
+    };
+    let kinds: [fn(&str, usize) -> NewJob; 3] = [job, with_deadline, costly];
+    for (kind, damaged) in kinds
+        .iter()
+        .flat_map(|kind| ["\x07", "", "\0"].map(|it| (kind, it)))
+    {
+        let room = Room::new().await;
+        let jobs = ["a", "b"]
+            .into_iter()
+            .flat_map(|tenant| (0..3).map(move |n| kind(tenant, n)));
+        let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+        submitted.expect("submitted");
+        put(&room, &["LSET", "{outflow}:l:2:3:api:a", "1", damaged]);
+        let mut went = Vec::new();
+        loop {
+            let jobs = room.claim(9).await.jobs;
+            if jobs.is_empty() {
+                break;
+            }
+            went.extend(payloads(&jobs));
+            room.finish(&jobs).await;
+        }
+        went.sort_unstable();
+        assert_eq!(went, ["a-0", "a-2", "b-0", "b-1", "b-2"], "{damaged:?}");
+        room.store.reap(100, 3).await.expect("reaped");
+        let over = ["ZADD", "{outflow}:sessions", "1", "worker"];
+        put(&room, &over);
+        room.store.reap(100, 3).await.expect("reaped");
+        let tally = room.store.tally().await.expect("tally");
+        assert_eq!((tally.queued, tally.in_flight), (0, 0), "{damaged:?}");
+        room.balanced().await;
+    }
+}

@@ -127,6 +127,9 @@ local function set_aside(what)
   call('ZREMRANGEBYRANK', K.broken, 0, -MOST_BROKEN - 1)
 end
 
+-- Wakes whoever waits for changes, after the last write: a server that does not let us must not leave a step half done.
+local function ring_bell() redis.pcall('PUBLISH', P .. 'bell', '') end
+
 local function save_counts()
   g[13] = g[13] + 1
   call('HSET', K.epoch, 'g', pack(G_FORM, unpack(g, 1, 15)))

@@ -395,7 +395,7 @@ local function save_all()
   end
   save_tenants()
   save_counts()
-  if ring then call('PUBLISH', P .. 'bell', '') end
+  if ring then ring_bell() end
 end
 
 -- A list holds fewer jobs than were counted: the count is set right, so that others go on.

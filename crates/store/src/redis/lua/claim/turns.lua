@@ -25,7 +25,8 @@ local function cost_of(seat, class)
   else
     record = call('LINDEX', list_key(lane, seat.name, class), 0)
   end
-  return record and parse_record(record).cost or 1
+  local job = record and sound_record(record)
+  return job and job.cost or 1
 end
 
 local function lane_start(cost)
