@@ -5,6 +5,8 @@
 
 #[path = "redis_faults/failover.rs"]
 mod failover;
+#[path = "redis_faults/full.rs"]
+mod full;
 #[path = "redis_faults/garbage.rs"]
 mod garbage;
 #[path = "redis_faults/older.rs"]

@@ -169,6 +169,8 @@ impl Caller {
             // Somebody else may have been quicker; whether it is there shows the call itself.
             answer = match self.send(&load).await {
                 Err(error) if fault::is_forbidden(&error) => Err(error),
+                // A full server takes no library, but scripts.
+                Err(error) if error.is_full() => return None,
                 _ => self.send(&command).await,
             };
         }

@@ -36,6 +36,8 @@ if not found[1] then
   return { ARGV[2], run }
 end
 if found[3] ~= FORM then error('OTHERFORM', 0) end
+-- A full server lets a script write more that has written something, and this is something that needs no room.
+redis.call('HDEL', epoch, '')
 if expected ~= '' and found[1] ~= expected then
   if not anew then return { 'LOST', run } end
   -- Whoever made it did not know of the loss, nor what was used of limits before.
