@@ -53,3 +53,103 @@ async fn a_large_session_is_taken_back_to_its_last_job() {
     assert_eq!(room.store.tally().await.expect("tally").queued, 9_000);
     room.balanced().await;
 }
+
+// A job of it is under way when it is cancelled, and nothing is kept of it for any time: it is known until the job has
+// ended.
+#[tokio::test]
+async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
+    let room = Room::new().await;
+    let mut batch = of_action("act", vec![job("a", 0)]);
+    if let Some(spec) = &mut batch.action {
+        spec.keep = Duration::ZERO;
+    }
+    room.store.submit(batch).await.expect("submitted");
+    let jobs = room.claim(1).await.jobs;
+    let action = name("act");
+    let cancelled = room.store.cancel(&Scope::Action(action.clone())).await;
+    cancelled.expect("cancelled");
+    let tidy = || room.store.tidy(outflow_core::WallTime::from_unix_secs(0));
+    tidy().await.expect("tidied");
+    let known = room.store.action(&action).await.expect("asked");
+    assert_eq!(known.expect("known").tally.in_flight, 1);
+    room.finish(&jobs).await;
+    let due = ["ZADD", "{outflow}:aend", "XX", "1", "act"];
+    room.server.ask(&due).expect("its time has come");
+    tidy().await.expect("tidied");
+    assert!(room.store.action(&action).await.expect("asked").is_none());
+    room.balanced().await;
+}
+
+// Three thousand tenants have used their own limit for an hour: one claim looks at some of them, says that there is more
+// to do at once, and the next goes on behind them until all are parked.
+#[tokio::test]
+async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
+    let room = Room::new().await;
+    let rule = outflow_store::TenantRule {
+        rate: Some(outflow_core::Rate::new(1, Duration::from_hours(1)).expect("a rate")),
+        ..outflow_store::TenantRule::default()
+    };
+    room.store.set_usual(rule).await.expect("set");
+    let tenants = 3_000;
+    let jobs = (0..2 * tenants).map(|n| job(&format!("t{}", n % tenants), n));
+    let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+    submitted.expect("submitted");
+    let plan = || {
+        Some(SharedPlan {
+            limits: Vec::new(),
+            guard: Duration::ZERO,
+            horizon: Duration::ZERO,
+        })
+    };
+    let (mut went, mut claims) = (0, 0);
+    while went < tenants {
+        went += claim(&room.store, "worker", 1_000, plan()).await.jobs.len();
+        claims += 1;
+        assert!(claims < 20, "{went} after {claims}");
+    }
+    let parked = || -> usize {
+        let parked = room.server.ask(&["ZCARD", "{outflow}:p:api"]);
+        parked.expect("asked").parse().expect("a number")
+    };
+    let before = parked();
+    let claims = claim(&room.store, "worker", 10, plan()).await;
+    assert!(claims.jobs.is_empty());
+    assert_eq!(claims.next, Some(Duration::ZERO), "there is more to do");
+    assert!(parked() <= before + 1_010, "{} at once", parked() - before);
+    room.balanced().await;
+}
+
+// A job that costs more than anything moves its tenant on, and not beyond the numbers in which places are kept: the seats of
+// all others stay as they are.
+#[tokio::test]
+async fn a_huge_cost_does_not_move_everybody() {
+    let room = Room::new().await;
+    let costly = |n| NewJob {
+        cost: outflow_core::Cost::new(1 << 40),
+        ..job("a", n)
+    };
+    let jobs = (0..4).map(costly).chain((0..4).map(|n| job("b", n)));
+    let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+    submitted.expect("submitted");
+    for _ in 0..8 {
+        assert_eq!(room.claim(1).await.jobs.len(), 1);
+    }
+    let scans = super::ways::calls(&room.server, "hscan");
+    assert_eq!(scans, 0, "all seats were looked at");
+    room.balanced().await;
+}
+
+// Whoever was cancelled while nothing of it was under way is as plain as before.
+#[tokio::test]
+async fn a_tenant_that_was_cancelled_goes_the_short_way_again() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    let cancelled = room.store.cancel(&Scope::Tenant(name("a"))).await;
+    assert_eq!(cancelled.expect("cancelled"), 2);
+    room.submit("a", 2).await;
+    let bounded =
+        "local head = redis.call('HGET', '{outflow}:t', 'a') return string.byte(head) % 2";
+    let bounded = room.server.ask(&["EVAL", bounded, "0"]);
+    assert_eq!(bounded.expect("asked"), "0");
+    room.balanced().await;
+}

@@ -142,6 +142,8 @@ local function end_late(lane, name, class)
     if job.action then action_of(job.action) end
     tenant_of(name)
     call(take, key)
+    -- A list that begins anew begins above all that were taken from it.
+    g[1] = g[1] + 1
     seat[counted], seat.dirty = seat[counted] - 1, true
     if take == 'LPOP' then seat[2 + class] = seat[2 + class] + 1 end
     drop(job, { lane = lane.name, tenant = name }, EXPIRED)

@@ -310,11 +310,11 @@ end
 local before = g[1]
 for _, it in ipairs(goes) do give(it.job, it) end
 if #fields > 0 then
-  lease_session()
   for from = 1, #fields, CHUNK do
     local done = redis.pcall('HSET', session_key, unpack(fields, from, min(from + CHUNK - 1, #fields)))
     if type(done) == 'table' and done.err then fail(session_key, done.err) end
   end
+  lease_session()
 end
 for _, act in ipairs(later) do act() end
 if #goes > 0 then

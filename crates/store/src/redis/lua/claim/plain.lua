@@ -24,7 +24,7 @@ local function begin_session()
   end
 end
 
--- Before the session holds anything: whatever is under a name that has no lease is never taken back.
+-- As soon as the session holds anything: whatever is under a name that has no lease is never taken back.
 local function lease_session()
   if not leased then call('ZADD', K.sessions, now + lease, session) end
   leased = true
@@ -157,7 +157,6 @@ local function give_plain(seats, order, many)
     end
     entries[turn], fields[2 * turn - 1], fields[2 * turn] = entry, claim, entry
   end
-  lease_session()
   for from = 1, #fields, CHUNK do
     local done = redis.pcall('HSET', session_key, unpack(fields, from, min(from + CHUNK - 1, #fields)))
     if type(done) == 'table' and done.err then
@@ -166,6 +165,7 @@ local function give_plain(seats, order, many)
     end
   end
   wrote = true
+  lease_session()
   return entries
 end
 
