@@ -9,7 +9,7 @@ use super::fault::strange;
 use super::pages::{self, PAGE, ask, reports};
 use super::record::{byte, instant, micros, name, number, part, small, wall, words};
 use super::reply::{self, Reply};
-use super::sweep::{forget, places, sweep_action};
+use super::sweep::{forget, places, resume_held, sweep_action};
 use crate::action::{ActionReport, ActionSpec, RipeAsk, Stage, Tally};
 use crate::error::StoreError;
 use crate::jobs::Answer;
@@ -116,22 +116,43 @@ pub(super) async fn actions(caller: &Caller, page: &Page) -> Answer<Vec<ActionRe
 
 pub(super) async fn ripe(caller: &Caller, asked: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
     let most = asked.most.clamp(1, PAGE);
-    let late = caller.run(ask(caller, "overdue").arg(most)).await?;
-    let mut late = Reply::new(late)?;
-    while !late.is_empty() {
-        let action = late.name()?;
-        caller.run(step(caller, &action, "fail")).await?;
-        clean_if_over(caller, &action).await?;
-    }
+    let finished = finish_begun(caller, most).await;
     let mut taken = Reply::new(caller.run(take(caller, asked, most)).await?)?;
     if taken.is_empty() {
-        return Ok(Vec::new());
+        return finished.map(|()| Vec::new());
     }
     let mut call = ask(caller, "these");
     while !taken.is_empty() {
         call.push(taken.name()?.as_str());
     }
     reports(Reply::new(caller.run(call).await?)?, report)
+}
+
+/// Ends what is out of time, and what somebody died over who had begun to cancel or to resume it. One that cannot be
+/// finished keeps none of the others from it, and is told last.
+async fn finish_begun(caller: &Caller, most: usize) -> Answer<()> {
+    let mut answer = Ok(());
+    for action in standing(caller, "overdue", most).await? {
+        answer = answer.and(end_overdue(caller, &action).await);
+    }
+    for action in standing(caller, "resuming", most).await? {
+        answer = answer.and(resume_held(caller, &action).await);
+    }
+    answer
+}
+
+async fn standing(caller: &Caller, what: &str, most: usize) -> Answer<Vec<Name>> {
+    let mut reply = Reply::new(caller.run(ask(caller, what).arg(most)).await?)?;
+    let mut names = Vec::with_capacity(reply.len());
+    while !reply.is_empty() {
+        names.push(reply.name()?);
+    }
+    Ok(names)
+}
+
+async fn end_overdue(caller: &Caller, action: &Name) -> Answer<()> {
+    caller.run(step(caller, action, "fail")).await?;
+    clean_if_over(caller, action).await
 }
 
 fn take<'a>(caller: &'a Caller, asked: RipeAsk<'_>, most: usize) -> Call<'a> {

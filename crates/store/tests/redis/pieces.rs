@@ -80,6 +80,58 @@ async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
     room.balanced().await;
 }
 
+// Somebody else's value stands in the way of what was held, as if whoever resumes it had died there. Whoever tells ends
+// goes on with it once it is taken for given up.
+#[tokio::test]
+async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
+    let room = Room::new().await;
+    let action = Scope::Action(name("act"));
+    let batch = of_action("act", vec![job("a", 0), job("a", 1)]);
+    room.store.submit(batch).await.expect("submitted");
+    room.store.pause(&action).await.expect("paused");
+    assert!(room.claim(9).await.jobs.is_empty(), "both are held");
+    let ask = |command: &[&str]| room.server.ask(command).expect("asked");
+    ask(&["RENAME", "{outflow}:h:a", "{outflow}:away"]);
+    ask(&["SET", "{outflow}:h:a", "mine"]);
+    room.store.resume(&action).await.expect_err("in the way");
+    ask(&["RENAME", "{outflow}:away", "{outflow}:h:a"]);
+    assert!(room.claim(9).await.jobs.is_empty(), "both are still held");
+    ask(&["ZADD", "{outflow}:resuming", "XX", "1", "act"]);
+    let ripe = room.store.ripe(outflow_store::RipeAsk::look(9)).await;
+    assert_eq!(ripe.expect("asked"), []);
+    assert_eq!(room.claim(9).await.jobs.len(), 2);
+    assert_eq!(ask(&["EXISTS", "{outflow}:resuming"]), "0");
+    room.balanced().await;
+}
+
+// Somebody else's value stands where the places of one action are that was cancelled: another's end is told all the same,
+// and that of the first is told to be in the way when there is nothing else.
+#[tokio::test]
+async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() {
+    let room = Room::new().await;
+    for action in ["bad", "good"] {
+        let batch = of_action(action, vec![job("a", 0)]);
+        room.store.submit(batch).await.expect("submitted");
+    }
+    let ask = |command: &[&str]| room.server.ask(command).expect("asked");
+    let jobs = room.claim(9).await.jobs;
+    ask(&["SET", "{outflow}:m:bad", "mine"]);
+    let cancelled = room.store.cancel(&Scope::Action(name("bad"))).await;
+    cancelled.expect_err("in the way");
+    let good = jobs.iter().find(|job| job.action == Some(name("good")));
+    room.settle(vec![done(good.expect("claimed"))]).await;
+    let tell = outflow_store::RipeAsk {
+        most: 9,
+        lease: LONG,
+        telling: &[],
+    };
+    let ripe = room.store.ripe(tell).await.expect("told");
+    let names: Vec<_> = ripe.iter().map(|report| report.spec.id.as_str()).collect();
+    assert_eq!(names, ["good"]);
+    let error = room.store.ripe(tell).await.expect_err("in the way");
+    assert!(error.to_string().contains("m:bad"), "{error}");
+}
+
 // Three thousand tenants have used their own limit for an hour: one claim looks at some of them, says that there is more
 // to do at once, and the next goes on behind them until all are parked.
 #[tokio::test]

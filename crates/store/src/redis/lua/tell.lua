@@ -173,6 +173,8 @@ elseif what == 'lanes' then
   return call('ZRANGEBYLEX', K.lanes, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, CHUNK)
 elseif what == 'overdue' then
   return call('ZRANGEBYSCORE', K.adue, '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
+elseif what == 'resuming' then
+  return call('ZRANGEBYSCORE', P .. 'resuming', '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
 elseif what == 'these' then
   local out = {}
   for i = 4, #ARGV do out[#out + 1] = action_report(ARGV[i]) or { ARGV[i] } end
