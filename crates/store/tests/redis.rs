@@ -24,6 +24,8 @@ mod limits;
 mod mixed;
 #[path = "redis/order.rs"]
 mod order;
+#[path = "redis/pieces.rs"]
+mod pieces;
 #[path = "redis/recount.rs"]
 mod recount;
 #[path = "redis/rest.rs"]

@@ -5,8 +5,12 @@
 
 #[path = "redis_faults/failover.rs"]
 mod failover;
+#[path = "redis_faults/full.rs"]
+mod full;
 #[path = "redis_faults/garbage.rs"]
 mod garbage;
+#[path = "redis_faults/older.rs"]
+mod older;
 #[path = "redis_faults/rights.rs"]
 mod rights;
 #[path = "redis_faults/room.rs"]

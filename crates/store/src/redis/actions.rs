@@ -9,7 +9,7 @@ use super::fault::strange;
 use super::pages::{self, PAGE, ask, reports};
 use super::record::{byte, instant, micros, name, number, part, small, wall, words};
 use super::reply::{self, Reply};
-use super::sweep::{forget, places, sweep_action};
+use super::sweep::{forget, places, resume_held, sweep_action};
 use crate::action::{ActionReport, ActionSpec, RipeAsk, Stage, Tally};
 use crate::error::StoreError;
 use crate::jobs::Answer;
@@ -18,7 +18,7 @@ use crate::settle::{Ended, Outcome};
 use crate::tenant::Page;
 
 pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
-    loop {
+    for _ in 0..MOST_CLEANINGS {
         let call = step(caller, &spec.id, "open")
             .arg(micros(spec.timeout))
             .arg(micros(spec.keep))
@@ -28,6 +28,7 @@ pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
             answer => return answer.map(drop),
         }
     }
+    Err(not_clean(&spec.id))
 }
 
 pub(super) async fn close(caller: &Caller, action: &Name) -> Answer<()> {
@@ -47,6 +48,13 @@ pub(super) fn note(spec: &ActionSpec) -> String {
 /// The name was used before, and jobs of that time are still being cancelled.
 pub(super) fn is_cleaning(error: &StoreError) -> bool {
     error.is_refused() && error.to_string().contains("CLEANING")
+}
+
+/// It was cleaned again and again, and something was left each time.
+pub(super) fn not_clean(action: &Name) -> StoreError {
+    StoreError::refused(format_args!(
+        "jobs of an earlier action {action} are still being cancelled: try again, or use another name"
+    ))
 }
 
 fn unknown(action: &Name) -> StoreError {
@@ -73,15 +81,17 @@ pub(super) fn step<'a>(caller: &'a Caller, action: &Name, what: &str) -> Call<'a
 
 /// Ends what is left of an action that is over; answers how many jobs that were.
 pub(super) async fn finish_cleaning(caller: &Caller, action: &Name) -> Answer<u64> {
-    let mut ended = 0;
+    let (mut ended, mut cursor) = (0, 0);
     loop {
-        let found = places(caller, action, 0).await?;
-        if found.places.is_empty() {
-            return Ok(ended);
-        }
+        let found = places(caller, action, cursor).await?;
         ended += sweep_action(caller, action, &found.places).await?;
         // Somebody else had finished, and its name is in use again: what it has now is not ours to end.
         if !forget(caller, action, &found.places).await? {
+            return Ok(ended);
+        }
+        // A page may be empty without being the last: what was forgotten leaves gaps behind.
+        cursor = found.next;
+        if cursor == 0 {
             return Ok(ended);
         }
     }
@@ -106,22 +116,43 @@ pub(super) async fn actions(caller: &Caller, page: &Page) -> Answer<Vec<ActionRe
 
 pub(super) async fn ripe(caller: &Caller, asked: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
     let most = asked.most.clamp(1, PAGE);
-    let late = caller.run(ask(caller, "overdue").arg(most)).await?;
-    let mut late = Reply::new(late)?;
-    while !late.is_empty() {
-        let action = late.name()?;
-        caller.run(step(caller, &action, "fail")).await?;
-        clean_if_over(caller, &action).await?;
-    }
+    let finished = finish_begun(caller, most).await;
     let mut taken = Reply::new(caller.run(take(caller, asked, most)).await?)?;
     if taken.is_empty() {
-        return Ok(Vec::new());
+        return finished.map(|()| Vec::new());
     }
     let mut call = ask(caller, "these");
     while !taken.is_empty() {
         call.push(taken.name()?.as_str());
     }
     reports(Reply::new(caller.run(call).await?)?, report)
+}
+
+/// Ends what is out of time, and what somebody died over who had begun to cancel or to resume it. One that cannot be
+/// finished keeps none of the others from it, and is told last.
+async fn finish_begun(caller: &Caller, most: usize) -> Answer<()> {
+    let mut answer = Ok(());
+    for action in standing(caller, "overdue", most).await? {
+        answer = answer.and(end_overdue(caller, &action).await);
+    }
+    for action in standing(caller, "resuming", most).await? {
+        answer = answer.and(resume_held(caller, &action).await);
+    }
+    answer
+}
+
+async fn standing(caller: &Caller, what: &str, most: usize) -> Answer<Vec<Name>> {
+    let mut reply = Reply::new(caller.run(ask(caller, what).arg(most)).await?)?;
+    let mut names = Vec::with_capacity(reply.len());
+    while !reply.is_empty() {
+        names.push(reply.name()?);
+    }
+    Ok(names)
+}
+
+async fn end_overdue(caller: &Caller, action: &Name) -> Answer<()> {
+    caller.run(step(caller, action, "fail")).await?;
+    clean_if_over(caller, action).await
 }
 
 fn take<'a>(caller: &'a Caller, asked: RipeAsk<'_>, most: usize) -> Call<'a> {
@@ -288,3 +319,6 @@ impl Progress {
 
 /// Added to how a job ended, if words about it stand before what is kept.
 const SPOKEN: u8 = 16;
+
+/// Once is enough, unless somebody cancels what another has opened under the same name meanwhile.
+pub(super) const MOST_CLEANINGS: u32 = 8;

@@ -14,7 +14,7 @@ use super::fault::{self, strange};
 use super::loss::{Loss, Standing};
 use super::options::{RedisOptions, Replicas};
 use super::record::micros;
-use super::reply::{Reply, number};
+use super::reply::{self, Reply};
 use super::scripts::{KEYS, Scripts, Step};
 use super::server::Server;
 use super::submit::random_word;
@@ -25,6 +25,9 @@ use crate::jobs::Answer;
 /// Whoever calls steps.
 pub(super) struct Caller {
     connection: Connection,
+    /// The way of what copies are waited for: a server that waits takes nothing else that comes the same way, and
+    /// beats and claims must not stand behind that.
+    confirming: Connection,
     pub(super) scripts: Scripts,
     prefix: String,
     wait: Option<Replicas>,
@@ -72,6 +75,7 @@ impl Caller {
     pub(super) fn new(client: Client, options: &RedisOptions) -> Self {
         let config = AsyncConnectionConfig::new();
         Self {
+            confirming: Connection::new(client.clone(), config.clone(), options.timeout),
             connection: Connection::new(client, config, options.timeout),
             scripts: Scripts::new(),
             prefix: format!("{{{}}}:", options.queue),
@@ -127,6 +131,10 @@ impl Caller {
 
     /// Runs a step.
     pub(super) async fn run(&self, call: Call<'_>) -> Answer<Value> {
+        self.run_over(&self.connection, &call).await
+    }
+
+    async fn run_over(&self, way: &Connection, call: &Call<'_>) -> Answer<Value> {
         match self.loss.standing() {
             Standing::Whole => {}
             Standing::Mourned => return Err(fault::lost()),
@@ -136,9 +144,9 @@ impl Caller {
                 return Err(fault::lost());
             }
         }
-        let answer = match self.try_function(&call).await {
+        let answer = match self.try_function(way, call).await {
             Some(answer) => answer,
-            None => self.run_script(&call).await,
+            None => self.run_script(way, call).await,
         };
         answer.inspect_err(|error| {
             // One that was under way as the queue began anew says nothing about the new one.
@@ -157,19 +165,21 @@ impl Caller {
     }
 
     /// Runs the function of a step, unless the server has none.
-    async fn try_function(&self, call: &Call<'_>) -> Option<Answer<Value>> {
+    async fn try_function(&self, way: &Connection, call: &Call<'_>) -> Option<Answer<Value>> {
         if !self.functions.load(Ordering::Relaxed) || self.forbidden.load(Ordering::Relaxed) {
             return None;
         }
         let command = call.command("FCALL", &call.step.function);
-        let mut answer = self.send(&command).await;
+        let mut answer = way.send(self, &command).await;
         if answer.as_ref().is_err_and(fault::is_unknown_script) {
             let mut load = cmd("FUNCTION");
             load.arg("LOAD").arg(&self.scripts.library);
             // Somebody else may have been quicker; whether it is there shows the call itself.
-            answer = match self.send(&load).await {
+            answer = match way.send(self, &load).await {
                 Err(error) if fault::is_forbidden(&error) => Err(error),
-                _ => self.send(&command).await,
+                // A full server takes no library, but scripts.
+                Err(error) if error.is_full() => return None,
+                _ => way.send(self, &command).await,
             };
         }
         if answer.as_ref().is_err_and(fault::is_forbidden) {
@@ -179,14 +189,14 @@ impl Caller {
         Some(answer)
     }
 
-    async fn run_script(&self, call: &Call<'_>) -> Answer<Value> {
+    async fn run_script(&self, way: &Connection, call: &Call<'_>) -> Answer<Value> {
         let command = call.command("EVALSHA", &call.step.hash);
-        match self.send(&command).await {
+        match way.send(self, &command).await {
             Err(error) if fault::is_unknown_script(&error) => {
                 let mut load = cmd("SCRIPT");
                 load.arg("LOAD").arg(&call.step.text);
-                self.send(&load).await?;
-                self.send(&command).await
+                way.send(self, &load).await?;
+                way.send(self, &command).await
             }
             answer => answer,
         }
@@ -194,18 +204,22 @@ impl Caller {
 
     /// Runs a step, and waits for the copies of what it wrote if that was asked for.
     pub(super) async fn run_safely(&self, call: Call<'_>) -> Answer<Value> {
-        let answer = self.run(call).await?;
         let Some(wait) = self.wait else {
-            return Ok(answer);
+            return self.run(call).await;
         };
+        let way = &self.confirming;
+        let number = way.opened(self).await?;
+        let answer = self.run_over(way, &call).await?;
         let mut command = cmd("WAIT");
         let patience = micros(wait.timeout).div_ceil(1_000).max(1);
         command.arg(wait.count).arg(patience);
-        let copies = self
-            .send(&command)
+        let copies = way
+            .send(self, &command)
             .await
             .map_err(|_| unconfirmed(wait.timeout))?;
-        if number(&copies)? < u64::from(wait.count) {
+        // The server waits for what came the same way; of another way it says that all is well.
+        let same = way.number().await == Some(number);
+        if !same || reply::number(&copies)? < u64::from(wait.count) {
             return Err(unconfirmed(wait.timeout));
         }
         Ok(answer)

@@ -99,8 +99,10 @@ fn claims(mut reply: Reply) -> Answer<Claims> {
         } else {
             Duration::from_micros(record::number(&mut starts, 7)?)
         };
-        let entry = read_entry(entries.bytes()?)?;
-        jobs.push(claimed(entry, claim, starts_in));
+        // What is no job stays where it is until its session ends, and keeps none of the others from going.
+        if let Ok(entry) = read_entry(entries.bytes()?) {
+            jobs.push(claimed(entry, claim, starts_in));
+        }
     }
     jobs.sort_by_key(|job| job.starts_in);
     let decided = Some(Duration::from_micros(reply.number()?));

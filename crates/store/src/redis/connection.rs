@@ -80,6 +80,22 @@ impl Connection {
         }
     }
 
+    /// The number of a connection that is open now, or is made.
+    pub(super) async fn opened(&self, greeting: &impl Greeting) -> Answer<u64> {
+        let ready = tokio::time::timeout(self.timeout, self.ready(greeting));
+        ready
+            .await
+            .unwrap_or_else(|_| Err(silent(self.timeout)))
+            .map(|open| open.number)
+    }
+
+    /// The number of the connection that is open, if one is. Numbers only grow: where it is the same twice, all that
+    /// was sent in between went the same way.
+    pub(super) async fn number(&self) -> Option<u64> {
+        let state = self.state.lock().await;
+        state.open.as_ref().map(|open| open.number)
+    }
+
     /// A connection that was greeted. Whoever comes while one is made waits for it.
     pub(super) async fn ready(&self, greeting: &impl Greeting) -> Answer<Open> {
         let mut state = self.state.lock().await;

@@ -52,6 +52,9 @@ pub(super) fn after(error: &RedisError) -> StoreError {
     if words.contains("Function not found") {
         return StoreError::refused(NO_SCRIPT);
     }
+    if words.contains("NOBELL") {
+        return StoreError::refused(NO_BELL);
+    }
     if said(error, &["NOPERM"]) || words.contains("unknown command") {
         return StoreError::refused(FORBIDDEN);
     }
@@ -148,6 +151,9 @@ const OTHER_FORM: &str = "redis holds this queue as another version wrote it: fi
 /// The braces stand around the queue's name; `outflow` is the usual one.
 const FORBIDDEN: &str = "this user of redis has too few rights: give it the keys and channels of the queue \
      (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not for operators";
+
+const NO_BELL: &str = "this user of redis has too few rights: give it the channel by which machines wake each other \
+     (&{outflow}:bell, with the queue's name in the braces)";
 
 /// It may work again without anybody's help, and nothing was changed.
 const PASSING: &[&str] = &[

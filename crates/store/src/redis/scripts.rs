@@ -50,7 +50,9 @@ impl Scripts {
         let step = |wanted: &str| {
             let at = SOURCES.iter().position(|source| source.name == wanted);
             let part = at.and_then(|at| parts.get(at));
-            step(&name, wanted, part.map_or("", String::as_str))
+            let source = at.and_then(|at| SOURCES.get(at));
+            let begin = source.map_or("", Source::beginning);
+            step(&name, wanted, (begin, part.map_or("", String::as_str)))
         };
         Self {
             library: library(&name, &parts),
@@ -112,6 +114,16 @@ impl Source {
         format!("do\n{plain}\nany = function()\n{any}\nend\nend\n")
     }
 
+    /// What its script begins with. A script has no flags, but a full server lets it write more once it has written
+    /// something that needs no room.
+    fn beginning(&self) -> &'static str {
+        if self.flags == EVEN_IF_FULL {
+            "redis.pcall('HDEL', KEYS[1], '')\n"
+        } else {
+            ""
+        }
+    }
+
     fn registration(&self, library: &str) -> String {
         let Self { name, flags, .. } = self;
         format!(
@@ -150,10 +162,10 @@ fn library(name: &str, parts: &[String]) -> String {
 /// function needs of its own level is looked for along the whole stack, what it needs of the levels around
 /// it is at hand, though at most 60 names of them. All parts on one level took 100 µs to set up before any
 /// of them did a thing. In the library, which is set up once, they are on one level.
-fn step(library: &str, name: &str, part: &str) -> Step {
+fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> Step {
     let [base, seats, jobs] = COMMON;
     let text = format!(
-        "local steps, given = {{}}, ARGV\n{base}\nreturn (function()\n{seats}\nreturn (function()\n\
+        "{begin}local steps, given = {{}}, ARGV\n{base}\nreturn (function()\n{seats}\nreturn (function()\n\
          {jobs}\n{part}\nreturn run(steps.{name}, given)\nend)()\nend)()"
     );
     Step {
@@ -170,7 +182,8 @@ const COMMON: [&str; 3] = [
     include_str!("lua/jobs.lua"),
 ];
 
-/// Flags of functions. A server that is full takes no new jobs, but gives out what it has and lets it end.
+/// Flags of functions. A server that is full takes no new jobs, but gives out what it has, lets it end, and lets an
+/// operator stop it.
 const EVEN_IF_FULL: &str = "'allow-oom'";
 const ONLY_WITH_ROOM: &str = "";
 const READS: &str = "'no-writes'";
@@ -201,7 +214,7 @@ const SOURCES: [Source; 15] = [
     Source::new("beat", include_str!("lua/beat.lua")),
     Source::new("reap", include_str!("lua/reap.lua")),
     Source::new("disown", include_str!("lua/disown.lua")),
-    Source::new("rule", include_str!("lua/rule.lua")).flags(ONLY_WITH_ROOM),
+    Source::new("rule", include_str!("lua/rule.lua")),
     Source::new("action", include_str!("lua/action.lua")),
     Source::new("ripe", include_str!("lua/ripe.lua")),
     Source::new("sweep", include_str!("lua/sweep.lua")),

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::actions::{finish_cleaning, is_cleaning, note};
+use super::actions::{MOST_CLEANINGS, finish_cleaning, is_cleaning, not_clean, note};
 use super::call::{Call, Caller};
 use super::fault::strange;
 use super::record::{self, Common, class, micros, seven};
@@ -72,10 +72,12 @@ pub(super) async fn submit_alone(
 
 /// Sends a batch, after what was left under the name of its action if that is to begin anew.
 async fn sent(caller: &Caller, batch: &Batch, groups: &[Group]) -> Answer<Value> {
+    let mut left = MOST_CLEANINGS;
     loop {
         let answer = caller.run_safely(call(caller, batch, groups)).await;
         match (answer, &batch.action) {
             (Err(error), Some(spec)) if is_cleaning(&error) => {
+                left = left.checked_sub(1).ok_or_else(|| not_clean(&spec.id))?;
                 finish_cleaning(caller, &spec.id).await?;
             }
             (answer, _) => return answer,

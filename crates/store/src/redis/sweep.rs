@@ -23,6 +23,11 @@ pub(super) async fn resume(caller: &Caller, scope: &Scope) -> Answer<()> {
         Scope::Action(action) => action,
     };
     caller.run(step(caller, action, "resume")).await?;
+    resume_held(caller, action).await
+}
+
+/// Lets go what a pause of the action held, and says that there is nothing more of it.
+pub(super) async fn resume_held(caller: &Caller, action: &Name) -> Answer<()> {
     let mut cursor = 0;
     loop {
         let found = places(caller, action, cursor).await?;
@@ -32,7 +37,7 @@ pub(super) async fn resume(caller: &Caller, scope: &Scope) -> Answer<()> {
         }
         cursor = found.next;
         if cursor == 0 {
-            return Ok(());
+            return caller.run(step(caller, action, "resumed")).await.map(drop);
         }
     }
 }

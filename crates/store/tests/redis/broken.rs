@@ -115,3 +115,103 @@ async fn a_list_that_is_gone_is_told_once_and_others_go_on() {
         room.balanced().await;
     }
 }
+
+/// A job that must begin before the next century.
+fn with_deadline(tenant: &str, n: usize) -> NewJob {
+    NewJob {
+        deadline: Some(outflow_core::WallTime::from_unix_secs(4_000_000_000)),
+        ..job(tenant, n)
+    }
+}
+
+// Flags that promise more than there is, nothing at all, and a plain flag without a name; on the short way, among jobs with
+// deadlines, and where costs differ.
+#[tokio::test]
+async fn a_damaged_record_keeps_no_other_job_from_going() {
+    let costly = |tenant: &str, n| NewJob {
+        cost: outflow_core::Cost::new(2),
+        ..job(tenant, n)
+    };
+    let kinds: [fn(&str, usize) -> NewJob; 3] = [job, with_deadline, costly];
+    for (kind, damaged) in kinds
+        .iter()
+        .flat_map(|kind| ["\x07", "", "\0"].map(|it| (kind, it)))
+    {
+        let room = Room::new().await;
+        let jobs = ["a", "b"]
+            .into_iter()
+            .flat_map(|tenant| (0..3).map(move |n| kind(tenant, n)));
+        let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+        submitted.expect("submitted");
+        put(&room, &["LSET", "{outflow}:l:2:3:api:a", "1", damaged]);
+        let mut went = Vec::new();
+        loop {
+            let jobs = room.claim(9).await.jobs;
+            if jobs.is_empty() {
+                break;
+            }
+            went.extend(payloads(&jobs));
+            room.finish(&jobs).await;
+        }
+        went.sort_unstable();
+        assert_eq!(went, ["a-0", "a-2", "b-0", "b-1", "b-2"], "{damaged:?}");
+        room.store.reap(100, 3).await.expect("reaped");
+        let over = ["ZADD", "{outflow}:sessions", "1", "worker"];
+        put(&room, &over);
+        room.store.reap(100, 3).await.expect("reaped");
+        let tally = room.store.tally().await.expect("tally");
+        assert_eq!((tally.queued, tally.in_flight), (0, 0), "{damaged:?}");
+        room.balanced().await;
+    }
+}
+
+// What came back is gone: its count is set right as well, or the lane would stop at it for ever.
+#[tokio::test]
+async fn a_set_that_is_gone_is_told_once_and_others_go_on() {
+    let room = Room::new().await;
+    room.submit("a", 3).await;
+    let jobs = room.claim(2).await.jobs;
+    let back = jobs.iter().map(|job| end(job, End::Returned)).collect();
+    room.settle(back).await;
+    room.submit("b", 2).await;
+    put(&room, &["DEL", "{outflow}:b:2:3:api:a"]);
+    let ask = ClaimAsk {
+        lane: name("api"),
+        session: name("worker"),
+        most: 9,
+        lease: Duration::from_secs(30),
+        plan: None,
+    };
+    let error = room.store.claim(ask, &mut OpenGate).await;
+    error.expect_err("two jobs are gone");
+    room.balanced().await;
+    let mut went = payloads(&room.claim(9).await.jobs);
+    went.sort_unstable();
+    assert_eq!(went, ["a-2", "b-0", "b-1"]);
+    room.balanced().await;
+}
+
+// The outcomes of its action are somebody else's value: the letter stands in line again all the same.
+#[tokio::test]
+async fn a_letter_is_revived_though_its_outcome_is_somebody_elses() {
+    let room = Room::new().await;
+    let batch = Batch {
+        action: Some(outflow_store::ActionSpec::new(name("act"))),
+        rest: outflow_store::Rest::More,
+        ..Batch::of(vec![job("a", 0), job("a", 1)])
+    };
+    room.store.submit(batch).await.expect("submitted");
+    let jobs = room.claim(1).await.jobs;
+    let failed = End::Failed {
+        words: "no".to_owned(),
+        result: None,
+    };
+    room.settle(vec![end(&jobs[0], failed)]).await;
+    put(&room, &["SET", "{outflow}:r:act", "mine"]);
+    put(&room, &["DEL", "{outflow}:broken"]);
+    let revived = room.store.revive(&DeadPick::All).await;
+    assert_eq!(revived.expect("revived"), 1);
+    put(&room, &["DEL", "{outflow}:r:act"]);
+    room.balanced().await;
+    assert_eq!(room.claim(9).await.jobs.len(), 2);
+}

@@ -162,3 +162,27 @@ async fn order_holds_after_years_of_service() {
     );
     room.balanced().await;
 }
+
+// Four jobs end in line because they are too late. The one behind them is claimed and returned, and goes before one that was
+// submitted meanwhile.
+#[tokio::test]
+async fn a_job_that_comes_back_goes_before_newer_ones_whatever_ended_in_line() {
+    let room = Room::new().await;
+    let late = |n| NewJob {
+        deadline: Some(outflow_core::WallTime::from_unix_secs(1)),
+        ..job("a", n)
+    };
+    let mut jobs: Vec<_> = (0..4).map(late).collect();
+    jobs.push(job("a", 4));
+    room.store.submit(Batch::of(jobs)).await.expect("submitted");
+    assert_eq!(room.store.reap(100, 3).await.expect("reaped").expired, 4);
+    let claimed = room.claim(1).await.jobs;
+    assert_eq!(payloads(&claimed), ["a-4"]);
+    room.store
+        .submit(Batch::of(vec![job("a", 5)]))
+        .await
+        .expect("submitted");
+    room.settle(vec![end(&claimed[0], End::Returned)]).await;
+    assert_eq!(payloads(&room.claim(9).await.jobs), ["a-4", "a-5"]);
+    room.balanced().await;
+}

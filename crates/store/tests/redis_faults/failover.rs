@@ -121,6 +121,8 @@ async fn failovers(rounds: u32) -> (usize, usize) {
             .await
             .expect("back");
     }
+    // What needs no confirmation goes another way, which has not been used since.
+    room.back().await;
     room.balanced().await;
     let kept: BTreeSet<String> = room.work_off("s").await.into_iter().collect();
     let lost: Vec<_> = confirmed.difference(&kept).collect();
@@ -253,6 +255,31 @@ async fn a_primary_without_its_replicas_takes_nothing() {
     timeout(BACK_WITHIN, again).await.expect("back");
     let tally = room.store.tally().await.expect("tally");
     assert_eq!((tally.queued, tally.in_flight), (acked + 1, 1));
+    room.balanced().await;
+}
+
+// Nobody confirms what is submitted, so the server waits for it as long as it was asked to; whoever asks something else
+// meanwhile is answered.
+#[tokio::test]
+async fn waiting_for_copies_holds_up_nothing_else() {
+    let confirm = Replicas {
+        count: 1,
+        timeout: Duration::from_millis(450),
+    };
+    let room = Room::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
+    let waits = || {
+        let told = room.server.ask(&["INFO", "clients"]).expect("told");
+        told.contains("blocked_clients:1")
+    };
+    let meanwhile = async {
+        while !waits() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        room.store.tally().await.expect("answered");
+        assert!(waits(), "it was answered after the wait");
+    };
+    let (submitted, ()) = tokio::join!(room.submit("a", 1), meanwhile);
+    assert!(submitted.expect_err("no copy").is_doubtful());
     room.balanced().await;
 }
 

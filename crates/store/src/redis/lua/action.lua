@@ -27,6 +27,14 @@ local function finish(stage)
   call('ZADD', K.aend, now + action.keep, name)
 end
 
+-- What a pause held is let go in pieces. Until the last one the name is noted, with when whoever does it is taken
+-- for dead and another goes on.
+local A_WHILE = 30000000
+local function note_resuming()
+  local key = P .. 'resuming'
+  if action.paused == 0 and action.hd > 0 then call('ZADD', key, now + A_WHILE, name) else call('ZREM', key, name) end
+end
+
 local result = 1
 if what == 'open' then
   open()
@@ -36,12 +44,15 @@ elseif what == 'forget' then
   else
     for i = 5, #ARGV do call('SREM', P .. 'm:' .. name, ARGV[i]) end
   end
+elseif what == 'resumed' then
+  call('ZREM', P .. 'resuming', name)
 elseif not action then
   result = 0
 elseif what == 'close' then
   if not is_over(action) then action.closed, action.dirty = 1, true end
 elseif what == 'pause' or what == 'resume' then
   action.paused, action.dirty = what == 'pause' and 1 or 0, true
+  note_resuming()
   ring = true
 elseif what == 'cancel' then
   if not is_over(action) and not is_settled(action) then finish(CANCELLED) end

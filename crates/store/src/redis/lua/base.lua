@@ -55,12 +55,21 @@ end
 -- How long somebody else's value is kept that was in the way.
 local FOREIGN_KEPT = 30 * 86400000
 
+-- Keeps the last of what was found to be no job of ours, for somebody to look at. It stays out of the way:
+-- a step that stumbled over it each time would stop everybody behind it, and so would one that cannot keep it.
+local MOST_BROKEN = 1000
+local function set_aside(what)
+  redis.pcall('ZADD', K.broken, now, what)
+  redis.pcall('ZREMRANGEBYRANK', K.broken, 0, -MOST_BROKEN - 1)
+  wrote = true
+end
+
 -- Makes room where somebody else's value is, and keeps that for whoever looks for it.
 local function make_room(key)
   local aside = P .. 'foreign:' .. sub(key, #P + 1)
   redis.call('RENAME', key, aside)
   redis.call('PEXPIRE', aside, FOREIGN_KEPT)
-  redis.call('ZADD', K.broken, now, 'foreign ' .. key)
+  set_aside('foreign ' .. key)
 end
 
 -- A key that is not ours stops a step that has changed nothing yet. In the middle of one it is too late for that:
@@ -68,7 +77,7 @@ end
 local function call(name, key, ...)
   local answer = redis.pcall(name, key, ...)
   if type(answer) == 'table' and answer.err then
-    if not wrote or sub(answer.err, 1, 9) ~= 'WRONGTYPE' or key == K.broken then
+    if not wrote or sub(answer.err, 1, 9) ~= 'WRONGTYPE' then
       error('BADKEY ' .. key .. ' ' .. answer.err, 0)
     end
     make_room(key)
@@ -119,13 +128,8 @@ local function read_all(key, fields)
   return all
 end
 
--- Keeps the last of what was found to be no job of ours, for somebody to look at. It stays out of the way:
--- a step that stumbled over it each time would stop everybody behind it.
-local MOST_BROKEN = 1000
-local function set_aside(what)
-  call('ZADD', K.broken, now, what)
-  call('ZREMRANGEBYRANK', K.broken, 0, -MOST_BROKEN - 1)
-end
+-- Wakes whoever waits for changes, after the last write: a server that does not let us must not leave a step half done.
+local function ring_bell() redis.pcall('PUBLISH', P .. 'bell', '') end
 
 local function save_counts()
   g[13] = g[13] + 1

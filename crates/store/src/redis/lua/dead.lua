@@ -32,7 +32,8 @@ local function forget_failure(action, place)
   local key = P .. 'e:' .. action.name
   local told_at = call('HGET', key, place)
   if not told_at then return end
-  call('LSET', P .. 'r:' .. action.name, told_at - 1, '')
+  -- There may be somebody else's value instead: the job is on its way already, and goes on.
+  redis.pcall('LSET', P .. 'r:' .. action.name, told_at - 1, '')
   call('HDEL', key, place)
 end
 

@@ -78,6 +78,8 @@ end
 -- Its head, and its rest if it has one.
 local function write_tenant(t)
   local mark, rest = 0, nil
+  -- Claims that were cancelled are over once nothing is under way.
+  if t[6] == 0 and t[19] < ALL_CLAIMS then t[19] = 0 end
   local claim, cap, units, window = 0, 0, 0, 0
   if not t.usual then claim, cap, units, window = t[1], t[2], t[3], t[4] end
   if cap + units + window > 0 then mark = HAS_REST end

@@ -93,6 +93,11 @@ local function sound_entry(packed)
   if job then return entry, job end
 end
 
+-- How far a job's turn moves its tenant on, before its claim is reckoned with. Costs above the bound are as good as each
+-- other: places would leave the numbers that doubles are exact for with every job.
+local MOST_CHARGE = 2 ^ 24
+local function charge_of(cost) return max(1, min(cost, MOST_CHARGE)) end
+
 local function flag_of(job, bit, present)
   if has(job.flags, bit) == present then return end
   job.flags = job.flags + (present and bit or -bit)

@@ -61,11 +61,32 @@ local function take_back(entry, job, claim, begun)
   end
 end
 
+-- Fields of a session, some of those that are left. What was taken leaves empty places behind, through which a
+-- search from the beginning goes without finding any.
+local MOST_PAGES = 100
+local function some_of(key)
+  local cursor, pages, found = '0', 0, nil
+  repeat
+    found, pages = call('HSCAN', key, cursor, 'COUNT', CHUNK), pages + 1
+    cursor = found[1]
+  until #found[2] > 0 or cursor == '0' or pages == MOST_PAGES
+  return found[2]
+end
+
+-- What is no job was counted as one when it was claimed.
+local function throw_out(packed)
+  local well, entry = pcall(parse_entry, packed)
+  set_aside(packed)
+  if not well or #entry.tenant == 0 or #entry.lane == 0 or call('HEXISTS', K.t, entry.tenant) == 0 then return end
+  local tenant = tenant_of(entry.tenant)
+  tenant[6], g[5] = tenant[6] - 1, g[5] - 1
+end
+
 local left = most
 for _, session in ipairs(lost) do
   if left <= 0 then break end
   local key, begun = P .. 's:' .. session, sub(session, -#NOT_BEGUN) ~= NOT_BEGUN
-  local found = call('HSCAN', key, 0, 'COUNT', min(left, CHUNK))[2]
+  local found = some_of(key)
   local gone, entries, jobs, broken = {}, {}, {}, {}
   for i = 1, #found, 2 do
     if #gone + #broken < left then
@@ -74,7 +95,7 @@ for _, session in ipairs(lost) do
         gone[#gone + 1], entries[#entries + 1], jobs[#jobs + 1] = found[i], entry, job
       else
         broken[#broken + 1] = found[i]
-        set_aside(found[i + 1])
+        throw_out(found[i + 1])
       end
     end
   end
@@ -100,8 +121,8 @@ local LOOKED_AT_ONCE = 200
 local expired = 0
 
 local function is_late(record)
-  local deadline = record and byte(record) % 8 > 0 and parse_record(record).deadline
-  return deadline and deadline <= now
+  local job = record and (byte(record) or 0) % 8 > 0 and sound_record(record)
+  return job and job.deadline and job.deadline <= now
 end
 
 -- What is late at the head of a class, and how it is taken away: from the list, or from what came back.
@@ -121,6 +142,8 @@ local function end_late(lane, name, class)
     if job.action then action_of(job.action) end
     tenant_of(name)
     call(take, key)
+    -- A list that begins anew begins above all that were taken from it.
+    g[1] = g[1] + 1
     seat[counted], seat.dirty = seat[counted] - 1, true
     if take == 'LPOP' then seat[2 + class] = seat[2 + class] + 1 end
     drop(job, { lane = lane.name, tenant = name }, EXPIRED)
@@ -129,15 +152,17 @@ local function end_late(lane, name, class)
   end
 end
 
-local function look_at_lane(lane, cursor)
+-- Where it goes on is written before anybody is looked at: whatever stops it here does not stop it again.
+local function look_at_lane(lane, at, cursor)
   local found = call('HSCAN', lane.key, cursor, 'COUNT', LOOKED_AT_ONCE)
+  cursor = found[1]
+  call('SET', P .. 'late', string.format('%d %s', cursor == '0' and at + 1 or at, cursor), 'PX', 60000)
   for i = 1, #found[2], 2 do
     local name, packed = found[2][i], found[2][i + 1]
     if name ~= '' and #packed ~= PLAIN_SIZE then
       for class = 1, 3 do end_late(lane, name, class) end
     end
   end
-  return found[1]
 end
 
 -- Where it goes on: the place of a lane, and how far it was.
@@ -145,9 +170,7 @@ local kept = call('GET', P .. 'late')
 local at, cursor = string.match(kept or '0 0', '(%d+) (%d+)')
 local name = call('ZRANGE', K.lanes, at, at)[1]
 if name then
-  cursor = look_at_lane(lane_of(name), cursor)
-  if cursor == '0' then at = at + 1 end
-  call('SET', P .. 'late', string.format('%d %s', at, cursor), 'PX', 60000)
+  look_at_lane(lane_of(name), at, cursor)
 elseif kept then
   call('DEL', P .. 'late')
 end

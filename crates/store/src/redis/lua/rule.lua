@@ -20,8 +20,9 @@ local function set_usual()
   local known = call('HMGET', K.epoch, 'usual', 'usuals', 'woken')
   if known[1] == text then return known[2] == known[3] and 0 or tonumber(known[2]) end
   call('HSET', K.epoch, 'usual', text)
-  call('PUBLISH', P .. 'bell', '')
-  return call('HINCRBY', K.epoch, 'usuals', 1)
+  local number = call('HINCRBY', K.epoch, 'usuals', 1)
+  ring_bell()
+  return number
 end
 
 local function wake()

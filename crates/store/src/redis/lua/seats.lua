@@ -395,16 +395,18 @@ local function save_all()
   end
   save_tenants()
   save_counts()
-  if ring then call('PUBLISH', P .. 'bell', '') end
+  if ring then ring_bell() end
 end
 
--- A list holds fewer jobs than were counted: the count is set right, so that others go on.
+-- A list, or what came back to it, holds fewer jobs than were counted: the counts are set right, so that others go on.
 local function mend_list(lane_name, name, class)
   lanes, tenants = {}, {}
   local lane = lane_of(lane_name)
-  local seat, held = seat_of(lane, name), call('LLEN', list_key(lane, name, class))
-  set_aside(list_key(lane, name, class) .. ' lost ' .. seat[5 + class] - held)
-  count_waiting(lane, held - seat[5 + class])
-  seat[5 + class], seat.dirty = held, true
+  local seat, key = seat_of(lane, name), list_key(lane, name, class)
+  local held, back = call('LLEN', key), call('ZCARD', back_key(lane, name, class))
+  local lost = seat[5 + class] - held + seat[8 + class] - back
+  set_aside(key .. ' lost ' .. lost)
+  count_waiting(lane, -lost)
+  seat[5 + class], seat[8 + class], seat.dirty = held, back, true
   save_all()
 end

@@ -91,8 +91,8 @@ local LAST_ONES = 100
 local function last_due(lane, name)
   local last = call('ZREVRANGE', lane.delayed, 0, LAST_ONES - 1, 'WITHSCORES')
   for i = 1, #last, 2 do
-    local entry = byte(last[i]) < PUT_OFF and parse_entry(last[i])
-    if entry and parse_record(entry.record).action == name then return tonumber(last[i + 1]) end
+    local entry, job = sound_entry(last[i])
+    if entry and not entry.put_off and job.action == name then return tonumber(last[i + 1]) end
   end
   return 0
 end
@@ -101,7 +101,8 @@ end
 local function first_cost(lane, tenant)
   for class = 3, 1, -1 do
     local record = call('LINDEX', list_key(lane, tenant, class), 0)
-    if record then return parse_record(record).cost end
+    local job = record and sound_record(record)
+    if job then return job.cost end
   end
   return 1
 end
@@ -172,6 +173,8 @@ elseif what == 'lanes' then
   return call('ZRANGEBYLEX', K.lanes, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, CHUNK)
 elseif what == 'overdue' then
   return call('ZRANGEBYSCORE', K.adue, '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
+elseif what == 'resuming' then
+  return call('ZRANGEBYSCORE', P .. 'resuming', '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
 elseif what == 'these' then
   local out = {}
   for i = 4, #ARGV do out[#out + 1] = action_report(ARGV[i]) or { ARGV[i] } end

@@ -7,7 +7,7 @@ local went = 0
 local names = call('ZRANGEBYSCORE', K.names, '-inf', now, 'LIMIT', 0, PIECE)
 if #names > 0 then went = went + call('ZREM', K.names, unpack(names)) end
 
-for _, name in ipairs(call('ZRANGEBYSCORE', K.aend, '-inf', now, 'LIMIT', 0, PIECE)) do
+local function forget_action(name)
   went = went + call('LLEN', P .. 'r:' .. name)
   call('UNLINK', P .. 'a:' .. name, P .. 'r:' .. name, P .. 'm:' .. name, P .. 'e:' .. name)
   call('ZREM', K.aend, name)
@@ -15,6 +15,17 @@ for _, name in ipairs(call('ZRANGEBYSCORE', K.aend, '-inf', now, 'LIMIT', 0, PIE
   call('ZREM', K.ripe, name)
   call('ZREM', K.adue, name)
   went = went + 1
+end
+
+-- One whose jobs have not all ended is looked at again: nobody would know of whom they are, nor where they wait.
+local LATER = 60000000
+for _, name in ipairs(call('ZRANGEBYSCORE', K.aend, '-inf', now, 'LIMIT', 0, PIECE)) do
+  local action = action_of(name)
+  if action and action.q + action.fl > 0 then
+    call('ZADD', K.aend, now + LATER, name)
+  else
+    forget_action(name)
+  end
 end
 
 local idle = call('ZRANGEBYSCORE', K.idle, '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, PIECE)

@@ -61,10 +61,6 @@ read_limits(rates)
 -- that: once in four thousand million services of the smallest claim, and then for all tenants at once.
 if meta[1] > FURTHEST or (#ahead > 0 and lane.seats[ahead[1]][1] > FURTHEST) then
   local by = max(meta[1], lane.seats[ahead[1]] and lane.seats[ahead[1]][1] or 0)
-  for from = 0, call('ZCARD', lane.fair) - 1, CHUNK do
-    local some = call('ZRANGE', lane.fair, from, from + CHUNK - 1)
-    load_seats(lane, some)
-  end
   local cursor = '0'
   repeat
     local found = call('HSCAN', lane.key, cursor, 'COUNT', CHUNK)
@@ -72,7 +68,7 @@ if meta[1] > FURTHEST or (#ahead > 0 and lane.seats[ahead[1]][1] > FURTHEST) the
     for i = 1, #found[2], 2 do
       local name = found[2][i]
       if name ~= '' then
-        local seat = seat_of(lane, name)
+        local seat = lane.seats[name] or take_seat(lane, name, found[2][i + 1])
         if not seat.shifted then
           seat[1], seat.dirty, seat.shifted = max(0, seat[1] - by), true, true
         end

@@ -86,13 +86,16 @@ local function take(seat)
   end
 end
 
--- What becomes of a job that was taken: it goes, or it waits for its action, or it is over.
-local GOES, HELD, OVER, LATE = 1, 2, 3, 4
+-- Whether nothing but its tenant is to be asked about a job.
+local function is_plain(record) return (byte(record) or 1) % 8 == 0 end
+
+-- What becomes of a job that was taken: it goes, or it waits for its action, or it is over, or it is none.
+local GOES, HELD, OVER, LATE, BROKEN = 1, 2, 3, 4, 5
 local function fate(job, it)
-  local flags = byte(job.record)
-  if flags % 8 == 0 then return GOES end
-  job.parsed = parse_record(job.record)
-  local parsed = job.parsed
+  if is_plain(job.record) then return GOES end
+  local parsed = sound_record(job.record)
+  if not parsed then return BROKEN end
+  job.parsed = parsed
   if parsed.deadline and parsed.deadline < it.start + origin then return LATE end
   if parsed.action then
     local action = action_of(parsed.action)
@@ -126,6 +129,11 @@ local function give(job, it)
   end
 end
 
+local function throw_out(job)
+  set_aside(job.record)
+  count_waiting(lane, -1)
+end
+
 local function take_back_turn(it)
   local tenant = tenants[it.seat.name]
   it.seat[1] = it.seat[1] - it.charge / it.claim
@@ -148,6 +156,7 @@ local function finish(it)
     g[1] = g[1] + 1
     local entry = { lane = lane.name, tenant = seat.name }
     if what == HELD then return hold(job, seat) end
+    if what == BROKEN then return throw_out(job) end
     if what == LATE then expired = expired + 1 end
     drop(job.parsed, entry, what == LATE and EXPIRED or ENDED_CANCELLED)
   end
@@ -237,7 +246,7 @@ local function run_plain(many)
     local class = seat.plain_class
     local used = seat.used[class] + 1
     local job = seat.got[class][used]
-    if byte(job.record) % 8 == 0 then
+    if is_plain(job.record) then
       seat.used[class] = used
       goes[#goes + 1] = { seat = seat, job = job, start = since }
     else
@@ -305,6 +314,7 @@ if #fields > 0 then
     local done = redis.pcall('HSET', session_key, unpack(fields, from, min(from + CHUNK - 1, #fields)))
     if type(done) == 'table' and done.err then fail(session_key, done.err) end
   end
+  lease_session()
 end
 for _, act in ipairs(later) do act() end
 if #goes > 0 then

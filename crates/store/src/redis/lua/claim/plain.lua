@@ -9,7 +9,7 @@
 -- The long way.
 local any
 -- What is asked for, who stands in front, and whether limits hold.
-local lane, session, session_key, most, lease, ahead, planned
+local lane, session, session_key, most, lease, leased, ahead, planned
 local FURTHEST = 2 ^ 32
 local SHORT = 'the list is shorter than was counted'
 
@@ -24,9 +24,15 @@ local function begin_session()
   end
 end
 
+-- As soon as the session holds anything: whatever is under a name that has no lease is never taken back.
+local function lease_session()
+  if not leased then call('ZADD', K.sessions, now + lease, session) end
+  leased = true
+end
+
 -- Numbers of claims follow each other from the first; without starts all are due.
 local function claim_answer(next, expired, first, starts, entries)
-  call('ZADD', K.sessions, now + lease, session)
+  lease_session()
   return { next and max(0, floor(next)) or -1, expired, first or 0, starts or '', entries or {}, now }
 end
 
@@ -159,6 +165,7 @@ local function give_plain(seats, order, many)
     end
   end
   wrote = true
+  lease_session()
   return entries
 end
 
@@ -229,7 +236,7 @@ end
 
 function steps.claim()
   lane, session, most, lease = lane_of(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-  session_key, planned = P .. 's:' .. session, ARGV[7] == '1'
+  session_key, planned, leased = P .. 's:' .. session, ARGV[7] == '1', false
   begin_session()
   ahead = call('ZRANGE', lane.fair, 0, most - 1)
   local found = call('HMGET', lane.key, '', unpack(ahead))

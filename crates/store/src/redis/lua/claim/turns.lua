@@ -25,7 +25,8 @@ local function cost_of(seat, class)
   else
     record = call('LINDEX', list_key(lane, seat.name, class), 0)
   end
-  return record and parse_record(record).cost or 1
+  local job = record and sound_record(record)
+  return job and job.cost or 1
 end
 
 local function lane_start(cost)
@@ -125,6 +126,11 @@ local function next_turn()
       local it = { seat = seat, class = class, best = best, cost = cost, own = own, start = max(start, own) }
       if own - since > horizon then
         park(seat, min(own - horizon + origin, now + LONGEST_PARK))
+        -- As many as are looked at in vain otherwise; the next claim goes on behind them.
+        if #parked >= 2 * (most + MOST_PASSED) then
+          soonest(0)
+          return next_coming()
+        end
       elseif own > start and #rates > 0 then
         put_later(it)
       else
@@ -140,7 +146,7 @@ local function turn()
   local it = next_turn()
   if not it then return end
   local seat, class, tenant = it.seat, it.class, tenants[it.seat.name]
-  it.claim, it.charge = tenant[1] * FACTOR[it.best], max(1, it.cost)
+  it.claim, it.charge = tenant[1] * FACTOR[it.best], charge_of(it.cost)
   meta[1], lane.dirty = max(meta[1], seat[1]), true
   seat[1], seat.dirty = seat[1] + it.charge / it.claim, true
   seat[11 + class] = seat[11 + class] + it.charge / FACTOR[class]

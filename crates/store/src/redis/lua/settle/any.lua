@@ -58,10 +58,20 @@ local function wait_again(entry)
   return lane
 end
 
+-- A tenant's turns are charged by the best class that it has. Which that was is not kept; what is better now was there
+-- then, or came since.
+local function best_class(seat, class)
+  for better = 3, class + 1, -1 do
+    if seat[5 + better] + seat[8 + better] > 0 then return better end
+  end
+  return class
+end
+
 -- The turn is given back, at most as far as one turn behind the clock.
 local function refund(lane, entry)
   local seat = seat_of(lane, entry.tenant)
-  local step = max(1, entry.job.cost) / (tenants[entry.tenant][1] * FACTOR[entry.class])
+  local factor = FACTOR[best_class(seat, entry.class)]
+  local step = charge_of(entry.job.cost) / (tenants[entry.tenant][1] * factor)
   local clock = meta_of(lane)[1]
   if seat[1] > clock - step then seat[1] = max(seat[1] - step, clock - step) end
   seat.dirty = true

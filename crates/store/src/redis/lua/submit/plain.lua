@@ -142,7 +142,6 @@ local function save_newcomers(lane, new)
   write_all('ZREM', K.idle, new.woken)
   write_all('ZREM', lane.owed, new.owing)
   g[15] = g[15] + new.active
-  call('PUBLISH', P .. 'bell', '')
 end
 
 -- Seats as they will be, and how many waited before each group; then whoever has none yet. Or nothing.
@@ -202,6 +201,7 @@ local function submit_plain()
   count_waiting(lane, total)
   save_lane(lane, set)
   save_counts()
+  if new then ring_bell() end
   return { g[2], g[15], 0, befores }
 end
 
