@@ -102,7 +102,7 @@ async fn api_permit(
     let Some((door, target)) = door_of(client, job) else {
         return Ok(None);
     };
-    let permit = match door.try_admit(Ask::new(target.clone())) {
+    let permit = match door.try_admit(Ask::new(target)) {
         Err(refusal) if lacks_a_place(&refusal) => {
             let by = door.now().saturating_add(patience);
             door.admit(Ask::new(target).mode(Mode::Wait).by(by)).await

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_store::{
-    Beat, Claimed, End, JobStore, NewJob, OpenGate, Park, Scope, Settled, Settlement,
+    Beat, Claimed, End, JobStore, NewJob, OpenGate, Park, PutOff, Scope, Settled, Settlement,
 };
 
 use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, settle, submit};
@@ -71,6 +71,45 @@ pub(crate) async fn a_job_that_kills_its_workers_is_buried(world: &impl World) {
     assert_eq!((&dead[0].id, dead[0].recoveries), (&name("a-0"), 2));
     assert_eq!(dead[0].history.len(), 2);
     assert_eq!(claim_one(store).await.id, name("a-1"));
+}
+
+// Lost with one worker; the next lives through an attempt that fails or is refused, and so might all after it.
+pub(crate) async fn an_attempt_that_a_worker_lived_through_clears_its_job(world: &impl World) {
+    let (store, lease) = (world.store(), world.unit() * 5);
+    let fails = End::Retry {
+        after: Duration::ZERO,
+        words: "no".to_owned(),
+        result: None,
+    };
+    let is_put_off = End::RetryPutOff {
+        by: PutOff::Fixed(Duration::ZERO),
+        words: "no".to_owned(),
+        result: None,
+    };
+    let is_refused = End::Throttled {
+        after: Duration::ZERO,
+        park: Park::Tenant,
+    };
+    let ends = [
+        (fails, 0),
+        (is_put_off, 0),
+        (is_refused, 0),
+        (End::Returned, 1),
+    ];
+    for (worker, (end, expected)) in ["w1", "w2", "w3", "w4"].into_iter().zip(ends) {
+        submit(store, jobs(worker, 1)).await;
+        let claims = store.claim(ask_as(worker, 1, lease), &mut OpenGate).await;
+        assert_eq!(claims.expect("claimed").jobs.len(), 1);
+        world.pass(lease * 2).await;
+        assert_eq!(store.reap(9, BOUND).await.expect("reaped").returned, 1);
+        let job = claim_one(store).await;
+        assert_eq!(job.recoveries, 1);
+        settle(store, &job, end.clone()).await;
+        world.pass(world.unit()).await;
+        let job = claim_one(store).await;
+        assert_eq!(job.recoveries, expected, "{end:?}");
+        settle(store, &job, done()).await;
+    }
 }
 
 // Nobody said what came of it, so the outcome says that nobody did.

@@ -206,6 +206,7 @@ macro_rules! contract {
             a_beat_keeps_a_session_alive
             a_lost_session_is_fenced_and_its_jobs_return_first
             a_job_that_kills_its_workers_is_buried
+            an_attempt_that_a_worker_lived_through_clears_its_job
             a_job_buried_with_its_worker_tells_why
             reaping_takes_no_more_than_it_is_told
             a_job_that_is_too_late_ends_though_its_line_stands_still

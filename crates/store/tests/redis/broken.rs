@@ -180,6 +180,7 @@ async fn a_set_that_is_gone_is_told_once_and_others_go_on() {
         session: name("worker"),
         most: 9,
         lease: Duration::from_secs(30),
+        recoveries: 2,
         plan: None,
     };
     let error = room.store.claim(ask, &mut OpenGate).await;

@@ -17,6 +17,7 @@ async fn claim_for_long(room: &Room, most: usize) -> Vec<Claimed> {
         session: name("s"),
         most,
         lease: Duration::from_secs(60),
+        recoveries: 2,
         plan: None,
     };
     let claims = room.store.claim(ask, &mut OpenGate).await;

@@ -140,9 +140,12 @@ local function end_buried(entry, tenant, words, result)
   return A_BURIED
 end
 
+-- An attempt that its worker lived through: it is no job that kills them.
+local function survive(job) job.attempts, job.recoveries = job.attempts + 1, 0 end
+
 local function end_retry(entry, tenant, after, words, result)
   local job = entry.job
-  job.attempts = job.attempts + 1
+  survive(job)
   if job.retries >= job.max_retries then return end_buried(entry, tenant, words, result) end
   job.retries = job.retries + 1
   add_mishap(job, words)
@@ -159,13 +162,14 @@ end
 -- A refusal counts when it happens, whatever becomes of its job.
 local function count_throttle(entry, tenant)
   local job = entry.job
-  job.attempts, job.throttles = job.attempts + 1, job.throttles + 1
+  job.throttles = job.throttles + 1
   tenant[14], g[10] = tenant[14] + 1, g[10] + 1
   if entry.action then count(entry.action, 'th', 1) end
 end
 
 local function end_throttled(entry, tenant, after, whole_lane)
   local job = entry.job
+  survive(job)
   count_throttle(entry, tenant)
   entry.record = write_record(job, entry.record)
   local lane = wait_again(entry)
@@ -220,13 +224,14 @@ local function wait_off(entry, tenant, form)
 end
 
 local function end_put_off(entry, tenant, form)
+  entry.job.attempts = entry.job.attempts + 1
   count_throttle(entry, tenant)
   return wait_off(entry, tenant, form)
 end
 
 local function end_retry_put_off(entry, tenant, form, words, result)
   local job = entry.job
-  job.attempts = job.attempts + 1
+  survive(job)
   if job.retries >= job.max_retries then return end_buried(entry, tenant, words, result) end
   job.retries = job.retries + 1
   add_mishap(job, words)
