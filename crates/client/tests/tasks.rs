@@ -488,7 +488,6 @@ async fn a_crowd_that_does_not_leave_is_sent_away_and_named() {
     sleep(Duration::from_millis(1)).await;
     let drained = tasks.shutdown(Duration::from_secs(1)).await;
     assert!(!drained.is_clean() && format!("{drained:?}").contains("connections"));
-    sleep(Duration::from_millis(1)).await;
     assert!(gone.load(Ordering::Acquire) && crowd.is_empty());
     assert_eq!(crowd.spawn(async {}), Err(CannotStart::Stopping));
 }

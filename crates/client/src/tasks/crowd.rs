@@ -2,12 +2,14 @@
 //!
 //! Each on the board by itself would make the board as long as the crowd and a lock that all of them
 //! pass. So a crowd has one place, held by a guardian that ends when the last of them has, and whose
-//! abort ends them all: each of them listens for the guardian beside its work.
+//! abort ends them all: each of them listens for the guardian beside its work. They hold the place with
+//! it, because they end a little later than the guardian does: whoever waits for an empty board may count on
+//! all that they do when they are dropped.
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -22,6 +24,8 @@ pub struct Crowd {
     stop: Stop,
     present: Present,
     guardian: watch::Receiver<()>,
+    /// The guardian's, as long as anybody has it.
+    place: Arc<OnceLock<Weak<Place>>>,
 }
 
 /// Held by everybody who belongs to a crowd: the guardian waits until nobody does.
@@ -43,13 +47,20 @@ impl Crowd {
             _here: here,
             count: Arc::default(),
         };
+        let shared = Arc::new(OnceLock::new());
         let crowd = Self {
             runtime,
             stop,
             present,
             guardian,
+            place: Arc::clone(&shared),
         };
-        let guard = move |place| Guardian { place, alive, gone };
+        let guard = move |place| {
+            let place = Arc::new(place);
+            // Nobody else sets it.
+            let _set = shared.set(Arc::downgrade(&place));
+            Guardian { place, alive, gone }
+        };
         (crowd, guard)
     }
 
@@ -64,9 +75,11 @@ impl Crowd {
         if self.stop.is_told() {
             return Err(CannotStart::Stopping);
         }
+        let place = self.place.get().and_then(Weak::upgrade);
+        let place = place.ok_or(CannotStart::Stopping)?;
         let (counted, mut guardian) = (Counted::new(&self.present), self.guardian.clone());
         one_of_many(&self.runtime, async move {
-            let _counted = counted;
+            let _held = (counted, place);
             tokio::select! {
                 () = work => {}
                 // Nothing is ever sent: this ends when the guardian does.
@@ -102,7 +115,7 @@ impl Drop for Counted {
 
 /// Who stands on the board for all of a crowd.
 pub(super) struct Guardian {
-    place: Place,
+    place: Arc<Place>,
     alive: watch::Sender<()>,
     gone: mpsc::Receiver<Infallible>,
 }
