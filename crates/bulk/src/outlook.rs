@@ -70,13 +70,17 @@ impl<S> Hub<S> {
         Some(bound.span.saturating_add(first))
     }
 
-    /// How long the next call of a lane waits for its door; nothing if no time opens it.
+    /// How long the next call of a lane waits for its door; nothing if no time opens it, or its API is gone.
     fn wait_of(&self, lane: &Name) -> Option<Duration> {
-        let door = Lane::of(lane).door(&self.client);
-        match door.map(|(door, target)| (door.now(), door.check(Ask::new(target)))) {
-            Some((_, Decision::WaitUntil(Nanos::MAX))) => None,
-            Some((now, Decision::WaitUntil(at))) => Some(at.since(now)),
-            _ => Some(Duration::ZERO),
+        let lane = Lane::of(lane);
+        if matches!(lane, Lane::Handler(_)) {
+            return Some(Duration::ZERO);
+        }
+        let (door, target) = lane.door(&self.client)?;
+        match door.check(Ask::new(target)) {
+            Decision::WaitUntil(Nanos::MAX) => None,
+            Decision::WaitUntil(at) => Some(at.since(door.now())),
+            Decision::Allow(_) | Decision::Never => Some(Duration::ZERO),
         }
     }
 }

@@ -44,12 +44,22 @@ pub(super) async fn resume_held(caller: &Caller, action: &Name) -> Answer<()> {
 
 pub(super) async fn cancel(caller: &Caller, scope: &Scope) -> Answer<u64> {
     match scope {
-        Scope::Action(action) => {
-            caller.run(step(caller, action, "cancel")).await?;
-            clean(caller, action).await
-        }
+        Scope::Action(action) => cancel_action(caller, action).await,
         Scope::Tenant(tenant) => cancel_tenant(caller, tenant).await,
     }
+}
+
+/// Counted by the action itself: as soon as it is over every machine helps to end its jobs.
+async fn cancel_action(caller: &Caller, action: &Name) -> Answer<u64> {
+    let before = cancelled(caller, action).await?;
+    caller.run(step(caller, action, "cancel")).await?;
+    clean(caller, action).await?;
+    Ok(cancelled(caller, action).await?.saturating_sub(before))
+}
+
+async fn cancelled(caller: &Caller, action: &Name) -> Answer<u64> {
+    let report = super::actions::action(caller, action).await?;
+    Ok(report.map_or(0, |report| report.tally.cancelled))
 }
 
 /// Looks for jobs in the order in which they move while it does, so that none is missed; see the script.

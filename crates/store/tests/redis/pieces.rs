@@ -1,6 +1,6 @@
 //! What is done in pieces comes to its end, however many there are.
 
-use outflow_store::{ActionSpec, Rest, Scope};
+use outflow_store::{ActionSpec, Rest, RipeAsk, Scope};
 use tokio::time::timeout;
 
 use super::*;
@@ -31,6 +31,31 @@ async fn an_action_at_thousands_of_places_is_cancelled_and_its_name_is_free() {
         let left = room.server.ask(&["SCARD", "{outflow}:m:act"]);
         assert_eq!(left.expect("asked"), "0");
     }
+    room.balanced().await;
+}
+
+// Another machine ends what an action that is over has left, as every machine does: whoever cancelled it is told of
+// all of it.
+#[tokio::test]
+async fn whoever_cancels_is_told_what_others_ended_for_it() {
+    let room = Room::new().await;
+    let other = connect(&room.server).await;
+    let jobs = (0..3_000).map(|n| job(&format!("t{n}"), n)).collect();
+    let submitted = room.store.submit(of_action("act", jobs)).await;
+    submitted.expect("submitted");
+    let scope = Scope::Action(name("act"));
+    let helped = async {
+        for _ in 0..20 {
+            let ask = RipeAsk {
+                most: 9,
+                lease: LONG,
+                telling: &[],
+            };
+            other.ripe(ask).await.expect("looked");
+        }
+    };
+    let (cancelled, ()) = tokio::join!(room.store.cancel(&scope), helped);
+    assert_eq!(cancelled.expect("cancelled"), 3_000);
     room.balanced().await;
 }
 

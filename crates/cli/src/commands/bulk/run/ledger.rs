@@ -108,11 +108,15 @@ impl Ledger {
         let kept = serde_json::to_vec(&self.note)
             .map_err(std::io::Error::from)
             .and_then(|bytes| {
-                let mut file = File::create(&next)?;
+                let mut file = made_for_us(&next)?;
                 file.write_all(&bytes)?;
                 file.sync_data()?;
                 fs::rename(&next, &self.place)
             });
+        if kept.is_err() {
+            // What is half written on a full disk is in the way of what frees it.
+            let _left = fs::remove_file(&next);
+        }
         kept.with_context(|| format!("`{}` cannot be written", self.place.display()))
     }
 
@@ -124,6 +128,15 @@ impl Ledger {
             self.note.file
         ))
     }
+}
+
+/// A file that nobody else reads: what is noted names the file of jobs and where results go.
+fn made_for_us(place: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(place)
 }
 
 const NAME: &str = "run.json";
@@ -140,6 +153,12 @@ mod tests {
         ledger.keep().expect("written");
         let again = Ledger::open(dir.path(), "jobs", "one").expect("the same");
         assert_eq!(again.note, ledger.note);
+        #[cfg(unix)]
+        {
+            let kept = fs::metadata(dir.path().join(NAME)).expect("kept");
+            let mode = std::os::unix::fs::PermissionsExt::mode(&kept.permissions());
+            assert_eq!(mode & 0o777, 0o600);
+        }
         ledger.fits(9).expect("its jobs are there");
         let gone = ledger.fits(0).expect_err("they are gone");
         assert!(gone.to_string().contains("restore"), "{gone}");
