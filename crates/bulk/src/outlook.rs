@@ -80,7 +80,7 @@ impl<S> Hub<S> {
         match door.check(Ask::new(target)) {
             Decision::WaitUntil(Nanos::MAX) => None,
             Decision::WaitUntil(at) => Some(at.since(door.now())),
-            Decision::Allow(_) | Decision::Never => Some(Duration::ZERO),
+            Decision::Allow(()) | Decision::Never => Some(Duration::ZERO),
         }
     }
 }

@@ -16,7 +16,7 @@ async fn claim_for_long(room: &Room, most: usize) -> Vec<Claimed> {
         lane: name("api"),
         session: name("s"),
         most,
-        lease: Duration::from_secs(60),
+        lease: Duration::from_mins(1),
         recoveries: 2,
         plan: None,
     };
@@ -28,7 +28,7 @@ async fn claim_for_long(room: &Room, most: usize) -> Vec<Claimed> {
 async fn goes_on(room: &Room, jobs: &[Claimed]) {
     let error = room.submit("more", 1).await.expect_err("no room");
     assert!(error.is_full(), "{error}");
-    let beat = room.store.beat(&name("s"), Duration::from_secs(60)).await;
+    let beat = room.store.beat(&name("s"), Duration::from_mins(1)).await;
     assert_eq!(beat.expect("beaten"), Beat::Alive);
     let settled = settle(&room.store, "s", jobs).await.expect("settled");
     assert!(
