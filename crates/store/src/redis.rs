@@ -25,6 +25,7 @@ mod fault;
 mod gather;
 mod left;
 mod limit;
+mod lives;
 mod loss;
 mod options;
 mod pages;
@@ -79,6 +80,7 @@ pub struct Redis {
     caller: Arc<Caller>,
     ear: Ear,
     counter: Arc<Counter>,
+    lives: lives::Lives,
 }
 
 impl Redis {
@@ -96,6 +98,7 @@ impl Redis {
         caller.reach().await?;
         Ok(Self {
             counter: Arc::new(Counter::new(Arc::clone(&caller))),
+            lives: lives::Lives::default(),
             caller,
             ear,
         })
@@ -218,11 +221,13 @@ impl JobStore for Redis {
     }
 
     async fn ripe(&self, ask: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
-        actions::ripe(&self.caller, ask).await
+        let ripe = actions::ripe(&self.caller, ask).await?;
+        self.lives.note(&ripe);
+        Ok(ripe)
     }
 
     async fn told(&self, action: &Name) -> Answer<()> {
-        actions::told(&self.caller, action).await
+        actions::told(&self.caller, &self.lives, action).await
     }
 
     async fn outcomes(&self, action: &Name, after: u64, most: usize) -> Answer<Vec<Outcome>> {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::call::{Call, Caller};
 use super::fault::strange;
+use super::lives::Lives;
 use super::pages::{self, PAGE, ask, reports};
 use super::record::{byte, instant, micros, name, number, part, small, wall, words};
 use super::reply::{self, Reply};
@@ -63,8 +64,12 @@ fn unknown(action: &Name) -> StoreError {
     ))
 }
 
-pub(super) async fn told(caller: &Caller, action: &Name) -> Answer<()> {
-    let answer = caller.run(step(caller, action, "told")).await?;
+pub(super) async fn told(caller: &Caller, lives: &Lives, action: &Name) -> Answer<()> {
+    let mut call = step(caller, action, "told");
+    if let Some(begun) = lives.end(action) {
+        call.push(begun);
+    }
+    let answer = caller.run(call).await?;
     match reply::number(&answer)? {
         0 => Err(unknown(action)),
         1 => Ok(()),

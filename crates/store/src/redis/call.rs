@@ -254,7 +254,8 @@ impl Caller {
             .arg(random_word(20))
             .arg(self.epoch())
             .arg(&server.run)
-            .arg(anew);
+            .arg(anew)
+            .arg(u8::from(server.was_used));
         command
     }
 }

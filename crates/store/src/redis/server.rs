@@ -9,6 +9,8 @@ pub(super) struct Server {
     pub(super) run: String,
     /// Whether it has functions.
     pub(super) functions: bool,
+    /// Whether somebody has left functions there. They outlive whatever empties it.
+    pub(super) was_used: bool,
 }
 
 impl Server {
@@ -36,6 +38,7 @@ impl Server {
         Ok(Self {
             run: value("run_id").to_owned(),
             functions: version >= FUNCTIONS,
+            was_used: !matches!(value("number_of_libraries"), "" | "0"),
         })
     }
 }

@@ -203,6 +203,18 @@ async fn a_claim_of_a_lost_queue_is_fenced_in_the_next() {
     room.balanced().await;
 }
 
+// Nobody is left who was there before, and only the functions tell that somebody was.
+#[tokio::test]
+async fn who_finds_an_emptied_server_waits_for_a_window() {
+    let room = Room::new().await;
+    room.submit("a", 1).await;
+    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    let newcomer = connect(&room.server).await;
+    let jobs = (0..5).map(|n| job("a", n)).collect();
+    newcomer.submit(Batch::of(jobs)).await.expect("submitted");
+    is_closed_for_a_window(&newcomer).await;
+}
+
 // A machine that starts after the loss makes the queue anew and knows of nothing; the one that was there
 // joins it, and what it used of limits holds for both.
 #[tokio::test]

@@ -59,6 +59,42 @@ async fn whoever_cancels_is_told_what_others_ended_for_it() {
     room.balanced().await;
 }
 
+/// The action's one job is done.
+async fn done_by(room: &Room, action: &str) {
+    let submitted = room
+        .store
+        .submit(of_action(action, vec![job("a", 1)]))
+        .await;
+    submitted.expect("submitted");
+    let jobs = room.claim(1).await.jobs;
+    room.finish(&jobs).await;
+}
+
+// Whoever had its end first was slow; another has told it, and the name has begun and ended anew. That end is still to
+// be told.
+#[tokio::test]
+async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
+    let room = Room::new().await;
+    let (slow, quick) = (connect(&room.server).await, connect(&room.server).await);
+    let ripe = async |store: &Redis, lease| {
+        let ask = RipeAsk {
+            most: 9,
+            lease,
+            telling: &[],
+        };
+        store.ripe(ask).await.expect("looked").len()
+    };
+    done_by(&room, "act").await;
+    assert_eq!(ripe(&slow, Duration::ZERO).await, 1);
+    assert_eq!(ripe(&quick, LONG).await, 1);
+    quick.told(&name("act")).await.expect("told");
+    done_by(&room, "act").await;
+    slow.told(&name("act")).await.expect("nothing to do");
+    assert_eq!(ripe(&quick, LONG).await, 1, "the second end");
+    quick.told(&name("act")).await.expect("told");
+    assert_eq!(ripe(&quick, LONG).await, 0);
+}
+
 // Nine thousand fields are kept in a table in which a search from the beginning finds nothing once a third is gone.
 #[tokio::test]
 async fn a_large_session_is_taken_back_to_its_last_job() {

@@ -1,6 +1,7 @@
 -- Opens, closes, stops and tells actions.
 --
--- ARGV: prefix, epoch, action, what, then for `open` timeout, keep, note, and for `forget` places.
+-- ARGV: prefix, epoch, action, what, then for `open` timeout, keep, note, for `told` when it was opened, and for
+-- `forget` places.
 
 local name, what = ARGV[3], ARGV[4]
 local action = action_of(name)
@@ -66,6 +67,9 @@ elseif what == 'fail' then
   end
 elseif what == 'cleaned' then
   if is_over(action) then call('ZREM', K.adue, name) end
+elseif what == 'told' and ARGV[5] and tonumber(ARGV[5]) ~= action.opened then
+  -- That was its last life, and somebody else has told it.
+  result = 1
 elseif what == 'told' then
   if is_settled(action) then
     if action.st == 0 then

@@ -2,7 +2,7 @@
 -- the server called itself that was last used.
 --
 -- ARGV: prefix, an identity for a new queue, the identity that is expected or nothing, the server's own, 1 if
--- a lost queue is to begin anew.
+-- a lost queue is to begin anew, 1 if the server was used before.
 
 -- The number of the layout of all keys: a queue of another layout is not touched.
 local FORM = '3'
@@ -28,11 +28,12 @@ local expected, run, anew = ARGV[3], ARGV[4], ARGV[5] == '1'
 if not found[1] then
   if expected ~= '' and not anew then return { 'LOST', run } end
   -- Claims are numbered from the time on: a claim of a queue that was lost has no number of the new one, so it
-  -- is fenced there. A number has six bytes, and is written with at most 14 digits.
+  -- is fenced there. A number has six bytes, and is written with at most 14 digits. A server that was used before may
+  -- have been emptied, which its functions outlive: then nobody knows what was used of limits a moment ago.
   local first = now % 50000000000000
   local g = struct.pack(G_FORM, first, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
   redis.call('HSET', epoch, 'id', ARGV[2], 'form', FORM, 'origin', string.format('%.0f', now), 'run', run, 'g', g,
-    'doubt', anew and string.format('%.0f', now) or '0')
+    'doubt', (anew or ARGV[6] == '1') and string.format('%.0f', now) or '0')
   return { ARGV[2], run }
 end
 if found[3] ~= FORM then error('OTHERFORM', 0) end
