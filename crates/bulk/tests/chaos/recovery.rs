@@ -135,6 +135,8 @@ struct Course {
     kills: usize,
     /// How far kills are apart.
     every: Duration,
+    /// By how many milliseconds a window is widened: half of it is how late a call may be at the API.
+    guard: u32,
 }
 
 /// What became of it.
@@ -152,6 +154,7 @@ impl Course {
             jobs: 15_000,
             kills: 20,
             every: Duration::from_secs(22) / scale,
+            guard: 5,
         }
     }
 
@@ -163,7 +166,8 @@ impl Course {
         let strict = StrictApi::builder().limit(Quota::sliding(rate).shared());
         let field = Field::of(strict.build().expect("valid")).await;
         let (limit, tenant) = (format!("limit={all}"), format!("tenant-limit={each}"));
-        let usual = ["tenants=3", "crew=50", "lease-ms=1000", "guard-ms=5"];
+        let guard = format!("guard-ms={}", self.guard);
+        let usual = ["tenants=3", "crew=50", "lease-ms=1000", &guard];
         let words = [&usual[..], &["recoveries=100", &limit, &tenant]].concat();
         let submit = format!("submit={jobs}");
         let with_jobs = [&words[..], &[&submit]].concat();
@@ -200,7 +204,8 @@ impl Course {
 }
 
 // 480 jobs at sixty a second, so eight seconds at best, with six kills in the first seven: nothing is refused
-// and nothing lost. How long it takes is for the long runs to say.
+// and nothing lost, also where tests beside it take the processor for some hundredths of a second. How long it takes
+// with the usual guard is for the long runs to say.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_in_a_fleet_at_its_limit_have_nothing_refused_and_lose_nothing() {
     let course = Course {
@@ -208,6 +213,7 @@ async fn kills_in_a_fleet_at_its_limit_have_nothing_refused_and_lose_nothing() {
         jobs: 480,
         kills: 6,
         every: Duration::from_millis(1_100),
+        guard: 100,
     };
     let headline = course.run().await;
     assert_eq!(headline.refused, 0, "{} in a second", headline.most);
