@@ -101,3 +101,18 @@ fn lines_that_somebody_added_are_not_cut_off() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     is_refused("other");
 }
+
+// All ten are in the file; whoever wants to see them too, or has them told to a device, gets all ten again, and nothing
+// is sent for that.
+#[test]
+fn results_that_go_somewhere_else_go_there_from_the_first() {
+    let desk = Desk::new("20/s", &jobs(&["acme"], 10));
+    let kept = desk.run(&["--dir", "kept", "--out", "results.ndjson"]);
+    assert_eq!(kept.code, Some(0), "{kept:?}");
+    let shown = desk.run(&["--dir", "kept"]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert_eq!(lines(&read(&shown.out)), (1..=10).collect(), "{shown:?}");
+    let again = desk.run(&["--dir", "kept"]);
+    assert_eq!(again.out, "", "there was nothing more");
+    assert_eq!(desk.upstream.end()["seen"], 10);
+}

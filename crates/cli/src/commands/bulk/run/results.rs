@@ -46,6 +46,11 @@ impl Results {
             None => To::Answer,
             Some(path) => opened(path, &mut ledger)?,
         };
+        // What somewhere else has is not here: it gets all of them.
+        if !matches!(to, To::Kept(_)) && ledger.note.out != out {
+            let note = &mut ledger.note;
+            (note.written, note.length, note.last) = (0, 0, None);
+        }
         ledger.note.out = out;
         ledger.keep()?;
         let before = ledger.note.written;

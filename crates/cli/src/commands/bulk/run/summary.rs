@@ -49,8 +49,14 @@ impl Summary {
             }
         }
         let mut lines = vec![format!(
-            "{} jobs: {}; {} attempts, {} refused ({} a job)",
+            "{} jobs{}: {}; {} attempts, {} refused ({} a job)",
             counted.over(),
+            // What those that wait have met is the store's to tell, and not counted here.
+            if self.ended == Ended::Interrupted {
+                " over"
+            } else {
+                ""
+            },
             parts.join(", "),
             counted.attempts,
             counted.throttles,
