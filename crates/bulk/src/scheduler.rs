@@ -252,6 +252,8 @@ impl<S: JobStore> Schedule<S> {
             }
             (Scheduler::Permit, None) => self.take_by_doors(ask, staff, &settings).await?,
             (Scheduler::Fixed | Scheduler::Backoff, plan) => {
+                // Waited for under the scheduler before a reload: jobs ask for their own now.
+                self.in_hand = None;
                 let claims = self.take(ask, &mut OpenGate).await?;
                 let plan = plan.map(Arc::new);
                 let later = claims.jobs.iter().map(|_| Leave::Later(plan.clone()));
