@@ -1,7 +1,5 @@
 #![no_main]
 
-#[path = "../client_laws.rs"]
-#[allow(dead_code, reason = "each target checks one of the laws")]
-mod laws;
+use outflow_parser_laws::client;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| laws::config(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| client::config(input));

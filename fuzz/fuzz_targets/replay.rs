@@ -1,7 +1,5 @@
 #![no_main]
 
-#[path = "../program_laws.rs"]
-#[allow(dead_code, reason = "each target checks one of the laws")]
-mod laws;
+use outflow_parser_laws::program;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| laws::replay(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| program::replay(input));

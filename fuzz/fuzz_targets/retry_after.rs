@@ -1,7 +1,5 @@
 #![no_main]
 
-#[path = "../laws.rs"]
-#[allow(dead_code, reason = "each target checks one of the laws")]
-mod laws;
+use outflow_parser_laws::values;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| laws::retry_after(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| values::retry_after(input));

@@ -1,7 +1,5 @@
 #![no_main]
 
-#[path = "../laws.rs"]
-#[allow(dead_code, reason = "each target checks one of the laws")]
-mod laws;
+use outflow_parser_laws::values;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| laws::server_hints(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| values::server_hints(input));

@@ -1,7 +1,5 @@
 #![no_main]
 
-#[path = "../sidecar_laws.rs"]
-#[allow(dead_code, reason = "each target checks one of the laws")]
-mod laws;
+use outflow_parser_laws::sidecar;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| laws::steering(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| sidecar::steering(input));

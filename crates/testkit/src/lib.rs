@@ -5,14 +5,17 @@
 //! for a month in a second, and the same seed tells the same story. In real time ([`FaultProxy`],
 //! [`RedisServer`], [`Process`], [`Browser`]) real programs meet real sockets, because a kernel's reset
 //! or a `kill -9` cannot be imitated. [`Background`] is the one way to start a task in a test, and
-//! [`PollPoints`] drops a future wherever it can be dropped. It is never published, and no crate
-//! depends on it outside its tests.
+//! [`PollPoints`] drops a future wherever it can be dropped. [`laws!`] states what holds for every
+//! history, on generated values. It is never published, and no crate depends on it outside its tests.
 
 mod background;
 mod browser;
 mod deadline;
 mod fault_proxy;
+pub mod fuzz_seeds;
+pub mod laws;
 mod link;
+pub mod parser_inputs;
 mod poll_points;
 mod process;
 mod redis_server;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::books::{calls_agree, tried};
-use super::fleet::{End, Field, IN_FLIGHT, PATIENCE};
-use super::handing::Handing;
+use super::consistency::{calls_agree, tried};
+use super::submission::Handing;
+use super::worker_processes::{End, Field, IN_FLIGHT, PATIENCE};
 
 /// Kills so many workers at random, each of which hands in what is not taken yet, and lets the last one
 /// finish. Nobody before it may end by itself: it would have found nothing to do, or something wrong.

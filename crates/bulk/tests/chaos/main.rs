@@ -6,14 +6,14 @@
     reason = "a test stops at the first surprise, its helpers too"
 )]
 
-mod books;
+mod consistency;
 mod embedded;
-mod flapping;
-mod fleet;
-mod handing;
-mod heirs;
-mod limits;
-mod points;
-mod poison;
+mod failpoints;
+mod lost_replies;
+mod orphans;
+mod poison_jobs;
 mod recovery;
-mod shared;
+mod shared_limits;
+mod shared_redis;
+mod submission;
+mod worker_processes;

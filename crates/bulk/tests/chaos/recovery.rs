@@ -8,7 +8,7 @@ use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
 use outflow_upstream::{Fault, Quota, Script, StrictApi, When};
 use tokio::time::{Instant, sleep};
 
-use super::fleet::{End, Field, PATIENCE};
+use super::worker_processes::{End, Field, PATIENCE};
 
 /// As long as workers are believed to live in these tests.
 const LEASE: Duration = Duration::from_secs(2);

@@ -2,15 +2,15 @@
 
 mod actions;
 mod congestion;
-mod crew;
 mod failures;
 mod fairness;
 mod handlers;
-mod headline;
 mod metrics;
-mod neighbours;
-mod operators;
+mod mixed_load;
+mod operator;
 mod schedulers;
 mod submissions;
 mod support;
+mod three_tenants;
 mod throttles;
+mod worker_pool;

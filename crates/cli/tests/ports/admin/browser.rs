@@ -1,0 +1,255 @@
+//! The live page in a real browser, and what pages of others can do to us from there: nothing.
+
+use std::net::SocketAddr;
+
+use outflow::config::Environment;
+use outflow_cli::Address;
+use outflow_testkit::{Browser, Met};
+use outflow_upstream::{Answer, Content, Server, StrictApi};
+
+use super::support::{QUIET, Running, STOCK};
+
+// Two APIs, so that one can change while the other does not; one of them has a group with a limit of
+// its own. The mark would be gone after a reload.
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_shows_every_api_and_its_state_as_it_changes() {
+    let running = Running::with(&format!("{QUIET}{STOCK}{MAIL}")).await;
+    let mut browser = Browser::start(&[]).expect("it starts");
+    let page = format!("http://{}/", running.place());
+    browser.visit(&page).expect("the page");
+    for shown in [
+        "document.querySelectorAll('article').length === 2",
+        "document.querySelector('[data-api=stock] .limit').textContent.includes('3/m')",
+        "document.querySelector('[data-api=stock]').textContent.includes('orders')",
+        "document.querySelector('[data-api=mail] .state').textContent === 'Normal'",
+        "document.getElementById('about').textContent.startsWith('version ')",
+    ] {
+        browser.until(shown).expect("it is shown");
+    }
+    browser.run("window.mark = 1").expect("a mark");
+    let sleep = r#"{"state":"sleep","reason":"their maintenance"}"#;
+    let held = running.post("/v1/apis/stock/health", sleep).await;
+    assert_eq!(held.status, 200, "{}", held.text());
+    for shown in [
+        "document.querySelector('[data-api=stock] .state').textContent === 'Sleep, held'",
+        "document.querySelector('[data-api=stock] .state').dataset.state === 'Sleep'",
+        "document.querySelector('[data-api=mail] .state').textContent === 'Normal'",
+        "document.getElementById('events').textContent.includes('their maintenance')",
+        "window.mark === 1",
+    ] {
+        browser.until(shown).expect("it is shown");
+    }
+    running.delete("/v1/apis/stock/health").await;
+    browser
+        .until("!document.querySelector('[data-api=stock] .state').textContent.includes('held')")
+        .expect("it is shown");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+// The first answer is a 401, which a browser notes in its console by itself, as it does with the wrong
+// token; nothing else is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_is_asked_for_the_token_and_keeps_it_to_itself() {
+    let text = QUIET.replace("[log]", "token_env = \"ADMIN\"\n    [log]");
+    let environment = Environment::from_iter([("ADMIN", "s3cret-token")]);
+    let running = Running::within(&format!("{text}{STOCK}"), environment).await;
+    let mut browser = Browser::start(&[]).expect("it starts");
+    browser
+        .visit(&format!("http://{}/", running.place()))
+        .expect("the page");
+    browser
+        .until("!document.getElementById('ask').hidden")
+        .expect("it asks");
+    for (token, shown) in [
+        ("wrong", "about.textContent === 'that was not the token'"),
+        (
+            "s3cret-token",
+            "document.querySelectorAll('article').length === 1",
+        ),
+    ] {
+        let typed = format!("{BOX} = '{token}', ask.requestSubmit()");
+        browser.run(&typed).expect("typed");
+        browser.until(shown).expect("it is shown");
+    }
+    let kept = "[location.href, document.cookie, localStorage.length + sessionStorage.length, \
+                document.documentElement.outerHTML].join(' ')";
+    let kept = browser.run(kept).expect("a look");
+    let kept = kept.as_str().expect("a text");
+    assert!(
+        !kept.contains("s3cret") && kept.contains("/  0 <html"),
+        "{kept}"
+    );
+    let refused: Vec<_> = browser.complaints().iter().collect();
+    let known = |told: &&&String| told.contains("401 (Unauthorized)");
+    assert_eq!(refused.iter().filter(known).count(), 2, "{refused:?}");
+    assert_eq!(refused.len(), 2, "{refused:?}");
+}
+
+// The configuration allows no such names, so the page is handed them as if it did; what an operator
+// says can be anything, and comes by the stream.
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_runs_nothing_that_a_name_or_a_text_says() {
+    let running = Running::start().await;
+    let mut browser = Browser::start(&[]).expect("it starts");
+    browser
+        .visit(&format!("http://{}/", running.place()))
+        .expect("the page");
+    browser
+        .until("document.querySelectorAll('article').length === 1")
+        .expect("it is shown");
+    let said = serde_json::json!({ "state": "sleep", "reason": MARKUP });
+    let held = running
+        .post("/v1/apis/stock/health", &said.to_string())
+        .await;
+    assert_eq!(held.status, 200, "{}", held.text());
+    browser
+        .until("document.getElementById('events').textContent.includes('<img src=x')")
+        .expect("it is shown");
+    let snapshot = running.get("/v1/snapshot").await.text();
+    let named = serde_json::to_string(MARKUP).expect("a text");
+    let hostile = snapshot
+        .replace("\"stock\"", &named)
+        .replace("\"orders\"", &named)
+        .replace("\"Sleep\"", &named);
+    browser
+        .run(&format!(
+            "show({hostile}), tell({named}, {{ api: {named}, why: {named} }})"
+        ))
+        .expect("it is shown");
+    browser
+        .until("document.querySelector('article h2').textContent.includes('<img src=x')")
+        .expect("it is shown");
+    browser
+        .run("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))")
+        .expect("it is drawn");
+    let made = browser
+        .run("[window.ran ?? 0, document.querySelectorAll('img, main script, ol script').length]");
+    assert_eq!(made.expect("a look"), serde_json::json!([0, 0]));
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+// Were something inline to get in after all, the policy would stop it.
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_keeps_the_policy_of_the_page() {
+    let running = Running::start().await;
+    let mut browser = Browser::start(&[]).expect("it starts");
+    browser
+        .visit(&format!("http://{}/", running.place()))
+        .expect("the page");
+    let put = format!("document.body.innerHTML = {}, 1", serde_json::json!(MARKUP));
+    browser.run(&put).expect("markup is put in by hand");
+    browser
+        .run("new Promise((done) => setTimeout(done, 100))")
+        .expect("it is drawn");
+    assert_eq!(browser.run("window.ran ?? 0").expect("a look"), 0);
+    let told = browser.complaints().join("\n");
+    assert!(told.contains("Content Security Policy"), "{told}");
+}
+
+// From a page of another port, which a browser calls the same site, and from a page of another name.
+// Both lead to this machine, so nothing of the network stands in the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_lets_no_page_of_others_change_or_call_anything() {
+    let (api, server) = api().await;
+    let running = Running::with(&config(&server)).await;
+    let attacker = attacker(&running).await;
+    let port = attacker.address().port();
+    let mut browser = Browser::start(&["evil.example"]).expect("it starts");
+    for (host, sent) in [("127.0.0.1", ATTACKS), ("evil.example", 2 * ATTACKS)] {
+        browser
+            .visit(&format!("http://{host}:{port}/"))
+            .expect("a page");
+        browser.run("attack()").expect("it tries");
+        let all = browser.until_met(|met| ours(&running, met).len() >= sent);
+        assert!(all.is_ok(), "{:?}", ours(&running, browser.met()));
+    }
+    let met = ours(&running, browser.met());
+    let let_in: Vec<_> = met.iter().filter(|one| one.status != 403).collect();
+    assert!(let_in.is_empty(), "{let_in:?}");
+    assert_eq!(api.audit().count(), 0, "nothing reached the API");
+    unchanged(&running).await;
+}
+
+// The name leads here, so the page that it shows would be one of ours, with nothing foreign about it:
+// the name itself has to be refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn chromium_is_refused_under_a_name_that_was_made_to_lead_here() {
+    let (api, server) = api().await;
+    let running = Running::with(&config(&server)).await;
+    let mut browser = Browser::start(&["evil.example"]).expect("it starts");
+    for port in [running.place().port(), sidecar(&running).port()] {
+        browser
+            .visit(&format!("http://evil.example:{port}/stock/x"))
+            .expect("a page");
+        let hold = "fetch('/v1/apis/stock/health', { method: 'POST', body: '{\"state\":\"offline\"}', \
+                    headers: { 'content-type': 'application/json' } }).then((answer) => answer.status)";
+        assert_eq!(browser.run(hold).expect("an answer"), 421);
+        let read = "fetch('/stock/x').then((answer) => answer.status)";
+        assert_eq!(browser.run(read).expect("an answer"), 421);
+    }
+    assert_eq!(api.audit().count(), 0, "nothing reached the API");
+    unchanged(&running).await;
+}
+
+/// The requests to either of our ports.
+fn ours<'m>(running: &Running, met: &'m [Met]) -> Vec<&'m Met> {
+    let places = [running.place(), sidecar(running)].map(|place| place.to_string());
+    let here = |one: &&Met| places.iter().any(|place| one.url.contains(place));
+    met.iter().filter(here).collect()
+}
+
+async fn unchanged(running: &Running) {
+    let audit = running.get("/v1/audit").await.text();
+    assert!(audit.contains("[]"), "{audit}");
+    let state = running.get("/v1/apis").await.json()["apis"][0]["state"].clone();
+    assert_eq!(state, "Normal");
+}
+
+/// The API that the sidecar has keys for.
+async fn api() -> (StrictApi, Server) {
+    let api = StrictApi::builder().build().expect("valid");
+    let server = api.listen().await.expect("a port");
+    (api, server)
+}
+
+fn config(server: &Server) -> String {
+    let url = server.url();
+    format!(
+        "{QUIET}[apis.stock]\nbase_url = \"{url}\"\naddresses = \"any\"\nlimits = [\"100/s\"]\n"
+    )
+}
+
+/// A server of somebody else, whose page attacks us when it is told to.
+async fn attacker(running: &Running) -> Server {
+    let page = include_str!("attack.html")
+        .replace("ADMIN", &running.place().to_string())
+        .replace("SIDECAR", &sidecar(running).to_string());
+    let page = Answer::status(200)
+        .content(Content::Whole(page.into()))
+        .header("content-type", "text/html");
+    let api = StrictApi::builder().answer("/**", page).build();
+    api.expect("valid").listen().await.expect("a port")
+}
+
+fn sidecar(running: &Running) -> SocketAddr {
+    match running.program.sidecar() {
+        Address::Tcp(address) => *address,
+        Address::Unix(path) => panic!("a port was asked for, not {}", path.display()),
+    }
+}
+
+const MAIL: &str = r#"
+    [apis.mail]
+    base_url = "http://localhost:9"
+    limits = ["7/s"]
+"#;
+
+/// A script, were it taken for markup, in three ways.
+const MARKUP: &str = "<img src=x onerror=\"window.ran=1\"><svg onload=\"window.ran=2\"></svg><script>window.ran=3</script>";
+
+const BOX: &str = "document.getElementById('token').value";
+
+/// What the page sends: 8 forms; to each of 4 addresses 2 blind posts, 2 questions whether it may, and a
+/// beacon; to each of 3 addresses 6 ways of reading; 2 streams. Of its sockets it says
+/// itself that none was opened.
+const ATTACKS: usize = 8 + 4 * 5 + 3 * 6 + 2;

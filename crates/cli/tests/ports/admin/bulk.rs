@@ -1,0 +1,298 @@
+//! Jobs over the admin API. Every answer is compared with the API's document on the way.
+
+use std::time::Duration;
+
+use outflow_testkit::Process;
+use outflow_upstream::{Answer, Content, StrictApi};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::support::{PATIENCE, QUIET, Running, STOCK};
+
+/// Three jobs of two tenants, one of them named.
+const JOBS: &str = r#"[
+    {"id": "one", "tenant": "acme", "api": "stock", "path": "/a"},
+    {"tenant": "acme", "api": "stock", "path": "/b", "priority": "high"},
+    {"tenant": "bolt", "api": "stock", "method": "POST", "path": "/orders/7", "json": {"n": 1}}
+]"#;
+
+async fn working() -> Running {
+    Running::working(&format!("{QUIET}{STOCK}")).await
+}
+
+/// What a POST of `{}` there answers.
+async fn done(running: &Running, target: &str) -> Value {
+    let answer = running.post(target, "{}").await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+async fn seen(running: &Running, target: &str) -> Value {
+    let answer = running.get(target).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+// Eight answers of 3 MiB: three of them are enough for one page.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_come_in_pages_that_can_be_read() {
+    let large = Answer::ok("").content(Content::Whole(vec![b'x'; 3 * 1024 * 1024].into()));
+    let api = StrictApi::builder().answer("/**", large).build();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = api.expect("valid").serve(listener).expect("served");
+    let stock = format!("[apis.stock]\nbase_url = \"{}\"\n", server.url());
+    let running = Running::working(&format!("{QUIET}{stock}")).await;
+    let job = r#"{"api":"stock","path":"/a"}"#;
+    let jobs = format!("[{}]", [job; 8].join(","));
+    let taken = running
+        .post("/v1/bulk/jobs?action=a&last=true", &jobs)
+        .await;
+    assert_eq!(taken.json()["accepted"], 8, "{}", taken.text());
+    let finished = async {
+        while seen(&running, "/v1/bulk/actions/a").await["stage"] != "COMPLETED" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let finished = tokio::time::timeout(PATIENCE, finished).await;
+    finished.expect("all are done");
+    let (mut after, mut pages) = (0, Vec::new());
+    loop {
+        let target = format!("/v1/bulk/actions/a/results?after={after}&most=1000");
+        let page = seen(&running, &target).await;
+        let Some(next) = page["next"].as_u64() else {
+            break;
+        };
+        pages.push(page["results"].as_array().expect("a list").len());
+        after = next;
+    }
+    assert_eq!(pages, [3, 3, 2]);
+    assert!(running.stop().await);
+}
+
+// Both tenants are paused first: nothing is sent, and everything can be counted.
+#[tokio::test]
+async fn jobs_are_submitted_seen_and_cancelled() {
+    let running = working().await;
+    for tenant in ["acme", "bolt"] {
+        done(&running, &format!("/v1/bulk/tenants/{tenant}/pause")).await;
+    }
+    let taken = running
+        .post("/v1/bulk/jobs?action=nightly", JOBS)
+        .await
+        .json();
+    assert_eq!(
+        (&taken["accepted"], &taken["rejected"]),
+        (&json!(3), &json!(0))
+    );
+    assert_eq!(taken["jobs"][0]["id"], "one");
+    let known = r#"[{"id": "one", "tenant": "acme", "api": "stock", "path": "/a"}]"#;
+    let again = running.post("/v1/bulk/jobs?action=nightly", known).await;
+    assert_eq!(again.json()["duplicates"], 1, "a name is taken once");
+    let summary = seen(&running, "/v1/bulk").await;
+    assert_eq!(
+        (&summary["jobs"]["queued"], &summary["active_tenants"]),
+        (&json!(3), &json!(2))
+    );
+    assert_eq!(summary["store"], "embedded");
+    let tenants = seen(&running, "/v1/bulk/tenants?most=1").await;
+    assert_eq!(
+        (&tenants["tenants"][0]["tenant"], &tenants["next"]),
+        (&json!("acme"), &json!("acme"))
+    );
+    let tenants = seen(&running, "/v1/bulk/tenants?after=acme").await;
+    assert_eq!(tenants["tenants"][0]["paused"], true);
+    assert_eq!(
+        seen(&running, "/v1/bulk/tenants/acme").await["jobs"]["queued"],
+        2
+    );
+    seen(&running, "/v1/bulk/tenants/acme/history?most=5").await;
+    let action = seen(&running, "/v1/bulk/actions/nightly").await;
+    assert_eq!(
+        (&action["stage"], &action["jobs"]["total"]),
+        (&json!("CREATED"), &json!(3))
+    );
+    assert_eq!(
+        done(&running, "/v1/bulk/tenants/bolt/cancel").await["jobs"],
+        1
+    );
+    done(&running, "/v1/bulk/actions/nightly/close").await;
+    assert_eq!(
+        done(&running, "/v1/bulk/actions/nightly/cancel").await["jobs"],
+        2
+    );
+    let results = seen(&running, "/v1/bulk/actions/nightly/results").await;
+    let ends = results["results"].as_array().expect("a list").iter();
+    assert!(
+        ends.clone().all(|one| one["ended"] == "cancelled"),
+        "{results}"
+    );
+    assert_eq!(ends.count(), 3);
+    assert!(running.stop().await);
+}
+
+// Nobody listens at that API: two retries are refused at once, and the job is buried with the reason.
+#[tokio::test]
+async fn a_job_that_fails_for_good_can_be_retried_and_purged() {
+    let running = working().await;
+    let job = r#"{"id":"lost","tenant":"acme","api":"stock","path":"/a","max_retries":0}"#;
+    let ndjson = [("content-type", "application/x-ndjson")];
+    let lines = format!("{job}\n\n");
+    let jobs = "/v1/bulk/jobs?action=nightly";
+    let taken = running.send("POST", jobs, &ndjson, &lines).await;
+    assert_eq!(taken.json()["accepted"], 1, "{}", taken.text());
+    let letter = buried(&running).await;
+    assert_eq!(
+        (&letter["id"], &letter["api"]),
+        (&json!("lost"), &json!("stock"))
+    );
+    assert!(
+        !letter["history"].as_array().expect("a list").is_empty(),
+        "{letter}"
+    );
+    let came = seen(&running, "/v1/bulk/actions/nightly/results").await;
+    let (result, mishap) = (&came["results"][0], &letter["history"][0]);
+    assert_eq!(result["ended"], "failed", "{came}");
+    assert_eq!(result["error"], mishap["words"], "{came}");
+    let pick = r#"{"jobs":["lost"],"reason":"they are back"}"#;
+    let revived = running.post("/v1/bulk/dead/retry", pick).await.json();
+    assert_eq!(revived["jobs"], 1);
+    buried(&running).await;
+    let purged = running
+        .post("/v1/bulk/dead/purge", r#"{"all":true}"#)
+        .await
+        .json();
+    assert_eq!(purged["jobs"], 1);
+    let audit = seen(&running, "/v1/audit").await;
+    let actions: Vec<_> = audit["changes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .collect();
+    assert_eq!(actions[0]["action"], "bulk_dead_purge");
+    assert_eq!(
+        (&actions[1]["group"], &actions[1]["reason"]),
+        (&json!("1 jobs"), &json!("they are back"))
+    );
+    assert!(running.stop().await);
+}
+
+async fn buried(running: &Running) -> Value {
+    let looking = async {
+        loop {
+            let dead = seen(running, "/v1/bulk/dead").await;
+            if let Some(letter) = dead["dead"].as_array().and_then(|list| list.first()) {
+                return letter.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let found = tokio::time::timeout(PATIENCE, looking).await;
+    found.expect("a dead letter")
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_and_nothing_of_it_is_taken() {
+    let running = working().await;
+    let jobs = r#"[{"api":"stock","path":"/a"},{"api":"nope","path":"/a"},{"api":"stock"}]"#;
+    let refused = running.post("/v1/bulk/jobs", jobs).await;
+    assert_eq!((refused.status, &*refused.problem()), (422, "invalid_jobs"));
+    let wrong = refused.json()["jobs"].clone();
+    assert_eq!(
+        (&wrong[0]["job"], &wrong[1]["job"]),
+        (&json!(2), &json!(3)),
+        "{wrong}"
+    );
+    for (target, body, status) in [
+        ("/v1/bulk/jobs", "[{]", 400),
+        ("/v1/bulk/jobs", "{\"api\":", 422),
+        ("/v1/bulk/jobs?action=two%20words", "[]", 400),
+        ("/v1/bulk/actions/nope/close", "{}", 404),
+        (
+            "/v1/bulk/actions",
+            r#"{"id":"a","webhook":{"api":"nope","path":"/"}}"#,
+            404,
+        ),
+        (
+            "/v1/bulk/actions",
+            r#"{"id":"a","webhook":{"api":"stock","path":"no path"}}"#,
+            400,
+        ),
+        (
+            "/v1/bulk/actions",
+            r#"{"id":"a","webhook":{"api":"stock","path":"/","secret":"s"}}"#,
+            400,
+        ),
+        (
+            "/v1/bulk/actions",
+            r#"{"id":"a","keep_ms":400000000000}"#,
+            400,
+        ),
+        ("/v1/bulk/tenants/nope/resume", "{}", 404),
+        ("/v1/bulk/tenants/nope/cancel", "{}", 404),
+        ("/v1/bulk/tenants/nope/release", "{}", 404),
+        ("/v1/bulk/tenants/nope/reset", "{}", 404),
+        ("/v1/bulk/actions", r#"{"id":"a","timeout_ms":0}"#, 400),
+        ("/v1/bulk/dead/retry", "{}", 400),
+        (
+            "/v1/bulk/dead/purge",
+            r#"{"all":true,"tenant":"acme"}"#,
+            400,
+        ),
+    ] {
+        let answer = running.post(target, body).await;
+        assert_eq!(answer.status, status, "{target} {body}: {}", answer.text());
+    }
+    for body in ["[]", "nope", "{\"id\":"] {
+        let told = running.post("/v1/bulk/actions", body).await.text();
+        assert!(
+            !told.contains("struct") && !told.contains("ident"),
+            "{told}"
+        );
+    }
+    let good = r#"[{"api":"stock","path":"/a"}]"#;
+    let checked = running.post("/v1/bulk/jobs?check=true", good).await;
+    assert_eq!(checked.json()["accepted"], 1, "{}", checked.text());
+    for target in [
+        "/v1/bulk/tenants/nope",
+        "/v1/bulk/actions/nope",
+        "/v1/bulk/actions/nope/results",
+    ] {
+        assert_eq!(running.get(target).await.status, 404, "{target}");
+    }
+    assert_eq!(seen(&running, "/v1/bulk").await["jobs"]["total"], 0);
+    assert!(running.stop().await);
+}
+
+#[tokio::test]
+async fn without_an_engine_it_is_said_how_to_get_one() {
+    let running = Running::start().await;
+    let answer = running.get("/v1/bulk").await;
+    assert_eq!((answer.status, &*answer.problem()), (404, "no_bulk"));
+    assert!(
+        answer.text().contains("outflow serve --bulk"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(
+        running.post("/v1/bulk/jobs", "[]").await.problem(),
+        "no_bulk"
+    );
+    assert!(running.stop().await);
+}
+
+// The stream names what happens to jobs beside what happens to calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stream_tells_of_jobs_too() {
+    let running = working().await;
+    let mut curl = std::process::Command::new("curl");
+    let stream = format!("http://{}/v1/events?api=bulk", running.place());
+    curl.args(["-sN", &stream]);
+    let mut curl = Process::start(curl).expect("curl is installed");
+    curl.wait_for_line(": here", PATIENCE).expect("it listens");
+    running.post("/v1/bulk/jobs?action=nightly", JOBS).await;
+    let line = curl.wait_for_line("bulk_submitted", PATIENCE);
+    line.expect("it is told");
+    let facts = curl.wait_for_line("data: ", PATIENCE).expect("with facts");
+    assert!(facts.contains("\"jobs\":3"), "{facts}");
+    assert!(running.stop().await);
+}

@@ -1,0 +1,72 @@
+//! The live page, as a browser would get it.
+
+use super::support::Running;
+
+#[tokio::test]
+async fn the_page_is_served_whole_and_in_its_types() {
+    let running = Running::start().await;
+    for (path, kind, holds) in [
+        (
+            "/",
+            "text/html; charset=utf-8",
+            "<script src=\"/page.js\" defer>",
+        ),
+        ("/page.css", "text/css; charset=utf-8", "article"),
+        (
+            "/page.js",
+            "text/javascript; charset=utf-8",
+            "/v1/events?snapshot_ms=",
+        ),
+    ] {
+        let file = running.get(path).await;
+        assert_eq!(
+            (file.status, file.header("content-type")),
+            (200, Some(kind)),
+            "{path}"
+        );
+        assert!(file.text().contains(holds), "{path}");
+    }
+}
+
+// The policy allows files of this place alone, so whatever were inline or from elsewhere would not
+// work; and nothing that comes in may become markup.
+#[tokio::test]
+async fn the_page_needs_nothing_inline_nothing_foreign_and_no_markup() {
+    let running = Running::start().await;
+    let (html, js) = (
+        running.get("/").await.text(),
+        running.get("/page.js").await.text(),
+    );
+    for inline in [
+        "onclick",
+        "onerror",
+        "onload",
+        "style=",
+        "<style",
+        "javascript:",
+        "http://",
+        "https://",
+    ] {
+        assert!(!html.contains(inline), "{inline}");
+    }
+    assert_eq!(html.matches("<script").count(), 1);
+    for markup in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "eval(",
+        "localStorage",
+        "cookie",
+    ] {
+        assert!(!js.contains(markup), "{markup}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_is_served() {
+    let running = Running::start().await;
+    let served = running.get("/v1/openapi.json").await;
+    let known = include_str!("../../../src/admin/page/openapi.json");
+    assert_eq!(served.text(), known);
+}

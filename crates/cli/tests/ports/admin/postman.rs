@@ -1,0 +1,224 @@
+//! The collection for Postman: made from the API's document, kept in `docs/postman`, and run.
+//!
+//! The file is compared with what the document makes of it, so that the two cannot differ. The order
+//! is that of a first look: probes, looking, operating, then the limiter with its permit.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use outflow_testkit::Process;
+use serde_json::{Value, json};
+
+use super::support::{QUIET, Running, STOCK};
+
+/// The operations in the order in which they are run. A permit is used once, so there are two.
+const ORDER: &[&str] = &[
+    "alive",
+    "ready",
+    "metrics",
+    "document",
+    "snapshot",
+    "apis",
+    "api",
+    "limits",
+    "explain",
+    "tasks",
+    "config",
+    "force",
+    "release",
+    "set",
+    "reload",
+    "audit",
+    "check",
+    "acquire",
+    "settle",
+    "acquire",
+    "refund",
+    // A tenant that is paused first, so that its job is still there at the end to be cancelled.
+    "bulk_open",
+    "bulk_tenant_pause",
+    "bulk_submit",
+    "bulk",
+    "bulk_tenants",
+    "bulk_tenant",
+    "bulk_history",
+    "bulk_actions",
+    "bulk_action",
+    "bulk_results",
+    "bulk_action_pause",
+    "bulk_action_resume",
+    "bulk_tenant_release",
+    "bulk_tenant_reset",
+    "bulk_action_close",
+    "bulk_dead",
+    "bulk_dead_retry",
+    "bulk_dead_purge",
+    "bulk_action_cancel",
+    "bulk_tenant_cancel",
+    "bulk_tenant_resume",
+];
+
+/// A stream has no end: no runner of requests can wait for it.
+const ENDLESS: &str = "events";
+
+// To make the file anew, run this test and copy what it wrote beside it.
+#[test]
+fn the_collection_is_made_from_the_document() {
+    let made = collection(&document());
+    let kept = std::fs::read_to_string(folder().join(COLLECTION)).unwrap_or_default();
+    let text = format!("{}\n", serde_json::to_string_pretty(&made).expect("JSON"));
+    if kept != text {
+        let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join(COLLECTION);
+        std::fs::write(&beside, text).expect("a file");
+        panic!(
+            "docs/postman is not what the document makes: copy {}",
+            beside.display()
+        );
+    }
+}
+
+#[test]
+fn every_operation_but_the_stream_is_in_the_collection() {
+    for (_, _, operation) in operations(&document()) {
+        let id = operation["operationId"].as_str().expect("an id");
+        assert!(id == ENDLESS || ORDER.contains(&id), "{id}");
+    }
+}
+
+// The program as a user runs it, and the runner as a user runs it: every request is answered as the
+// document promises.
+#[tokio::test(flavor = "multi_thread")]
+async fn newman_runs_the_collection_green() {
+    let stock = STOCK.replace("3/min", "30/min");
+    let running = Running::working(&format!("{QUIET}{stock}")).await;
+    let mut newman = Command::new("newman");
+    newman
+        .arg("run")
+        .arg(folder().join(COLLECTION))
+        .arg("--environment")
+        .arg(folder().join(ENVIRONMENT))
+        .arg("--env-var")
+        .arg(format!("base=http://{}", running.place()))
+        .args(["--bail", "--disable-unicode", "--color", "off"]);
+    let mut newman =
+        Process::start(newman).expect("newman is installed: npm install --global newman");
+    let ended = newman.wait(Duration::from_mins(1)).expect("an end");
+    let told: Vec<_> = newman
+        .lines()
+        .iter()
+        .map(|line| line.text.clone())
+        .collect();
+    assert!(ended.success(), "{}", told.join("\n"));
+    assert!(running.stop().await);
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/postman")
+}
+
+fn document() -> Value {
+    serde_json::from_str(include_str!("../../../src/admin/page/openapi.json")).expect("JSON")
+}
+
+fn collection(document: &Value) -> Value {
+    let items: Vec<_> = ORDER
+        .iter()
+        .map(|id| {
+            let all = operations(document).into_iter();
+            let mut all = all.filter(|(_, _, operation)| operation["operationId"] == *id);
+            let (method, path, operation) = all.next().expect("it is in the document");
+            item(method, path, operation, document)
+        })
+        .collect();
+    let schema = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json";
+    json!({
+        "info": { "name": document["info"]["title"], "schema": schema,
+                  "description": document["info"]["description"] },
+        "auth": { "type": "bearer", "bearer": [{ "key": "token", "value": "{{token}}" }] },
+        "item": items,
+    })
+}
+
+/// Method, path and operation.
+fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+    let paths = document["paths"].as_object().expect("paths").iter();
+    let all = paths.flat_map(|(path, item)| {
+        let methods = item.as_object().expect("an item").iter();
+        let methods = methods.filter(|(name, _)| *name != "parameters");
+        methods.map(|(method, operation)| (method.as_str(), path.as_str(), operation))
+    });
+    all.collect()
+}
+
+fn item(method: &str, path: &str, operation: &Value, document: &Value) -> Value {
+    let mut request = json!({
+        "method": method.to_uppercase(),
+        "description": operation["summary"],
+        "header": [],
+        "url": url(path, operation),
+    });
+    let example = &operation["requestBody"]["content"]["application/json"]["example"];
+    if !example.is_null() {
+        let text = serde_json::to_string_pretty(example).expect("JSON");
+        request["header"] = json!([{ "key": "Content-Type", "value": "application/json" }]);
+        request["body"] = json!({ "mode": "raw", "raw": text });
+    }
+    json!({
+        "name": operation["summary"],
+        "request": request,
+        "event": [{ "listen": "test", "script": {
+            "type": "text/javascript", "exec": script(operation, document) } }],
+    })
+}
+
+fn url(path: &str, operation: &Value) -> String {
+    let given = operation["parameters"].as_array().into_iter().flatten();
+    let given = given.filter(|parameter| !parameter["example"].is_null());
+    let given: Vec<_> = given
+        .map(|parameter| {
+            let value = parameter["example"]
+                .to_string()
+                .replace('"', "")
+                .replace(' ', "%20");
+            format!("{}={value}", parameter["name"].as_str().expect("a name"))
+        })
+        .collect();
+    let query = if given.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", given.join("&"))
+    };
+    let query = query.replace("api=stock", "api={{api}}");
+    let path = path.replace("{api}", "{{api}}");
+    let path = path
+        .replace("{tenant}", "acme")
+        .replace("{action}", "nightly");
+    format!("{{{{base}}}}{path}{query}")
+}
+
+/// What must be true of the answer: its status, and every member that is promised.
+fn script(operation: &Value, document: &Value) -> Vec<String> {
+    let responses = operation["responses"].as_object().expect("responses");
+    let (status, good) = responses.iter().next().expect("a response");
+    let mut lines = vec![format!(
+        "pm.test(\"answers {status}\", () => pm.response.to.have.status({status}));"
+    )];
+    let schema = &good["content"]["application/json"]["schema"]["$ref"];
+    let schema = schema
+        .as_str()
+        .and_then(|place| document.pointer(place.trim_start_matches('#')));
+    if let Some(promised) = schema.map(|schema| &schema["required"]) {
+        lines.push(format!(
+            "pm.test(\"holds what is promised\", () => \
+             pm.expect(pm.response.json()).to.include.all.keys({promised}));"
+        ));
+    }
+    if operation["operationId"] == "acquire" {
+        lines.push("pm.environment.set(\"permit\", pm.response.json().permit);".to_owned());
+    }
+    lines
+}
+
+const COLLECTION: &str = "outflow.postman_collection.json";
+const ENVIRONMENT: &str = "outflow.postman_environment.json";

@@ -1,0 +1,259 @@
+//! What can be seen of the program.
+
+use outflow::config::Environment;
+use serde_json::json;
+
+use super::support::{QUIET, Running, STOCK};
+
+#[tokio::test]
+async fn the_program_says_that_it_lives_and_takes_calls() {
+    let running = Running::start().await;
+    assert_eq!(
+        running.get("/healthz").await.json(),
+        json!({ "status": "alive" })
+    );
+    let ready = running.get("/readyz").await;
+    assert_eq!(ready.json(), json!({ "ready": true, "reasons": [] }));
+}
+
+#[tokio::test]
+async fn prometheus_finds_its_page_in_the_type_it_asks_for() {
+    let running = Running::start().await;
+    let page = running.get("/metrics").await;
+    let kind = page.header("content-type").unwrap_or_default().to_owned();
+    assert!(
+        kind.starts_with("application/openmetrics-text; version=1.0.0"),
+        "{kind}"
+    );
+    assert!(
+        page.text().contains("outflow_waiting{api=\"stock\"} 0"),
+        "{}",
+        page.text()
+    );
+    assert!(page.text().ends_with("# EOF\n"));
+}
+
+// Two calls of three are taken: one of cost 1 by its group, one of cost 2 by its route would not fit.
+#[tokio::test]
+async fn a_snapshot_tells_what_the_doors_know() {
+    let running = Running::start().await;
+    for _ in 0..2 {
+        let taken = running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
+        assert_eq!(taken.status, 200);
+    }
+    let refused = running
+        .post(
+            "/v1/acquire",
+            r#"{"api":"stock","path":"/orders/7","method":"POST","wait":false}"#,
+        )
+        .await;
+    assert_eq!(refused.status, 429, "{}", refused.text());
+    let snapshot = running.get("/v1/snapshot").await.json();
+    assert_eq!(snapshot["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(snapshot["permits_out"], 2);
+    assert_eq!(snapshot["cache"]["entries"], 0);
+    let api = &snapshot["apis"][0];
+    assert_eq!(
+        (&api["name"], &api["in_flight"]),
+        (&json!("stock"), &json!(2))
+    );
+    let health = &api["health"][0];
+    assert_eq!(
+        (&health["state"], &health["circuit"]),
+        (&json!("Normal"), &json!("CLOSED"))
+    );
+    let limit = &api["limits"][0];
+    for (key, value) in [
+        ("configured", json!("3/min")),
+        ("effective", json!("3/min")),
+        ("kind", json!("sliding")),
+        ("accounting", json!("send")),
+        ("used", json!(2)),
+        ("capacity", json!(3)),
+        ("remaining", json!(1)),
+        ("used_ppm", json!(666_666)),
+        ("peak", json!(2)),
+        ("window_ms", json!(60_000)),
+        ("predicted_delay_ms", json!(0)),
+        ("pattern", json!("steady")),
+        ("drift", json!(null)),
+    ] {
+        assert_eq!(limit[key], value, "{key} in {limit}");
+    }
+    assert!(
+        limit["oldest_ms"].as_u64() >= limit["newest_ms"].as_u64(),
+        "{limit}"
+    );
+    let group = |name: &str| {
+        let groups = api["groups"].as_array().expect("groups");
+        groups
+            .iter()
+            .find(|group| group["name"] == name)
+            .expect("a group")
+            .clone()
+    };
+    assert_eq!(
+        (&group("default")["admitted"], &group("orders")["refused"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(group("orders")["aliases"], json!(["trading"]));
+    let tasks = snapshot["tasks"].as_array().expect("tasks");
+    for name in ["sidecar", "admin", "permits", "tidy"] {
+        assert!(
+            tasks
+                .iter()
+                .any(|task| task["name"] == name && task["state"] == "running"),
+            "{name}"
+        );
+    }
+}
+
+// A server that says 429 after two calls: the limit in effect falls below the configured three, and
+// the difference is told.
+#[tokio::test]
+async fn a_limit_that_evidence_lowered_is_told_with_its_drift() {
+    let running = Running::start().await;
+    for status in [200, 200, 429] {
+        let permit = running
+            .post("/v1/acquire", r#"{"api":"stock"}"#)
+            .await
+            .json();
+        let settle = json!({ "permit": permit["permit"], "status": status });
+        assert_eq!(
+            running.post("/v1/settle", &settle.to_string()).await.status,
+            200
+        );
+    }
+    let limits = running.get("/v1/apis/stock/limits").await.json();
+    let limit = &limits["limits"][0];
+    assert_eq!(limit["configured"], "3/min");
+    assert_eq!(limit["drift"]["configured"], "3/min");
+    assert_eq!(limit["drift"]["evidence"], limit["effective"]);
+    assert_ne!(limit["effective"], "3/min", "{limit}");
+    let counts = &running.get("/v1/apis/stock").await.json()["health"][0]["counts"];
+    assert_eq!(
+        (&counts["success"], &counts["throttled"]),
+        (&json!(2), &json!(1))
+    );
+}
+
+#[tokio::test]
+async fn apis_are_listed_by_name_and_unknown_ones_are_said_to_be() {
+    let more = "[apis.books]\nbase_url = \"http://localhost:9\"\ncache = \"standard\"\n";
+    let running = Running::with(&format!("{QUIET}{STOCK}{more}")).await;
+    let apis = running.get("/v1/apis").await.json();
+    let names: Vec<_> = apis["apis"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|api| &api["name"])
+        .collect();
+    assert_eq!(names, ["books", "stock"]);
+    assert_eq!(
+        running.get("/v1/snapshot").await.json()["cache"]["disk"],
+        "none"
+    );
+    for path in [
+        "/v1/apis/bonds",
+        "/v1/apis/bonds/limits",
+        "/v1/explain?api=bonds",
+    ] {
+        assert_eq!(running.get(path).await.problem(), "unknown_api", "{path}");
+    }
+}
+
+// Three a minute: three go, the fourth waits for the first to be a minute old, and four at once never
+// go. The delay is a whole minute less what the test itself took.
+#[tokio::test]
+async fn a_wait_is_explained_before_it_begins() {
+    let running = Running::start().await;
+    let explain = async |rest: &str| running.get(&format!("/v1/explain?api=stock{rest}")).await;
+    let free = explain("").await.json();
+    assert_eq!(
+        (&free["decision"], &free["delay_ms"]),
+        (&json!("go"), &json!(0))
+    );
+    let routed = explain("&method=POST&path=/orders/7").await.json();
+    assert_eq!(
+        (&routed["group"], &routed["cost"]),
+        (&json!("orders"), &json!(2))
+    );
+    let never = explain("&cost=4").await.json();
+    assert_eq!(
+        (&never["decision"], &never["delay_ms"]),
+        (&json!("never"), &json!(null))
+    );
+    assert_eq!(explain("&group=bonds").await.problem(), "unknown_group");
+    assert_eq!(
+        explain("&group=trading").await.json()["group"],
+        "orders",
+        "by its other name"
+    );
+
+    for _ in 0..3 {
+        running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
+    }
+    let full = explain("").await.json();
+    assert_eq!(
+        (&full["decision"], &full["why"]),
+        (&json!("wait"), &json!("limit"))
+    );
+    assert_eq!(
+        (&full["limit"], &full["position"]),
+        (&json!("3/min"), &json!(0))
+    );
+    let delay = full["delay_ms"].as_u64().expect("a delay");
+    assert!((40_000..=60_000).contains(&delay), "{delay}");
+    let text = full["text"].as_str().expect("a text");
+    assert!(text.contains("the limit of 3/min is used up"), "{text}");
+    assert_eq!(
+        running.get("/v1/snapshot").await.json()["apis"][0]["limits"][0]["used"],
+        3,
+        "nothing was taken"
+    );
+}
+
+// A key in the environment, a value in the environment, one in the text and one that nobody wrote.
+#[tokio::test]
+async fn the_configuration_is_shown_with_its_sources_and_without_its_secrets() {
+    let text = STOCK.replace("base_url", "api_key_env = \"STOCK_KEY\"\n    base_url");
+    let environment = Environment::from_iter([
+        ("STOCK_KEY", "CANARY-9f2c"),
+        ("OUTFLOW_APIS__STOCK__TIMEOUT", "7s"),
+    ]);
+    let running = Running::within(&format!("{QUIET}{text}"), environment).await;
+    let config = running.get("/v1/config").await;
+    let values = config.json()["values"].as_array().expect("a list").clone();
+    let of = |key: &str| {
+        let value = values.iter().find(|value| value["key"] == key);
+        let value = value.unwrap_or_else(|| panic!("{key} in {values:?}"));
+        (value["value"].clone(), value["origin"].clone())
+    };
+    assert_eq!(
+        of("apis.stock.api_key_env"),
+        (json!("\"STOCK_KEY\""), json!("file"))
+    );
+    assert_eq!(of("apis.stock.timeout").1, "environment");
+    assert_eq!(of("apis.stock.retry_count"), (json!("2"), json!("default")));
+    assert_eq!(
+        of("admin.listen"),
+        (json!("\"127.0.0.1:0\""), json!("file"))
+    );
+    assert!(!config.text().contains("CANARY"), "{}", config.text());
+}
+
+#[tokio::test]
+async fn background_work_is_shown() {
+    let running = Running::start().await;
+    let tasks = running.get("/v1/tasks").await.json();
+    let tasks = tasks["tasks"].as_array().expect("a list").clone();
+    let owned = |owner: &str, name: &str| {
+        tasks
+            .iter()
+            .any(|task| task["owner"] == owner && task["name"] == name)
+    };
+    assert!(
+        owned("client", "tidy") && owned("program", "admin"),
+        "{tasks:?}"
+    );
+}

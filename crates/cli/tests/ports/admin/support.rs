@@ -1,0 +1,211 @@
+//! A running program, and a client that says exactly what a test wants said.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use outflow::config::{Environment, Source};
+use outflow_cli::{Address, Program, Sources, Watch};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::document::Document;
+
+/// Far longer than anything here takes, and short enough to fail a test that hangs.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What all tests configure; more lines follow.
+pub const QUIET: &str = r#"
+    [server]
+    listen = "127.0.0.1:0"
+    [admin]
+    listen = "127.0.0.1:0"
+    [log]
+    level = "off"
+"#;
+
+/// An API that answers nobody: for tests that send nothing.
+pub const STOCK: &str = r#"
+    [apis.stock]
+    base_url = "http://localhost:9"
+    limits = [{ rate = "3/min", accounting = "send" }]
+    routes = [{ methods = ["POST"], path = "/orders/**", group = "orders", cost = 2 }]
+    [apis.stock.groups.orders]
+    limits = ["100/min"]
+    aliases = ["trading"]
+"#;
+
+/// A program that runs until it is stopped or dropped.
+pub struct Running {
+    pub program: Program,
+    /// Where its jobs are, if it works on any.
+    _jobs: Option<TempDir>,
+    document: Document,
+}
+
+impl Running {
+    /// With the usual API.
+    pub async fn start() -> Self {
+        Self::with(&format!("{QUIET}{STOCK}")).await
+    }
+
+    /// With this configuration.
+    pub async fn with(text: &str) -> Self {
+        Self::within(text, Environment::empty()).await
+    }
+
+    /// With this configuration in this environment.
+    pub async fn within(text: &str, environment: Environment) -> Self {
+        let sources = Sources::new(Vec::new())
+            .with(Source::new("test.toml", text))
+            .in_environment(environment);
+        Self::of(sources).await
+    }
+
+    /// With whatever these sources say.
+    pub async fn of(sources: Sources) -> Self {
+        let program = Program::start_watching(sources, Watch::Nothing).await;
+        let program = program.unwrap_or_else(|error| panic!("{error}"));
+        let document = include_str!("../../../src/admin/page/openapi.json");
+        Self {
+            program,
+            _jobs: None,
+            document: Document::of(document),
+        }
+    }
+
+    /// With this configuration, and an engine for jobs.
+    pub async fn working(text: &str) -> Self {
+        let jobs = tempfile::tempdir().expect("a folder");
+        let dir = jobs.path().display().to_string();
+        let text = format!("{text}\n[bulk]\ndir = {dir:?}\n");
+        let sources = Sources::new(Vec::new())
+            .with(Source::new("test.toml", text))
+            .in_environment(Environment::empty())
+            .bulk();
+        Self {
+            _jobs: Some(jobs),
+            ..Self::of(sources).await
+        }
+    }
+
+    /// Where the admin API is.
+    pub fn place(&self) -> SocketAddr {
+        match self.program.admin() {
+            Address::Tcp(address) => *address,
+            Address::Unix(path) => panic!("a port was asked for, not {}", path.display()),
+        }
+    }
+
+    pub async fn get(&self, target: &str) -> Answer {
+        self.send("GET", target, &[], "").await
+    }
+
+    pub async fn delete(&self, target: &str) -> Answer {
+        self.send("DELETE", target, &[], "").await
+    }
+
+    pub async fn post(&self, target: &str, body: &str) -> Answer {
+        let json = [("content-type", "application/json")];
+        self.send("POST", target, &json, body).await
+    }
+
+    /// One request with these headers, and `Host` unless they name one.
+    pub async fn send(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let mut wire = self.open(method, target, headers, body).await;
+        let mut bytes = Vec::new();
+        let read = tokio::time::timeout(PATIENCE, wire.read_to_end(&mut bytes)).await;
+        // A server that refuses a body may reset the connection after its answer.
+        let _reset = read.expect("an answer in time");
+        let answer = Answer::of(&bytes);
+        self.document.judge(method, target, &answer);
+        answer
+    }
+
+    /// The same without waiting for the answer.
+    pub async fn open(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> TcpStream {
+        let own = ("host", &*self.place().to_string());
+        let length = ("content-length", &*body.len().to_string());
+        let names = |wanted: &str| headers.iter().any(|(name, _)| *name == wanted);
+        let more = [own, length].into_iter().filter(|(name, _)| !names(name));
+        let all = more.chain(headers.iter().copied());
+        let lines: Vec<_> = all
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
+        let head = lines.concat();
+        let mut wire = TcpStream::connect(self.place())
+            .await
+            .expect("a connection");
+        let request =
+            format!("{method} {target} HTTP/1.1\r\nconnection: close\r\n{head}\r\n{body}");
+        // A server that refuses a body need not read it.
+        let _refused = wire.write_all(request.as_bytes()).await;
+        wire
+    }
+
+    /// Whether everything ended, and in time.
+    pub async fn stop(self) -> bool {
+        let stopped = tokio::time::timeout(PATIENCE, self.program.stop()).await;
+        stopped.expect("the program stops")
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    fn of(bytes: &[u8]) -> Self {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        let end = end.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(bytes)));
+        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let mut lines = head.split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1));
+        let headers = lines.filter_map(|line| line.split_once(": "));
+        Self {
+            status: status.and_then(|code| code.parse().ok()).expect("a status"),
+            headers: headers
+                .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+                .collect(),
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        headers
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+    }
+
+    /// The last word of a problem's type.
+    pub fn problem(&self) -> String {
+        let kind = self.json()["type"].as_str().unwrap_or_default().to_owned();
+        kind.rsplit(':').next().unwrap_or_default().to_owned()
+    }
+}

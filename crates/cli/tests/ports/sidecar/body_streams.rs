@@ -1,0 +1,290 @@
+//! Nothing is held back: bodies, events, trailers and leave to send come and go as they are made.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use outflow_testkit::Background;
+use outflow_upstream::{Answer, Content, Fault, Script, StrictApi, When};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use super::support::{PATIENCE, Reply, Sidecar, Tape, Told, echo, rest, until};
+
+// A byte every half second for two minutes: who waits for the end does not see the first in time.
+#[tokio::test]
+async fn the_first_event_comes_before_the_last_is_made() {
+    let drip = Content::Drip {
+        bytes: Bytes::from_static(&[b'x'; 240]),
+        every: Duration::from_millis(500),
+    };
+    let events = Answer::status(200)
+        .header("content-type", "text/event-stream")
+        .content(drip);
+    let api = StrictApi::builder().answer("/events", events).build();
+    let server = api.expect("valid").listen().await.expect("a port");
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let mut stream = sidecar.connect().await;
+    let request = sidecar.request("GET", "/strict/events", "");
+    stream.write_all(request.as_bytes()).await.expect("written");
+    let first = timeout(PATIENCE, until(&mut stream, "\r\n\r\nx")).await;
+    assert!(first.expect("before the end").contains("text/event-stream"));
+}
+
+// The client hangs up in the middle of an endless body. The API allows one call at a time, so the
+// second is answered only if the first gave its place back.
+#[tokio::test]
+async fn a_client_that_leaves_gives_its_place_back() {
+    let api = StrictApi::builder()
+        .answer("/endless", Answer::status(200).content(Content::Endless))
+        .build();
+    let server = api.expect("valid").listen().await.expect("a port");
+    let one = Told {
+        api: "limits = [\"1000/s\"]\nconcurrency = 1",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), one).await;
+    for _ in 0..3 {
+        let mut stream = sidecar.connect().await;
+        let request = sidecar.request("GET", "/strict/endless", "");
+        stream.write_all(request.as_bytes()).await.expect("written");
+        until(&mut stream, "200 OK").await;
+        drop(stream);
+    }
+    assert_eq!(sidecar.get("/strict/quick", "").await.status, 200);
+}
+
+// The same while the call still waits for its turn: the only place is taken for good. Whoever closes its
+// sending side alone looks just the same, and is taken for gone as well.
+#[tokio::test]
+async fn a_client_that_leaves_while_it_waits_leaves_the_line() {
+    let api = StrictApi::builder()
+        .answer("/endless", Answer::status(200).content(Content::Endless))
+        .build();
+    let server = api.expect("valid").listen().await.expect("a port");
+    let one = Told {
+        api: "limits = [\"1000/s\"]\nconcurrency = 1",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), one).await;
+    let mut first = sidecar.connect().await;
+    let request = sidecar.request("GET", "/strict/endless", "");
+    first.write_all(request.as_bytes()).await.expect("written");
+    until(&mut first, "200 OK").await;
+    let station = sidecar.program.station();
+    let client = station.client();
+    let waiting = || client.upstream("strict").expect("known").report().waiting;
+    let request = sidecar.request("GET", "/strict/later", "");
+    let comes_to = async |count| {
+        while waiting() != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut second = sidecar.connect().await;
+    second.write_all(request.as_bytes()).await.expect("written");
+    timeout(PATIENCE, comes_to(1)).await.expect("it waits");
+    drop(second);
+    timeout(PATIENCE, comes_to(0)).await.expect("it left");
+    let mut third = sidecar.connect().await;
+    third.write_all(request.as_bytes()).await.expect("written");
+    timeout(PATIENCE, comes_to(1)).await.expect("it waits");
+    third.shutdown().await.expect("closed");
+    timeout(PATIENCE, comes_to(0)).await.expect("it left");
+}
+
+// The API answers when the trailer has come, and not before.
+#[tokio::test]
+async fn trailers_of_a_request_reach_the_api() {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let tape = Tape::playing("\r\n0\r\nx-sum: 6\r\n\r\n", answer).await;
+    let sidecar = Sidecar::before(&tape.url, Told::default()).await;
+    let headers = "transfer-encoding: chunked\r\ntrailer: x-sum\r\n";
+    let request = sidecar.request("POST", "/strict/up", headers);
+    let body = "3\r\nabc\r\n0\r\nx-sum: 6\r\nx-other: 7\r\n\r\n";
+    assert_eq!(sidecar.exchange(request + body).await.status, 200);
+    let got = tape.got().to_ascii_lowercase();
+    assert!(got.contains("trailer: x-sum"), "{got}");
+    assert!(
+        !got.contains("x-other"),
+        "what was not announced is not sent: {got}"
+    );
+}
+
+// An answer made by hand, because the strict API sends no trailers.
+#[tokio::test]
+async fn trailers_of_an_answer_reach_who_takes_them() {
+    let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n\
+                  3\r\nabc\r\n0\r\nx-sum: 6\r\n\r\n";
+    for (asked, told) in [("te: trailers\r\n", true), ("", false)] {
+        let script = Script::new().rule(When::always(), Fault::Bytes(answer.into()));
+        let api = StrictApi::builder().script(script).build().expect("valid");
+        let server = api.listen().await.expect("a port");
+        let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+        let request = sidecar.request("GET", "/strict/down", asked);
+        let raw = sidecar.raw(request.as_bytes()).await;
+        let text = String::from_utf8_lossy(&raw);
+        assert_eq!(Reply::read(&raw).body, "abc", "{text}");
+        assert_eq!(text.contains("x-sum: 6"), told, "{text}");
+    }
+}
+
+// The limit lets one call go in an hour. The second is told so before it has sent its body.
+#[tokio::test]
+async fn leave_to_send_a_body_is_given_with_the_permit() {
+    let (_, server) = echo().await;
+    let rare = Told {
+        api: "limits = [\"1/h\"]\nmax_wait = \"1s\"",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), rare).await;
+    let headers = "content-length: 5\r\nexpect: 100-continue\r\n";
+    let request = sidecar.request("PUT", "/strict/up", headers);
+
+    let mut first = sidecar.connect().await;
+    first.write_all(request.as_bytes()).await.expect("written");
+    let leave = until(&mut first, "\r\n\r\n").await;
+    assert!(leave.starts_with("HTTP/1.1 100 "), "{leave}");
+    first.write_all(b"hello").await.expect("written");
+    let reply = Reply::read(&rest(&mut first).await);
+    assert_eq!(
+        (reply.status, &reply.json()["body_length"]),
+        (200, &5.into())
+    );
+    assert_eq!(reply.echoed("expect"), None);
+
+    let refused = sidecar.exchange(request).await;
+    assert_eq!(refused.status, 429, "{refused:?}");
+}
+
+// The answer to a retry comes from a second attempt, with the body sent again.
+#[tokio::test]
+async fn a_small_body_is_sent_again_and_a_large_one_is_not() {
+    let script = Script::new().rule(When::always().first(1), Answer::status(503));
+    for (length, headers, status, attempts) in [
+        (1_000, "", 503, "1"),
+        (1_000, "idempotency-key: a\r\n", 200, "2"),
+        (1_000, "outflow-idempotent: true\r\n", 200, "2"),
+        (100_000, "idempotency-key: a\r\n", 503, "1"),
+    ] {
+        let api = StrictApi::builder()
+            .script(script.clone())
+            .answer("/**", Answer::echo())
+            .build()
+            .expect("valid");
+        let server = api.listen().await.expect("a port");
+        let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+        let length_line = format!("content-length: {length}\r\n{headers}");
+        let request = sidecar.request("POST", "/strict/up", &length_line);
+        let reply = sidecar.exchange(request + &"x".repeat(length)).await;
+        let told = (reply.status, reply.header("outflow-attempts"));
+        assert_eq!(told, (status, Some(attempts)), "{length} {headers}");
+        if status == 200 {
+            assert_eq!(reply.json()["body_length"], length);
+        }
+    }
+}
+
+#[tokio::test]
+async fn head_and_empty_answers_have_no_body_and_keep_the_connection() {
+    let api = StrictApi::builder()
+        .answer("/none", Answer::status(204))
+        .answer("/same", Answer::status(304).header("etag", "\"1\""))
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let host = sidecar.address;
+    let line = |method: &str, path: &str| format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n");
+    let requests = line("HEAD", "/strict/some")
+        + "\r\n"
+        + &line("GET", "/strict/none")
+        + "\r\n"
+        + &line("GET", "/strict/same")
+        + "\r\n"
+        + &line("GET", "/strict/some")
+        + "connection: close\r\n\r\n";
+    let raw = sidecar.raw(requests.as_bytes()).await;
+    let text = String::from_utf8_lossy(&raw).into_owned();
+    let statuses: Vec<_> = text
+        .match_indices("HTTP/1.1 ")
+        .map(|(at, _)| &text[at + 9..at + 12])
+        .collect();
+    assert_eq!(statuses, ["200", "204", "304", "200"], "{text}");
+    assert_eq!(text.matches("{\"ok\":true}").count(), 1, "{text}");
+}
+
+#[tokio::test]
+async fn http_2_without_asking_is_spoken() {
+    let (_, server) = echo().await;
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let io = TokioIo::new(sidecar.connect().await);
+    let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    let (mut client, connection) = builder.handshake(io).await.expect("HTTP/2");
+    let connection = Background::start(connection);
+    let url = format!("http://{}/strict/two?q=%2F", sidecar.address);
+    for _ in 0..3 {
+        let body = Full::new(Bytes::from_static(b"hello"));
+        let request = Request::put(&url).body(body).expect("valid");
+        let answer = client.send_request(request).await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["via"], "1.1 outflow");
+        let body = answer
+            .into_body()
+            .collect()
+            .await
+            .expect("a body")
+            .to_bytes();
+        let seen: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(
+            (&seen["query"], &seen["body_length"]),
+            (&"q=%2F".into(), &5.into())
+        );
+    }
+    drop((client, connection));
+}
+
+// Kept for a minute: the second comes from the cache, and says so.
+#[tokio::test]
+async fn what_the_cache_has_is_answered_through_the_sidecar() {
+    let kept = Answer::ok("{}").header("cache-control", "max-age=60");
+    let api = StrictApi::builder()
+        .answer("/**", kept)
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let told = Told {
+        api: "limits = [\"1000/s\"]\ncache = \"standard\"",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), told).await;
+    let first = sidecar.get("/strict/page", "").await;
+    let second = sidecar.get("/strict/page", "").await;
+    assert_eq!((first.status, second.status), (200, 200));
+    assert_eq!(
+        first.header("cache-status"),
+        Some("outflow; fwd=uri-miss; fwd-status=200; stored")
+    );
+    assert!(
+        second
+            .header("cache-status")
+            .expect("a word")
+            .starts_with("outflow; hit"),
+        "{second:?}"
+    );
+    assert_eq!(second.header("outflow-attempts"), Some("0"));
+    assert!(second.header("age").is_some(), "{second:?}");
+    assert_eq!(api.audit().count(), 1);
+    for (say, status) in [("bypass", 200), ("only", 200), ("default", 200)] {
+        let reply = sidecar
+            .get("/strict/page", &format!("outflow-cache: {say}\r\n"))
+            .await;
+        assert_eq!(reply.status, status, "{say}");
+    }
+    assert_eq!(api.audit().count(), 2, "one went around it");
+    let missing = sidecar
+        .get("/strict/other", "outflow-cache: only\r\n")
+        .await;
+    assert_eq!(missing.status, 504);
+}

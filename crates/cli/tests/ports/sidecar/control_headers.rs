@@ -1,0 +1,202 @@
+//! What a caller says about one call is done, and no API sees a word of it.
+
+use std::time::Duration;
+
+use outflow_testkit::Background;
+use outflow_upstream::{Act, Answer, Script, StrictApi, When};
+use tokio::io::AsyncWriteExt;
+
+use super::support::{PATIENCE, Reply, Sidecar, Told, echo, rest};
+
+#[tokio::test]
+async fn no_header_of_ours_reaches_the_api() {
+    let (_, server) = echo().await;
+    let told = Told {
+        api: "limits = [\"100000/s\"]\n[apis.strict.groups.orders]\nlimits = [\"1000/s\"]",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), told).await;
+    let all = "Outflow-Cost: 3\r\nOutflow-Priority: high\r\nOutflow-Deadline: 5s\r\n\
+               Outflow-Timeout: 4s\r\nOutflow-Max-Wait: 1s\r\nOutflow-Group: orders\r\n\
+               Outflow-Idempotent: true\r\nOutflow-Cache: bypass\r\nOutflow-Mode: reject\r\n\
+               Outflow-Token: whatever\r\n";
+    let reply = sidecar.get("/strict/x", all).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert!(!reply.body.contains("[\"outflow-"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused_with_what_to_write() {
+    let (api, server) = echo().await;
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    for (header, advice) in [
+        ("Outflow-Cost: many", "whole number"),
+        ("Outflow-Priority: 1", "high or normal or low"),
+        ("Outflow-Deadline: 5", "5s"),
+        ("Outflow-Mode: queue", "wait or reject"),
+        ("Outflow-Cache: never", "default or bypass or only"),
+        ("Outflow-Idempotent: 1", "true or false"),
+        ("Outflow-Speed: high", "Outflow-Priority"),
+    ] {
+        let reply = sidecar.get("/strict/x", &format!("{header}\r\n")).await;
+        assert_eq!(reply.status, 400, "{header}");
+        let problem = reply.problem();
+        let told = problem["advice"].as_str().expect("advice");
+        assert!(told.contains(advice), "{header}: {told}");
+        let name = header
+            .split(':')
+            .next()
+            .expect("a name")
+            .to_ascii_lowercase();
+        assert_eq!(problem["header"], name);
+    }
+    let group = sidecar.get("/strict/x", "Outflow-Group: nobody\r\n").await;
+    assert_eq!(
+        (group.status, &group.problem()["group"]),
+        (400, &"nobody".into())
+    );
+    assert_eq!(api.audit().count(), 0);
+}
+
+// Ten units an hour: a call of six leaves too little for another, one of four fits, and one of eleven
+// never does.
+#[tokio::test]
+async fn a_cost_counts_as_much_as_it_says() {
+    let (_, server) = echo().await;
+    let told = Told {
+        api: "limits = [\"10/h\"]\nrate_limit_mode = \"reject\"",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), told).await;
+    for (cost, status) in [
+        ("11", 422),
+        ("6", 200),
+        ("6", 429),
+        ("4", 200),
+        ("1", 429),
+        ("0", 200),
+    ] {
+        let reply = sidecar
+            .get("/strict/x", &format!("outflow-cost: {cost}\r\n"))
+            .await;
+        assert_eq!(reply.status, status, "{cost}: {reply:?}");
+    }
+}
+
+// One call an hour. Whoever may wait a minute is told at once that an hour is needed.
+#[tokio::test]
+async fn patience_is_what_the_caller_says() {
+    let (_, server) = echo().await;
+    let told = Told {
+        api: "limits = [\"1/h\"]\nmax_wait = \"2h\"",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), told).await;
+    assert_eq!(sidecar.get("/strict/x", "").await.status, 200);
+    for (header, cause) in [
+        ("outflow-max-wait: 1m\r\n", "too_late"),
+        ("outflow-deadline: 1m\r\n", "too_late"),
+        ("outflow-timeout: 1m\r\n", "too_late"),
+        ("outflow-mode: reject\r\n", "busy"),
+    ] {
+        let reply = sidecar.get("/strict/x", header).await;
+        assert_eq!(reply.status, 429, "{header}");
+        let wanted = format!("urn:outflow:problem:{cause}");
+        assert_eq!(reply.problem()["type"], wanted, "{header}");
+    }
+}
+
+// A deadline of half a second before an API that takes a minute.
+#[tokio::test]
+async fn a_deadline_ends_a_call_that_is_under_way() {
+    let late = Act::Late(Duration::from_mins(1));
+    let api = StrictApi::builder()
+        .script(Script::new().rule(When::always(), late))
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let reply = sidecar
+        .get("/strict/x", "outflow-deadline: 500ms\r\n")
+        .await;
+    assert_eq!(reply.status, 504);
+    assert_eq!(
+        reply.header("proxy-status"),
+        Some("outflow; error=http_response_timeout")
+    );
+}
+
+// One at a time. Of two that wait, the important one goes first although it came last.
+#[tokio::test]
+async fn the_important_call_goes_first() {
+    let slow = Act::Late(Duration::from_millis(300));
+    let api = StrictApi::builder()
+        .script(Script::new().rule(When::path("/slow"), slow))
+        .answer("/**", Answer::ok("{}"))
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let told = Told {
+        api: "limits = [\"1000/s\"]\nconcurrency = 1",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), told).await;
+    let client = sidecar.program.station().client();
+    let state = || {
+        let report = client.upstream("strict").expect("known").report();
+        (report.health[0].in_flight, report.waiting)
+    };
+    let mut beside = Vec::new();
+    for (path, priority, reached) in [
+        ("/strict/slow", "normal", (1, 0)),
+        ("/strict/low", "low", (1, 1)),
+        ("/strict/high", "high", (1, 2)),
+    ] {
+        let mut stream = sidecar.connect().await;
+        let request = sidecar.request("GET", path, &format!("outflow-priority: {priority}\r\n"));
+        stream.write_all(request.as_bytes()).await.expect("written");
+        beside.push(Background::start(async move { rest(&mut stream).await }));
+        let comes = async {
+            while state() != reached {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, comes)
+            .await
+            .expect("in line");
+    }
+    for work in beside {
+        let reply = Reply::read(&work.join().await);
+        assert_eq!(reply.status, 200);
+    }
+    let order: Vec<_> = api
+        .audit()
+        .arrivals()
+        .iter()
+        .map(|a| a.path.to_string())
+        .collect();
+    assert_eq!(order, ["/slow", "/high", "/low"]);
+}
+
+// The group that is named counts, and not the one of the route.
+#[tokio::test]
+async fn a_group_counts_as_named() {
+    let (_, server) = echo().await;
+    let told = Told {
+        api: "limits = [\"1000/s\"]\nrate_limit_mode = \"reject\"\n\
+              [apis.strict.groups.rare]\nlimits = [\"1/h\"]",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), told).await;
+    for (header, status) in [
+        ("outflow-group: rare\r\n", 200),
+        ("outflow-group: rare\r\n", 429),
+        ("", 200),
+    ] {
+        assert_eq!(
+            sidecar.get("/strict/x", header).await.status,
+            status,
+            "{header}"
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! What belongs to one connection is not handed on, in either direction, and what does not is.
+
+use outflow_upstream::{Answer, StrictApi};
+
+use super::support::{Sidecar, Told, echo};
+
+#[tokio::test]
+async fn the_callers_connection_is_not_the_apis() {
+    let (_, server) = echo().await;
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    for (header, value, reaches) in [
+        ("keep-alive", "timeout=5", false),
+        ("proxy-connection", "keep-alive", false),
+        ("proxy-authorization", "Basic eA==", false),
+        ("te", "gzip", false),
+        ("trailer", "x-sum", false),
+        ("x-listed", "1", false),
+        ("authorization", "Bearer key", true),
+        ("cookie", "a=b", true),
+        ("idempotency-key", "k", true),
+        ("x-forwarded-for", "10.0.0.1", true),
+        ("accept-encoding", "gzip", true),
+        ("user-agent", "test", true),
+    ] {
+        let headers = format!(
+            "{header}: {value}\r\nconnection: x-listed, authorization, cookie, idempotency-key, host\r\n"
+        );
+        let reply = sidecar.get("/strict/x", &headers).await;
+        let echoed = reply.echoed(header);
+        assert_eq!(
+            echoed.as_deref() == Some(value),
+            reaches,
+            "{header}: {echoed:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_apis_connection_is_not_the_callers() {
+    let answer = Answer::ok("{}")
+        .header("connection", "x-listed")
+        .header("x-listed", "1")
+        .header("keep-alive", "timeout=5")
+        .header("proxy-authenticate", "Basic")
+        .header("x-own", "1")
+        .header("via", "1.1 somebody")
+        .header("set-cookie", "a=b")
+        .header("set-cookie", "c=d");
+    let api = StrictApi::builder()
+        .answer("/**", answer)
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let reply = sidecar.get("/strict/x", "").await;
+    for gone in ["x-listed", "keep-alive", "proxy-authenticate"] {
+        assert_eq!(reply.header(gone), None, "{gone}: {reply:?}");
+    }
+    assert_eq!(reply.header("x-own"), Some("1"));
+    assert_eq!(reply.headers["via"], ["1.1 somebody", "1.1 outflow"]);
+    assert_eq!(reply.headers["set-cookie"], ["a=b", "c=d"]);
+}
+
+// The host is the API's, whatever the caller calls us.
+#[tokio::test]
+async fn the_host_is_that_of_the_api_and_the_path_is_untouched() {
+    let (_, server) = echo().await;
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let reply = sidecar
+        .get("/strict/a/b;c=1/%C3%A9?sig=a%2Bb+c&x=%2F..%2F&y=a//b", "")
+        .await;
+    let seen = reply.json();
+    assert_eq!(seen["path"], "/a/b;c=1/%C3%A9");
+    assert_eq!(seen["query"], "sig=a%2Bb+c&x=%2F..%2F&y=a//b");
+    assert_eq!(reply.echoed("host"), Some(server.address().to_string()));
+    assert_eq!(seen["version"], "HTTP/1.1");
+}
+
+// What an API tells about its own limits is worth more than what we know about ours.
+#[tokio::test]
+async fn the_apis_own_word_about_limits_is_kept() {
+    let own = Answer::ok("{}").header("ratelimit", "\"theirs\";r=7");
+    let api = StrictApi::builder()
+        .answer("/own", own)
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let ten = Told {
+        api: "limits = [\"10/h\"]",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), ten).await;
+    let theirs = sidecar.get("/strict/own", "").await;
+    assert_eq!(theirs.headers["ratelimit"], ["\"theirs\";r=7"]);
+    assert_eq!(theirs.header("ratelimit-policy"), None);
+    let ours = sidecar.get("/strict/other", "").await;
+    assert_eq!(
+        ours.header("ratelimit-policy"),
+        Some("\"10/h\";q=10;w=3600")
+    );
+    let stand = ours.header("ratelimit").expect("ours");
+    assert!(stand.starts_with("\"10/h\";r="), "{stand}");
+    assert_eq!(ours.header("outflow-state"), Some("Normal"));
+    assert_eq!(ours.header("outflow-attempts"), Some("1"));
+    assert_eq!(ours.header("outflow-wait"), Some("0"));
+}
+
+// Whoever reads these headers relies on them: they are ours, or they are not there.
+#[tokio::test]
+async fn an_api_cannot_speak_in_our_name() {
+    let forged = Answer::ok("{}")
+        .header("outflow-state", "Sleep")
+        .header("outflow-attempts", "99")
+        .header("outflow-made-up", "1")
+        .header("proxy-status", "theirs; error=dns_error");
+    let api = StrictApi::builder()
+        .answer("/**", forged)
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let reply = sidecar.get("/strict/x", "").await;
+    assert_eq!(reply.headers["outflow-state"], ["Normal"]);
+    assert_eq!(reply.headers["outflow-attempts"], ["1"]);
+    assert_eq!(reply.header("outflow-made-up"), None);
+    assert_eq!(
+        reply.headers["proxy-status"],
+        ["theirs; error=dns_error", "outflow; received-status=200"]
+    );
+}
+
+// The key of the API is the only one that arrives, in whatever way a caller writes another.
+#[tokio::test]
+async fn a_caller_cannot_choose_another_key_in_the_query() {
+    let (_, server) = echo().await;
+    let keyed = Told {
+        api: "api_key_env = \"SIDECAR_TOKEN\"\nkey = { query = \"key\" }",
+        ..Told::default()
+    };
+    let sidecar = Sidecar::before(&server.url(), keyed).await;
+    let reply = sidecar.get("/strict/x?key=mine&a=1&%6bey=mine", "").await;
+    assert_eq!(reply.json()["query"], "a=1&key=open%20sesame");
+}

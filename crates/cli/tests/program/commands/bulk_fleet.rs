@@ -1,0 +1,91 @@
+//! `outflow serve --bulk` three times, with one Redis between them and one strict API.
+
+use std::fs;
+use std::time::Duration;
+
+use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
+use tempfile::TempDir;
+
+use super::support::{Ran, Upstream, command, configured, run_in};
+use crate::support::PATIENCE;
+
+/// One of several programs that share a queue.
+struct Member {
+    folder: TempDir,
+    process: Process,
+    admin: String,
+}
+
+impl Member {
+    fn start(config: &str, redis: &str) -> Self {
+        let folder = configured(config);
+        let serve = ["serve", "--bulk", "--listen", ":0", "--admin", ":0"];
+        let mut command = command(folder.path(), &serve);
+        command.env("REDIS_URL", redis);
+        let mut process = Process::start(command).expect("it starts");
+        let line = process.wait_for_line("operation ", PATIENCE);
+        let line = line.expect("a banner");
+        let admin = line.split_whitespace().nth(1).expect("a URL");
+        let admin = admin.trim_end_matches('/').to_owned();
+        Self {
+            folder,
+            process,
+            admin,
+        }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Ran {
+        let all = [&["bulk"], arguments, &["--admin", &self.admin]].concat();
+        run_in(self.folder.path(), &all)
+    }
+
+    fn done(&self) -> u64 {
+        let status = self.ask(&["status", "--json"]).json(0);
+        status["jobs"]["done"].as_u64().expect("a number")
+    }
+}
+
+fn jobs(count: usize) -> String {
+    let line = |number: usize| {
+        let tenant = ["acme", "bolt", "core"][number % 3];
+        format!("{{\"tenant\":\"{tenant}\",\"api\":\"up\",\"path\":\"/{number}\"}}\n")
+    };
+    (0..count).map(line).collect()
+}
+
+// 60 a second for all three together, 300 jobs, and one of the three is killed when a fifth is done. A
+// worker has at most ten under way, which are done again.
+#[test]
+fn three_programs_share_one_limit_and_one_of_them_may_die() {
+    let options = RedisOptions {
+        keep: Keep::EveryWrite,
+        ..RedisOptions::default()
+    };
+    let redis = RedisServer::start(options).expect("a server");
+    let upstream = Upstream::start(&["--limit", "60/s"]);
+    let api = upstream.config("limits = [\"60/s\"]");
+    let bulk = "[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"\nlease = \"2s\"\n\
+                heartbeat = \"500ms\"\nworkers = { min = 10, max = 10 }\n";
+    let config = format!("{bulk}{api}");
+    let mut fleet: Vec<Member> = (0..3)
+        .map(|_| Member::start(&config, &redis.url()))
+        .collect();
+    fs::write(fleet[0].folder.path().join("jobs.ndjson"), jobs(300)).expect("writable");
+    let taken = fleet[0].ask(&["submit", "jobs.ndjson", "--action", "nightly"]);
+    assert_eq!(taken.code, Some(0), "{taken:?}");
+    while fleet[0].done() < 60 {
+        let lives = fleet[2].process.wait(Duration::from_millis(200));
+        lives.expect_err("nobody told it to end");
+    }
+    fleet[2].process.kill().expect("killed");
+    let watched = fleet[0].ask(&["watch", "nightly"]);
+    assert_eq!(watched.code, Some(0), "{watched:?}");
+    assert!(watched.out.contains("300 of 300"), "{watched:?}");
+    assert_eq!(fleet[1].done(), 300);
+    let seen = upstream.end();
+    let calls = seen["seen"].as_u64().expect("a number");
+    assert!((300..=310).contains(&calls), "{seen}");
+    assert_eq!(seen["refused"], 0, "{seen}");
+    let most = seen["limits"][0]["most_in_any_window"].as_u64();
+    assert!(most.expect("a number") <= 60, "{seen}");
+}

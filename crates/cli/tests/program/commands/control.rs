@@ -1,0 +1,222 @@
+//! `outflow status`, `limits`, `explain`, `health` and `config show --running`.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use outflow_testkit::Process;
+use serde_json::Value;
+
+use super::support::{Ran, command, configured, document, fetch, folder, run};
+use crate::support::PATIENCE;
+
+/// A running program, and where it is.
+struct Running {
+    _process: Process,
+    banner: Value,
+}
+
+impl Running {
+    fn start() -> Self {
+        let arguments = [
+            "dev",
+            "--port",
+            "0",
+            "--admin-port",
+            "0",
+            "--no-load",
+            "--json",
+        ];
+        let command = command(std::path::Path::new("/"), &arguments);
+        let mut process = Process::start(command).expect("it starts");
+        process
+            .wait_for_line("\"metrics\"", PATIENCE)
+            .expect("a banner");
+        let banner = document(&mut process);
+        Self {
+            _process: process,
+            banner,
+        }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Ran {
+        let admin = self.banner["admin"].as_str().expect("a URL");
+        run(&[arguments, &["--admin", admin]].concat())
+    }
+
+    fn told(&self, arguments: &[&str]) -> String {
+        let ran = self.ask(arguments);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.talk.is_empty(), "{ran:?}");
+        ran.out
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        self.ask(&[arguments, &["--json"]].concat()).json(0)
+    }
+
+    fn call(&self, path: &str) -> (u16, String) {
+        let calls = self.banner["calls"].as_str().expect("a URL");
+        fetch(&format!("{calls}{path}"))
+    }
+}
+
+// Two calls of ten are made first, so that there is something to see.
+#[test]
+fn a_running_program_says_how_it_is() {
+    let running = Running::start();
+    running.call("/demo/a");
+    running.call("/demo/b");
+    let status = running.told(&["status"]);
+    for line in ["demo   -      Normal", "flaky  -      Normal", "outflow "] {
+        assert!(status.contains(line), "{line} in {status}");
+    }
+    let limits = running.told(&["limits", "demo"]);
+    assert!(
+        limits.contains("10/s") && limits.contains(" of 10 "),
+        "{limits}"
+    );
+    assert!(!limits.contains("flaky"), "{limits}");
+    let snapshot = running.json(&["limits"]);
+    assert_eq!(snapshot["apis"].as_array().map(Vec::len), Some(3));
+    let explained = running.json(&["explain", "demo", "/a?b=c", "-X", "POST"]);
+    assert_eq!(
+        (&explained["group"], &explained["decision"]),
+        (&"default".into(), &"go".into())
+    );
+    let never = running.told(&["explain", "demo", "/", "--cost", "11"]);
+    assert!(never.contains("decision  never"), "{never}");
+}
+
+#[test]
+fn an_api_is_held_until_it_is_released() {
+    let running = Running::start();
+    assert_eq!(running.call("/demo/a").0, 200);
+    let held = running.told(&["health", "set", "demo", "sleep", "--reason", "a & b"]);
+    assert!(held.contains("Sleep (held)"), "{held}");
+    assert_ne!(running.call("/demo/a").0, 200, "nothing goes");
+    assert!(running.told(&["status"]).contains("Sleep (held)"));
+    let released = running.json(&["health", "release", "demo", "--reason", "over"]);
+    assert_eq!(released["health"][0]["held"], Value::Null, "{released}");
+    assert_eq!(running.call("/demo/a").0, 200, "a probe may go");
+}
+
+#[test]
+fn what_there_is_not_is_told_by_the_program_that_knows() {
+    let running = Running::start();
+    for arguments in [
+        &["limits", "nope"][..],
+        &["explain", "nope", "/"],
+        &["health", "set", "nope", "normal"],
+        &["health", "set", "demo", "normal", "--group", "nope"],
+    ] {
+        let ran = running.ask(arguments);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(
+            ran.out.is_empty() && ran.talk.starts_with("error: "),
+            "{ran:?}"
+        );
+    }
+    let ran = running.ask(&["health", "set", "demo", "happy"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.talk.contains("cache-only"), "{ran:?}");
+}
+
+#[test]
+fn the_configuration_of_a_running_program_is_shown_with_its_sources() {
+    let running = Running::start();
+    let shown = running.told(&["config", "show", "--running", "--sources"]);
+    let limits = shown
+        .lines()
+        .find(|line| line.starts_with("apis.demo.limits = "));
+    let limits = limits.expect("shown");
+    assert!(
+        limits.contains("10/s") && limits.contains("# dev:"),
+        "{limits}"
+    );
+    assert!(shown.contains("apis.demo.timeout = \"10s\""), "{shown}");
+}
+
+#[test]
+fn a_token_is_asked_for_and_taken_from_its_variable() {
+    let text = "[server]\nlisten = \":0\"\n[admin]\nlisten = \":0\"\ntoken_env = \"ADMIN\"\n\
+                [apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
+    let configured = configured(text);
+    let mut command = command(configured.path(), &["serve"]);
+    command.env("ADMIN", "a-secret-of-operators");
+    let mut process = Process::start(command).expect("it starts");
+    let line = process
+        .wait_for_line("operation ", PATIENCE)
+        .expect("a banner");
+    let admin = line.split_whitespace().nth(1).expect("a URL").to_owned();
+    let asked = ["status", "--admin", &admin, "--token-env", "MINE"];
+    let without = run(&asked);
+    assert_eq!(without.code, Some(1), "{without:?}");
+    assert!(without.talk.contains("`MINE`"), "{without:?}");
+    let with = super::support::command(folder().path(), &asked)
+        .env("MINE", "a-secret-of-operators")
+        .output();
+    let with = Ran::of(with.expect("it starts"));
+    assert_eq!(with.code, Some(0), "{with:?}");
+}
+
+#[test]
+fn without_a_program_they_say_how_to_start_one() {
+    // Port 9 is for throwing away, and nobody listens on it.
+    for arguments in [
+        &["status"][..],
+        &["limits"],
+        &["explain", "demo", "/"],
+        &["health", "set", "demo", "sleep"],
+        &["health", "release", "demo"],
+        &["reload"],
+        &["config", "show", "--running"],
+    ] {
+        let ran = run(&[arguments, &["--admin", "127.0.0.1:9", "--json"]].concat());
+        // Whoever reads documents gets one of every end.
+        let document = ran.json(1);
+        let words = document["error"].as_str().expect("words");
+        assert!(ran.talk.contains(words), "{ran:?}");
+        assert_eq!(document["exit_code"], 1);
+        assert!(
+            ran.talk.contains("outflow serve") && ran.talk.contains("because:"),
+            "{ran:?}"
+        );
+    }
+}
+
+#[test]
+fn a_place_that_is_none_is_a_usage_error() {
+    let ran = run(&["status", "--admin", "https://elsewhere"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.talk.contains("http://127.0.0.1:7071"), "{ran:?}");
+}
+
+// Some other program at that port, which answers everything with a page.
+#[test]
+fn an_answer_that_is_no_document_is_no_status() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let ran = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let (mut stream, _) = listener.accept().expect("a caller");
+            let mut head = [0; 1_024];
+            let _some = stream.read(&mut head).expect("a request");
+            let page = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+            stream.write_all(page.as_bytes()).expect("written");
+        });
+        run(&["status", "--admin", &address])
+    });
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.out.is_empty(), "{ran:?}");
+    assert!(ran.talk.contains("is no admin API"), "{ran:?}");
+}
+
+#[test]
+fn a_reload_is_asked_for_and_told() {
+    let running = Running::start();
+    assert_eq!(
+        running.told(&["reload"]),
+        "the configuration was read again\n"
+    );
+    assert_eq!(running.json(&["reload"])["changed"], serde_json::json!([]));
+}

@@ -1,0 +1,220 @@
+//! The documents tell the truth: every configuration in them is one, every command is known, every link
+//! leads somewhere, and the guide can be followed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::serve::serve;
+use super::support::{Ran, Upstream, command, configured, fetch, folder, run_in};
+use crate::support::root;
+
+/// A page and its text.
+struct Page {
+    path: PathBuf,
+    text: String,
+}
+
+/// Some lines of a page that are in another language.
+struct Block<'p> {
+    page: &'p Path,
+    line: usize,
+    text: String,
+}
+
+impl Page {
+    fn of(path: PathBuf) -> Self {
+        let text = fs::read_to_string(&path).expect("readable");
+        Self { path, text }
+    }
+
+    fn blocks(&self, language: &str) -> Vec<Block<'_>> {
+        let opening = format!("```{language}");
+        let mut blocks: Vec<Block<'_>> = Vec::new();
+        // Of what the lines are: nothing, another language, this one.
+        let (mut inside, mut wanted) = (false, false);
+        for (at, line) in self.text.lines().enumerate() {
+            if line.starts_with("```") {
+                (inside, wanted) = (!inside, !inside && line == opening);
+                if wanted {
+                    blocks.push(Block {
+                        page: &self.path,
+                        line: at + 2,
+                        text: String::new(),
+                    });
+                }
+            } else if wanted {
+                let block = blocks.last_mut().expect("one is open");
+                block.text.extend([line, "\n"]);
+            }
+        }
+        blocks
+    }
+
+    /// What its links point at.
+    fn links(&self) -> impl Iterator<Item = &str> {
+        let parts = self.text.split("](").skip(1);
+        parts.filter_map(|part| part.split_once(')').map(|(target, _)| target))
+    }
+
+    /// What a link may name behind `#`.
+    fn anchors(&self) -> BTreeSet<String> {
+        let titles = self.text.lines().filter(|line| line.starts_with('#'));
+        let kept = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-' || *c == '_';
+        titles
+            .map(|title| title.trim_start_matches('#').trim().to_lowercase())
+            .map(|title| title.chars().filter(kept).collect::<String>())
+            .map(|title| title.replace(' ', "-"))
+            .collect()
+    }
+}
+
+#[test]
+fn every_configuration_in_the_documents_passes_the_check() {
+    let pages = pages();
+    let blocks: Vec<_> = pages.iter().flat_map(|page| page.blocks("toml")).collect();
+    assert!(blocks.len() >= 12, "{} blocks were found", blocks.len());
+    for block in blocks {
+        let ran = checked(&block);
+        let place = format!("{}:{}", block.page.display(), block.line);
+        assert_eq!(ran.code, Some(0), "{place}: {}", ran.talk);
+        assert!(ran.out.contains(" 0 warnings"), "{place}: {}", ran.talk);
+    }
+}
+
+/// Where a block names a variable or a file for a secret, there is one.
+fn checked(block: &Block<'_>) -> Ran {
+    let folder = configured(&block.text);
+    let mut check = command(folder.path(), &["check"]);
+    for line in block.text.lines() {
+        let Some((key, value)) = line.split_once(" = ") else {
+            continue;
+        };
+        let value = value.split('"').nth(1).unwrap_or_default();
+        if key.ends_with("_env") {
+            check.env(value, "a-secret-of-a-test");
+        }
+        if key.ends_with("_file") {
+            let file = folder.path().join(value);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("writable");
+            fs::write(file, "a-secret-of-a-test\n").expect("writable");
+        }
+    }
+    Ran::of(check.output().expect("the program starts"))
+}
+
+// Each is run by a shell, as its reader would, except that the program is asked for its help at the
+// end of its line: it reads what stands before that, and does nothing.
+#[test]
+fn every_command_in_the_documents_is_one_that_the_program_knows() {
+    let bin = folder();
+    let program = bin.path().join("outflow");
+    let real = env!("CARGO_BIN_EXE_outflow");
+    fs::write(
+        &program,
+        format!("#!/bin/sh\nexec '{real}' \"$@\" --help\n"),
+    )
+    .expect("writable");
+    let made = Command::new("chmod").arg("+x").arg(&program).status();
+    assert!(made.expect("it runs").success());
+    let path = format!(
+        "{}:{}",
+        bin.path().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let pages = pages();
+    let mut known = 0;
+    for block in pages.iter().flat_map(|page| page.blocks("sh")) {
+        for line in block
+            .text
+            .replace("\\\n", " ")
+            .lines()
+            .filter(|line| is_ours(line))
+        {
+            let line = line.split(" > ").next().unwrap_or_default();
+            let line = line.split(" < ").next().unwrap_or_default();
+            let mut shell = Command::new("sh");
+            shell.args(["-c", line]).env("PATH", &path);
+            let ran = Ran::of(shell.output().expect("a shell"));
+            let place = format!("{}:{}", block.page.display(), block.line);
+            assert_eq!(ran.code, Some(0), "{place}: {line}: {}", ran.talk);
+            known += 1;
+        }
+    }
+    assert!(known >= 50, "{known} commands were found");
+}
+
+fn is_ours(line: &str) -> bool {
+    line.starts_with("outflow ") || line.starts_with("OUTFLOW_")
+}
+
+#[test]
+fn every_link_in_the_documents_leads_somewhere() {
+    for page in pages() {
+        for link in page.links().filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() {
+                page.path.clone()
+            } else {
+                page.path.with_file_name("").join(file)
+            };
+            let place = page.path.display();
+            assert!(target.exists(), "{place}: there is no {link}");
+            let known = anchor.is_empty() || Page::of(target).anchors().contains(anchor);
+            assert!(known, "{place}: there is no title for {link}");
+        }
+    }
+}
+
+// The first section as it stands, but for the ports: an API that allows ten a second, its
+// configuration, and thirty calls at once.
+#[test]
+fn the_guide_can_be_followed() {
+    let guide = Page::of(root().join("docs/guide.md"));
+    let upstream = Upstream::start(&["--limit", "10/s"]);
+    let first = guide.blocks("toml").into_iter().next().expect("a block");
+    let text = first.text.replace("http://127.0.0.1:9000", &upstream.url);
+    assert_ne!(text, first.text, "the guide says another address");
+    let folder = configured(&text);
+    assert_eq!(run_in(folder.path(), &["check"]).code, Some(0));
+    let served = serve(&folder, &[]);
+    let url = format!("{}/shop/orders/7", served.calls);
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..30).map(|_| scope.spawn(|| fetch(&url).0)).collect();
+        for call in calls {
+            assert_eq!(call.join().expect("answered"), 200);
+        }
+    });
+    let explain = ["explain", "shop", "/orders/7", "--admin", &served.admin];
+    let explained = run_in(folder.path(), &explain);
+    assert_eq!(explained.code, Some(0), "{explained:?}");
+    let seen = upstream.end();
+    assert_eq!((&seen["seen"], &seen["refused"]), (&30.into(), &0.into()));
+}
+
+#[test]
+fn the_readme_is_short_enough_to_be_read() {
+    let lines = Page::of(root().join("README.md")).text.lines().count();
+    assert!(lines <= 200, "{lines} lines");
+}
+
+fn pages() -> Vec<Page> {
+    let root = root();
+    let mut paths: Vec<_> = [
+        "README.md",
+        "SECURITY.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+    ]
+    .map(|name| root.join(name))
+    .into();
+    for folder in ["docs", "docs/recipes"] {
+        let Ok(entries) = fs::read_dir(root.join(folder)) else {
+            continue;
+        };
+        let entries = entries.map(|entry| entry.expect("an entry").path());
+        paths.extend(entries.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    }
+    paths.into_iter().map(Page::of).collect()
+}

@@ -1,0 +1,180 @@
+//! `outflow serve`.
+
+use std::time::Duration;
+
+use outflow_testkit::Process;
+use tempfile::TempDir;
+
+use super::support::{Upstream, command, configured, fetch, folder, run_in};
+use crate::support::PATIENCE;
+
+pub(crate) struct Served {
+    pub(crate) process: Process,
+    pub(crate) calls: String,
+    pub(crate) admin: String,
+}
+
+pub(crate) fn serve(folder: &TempDir, flags: &[&str]) -> Served {
+    let mut arguments = vec!["serve", "--listen", ":0", "--admin", ":0"];
+    arguments.extend_from_slice(flags);
+    let command = command(folder.path(), &arguments);
+    let mut process = Process::start(command).expect("it starts");
+    let mut told = |what: &str| {
+        let line = process.wait_for_line(what, PATIENCE).expect("a banner");
+        let url = line.split_whitespace().nth(1).expect("a URL");
+        url.trim_end_matches("/NAME/PATH")
+            .trim_end_matches('/')
+            .to_owned()
+    };
+    let (calls, admin) = (told("calls "), told("operation "));
+    Served {
+        process,
+        calls,
+        admin,
+    }
+}
+
+#[test]
+fn it_serves_what_the_file_says_and_ends_when_it_is_told() {
+    let upstream = Upstream::start(&[]);
+    let folder = configured(&upstream.config("limits = [\"10/s\"]"));
+    let mut served = serve(&folder, &["--workers", "1"]);
+    served
+        .process
+        .wait_for_line("(10/s)", PATIENCE)
+        .expect("what it allows is in the banner");
+    let (status, answer) = fetch(&format!("{}/up/a", served.calls));
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(fetch(&format!("{}/healthz", served.admin)).0, 200);
+    served.process.terminate().expect("a signal");
+    let ended = served.process.wait(PATIENCE).expect("it ends");
+    assert_eq!(ended.code(), Some(0));
+    assert_eq!(upstream.end()["seen"], 1);
+}
+
+// What the file says by then is two mistakes: each is told as one, and the whole as what follows of them.
+#[test]
+fn a_reload_that_is_refused_is_told_once() {
+    let text = "[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
+    let folder = configured(text);
+    let served = serve(&folder, &[]);
+    let broken = format!("{text}timeout = 5\nmax_wait = 6\n");
+    std::fs::write(folder.path().join("outflow.toml"), broken).expect("writable");
+    let ran = run_in(folder.path(), &["reload", "--admin", &served.admin]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let first = ran.talk.lines().next();
+    assert_eq!(
+        first,
+        Some("error: the configuration before stays in effect:"),
+        "{ran:?}"
+    );
+    assert_eq!(ran.talk.matches("error: a duration").count(), 2, "{ran:?}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_told() {
+    let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
+    let first = serve(&folder, &[]);
+    let taken = first.calls.trim_start_matches("http://").to_owned();
+    let second = run_in(
+        folder.path(),
+        &["serve", "--listen", &taken, "--admin", ":0"],
+    );
+    assert_eq!(second.code, Some(1), "{second:?}");
+    assert!(
+        second.talk.contains("perhaps another outflow"),
+        "{second:?}"
+    );
+}
+
+#[test]
+fn without_a_file_it_says_how_to_get_one() {
+    let ran = run_in(folder().path(), &["serve"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.talk.contains("outflow init"), "{ran:?}");
+    let ran = run_in(folder().path(), &["serve", "-c", "mine.toml"]);
+    assert!(ran.talk.contains("`mine.toml`"), "{ran:?}");
+}
+
+#[test]
+fn a_flag_is_checked_like_any_line() {
+    let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
+    for (flags, said) in [
+        (["--listen", "nonsense"], "--> --listen:1"),
+        (["--workers", "0"], "--> --workers:1"),
+        (["--listen", "0.0.0.0:0"], "whoever reaches this address"),
+        (["--auto-recover", "15"], "needs its unit"),
+    ] {
+        let mut arguments = vec!["serve"];
+        arguments.extend_from_slice(&flags);
+        let ran = run_in(folder.path(), &arguments);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.talk.contains(said), "{said} in {ran:?}");
+    }
+}
+
+// The answer was kept while there was a way. A recovery every second would leave the state, if a timer
+// could.
+#[test]
+fn offline_makes_no_call_and_the_cache_answers() {
+    let upstream = Upstream::start(&[]);
+    let config = upstream.config("cache = { force = \"1h\" }") + "[cache]\ndir = \"kept\"\n";
+    let folder = configured(&config);
+    assert_eq!(run_in(folder.path(), &["get", "up", "/kept"]).code, Some(0));
+    let mut served = serve(&folder, &["--offline", "--auto-recover", "1s"]);
+    let said = served.process.wait_for_line("offline: no call", PATIENCE);
+    said.expect("it says so");
+    let (status, answer) = fetch(&format!("{}/up/kept", served.calls));
+    assert_eq!(status, 200, "{answer}");
+    for number in 0..5 {
+        let (status, answer) = fetch(&format!("{}/up/{number}", served.calls));
+        assert!(status >= 500, "{answer}");
+    }
+    served.process.terminate().expect("a signal");
+    served.process.wait(PATIENCE).expect("it ends");
+    assert_eq!(upstream.end()["seen"], 1, "the one before");
+}
+
+#[test]
+fn warnings_are_told_and_do_not_stop_it() {
+    let text = "[apis.a]\nbase_url = \"http://127.0.0.1:9\"\nkey = \"bearer\"\n";
+    let folder = configured(text);
+    let mut served = serve(&folder, &[]);
+    let lines = served.process.lines();
+    let told = lines
+        .iter()
+        .any(|line| line.text.contains("there is no key"));
+    assert!(told, "{lines:?}");
+    served.process.terminate().expect("a signal");
+    let ended = served.process.wait(Duration::from_secs(5)).expect("soon");
+    assert_eq!(ended.code(), Some(0));
+}
+
+// The file changes and stays unread for longer than the watch takes to settle; a hangup is still heard.
+#[test]
+fn without_a_watch_only_who_asks_has_the_file_read_again() {
+    let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
+    let mut served = serve(&folder, &["--no-watch"]);
+    let text = "[apis.b]\nbase_url = \"http://127.0.0.1:9\"\n";
+    std::fs::write(folder.path().join("outflow.toml"), text).expect("written");
+    let read = served
+        .process
+        .wait_for_line("read again", Duration::from_millis(500));
+    assert!(read.is_err(), "{read:?}");
+    served.process.hang_up().expect("a signal");
+    let read = served.process.wait_for_line("read again", PATIENCE);
+    assert!(read.expect("read").contains("added b"));
+}
+
+// Below a file there is no folder, and root cannot make one there either.
+#[test]
+fn a_log_that_cannot_be_written_is_told() {
+    let text =
+        "[log]\nfile = \"outflow.toml/below.log\"\n[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
+    let folder = configured(text);
+    let mut served = serve(&folder, &[]);
+    let told = served
+        .process
+        .wait_for_line("the log cannot be written", PATIENCE);
+    told.expect("it says so");
+}

@@ -1,0 +1,7 @@
+//! The program as its users run it: commands, recipes, reloads and simulations.
+
+mod commands;
+mod recipes;
+mod reload;
+mod simulate;
+mod support;

@@ -1,0 +1,46 @@
+//! h2load: many at once, framed by another hand than ours.
+
+use outflow_upstream::{Answer, Quota, StrictApi};
+
+use super::support::{Running, SECOND, printed, tool};
+
+// 250 calls where a hundred a second are allowed: 100 at once, 100 a second later, 50 after another. Over
+// HTTP/2 a hundred wait at a time on four connections; over HTTP/1.1 as many on a hundred.
+#[tokio::test(flavor = "multi_thread")]
+async fn h2load_is_answered_throughout_and_the_limit_holds() {
+    for arguments in ["-c 4 -m 25", "--h1 -c 100"] {
+        let api = StrictApi::builder()
+            .limit(Quota::sliding("100/s".parse().expect("a rate")))
+            .answer("/**", Answer::ok("{\"ok\":true}"))
+            .build()
+            .expect("valid");
+        let server = api.listen().await.expect("a port");
+        let apis = format!(
+            "[apis.strict]\nbase_url = \"{}\"\nconcurrency = 100\n\
+             limits = [{{ rate = \"100/s\", accounting = \"safe\" }}]",
+            server.url()
+        );
+        let running = Running::serving("", &apis);
+        let mut h2load = tool("h2load");
+        h2load
+            .args(["-n", "250"])
+            .args(arguments.split(' '))
+            .arg(format!("{}/strict/x", running.calls));
+        let Some(text) = printed(h2load) else {
+            return;
+        };
+        for words in [
+            "250 succeeded, 0 failed, 0 errored, 0 timeout",
+            "status codes: 250 2xx, 0 3xx, 0 4xx, 0 5xx",
+        ] {
+            assert!(text.contains(words), "{arguments}: {text}");
+        }
+        let audit = api.audit();
+        assert_eq!((audit.count(), audit.refused()), (250, 0), "{arguments}");
+        let most = audit.most_in_any_window(SECOND);
+        assert!(most <= 100, "{arguments}: {most} in a second");
+        let (first, last) = (&audit.arrivals()[0], &audit.arrivals()[249]);
+        let took = last.at.since(first.at);
+        assert!(took >= SECOND * 2, "{arguments}: {took:?}");
+    }
+}

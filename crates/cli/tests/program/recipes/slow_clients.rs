@@ -1,0 +1,158 @@
+//! slowhttptest: connections that do next to nothing, for as long as they are let.
+//!
+//! It lives in real time, so the bounds are short: a head and a body have two seconds. Whoever comes
+//! meanwhile is answered at once, and every slow connection is gone when its time is over.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use outflow_testkit::Process;
+use outflow_upstream::{Answer, Content, StrictApi};
+
+use tokio::time::{interval, timeout};
+
+use super::support::{Running, started, tool};
+
+const BOUNDS: &str = "header_timeout = \"2s\"\nbody_timeout = \"2s\"";
+
+/// Has the sidecar attacked in this way; what the tool says at its end.
+async fn attacked(way: &str, path: &str) -> Option<Attack> {
+    let large = Answer::status(200).content(Content::Zeros(4 * 1024 * 1024));
+    let api = StrictApi::builder()
+        .answer("/large", large)
+        .answer("/**", Answer::ok("{\"ok\":true}"))
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    // More places than there are attackers, as everybody has who expects some.
+    let apis = format!(
+        "[apis.strict]\nbase_url = \"{}\"\nlimits = []\nconcurrency = 100\ntimeout = \"4s\"",
+        server.url()
+    );
+    let running = Running::serving(BOUNDS, &apis);
+    let mut command = tool("slowhttptest");
+    command
+        .args(way.split(' '))
+        .args("-c 50 -r 50 -l 12 -p 3 -v 1 -u".split(' '))
+        .arg(format!("{}/strict/{path}", running.calls));
+    let process = started(command)?;
+    let mut attack = Attack {
+        process,
+        calls: 0,
+        held: (0, 0),
+    };
+    let host = running.calls.strip_prefix("http://").expect("plain");
+    // Too late is told with what was seen until then.
+    let _late = timeout(LONGEST, attack.outlive(host)).await;
+    Some(attack)
+}
+
+struct Attack {
+    process: Process,
+    /// How many calls were answered meanwhile.
+    calls: usize,
+    /// How many connections the sidecar had at once, and how many it had at last.
+    held: (usize, usize),
+}
+
+impl Attack {
+    /// Calls again and again until nothing is left of it.
+    async fn outlive(&mut self, host: &str) {
+        let mut every = interval(BREATH);
+        while self.held.0 < MANY || self.held.1 > 0 {
+            // Between two calls the attackers have the machine to themselves.
+            every.tick().await;
+            healthy(host);
+            self.calls += 1;
+            let now = connections(host);
+            self.held = (self.held.0.max(now), now);
+        }
+    }
+
+    fn has_failed(mut self) {
+        let (most, left) = self.held;
+        let lines = self.process.last_lines(Duration::ZERO).iter();
+        let text: Vec<_> = lines.map(|line| line.text.as_str()).collect();
+        let text = text.join("\n");
+        assert!(most >= MANY && left == 0, "{most}, then {left}: {text}");
+        assert!(!text.contains("NO"), "it was not to be reached: {text}");
+        assert!(self.calls > 5, "{} calls beside it", self.calls);
+    }
+}
+
+/// How many connections the system still keeps for this port, after their owner has closed them too. An
+/// attacker reads on from what had come before, and would not notice.
+fn connections(host: &str) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
+    let port: u16 = host
+        .rsplit(':')
+        .next()
+        .and_then(|port| port.parse().ok())
+        .expect("a port");
+    let here = format!(":{port:04X}");
+    let open = |line: &&str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, state) = (words.next(), words.nth(1));
+        local.is_some_and(|local| local.ends_with(&here))
+            && state.is_some_and(|state| OPEN.contains(&state))
+    };
+    table.lines().filter(open).count()
+}
+
+/// Somebody who wants an answer, and has it.
+fn healthy(host: &str) {
+    let mut stream = TcpStream::connect(host).expect("a place");
+    stream.set_read_timeout(Some(PRESENT)).expect("settable");
+    let request = format!("GET /strict/x HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("taken");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("in time");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+// A header a second, of which each alone is quick enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn slowhttptest_cannot_hold_connections_by_heads() {
+    if let Some(attack) = attacked("-H -i 1", "x").await {
+        attack.has_failed();
+    }
+}
+
+// A few bytes a second: never silent for two, and never done. A small body would be held until it is
+// whole; a large one is on its way to the API, whose call has four seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn slowhttptest_cannot_hold_connections_by_small_bodies() {
+    if let Some(attack) = attacked("-B -i 1 -s 4096", "x").await {
+        attack.has_failed();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slowhttptest_cannot_hold_connections_by_large_bodies() {
+    if let Some(attack) = attacked("-B -i 1 -s 200000", "x").await {
+        attack.has_failed();
+    }
+}
+
+// Four megabytes, of which five bytes a second are taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn slowhttptest_cannot_hold_connections_by_not_reading() {
+    if let Some(attack) = attacked("-X -n 1 -z 5", "large").await {
+        attack.has_failed();
+    }
+}
+
+/// Established, or closed by one side and not by the other; not listening, and not only remembered.
+const OPEN: [&str; 5] = ["01", "04", "05", "08", "09"];
+
+/// Of fifty attackers; a few may be given up before the last have come.
+const MANY: usize = 40;
+
+/// As long as the attack lasts, if it is let.
+const LONGEST: Duration = Duration::from_secs(12);
+
+/// Long beside an answer, even while other tests have the machine.
+const PRESENT: Duration = Duration::from_secs(3);
+
+const BREATH: Duration = Duration::from_millis(50);

@@ -1,0 +1,146 @@
+//! The program as a user starts it, and other people's programs beside it.
+//!
+//! What is not installed is skipped with a word about it, and is a failure where `CI=true`.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use outflow_testkit::{Output, Process};
+use tempfile::TempDir;
+
+use crate::support::root;
+
+/// Longer than anything here takes, on a machine that is busy with other tests.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// A running program.
+pub(crate) struct Running {
+    pub(crate) process: Process,
+    /// Where it takes calls.
+    pub(crate) calls: String,
+    /// Where it is operated.
+    pub(crate) admin: String,
+    _folder: TempDir,
+}
+
+impl Running {
+    /// `outflow serve` with these APIs, and with these lines in `[server]`.
+    pub(crate) fn serving(server: &str, apis: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!(
+            "[log]\nlevel = \"error\"\n[server]\nlisten = \"127.0.0.1:0\"\n{server}\n\
+             [admin]\nlisten = \"127.0.0.1:0\"\n{apis}\n"
+        );
+        std::fs::write(folder.path().join("outflow.toml"), text).expect("writable");
+        Self::start(&["serve"], folder)
+    }
+
+    /// `outflow dev` with nobody's calls but ours.
+    pub(crate) fn dev() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let arguments = ["dev", "--no-load", "--port", "0", "--admin-port", "0"];
+        Self::start(&arguments, folder)
+    }
+
+    fn start(arguments: &[&str], folder: TempDir) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_outflow"));
+        command
+            .args(arguments)
+            .current_dir(folder.path())
+            .env_clear();
+        let mut process = Process::start(command).expect("it starts");
+        let mut place = |word| {
+            let line = process.wait_for_line(word, PATIENCE).expect("a banner");
+            let url = line.split_whitespace().nth(1).expect("a URL");
+            let end = url
+                .match_indices('/')
+                .nth(2)
+                .map_or(url.len(), |(at, _)| at);
+            url[..end].to_owned()
+        };
+        let (calls, admin) = (place("  calls "), place("  operation "));
+        Self {
+            process,
+            calls,
+            admin,
+            _folder: folder,
+        }
+    }
+}
+
+/// A program of somebody else, in a place of its own.
+pub(crate) fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(root());
+    command
+}
+
+/// A command that runs a recipe with what its packages are installed for.
+pub(crate) fn recipe(name: &str) -> Command {
+    let file = root().join("docs/recipes").join(name);
+    let mut command = match name.rsplit('.').next() {
+        Some("py") => tool(&within("python/bin/python")),
+        Some("mjs") => tool("node"),
+        _ => tool("sh"),
+    };
+    command.arg(file);
+    command
+}
+
+/// A recipe for Node that imports a package. Packages are looked for beside a file and above it, so it is
+/// run by another name that it has where they are.
+pub(crate) fn recipe_with_packages(name: &str) -> Option<Command> {
+    let packages = within("node/node_modules/openai");
+    if !Path::new(&packages).exists() {
+        missing(&packages);
+        return None;
+    }
+    let beside = within(&format!("node/{name}"));
+    // It is there since the last run, or another test made it just now: both are the same.
+    let _there = std::os::unix::fs::symlink(root().join("docs/recipes").join(name), &beside);
+    let mut command = tool("node");
+    command
+        .args(["--preserve-symlinks", "--preserve-symlinks-main"])
+        .arg(beside);
+    Some(command)
+}
+
+/// Runs a program to its good end and gives what it printed; nothing if there is no such program.
+pub(crate) fn printed(command: Command) -> Option<String> {
+    let mut process = started(command)?;
+    let ended = process.wait(PATIENCE).expect("an end");
+    let all = process.last_lines(PATIENCE).to_vec();
+    assert!(ended.success(), "{ended}: {all:#?}");
+    let lines = all.into_iter().filter(|line| line.to == Output::Out);
+    let lines: Vec<_> = lines.map(|line| line.text).collect();
+    Some(lines.join("\n"))
+}
+
+/// Starts a program, if there is one.
+pub(crate) fn started(command: Command) -> Option<Process> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    match Process::start(command) {
+        Ok(process) => Some(process),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{name}: {error}");
+            missing(&name);
+            None
+        }
+    }
+}
+
+fn missing(name: &str) {
+    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(!ci, "{name} is missing");
+    eprintln!("SKIPPED without {name}: `cargo xtask test` installs it");
+}
+
+/// Where `cargo xtask test` puts what the recipes import.
+fn within(path: &str) -> String {
+    let path = root().join("target/recipes").join(path);
+    path.to_string_lossy().into_owned()
+}

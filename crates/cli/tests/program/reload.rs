@@ -1,0 +1,14 @@
+//! The program while its configuration changes, and at its end: real processes, real signals, real files.
+
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may stop at the first surprise, in its helpers too"
+)]
+
+mod file_changes;
+mod flags;
+mod overrides;
+mod shutdown;
+mod supervisor;
+mod support;

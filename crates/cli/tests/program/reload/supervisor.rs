@@ -1,0 +1,91 @@
+//! A program under a supervisor that opens its socket and listens to how it is, as systemd does.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::support::{File, NAME, caller, slow_server};
+use crate::support::PATIENCE;
+
+/// A process that is killed with the test.
+struct Supervised(Child);
+
+impl Supervised {
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args(["-s", name, &self.0.id().to_string()])
+            .status();
+        assert!(sent.expect("kill runs").success());
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        // If it has ended already, that is what was wanted.
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// The shell hands its standard input over as the third descriptor, which is where systemd puts the first
+/// socket, and its own number, which is the program's after `exec`.
+const HANDED_OVER: &str = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=calls exec \"$0\" serve --config \"$1\" 3<&0 </dev/null";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_that_was_opened_before_is_served_and_each_step_is_told() {
+    let server = slow_server(Duration::ZERO).await;
+    let file = File::for_server(&server);
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = socket.local_addr().expect("an address");
+    let path = file.dir.path().join("notify");
+    let told = UnixDatagram::bind(&path).expect("a socket");
+    told.set_read_timeout(Some(PATIENCE)).expect("set");
+    let heard = || {
+        let mut bytes = [0; 200];
+        let length = told.recv(&mut bytes).expect("a datagram");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+
+    let child = Command::new("sh")
+        .args(["-c", HANDED_OVER, env!("CARGO_BIN_EXE_outflow")])
+        .arg(file.path())
+        .env("NOTIFY_SOCKET", &path)
+        .stdin(Stdio::from(OwnedFd::from(socket)))
+        .stderr(Stdio::null())
+        .spawn();
+    let mut program = Supervised(child.expect("it starts"));
+    assert_eq!(heard(), "READY=1");
+    let client = caller(&format!("http://{address}/strict"));
+    let answer = client.get(NAME, "/a").send().await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+
+    program.signal("HUP");
+    let reloading = heard();
+    assert!(
+        reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="),
+        "{reloading}"
+    );
+    assert_eq!(heard(), "READY=1");
+    program.signal("TERM");
+    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(program.0.wait().expect("its end").code(), Some(0));
+}
+
+// A socket for everybody beside a configuration for this machine alone: without a token it is not served.
+#[tokio::test]
+async fn a_socket_that_others_reach_is_not_served_without_a_token() {
+    let server = slow_server(Duration::ZERO).await;
+    let file = File::for_server(&server);
+    let socket = TcpListener::bind("0.0.0.0:0").expect("a port");
+    let ended = Command::new("sh")
+        .args(["-c", HANDED_OVER, env!("CARGO_BIN_EXE_outflow")])
+        .arg(file.path())
+        .stdin(Stdio::from(OwnedFd::from(socket)))
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("`server.token_env`"), "{said}");
+}

@@ -1,0 +1,109 @@
+//! What a hundred thousand of anything leave in memory.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use outflow::metrics::{Known, Metrics};
+use outflow::{Cache, CacheMode, CacheSettings, Outflow, Rules};
+use outflow_upstream::{Answer, StrictApi};
+
+use super::support::{World, report};
+use crate::support::own_process::{MIB, is_alone, resident};
+
+type Waiting = Pin<Box<dyn Future<Output = Result<outflow::Response, outflow::Error>> + Send>>;
+
+/// So many calls in line behind one that used the limit up.
+fn line(client: &Outflow, count: usize) -> Vec<Waiting> {
+    let mut context = Context::from_waker(Waker::noop());
+    let waiting = (0..count).map(|_| {
+        let mut call: Waiting = Box::pin(client.get("strict", "/").send());
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        call
+    });
+    waiting.collect()
+}
+
+// Twice a hundred thousand: the second time needs nothing that the first did not leave. Each may hold
+// 10 KiB, nearly all of which is the future that its caller holds; its place in line is a tenth.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_who_wait_cost_little_and_leave_nothing() {
+    if !is_alone("end_to_end::memory::a_hundred_thousand_who_wait_cost_little_and_leave_nothing") {
+        return;
+    }
+    let world = World::near(StrictApi::builder());
+    let client = world.client(|api| {
+        api.rules = Rules::limited_to("1/day".parse().expect("valid"));
+        api.rules.queue = 200_000;
+        api.rules.max_wait = Duration::from_hours(1_000_000 * 24);
+    });
+    client.get("strict", "/").send().await.expect("the first");
+    let mut peaks = Vec::new();
+    let before = resident();
+    for _ in 0..2 {
+        let waiting = line(&client, 100_000);
+        assert_eq!(report(&client).waiting, 100_000);
+        peaks.push(resident() - before);
+        drop(waiting);
+        assert_eq!(report(&client).waiting, 0);
+    }
+    assert!(peaks[0] / 100_000 <= 10 * 1024, "{peaks:?}");
+    assert!(peaks[1] <= peaks[0] + 8 * MIB, "{peaks:?}");
+    tokio::time::sleep(Duration::from_hours(25)).await;
+    client
+        .get("strict", "/")
+        .send()
+        .await
+        .expect("and it goes on");
+}
+
+/// As many calls, each to another path, with everything on that could remember one.
+async fn many_paths(count: u64) {
+    let page = Answer::ok("0123456789".repeat(10)).header("cache-control", "max-age=600");
+    let world = World::near(StrictApi::builder().remembering(10).answer("/**", page));
+    let settings = CacheSettings {
+        memory: MIB,
+        ..CacheSettings::default()
+    };
+    let cache = Cache::open(settings).expect("in memory");
+    let builder = world.builder(|api| {
+        api.cache = CacheMode::Standard;
+    });
+    let client = builder.cache(cache).build().expect("valid");
+    let api = client.api("strict").expect("there").clone();
+    let metrics = Arc::new(Metrics::new([Known::from(api.as_ref())]));
+    client.events().subscribe(metrics.clone());
+    let mut marks = Vec::new();
+    for number in 0..count {
+        let path = format!("/items/{number}?page={number}");
+        let answer = client.get("strict", &path).send().await.expect("an answer");
+        assert_eq!(answer.attempts(), 1);
+        if (number + 1) % (count / 4) == 0 {
+            marks.push((resident(), metrics.render().lines().count()));
+        }
+    }
+    let (first, last) = (marks.first(), marks.last());
+    let (first, last) = first.zip(last).expect("four marks");
+    assert_eq!(first.1, last.1, "no path is a series");
+    assert!(last.0 <= first.0 + 8 * MIB, "{marks:?}");
+    assert_eq!(world.strict.totals().seen, count);
+}
+
+// A quarter of these fills a cache of 1 MiB several times over; what grows after it grows for ever.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_paths_are_forgotten() {
+    if !is_alone("end_to_end::memory::a_hundred_thousand_paths_are_forgotten") {
+        return;
+    }
+    many_paths(100_000).await;
+}
+
+#[ignore = "a million calls take a minute"]
+#[tokio::test(start_paused = true)]
+async fn stress_a_million_paths_are_forgotten() {
+    if !is_alone("end_to_end::memory::stress_a_million_paths_are_forgotten") {
+        return;
+    }
+    many_paths(1_000_000).await;
+}

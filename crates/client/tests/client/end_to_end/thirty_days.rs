@@ -1,0 +1,289 @@
+//! Thirty days of a client with everything on, before an API that has bad hours, in seconds.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow::core::{Limit, Rate, Share, State};
+use outflow::log::{Log, LogPump, LogSettings, RollingFile};
+use outflow::metrics::{Known, Metrics};
+use outflow::{Api, Cache, CacheMode, CacheSettings, Group, Outflow, Route, Rules};
+use outflow_testkit::{Background, VirtualTime};
+use outflow_upstream::{Act, Answer, Fault, Quota, Script, StrictApi, When};
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+
+use super::support::{World, in_flight, report};
+use crate::support::own_process::{MIB, is_alone, resident};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+fn rate(text: &str) -> Rate {
+    text.parse().expect("valid")
+}
+
+/// How an hour goes: most are well, and no two neighbours are alike.
+fn weather(hour: u64) -> Script {
+    let some = |percent, act: Act| {
+        Script::new().rule(When::always().by_chance(Share::percent(percent), hour), act)
+    };
+    match (hour % 11, hour % 7) {
+        (3, _) => Script::new().rule(When::always(), Fault::ResetBeforeHead),
+        (5, _) => some(50, Answer::status(503).into()),
+        (7, _) => some(20, Act::Late(15 * SECOND)),
+        (9, _) => some(10, Fault::CutBody.into()),
+        (_, 6) => some(2, outflow_upstream::Refusal::new(429, 30 * SECOND).into()),
+        _ => Script::new(),
+    }
+}
+
+/// Waves of an hour: many by day, one by night.
+fn waves(hour: u64) -> u32 {
+    match hour % 24 {
+        8..20 => 6,
+        20..23 => 3,
+        _ => 1,
+    }
+}
+
+/// What callers saw of their calls.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Tally {
+    made: u64,
+    answered: u64,
+    failed: u64,
+    left: u64,
+}
+
+/// Everything that lives for the month.
+struct Month {
+    world: World,
+    client: Outflow,
+    metrics: Arc<Metrics>,
+    log: Log,
+    pump: LogPump,
+    folder: TempDir,
+    tally: Tally,
+}
+
+impl Month {
+    fn begin() -> Self {
+        let page = Answer::ok("0123456789".repeat(100)).header("cache-control", "max-age=900");
+        let strict = StrictApi::builder()
+            .remembering(10)
+            .limit(Quota::sliding(rate("20/s")))
+            .answer("/items/**", page.clone())
+            .answer("/pages/**", page.header("etag", "\"v1\""));
+        let world = World::near(strict);
+        let cache = Cache::open(CacheSettings {
+            memory: MIB,
+            ..CacheSettings::default()
+        });
+        let client = world.builder(rules).cache(cache.expect("in memory"));
+        let client = client.build().expect("valid");
+        let api = client.api("strict").expect("there");
+        let metrics = Arc::new(Metrics::new([Known::from(api.as_ref())]));
+        client.events().subscribe(metrics.clone());
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = RollingFile::new(folder.path().join("o.log"), LOG_FILE, LOG_FILES);
+        let settings = LogSettings::new(Arc::new(VirtualTime::new()));
+        let (log, pump) = Log::new(settings, file.expect("valid"));
+        client.events().subscribe(Arc::new(log.clone()));
+        Self {
+            world,
+            client,
+            metrics,
+            log,
+            pump,
+            folder,
+            tally: Tally::default(),
+        }
+    }
+
+    async fn live(&mut self, hours: std::ops::Range<u64>) {
+        for hour in hours {
+            self.world.strict.rewrite(weather(hour));
+            let waves = waves(hour);
+            for wave in 0..waves {
+                self.wave(hour * 10 + u64::from(wave)).await;
+                sleep((HOUR / waves).saturating_sub(20 * SECOND)).await;
+            }
+            self.client.upstream("strict").expect("there").tidy();
+            self.pump.drain();
+        }
+    }
+
+    /// Twelve calls at once; one of them has a caller who leaves.
+    async fn wave(&mut self, number: u64) {
+        let calls: Vec<_> = (0..12)
+            .map(|place| {
+                let call = self.client.get("strict", &path(number, place));
+                let stays = if place == 11 { SECOND / 50 } else { HOUR };
+                Background::start(timeout(stays, call.within(20 * SECOND).send()))
+            })
+            .collect();
+        let wave = Background::start(sleep(20 * SECOND));
+        for call in calls {
+            self.tally.made += 1;
+            match call.join().await {
+                Ok(Ok(_)) => self.tally.answered += 1,
+                Ok(Err(_)) => self.tally.failed += 1,
+                Err(_) => self.tally.left += 1,
+            }
+        }
+        wave.join().await;
+    }
+
+    /// What of the program could grow.
+    fn mark(&self) -> Mark {
+        let door = self.client.upstream("strict").expect("there");
+        Mark {
+            resident: resident(),
+            door: door.memory_bytes(),
+            series: self.metrics.render().lines().count(),
+            groups: report(&self.client).groups.len(),
+        }
+    }
+
+    /// All series of this name whose labels contain this.
+    fn counted(&self, name: &str, label: &str) -> u64 {
+        let page = self.metrics.render();
+        let series = page.lines().filter_map(|line| {
+            let rest = line.strip_prefix(name)?.strip_prefix('{')?;
+            let (labels, value) = rest.rsplit_once("} ")?;
+            let ours = labels.contains("api=\"strict\"") && labels.contains(label);
+            ours.then(|| value.parse::<u64>().expect("a count"))
+        });
+        series.sum()
+    }
+
+    /// Calls that ended with one of these classes.
+    fn ended(&self, classes: &[&str]) -> u64 {
+        let name = "external_request_duration_seconds_count";
+        let of = |class: &&str| self.counted(name, &format!("status=\"{class}\""));
+        classes.iter().map(of).sum()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Mark {
+    resident: u64,
+    door: usize,
+    series: usize,
+    groups: usize,
+}
+
+fn rules(api: &mut Api) {
+    api.rules = Rules::limited_to(rate("20/s"));
+    for (name, path) in [("items", "/items/**"), ("orders", "/orders/**")] {
+        let limits = vec![Limit::sliding(rate("15/s"))];
+        api.rules.groups.push(Group::new(name, limits));
+        api.rules.routes.push(Route {
+            methods: Vec::new(),
+            pattern: path.parse().expect("valid"),
+            group: name.into(),
+            cost: None,
+        });
+    }
+    api.cache = CacheMode::Standard;
+}
+
+/// Some that return, and many that never do.
+fn path(number: u64, place: u64) -> String {
+    match place % 4 {
+        0 => format!("/pages/{}", (number + place) % 20),
+        1 => format!("/orders/{number}-{place}"),
+        _ => format!("/items/{number}-{place}?page={number}"),
+    }
+}
+
+fn bytes_in(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).expect("there");
+    files
+        .map(|file| file.expect("there").metadata().expect("there").len())
+        .sum()
+}
+
+const LOG_FILE: u64 = 128 * 1024;
+const LOG_FILES: u32 = 3;
+
+// About 26,000 calls over 720 hours, a third of which are bad ones. From day ten on the cache is full, the
+// log has rolled and every state has been visited, so what grows after it grows for ever; twenty days may
+// add 4 MiB of pages that the allocator keeps. A call of a caller who left may have ended before it left.
+#[tokio::test(start_paused = true)]
+async fn thirty_days_leave_a_client_as_it_was() {
+    if !is_alone("end_to_end::thirty_days::thirty_days_leave_a_client_as_it_was") {
+        return;
+    }
+    let mut month = Month::begin();
+    month.live(0..240).await;
+    let tenth = month.mark();
+    month.live(240..720).await;
+    month.world.strict.rewrite(Script::new());
+    for _ in 0..60 {
+        sleep(60 * SECOND).await;
+        month.wave(u64::MAX / 100).await;
+    }
+    let last = month.mark();
+    assert!(
+        last.resident <= tenth.resident + 4 * MIB,
+        "{tenth:?} {last:?}"
+    );
+    assert!(last.door <= tenth.door + 4_096, "{tenth:?} {last:?}");
+    assert_eq!((last.series, last.groups), (tenth.series, tenth.groups));
+
+    let door = report(&month.client);
+    assert_eq!((door.waiting, in_flight(&month.client)), (0, 0));
+    let states: Vec<_> = door.health.iter().map(|one| one.snapshot.state).collect();
+    assert_eq!(states, [State::Normal]);
+    let answer = month.client.get("strict", "/orders/last").send().await;
+    assert_eq!(answer.expect("an answer").status(), 200);
+
+    books_agree(&month);
+    month.log.close();
+    month.pump.run();
+    assert!(bytes_in(month.folder.path()) <= LOG_FILE * u64::from(LOG_FILES));
+    assert_eq!(month.log.dropped(), 0);
+}
+
+/// Callers, the program and the API count the same calls.
+fn books_agree(month: &Month) {
+    // The last call was made by hand.
+    let Tally {
+        made,
+        answered,
+        failed,
+        left,
+    } = month.tally;
+    assert!(
+        answered > made / 2 && failed > 1_000 && left > 1_000,
+        "{:?}",
+        month.tally
+    );
+    assert_eq!(month.counted("external_requests_total", ""), made + 1);
+    assert_eq!(
+        month.ended(&["2xx", "3xx", "4xx", "429", "5xx"]),
+        answered + 1
+    );
+    assert_eq!(month.ended(&["timeout", "network", "blocked"]), failed);
+    assert_eq!(month.counted("outflow_abandoned_total", ""), left);
+
+    let (attempts, given_up) = (
+        month.counted("requests_total", ""),
+        month.counted("requests_total", "code=\"cancelled\""),
+    );
+    let arrived = month.world.strict.totals().seen;
+    assert!(
+        (attempts - given_up..=attempts).contains(&arrived),
+        "{attempts} attempts, {given_up} given up, {arrived} arrived"
+    );
+    let admitted = month.counted("outflow_admitted_total", "");
+    let refunded = month.counted("outflow_refunded_total", "");
+    assert_eq!(
+        admitted - refunded,
+        attempts,
+        "what is admitted and not given back is sent"
+    );
+}

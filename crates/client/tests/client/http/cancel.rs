@@ -1,0 +1,147 @@
+//! A call that is given up, wherever it is: nothing is lost and nothing is forgotten.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use outflow::core::Nanos;
+use outflow::event::{Status, What};
+use outflow::{Api, CacheMode, Outflow, Rules};
+use outflow_upstream::{Answer, Content, Latency, Script, StrictApi, When};
+
+use super::support::{over_pipes, scripted};
+use crate::support::recorded_events::Heard;
+
+/// Polls a future so many times and drops it; says whether it was over by then.
+async fn given_up_after<F: Future>(polls: usize, work: F) -> bool {
+    let (mut work, mut left) = (pin!(work), polls);
+    poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(false);
+        }
+        left -= 1;
+        work.as_mut().poll(cx).map(|_| true)
+    })
+    .await
+}
+
+/// A server that is slow, fails once and redirects once, so that a call has many places to be at.
+fn eventful() -> StrictApi {
+    let strict = scripted(Script::new().rule(When::path("/a").first(1), Answer::status(503)));
+    strict.answer("/a", Answer::redirect(302, "/b"));
+    strict.answer("/b", Answer::ok("{}").header("cache-control", "max-age=1"));
+    let way = Latency::Fixed(Duration::from_millis(20));
+    strict.delay(way, way);
+    strict
+}
+
+fn limited(api: &mut Api) {
+    api.rules = Rules::limited_to("2/s".parse().expect("valid"));
+    api.cache = CacheMode::Standard;
+}
+
+/// What permits became of, by the events: as many were settled or given back as were admitted.
+fn conserved(heard: &Heard) -> (usize, usize) {
+    let count = |wanted: fn(&What) -> bool| {
+        let all = heard.all();
+        all.iter().filter(|event| wanted(&event.what)).count()
+    };
+    let out = count(|what| matches!(what, What::Admitted { .. }));
+    let back = count(|what| matches!(what, What::Settled { .. } | What::Refunded { .. }));
+    (out, back)
+}
+
+async fn leaves_nothing_behind<F: Future>(client: &Outflow, polls: usize, work: F) -> bool {
+    let heard = Heard::on(client.events());
+    let over = given_up_after(polls, work).await;
+    let door = client.upstream("strict").expect("there");
+    assert!(door.is_idle(), "after {polls} polls a place is still held");
+    let (out, back) = conserved(&heard);
+    assert_eq!(out, back, "after {polls} polls");
+    let told = heard.finished();
+    assert_eq!(told.len(), polls.min(1), "after {polls} polls");
+    // A caller who leaves in the middle of a body has had the answer.
+    let left = told.iter().any(|call| call.status == Status::Cancelled);
+    assert!(!(over && left), "after {polls} polls");
+    assert_eq!(
+        door.report().waiting,
+        0,
+        "after {polls} polls somebody still waits"
+    );
+    over
+}
+
+// A fresh client for each number of polls, until the call is over before it is given up.
+#[tokio::test(start_paused = true)]
+async fn a_call_may_be_dropped_at_every_point() {
+    for polls in 0..1_000 {
+        let strict = eventful();
+        let client = over_pipes(&strict, limited);
+        let call = Box::pin(client.get("strict", "/a").send());
+        if leaves_nothing_behind(&client, polls, call).await {
+            assert!(polls > 5, "{polls} polls are no way to be dropped on");
+            return;
+        }
+        // Whoever comes next finds the door as it should be: the limit holds and nobody is stuck.
+        for _ in 0..3 {
+            let next = client
+                .get("strict", "/b?next")
+                .max_wait(Duration::from_secs(3));
+            let next = next.cache(outflow::CacheUse::Bypass).send().await;
+            next.unwrap_or_else(|error| panic!("after {polls} polls: {error}"));
+        }
+        let most = strict.audit().most_in_any_window(Duration::from_secs(1));
+        assert!(most <= 2, "after {polls} polls: {most} in a second");
+    }
+    panic!("the call never ended");
+}
+
+/// Sends a stream and reads one, piece by piece.
+async fn flowing_both_ways(client: Outflow) {
+    let body = Full::new(Bytes::from(vec![7; 300_000]));
+    let call = client.post("strict", "/a").stream(body);
+    let head = call.send_streaming().await;
+    let mut body = head.expect("a head").stream();
+    while let Some(Ok(_)) = body.chunk().await {}
+}
+
+// Five bytes at a tenth of a second each, behind an upload of several pieces.
+#[tokio::test(start_paused = true)]
+async fn streams_may_be_dropped_at_every_point() {
+    for polls in 0..1_000 {
+        let drip = Answer::ok("").content(Content::Drip {
+            bytes: "01234".into(),
+            every: Duration::from_millis(100),
+        });
+        let strict = scripted(Script::new().rule(When::always(), drip));
+        let client = over_pipes(&strict, limited);
+        let work = Box::pin(flowing_both_ways(client.clone()));
+        if leaves_nothing_behind(&client, polls, work).await {
+            assert!(polls > 5, "{polls} polls are no way to be dropped on");
+            return;
+        }
+    }
+    panic!("the streams never ended");
+}
+
+// What left counts: two calls were sent and given up, so the third waits for their second to pass.
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_counts_though_nobody_waits_for_it() {
+    let strict = scripted(Script::new());
+    let way = Latency::Fixed(Duration::from_millis(100));
+    strict.delay(way, way);
+    let client = over_pipes(&strict, limited);
+    for _ in 0..2 {
+        let call = client
+            .get("strict", "/")
+            .within(Duration::from_millis(150))
+            .send();
+        assert!(call.await.expect_err("given up").is_timeout());
+    }
+    client.get("strict", "/").send().await.expect("the third");
+    let at: Vec<Nanos> = strict.audit().arrivals().iter().map(|one| one.at).collect();
+    assert!(at[2].since(at[0]) >= Duration::from_secs(1), "{at:?}");
+}

@@ -1,0 +1,326 @@
+//! What servers do to a connection, and what the caller is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use outflow::event::{Reason, Status};
+use outflow::{Api, Error, Mode, Outflow, Rules};
+use outflow_upstream::{Fault, Script, When};
+
+use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
+use crate::support::recorded_events::Heard;
+
+async fn met(fault: Fault) -> (Result<u16, Error>, Option<Reason>, Status) {
+    let strict = scripted(Script::new().rule(When::always(), fault));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |api| {
+        api.timeouts.read = Duration::from_millis(200);
+        api.retry.count = 0;
+    });
+    let heard = Heard::on(client.events());
+    let ended = client.get("strict", "/").send().await;
+    let told = heard.finished().remove(0);
+    (
+        ended.map(|answer| answer.status().as_u16()),
+        told.reason,
+        told.status,
+    )
+}
+
+// Each fault with what a log line and a metric say of it.
+#[tokio::test]
+async fn every_fault_has_one_name() {
+    for (fault, reason, status) in [
+        (Fault::ResetBeforeHead, Reason::Network, Status::Network),
+        (Fault::CloseBeforeHead, Reason::Network, Status::Network),
+        (Fault::ResetInBody, Reason::Body, Status::Network),
+        (Fault::CutBody, Reason::Body, Status::Network),
+        (Fault::CutChunk, Reason::Body, Status::Network),
+        (Fault::Hang, Reason::Timeout, Status::Timeout),
+        (Fault::Garbage, Reason::Network, Status::Network),
+        (Fault::Unasked101, Reason::Network, Status::Network),
+        (
+            Fault::HugeHeader(1_000_000),
+            Reason::Network,
+            Status::Network,
+        ),
+        (Fault::ManyHeaders(10_000), Reason::Network, Status::Network),
+        (
+            Fault::EndlessHead(Duration::from_millis(20)),
+            Reason::Timeout,
+            Status::Timeout,
+        ),
+    ] {
+        let (ended, told, class) = met(fault.clone()).await;
+        let error = ended.expect_err("no answer");
+        assert_eq!((told, class), (Some(reason), status), "{fault:?}: {error}");
+        assert_eq!(error.is_timeout(), status == Status::Timeout, "{fault:?}");
+        assert_eq!(error.is_body(), reason == Reason::Body, "{fault:?}");
+        assert!(!error.is_connect(), "{fault:?}: something was sent");
+    }
+}
+
+// What comes behind an answer belongs to nobody: the connection is not used again.
+#[tokio::test]
+async fn a_connection_that_says_too_much_is_never_used_again() {
+    for fault in [Fault::TwoAnswers, Fault::Surplus] {
+        let strict = scripted(Script::new().rule(When::path("/odd"), fault.clone()));
+        let server = strict.listen().await.expect("a port");
+        let client = over_sockets(&server, |_| {});
+        let odd = client
+            .get("strict", "/odd")
+            .send()
+            .await
+            .expect("the first answer");
+        assert_eq!(odd.status(), 200, "{fault:?}");
+        let next = client
+            .get("strict", "/next")
+            .send()
+            .await
+            .expect("its own answer");
+        assert_eq!(next.status(), 200, "{fault:?}");
+        let audit = strict.audit();
+        let used: Vec<_> = audit.arrivals().iter().map(|one| one.connection).collect();
+        assert_eq!(audit.attempts("/next"), 1, "{fault:?}");
+        assert_ne!(used[0], used[1], "{fault:?}");
+    }
+}
+
+// The second answer comes a moment after the first, when its connection is idle or already meant for
+// the next call: it must be nobody's.
+#[tokio::test]
+async fn an_answer_that_nobody_asked_for_is_given_to_nobody() {
+    let answer = |body: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n{body}");
+    let fault = Fault::Endless {
+        first: answer("wanted").into(),
+        again: answer("stolen").into(),
+        every: Duration::from_millis(1),
+    };
+    let strict = scripted(Script::new().rule(When::path("/odd"), fault));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |_| {});
+    for _ in 0..50 {
+        for (path, wanted) in [("/odd", "wanted"), ("/next", r#"{"ok":true}"#)] {
+            let answer = client.get("strict", path).send().await.expect(path);
+            assert_eq!(answer.text().await.expect(path), wanted);
+        }
+    }
+    assert_eq!(strict.audit().attempts("/next"), 50);
+}
+
+// A connection on which the rules were broken is closed, however it was kept open by the server.
+#[tokio::test]
+async fn a_connection_on_which_the_rules_were_broken_is_never_used_again() {
+    for fault in [
+        Fault::Unasked101,
+        Fault::Held("no status line, as before HTTP/1.0\n".into()),
+        Fault::Held("HTTP/1.1 200 OK\r\nbad header\r\n\r\n".into()),
+        Fault::Held("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}".into()),
+        Fault::Held("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nno size\r\n".into()),
+        Fault::HugeHeader(100_000),
+        Fault::ManyHeaders(10_000),
+    ] {
+        let strict = scripted(Script::new().rule(When::path("/odd"), fault.clone()));
+        let server = strict.listen().await.expect("a port");
+        let client = over_sockets(&server, |api| api.retry.count = 0);
+        let odd = client.get("strict", "/odd").send().await;
+        assert!(odd.is_err(), "{fault:?}: {odd:?}");
+        let next = client.get("strict", "/next").send().await;
+        assert_eq!(next.expect("its own").status(), 200, "{fault:?}");
+        let audit = strict.audit();
+        let used: Vec<_> = audit.arrivals().iter().map(|one| one.connection).collect();
+        assert_ne!(used[0], used[1], "{fault:?}");
+        assert_eq!(strict.totals().reused_after_fault, 0, "{fault:?}");
+    }
+}
+
+// A byte a second, of the head and of the body, and only one call may be out: the head must be there
+// within its five seconds of silence, the body within the ten of the attempt.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_drips_holds_a_place_no_longer_than_its_time() {
+    let drip = |first: &'static str| Fault::Endless {
+        first: first.into(),
+        again: "x".into(),
+        every: Duration::from_secs(1),
+    };
+    for (first, most) in [
+        ("HTTP/1.1 200 OK\r\nx-slow: ", 5),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", 10),
+    ] {
+        let strict = scripted(Script::new().rule(When::path("/drip"), drip(first)));
+        let client = over_pipes(&strict, |api| {
+            api.timeouts.read = Duration::from_secs(5);
+            api.timeouts.attempt = Duration::from_secs(10);
+            api.retry.count = 0;
+            api.rules.health = one_at_a_time();
+        });
+        let drip = client.get("strict", "/drip").send();
+        let next = client
+            .get("strict", "/next")
+            .max_wait(Duration::from_mins(1));
+        let (slow, next) = tokio::join!(drip, next.send());
+        assert!(slow.expect_err("too slow").is_timeout(), "{first:?}");
+        assert_eq!(next.expect("a place").waited().as_secs(), most, "{first:?}");
+    }
+}
+
+// A hundred thousand interim answers are 2.6 MB: read, passed over and never kept.
+#[tokio::test]
+async fn interim_answers_are_passed_over() {
+    let strict = scripted(Script::new().rule(When::always(), Fault::InterimFlood(100_000)));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |_| {});
+    let answer = client
+        .get("strict", "/")
+        .send()
+        .await
+        .expect("the real one");
+    assert_eq!((answer.status().as_u16(), answer.attempts()), (200, 1));
+}
+
+// 198.51.100.1 is for documentation and answers nobody; a pipe that never opens stands for it.
+#[tokio::test(start_paused = true)]
+async fn a_connection_has_a_time_of_its_own() {
+    let mut api = eager("http://api.example.com");
+    api.retry.count = 0;
+    api.timeouts.connect = Duration::from_millis(700);
+    let never = |_: &str, _: u16| -> outflow::Connecting { Box::pin(std::future::pending()) };
+    let client = Outflow::builder().api(api).connector(Arc::new(never));
+    let client = client
+        .timer(Arc::new(outflow_testkit::VirtualTime::new()))
+        .build()
+        .expect("valid");
+    let began = tokio::time::Instant::now();
+    let error = client.post("strict", "/").send().await.expect_err("never");
+    assert!(error.is_timeout() && error.is_connect(), "{error}");
+    assert_eq!(began.elapsed().as_millis(), 700);
+}
+
+#[tokio::test]
+async fn mistakes_never_reach_the_network() {
+    let strict = scripted(Script::new());
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |api| api.methods = vec![Method::GET, Method::POST]);
+    for (call, words) in [
+        (client.get("nobody", "/"), "there is no API `nobody`"),
+        (
+            client.get("strict", "//evil.example"),
+            "two could be taken for a host",
+        ),
+        (
+            client.delete("strict", "/"),
+            "DELETE is not among the methods",
+        ),
+        (
+            client.get("strict", "/").header("x-bad\r\n", "v"),
+            "headers cannot",
+        ),
+        (
+            client.get("strict", "/").header("x", "v\r\nx-evil: 1"),
+            "headers cannot",
+        ),
+        (
+            client.get("strict", "/").header("host", "evil.example"),
+            "not the caller's",
+        ),
+        (
+            client.post("strict", "/").header("content-length", "3"),
+            "not the caller's",
+        ),
+        (
+            client
+                .post("strict", "/")
+                .header("transfer-encoding", "chunked"),
+            "not the caller's",
+        ),
+        (
+            client.get("strict", "/").group("nobody"),
+            "no group `nobody`",
+        ),
+        (
+            client.get("strict", "/").trace_parent("00-1-2-3"),
+            "traceparent",
+        ),
+    ] {
+        let error = call.send().await.expect_err(words);
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(error.attempts(), 0);
+    }
+    assert_eq!(strict.audit().count(), 0);
+}
+
+// One call a minute: whatever became of the first, the server may have counted it, so the second waits.
+#[tokio::test]
+async fn a_call_that_was_lost_after_it_left_still_counts() {
+    for fault in [
+        Fault::ResetUnread,
+        Fault::ResetBeforeHead,
+        Fault::CloseBeforeHead,
+        Fault::Hang,
+        Fault::Garbage,
+        Fault::Unasked101,
+        Fault::CutBody,
+        Fault::ResetInBody,
+    ] {
+        let strict = scripted(Script::new().rule(When::always(), fault.clone()));
+        let server = strict.listen().await.expect("a port");
+        let client = over_sockets(&server, |api| {
+            api.rules = Rules::limited_to("1/min".parse().expect("valid"));
+            api.timeouts.read = Duration::from_millis(100);
+            api.retry.count = 0;
+        });
+        let lost = client.get("strict", "/").send().await;
+        assert!(lost.is_err(), "{fault:?}");
+        let next = client.get("strict", "/").mode(Mode::Reject).send().await;
+        let next = next.expect_err("the minute is used up");
+        assert!(next.is_rate_limited(), "{fault:?}: {next}");
+        assert_eq!(strict.audit().count(), 1, "{fault:?}");
+    }
+}
+
+// One call a minute, and the first one finds no connection: the minute is still there for the second.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_never_left_takes_nothing_from_the_limit() {
+    let server = Arc::new(scripted(Script::new()).in_memory());
+    let mut api = eager("http://api.example.com");
+    api.rules = Rules::limited_to("1/min".parse().expect("valid"));
+    api.retry.count = 0;
+    let tried = AtomicU32::new(0);
+    let second_time = move |_: &str, _: u16| -> outflow::Connecting {
+        let first = tried.fetch_add(1, Ordering::Relaxed) == 0;
+        let pipe: Box<dyn outflow::Stream> = Box::new(server.connect());
+        let refused = std::io::ErrorKind::ConnectionRefused;
+        Box::pin(async move { if first { Err(refused.into()) } else { Ok(pipe) } })
+    };
+    let client = Outflow::builder().api(api).connector(Arc::new(second_time));
+    let client = client.timer(Arc::new(outflow_testkit::VirtualTime::new()));
+    let client = client.build().expect("valid");
+    let error = client.get("strict", "/").send().await.expect_err("refused");
+    assert!(
+        error.is_connect() && error.to_string().contains("refused"),
+        "{error}"
+    );
+    let answer = client.get("strict", "/").mode(Mode::Reject).send().await;
+    assert_eq!(answer.expect("the minute's one").waited(), Duration::ZERO);
+    let third = client.get("strict", "/").mode(Mode::Reject).send().await;
+    assert!(third.expect_err("used up").is_rate_limited());
+}
+
+// The head was good, so its attempt was settled as a success: only the end of the body shows the failure,
+// and whoever looks at the metrics must see it as the state machine does.
+#[tokio::test]
+async fn a_body_that_breaks_is_counted_as_the_failure_it_is() {
+    let strict = scripted(Script::new().rule(When::always(), Fault::CutBody));
+    let server = strict.listen().await.expect("a port");
+    let mut api = Api::new("strict", server.url().parse().expect("a URL"));
+    api.retry.count = 0;
+    let client = Outflow::init([api]).expect("valid");
+    assert!(client.get("strict", "/").send().await.is_err());
+    let metrics = client.metrics().expect("of a configuration").render();
+    let line = "external_failures_total{api=\"strict\",reason=\"body\"} 1\n";
+    assert!(metrics.contains(line), "{metrics}");
+    let attempts = "requests_total{api=\"strict\",code=\"200\"} 1\n";
+    assert!(metrics.contains(attempts), "{metrics}");
+}

@@ -1,0 +1,204 @@
+//! What a call carries, and which group it counts in.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use outflow::core::{Cost, Limit, Priority};
+use outflow::event::{Status, What};
+use outflow::{Credential, Group, Place, Route, Rules};
+use outflow_upstream::{Answer, Script, StrictApi};
+
+use super::support::{over_pipes, scripted};
+use crate::support::recorded_events::Heard;
+
+#[tokio::test(start_paused = true)]
+async fn values_go_out_and_come_back_as_json() {
+    let strict = scripted(Script::new());
+    strict.answer("/films", Answer::ok(r#"{"title": 17}"#));
+    let client = over_pipes(&strict, |_| {});
+    let sent = HashMap::from([("year", 1968)]);
+    let call = client.post("strict", "/films").json(&sent);
+    let film: HashMap<String, u32> = call.send().await.expect("one").json().await.expect("JSON");
+    assert_eq!(film["title"], 17);
+    let audit = strict.audit();
+    assert_eq!(
+        audit.arrivals()[0].body,
+        outflow_upstream::Received::Whole(13)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn parameters_are_encoded_and_the_key_comes_last() {
+    let strict = scripted(Script::new());
+    strict.answer("/find", Answer::echo());
+    let client = over_pipes(&strict, |api| {
+        api.credential = Some(Credential {
+            secret: "a&b".to_owned().into(),
+            place: Place::Query("api_key".into()),
+        });
+    });
+    let call = client
+        .get("strict", "/find?sig=a%2Fb")
+        .query([("q", "a b&c"), ("가", "나")]);
+    let seen = call
+        .send()
+        .await
+        .expect("an answer")
+        .text()
+        .await
+        .expect("text");
+    let query = "sig=a%2Fb&q=a%20b%26c&%EA%B0%80=%EB%82%98&api_key=a%26b";
+    assert!(seen.contains(&format!("\"query\":\"{query}\"")), "{seen}");
+}
+
+// Quotes are free; orders are two a second, by their route or because the caller says so.
+#[tokio::test(start_paused = true)]
+async fn a_call_counts_in_its_group_at_its_cost() {
+    let strict = scripted(Script::new());
+    let two = "2/s".parse().expect("valid");
+    let client = over_pipes(&strict, |api| {
+        api.rules = Rules::unlimited();
+        api.rules.groups = vec![Group::new("orders", vec![Limit::sliding(two)])];
+        api.rules.routes = vec![Route {
+            methods: Vec::new(),
+            pattern: "/orders/**".parse().expect("valid"),
+            group: "orders".into(),
+            cost: None,
+        }];
+    });
+    let heard = Heard::on(client.events());
+    let began = tokio::time::Instant::now();
+    client.get("strict", "/quotes").send().await.expect("free");
+    client.get("strict", "/orders/1").send().await.expect("one");
+    client
+        .get("strict", "/other")
+        .group("orders")
+        .send()
+        .await
+        .expect("two");
+    assert!(
+        began.elapsed() < Duration::from_millis(10),
+        "{:?}",
+        began.elapsed()
+    );
+    let both = client
+        .get("strict", "/orders/2")
+        .cost(Cost::new(2))
+        .priority(Priority::High);
+    both.send().await.expect("both at once");
+    assert!(
+        began.elapsed() >= Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+    let groups: Vec<_> = heard.finished().into_iter().map(|one| one.group).collect();
+    assert_eq!(groups, ["default", "orders", "orders", "orders"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_call_is_told_with_all_that_its_line_says() {
+    let strict = StrictApi::builder()
+        .noting(http::HeaderName::from_static("traceparent"))
+        .build()
+        .expect("valid");
+    strict.answer("/a", Answer::status(404));
+    let client = over_pipes(&strict, |_| {});
+    let heard = Heard::on(client.events());
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let call = client.get("strict", "/a?key=CANARY").trace_parent(&parent);
+    call.send().await.expect("404 is an answer");
+    let told = heard.finished().remove(0);
+    assert_eq!((told.method, told.path.as_str()), ("GET", "/a"));
+    assert_eq!(
+        (told.status, told.code, told.reason),
+        (Status::ClientError, Some(404), None)
+    );
+    assert_eq!((told.attempts, told.trace_id.as_deref()), (1, Some(trace)));
+    assert_eq!(told.request_id.len(), 36);
+    let audit = strict.audit();
+    let (_, sent) = &audit.arrivals()[0].headers[0];
+    let sent = sent.to_str().expect("text");
+    assert!(
+        sent.contains(trace) && !sent.contains("00f067aa0ba902b7"),
+        "{sent}"
+    );
+    assert!(
+        heard
+            .all()
+            .iter()
+            .any(|event| matches!(event.what, What::Admitted { .. }))
+    );
+}
+
+// Two calls under way, one of them still reading: closing waits for both and lets no third in.
+#[tokio::test(start_paused = true)]
+async fn closing_waits_for_what_is_under_way() {
+    let strict = scripted(Script::new());
+    let way = outflow_upstream::Latency::Fixed(Duration::from_secs(2));
+    strict.delay(way, way);
+    let client = over_pipes(&strict, |_| {});
+    let (answer, (closed, refused)) = tokio::join!(client.get("strict", "/").send(), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let hasty = client.close(Duration::from_millis(100)).await;
+        let refused = client.get("strict", "/").send().await;
+        (
+            (hasty, client.close(Duration::from_secs(10)).await),
+            refused,
+        )
+    });
+    assert_eq!(answer.expect("it was under way").status(), 200);
+    assert_eq!(closed, (false, true));
+    let error = refused.expect_err("closed");
+    assert!(
+        error.is_refused() && error.to_string().contains("shutting down"),
+        "{error}"
+    );
+}
+
+// One order a minute. An escape that every server undoes is the same path; an encoded slash belongs to
+// its segment, so that `/orders%2F1` is another path, as it is to the APIs that want one there.
+#[tokio::test(start_paused = true)]
+async fn a_path_counts_in_its_group_however_it_is_spelled() {
+    let strict = scripted(Script::new());
+    let client = over_pipes(&strict, |api| {
+        let limit = Limit::sliding("1/m".parse().expect("a rate"));
+        api.rules.groups = vec![Group::new("orders", vec![limit])];
+        api.rules.routes = vec![Route {
+            methods: Vec::new(),
+            pattern: "/orders/**".parse().expect("a pattern"),
+            group: "orders".into(),
+            cost: None,
+        }];
+    });
+    for (path, goes) in [
+        ("/orders/1", true),
+        ("/%6frders/1", false),
+        ("/orders//1", false),
+        ("/orders/1?x=2", false),
+        ("/orders%2F1", true),
+    ] {
+        let call = client.get("strict", path).max_wait(Duration::from_secs(1));
+        assert_eq!(call.send().await.is_ok(), goes, "{path}");
+    }
+}
+
+// Everything that a program would want to store, share or give to another task.
+#[test]
+fn all_of_it_can_go_where_it_is_needed() {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn sent<T: Send>(_: T) {}
+    shared::<outflow::Outflow>();
+    shared::<outflow::Upstream>();
+    shared::<outflow::Permit>();
+    shared::<outflow::Tail>();
+    shared::<outflow::Admit>();
+    shared::<outflow::Response>();
+    shared::<outflow::Body>();
+    shared::<outflow::Error>();
+    shared::<outflow::Config>();
+    sent(|client: outflow::Outflow| {
+        sent(client.get("a", "/").send());
+        sent(client.get("a", "/").send_streaming());
+    });
+}

@@ -1,0 +1,176 @@
+//! How an API is reached: directly, through a proxy that was asked for, and never through one that
+//! was not.
+
+use std::process::Command;
+use std::time::Duration;
+
+use outflow::{Api, Outflow, Proxy};
+use outflow_testkit::Background;
+use outflow_upstream::{Answer, Content, Script, When};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::support::{eager, over_sockets, scripted};
+
+/// A proxy that opens tunnels and tells whereto.
+async fn proxy() -> (String, mpsc::UnboundedReceiver<String>, Background<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("one"));
+    let (told, asked) = mpsc::unbounded_channel();
+    let work = async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tunnel(stream, &told).await;
+        }
+    };
+    (url, asked, Background::start(work))
+}
+
+async fn tunnel(stream: TcpStream, told: &mpsc::UnboundedSender<String>) {
+    let mut stream = BufReader::new(stream);
+    let (mut first, mut line) = (String::new(), String::new());
+    stream.read_line(&mut first).await.expect("a line");
+    while line != "\r\n" {
+        line.clear();
+        stream.read_line(&mut line).await.expect("a line");
+    }
+    let to = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    told.send(first).expect("heard");
+    let mut server = TcpStream::connect(to).await.expect("there");
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\n\r\n")
+        .await
+        .expect("open");
+    tokio::io::copy_bidirectional(&mut stream, &mut server)
+        .await
+        .ok();
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_asked_for_is_used() {
+    let strict = scripted(Script::new());
+    let server = strict.listen().await.expect("a port");
+    let (url, mut asked, _running) = proxy().await;
+    let mut api = eager(&server.url());
+    api.proxy = Proxy::Url(url.parse().expect("a URL"));
+    let client = Outflow::init([api]).expect("valid");
+    let answer = client.get("strict", "/").send().await.expect("through it");
+    assert_eq!(answer.status(), 200);
+    let first = asked.recv().await.expect("asked");
+    assert_eq!(first, format!("CONNECT {} HTTP/1.1\r\n", server.address()));
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_not_there_is_no_reason_to_go_around_it() {
+    let strict = scripted(Script::new());
+    let server = strict.listen().await.expect("a port");
+    let mut api = eager(&server.url());
+    api.proxy = Proxy::Url("http://127.0.0.1:1".parse().expect("a URL"));
+    let client = Outflow::init([api]).expect("valid");
+    let error = client.get("strict", "/").send().await.expect_err("no way");
+    assert!(error.is_connect(), "{error}");
+    assert_eq!(strict.audit().count(), 0);
+}
+
+#[test]
+fn tls_to_a_proxy_is_refused_at_the_start() {
+    let mut api: Api = eager("http://localhost");
+    api.proxy = Proxy::Url("https://proxy.example".parse().expect("a URL"));
+    let error = Outflow::init([api]).expect_err("not spoken");
+    assert!(
+        error
+            .to_string()
+            .contains("a proxy is reached by `http://`"),
+        "{error}"
+    );
+}
+
+// A process cannot change its own environment safely, so the test runs itself again with the
+// variables set: unasked they change nothing, and asked for they are followed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_environment_is_followed_only_when_asked() {
+    if std::env::var_os(INNER).is_some() {
+        return obey_or_not().await;
+    }
+    let (url, mut asked, _running) = proxy().await;
+    let status = Command::new(std::env::current_exe().expect("this"))
+        .args([
+            "--exact",
+            "http::proxies::the_environment_is_followed_only_when_asked",
+        ])
+        .envs([(INNER, "1"), ("HTTP_PROXY", &url), ("http_proxy", &url)])
+        .env_remove("NO_PROXY")
+        .env_remove("no_proxy")
+        .status()
+        .expect("it ran");
+    assert!(status.success());
+    let first = asked.try_recv().expect("asked once");
+    assert!(first.starts_with("CONNECT 127.0.0.1:"), "{first}");
+    assert!(asked.try_recv().is_err(), "and only once");
+}
+
+async fn obey_or_not() {
+    let strict = scripted(Script::new());
+    let server = strict.listen().await.expect("a port");
+    for proxy in [Proxy::None, Proxy::Environment] {
+        let mut api = eager(&server.url());
+        api.proxy = proxy;
+        let client = Outflow::init([api]).expect("valid");
+        let answer = client.get("strict", "/").send().await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+    }
+    assert_eq!(strict.audit().count(), 2);
+}
+
+// Ten bytes of which most still have to come when the last handle of the client is gone.
+#[tokio::test]
+async fn a_body_outlives_its_client() {
+    let drip = Answer::ok("").content(Content::Drip {
+        bytes: "0123456789".into(),
+        every: Duration::from_millis(5),
+    });
+    let strict = scripted(Script::new().rule(When::always(), drip));
+    let server = strict.listen().await.expect("a port");
+    let client = over_sockets(&server, |_| {});
+    let head = client.get("strict", "/").send_streaming().await;
+    drop(client);
+    let bytes = head.expect("a head").bytes().await;
+    assert_eq!(bytes.expect("all of it"), "0123456789");
+}
+
+// Idle connections die with the runtime that made them; the client does not.
+#[test]
+fn a_client_outlives_the_runtime_it_was_made_in() {
+    let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
+    let (serving, first) = (runtime(), runtime());
+    let strict = scripted(Script::new());
+    let server = serving.block_on(strict.listen()).expect("a port");
+    let client = first.block_on(async { over_sockets(&server, |_| {}) });
+    let call = || client.get("strict", "/").send();
+    first.block_on(call()).expect("in the first");
+    drop(first);
+    for _ in 0..3 {
+        let next = runtime();
+        for _ in 0..2 {
+            next.block_on(call()).expect("in another");
+        }
+    }
+    assert_eq!(strict.audit().count(), 7);
+}
+
+// A machine without IPv6 has nothing to show here.
+#[tokio::test]
+async fn an_address_in_brackets_is_reached_with_its_port_and_prefix() {
+    let Ok(listener) = TcpListener::bind("[::1]:0").await else {
+        return;
+    };
+    let strict = scripted(Script::new());
+    let server = strict.serve(listener).expect("served");
+    let url = format!("http://[::1]:{}/v1", server.address().port());
+    let client = Outflow::init([eager(&url)]).expect("valid");
+    let answer = client.get("strict", "/x?a=%2F").send().await;
+    assert_eq!(answer.expect("an answer").status(), 200);
+    assert!(strict.audit().arrivals()[0].path.starts_with("/v1/x"));
+}
+
+const INNER: &str = "OUTFLOW_TEST_INNER";

@@ -1,0 +1,316 @@
+//! What is written of events, in what form, and what never is.
+
+mod end_to_end;
+mod secrets;
+mod writer;
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::support::sample_events::{self, NOON, event};
+use outflow::Observer;
+use outflow::core::{ManualClock, Nanos, WallTime};
+use outflow::event::What;
+use outflow::log::{Format, Log, LogPump, LogSettings, Narrator};
+use outflow::redact::Scrubber;
+use tracing::Level;
+use tracing_subscriber::layer::SubscriberExt;
+
+/// A sink that shows what was written into it.
+#[derive(Clone, Default)]
+pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Page {
+    pub(crate) fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut page = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        page.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn settings(format: Format, level: Level) -> LogSettings {
+    let wall = WallTime::from_unix_secs(NOON);
+    let clock = Arc::new(ManualClock::new(Nanos::from_secs(100), wall));
+    LogSettings {
+        format,
+        level,
+        ..LogSettings::new(clock)
+    }
+}
+
+pub(crate) fn log(format: Format, level: Level) -> (Log, LogPump, Page) {
+    let page = Page::default();
+    let (log, pump) = Log::new(settings(format, level), page.clone());
+    (log, pump, page)
+}
+
+/// What a log of everything says of these events.
+pub(crate) fn written(format: Format, whats: Vec<What>) -> Vec<String> {
+    let (log, mut pump, page) = log(format, Level::TRACE);
+    for what in whats {
+        log.observe(&event("tmdb", what));
+    }
+    pump.drain();
+    page.text().lines().map(str::to_owned).collect()
+}
+
+const HEAD: &str = "ts=2024-05-01T10:00:00.000Z lvl=";
+
+// The example of the design that the keys come from, and the same event in full.
+#[test]
+fn a_refused_attempt_is_told_with_the_state_and_its_numbers() {
+    let lines = written(Format::Logfmt, sample_events::health("movies"));
+    let vitals = "consec429=3 err_rate_30s=0.24 rate=18rps sem=2";
+    assert_eq!(
+        lines,
+        [
+            format!(
+                "{HEAD}INFO comp=ratelimiter state=Throttle event=429 sleep=1.8s {vitals} \
+                 retry_after=2s api=tmdb group=movies latency_ms=40 permit=7 seq=0"
+            ),
+            format!(
+                "{HEAD}INFO comp=ratelimiter state=Throttle event=read_timeout sleep=1.8s {vitals} \
+                 retry_after=2s api=tmdb group=movies latency_ms=40 permit=7 seq=1"
+            ),
+            format!(
+                "{HEAD}INFO comp=ratelimiter state=HalfOpen event=state_transition from=Throttle \
+                 to=HalfOpen reason=success_window_ok sleep=0s {vitals} api=tmdb group=movies seq=2"
+            ),
+            format!(
+                "{HEAD}INFO comp=ratelimiter state=Throttle event=cooldown sleep=2s {vitals} \
+                 retry_after=2s api=tmdb group=movies seq=3"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_finished_call_is_told_with_all_that_finds_it_again() {
+    let mut call = sample_events::finished("/movie/3?key=1");
+    call.request_id = "018f-1".into();
+    call.trace_id = Some("4bf9".into());
+    call.group = "movies".into();
+    let lines = written(Format::Logfmt, vec![What::Finished(Box::new(call))]);
+    assert_eq!(
+        lines,
+        [format!(
+            "{HEAD}INFO comp=client event=request api=tmdb group=movies method=GET path=/movie/3 \
+             status=200 latency_ms=123 attempt=2 cb_state=CLOSED rl_wait_ms=45 req_id=018f-1 \
+             trace_id=4bf9 seq=0"
+        )]
+    );
+}
+
+#[test]
+fn every_other_event_has_its_line() {
+    let mut whats = sample_events::door("movies");
+    whats.extend(sample_events::told("movies"));
+    whats.extend(sample_events::client("movies"));
+    whats.retain(|what| !matches!(what, What::Finished(_)));
+    let told: Vec<_> = written(Format::Logfmt, whats)
+        .iter()
+        .map(|line| line.replace("ts=2024-05-01T10:00:00.000Z ", ""))
+        .map(|line| line.split(" seq=").next().unwrap_or_default().to_owned())
+        .collect();
+    let ratelimiter = |level: &str, rest: &str| format!("lvl={level} comp=ratelimiter {rest}");
+    assert_eq!(
+        told,
+        [
+            ratelimiter(
+                "DEBUG",
+                "event=waiting reason=turn sleep=1.8s api=tmdb group=movies cost=3 position=4"
+            ),
+            ratelimiter(
+                "DEBUG",
+                "event=admitted api=tmdb group=movies rl_wait_ms=250 permit=7 cost=1"
+            ),
+            ratelimiter(
+                "INFO",
+                "event=refused reason=unknown_group retry_after=1.5s api=tmdb group=movies rl_wait_ms=0"
+            ),
+            ratelimiter("DEBUG", "event=refunded api=tmdb group=movies permit=7"),
+            ratelimiter(
+                "WARN",
+                "event=limit_low api=tmdb group=movies remaining=2 capacity=10"
+            ),
+            ratelimiter("WARN", "event=pacing_capped sleep=3s api=tmdb group=movies"),
+            ratelimiter(
+                "WARN",
+                "event=drift api=tmdb group=movies configured=50/s evidence=40/s"
+            ),
+            ratelimiter("WARN", "event=usage_high api=tmdb group=movies used=0.85"),
+            ratelimiter("WARN", "event=malformed_headers api=tmdb count=2"),
+            ratelimiter("INFO", "event=foreign_use api=tmdb group=movies count=5"),
+            "lvl=INFO comp=client event=retry reason=timeout sleep=0.9s api=tmdb attempt=1".into(),
+            "lvl=WARN comp=client event=unresolved reason=no_such_name api=tmdb".into(),
+            "lvl=DEBUG comp=cache event=lookup reason=stale api=tmdb".into(),
+            "lvl=WARN comp=cache event=disk reason=elsewhere".into(),
+            "lvl=ERROR comp=tasks event=task_restarting sleep=1s count=2 task=refill".into(),
+        ]
+    );
+}
+
+// What an operator wrote is a value like any other: it cannot end its line or begin another key.
+#[test]
+fn who_changed_what_is_told() {
+    let what = What::Operated {
+        group: Some("movies".into()),
+        action: "hold_offline",
+        who: "127.0.0.1: a move\nlvl=ERROR".into(),
+    };
+    let lines = written(Format::Logfmt, vec![what]);
+    let line = lines[0].split(" seq=").next().unwrap_or_default();
+    let expected = "lvl=INFO comp=admin event=operated reason=hold_offline api=tmdb group=movies \
+                    msg=\"127.0.0.1: a move\\nlvl=ERROR\"";
+    assert!(line.ends_with(expected), "{line}");
+}
+
+// Both forms hold the same: keys in logfmt have no spaces, so the words before `=` are the keys.
+#[test]
+fn json_holds_what_logfmt_holds() {
+    let whats: Vec<_> = sample_events::every("movies")
+        .into_iter()
+        .map(|one| one.what)
+        .collect();
+    let logfmt = written(Format::Logfmt, whats.clone());
+    let json = written(Format::Json, whats);
+    assert_eq!((logfmt.len(), json.len()), (20, 20));
+    for (logfmt, json) in logfmt.iter().zip(&json) {
+        let object: serde_json::Value = serde_json::from_str(json).expect("valid");
+        let object = object.as_object().expect("an object");
+        let fields: Vec<_> = logfmt
+            .split(' ')
+            .filter_map(|f| f.split_once('='))
+            .collect();
+        assert_eq!(object.len(), fields.len(), "{logfmt} and {json}");
+        for (key, value) in fields {
+            let told = &object[key];
+            let told = told.as_str().map_or(told.to_string(), str::to_owned);
+            assert_eq!(told, value, "{key} of {json}");
+        }
+    }
+}
+
+#[test]
+fn only_what_is_as_important_as_asked_is_written() {
+    let mut counts = Vec::new();
+    for level in [
+        Level::ERROR,
+        Level::WARN,
+        Level::INFO,
+        Level::DEBUG,
+        Level::TRACE,
+    ] {
+        let (log, mut pump, page) = log(Format::Logfmt, level);
+        for event in sample_events::every("x") {
+            log.observe(&event);
+        }
+        pump.drain();
+        counts.push(page.text().lines().count());
+    }
+    assert_eq!(counts, [1, 8, 16, 20, 20]);
+}
+
+// The two ways to a line, directly and through `tracing`, are one way for the reader.
+#[test]
+fn what_tracing_is_told_makes_the_same_line() {
+    for format in [Format::Logfmt, Format::Json] {
+        let (direct, mut pump, expected) = log(format, Level::TRACE);
+        let (layered, mut layer_pump, page) = log(format, Level::TRACE);
+        let subscriber = tracing_subscriber::registry().with(layered.layer());
+        let narrator = Narrator::new(Scrubber::new());
+        tracing::subscriber::with_default(subscriber, || {
+            for event in sample_events::every("movies") {
+                direct.observe(&event);
+                narrator.observe(&event);
+            }
+        });
+        pump.drain();
+        layer_pump.drain();
+        assert_eq!(page.text(), expected.text());
+        assert_eq!(page.text().lines().count(), 20);
+    }
+}
+
+#[test]
+fn a_program_s_own_lines_have_the_same_form() {
+    let (log, mut pump, page) = log(Format::Logfmt, Level::INFO);
+    let subscriber = tracing_subscriber::registry().with(log.layer());
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::info!(target: "outflow::serve", port = 7070, ok = true, ts = "x", "now serving");
+        tracing::debug!(target: "outflow::serve", "too much");
+        tracing::info!(target: "h2", frame = "Headers { … }", "received");
+        tracing::warn!(target: "h2", ratio = f64::NAN, "odd");
+    });
+    pump.drain();
+    assert_eq!(
+        page.text(),
+        format!(
+            "{HEAD}INFO comp=outflow::serve msg=\"now serving\" port=7070 ok=true seq=0\n\
+             {HEAD}WARN comp=h2 msg=odd ratio=NaN seq=1\n"
+        )
+    );
+}
+
+// `shop` is the program; `shopping` and `outflowing` only begin like it and like us.
+#[test]
+fn a_crate_is_the_program_s_by_its_whole_name() {
+    let (log, mut pump, page) = log(Format::Logfmt, Level::INFO);
+    let layer = log.layer().of_crate("shop");
+    let subscriber = tracing_subscriber::registry().with(layer);
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::info!(target: "shop", "open");
+        tracing::info!(target: "shop::orders", order = 7, "order placed");
+        tracing::info!(target: "shopping", header = "authorization: x", "frame");
+        tracing::info!(target: "outflowing::wire", header = "authorization: x", "frame");
+    });
+    pump.drain();
+    assert_eq!(
+        page.text(),
+        format!(
+            "{HEAD}INFO comp=shop msg=open seq=0\n\
+             {HEAD}INFO comp=shop::orders msg=\"order placed\" order=7 seq=1\n"
+        )
+    );
+}
+
+// Lines are told apart and put in order by number when the clock of the machine is set back.
+#[test]
+fn the_order_of_lines_does_not_depend_on_the_clock() {
+    let clock = Arc::new(ManualClock::new(
+        Nanos::ZERO,
+        WallTime::from_unix_secs(NOON),
+    ));
+    let page = Page::default();
+    let (log, mut pump) = Log::new(LogSettings::new(clock.clone()), page.clone());
+    for wall in [NOON, NOON - 86_400, 0] {
+        clock.set_wall(WallTime::from_unix_secs(wall));
+        log.observe(&event(
+            "a",
+            What::Foreign {
+                group: None,
+                units: 1,
+            },
+        ));
+    }
+    pump.drain();
+    assert_eq!(page.text().matches(" seq=2\n").count(), 1);
+    assert!(
+        page.text()
+            .lines()
+            .last()
+            .expect("a line")
+            .contains("ts=1970-01-01T")
+    );
+}

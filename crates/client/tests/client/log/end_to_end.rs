@@ -1,0 +1,151 @@
+//! A whole client that is handed secrets in every place, and all that it writes and prints.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use outflow::config::{Environment, Source};
+use outflow::{Config, Outflow};
+use outflow_upstream::{Act, Answer, Content, Fault, Script, StrictApi, When};
+
+use super::Page;
+
+/// Has what is quoted, escaped and encoded on the way. No part that is looked for is hexadecimal, as the
+/// numbers of calls are.
+const CANARY: &str = "CANARY/7z3q+\"x9\"-0123456789";
+
+fn configured(base_url: &str, dir: &Path, place: &str) -> Config {
+    let dir = dir.display();
+    let text = format!(
+        r#"
+        [log]
+        level = "trace"
+        file = "{dir}/outflow.log"
+        [metrics]
+        ndjson = {{ file = "{dir}/metrics.ndjson" }}
+        [cache]
+        dir = "{dir}/cache"
+        [apis.strict]
+        base_url = "{base_url}"
+        limits = ["1000/s"]
+        cache = "standard"
+        retry_count = 0
+        api_key_env = "STRICT_KEY"
+        key = {place}
+        "#
+    );
+    let environment = Environment::from_iter([("STRICT_KEY", CANARY)]);
+    Config::read(&[Source::new("test.toml", text)], &environment).expect("valid")
+}
+
+/// Answers of every sort that repeat the secret wherever they can, and ends that are no answers.
+fn acts() -> Vec<Act> {
+    let echo = format!("{{\"you said\": {CANARY:?}");
+    let answers = [200, 302, 401, 429, 500].map(|status| {
+        Answer::status(status)
+            .header("x-echo", CANARY)
+            .header("location", "/x/CANARY-7z3q?k=CANARY-7z3q")
+            .header("ratelimit", CANARY)
+            .header("retry-after", CANARY)
+            .header("cache-control", "max-age=60")
+            .content(Content::Whole(echo.clone().into()))
+    });
+    let head = format!("HTTP/1.1 200 OK\r\n{CANARY}\r\n\r\n");
+    let faults = [
+        Fault::ResetBeforeHead,
+        Fault::CutBody,
+        Fault::Garbage,
+        Fault::Bytes(head.into()),
+    ];
+    let answers = answers.into_iter().map(Act::from);
+    answers.chain(faults.map(Act::from)).collect()
+}
+
+/// Calls with the secret in the path, the query, headers and the body; what they print.
+async fn called(client: &Outflow) -> String {
+    let mut printed = String::new();
+    for path in [
+        "/user:CANARY-7z3q@host/b",
+        "//u:CANARY-7z3q@host/",
+        "/p;token=CANARY-7z3q?sig=CANARY-7z3q#CANARY",
+    ] {
+        let call = || {
+            client
+                .get("strict", path)
+                .query([("q", CANARY)])
+                .header("authorization", "Bearer CANARY-7z3q")
+                .header("cookie", "s=CANARY-7z3q")
+                .header("traceparent", "00-CANARY7z3q-CANARY-01")
+                .header("x-request-id", "CANARY-7z3q")
+                .within(Duration::from_secs(1))
+        };
+        let whole = [call().send().await, call().body(CANARY).send().await];
+        for ended in whole.into_iter().chain([call().send_streaming().await]) {
+            match ended {
+                Ok(answer) => {
+                    write!(printed, "{answer:?}").expect("room");
+                    let decoded = answer.json::<u8>().await;
+                    write!(printed, "{decoded:?}").expect("room");
+                }
+                Err(error) => write!(printed, "{error} {error:?}").expect("room"),
+            }
+        }
+    }
+    printed
+}
+
+/// Everything under a directory, each with its name.
+fn files(dir: &Path) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for found in std::fs::read_dir(dir).expect("a directory").flatten() {
+        let path = found.path();
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            let bytes = std::fs::read(&path).expect("bytes");
+            let name = path.display().to_string();
+            all.push((name, String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    all
+}
+
+// The key in each of its places, and a listener that takes everything any crate tells.
+#[tokio::test]
+async fn a_whole_client_writes_and_prints_no_secret() {
+    let (page, dir) = (Page::default(), tempfile::tempdir().expect("a directory"));
+    let writer = page.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _default = tracing::subscriber::set_default(subscriber);
+    let mut printed = String::new();
+    for place in [
+        "\"bearer\"",
+        "{ header = \"x-api-key\" }",
+        "{ query = \"key\" }",
+    ] {
+        for act in acts() {
+            let script = Script::new().rule(When::always(), act);
+            let api = StrictApi::builder().script(script).build().expect("valid");
+            let server = api.listen().await.expect("a port");
+            let config = configured(&server.url(), dir.path(), place);
+            write!(printed, "{config:?}").expect("room");
+            let client = Outflow::init(config).expect("valid");
+            printed += &called(&client).await;
+            write!(printed, "{client:?} {:?}", client.api("strict")).expect("room");
+            printed += &client.metrics().expect("metrics").render();
+            client.close(Duration::from_secs(10)).await;
+        }
+    }
+    let mut all = files(dir.path());
+    assert!(all.iter().any(|(_, text)| text.contains("event=request")));
+    all.extend([("printed".into(), printed), ("told".into(), page.text())]);
+    // The beginning as it is and in base64, and a part that no escape touches.
+    for (name, text) in &all {
+        for part in ["CANARY", "canary", "7z3q", "Q0FOQVJZ"] {
+            assert!(!text.contains(part), "{part} in {name}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Files that are capped, and a queue that never makes its sender wait.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use outflow::Observer;
+use outflow::event::What;
+use outflow::log::{Format, InvalidRolling, Lines, Log, RollingFile};
+use tracing::Level;
+
+use super::settings;
+use crate::support::sample_events::event;
+
+/// The least that a file may be capped at.
+const CAP: u64 = 128 * 1_024;
+
+fn sizes(folder: &Path) -> Vec<(String, u64)> {
+    let mut found: Vec<_> = fs::read_dir(folder)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry"))
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, entry.metadata().expect("its size").len())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+// A thousand bytes a line and ten times what three files hold.
+#[test]
+fn files_are_capped_in_size_and_number() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut file = RollingFile::new(folder.path().join("o.log"), CAP, 3).expect("valid");
+    for number in 0..4_000 {
+        let line = format!("{number:0999}\n");
+        file.write_all(line.as_bytes()).expect("written");
+        let found = sizes(folder.path());
+        assert!(found.len() <= 3, "{found:?}");
+        assert!(found.iter().all(|(_, bytes)| *bytes <= CAP), "{found:?}");
+    }
+    let names: Vec<_> = sizes(folder.path())
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names, ["o.log", "o.log.1", "o.log.2"]);
+    // The newest lines are kept, in order, and none between the oldest of them and the newest is gone.
+    let mut kept = Vec::new();
+    for name in ["o.log.2", "o.log.1", "o.log"] {
+        let text = fs::read_to_string(folder.path().join(name)).expect("text");
+        kept.extend(
+            text.lines()
+                .map(|line| line.parse::<u32>().expect("a number")),
+        );
+    }
+    let first = kept[0];
+    assert_eq!(kept, (first..4_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn one_file_alone_is_capped_too() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut file = RollingFile::new(folder.path().join("o.log"), CAP, 1).expect("valid");
+    for _ in 0..1_000 {
+        file.write_all(&[b'x'; 1_000]).expect("written");
+    }
+    let found = sizes(folder.path());
+    assert!(found.len() == 1 && found[0].1 <= CAP, "{found:?}");
+}
+
+// Written before: a program that starts anew neither writes over it nor forgets that it is there.
+#[test]
+fn what_was_there_before_is_kept_and_counted() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("o.log");
+    fs::write(&path, vec![b'o'; 131_000]).expect("written");
+    let mut file = RollingFile::new(&path, CAP, 2).expect("valid");
+    file.write_all(&[b'n'; 1_000]).expect("written");
+    assert_eq!(
+        sizes(folder.path()),
+        [("o.log".to_owned(), 1_000), ("o.log.1".to_owned(), 131_000)]
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn only_its_user_reads_a_log() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("deep/o.log");
+    let mut file = RollingFile::new(&path, CAP, 2).expect("valid");
+    for _ in 0..200 {
+        file.write_all(&[b'x'; 1_000]).expect("written");
+    }
+    for name in ["deep/o.log", "deep/o.log.1"] {
+        let mode = fs::metadata(folder.path().join(name))
+            .expect("there")
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+// Removed under our feet: what is written after the next look is in a file that can be found.
+#[cfg(unix)]
+#[test]
+fn a_directory_that_was_removed_is_made_again() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let logs = folder.path().join("logs");
+    let mut file = RollingFile::new(logs.join("o.log"), CAP, 3).expect("valid");
+    for round in 0..3 {
+        for _ in 0..150 {
+            file.write_all(&[b'x'; 1_000]).expect("written");
+        }
+        assert_eq!(sizes(&logs).len(), 2, "round {round}");
+        fs::remove_dir_all(&logs).expect("removed");
+    }
+}
+
+// Another thread removes the files as fast as it can: nothing panics, nothing is beyond the cap, and
+// a write that failed is told as one.
+#[test]
+fn a_race_with_who_removes_the_files_is_survived() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let logs = folder.path().join("logs");
+    let mut file = RollingFile::new(logs.join("o.log"), CAP, 2).expect("valid");
+    let is_done = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                _ = fs::remove_dir_all(&logs);
+            }
+        });
+        let written = (0..2_000)
+            .filter(|_| file.write_all(&[b'x'; 1_000]).is_ok())
+            .count();
+        is_done.store(true, Ordering::Relaxed);
+        written
+    });
+    assert!(written > 0, "no write came through");
+    file.write_all(b"last\n").expect("nobody is in the way now");
+    assert!(sizes(&logs).iter().all(|(_, bytes)| *bytes <= CAP));
+}
+
+// Whoever reads a line must find its beginning, also after half of one was written.
+#[test]
+fn what_cannot_be_written_is_refused() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("o.log");
+    let mut file = RollingFile::new(&path, CAP, 2).expect("valid");
+    file.write_all(&vec![b'x'; 131_072])
+        .expect_err("larger than a file may be");
+    file.write_all(b"fits\n").expect("written");
+    assert_eq!(fs::read_to_string(&path).expect("text"), "fits\n");
+
+    assert_eq!(
+        RollingFile::new("/", CAP, 2).expect_err("no name"),
+        InvalidRolling::NoName
+    );
+    assert_eq!(
+        RollingFile::new("a", CAP - 1, 2).expect_err("too small"),
+        InvalidRolling::TooSmall
+    );
+    assert_eq!(
+        RollingFile::new("a", CAP, 0).expect_err("no file"),
+        InvalidRolling::NoFile
+    );
+}
+
+// A link that was there before, and one that is laid while the file is written.
+#[cfg(unix)]
+#[test]
+fn a_log_is_not_written_through_a_link() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (path, victim) = (folder.path().join("o.log"), folder.path().join("victim"));
+    fs::write(&victim, "precious\n").expect("written");
+    let mut file = RollingFile::new(&path, CAP, 2).expect("valid");
+    file.write_all(b"before\n").expect("written");
+    fs::remove_file(&path).expect("removed");
+    std::os::unix::fs::symlink(&victim, &path).expect("a link");
+    file.write_all(b"line\n").expect_err("a link");
+    let text = fs::read_to_string(&victim).expect("text");
+    assert_eq!(text, "precious\n");
+    let again = RollingFile::new(&path, CAP, 2);
+    assert_eq!(again.expect_err("a link"), InvalidRolling::Link);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_and_its_directory_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("logs/o.log");
+    let mut file = RollingFile::new(&path, CAP, 2).expect("valid");
+    file.write_all(b"line\n").expect("written");
+    let mode = |path: &Path| fs::metadata(path).expect("its mode").permissions().mode() & 0o777;
+    assert_eq!(mode(path.parent().expect("logs")), 0o700);
+    assert_eq!(mode(&path), 0o600);
+}
+
+// Blocks of which one fits into a file: five files, then two.
+#[test]
+fn fewer_files_than_before_are_fewer_files() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let block = vec![b'x'; 100_000];
+    for files in [5, 2] {
+        let path = folder.path().join("o.log");
+        let mut file = RollingFile::new(path, CAP, files).expect("valid");
+        for _ in 0..8 {
+            file.write_all(&block).expect("written");
+        }
+    }
+    let found = sizes(folder.path());
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+// The device that is always full.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_costs_lines_and_nothing_else() {
+    let file = RollingFile::new("/dev/full", CAP, 2).expect("valid");
+    let (log, mut pump) = Log::new(settings(Format::Logfmt, Level::INFO), file);
+    for _ in 0..10 {
+        log.observe(&event("a", What::Malformed { headers: 1 }));
+    }
+    log.close();
+    pump.run();
+    assert_eq!(log.dropped(), 10);
+}
+
+// A real pipe that nobody reads: 64 KiB fit into it, then the pump stands still while lines come in.
+#[test]
+fn a_stalled_reader_costs_lines_and_nobody_s_time() {
+    const SENT: u64 = 60_000;
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let (log, mut pump) = Log::new(settings(Format::Logfmt, Level::INFO), writer);
+    let mut text = String::new();
+    let dropped = std::thread::scope(|scope| {
+        scope.spawn(move || pump.run());
+        for _ in 0..SENT {
+            log.observe(&event("a", What::Malformed { headers: 1 }));
+        }
+        // All were taken or dropped by now, and nobody has read a byte.
+        let dropped = log.dropped();
+        log.close();
+        reader.read_to_string(&mut text).expect("text");
+        dropped
+    });
+    assert!(dropped > 0, "everything fitted: the pipe did not stall");
+    let told: u64 = text
+        .lines()
+        .filter_map(|line| line.split_once("event=lines_dropped count="))
+        .filter_map(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok())
+        .sum();
+    let lines = text.matches("event=malformed_headers").count();
+    assert_eq!(told, dropped, "each is told once");
+    assert_eq!(u64::try_from(lines).expect("few") + dropped, SENT);
+}
+
+// The queue is filled until five and then three more are dropped: each time is told for itself.
+#[test]
+fn each_drop_is_told_once() {
+    let (log, mut pump, page) = super::log(Format::Logfmt, Level::INFO);
+    for dropped in [5, 8] {
+        while log.dropped() < dropped {
+            log.observe(&event("a", What::Malformed { headers: 1 }));
+        }
+        pump.drain();
+    }
+    pump.drain();
+    let text = page.text();
+    let told: Vec<_> = text
+        .split("lvl=WARN comp=log event=lines_dropped ")
+        .skip(1)
+        .collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("count=5 seq=") && told[1].starts_with("count=3 seq="));
+    assert_eq!(log.dropped(), 8);
+}
+
+// The queue is bounded in bytes: 4 MiB of long lines are far fewer than it holds of short ones.
+#[test]
+fn long_lines_do_not_take_the_memory() {
+    let (lines, mut pump) = Lines::new(std::io::sink());
+    for _ in 0..100 {
+        lines.send(&"x".repeat(100_000));
+    }
+    assert_eq!(lines.dropped(), 100 - 41);
+    pump.drain();
+    lines.send(&"x".repeat(100_000));
+    assert_eq!(lines.dropped(), 100 - 41, "there is room again");
+}
+
+#[test]
+fn what_was_sent_before_the_end_is_written() {
+    let page = super::Page::default();
+    let (lines, mut pump) = Lines::new(page.clone());
+    lines.send("one\n");
+    lines.close();
+    lines.send("late\n");
+    pump.run();
+    pump.run();
+    assert_eq!(page.text(), "one\n");
+    assert_eq!(lines.dropped(), 1);
+}
+
+#[test]
+fn a_pump_ends_when_nobody_can_send() {
+    let page = super::Page::default();
+    let (lines, mut pump) = Lines::new(page.clone());
+    lines.send("one\n");
+    drop(lines);
+    pump.run();
+    assert_eq!(page.text(), "one\n");
+}

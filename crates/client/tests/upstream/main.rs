@@ -1,0 +1,22 @@
+//! The door, tested with time by hand and callers polled by hand: who may go, in which order, what
+//! waits, what is given back, what is told.
+
+#![allow(
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may stop at the first surprise, in its helpers too"
+)]
+
+mod cancel;
+mod chaos;
+mod conservation;
+mod count_by;
+mod events;
+mod exact_limits;
+mod health;
+mod reconfigure;
+mod server_hints;
+mod support;
+mod wait_queue;
+mod wrong_limit;
+mod zero429;

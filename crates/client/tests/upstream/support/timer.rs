@@ -1,0 +1,100 @@
+//! A clock that stands still, with alarms that ring when the test moves it past them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, Weak};
+use std::time::Duration;
+
+use outflow::core::{Alarm, Clock, ManualClock, Nanos, Timer, WallTime};
+
+/// Time by hand. Alarms ring in the order of their instants, those of one instant in the order in
+/// which they were asked for.
+pub(crate) struct ManualTimer {
+    pub(crate) clock: ManualClock,
+    alarms: Mutex<BTreeMap<(Nanos, u64), Weak<dyn Alarm>>>,
+    asked: AtomicU64,
+    broken: AtomicBool,
+}
+
+impl Default for ManualTimer {
+    fn default() -> Self {
+        Self {
+            clock: ManualClock::new(Nanos::from_secs(1_000), START),
+            alarms: Mutex::default(),
+            asked: AtomicU64::new(0),
+            broken: AtomicBool::new(false),
+        }
+    }
+}
+
+impl ManualTimer {
+    /// Lets time pass and rings on the way.
+    pub(crate) fn pass(&self, span: Duration) {
+        let end = self.clock.now().saturating_add(span);
+        while let Some((at, alarm)) = self.next(end) {
+            self.clock.advance(at.since(self.clock.now()));
+            if let Some(alarm) = alarm.upgrade() {
+                alarm.ring();
+            }
+        }
+        self.clock.advance(end.since(self.clock.now()));
+    }
+
+    /// Lets time pass without ringing: the timer's thread was late. What is due rings with the next
+    /// step.
+    pub(crate) fn lag(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+
+    /// No alarm rings ever again.
+    pub(crate) fn break_down(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// How many alarms are yet to ring.
+    pub(crate) fn pending(&self) -> usize {
+        self.alarms.lock().expect("no alarm panics").len()
+    }
+
+    /// When the next alarm rings.
+    pub(crate) fn next_at(&self) -> Option<Nanos> {
+        let alarms = self.alarms.lock().expect("no alarm panics");
+        alarms.keys().next().map(|(at, _)| *at)
+    }
+
+    /// How many alarms were ever asked for.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn next(&self, end: Nanos) -> Option<(Nanos, Weak<dyn Alarm>)> {
+        let mut alarms = self.alarms.lock().expect("no alarm panics");
+        let first = alarms.first_entry()?;
+        if first.key().0 > end || self.broken.load(Ordering::Relaxed) {
+            return None;
+        }
+        let ((at, _), alarm) = first.remove_entry();
+        Some((at, alarm))
+    }
+}
+
+impl Clock for ManualTimer {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn wall(&self) -> WallTime {
+        self.clock.wall()
+    }
+}
+
+impl Timer for ManualTimer {
+    fn ring_at(&self, at: Nanos, alarm: Weak<dyn Alarm>) {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let mut alarms = self.alarms.lock().expect("no alarm panics");
+        alarms.insert((at, number), alarm);
+    }
+}
+
+/// A full minute: 14 November 2023, 22:13:00 UTC.
+pub(crate) const START: WallTime = WallTime::from_unix_secs(1_699_999_980);

@@ -1,0 +1,167 @@
+//! What holds after any history of evidence, whatever its numbers.
+
+use std::time::Duration;
+
+use outflow_core::{Adaptive, Evidence, Learned, Nanos, Rate};
+use proptest::prelude::*;
+
+/// One thing that happens to a learned limit.
+#[derive(Clone, Debug)]
+enum Step {
+    Throttled { ago: u64, admitted: u64 },
+    Limit(Rate),
+    Quota { ahead: u64 },
+    Ban { ago: u64, ahead: u64 },
+    Clean { admitted: u64 },
+    Restart,
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![0..300_u64, Just(u64::MAX), any::<u64>()]
+}
+
+fn any_rate() -> impl Strategy<Value = Rate> {
+    let span = prop_oneof![Just(1_000_000_000_u64), 1..=u64::MAX];
+    (number(), span).prop_map(|(quantity, nanos)| {
+        Rate::new(quantity.max(1), Duration::from_nanos(nanos)).expect("positive")
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (number(), number()).prop_map(|(ago, admitted)| Step::Throttled { ago, admitted }),
+        any_rate().prop_map(Step::Limit),
+        number().prop_map(|ahead| Step::Quota { ahead }),
+        (number(), number()).prop_map(|(ago, ahead)| Step::Ban { ago, ahead }),
+        number().prop_map(|admitted| Step::Clean { admitted }),
+        Just(Step::Restart),
+    ]
+}
+
+/// Steps at instants that mostly go forward by up to three windows, and sometimes anywhere.
+fn history() -> impl Strategy<Value = Vec<(Nanos, Step)>> {
+    let jump = prop_oneof![9 => 0..3_000_000_000_u64, 1 => any::<u64>()];
+    prop::collection::vec((jump, step()), 1..60).prop_map(|steps| {
+        let mut now = 0_u64;
+        let place = |(jump, step): (u64, Step)| {
+            now = now.wrapping_add(jump);
+            (Nanos::from_nanos(now), step)
+        };
+        steps.into_iter().map(place).collect()
+    })
+}
+
+/// Evidence never raises a rate, clean windows never lower it, nothing goes above the configured
+/// rate, no step grows by more than a few per cent, and a restart changes nothing.
+fn keeps_its_laws(
+    mode: Adaptive,
+    configured: Rate,
+    history: Vec<(Nanos, Step)>,
+) -> Result<(), TestCaseError> {
+    let mut learned = Learned::new(mode, configured, Nanos::ZERO);
+    for (now, step) in history {
+        let before = learned.effective();
+        take(&mut learned, mode, now, &step);
+        let after = learned.effective();
+        let moved = after.cmp_speed(before);
+        match &step {
+            Step::Clean { admitted } => {
+                prop_assert!(moved.is_ge(), "{before} fell to {after} after {step:?}");
+                grew_slowly(mode, before, after, *admitted)?;
+            }
+            Step::Restart => prop_assert!(moved.is_eq(), "{before} became {after}"),
+            Step::Limit(told) => {
+                let lifted = moved.is_gt();
+                prop_assert!(
+                    !lifted || after.cmp_speed(*told).is_le(),
+                    "{after} of {told}"
+                );
+            }
+            _ => prop_assert!(moved.is_le(), "{before} rose to {after} after {step:?}"),
+        }
+        if mode != Adaptive::Learn {
+            prop_assert!(
+                after.cmp_speed(configured).is_le(),
+                "{after} over {configured}"
+            );
+        }
+        let drifts = learned.drift(now).is_some();
+        prop_assert!(!drifts || mode == Adaptive::Guard);
+        if mode == Adaptive::Guard {
+            prop_assert!(drifts || after == configured, "{after} without a drift");
+        }
+        if mode == Adaptive::Off {
+            prop_assert_eq!(after, configured);
+        }
+    }
+    Ok(())
+}
+
+fn grew_slowly(
+    mode: Adaptive,
+    before: Rate,
+    after: Rate,
+    admitted: u64,
+) -> Result<(), TestCaseError> {
+    if after.cmp_speed(before).is_eq() || after.per() != before.per() {
+        return Ok(());
+    }
+    prop_assert!(
+        after.quantity() <= admitted.saturating_mul(2),
+        "untried {after}"
+    );
+    if mode == Adaptive::Guard && after.quantity() > admitted {
+        // Rounding down may have hidden almost one unit before.
+        let most = (u128::from(before.quantity()) + 1) * 103 / 100;
+        prop_assert!(u128::from(after.quantity()) <= most, "{before} to {after}");
+    }
+    Ok(())
+}
+
+fn take(learned: &mut Learned, mode: Adaptive, now: Nanos, step: &Step) {
+    let before = |ago| now.saturating_sub(Duration::from_nanos(ago));
+    let after = |ahead| now.saturating_add(Duration::from_nanos(ahead));
+    let evidence = match *step {
+        Step::Throttled { ago, admitted } => Evidence::Throttled {
+            sent: before(ago),
+            admitted,
+        },
+        Step::Limit(rate) => Evidence::Limit(rate),
+        Step::Quota { ahead } => Evidence::QuotaUntil(after(ahead)),
+        Step::Ban { ago, ahead } => Evidence::Ban {
+            sent: before(ago),
+            until: after(ahead),
+        },
+        Step::Clean { admitted } => return learned.clean(now, admitted),
+        Step::Restart => return restart(learned, mode, now),
+    };
+    learned.evidence(now, evidence);
+}
+
+/// Kept, restored and kept again is the same.
+fn restart(learned: &mut Learned, mode: Adaptive, now: Nanos) {
+    let kept = learned.snapshot(now);
+    let restored = Learned::restore(mode, kept.configured, &kept, now);
+    if mode != Adaptive::Off {
+        assert_eq!(restored.snapshot(now).level, kept.level);
+        assert_eq!(restored.snapshot(now).ceiling, kept.ceiling);
+        assert_eq!(restored.snapshot(now).told, kept.told);
+    }
+    assert_eq!(restored.effective(), learned.effective());
+    *learned = restored;
+}
+
+fn modes() -> impl Strategy<Value = Adaptive> {
+    prop_oneof![
+        1 => Just(Adaptive::Off),
+        4 => Just(Adaptive::Guard),
+        2 => Just(Adaptive::Learn),
+    ]
+}
+
+outflow_testkit::laws! {
+    #[test]
+    fn only_clean_windows_and_the_server_raise / fn stress_only_clean_windows_and_the_server_raise
+        ((modes(), any_rate(), history()))
+        = |(mode, configured, history)| keeps_its_laws(mode, configured, history);
+}

@@ -1,0 +1,524 @@
+//! What the server sees: arrival accounting against a strict server that keeps every arrival.
+//!
+//! The client asks as often as it can, so that the limits are always full. Requests take any time
+//! on their way and back, overtake each other, and some never come back.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use outflow_core::{
+    Accounting, Cost, Decision, Grant, Journey, Limit, MeterSet, Moment, Nanos, RoundTrips,
+    WallTime,
+};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use crate::support::server::{Rule, refusals};
+use crate::support::{at, rate};
+
+/// One request as the network will treat it, after so long since the one before.
+#[derive(Debug, Clone)]
+struct Call {
+    after: u64,
+    cost: u64,
+    there: u64,
+    back: u64,
+    /// The caller gives up so long after sending, if before the answer; the request still arrives.
+    patience: u64,
+}
+
+/// Ways of up to `jitter` beyond a base, which may be nothing.
+fn calls(base: u64, jitter: u64) -> impl Strategy<Value = Vec<Call>> {
+    let way = move || base..=base + jitter;
+    let patience = prop_oneof![1 => 0..40_u64, 6 => Just(u64::MAX)];
+    let call = (0..6_u64, 1..3_u64, way(), way(), patience).prop_map(
+        |(after, cost, there, back, patience)| Call {
+            after,
+            cost,
+            there,
+            back,
+            patience,
+        },
+    );
+    prop::collection::vec(call, 1..80)
+}
+
+struct Client {
+    set: MeterSet,
+    trips: RoundTrips,
+    in_flight: BinaryHeap<Reverse<(u64, usize)>>,
+    grants: Vec<Option<(Grant, u64, u64)>>,
+    arrivals: Vec<(u64, u64)>,
+}
+
+impl Client {
+    fn new(limits: &[Limit], trips: RoundTrips) -> Self {
+        let set = MeterSet::new(
+            limits,
+            Moment {
+                now: at(0),
+                wall: WallTime::EPOCH,
+            },
+        )
+        .expect("few");
+        Self {
+            set,
+            trips,
+            in_flight: BinaryHeap::new(),
+            grants: Vec::new(),
+            arrivals: Vec::new(),
+        }
+    }
+
+    /// Sends if the limits allow it; a refused call is given up.
+    fn call(&mut self, now: u64, call: &Call) -> bool {
+        self.settle_until(now);
+        let Decision::Allow(grant) = self.set.take(at(now), Cost::new(call.cost)) else {
+            return false;
+        };
+        let answered = now + call.there + call.back;
+        let ends = answered.min(now.saturating_add(call.patience));
+        self.arrivals.push((now + call.there, call.cost));
+        self.in_flight.push(Reverse((ends, self.grants.len())));
+        self.grants.push(Some((grant, now, answered)));
+        true
+    }
+
+    fn settle_until(&mut self, now: u64) {
+        while let Some(Reverse((ends, index))) = self.in_flight.peek().copied() {
+            if ends > now {
+                return;
+            }
+            self.in_flight.pop();
+            let settled = self.grants.get_mut(index).and_then(Option::take);
+            let (grant, sent, answered) = settled.expect("settled once");
+            let (journey, floor) = if ends < answered {
+                // Given up: it may arrive until its answer would have come.
+                (
+                    Journey::Lost {
+                        until: at(answered),
+                    },
+                    None,
+                )
+            } else {
+                let floor = self
+                    .trips
+                    .observe(at(ends), Duration::from_nanos(ends - sent));
+                (
+                    Journey::Answered {
+                        sent: at(sent),
+                        answered: at(ends),
+                    },
+                    floor,
+                )
+            };
+            self.set.settle(at(ends), grant, journey, floor);
+        }
+    }
+
+    fn run(&mut self, calls: &[Call]) -> usize {
+        let mut now = 1_000;
+        calls
+            .iter()
+            .filter(|call| {
+                now += call.after;
+                self.call(now, call)
+            })
+            .count()
+    }
+}
+
+fn limits_for(rule: Rule, accounting: Accounting) -> Limit {
+    let limit = match rule {
+        Rule::Sliding { quantity, window } => Limit::sliding(rate(quantity, window)),
+        Rule::Aligned { quantity, window } => Limit::aligned(rate(quantity, window)).expect("even"),
+        Rule::FromFirst { quantity, window } => Limit::fixed(rate(quantity, window)),
+        Rule::Bucket {
+            quantity,
+            per,
+            burst,
+        } => Limit::bucket(rate(quantity, per), burst).expect("positive"),
+    };
+    limit.counted(accounting).guarded(Duration::from_nanos(1))
+}
+
+fn rules() -> impl Strategy<Value = Rule> {
+    let quantity = 2..6_u64;
+    let window = prop::sample::select(vec![10_u64, 20, 50]);
+    prop_oneof![
+        (quantity.clone(), window.clone())
+            .prop_map(|(quantity, window)| Rule::Sliding { quantity, window }),
+        (quantity.clone(), window.clone())
+            .prop_map(|(quantity, window)| Rule::Aligned { quantity, window }),
+        (quantity.clone(), window.clone())
+            .prop_map(|(quantity, window)| Rule::FromFirst { quantity, window }),
+        (quantity, window, 2..6_u64).prop_map(|(quantity, per, burst)| Rule::Bucket {
+            quantity,
+            per,
+            burst
+        }),
+    ]
+}
+
+/// A path whose lowest round trip has been seen often enough to be relied on.
+fn known_path(base: u64) -> RoundTrips {
+    let mut trips = RoundTrips::default();
+    for _ in 0..51 {
+        trips.observe(Nanos::ZERO, Duration::from_nanos(2 * base));
+    }
+    trips
+}
+
+fn never_refused(rule: Rule, client: &mut Client, calls: &[Call]) -> Result<(), TestCaseError> {
+    client.run(calls);
+    prop_assert_eq!(refusals(rule, &client.arrivals), 0, "{:?}", client.arrivals);
+    Ok(())
+}
+
+outflow_testkit::laws! {
+    // Ways of 0 to 40 ticks against windows of 10 to 50: whatever the network does.
+    #[test]
+    fn counted_safely_nothing_is_refused / fn stress_counted_safely_nothing_is_refused
+        ((rules(), calls(0, 40))) = |(rule, calls)| {
+            let mut client = Client::new(&[limits_for(rule, Accounting::Safe)], RoundTrips::default());
+            never_refused(rule, &mut client, &calls)
+        };
+
+    // A base of 10 ticks each way that is known, and jitter of up to 30 on top.
+    #[test]
+    fn counted_tightly_nothing_is_refused_on_a_known_path / fn stress_counted_tightly_nothing_is_refused_on_a_known_path
+        ((rules(), calls(10, 30))) = |(rule, calls)| {
+            let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], known_path(10));
+            never_refused(rule, &mut client, &calls)
+        };
+
+    // Until the base is known, tight counts as safe does.
+    #[test]
+    fn counted_tightly_nothing_is_refused_on_an_unknown_path / fn stress_counted_tightly_nothing_is_refused_on_an_unknown_path
+        ((rules(), calls(0, 40).prop_map(|mut calls| { calls.truncate(50); calls }))) = |(rule, calls)| {
+            let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], RoundTrips::default());
+            never_refused(rule, &mut client, &calls)
+        };
+
+    // Two limits of one server, each counted in its own way.
+    #[test]
+    fn several_limits_are_kept_together / fn stress_several_limits_are_kept_together
+        ((rules(), rules(), calls(10, 30))) = |(first, second, calls)| {
+            let limits = [limits_for(first, Accounting::Safe), limits_for(second, Accounting::Tight)];
+            let mut client = Client::new(&limits, known_path(10));
+            client.run(&calls);
+            prop_assert_eq!(refusals(first, &client.arrivals), 0);
+            prop_assert_eq!(refusals(second, &client.arrivals), 0);
+            Ok(())
+        };
+}
+
+/// Calls whose ways vary in a fixed pattern: 20 ticks each way and up to 30 more.
+fn jittered(count: usize, after: u64) -> Vec<Call> {
+    let jitter = |n: usize, step: u64| (u64::try_from(n).expect("small") * step) % 31;
+    (0..count)
+        .map(|n| Call {
+            after,
+            cost: 1,
+            there: 20 + jitter(n, 7),
+            back: 20 + jitter(n, 11),
+            patience: u64::MAX,
+        })
+        .collect()
+}
+
+// The oracle can see a violation: counted from sending, the same traffic is refused.
+#[test]
+fn counted_from_sending_the_server_refuses() {
+    let rule = Rule::Sliding {
+        quantity: 10,
+        window: 100,
+    };
+    let mut client = Client::new(&[limits_for(rule, Accounting::Send)], RoundTrips::default());
+    client.run(&jittered(2_000, 2));
+    assert!(refusals(rule, &client.arrivals) > 10);
+}
+
+// A window of 1,000 ticks against a path of 40: safe loses a round trip in each window, tight next
+// to nothing beside its warm-up. Both are compared with the limit itself, 10 in each window.
+#[test]
+fn tight_uses_nearly_all_of_the_limit_and_safe_loses_a_round_trip() {
+    let rule = Rule::Sliding {
+        quantity: 10,
+        window: 1_000,
+    };
+    let calls: Vec<Call> = jittered(40_000, 5);
+    let ideal = 40_000 * 5 / 1_000 * 10;
+    let goodput = |accounting| {
+        let mut client = Client::new(&[limits_for(rule, accounting)], known_path(20));
+        let sent = client.run(&calls);
+        assert_eq!(refusals(rule, &client.arrivals), 0);
+        sent * 1_000 / ideal
+    };
+    let (safe, tight) = (goodput(Accounting::Safe), goodput(Accounting::Tight));
+    assert!(
+        (920..=960).contains(&safe),
+        "safe is bounded by window / (window + round trip): {safe}"
+    );
+    assert!(tight >= 965, "tight {tight}");
+}
+
+// A request that was given up may still be under way: it counts until its last moment, and one
+// window more.
+#[test]
+fn a_lost_request_counts_from_its_last_possible_moment() {
+    let limit = Limit::sliding(rate(1, 100)).counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let grant = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    set.settle(at(5), grant, Journey::Lost { until: at(50) }, None);
+    assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(150)));
+    assert!(set.check(at(150), Cost::ONE).is_allow());
+}
+
+// Sent in one minute and answered in the next: it is charged to both.
+#[test]
+fn an_aligned_window_charges_both_sides_of_its_edge() {
+    let limit = Limit::aligned(rate(2, 100))
+        .expect("even")
+        .counted(Accounting::Safe);
+    let mut set = MeterSet::new(
+        &[limit],
+        Moment {
+            now: at(0),
+            wall: WallTime::EPOCH,
+        },
+    )
+    .expect("one");
+    let grant = set.take(at(95), Cost::ONE).allowed().expect("untouched");
+    assert!(set.take(at(96), Cost::ONE).is_allow());
+    assert_eq!(
+        set.check(at(105), Cost::ONE),
+        Decision::WaitUntil(at(200)),
+        "both may arrive now"
+    );
+    let answered = Journey::Answered {
+        sent: at(95),
+        answered: at(110),
+    };
+    set.settle(at(110), grant, answered, None);
+    assert_eq!(
+        set.check(at(120), Cost::ONE),
+        Decision::WaitUntil(at(200)),
+        "charged here as well"
+    );
+}
+
+// A request that provably never left gives everything back at once.
+#[test]
+fn a_refund_ends_the_time_in_flight() {
+    for rule in [
+        Rule::Sliding {
+            quantity: 1,
+            window: 100,
+        },
+        Rule::Aligned {
+            quantity: 1,
+            window: 100,
+        },
+        Rule::Bucket {
+            quantity: 1,
+            per: 100,
+            burst: 1,
+        },
+    ] {
+        let mut set =
+            MeterSet::new(&[limits_for(rule, Accounting::Safe)], Moment::default()).expect("one");
+        let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
+        assert!(!set.check(at(2), Cost::ONE).is_allow());
+        set.refund(at(2), grant);
+        assert!(set.check(at(2), Cost::ONE).is_allow(), "{rule:?}");
+    }
+}
+
+// All tokens are in flight: the next can be back no sooner than one token takes to refill, 34 ticks
+// for 3 in 100, and the answer is never "now".
+#[test]
+fn a_bucket_whose_tokens_are_all_in_flight_waits_for_one_token() {
+    let limit = Limit::bucket(rate(3, 100), 2)
+        .expect("positive")
+        .counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    assert!(set.take(at(10), Cost::new(2)).is_allow());
+    assert_eq!(set.check(at(500), Cost::ONE), Decision::WaitUntil(at(534)));
+}
+
+// What was given up can still arrive until a known moment: the promise is exact again once nobody
+// else is in the way, and not one try for each token or window until then.
+#[test]
+fn the_promise_knows_the_last_moment_of_what_was_given_up() {
+    for (rule, first_try, then) in [
+        (
+            Rule::Sliding {
+                quantity: 1,
+                window: 100,
+            },
+            3_100,
+            3_100,
+        ),
+        (
+            Rule::Aligned {
+                quantity: 1,
+                window: 100,
+            },
+            3_100,
+            3_100,
+        ),
+        (
+            Rule::Bucket {
+                quantity: 1,
+                per: 100,
+                burst: 1,
+            },
+            3_100,
+            3_100,
+        ),
+    ] {
+        let mut set =
+            MeterSet::new(&[limits_for(rule, Accounting::Safe)], Moment::default()).expect("one");
+        let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
+        set.settle(at(2), grant, Journey::Lost { until: at(3_000) }, None);
+        assert_eq!(
+            set.check(at(3), Cost::ONE),
+            Decision::WaitUntil(at(first_try)),
+            "{rule:?}"
+        );
+        assert!(!set.check(at(then - 1), Cost::ONE).is_allow(), "{rule:?}");
+        assert!(set.check(at(then), Cost::ONE).is_allow(), "{rule:?}");
+    }
+}
+
+// One is lost until far away, the other will be back any moment: nobody has to wait for the first.
+#[test]
+fn a_lost_request_does_not_hide_one_that_is_in_flight() {
+    let limit = Limit::sliding(rate(2, 1_000)).counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let lost = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    let held = set.take(at(0), Cost::ONE).allowed().expect("fits");
+    set.settle(at(10), lost, Journey::Lost { until: at(900_000) }, None);
+    assert_eq!(set.check(at(10), Cost::ONE), Decision::WaitUntil(at(1_010)));
+    set.settle(
+        at(100),
+        held,
+        Journey::Answered {
+            sent: at(0),
+            answered: at(100),
+        },
+        None,
+    );
+    assert_eq!(
+        set.check(at(100), Cost::ONE),
+        Decision::WaitUntil(at(1_100))
+    );
+}
+
+// The second was answered before the first was settled: each counts from its own arrival.
+#[test]
+fn a_late_settlement_counts_from_its_own_arrival() {
+    let limit = Limit::sliding(rate(2, 1_000)).counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let [first, second] = [0, 0].map(|now| set.take(at(now), Cost::ONE).allowed().expect("fits"));
+    set.settle(
+        at(900),
+        second,
+        Journey::Answered {
+            sent: at(0),
+            answered: at(900),
+        },
+        None,
+    );
+    set.settle(
+        at(950),
+        first,
+        Journey::Answered {
+            sent: at(0),
+            answered: at(50),
+        },
+        None,
+    );
+    assert_eq!(
+        set.check(at(960), Cost::ONE),
+        Decision::WaitUntil(at(1_050))
+    );
+}
+
+// Taken while sendings were counted, answered after arrivals are: the answer is what counts.
+#[test]
+fn a_change_to_arrivals_reaches_what_is_in_flight() {
+    for rule in [
+        Rule::Sliding {
+            quantity: 1,
+            window: 100,
+        },
+        Rule::Bucket {
+            quantity: 1,
+            per: 100,
+            burst: 1,
+        },
+    ] {
+        let moment = Moment {
+            now: at(10),
+            ..Moment::default()
+        };
+        let mut set =
+            MeterSet::new(&[limits_for(rule, Accounting::Send)], Moment::default()).expect("one");
+        let grant = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+        set.reconfigure(moment, &[limits_for(rule, Accounting::Safe)])
+            .expect("one");
+        set.settle(
+            at(90),
+            grant,
+            Journey::Answered {
+                sent: at(0),
+                answered: at(90),
+            },
+            None,
+        );
+        assert_eq!(
+            set.check(at(95), Cost::ONE),
+            Decision::WaitUntil(at(190)),
+            "{rule:?}"
+        );
+    }
+}
+
+// A token of a tight bucket starts to refill a guard after its arrival.
+#[test]
+fn the_guard_delays_a_tight_token() {
+    let limit = Limit::bucket(rate(1, 100), 1)
+        .expect("positive")
+        .guarded(Duration::from_nanos(7));
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let grant = set.take(at(10), Cost::ONE).allowed().expect("untouched");
+    let journey = Journey::Answered {
+        sent: at(10),
+        answered: at(50),
+    };
+    set.settle(at(50), grant, journey, Some(Duration::from_nanos(30)));
+    assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(127)));
+}
+
+// The guard is a margin on the window of a tight limit only.
+#[test]
+fn the_guard_lengthens_a_tight_window() {
+    let limit = Limit::sliding(rate(1, 100)).guarded(Duration::from_nanos(7));
+    for (accounting, free_at) in [(Accounting::Tight, 127), (Accounting::Safe, 150)] {
+        let mut set = MeterSet::new(&[limit.counted(accounting)], Moment::default()).expect("one");
+        let grant = set.take(at(10), Cost::ONE).allowed().expect("untouched");
+        let journey = Journey::Answered {
+            sent: at(10),
+            answered: at(50),
+        };
+        set.settle(at(50), grant, journey, Some(Duration::from_nanos(30)));
+        assert_eq!(
+            set.check(at(60), Cost::ONE),
+            Decision::WaitUntil(at(free_at)),
+            "{accounting:?}"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! How long a tenant waits for its turn in the fair order, whatever the others have had.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a test may stop at the first surprise"
+)]
+
+use outflow_core::{Cost, FairOrder, Nanos, Priority, Tag, Tenant, Weight};
+use proptest::prelude::*;
+
+fn priority() -> impl Strategy<Value = Priority> {
+    prop_oneof![
+        Just(Priority::Low),
+        Just(Priority::Normal),
+        Just(Priority::High)
+    ]
+}
+
+fn claim(weight: u32, priority: Priority) -> u128 {
+    u128::from(weight)
+        * match priority {
+            Priority::Low => 1,
+            Priority::Normal => 4,
+            Priority::High => 16,
+        }
+}
+
+fn weight(weight: u32) -> Weight {
+    Weight::new(weight).expect("positive")
+}
+
+/// Tenants with the cost of their jobs; the last is the newcomer. A million jobs are not needed for
+/// the law: how many there are is nowhere in the order.
+type Newcomers = Vec<(u32, Priority, u64)>;
+
+fn newcomers() -> impl Strategy<Value = Newcomers> {
+    proptest::collection::vec((1_u32..=1_000_000, priority(), 1_u64..1_000_000), 2..20)
+}
+
+/// What happens before the newcomer comes, and while it waits: `None` is a service, a number is the
+/// charge that is taken back, counted from the last.
+type Dealings = Vec<Option<usize>>;
+
+fn dealings(most: usize) -> impl Strategy<Value = Dealings> {
+    let refund = proptest::option::weighted(0.4, 0_usize..30);
+    prop_oneof![
+        proptest::collection::vec(Just(None), 0..most),
+        proptest::collection::vec(refund, 0..most)
+    ]
+}
+
+/// Tenants that all have work, each with jobs of one cost.
+struct Crowd {
+    order: FairOrder,
+    costs: Vec<(Tenant, u64)>,
+    tags: Vec<Tag>,
+    refunds: usize,
+}
+
+impl Crowd {
+    fn deal(&mut self, dealing: Option<usize>) -> Option<Tenant> {
+        if let Some(back) = dealing {
+            if let Some(i) = self.tags.len().checked_sub(1 + back) {
+                self.order.refund(self.tags.swap_remove(i));
+                self.refunds += 1;
+            }
+            return None;
+        }
+        let next = self.order.next(Nanos::ZERO).expect("all have work");
+        let (_, cost) = self.costs.iter().find(|(known, _)| *known == next)?;
+        self.tags.extend(self.order.charge(next, Cost::new(*cost)));
+        Some(next)
+    }
+}
+
+fn newcomers_wait_few_services_of_each(
+    (tenants, (before, meanwhile)): (Newcomers, (Dealings, Dealings)),
+) -> Result<(), TestCaseError> {
+    let mut order = FairOrder::new();
+    let costs: Vec<_> = tenants
+        .iter()
+        .map(|(w, p, cost)| (order.join(weight(*w), *p), *cost))
+        .collect();
+    let ((newcomer, _), others) = costs.split_last().expect("two or more");
+    for (tenant, _) in others {
+        order.enter(*tenant);
+    }
+    let mut crowd = Crowd {
+        order,
+        costs: costs.clone(),
+        tags: Vec::new(),
+        refunds: 0,
+    };
+    for dealing in before {
+        crowd.deal(dealing);
+    }
+    crowd.order.enter(*newcomer);
+    let mut turns = vec![0; others.len()];
+    let endless = meanwhile.into_iter().chain(std::iter::repeat(None));
+    for dealing in endless {
+        let next = crowd.deal(dealing);
+        if next == Some(*newcomer) {
+            break;
+        }
+        if let Some(i) = others.iter().position(|(known, _)| Some(*known) == next) {
+            turns[i] += 1;
+            let most = if crowd.refunds == 0 { 1 } else { 3 };
+            prop_assert!(turns[i] <= most, "{:?} is served {}", others[i], turns[i]);
+        }
+    }
+    Ok(())
+}
+
+fn every_tenant_returns_within_its_share(
+    (tenants, turns): (Vec<(u32, Priority)>, usize),
+) -> Result<(), TestCaseError> {
+    let mut order = FairOrder::new();
+    let claims: Vec<_> = tenants
+        .iter()
+        .map(|(w, p)| (order.join(weight(*w), *p), claim(*w, *p)))
+        .collect();
+    for (tenant, _) in &claims {
+        order.enter(*tenant);
+    }
+    let mut waited = vec![0_u128; claims.len()];
+    for _ in 0..turns {
+        let next = order.next(Nanos::ZERO).expect("all have work");
+        order.charge(next, Cost::ONE);
+        for (i, (tenant, ours)) in claims.iter().enumerate() {
+            waited[i] = if *tenant == next { 0 } else { waited[i] + 1 };
+            let others = claims.iter().filter(|(other, _)| other != tenant);
+            let most: u128 = others.map(|(_, theirs)| theirs / ours + 1).sum();
+            prop_assert!(waited[i] <= most, "{:?} waited {}", tenants[i], waited[i]);
+        }
+    }
+    Ok(())
+}
+
+outflow_testkit::laws! {
+    // And for at most three if charges are taken back, before it comes or while it waits.
+    #[test]
+    fn a_newcomer_waits_for_at_most_one_service_of_each / fn stress_a_newcomer_waits
+        ((newcomers(), (dealings(200), dealings(60)))) = newcomers_wait_few_services_of_each;
+
+    // Between two services of one tenant, each other tenant can begin as many as its claim is
+    // larger, and one that begins together with it.
+    #[test]
+    fn no_tenant_waits_longer_than_its_share / fn stress_no_tenant_waits_longer_than_its_share
+        ((proptest::collection::vec((1_u32..=16, priority()), 2..10), 1_usize..400)) =
+            every_tenant_returns_within_its_share;
+}

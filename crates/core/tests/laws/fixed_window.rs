@@ -1,0 +1,380 @@
+//! The fixed window against an oracle that works it out from its whole history.
+
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "a test picks from a short list"
+)]
+
+use std::time::Duration;
+
+use outflow_core::{Accounting, Cost, Decision, Limit, Meter, Moment, Nanos, Receipt, WallTime};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use crate::support::fixed::FixedOracle;
+use crate::support::{Step, at, extreme, rate, sliding, steps};
+
+fn fixed(quantity: u64, window: u64) -> Limit {
+    Limit::fixed(rate(quantity, window)).counted(Accounting::Send)
+}
+
+fn agrees(
+    mut meter: Meter,
+    mut oracle: FixedOracle,
+    history: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut now = 50_u64;
+    let mut held: Vec<(usize, Receipt)> = Vec::new();
+    for step in history {
+        match *step {
+            Step::Take { after, cost } => {
+                now += after;
+                let expected = oracle.decide(now, cost);
+                let decision = meter.take(at(now), Cost::new(cost));
+                prop_assert_eq!(decision.is_allow(), expected.is_allow(), "at {}", now);
+                match decision {
+                    Decision::Allow(receipt) => held.push((oracle.take(cost), receipt)),
+                    refusal => prop_assert_eq!(refusal.map(drop), expected, "at {}", now),
+                }
+            }
+            Step::Refund { after, nth } if nth < held.len() => {
+                now += after;
+                let (index, receipt) = held.remove(held.len() - 1 - nth);
+                oracle.refund(index);
+                meter.refund(at(now), receipt);
+            }
+            Step::Back { by } => now = now.saturating_sub(by),
+            Step::Refund { .. } | Step::Reconfigure { .. } => {}
+        }
+        oracle.latest = oracle.latest.max(now);
+        let left = oracle.quantity - oracle.used(oracle.latest);
+        prop_assert_eq!(
+            meter.standing(at(now)).remaining(),
+            left,
+            "remaining at {}",
+            now
+        );
+    }
+    Ok(())
+}
+
+outflow_testkit::laws! {
+    #[test]
+    fn a_window_from_first_use_agrees_with_its_whole_history
+        / fn stress_a_window_from_first_use_agrees_with_its_whole_history
+        ((1..8_u64, 1..25_u64, steps(false))) = |(quantity, window, history)| {
+            let meter = Meter::new(&fixed(quantity, window), Moment::default());
+            agrees(meter, FixedOracle::new(quantity, window, None), &history)
+        };
+
+    // Windows that divide a day, placed anywhere by the civil time at which the meter was made.
+    #[test]
+    fn an_aligned_window_agrees_with_its_whole_history
+        / fn stress_an_aligned_window_agrees_with_its_whole_history
+        ((1..8_u64, prop::sample::select(vec![1_u64, 2, 4, 5, 8, 10, 20]), 0..1_000_u64, 0..60_u64, steps(false)))
+        = |(quantity, window, wall, made, history)| {
+            let limit = Limit::aligned(rate(quantity, window)).expect("divides a day");
+            let wall = WallTime::since_epoch(Duration::from_nanos(wall));
+            let moment = Moment { now: at(made), wall };
+            let meter = Meter::new(&limit.counted(Accounting::Send), moment);
+            let into = u64::try_from(wall.as_duration().as_nanos()).expect("small") % window;
+            let phase = (made + window - into) % window;
+            agrees(meter, FixedOracle::new(quantity, window, Some(phase)), &history)
+        };
+
+    #[test]
+    fn refused_before_and_allowed_at_the_promised_instant
+        / fn stress_refused_before_and_allowed_at_the_promised_instant
+        ((1..6_u64, 1..25_u64, steps(false), 1..6_u64)) = |(quantity, window, history, cost)| {
+            let mut meter = Meter::new(&fixed(quantity, window), Moment::default());
+            let mut now = 0;
+            for step in history {
+                if let Step::Take { after, cost } = step {
+                    now += after;
+                    let _ = meter.take(at(now), Cost::new(cost));
+                }
+            }
+            if let Decision::WaitUntil(promised) = meter.check(at(now), Cost::new(cost)) {
+                for instant in now..promised.as_nanos() {
+                    prop_assert!(!meter.clone().check(at(instant), Cost::new(cost)).is_allow());
+                }
+                prop_assert!(meter.check(promised, Cost::new(cost)).is_allow());
+            }
+            Ok(())
+        };
+
+    // Whatever becomes of a window (longer, shorter, aligned or not), what was used in it is used
+    // afterwards as well, until an edge that lies ahead.
+    #[test]
+    fn a_live_change_forgets_nothing / fn stress_a_live_change_forgets_nothing
+        ((steps(true), any::<u8>())) = |(history, aligned)| {
+            let limit = |quantity, window, nth: u32| {
+                let even = Limit::aligned(rate(quantity, [1, 2, 5, 10, 20][window as usize % 5]));
+                let limit = if aligned >> (nth % 8) & 1 == 1 { even.expect("even") } else { fixed(quantity, window) };
+                limit.counted(Accounting::Send)
+            };
+            let mut meter = Meter::new(&limit(5, 20, 0), Moment::default());
+            let (mut now, mut nth) = (50_u64, 0);
+            for step in history {
+                match step {
+                    Step::Take { after, cost } => {
+                        now += after;
+                        let _ = meter.take(at(now), Cost::new(cost));
+                    }
+                    Step::Reconfigure { after, quantity, window } => {
+                        (now, nth) = (now + after, nth + 1);
+                        let used = meter.standing(at(now)).used;
+                        let wall = WallTime::since_epoch(Duration::from_nanos(now));
+                        meter.reconfigure(Moment { now: at(now), wall }, &limit(quantity, window, nth));
+                        let standing = meter.standing(at(now));
+                        prop_assert_eq!(standing.used, used, "at {}", now);
+                        prop_assert!(standing.window_end > at(now));
+                    }
+                    Step::Refund { .. } | Step::Back { .. } => {}
+                }
+            }
+            Ok(())
+        };
+
+    // Never more than the quantity between two resets, at any size of number.
+    #[test]
+    fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
+        ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
+        = |(quantity, window, wall, asks)| {
+            let moment = Moment { now: at(wall), wall: WallTime::from_unix_secs(wall) };
+            let limits = [
+                Some(fixed(quantity.max(1), window.max(1))),
+                Limit::aligned(rate(quantity.max(1), window.max(1))).ok(),
+            ];
+            for limit in limits.into_iter().flatten() {
+                let mut meter = Meter::new(&limit.counted(Accounting::Send), moment);
+                for &(now, cost) in &asks {
+                    match meter.take(at(now), Cost::new(cost)) {
+                        Decision::Allow(_) => prop_assert!(cost <= limit.capacity()),
+                        Decision::WaitUntil(until) => prop_assert!(until > at(now)),
+                        Decision::Never => {}
+                    }
+                    let standing = meter.standing(at(now));
+                    prop_assert!(standing.used <= u128::from(standing.capacity));
+                }
+            }
+            Ok(())
+        };
+}
+
+// 20 calls in a tenth of a second at 10 per minute: the edge of two windows, as the rule has it.
+#[test]
+fn all_capacity_returns_at_once_when_the_window_ends() {
+    let mut meter = Meter::new(&fixed(10, 60_000_000_000), Moment::default());
+    assert!(meter.take(Nanos::ZERO, Cost::ONE).is_allow());
+    assert!(
+        meter
+            .take(Nanos::from_millis(59_950), Cost::new(9))
+            .is_allow()
+    );
+    let refused = meter.take(Nanos::from_millis(59_999), Cost::ONE);
+    assert_eq!(refused, Decision::WaitUntil(Nanos::from_secs(60)));
+    assert!(meter.take(Nanos::from_secs(60), Cost::new(10)).is_allow());
+}
+
+// 12:00:30 on the civil clock: a minute's window ends 30 s later, whatever the monotonic time is.
+#[test]
+fn an_aligned_window_ends_on_the_full_minute() {
+    let limit = Limit::aligned("10/min".parse().expect("valid")).expect("even");
+    let noon = 1_700_049_600 + 30;
+    let moment = Moment {
+        now: Nanos::from_secs(7),
+        wall: WallTime::from_unix_secs(noon),
+    };
+    let mut meter = Meter::new(&limit.counted(Accounting::Send), moment);
+    assert!(meter.take(moment.now, Cost::new(10)).is_allow());
+    assert_eq!(
+        meter.check(moment.now, Cost::ONE),
+        Decision::WaitUntil(Nanos::from_secs(37))
+    );
+}
+
+// The civil clock is set back by 10 s: the edge comes later, and nothing returns before it.
+#[test]
+fn setting_the_civil_clock_moves_the_edge_and_mints_nothing() {
+    let limit = Limit::aligned("10/min".parse().expect("valid")).expect("even");
+    let start = Moment {
+        now: Nanos::from_secs(100),
+        wall: WallTime::from_unix_secs(6_030),
+    };
+    let mut meter = Meter::new(&limit.counted(Accounting::Send), start);
+    assert!(meter.take(start.now, Cost::new(10)).is_allow());
+    meter.realign(Moment {
+        now: Nanos::from_secs(101),
+        wall: WallTime::from_unix_secs(6_021),
+    });
+    let refused = meter.check(Nanos::from_secs(101), Cost::ONE);
+    assert_eq!(refused, Decision::WaitUntil(Nanos::from_secs(140)));
+    meter.realign(Moment {
+        now: Nanos::from_secs(102),
+        wall: WallTime::from_unix_secs(6_059),
+    });
+    assert_eq!(meter.standing(Nanos::from_secs(102)).remaining(), 0);
+    assert!(meter.check(Nanos::from_secs(103), Cost::new(10)).is_allow());
+}
+
+#[test]
+fn a_refund_from_an_earlier_window_changes_nothing() {
+    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    let old = meter
+        .take(at(0), Cost::new(10))
+        .allowed()
+        .expect("untouched");
+    assert!(meter.take(at(100), Cost::new(4)).is_allow());
+    assert!(!meter.refund(at(101), old), "its window is over");
+    assert_eq!(meter.standing(at(101)).remaining(), 6);
+}
+
+// The refund by time ignores the time for a fixed window and never exceeds the limit.
+#[test]
+fn a_refund_by_time_never_exceeds_the_limit() {
+    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    assert!(meter.take(at(0), Cost::new(4)).is_allow());
+    assert!(meter.refund_at(at(99), Cost::new(9)));
+    assert_eq!(meter.standing(at(1)).remaining(), 10);
+    assert!(!meter.refund_at(at(1), Cost::ONE));
+}
+
+// Ten a minute, nine of them just now, becomes ten in 20 s: the nine are not forgotten because the
+// first was longer ago.
+#[test]
+fn a_shorter_window_begins_anew_with_what_was_used() {
+    let mut meter = Meter::new(&fixed(10, 60), Moment::default());
+    assert!(meter.take(at(0), Cost::ONE).is_allow());
+    assert!(meter.take(at(30), Cost::new(9)).is_allow());
+    meter.reconfigure(
+        Moment {
+            now: at(30),
+            ..Moment::default()
+        },
+        &fixed(10, 20),
+    );
+    assert_eq!(meter.check(at(30), Cost::ONE), Decision::WaitUntil(at(50)));
+    assert_eq!(meter.standing(at(30)).requests, 2);
+}
+
+// Leaving the full minute behind: what was used at 50 s is back a window after the change.
+#[test]
+fn leaving_alignment_begins_the_window_at_the_change() {
+    let aligned = Limit::aligned(rate(10, 60))
+        .expect("even")
+        .counted(Accounting::Send);
+    let moment = |now| Moment {
+        now: at(now),
+        wall: WallTime::since_epoch(Duration::from_nanos(now)),
+    };
+    let mut meter = Meter::new(&aligned, moment(0));
+    assert!(meter.take(at(50), Cost::new(10)).is_allow());
+    meter.reconfigure(moment(50), &fixed(10, 60));
+    assert_eq!(meter.check(at(50), Cost::ONE), Decision::WaitUntil(at(110)));
+}
+
+// The window began long after the origin: it is its own age that decides whether a change ends it.
+#[test]
+fn a_window_is_as_old_as_its_first_use() {
+    let mut meter = Meter::new(&fixed(10, 60), Moment::default());
+    assert!(meter.take(at(1_000), Cost::new(4)).is_allow());
+    meter.reconfigure(
+        Moment {
+            now: at(1_030),
+            ..Moment::default()
+        },
+        &fixed(10, 100),
+    );
+    assert_eq!(
+        meter.check(at(1_030), Cost::new(7)),
+        Decision::WaitUntil(at(1_100))
+    );
+}
+
+// Only windows in which something was spent are counted when they end.
+#[test]
+fn used_windows_are_counted_when_they_end() {
+    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    let nothing = meter.take(at(0), Cost::ONE).allowed().expect("untouched");
+    assert!(meter.refund(at(1), nothing));
+    assert_eq!(meter.standing(at(150)).expired, 0);
+    assert!(meter.take(at(200), Cost::ONE).is_allow());
+    assert_eq!(meter.standing(at(299)).expired, 0);
+    assert_eq!(meter.standing(at(300)).expired, 1);
+}
+
+// The civil clock was set between a take and its refund: it is still the same window.
+#[test]
+fn a_refund_outlives_a_new_alignment() {
+    let limit = Limit::aligned(rate(10, 100))
+        .expect("even")
+        .counted(Accounting::Send);
+    let mut meter = Meter::new(&limit, Moment::default());
+    let taken = meter
+        .take(at(10), Cost::new(4))
+        .allowed()
+        .expect("untouched");
+    let wall = WallTime::since_epoch(Duration::from_nanos(35));
+    meter.realign(Moment { now: at(40), wall });
+    assert!(meter.refund(at(41), taken));
+    assert_eq!(meter.standing(at(41)).remaining(), 10);
+}
+
+// What strangers used of the window is gone until its end.
+#[test]
+fn foreign_use_is_spent_until_the_window_ends() {
+    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    meter.charge(at(5), 8);
+    assert_eq!(meter.standing(at(5)).remaining(), 2);
+    assert_eq!(
+        meter.check(at(5), Cost::new(3)),
+        Decision::WaitUntil(at(105))
+    );
+}
+
+// Sent while sendings were counted, in the window before: once arrivals count, its answer is charged
+// to the window in which it came. Where sendings count on, it is not.
+#[test]
+fn an_answer_is_charged_to_its_window_once_arrivals_count() {
+    let aligned = Limit::aligned(rate(10, 100)).expect("even");
+    for (accounting, used) in [(Accounting::Safe, 1), (Accounting::Send, 0)] {
+        let mut meter = Meter::new(&aligned.counted(Accounting::Send), Moment::default());
+        let sent = meter.take(at(90), Cost::ONE).allowed().expect("untouched");
+        let moment = Moment {
+            now: at(95),
+            wall: WallTime::since_epoch(Duration::from_nanos(95)),
+        };
+        meter.reconfigure(moment, &aligned.counted(accounting));
+        meter.settle(at(110), sent, at(110));
+        assert_eq!(meter.standing(at(110)).used, used, "{accounting:?}");
+    }
+}
+
+// A longer window keeps its beginning, a smaller quantity keeps what was spent.
+#[test]
+fn a_live_change_keeps_what_was_used() {
+    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    assert!(meter.take(at(20), Cost::new(6)).is_allow());
+    let moment = Moment {
+        now: at(50),
+        ..Moment::default()
+    };
+    meter.reconfigure(moment, &fixed(8, 300));
+    assert_eq!(meter.standing(at(50)).remaining(), 2);
+    assert_eq!(
+        meter.check(at(50), Cost::new(3)),
+        Decision::WaitUntil(at(320))
+    );
+    meter.reconfigure(moment, &sliding(8, 300));
+    assert_eq!(
+        meter.standing(at(50)).remaining(),
+        2,
+        "another kind takes over what counts"
+    );
+    assert_eq!(
+        meter.check(at(60), Cost::new(3)),
+        Decision::WaitUntil(at(350))
+    );
+}

@@ -1,0 +1,16 @@
+//! The health machine: every edge, the seeds' scenarios, and the laws that no history breaks.
+
+#![expect(
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise, its helpers too"
+)]
+
+mod api;
+mod edges;
+mod laws;
+mod operator_override;
+mod probes;
+mod recovery;
+mod scenarios;
+mod soak;

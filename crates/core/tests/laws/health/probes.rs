@@ -1,0 +1,189 @@
+//! Probes that succeed, fail, hang, come late or never come back.
+
+use outflow_core::{Admission, Change, HealthSettings, Outcome, RampStage, Reason, State};
+use outflow_testkit::laws::{CASES, STRESS_CASES, law};
+use proptest::prelude::*;
+
+use super::api::{Api, SECOND, moved, rate};
+
+#[test]
+fn five_good_probes_of_five_return_to_normal() {
+    let mut api = Api::half_open();
+    assert_eq!(
+        moved(api.calls(5, Outcome::SUCCESS)),
+        Some((State::Normal, Reason::ProbesOk))
+    );
+}
+
+#[test]
+fn one_bad_probe_of_three_returns_to_sleep() {
+    let mut api = Api::half_open();
+    api.calls(2, Outcome::SUCCESS);
+    assert_eq!(
+        moved(api.call(Outcome::THROTTLED)),
+        Some((State::Sleep, Reason::ProbeFailed))
+    );
+}
+
+#[test]
+fn a_hundred_callers_send_one_probe() {
+    let mut api = Api::half_open();
+    let mut sent = Vec::new();
+    for _ in 0..100 {
+        if let Admission::Go(ticket) = api.health.admission(api.now) {
+            sent.push(ticket);
+        }
+    }
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].is_probe());
+    assert_eq!(api.health.snapshot(api.now).probes_out, 1);
+}
+
+// Dropped, answered 404, or answered after the machine had moved on and come back: within one probe
+// timeout of 15 s the machine has left `HalfOpen` or lets the next probe go.
+#[test]
+fn no_probe_keeps_the_machine_half_open() {
+    let spoil: [fn(&mut Api); 4] = [
+        |api| {
+            let dropped = api.send();
+            api.health.abandon(api.now, dropped);
+        },
+        |api| {
+            let missing = api.send();
+            assert_eq!(api.answer(missing, Outcome::NEUTRAL), Change::None);
+        },
+        |api| {
+            let late = api.send();
+            api.wake_when_due();
+            assert_eq!(api.state(), State::Sleep, "timed out");
+            api.wake_when_due();
+            assert_eq!(api.answer(late, Outcome::SERVER_FAILED), Change::None);
+        },
+        |api| {
+            let late = api.send();
+            api.wake_when_due();
+            api.wake_when_due();
+            let probe = api.send();
+            api.health.abandon(api.now, late);
+            assert_eq!(api.health.snapshot(api.now).probes_out, 1, "not its slot");
+            api.answer(probe, Outcome::SUCCESS);
+        },
+    ];
+    for spoiled in spoil {
+        let mut api = Api::half_open();
+        spoiled(&mut api);
+        assert_eq!(api.state(), State::HalfOpen);
+        let change = (0..5).find_map(|_| moved(api.call(Outcome::SUCCESS)));
+        assert_eq!(change, Some((State::Normal, Reason::ProbesOk)));
+    }
+}
+
+#[test]
+fn a_probe_that_hangs_fails_at_its_timeout() {
+    let mut api = Api::half_open();
+    let sent = api.now;
+    let hanging = api.send();
+    assert_eq!(
+        api.health.next_wakeup(),
+        Some(sent.saturating_add(SECOND * 15))
+    );
+    api.pass_millis(14_999);
+    assert_eq!(api.wake(), None);
+    api.pass_millis(1);
+    assert_eq!(api.health.admission(api.now), Admission::Overdue);
+    assert_eq!(api.wake().map(|t| t.reason), Some(Reason::ProbeTimedOut));
+    assert_eq!(api.answer(hanging, Outcome::SUCCESS), Change::None);
+    assert_eq!(api.state(), State::Sleep);
+    let cooldown = api.health.snapshot(api.now).cooldown;
+    assert_eq!(cooldown, SECOND * 4, "a failure like any other");
+}
+
+// Four of five successes and nineteen of twenty neutral answers decide nothing, and one more of
+// either does: 24 probes at three a second are 8 s, within one probe timeout of 15 s.
+fn answered_probes_lead_on(cases: u32) {
+    let neutral = prop::collection::vec(any::<bool>(), 24);
+    law(cases, neutral, |neutral| {
+        let mut api = Api::half_open();
+        let opened = api.now;
+        let left = neutral.into_iter().find_map(|neutral| {
+            api.pass_millis(334);
+            moved(api.call(if neutral {
+                Outcome::NEUTRAL
+            } else {
+                Outcome::SUCCESS
+            }))
+        });
+        prop_assert_eq!(left.map(|(to, _)| to), Some(State::Normal));
+        prop_assert!(api.now.since(opened) <= SECOND * 15);
+        Ok(())
+    });
+}
+
+#[test]
+fn answered_probes_never_keep_the_machine_half_open() {
+    answered_probes_lead_on(CASES);
+}
+
+#[test]
+#[ignore = "long run: cargo xtask test --stress"]
+fn stress_answered_probes_never_keep_the_machine_half_open() {
+    answered_probes_lead_on(STRESS_CASES);
+}
+
+// An answer is no success: full speed is climbed to, from where Throttle is.
+#[test]
+fn a_recovery_by_neutral_answers_ramps_and_forgets_its_failures() {
+    let mut api = Api::half_open();
+    api.call(Outcome::SERVER_FAILED);
+    api.wake_when_due();
+    api.calls(20, Outcome::NEUTRAL);
+    let normal = api.health.snapshot(api.now);
+    assert!(matches!(normal.ramp, RampStage::Ramping { .. }));
+    assert_eq!(api.health.effective(rate("35/s")), rate("17/s"));
+    assert_eq!((normal.failed_recoveries, normal.cooldown), (0, SECOND * 2));
+}
+
+// Neutral answers of an earlier try say nothing of this one.
+#[test]
+fn neutral_answers_count_from_when_probing_began() {
+    let mut api = Api::half_open();
+    api.calls(19, Outcome::NEUTRAL);
+    api.call(Outcome::SERVER_FAILED);
+    api.wake_when_due();
+    assert_eq!(moved(api.calls(19, Outcome::NEUTRAL)), None);
+    let left = moved(api.call(Outcome::NEUTRAL));
+    assert_eq!(left, Some((State::Normal, Reason::ProbesAnswered)));
+}
+
+// Two may be out; the second is sent five seconds after the first and answered.
+#[test]
+fn the_first_of_several_probes_times_out_first() {
+    let mut api = Api::new(&HealthSettings {
+        probe_concurrency: 2,
+        ..HealthSettings::default()
+    });
+    api.call(Outcome::BANNED);
+    api.wake_when_due();
+    let first_out = api.now;
+    let _hanging = api.send();
+    api.pass(SECOND * 5);
+    let second = api.send();
+    let due = Some(first_out.saturating_add(SECOND * 15));
+    assert_eq!(api.health.next_wakeup(), due);
+    api.answer(second, Outcome::SUCCESS);
+    assert_eq!(api.health.next_wakeup(), due);
+}
+
+// A probe that is refused "for 1 s" rests so long, and neither our shortest sleep of 2 s nor the 4 s
+// of a cooldown that has grown.
+#[test]
+fn a_servers_time_replaces_our_cooldown() {
+    let mut api = Api::half_open();
+    let slept = api
+        .call(Outcome::THROTTLED.asking_to_wait(SECOND))
+        .transition();
+    assert_eq!(
+        slept.and_then(|t| t.until),
+        Some(api.now.saturating_add(SECOND))
+    );
+}

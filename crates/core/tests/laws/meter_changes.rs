@@ -1,0 +1,314 @@
+//! Limits that change while requests are in flight.
+
+use std::time::Duration;
+
+use outflow_core::{
+    Accounting, Cost, Decision, Grant, Journey, Limit, Meter, MeterSet, Moment, WallTime,
+};
+use proptest::prelude::*;
+
+use crate::support::{at, rate, sliding};
+
+/// What may happen to a set whose limits change under its requests.
+#[derive(Debug, Clone)]
+enum Turn {
+    Take {
+        after: u64,
+        cost: u64,
+    },
+    Settle {
+        after: u64,
+        nth: usize,
+        gone_for: u64,
+    },
+    Refund {
+        after: u64,
+        nth: usize,
+    },
+    Change {
+        after: u64,
+        limits: Vec<u8>,
+    },
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        6 => (0..8_u64, 0..4_u64).prop_map(|(after, cost)| Turn::Take { after, cost }),
+        3 => (0..8_u64, 0..4_usize, 0..30_u64)
+            .prop_map(|(after, nth, gone_for)| Turn::Settle { after, nth, gone_for }),
+        1 => (0..8_u64, 0..4_usize).prop_map(|(after, nth)| Turn::Refund { after, nth }),
+        1 => (0..8_u64, prop::collection::vec(0..4_u8, 1..4))
+            .prop_map(|(after, limits)| Turn::Change { after, limits }),
+    ];
+    prop::collection::vec(turn, 1..60)
+}
+
+/// A limit of each kind, all of them wide enough to let most pass.
+fn of_kind(kind: u8) -> Limit {
+    match kind {
+        0 => Limit::sliding(rate(9, 20)).counted(Accounting::Safe),
+        1 => Limit::aligned(rate(9, 20))
+            .expect("even")
+            .counted(Accounting::Safe),
+        2 => Limit::bucket(rate(9, 20), 9)
+            .expect("positive")
+            .counted(Accounting::Safe),
+        _ => Limit::sliding(rate(5, 10)).counted(Accounting::Tight),
+    }
+}
+
+outflow_testkit::laws! {
+    // Limits come, go and become others while requests are in flight, some of which are given up:
+    // the first limit, which is always there in some form, has exactly the outstanding ones in
+    // flight, and the last one none that was taken before it was made.
+    #[test]
+    fn what_is_in_flight_survives_every_change / fn stress_what_is_in_flight_survives_every_change
+        (turns()) = |turns| {
+            let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+            let (mut now, mut made) = (50_u64, vec![0_u64]);
+            let mut held: Vec<(Grant, u64)> = Vec::new();
+            let mut lost: Vec<(u64, u64, u64)> = Vec::new();
+            for turn in turns {
+                match turn {
+                    Turn::Take { after, cost } => {
+                        now += after;
+                        if let Decision::Allow(grant) = set.take(at(now), Cost::new(cost)) {
+                            held.push((grant, now));
+                        }
+                    }
+                    Turn::Settle { after, nth, gone_for } if nth < held.len() => {
+                        now += after;
+                        let (grant, left) = held.remove(nth);
+                        lost.push((now + gone_for, grant.cost().units(), left));
+                        set.settle(at(now), grant, Journey::Lost { until: at(now + gone_for) }, None);
+                    }
+                    Turn::Refund { after, nth } if nth < held.len() => {
+                        now += after;
+                        set.refund(at(now), held.remove(nth).0);
+                    }
+                    Turn::Change { after, limits } => {
+                        now += after;
+                        let next: Vec<Limit> = limits.iter().map(|kind| of_kind(*kind)).collect();
+                        let moment = Moment { now: at(now), ..Moment::default() };
+                        set.reconfigure(moment, &next).expect("few");
+                        made.resize(next.len(), now);
+                    }
+                    Turn::Settle { .. } | Turn::Refund { .. } => {}
+                }
+                for ((_, standing), since) in set.standings(at(now)).zip(&made) {
+                    // Taken at the instant of the change: before or after it, both are right.
+                    let clear = held.iter().all(|(_, sent)| sent != since) && lost.iter().all(|l| l.2 != *since);
+                    let ours = held.iter().filter(|(_, sent)| sent > since).map(|(g, _)| g.cost().units());
+                    let gone = lost.iter().filter(|(by, _, sent)| *by > now && sent > since).map(|l| l.1);
+                    let outstanding: u64 = ours.chain(gone).sum();
+                    prop_assert!(!clear || standing.in_flight == u128::from(outstanding), "at {}", now);
+                }
+            }
+            Ok(())
+        };
+}
+
+// Nothing taken, charged, settled or given back leaves no trace in any kind of meter.
+#[test]
+fn nothing_leaves_no_trace() {
+    let send = |limit: Limit| limit.counted(Accounting::Send);
+    let bucket = Limit::bucket(rate(9, 20), 9).expect("positive");
+    let fixed = Limit::fixed(rate(9, 20));
+    for limit in [
+        of_kind(0),
+        of_kind(1),
+        of_kind(2),
+        send(of_kind(0)),
+        send(fixed),
+        send(bucket),
+    ] {
+        let mut meter = Meter::new(&limit, Moment::default());
+        let mut nothing = || meter.take(at(5), Cost::ZERO).allowed().expect("always");
+        let (first, second) = (nothing(), nothing());
+        assert!(!meter.refund(at(6), first));
+        meter.settle(at(6), second, at(6));
+        meter.charge(at(6), 0);
+        assert!(!meter.refund_at(at(6), Cost::ZERO));
+        let standing = meter.standing(at(6));
+        assert_eq!(
+            (standing.used, standing.requests, standing.peak),
+            (0, 0, 0),
+            "{limit:?}"
+        );
+        assert_eq!(
+            (standing.memory, meter.recovery(at(6))),
+            (0, None),
+            "{limit:?}"
+        );
+    }
+}
+
+// One has landed and two are in flight when the limit becomes another kind, and another: three count
+// all along, and two of them are in flight.
+#[test]
+fn a_change_of_kind_takes_over_what_landed_and_what_did_not() {
+    let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+    let landed = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    assert!(set.take(at(0), Cost::new(2)).is_allow());
+    set.settle(
+        at(5),
+        landed,
+        Journey::Answered {
+            sent: at(0),
+            answered: at(5),
+        },
+        None,
+    );
+    for kind in [2, 1, 0] {
+        set.reconfigure(
+            Moment {
+                now: at(6),
+                ..Moment::default()
+            },
+            &[of_kind(kind)],
+        )
+        .expect("one");
+        let (_, standing) = set.standings(at(6)).next().expect("one");
+        assert_eq!(
+            (standing.used, standing.in_flight, standing.peak),
+            (3, 2, 3),
+            "kind {kind}"
+        );
+    }
+}
+
+// The grant was taken before the second limit was there, or before it was another one: it gives back
+// nothing of what others took from it since.
+#[test]
+fn a_grant_gives_back_only_to_limits_that_gave_it() {
+    let first = sliding(100, 1_000);
+    let bucket = Limit::bucket(rate(1, 1_000), 1)
+        .expect("positive")
+        .counted(Accounting::Send);
+    let moment = |now| Moment {
+        now: at(now),
+        ..Moment::default()
+    };
+    let mut set = MeterSet::new(&[first], Moment::default()).expect("one");
+    let before = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    set.reconfigure(moment(10), &[first, bucket]).expect("two");
+    assert!(set.take(at(20), Cost::ONE).is_allow());
+    set.refund(at(30), before);
+    assert!(
+        !set.check(at(30), Cost::ONE).is_allow(),
+        "the token is gone"
+    );
+
+    let strict = Limit::sliding(rate(1, 1_000)).counted(Accounting::Safe);
+    let mut set = MeterSet::new(&[first, strict], Moment::default()).expect("two");
+    let before = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    set.reconfigure(moment(10), &[first]).expect("one");
+    set.reconfigure(moment(10), &[first, strict]).expect("two");
+    assert!(set.take(at(20), Cost::ONE).is_allow());
+    set.refund(at(30), before);
+    assert!(
+        !set.check(at(30), Cost::ONE).is_allow(),
+        "another one is in flight"
+    );
+}
+
+// Told with an earlier time than a meter has seen, a change happens at the latest one, from whichever
+// kind: what was just used is not a window old.
+#[test]
+fn no_change_of_kind_happens_in_the_past() {
+    for (from, to) in [(1, 0), (2, 0), (0, 2)] {
+        let mut meter = Meter::new(&of_kind(from), Moment::default());
+        meter.charge(at(100_000), 9);
+        meter.reconfigure(Moment::default(), &of_kind(to));
+        let next = meter.check(at(100_001), Cost::new(9));
+        assert_eq!(
+            next,
+            Decision::WaitUntil(at(100_020)),
+            "from kind {from} to {to}"
+        );
+    }
+}
+
+// The civil clock is set back while ten are used: the set's aligned limit waits for the new edge.
+#[test]
+fn a_set_places_its_windows_anew() {
+    let limit = Limit::aligned(rate(9, 100))
+        .expect("even")
+        .counted(Accounting::Send);
+    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    assert!(set.take(at(50), Cost::new(9)).is_allow());
+    assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(100)));
+    let wall = WallTime::since_epoch(Duration::from_nanos(30));
+    set.realign(Moment { now: at(60), wall });
+    assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(130)));
+}
+
+// A moment ties the two clocks together, however old it is: windows of a limit that is added with
+// one lie where they lie.
+#[test]
+fn a_limit_added_with_an_old_moment_has_its_edges_in_place() {
+    let aligned = Limit::aligned(rate(1, 100))
+        .expect("even")
+        .counted(Accounting::Send);
+    let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+    assert!(set.check(at(500), Cost::ONE).is_allow());
+    let wall = WallTime::since_epoch(Duration::from_nanos(20));
+    set.reconfigure(Moment { now: at(450), wall }, &[of_kind(0), aligned])
+        .expect("two");
+    assert!(set.take(at(510), Cost::ONE).is_allow());
+    let next = set.explain(at(510), Cost::ONE).last();
+    assert_eq!(
+        next,
+        Some(Decision::WaitUntil(at(530))),
+        "100 on the civil clock"
+    );
+}
+
+// Where sendings count there is nothing to settle: the answer neither gives back nor adds.
+#[test]
+fn an_answer_changes_nothing_where_sendings_count() {
+    let fixed = Limit::fixed(rate(9, 20));
+    for limit in [of_kind(0), fixed, of_kind(2)].map(|limit| limit.counted(Accounting::Send)) {
+        let mut meter = Meter::new(&limit, Moment::default());
+        let sent = meter
+            .take(at(5), Cost::new(9))
+            .allowed()
+            .expect("untouched");
+        let before = meter.check(at(10), Cost::ONE);
+        meter.settle(at(10), sent, at(10));
+        assert_eq!(meter.check(at(10), Cost::ONE), before, "{limit:?}");
+    }
+}
+
+#[test]
+fn a_set_gives_back_what_its_meters_no_longer_need() {
+    let mut set =
+        MeterSet::new(&[sliding(9, 10), sliding(99, 10)], Moment::default()).expect("two");
+    assert!(set.take(at(0), Cost::new(9)).is_allow());
+    set.tidy(at(50));
+    assert!(set.usage(at(50), 0).all(|usage| usage.memory_bytes == 0));
+}
+
+// Nine lost requests have all arrived: nothing of them is kept.
+#[test]
+fn what_was_lost_leaves_no_memory_behind() {
+    for kind in 0..3 {
+        let mut meter = Meter::new(&of_kind(kind), Moment::default());
+        for n in 0..9 {
+            let grant = meter
+                .take(at(n), Cost::ONE)
+                .allowed()
+                .expect("room for nine");
+            meter.settle(at(n), grant, at(1_000 - n));
+        }
+        let standing = meter.standing(at(10));
+        assert_eq!(
+            (standing.used, standing.in_flight, standing.requests),
+            (9, 9, 9)
+        );
+        assert!(standing.memory >= 9 * 16);
+        meter.tidy(at(5_000));
+        let standing = meter.standing(at(5_000));
+        assert_eq!((standing.used, standing.memory), (0, 0), "kind {kind}");
+    }
+}

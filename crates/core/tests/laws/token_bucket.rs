@@ -1,0 +1,413 @@
+//! The bucket against an oracle that refills it from its whole history.
+
+use outflow_core::{Accounting, Cost, Decision, Limit, Limiter, Meter, Moment, Nanos, Receipt};
+use proptest::prelude::*;
+
+use crate::support::bucket::BucketOracle;
+use crate::support::{Step, at, extreme, rate, sliding, steps};
+
+fn bucket(quantity: u64, per: u64, burst: u64) -> Limit {
+    let limit = Limit::bucket(rate(quantity, per), burst).expect("positive");
+    limit.counted(Accounting::Send)
+}
+
+fn shapes() -> impl Strategy<Value = (u64, u64, u64)> {
+    (1..9_u64, 1..25_u64, 1..8_u64)
+}
+
+outflow_testkit::laws! {
+    // Meter and shared limiter at once: they agree with the oracle to the nanosecond, in what they
+    // allow and in what they promise. The limiter keeps no time of questions that took nothing, so
+    // it is compared until the clock steps back.
+    #[test]
+    fn agrees_with_its_whole_history / fn stress_agrees_with_its_whole_history
+        ((shapes(), steps(false))) = |((quantity, per, burst), history)| {
+            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let mut oracle = BucketOracle::new(quantity, per, burst);
+            let (mut now, mut stepped_back) = (50_u64, false);
+            for step in history {
+                match step {
+                    Step::Take { after, cost } => {
+                        now += after;
+                        let expected = oracle.decide(now, cost);
+                        prop_assert_eq!(meter.take(at(now), Cost::new(cost)).map(drop), expected);
+                        if !stepped_back {
+                            prop_assert_eq!(limiter.take(at(now), Cost::new(cost)).map(drop), expected);
+                            prop_assert_eq!(limiter.remaining(at(now)), meter.standing(at(now)).remaining());
+                        }
+                        if expected.is_allow() {
+                            oracle.take(cost);
+                        }
+                        let left = oracle.level(oracle.latest).expect("never overdrawn") / u128::from(per);
+                        prop_assert_eq!(u128::from(meter.standing(at(now)).remaining()), left);
+                    }
+                    Step::Back { by } => {
+                        now = now.saturating_sub(by);
+                        stepped_back = true;
+                    }
+                    Step::Refund { .. } | Step::Reconfigure { .. } => {}
+                }
+            }
+            Ok(())
+        };
+
+    // Threads read the clock before they take: no order of asking overdraws a shared bucket, at the
+    // latest time that any of them had.
+    #[test]
+    fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
+        ((shapes(), prop::collection::vec((30..80_u64, 1..4_u64), 1..60))) = |((quantity, per, burst), asks)| {
+            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let mut oracle = BucketOracle::new(quantity, per, burst);
+            for (now, cost) in asks {
+                if let Decision::Allow(receipt) = limiter.take(at(now), Cost::new(cost)) {
+                    oracle.latest = oracle.latest.max(receipt.at().as_nanos());
+                    oracle.take(cost);
+                    prop_assert!(oracle.level(oracle.latest).is_some(), "overdrawn at {}", now);
+                }
+            }
+            Ok(())
+        };
+
+    // Given back in any order and at any time, what is then allowed would have been allowed had the
+    // refunded ones never been taken: the oracle is never overdrawn.
+    #[test]
+    fn refunds_never_mint_a_token / fn stress_refunds_never_mint_a_token
+        ((shapes(), steps(false), any::<bool>())) = |((quantity, per, burst), history, shared)| {
+            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let mut oracle = BucketOracle::new(quantity, per, burst);
+            let mut held: Vec<(usize, Receipt)> = Vec::new();
+            let mut now = 50_u64;
+            for step in history {
+                match step {
+                    Step::Take { after, cost } => {
+                        now += after;
+                        oracle.latest = oracle.latest.max(now);
+                        let decision = if shared {
+                            limiter.take(at(now), Cost::new(cost))
+                        } else {
+                            meter.take(at(now), Cost::new(cost))
+                        };
+                        if let Decision::Allow(receipt) = decision {
+                            held.push((oracle.take(cost), receipt));
+                            prop_assert!(oracle.level(oracle.latest).is_some(), "overdrawn at {}", now);
+                        }
+                    }
+                    Step::Refund { after, nth } if nth < held.len() => {
+                        now += after;
+                        oracle.latest = oracle.latest.max(now);
+                        let (index, receipt) = held.remove(held.len() - 1 - nth);
+                        let _ = if shared {
+                            limiter.refund(at(now), receipt)
+                        } else {
+                            meter.refund(at(now), receipt)
+                        };
+                        oracle.refund(index);
+                    }
+                    Step::Refund { .. } | Step::Reconfigure { .. } | Step::Back { .. } => {}
+                }
+            }
+            Ok(())
+        };
+
+    // Taken and given back in any order at the same instant: as if nothing had happened.
+    #[test]
+    fn refunds_in_any_order_restore / fn stress_refunds_in_any_order_restore
+        ((shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 0..20),
+          prop::collection::vec((1..4_u64, any::<prop::sample::Index>()), 1..6)))
+        = |((quantity, per, burst), before, costs)| {
+            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let mut now = 0;
+            for (after, cost) in before {
+                now += after;
+                let _ = meter.take(at(now), Cost::new(cost));
+            }
+            let untouched = meter.clone();
+            let take = |(cost, _): &(u64, _)| meter.take(at(now), Cost::new(*cost)).allowed();
+            let mut taken: Vec<_> = costs.iter().filter_map(take).collect();
+            for (_, index) in &costs {
+                if !taken.is_empty() {
+                    prop_assert!(meter.refund(at(now), taken.swap_remove(index.index(taken.len()))));
+                }
+            }
+            for cost in 1..=burst {
+                let ours = meter.check(at(now), Cost::new(cost));
+                prop_assert_eq!(ours, untouched.clone().check(at(now), Cost::new(cost)));
+            }
+            Ok(())
+        };
+
+    // Another rate keeps the tokens that are gone: never more is left than before, a live change
+    // back and forth included.
+    #[test]
+    fn a_live_change_mints_nothing / fn stress_a_live_change_mints_nothing
+        ((shapes(), shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 1..20)))
+        = |(first, second, history)| {
+            let limit = |(quantity, per, burst)| bucket(quantity, per, burst);
+            let mut meter = Meter::new(&limit(first), Moment::default());
+            let mut now = 50;
+            for (n, (after, cost)) in history.into_iter().enumerate() {
+                now += after;
+                let _ = meter.take(at(now), Cost::new(cost));
+                let gone = meter.standing(at(now)).used;
+                let moment = Moment { now: at(now), ..Moment::default() };
+                meter.reconfigure(moment, &limit(if n % 2 == 0 { second } else { first }));
+                prop_assert_eq!(meter.standing(at(now)).used, gone);
+            }
+            Ok(())
+        };
+
+    #[test]
+    fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
+        ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
+        = |(quantity, per, burst, asks)| {
+            let (quantity, per, burst) = (quantity.max(1), per.max(1), burst.max(1));
+            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let mut latest = 0;
+            for (now, cost) in asks {
+                latest = latest.max(now);
+                match meter.take(at(now), Cost::new(cost)) {
+                    Decision::Allow(_) => prop_assert!(cost <= burst),
+                    Decision::WaitUntil(until) => {
+                        prop_assert!(until > at(latest));
+                        let mut later = meter.clone();
+                        prop_assert!(!meter.clone().check(at(until.as_nanos() - 1), Cost::new(cost)).is_allow());
+                        // At the very end of time the consumption itself may not be tellable.
+                        let then = later.check(until, Cost::new(cost));
+                        prop_assert!(then.is_allow() || then == Decision::Never);
+                    }
+                    Decision::Never => {}
+                }
+                prop_assert!(meter.standing(at(now)).used <= u128::from(burst));
+            }
+            Ok(())
+        };
+}
+
+// Known by its cost alone, up to what is missing comes back, and the time does not matter.
+#[test]
+fn a_refund_without_a_receipt_fills_up_to_the_brim() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    assert!(meter.take(at(0), Cost::new(3)).is_allow());
+    assert!(meter.refund_at(at(0), Cost::new(2)));
+    assert_eq!(meter.standing(at(0)).remaining(), 4);
+    assert!(meter.refund_at(at(77), Cost::new(9)));
+    assert_eq!(meter.standing(at(0)).remaining(), 5);
+    assert!(!meter.refund_at(at(0), Cost::ONE), "it is full");
+}
+
+// The second is given back, a fourth taken, and then the first given back: what left in between is
+// still remembered. Once all has refilled there is nothing to give back.
+#[test]
+fn a_take_between_two_refunds_forgets_neither() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    let mut take = |now| meter.take(at(now), Cost::ONE).allowed().expect("there");
+    let (first, second, _third) = (take(0), take(0), take(0));
+    assert!(meter.refund(at(0), second));
+    let fourth = meter.take(at(0), Cost::ONE).allowed().expect("there");
+    assert!(meter.refund(at(0), first));
+    assert_eq!(meter.standing(at(0)).used, 2);
+    assert!(!meter.refund(at(500), fourth), "it has refilled");
+}
+
+// Half a token has refilled: the next is whole at 100. In flight, a token has yet to start.
+#[test]
+fn the_next_recovery_is_that_of_the_token_that_refills() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    assert_eq!(meter.recovery(at(0)), None);
+    assert!(meter.take(at(0), Cost::new(2)).is_allow());
+    assert_eq!(meter.recovery(at(50)), Some(at(100)));
+    assert_eq!(meter.recovery(at(100)), Some(at(200)));
+    let mut flying = Meter::new(
+        &bucket(1, 100, 5).counted(Accounting::Safe),
+        Moment::default(),
+    );
+    assert!(flying.take(at(0), Cost::new(2)).is_allow());
+    assert_eq!(flying.recovery(at(50)), Some(at(150)));
+}
+
+// A refund from the middle is remembered, in memory that is accounted for, until all has refilled.
+#[test]
+fn the_memory_of_refunds_is_told() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    let mut take = || meter.take(at(0), Cost::ONE).allowed().expect("five");
+    let (first, _second) = (take(), take());
+    assert_eq!(meter.standing(at(0)).memory, 0);
+    assert!(meter.refund(at(0), first));
+    assert!(meter.standing(at(0)).memory >= 16);
+}
+
+// The shared bucket remembers until when it refused; at that very instant it no longer does.
+#[test]
+fn a_shared_bucket_allows_at_the_instant_it_promised() {
+    let limiter = Limiter::bucket(rate(1, 100), 1).expect("positive");
+    assert!(limiter.take(at(0), Cost::ONE).is_allow());
+    for now in [1, 50, 99] {
+        assert_eq!(
+            limiter.take(at(now), Cost::ONE),
+            Decision::WaitUntil(at(100))
+        );
+    }
+    assert!(limiter.take(at(100), Cost::ONE).is_allow());
+}
+
+// A million a second after a day: scaled time has more than 64 bits, and both halves of it count.
+#[test]
+fn a_shared_bucket_keeps_time_beyond_64_bits() {
+    let day = Nanos::from_secs(86_400).as_nanos();
+    let limiter = Limiter::bucket(rate(1_000_000, 1_000_000_000), 1).expect("positive");
+    assert!(limiter.take(at(day), Cost::ONE).is_allow());
+    assert_eq!(
+        limiter.take(at(day), Cost::ONE),
+        Decision::WaitUntil(at(day + 1_000))
+    );
+    assert!(limiter.take(at(day + 1_000), Cost::ONE).is_allow());
+}
+
+// Two of three tokens given back, half a token's time later: the rest of what they were is there,
+// and nothing is left to give once all has refilled.
+#[test]
+fn a_shared_bucket_gives_back_what_has_not_refilled() {
+    let limiter = Limiter::bucket(rate(1, 100), 3).expect("positive");
+    let take = |now| limiter.take(at(now), Cost::ONE).allowed().expect("there");
+    let (first, second, third) = (take(0), take(0), take(0));
+    assert!(limiter.refund(at(50), third));
+    assert_eq!(limiter.remaining(at(50)), 1);
+    assert!(limiter.refund(at(50), first));
+    assert_eq!(
+        limiter.remaining(at(99)),
+        2,
+        "half of the first had refilled, and now the second does"
+    );
+    assert_eq!(limiter.remaining(at(150)), 3);
+    assert!(!limiter.refund(at(200), second), "all of it has refilled");
+}
+
+// After 2^64 tokens places are no longer known: nothing is given back, and nothing minted.
+#[test]
+fn a_bucket_that_has_counted_to_the_end_gives_nothing_back() {
+    let limit = bucket(u64::MAX, 1, u64::MAX);
+    let mut meter = Meter::new(&limit, Moment::default());
+    let limiter = Limiter::bucket(rate(u64::MAX, 1), u64::MAX).expect("positive");
+    for now in [10, 20] {
+        assert!(meter.take(at(now), Cost::new(u64::MAX)).is_allow());
+        assert!(limiter.take(at(now), Cost::new(u64::MAX)).is_allow());
+    }
+    let ours = meter.take(at(30), Cost::ONE).allowed().expect("refilled");
+    let shared = limiter.take(at(30), Cost::ONE).allowed().expect("refilled");
+    assert!(!meter.refund(at(30), ours));
+    assert!(!limiter.refund(at(30), shared));
+}
+
+// Sent while sendings were counted by another kind of meter: what took over has it already, and its
+// answer adds nothing.
+#[test]
+fn what_was_taken_over_is_not_settled_again() {
+    let safe = Limit::bucket(rate(1, 100), 2)
+        .expect("positive")
+        .counted(Accounting::Safe);
+    let mut meter = Meter::new(&sliding(2, 100), Moment::default());
+    let sent = meter.take(at(0), Cost::ONE).allowed().expect("untouched");
+    meter.reconfigure(
+        Moment {
+            now: at(10),
+            ..Moment::default()
+        },
+        &safe,
+    );
+    meter.settle(at(50), sent, at(50));
+    assert_eq!(meter.standing(at(50)).used, 1);
+    assert_eq!(
+        meter.standing(at(110)).used,
+        0,
+        "a token from the change on"
+    );
+
+    let flown = meter.take(at(200), Cost::ONE).allowed().expect("full");
+    meter.settle(at(250), flown, at(240));
+    assert_eq!(meter.standing(at(339)).used, 1);
+    assert_eq!(
+        meter.standing(at(340)).used,
+        0,
+        "a token from its arrival on"
+    );
+}
+
+// Receipts of another kind know no place in the bucket that took over: they give nothing back, nor
+// does one that has expired.
+#[test]
+fn a_receipt_from_before_a_change_of_kind_gives_nothing_back() {
+    let moment = Moment {
+        now: at(2_000),
+        ..Moment::default()
+    };
+    let mut meter = Meter::new(&sliding(1, 1_000), Moment::default());
+    let old = meter.take(at(0), Cost::ONE).allowed().expect("untouched");
+    assert!(meter.take(at(2_000), Cost::ONE).is_allow());
+    meter.reconfigure(moment, &bucket(1, 1_000, 1));
+    assert!(!meter.refund(at(2_001), old));
+    assert_eq!(
+        meter.check(at(2_001), Cost::ONE),
+        Decision::WaitUntil(at(3_000))
+    );
+    let new = meter
+        .take(at(3_000), Cost::ONE)
+        .allowed()
+        .expect("refilled");
+    assert!(
+        meter.refund(at(3_001), new),
+        "what the new kind gave it takes back"
+    );
+    assert_eq!(
+        meter.standing(at(3_001)).peak,
+        1,
+        "facts go on from kind to kind"
+    );
+}
+
+// A change that is told with an earlier time than the meter has seen happens at the latest one.
+#[test]
+fn a_change_of_kind_after_a_step_back_mints_nothing() {
+    let mut meter = Meter::new(&sliding(1, 1_000), Moment::default());
+    assert!(meter.take(at(100_000), Cost::ONE).is_allow());
+    meter.reconfigure(Moment::default(), &bucket(1, 1_000, 1));
+    assert_eq!(
+        meter.check(at(100_100), Cost::ONE),
+        Decision::WaitUntil(at(101_000))
+    );
+}
+
+// Capacity equal to the rate: 35 at once and 35 more within the second, 70 in all; the documented
+// ceiling of 50 needs a window beside the bucket.
+#[test]
+fn a_window_beside_the_bucket_caps_its_burst() {
+    let limits = [bucket(35, 1_000_000_000, 35), sliding(50, 1_000_000_000)];
+    let through = |limits: &[Limit]| {
+        let mut set = outflow_core::MeterSet::new(limits, Moment::default()).expect("two");
+        (0..1_000)
+            .filter(|ms| set.take(Nanos::from_millis(*ms), Cost::ONE).is_allow())
+            .count()
+    };
+    assert_eq!(
+        through(&limits[..1]),
+        69,
+        "35 saved and 34 refilled before the second is over"
+    );
+    assert_eq!(through(&limits), 50);
+}
+
+// 35/s is 28,571,428.57 ns a token: a million tokens must take exactly a million thirty-fifths. A
+// burst of two keeps the fraction that a wait of whole nanoseconds is late by.
+#[test]
+fn an_odd_rate_does_not_drift() {
+    let mut meter = Meter::new(&bucket(35, 1_000_000_000, 2), Moment::default());
+    let mut now = Nanos::ZERO;
+    for _ in 0..1_000_000 {
+        if let Decision::WaitUntil(at) = meter.check(now, Cost::ONE) {
+            now = at;
+        }
+        assert!(meter.take(now, Cost::ONE).is_allow());
+    }
+    assert_eq!(now.as_nanos(), (999_998 * 1_000_000_000_u64).div_ceil(35));
+}

@@ -1,0 +1,324 @@
+//! Laws of the client's parsers: configuration, base URLs, cache files and redirects.
+//!
+//! The client is asked as its users ask it, through files, sockets in memory and its public names, so
+//! that no law can be kept by a function and broken by whoever calls it.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, COOKIE, HOST, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use outflow::cache::{Answer as Said, Cache, CacheSettings, Found, Kept, Query};
+use outflow::config::{Config, Environment, Mistakes, Severity, Source};
+use outflow::core::WallTime;
+use outflow::{
+    Api, BaseUrl, CacheMode, Credential, Events, Outflow, Place, Rules, SystemClock, Upstream,
+};
+use outflow_upstream::{Answer, Arrival, StrictApi};
+use tokio::runtime::Runtime;
+
+/// A configuration is accepted, and then its rules can be used; or it is refused with a line for each
+/// mistake. Lines of `env NAME=VALUE` are its environment.
+pub fn config(input: &[u8]) {
+    let written = String::from_utf8_lossy(input);
+    let variable = |line: &str| {
+        let (name, value) = line.strip_prefix("env ")?.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    let environment: Environment = written.lines().filter_map(variable).collect();
+    let lines: Vec<_> = written
+        .split('\n')
+        .filter(|line| variable(line).is_none())
+        .collect();
+    let sources = [Source::new("fuzz.toml", lines.join("\n"))];
+    match Config::read(&sources, &environment) {
+        Ok(config) => {
+            placed(&config.warnings);
+            config.apis.iter().for_each(usable);
+        }
+        Err(mistakes) => {
+            let errors = mistakes
+                .iter()
+                .filter(|mistake| mistake.severity == Severity::Error);
+            assert!(errors.count() > 0, "{mistakes}");
+            placed(&mistakes);
+        }
+    }
+}
+
+/// Every mistake says where it is and what it is.
+fn placed(mistakes: &Mistakes) {
+    for mistake in mistakes {
+        assert!(mistake.line > 0 && mistake.column > 0, "{mistakes}");
+        assert!(
+            !mistake.message.is_empty() && !mistake.source.is_empty(),
+            "{mistakes}"
+        );
+    }
+    assert_eq!(mistakes.to_string().is_empty(), mistakes.is_empty());
+}
+
+fn usable(api: &Api) {
+    let clock = Arc::new(SystemClock::new());
+    let door = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
+    assert!(door.is_ok(), "{:?}: {:?}", api.name, door.err());
+}
+
+/// A base URL is shown as it reads, and no path behind it leads to another origin, above the prefix or
+/// to other bytes than were written. The first line is the base, the rest the path.
+pub fn base_url(input: &[u8]) {
+    let written = String::from_utf8_lossy(input);
+    let (base, path) = written.split_once('\n').unwrap_or((&written, ""));
+    let Ok(base) = base.parse::<BaseUrl>() else {
+        return;
+    };
+    assert_eq!(base.to_string().parse(), Ok(base.clone()));
+    assert!(!base.authority().as_str().contains('@') && !base.prefix().ends_with('/'));
+    let Ok(joined) = base.join(path) else {
+        return;
+    };
+    assert_eq!(joined.scheme(), Some(base.scheme()));
+    assert_eq!(joined.authority(), Some(base.authority()));
+    let shown = joined.to_string();
+    let behind = format!("{base}{path}");
+    let rooted = format!("{base}/{path}");
+    assert!(
+        shown == behind || shown == rooted,
+        "{shown} of {base} and {path}"
+    );
+    let below = joined.path().strip_prefix(base.prefix());
+    let below = below.expect("behind the prefix");
+    let climbs = |segment: &str| segment == "." || segment == "..";
+    assert!(
+        !below.split('/').any(climbs) && !below.starts_with("//"),
+        "{shown}"
+    );
+}
+
+/// Whatever stands in the place of an answer's file, what is found is that answer or nothing, and what
+/// is another's stays where it is. The first byte chooses what the others are: a file, or wounds of a
+/// genuine one, of this answer or of another.
+pub fn cache_file(input: &[u8]) {
+    thread_local! {
+        static SHELF: OnceCell<Shelf> = const { OnceCell::new() };
+    }
+    SHELF.with(|shelf| shelf.get_or_init(Shelf::new).keeps_its_own(input));
+}
+
+/// A directory with the answers of two.
+struct Shelf {
+    dir: tempfile::TempDir,
+    file: PathBuf,
+    own: Vec<u8>,
+    other: Vec<u8>,
+}
+
+impl Shelf {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let kept = |key: &'static [u8]| -> PathBuf {
+            let before = files(dir.path());
+            let (cache, headers) = (opened(dir.path()), HeaderMap::new());
+            let mut said = HeaderMap::new();
+            said.insert("cache-control", HeaderValue::from_static("max-age=60"));
+            let answer = Said {
+                status: StatusCode::OK,
+                headers: &said,
+                body: body_of(key).into(),
+                delay: std::time::Duration::ZERO,
+            };
+            let uri = Uri::from_static(PAGE);
+            let kept = cache.offer(&query(&uri, &headers, key), answer, AT);
+            assert_eq!((kept, cache.flush()), (Kept::Stored, 1));
+            let mut after = files(dir.path());
+            after.retain(|file| !before.contains(file));
+            after.pop().expect("a file")
+        };
+        let (file, other) = (kept(OWN), kept(OTHER));
+        let read = |file: &Path| fs::read(file).expect("readable");
+        let (own, other) = (read(&file), read(&other));
+        Self {
+            dir,
+            file,
+            own,
+            other,
+        }
+    }
+
+    fn keeps_its_own(&self, input: &[u8]) {
+        let (choice, rest) = input.split_first().unwrap_or((&0, &[]));
+        let content = match choice % 3 {
+            0 => rest.to_vec(),
+            1 => wounded(&self.own, rest),
+            _ => wounded(&self.other, rest),
+        };
+        fs::write(&self.file, &content).expect("writable");
+        let (cache, uri, headers) = (
+            opened(self.dir.path()),
+            Uri::from_static(PAGE),
+            HeaderMap::new(),
+        );
+        let found = |key: &'static [u8]| cache.lookup(&query(&uri, &headers, key), AT);
+        match found(OWN) {
+            Found::Fresh(stored) => {
+                assert_eq!(
+                    (content, stored.body.to_vec()),
+                    (self.own.clone(), body_of(OWN))
+                );
+            }
+            nothing => {
+                assert!(matches!(nothing, Found::Missing), "{nothing:?}");
+                assert_ne!(content, self.own);
+            }
+        }
+        let others = match found(OTHER) {
+            Found::Fresh(stored) => Some(stored.body),
+            _ => None,
+        };
+        assert_eq!(others.map(Vec::from), Some(body_of(OTHER)));
+    }
+}
+
+fn opened(dir: &Path) -> Cache {
+    let settings = CacheSettings {
+        dir: Some(dir.to_owned()),
+        memory: 1 << 20,
+        disk: 1 << 20,
+    };
+    Cache::open(settings).expect("a cache")
+}
+
+fn query<'a>(uri: &'a Uri, headers: &'a HeaderMap, key: &'static [u8]) -> Query<'a> {
+    Query {
+        api: "fuzzed",
+        method: &Method::GET,
+        uri,
+        headers,
+        credential: Some(key),
+        mode: CacheMode::Standard,
+    }
+}
+
+/// What is answered to whoever has this key. The key itself would be noticed and not kept.
+fn body_of(key: &[u8]) -> Vec<u8> {
+    key.iter().rev().copied().collect()
+}
+
+/// The files of kept answers: two hashes and a dash.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(dir).expect("a directory").flatten();
+    let paths = found.map(|file| file.path());
+    paths
+        .filter(|path| path.file_name().is_some_and(|name| name.len() == 65))
+        .collect()
+}
+
+/// A file with bytes changed: each three bytes say where and how, and one that is left over cuts it.
+fn wounded(whole: &[u8], wounds: &[u8]) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    let wounds = wounds.chunks_exact(3);
+    if let [cut, ..] = wounds.remainder() {
+        bytes.truncate(usize::from(*cut));
+    }
+    for wound in wounds {
+        if let [high, low, change] = *wound {
+            let place = usize::from(u16::from_be_bytes([high, low]));
+            let place = place.checked_rem(bytes.len()).unwrap_or(0);
+            if let Some(byte) = bytes.get_mut(place) {
+                *byte ^= change;
+            }
+        }
+    }
+    bytes
+}
+
+/// Wherever an answer leads, no key and no cookie goes to another origin, and the call ends.
+pub fn redirect(input: &[u8]) {
+    thread_local! {
+        static WORLD: OnceCell<World> = const { OnceCell::new() };
+    }
+    let Ok(location) = HeaderValue::from_bytes(input) else {
+        return;
+    };
+    WORLD.with(|world| world.get_or_init(World::new).leads_to(&location));
+}
+
+/// A client, and a server that is everywhere.
+struct World {
+    runtime: Runtime,
+    strict: StrictApi,
+    client: Outflow,
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().expect("a runtime");
+        let inside = runtime.enter();
+        let strict = StrictApi::builder().remembering(64);
+        let strict = NOTED
+            .into_iter()
+            .fold(strict, outflow_upstream::Builder::noting);
+        let strict = strict.build().expect("valid");
+        let server = Arc::new(strict.in_memory());
+        let mut api = Api::new("fuzzed", HERE.parse().expect("a URL"));
+        api.rules = Rules::unlimited();
+        api.retry.count = 0;
+        api.credential = Some(Credential {
+            secret: KEY.into(),
+            place: Place::Bearer,
+        });
+        let connect = move |_: &str, _: u16| -> outflow::Connecting {
+            let pipe: Box<dyn outflow::Stream> = Box::new(server.connect());
+            Box::pin(async move { Ok(pipe) })
+        };
+        let client = Outflow::builder().api(api).connector(Arc::new(connect));
+        let client = client.build().expect("valid");
+        drop(inside);
+        Self {
+            runtime,
+            strict,
+            client,
+        }
+    }
+
+    fn leads_to(&self, location: &HeaderValue) {
+        let before = self.strict.totals().seen;
+        let elsewhere = Answer::status(302).header(LOCATION.as_str(), location.as_bytes());
+        self.strict.answer("/v1/from", elsewhere);
+        let call = self.client.get("fuzzed", "/from").header(COOKIE, KEY);
+        // It may end anywhere and anyhow; what counts is what was sent on the way.
+        let _either = self.runtime.block_on(call.send());
+        let audit = self.strict.audit();
+        let arrivals = audit.arrivals().iter();
+        let mut sent = arrivals.filter(|arrival| arrival.number >= before);
+        let first = sent.next().expect("the call itself");
+        assert!(says(first, &AUTHORIZATION).is_some_and(|key| key.contains(KEY)));
+        for arrival in sent {
+            let host = says(arrival, &HOST).unwrap_or_default();
+            let here = ["api.example.com", "api.example.com:80"]
+                .iter()
+                .any(|name| host.eq_ignore_ascii_case(name));
+            let shown = says(arrival, &AUTHORIZATION).or(says(arrival, &COOKIE));
+            assert!(here || shown.is_none(), "{host} of {location:?}");
+        }
+    }
+}
+
+fn says<'a>(arrival: &'a Arrival, name: &HeaderName) -> Option<&'a str> {
+    let mut noted = arrival.headers.iter();
+    let (_, value) = noted.find(|(noted, _)| noted == name)?;
+    value.to_str().ok()
+}
+
+const NOTED: [HeaderName; 3] = [AUTHORIZATION, COOKIE, HOST];
+const HERE: &str = "http://api.example.com/v1";
+const PAGE: &str = "http://api.example.com/page";
+const KEY: &str = "c4n4ry-k3y";
+const OWN: &[u8] = b"one's own";
+const OTHER: &[u8] = b"another's";
+
+/// Some second of the year 2023.
+const AT: WallTime = WallTime::from_unix_secs(1_700_000_000);

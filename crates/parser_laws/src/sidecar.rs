@@ -1,0 +1,241 @@
+//! Laws of the sidecar for every request: framing, routes and control headers.
+//!
+//! The rooms are those that run. Only their doors are missing: no port, no process, and an API that is
+//! in memory.
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
+use outflow::{Api, BaseUrl, Config, Credential, Outflow, Place, Rules};
+use outflow_cli::Sources;
+use outflow_cli::fuzzing::{self, Parsed, Reading, Sidecar};
+use outflow_upstream::{Answer, StrictApi};
+use tokio::runtime::Runtime;
+
+/// However bytes are cut, the same of them are let through; and what is let through, the parser reads
+/// as the same requests with the same bodies, or refuses. The first two bytes choose the cuts and the
+/// bounds.
+pub fn framing(input: &[u8]) {
+    let Some(([cuts, bounds], bytes)) = input.split_first_chunk() else {
+        return;
+    };
+    let bounds = if bounds % 2 == 0 {
+        (100, 32_768)
+    } else {
+        (3, 96)
+    };
+    let whole = fuzzing::read(bounds, [bytes]);
+    let (first, second) = bytes.split_at(usize::from(*cuts) % (bytes.len() + 1));
+    assert_eq!(fuzzing::read(bounds, [first, second]), whole, "two pieces");
+    let pieces = bytes.chunks(usize::from(*cuts) % 5 + 1);
+    assert_eq!(fuzzing::read(bounds, pieces), whole, "many pieces");
+    let passed = bytes.get(..whole.passed).expect("no more than there are");
+    thread_local! {
+        static RUNTIME: Runtime = runtime();
+    }
+    let (requests, answers) = RUNTIME.with(|runtime| runtime.block_on(fuzzing::parsed(passed)));
+    if whole.is_http2 {
+        let other = requests.iter().any(|read| read.version != Version::HTTP_2);
+        assert!(!other, "{requests:?}");
+    } else {
+        is_read_alike(&whole, &requests, &answers);
+    }
+}
+
+/// The parser may stop before, and must then have said so or have been asked to; it may never find a
+/// request where there is none.
+fn is_read_alike(reading: &Reading, requests: &[Parsed], answers: &[u8]) {
+    assert!(
+        requests.len() <= reading.bodies.len(),
+        "{reading:?} {requests:?}"
+    );
+    for (body, read) in reading.bodies.iter().zip(requests) {
+        let alike = if read.body.is_whole {
+            *body == read.body
+        } else {
+            body.bytes >= read.body.bytes
+        };
+        assert!(alike, "{reading:?} {requests:?}");
+    }
+    let broken = requests.iter().position(|read| !read.body.is_whole);
+    assert!(
+        broken.is_none_or(|at| at + 1 == requests.len()),
+        "{reading:?} {requests:?}"
+    );
+    if requests.len() < reading.bodies.len() {
+        let said = String::from_utf8_lossy(answers);
+        let old = requests.iter().any(|read| read.version == Version::HTTP_10);
+        let ended = old || broken.is_some() || said.contains("connection: close");
+        let refused = said.matches("HTTP/1.").count() > requests.len();
+        assert!(ended || refused, "{reading:?} {requests:?} {said}");
+    }
+}
+
+/// Whatever a connection says, only the configured API is called, below its path, with its own key,
+/// without any word that was for us, and no more often than there are requests.
+pub fn request(input: &[u8]) {
+    thread_local! {
+        static PLACE: Gateway = Gateway::new();
+    }
+    PLACE.with(|place| place.keeps_to_its_api(input));
+}
+
+/// A sidecar before an API in memory.
+struct Gateway {
+    runtime: Runtime,
+    strict: StrictApi,
+    sidecar: Sidecar,
+}
+
+impl Gateway {
+    fn new() -> Self {
+        let runtime = runtime();
+        let inside = runtime.enter();
+        let strict = StrictApi::builder().answer("/**", Answer::echo());
+        let noted = NOTED.into_iter().map(HeaderName::from_static);
+        let strict = noted.fold(strict.remembering(256), outflow_upstream::Builder::noting);
+        let strict = strict.build().expect("valid");
+        let server = Arc::new(strict.in_memory());
+        let connect = move |_: &str, _: u16| -> outflow::Connecting {
+            let pipe: Box<dyn outflow::Stream> = Box::new(server.connect());
+            Box::pin(async move { Ok(pipe) })
+        };
+        let client = Outflow::builder().api(api()).connector(Arc::new(connect));
+        let client = client.build().expect("valid");
+        let station = fuzzing::station(client, Config::from([api()]), Sources::new(Vec::new()));
+        let sidecar = Sidecar::new(station);
+        drop(inside);
+        Self {
+            runtime,
+            strict,
+            sidecar,
+        }
+    }
+
+    fn keeps_to_its_api(&self, input: &[u8]) {
+        let before = self.strict.totals().seen;
+        let reading = fuzzing::read((100, 32_768), [input]);
+        let mut bytes = input.to_vec();
+        // Whoever is through says so, and need not be waited for.
+        if reading.passed == input.len() && reading.bodies.last().is_none_or(|body| body.is_whole) {
+            bytes.extend_from_slice(LAST);
+        }
+        let exchanged = self.runtime.block_on(self.sidecar.exchange(&bytes));
+        let answers = exchanged.expect("a pair of sockets");
+        let audit = self.strict.audit();
+        let sent = audit.arrivals().iter();
+        let sent: Vec<_> = sent.filter(|sent| sent.number >= before).collect();
+        let asked = reading.bodies.len();
+        assert!(reading.is_http2 || sent.len() <= asked, "{sent:?}");
+        for arrival in sent {
+            let said = |name: &HeaderName| {
+                let mut noted = arrival.headers.iter();
+                noted
+                    .find(|(noted, _)| noted == name)
+                    .map(|(_, value)| value)
+            };
+            assert_eq!(said(&HOST).expect("a host"), "api.example.com");
+            assert_eq!(said(&AUTHORIZATION).expect("a key"), "Bearer c4n4ry-k3y");
+            let below = arrival.path.strip_prefix("/v1").expect("below its path");
+            assert!(below.is_empty() || below.starts_with('/'), "{arrival:?}");
+            let climbs = |part: &str| part == "." || part == "..";
+            assert!(!below.split('/').any(climbs), "{arrival:?}");
+            let ours = |name: &HeaderName| name.as_str().starts_with("outflow-");
+            let heard = arrival.headers.iter().any(|(name, _)| ours(name));
+            assert!(!heard, "{arrival:?}");
+        }
+        if let Some(version) = answers.get(..9).filter(|_| !reading.is_http2) {
+            assert!(version.starts_with(b"HTTP/1."), "{answers:?}");
+        }
+    }
+}
+
+fn api() -> Api {
+    let mut api = Api::new("stock", BASE.parse().expect("a URL"));
+    api.rules = Rules::unlimited();
+    api.retry.count = 0;
+    api.credential = Some(Credential {
+        secret: "c4n4ry-k3y".into(),
+        place: Place::Bearer,
+    });
+    api
+}
+
+/// A target is an API's name and the rest, and whatever the rest is, it leads below the API's base or
+/// nowhere.
+pub fn route(input: &[u8]) {
+    let Ok(target) = Uri::try_from(input) else {
+        return;
+    };
+    let Some((api, path)) = fuzzing::route(&target) else {
+        return;
+    };
+    assert!(!api.contains(['/', '?']), "{api:?} of {target}");
+    let rest = target.path_and_query().map_or("", |rest| rest.as_str());
+    let rest = rest.strip_prefix('/').unwrap_or(rest);
+    assert_eq!(format!("{api}{path}"), rest, "nothing is lost");
+    let base: BaseUrl = BASE.parse().expect("a URL");
+    let Ok(url) = base.join(path) else {
+        return;
+    };
+    assert_eq!(url.scheme(), Some(base.scheme()));
+    assert_eq!(url.authority(), Some(base.authority()));
+    let below = url.path().strip_prefix("/v1").expect("below the base");
+    assert!(below.is_empty() || below.starts_with('/'), "{url}");
+}
+
+/// What is said to us is taken out of the headers and nothing else is; what cannot be meant is told by
+/// its name and with advice, in whatever order it came. Each line is a header.
+pub fn steering(input: &[u8]) {
+    let mut headers = HeaderMap::new();
+    for line in input.split(|byte| *byte == b'\n').take(64) {
+        let colon = line.iter().position(|byte| *byte == b':');
+        let (name, value) = line.split_at(colon.unwrap_or(line.len()));
+        let name = HeaderName::from_bytes(name);
+        let value = HeaderValue::from_bytes(value.get(1..).unwrap_or_default());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    let ours = |name: &HeaderName| name.as_str().starts_with("outflow-");
+    let mut others = headers.clone();
+    for name in headers.keys().filter(|name| ours(name)) {
+        others.remove(name);
+    }
+    let backwards: Vec<_> = headers.iter().collect();
+    let backwards = backwards.into_iter().rev();
+    let mut backwards: HeaderMap = backwards
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let mut taken = headers.clone();
+    let said = fuzzing::steering(&mut taken);
+    assert_eq!(fuzzing::steering(&mut backwards).is_ok(), said.is_ok());
+    match said {
+        Ok(()) => assert_eq!(taken, others),
+        Err((name, advice)) => {
+            assert!(name.starts_with("outflow-") && headers.contains_key(&name));
+            assert!(!advice.is_empty());
+        }
+    }
+}
+
+fn runtime() -> Runtime {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    { runtime }.enable_all().build().expect("a runtime")
+}
+
+/// A request that calls no API, after which a connection closes.
+const LAST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+const BASE: &str = "http://api.example.com/v1";
+
+/// What an API must not see, and what it must.
+const NOTED: [&str; 6] = [
+    "host",
+    "authorization",
+    "outflow-cost",
+    "outflow-token",
+    "outflow-group",
+    "outflow-refused",
+];

@@ -1,0 +1,117 @@
+//! Laws of the core's parsers: rates, `Retry-After`, dates and rate limit headers.
+
+use std::time::Duration;
+
+use outflow_core::{
+    Dialects, Hint, Hints, HttpDate, Label, Rate, ResponseTime, RetryAfter, WaitBounds, WallTime,
+};
+
+/// A rate that was read is shown in a form that reads as the same rate.
+pub fn rate(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    let Ok(rate) = text.parse::<Rate>() else {
+        return;
+    };
+    assert!(rate.quantity() > 0 && rate.per() > Duration::ZERO);
+    let shown = rate.to_string();
+    assert_eq!(shown.parse(), Ok(rate), "{text:?} was shown as {shown:?}");
+}
+
+/// A wait keeps within its bounds, a long value is no shorter wait, and only numbers and dates are
+/// obeyed: something that has no digit at all never is.
+pub fn retry_after(input: &[u8]) {
+    let (clock, value) = split_number(input);
+    let (date, value) = split_line(value);
+    let bounds = WaitBounds::default();
+    let came = ResponseTime {
+        date: (!date.is_empty()).then_some(date),
+        wall: WallTime::from_unix_secs(clock),
+    };
+    let read = RetryAfter::read(value, came, bounds);
+    if let Some(wait) = read.wait() {
+        assert!(wait >= bounds.min_sleep() && wait <= bounds.max_honour());
+        assert!(value.iter().any(u8::is_ascii_digit), "{value:?}");
+    }
+    if let RetryAfter::Capped { wait, asked } = read {
+        assert!(asked > wait);
+    }
+    let twice = RetryAfter::read_all([value, value], came, bounds);
+    assert_eq!(twice, Some(read), "saying it twice changes nothing");
+}
+
+/// A date that was read is before the year 10000 and shown in a form that reads as the same date,
+/// whatever century it is.
+pub fn http_date(input: &[u8]) {
+    let (clock, value) = split_number(input);
+    let now = WallTime::from_unix_secs(clock);
+    let Ok(date) = HttpDate::read(value, now) else {
+        return;
+    };
+    assert!(date.at() <= LAST);
+    let shown = date.to_string();
+    assert_eq!(HttpDate::read(shown.as_bytes(), WallTime::EPOCH), Ok(date));
+}
+
+/// Hints are few, say something, name printable groups, and do not depend on the case of names.
+pub fn server_hints(input: &[u8]) {
+    let (clock, rest) = split_number(input);
+    let mut headers = Vec::new();
+    for line in rest.split(|byte| *byte == b'\n') {
+        let colon = line
+            .iter()
+            .position(|byte| *byte == b':')
+            .unwrap_or(line.len());
+        let (name, value) = line.split_at(colon);
+        if let Ok(name) = std::str::from_utf8(name) {
+            headers.push((name, value.get(1..).unwrap_or_default()));
+        }
+    }
+    let came = ResponseTime {
+        date: None,
+        wall: WallTime::from_unix_secs(clock),
+    };
+    let hints = Hints::read(headers.iter().copied(), Dialects::ALL, came);
+    assert!(hints.iter().count() <= 8);
+    hints.iter().for_each(sound);
+    let upper: Vec<_> = headers
+        .iter()
+        .map(|(name, _)| name.to_ascii_uppercase())
+        .collect();
+    let shouted = upper
+        .iter()
+        .zip(&headers)
+        .map(|(name, (_, value))| (name.as_str(), *value));
+    assert_eq!(Hints::read(shouted, Dialects::ALL, came), hints);
+    let unheard = Hints::read(headers, Dialects::NONE, came);
+    assert_eq!((unheard.iter().count(), unheard.malformed()), (0, 0));
+}
+
+fn sound(hint: &Hint) {
+    let numbers = [hint.limit, hint.remaining, hint.used];
+    assert!(numbers.iter().any(Option::is_some) || hint.resets_in.is_some());
+    if let Some(group) = hint.group {
+        assert_eq!(Label::new(group.as_str().as_bytes()), Some(group));
+    }
+    if let (Some(used), Some(limit)) = (hint.server_used(), hint.limit) {
+        assert!(hint.used.is_some() || used <= limit);
+    }
+}
+
+/// The first eight bytes as a number, so that inputs choose the clock too.
+fn split_number(input: &[u8]) -> (u64, &[u8]) {
+    match input.split_first_chunk() {
+        Some((head, rest)) => (u64::from_le_bytes(*head), rest),
+        None => (0, input),
+    }
+}
+
+fn split_line(input: &[u8]) -> (&[u8], &[u8]) {
+    let end = input.iter().position(|byte| *byte == b'\n');
+    let (line, rest) = input.split_at(end.unwrap_or(0));
+    (line, rest.strip_prefix(b"\n").unwrap_or(rest))
+}
+
+/// The last second of the year 9999.
+const LAST: WallTime = WallTime::from_unix_secs(253_402_300_799);

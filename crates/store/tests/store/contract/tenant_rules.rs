@@ -1,0 +1,153 @@
+//! Laws of rules: what a tenant is served by, its own or the usual one.
+
+use outflow_core::Weight;
+use outflow_store::{Claimed, JobStore, NewJob, Scope, TenantReport, TenantRule};
+
+use super::claim::shares;
+use super::{World, claim, done, jobs, name, settle_all, submit};
+
+fn weighing(weight: u32) -> TenantRule {
+    TenantRule {
+        weight: Weight::new(weight).expect("a weight"),
+        ..TenantRule::default()
+    }
+}
+
+fn bounded(in_flight: u32) -> TenantRule {
+    TenantRule {
+        in_flight: Some(in_flight),
+        ..TenantRule::default()
+    }
+}
+
+/// Jobs that nobody named: a store may have a shorter way for them.
+fn nameless(tenant: &str, count: u32) -> Vec<NewJob> {
+    let mut jobs = jobs(tenant, count);
+    for job in &mut jobs {
+        job.id = None;
+    }
+    jobs
+}
+
+async fn report(store: &impl JobStore, tenant: &str) -> TenantReport {
+    let report = store.tenant(&name(tenant)).await.expect("read");
+    report.expect("known")
+}
+
+fn of(jobs: &[Claimed], tenant: &str) -> Vec<Claimed> {
+    let own = jobs.iter().filter(|job| job.tenant == name(tenant));
+    own.cloned().collect()
+}
+
+// 2 each, and one more for each that ends.
+pub(crate) async fn the_usual_bound_holds_for_whoever_has_no_rule(world: &impl World) {
+    let store = world.store();
+    store.set_usual(bounded(2)).await.expect("set");
+    submit(store, nameless("a", 5)).await;
+    submit(store, nameless("b", 5)).await;
+    let first = claim(store, 9).await;
+    assert_eq!((of(&first, "a").len(), of(&first, "b").len()), (2, 2));
+    assert!(claim(store, 9).await.is_empty());
+    settle_all(store, &of(&first, "a")[..1], done()).await;
+    let next = claim(store, 9).await;
+    assert_eq!(shares(&next), [("a".to_owned(), 1)].into());
+    settle_all(store, &next, outflow_store::End::Returned).await;
+    assert_eq!(claim(store, 9).await.len(), 1);
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+// 3 are under way when 1 may; when 4 may, one more goes, though nothing has ended meanwhile; when nobody
+// is bounded, all do.
+pub(crate) async fn the_usual_bound_holds_for_jobs_that_wait_already(world: &impl World) {
+    let store = world.store();
+    submit(store, nameless("a", 9)).await;
+    let first = claim(store, 3).await;
+    store.set_usual(bounded(1)).await.expect("set");
+    assert!(claim(store, 9).await.is_empty());
+    settle_all(store, &first[..2], done()).await;
+    assert!(claim(store, 9).await.is_empty(), "one is still under way");
+    settle_all(store, &first[2..], done()).await;
+    assert_eq!(claim(store, 9).await.len(), 1);
+    assert!(claim(store, 9).await.is_empty());
+    store.set_usual(bounded(2)).await.expect("set");
+    assert_eq!(claim(store, 9).await.len(), 1);
+    assert!(claim(store, 9).await.is_empty());
+    store.set_usual(TenantRule::default()).await.expect("set");
+    assert_eq!(claim(store, 9).await.len(), 4);
+}
+
+// 40 turns at 3 : 1, of jobs that were there before anybody said so; then at 1 : 1, one of each begun.
+pub(crate) async fn the_usual_weight_counts_against_an_own_one(world: &impl World) {
+    let store = world.store();
+    for tenant in ["own", "usual"] {
+        submit(store, nameless(tenant, 90)).await;
+    }
+    store.set_usual(weighing(3)).await.expect("set");
+    let own = store.set_rule(&name("own"), weighing(1)).await;
+    own.expect("set");
+    let shared = shares(&claim(store, 40).await);
+    assert!(shared["usual"].abs_diff(30) <= 1, "{shared:?}");
+    store.set_usual(weighing(1)).await.expect("set");
+    let shared = shares(&claim(store, 40).await);
+    assert!(shared["usual"].abs_diff(20) <= 2, "{shared:?}");
+}
+
+pub(crate) async fn an_own_rule_wins_whichever_was_set_first(world: &impl World) {
+    let store = world.store();
+    store.set_rule(&name("a"), bounded(4)).await.expect("set");
+    store.set_usual(bounded(1)).await.expect("set");
+    store.set_rule(&name("b"), bounded(3)).await.expect("set");
+    for tenant in ["a", "b", "c"] {
+        submit(store, nameless(tenant, 5)).await;
+    }
+    let expected = [("a", 4), ("b", 3), ("c", 1)].map(|(tenant, many)| (tenant.to_owned(), many));
+    assert_eq!(shares(&claim(store, 15).await), expected.into());
+    let free = store.set_rule(&name("a"), TenantRule::default()).await;
+    free.expect("set");
+    assert_eq!(claim(store, 15).await.len(), 1, "no bound is a rule, too");
+    for (tenant, ruled) in [("a", true), ("b", true), ("c", false)] {
+        assert_eq!(report(store, tenant).await.ruled, ruled, "{tenant}");
+    }
+    assert_eq!(report(store, "c").await.rule, bounded(1));
+}
+
+pub(crate) async fn a_rule_that_was_taken_away_gives_way_to_the_usual(world: &impl World) {
+    let store = world.store();
+    store.set_usual(bounded(3)).await.expect("set");
+    store.set_rule(&name("a"), bounded(1)).await.expect("set");
+    submit(store, nameless("a", 5)).await;
+    assert_eq!(claim(store, 9).await.len(), 1);
+    store.unset_rule(&name("a")).await.expect("taken away");
+    let served = report(store, "a").await;
+    assert_eq!((served.rule, served.ruled), (bounded(3), false));
+    assert_eq!(claim(store, 9).await.len(), 2);
+    store.set_usual(bounded(4)).await.expect("set");
+    assert_eq!(report(store, "a").await.rule, bounded(4), "as all others");
+    assert_eq!(claim(store, 9).await.len(), 1);
+    store
+        .unset_rule(&name("nobody"))
+        .await
+        .expect("nothing to do");
+    assert_eq!(store.tenant(&name("nobody")).await.expect("read"), None);
+}
+
+// A pause is no rule: whoever is stopped is still served as all others afterwards.
+pub(crate) async fn a_rule_is_kept_for_a_tenant_without_jobs(world: &impl World) {
+    let store = world.store();
+    store.set_rule(&name("a"), weighing(5)).await.expect("set");
+    let stopped = Scope::Tenant(name("b"));
+    store.pause(&stopped).await.expect("paused");
+    store.set_usual(bounded(1)).await.expect("set");
+    store.tidy(world.wall()).await.expect("tidied");
+    let served = report(store, "a").await;
+    assert_eq!((served.rule, served.ruled), (weighing(5), true));
+    let waits = report(store, "b").await;
+    assert_eq!((waits.rule, waits.ruled), (bounded(1), false));
+    assert!(waits.paused && !report(store, "a").await.paused);
+    submit(store, nameless("b", 3)).await;
+    assert!(claim(store, 9).await.is_empty());
+    store.resume(&stopped).await.expect("resumed");
+    assert_eq!(claim(store, 9).await.len(), 1);
+    submit(store, nameless("a", 2)).await;
+    assert_eq!(claim(store, 9).await.len(), 2, "its own rule has no bound");
+}

@@ -1,0 +1,202 @@
+//! What must be true of a store after a power cut, however much of the last moments is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use outflow_store::{DeadLetter, Embedded, Ended, JobStore, Outcome, Receipt, Scope};
+
+use super::strace::Event;
+use super::workload::{BATCH, CANCELLED_AT, actions, batch, work_to_the_end};
+use crate::contract::{claim, name};
+use crate::support::store_dir::{Room, clock, within};
+
+/// What the program was told before the power failed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    /// What was on the disk by then.
+    pub(crate) safe: BTreeSet<String>,
+    /// What was only with the operating system.
+    pub(crate) late: BTreeSet<String>,
+}
+
+impl Told {
+    /// Whether an answer promises nothing about a power cut: a submission or an operator's wish is
+    /// answered when it is safe, the end of a job is safe with the next sync of the journal.
+    pub(crate) fn is_late(words: &str) -> bool {
+        let late = ["done", "dead", "refused"];
+        late.iter().any(|first| words.starts_with(first))
+    }
+
+    /// Learns from what a program heard, and from what its disk did.
+    pub(crate) fn learn(&mut self, event: &Event) {
+        match event {
+            Event::Said(words) if Self::is_late(words) => {
+                self.late.insert(words.clone());
+            }
+            Event::Said(words) => {
+                self.safe.insert(words.clone());
+            }
+            Event::Synced(path) if path.to_string_lossy().ends_with("-wal") => {
+                self.safe.append(&mut self.late);
+            }
+            Event::Forgotten(_) => self.late.clear(),
+            _ => {}
+        }
+    }
+
+    /// What is left to rely on after a power cut.
+    pub(crate) fn after_a_cut(&self) -> Self {
+        Self {
+            safe: self.safe.clone(),
+            late: BTreeSet::new(),
+        }
+    }
+
+    fn knows(&self, words: &str) -> bool {
+        self.safe.contains(words)
+    }
+
+    fn of<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a str> {
+        let told = self.safe.iter().filter_map(|words| words.split_once(' '));
+        told.filter_map(move |(first, rest)| (first == word).then_some(rest))
+    }
+}
+
+/// Opens what a power cut left, and holds it against what was told.
+pub(crate) fn holds(dir: &Path, told: &Told) {
+    let time = clock();
+    time.advance(Duration::from_mins(10));
+    within(dir, time, async |room| {
+        let store = &room.store;
+        assert_eq!(store.recount().await.expect("counted"), 0, "as found");
+        let batches = submitted(store, told).await;
+        if told.knows("forgetting all") {
+            let tally = store.tally().await.expect("counted");
+            assert_eq!((tally.submitted(), tally.open()), (2_000, 0));
+            return;
+        }
+        ends_are_known(store, told).await;
+        wishes_are_kept(store, told).await;
+        the_rest_can_be_done(room, &batches).await;
+    });
+}
+
+/// Which batches are there, each of them whole.
+async fn submitted(store: &Embedded, told: &Told) -> Vec<u32> {
+    let tally = store.tally().await.expect("counted");
+    let count = u32::try_from(tally.submitted()).expect("a few");
+    assert_eq!(count % BATCH, 0, "a batch is there in part");
+    // They were submitted one after the other.
+    let batches: Vec<u32> = (0..count / BATCH).collect();
+    for acked in told.of("batch") {
+        let acked = acked.parse().expect("a number");
+        assert!(batches.contains(&acked), "batch {acked} of {count} jobs");
+    }
+    if !told.knows("forgetting all") {
+        for round in &batches {
+            let again = store.submit(batch(*round)).await.expect("answered");
+            let known = |receipt: &Receipt| matches!(receipt, Receipt::Duplicate { .. });
+            assert!(again.receipts.iter().all(known), "a name was lost");
+        }
+    }
+    batches
+}
+
+/// Nothing that ended before the last sync begins again.
+async fn ends_are_known(store: &Embedded, told: &Told) {
+    let outcomes = outcomes(store).await;
+    let done = |id: &str| {
+        let ends = outcomes.get(id).map_or(&[][..], Vec::as_slice);
+        ends.contains(&Ended::Done)
+    };
+    for id in told.of("done") {
+        assert!(done(id), "{id} was done: {:?}", outcomes.get(id));
+    }
+    let dead: BTreeSet<String> = letters(store).await;
+    for id in told.of("dead").filter(|_| !told.knows("reviving all")) {
+        assert!(dead.contains(id), "{id} was a dead letter");
+    }
+}
+
+/// What an operator was told is so.
+async fn wishes_are_kept(store: &Embedded, told: &Told) {
+    if told.knows("paused t3") && !told.knows("resuming t3") {
+        let report = store.tenant(&name("t3")).await.expect("read");
+        assert!(report.expect("known").paused, "t3 was paused");
+    }
+    for action in told.of("ended") {
+        let report = store.action(&name(action)).await.expect("read");
+        assert!(report.expect("known").stage.is_over(), "{action} has ended");
+    }
+    store.resume(&Scope::Tenant(name("t3"))).await.expect("on");
+    if told.knows("cancelled t4") {
+        let of = |id: &str| {
+            id.trim_start_matches('b')
+                .split_once('-')
+                .map(|of| of.0.parse())
+        };
+        for job in claim(store, 9_999).await {
+            let round: u32 = of(job.id.as_str()).expect("a batch").expect("a number");
+            assert!(
+                job.tenant != name("t4") || round > CANCELLED_AT,
+                "{} was cancelled",
+                job.id
+            );
+        }
+    }
+}
+
+/// Everything that is not over can be claimed and done, once.
+async fn the_rest_can_be_done(room: &Room, batches: &[u32]) {
+    let store = &room.store;
+    // Leases of those who are gone run out.
+    room.clock.advance(Duration::from_hours(2));
+    store.reap(9_999, 99).await.expect("reaped");
+    work_to_the_end(room, |_| ()).await;
+    let tally = store.tally().await.expect("counted");
+    let all = u64::from(BATCH) * u64::try_from(batches.len()).expect("a few");
+    assert_eq!((tally.open(), tally.submitted()), (0, all), "{tally:?}");
+    assert_eq!(store.recount().await.expect("counted"), 0, "at the end");
+    let (outcomes, dead) = (outcomes(store).await, letters(store).await);
+    let mut done = 0;
+    for (round, number) in batches
+        .iter()
+        .flat_map(|of| (0..BATCH).map(move |n| (of, n)))
+    {
+        let id = format!("b{round}-{number}");
+        let ends = outcomes.get(&id).expect("it has ended");
+        // A letter that was revived ended before.
+        let last: Vec<_> = ends.iter().filter(|end| **end != Ended::Failed).collect();
+        assert!(last.len() <= 1, "{id} ended twice: {ends:?}");
+        assert_eq!(last.is_empty(), dead.contains(&id), "{id}: {ends:?}");
+        done += u64::from(ends.contains(&Ended::Done));
+    }
+    assert_eq!(
+        (tally.done, tally.dead),
+        (done, u64::try_from(dead.len()).expect("few"))
+    );
+}
+
+async fn outcomes(store: &Embedded) -> BTreeMap<String, Vec<Ended>> {
+    let mut found = BTreeMap::<String, Vec<Ended>>::new();
+    for action in actions() {
+        let action = name(&action);
+        if store.action(&action).await.expect("read").is_none() {
+            continue;
+        }
+        let page = store.outcomes(&action, 0, 9_999).await;
+        for Outcome { id, ended, .. } in page.expect("read") {
+            found.entry(id.to_string()).or_default().push(ended);
+        }
+    }
+    found
+}
+
+async fn letters(store: &Embedded) -> BTreeSet<String> {
+    let letters = store.dead(0, 9_999).await.expect("read");
+    letters
+        .into_iter()
+        .map(|DeadLetter { id, .. }| id.to_string())
+        .collect()
+}

@@ -1,0 +1,241 @@
+//! A job that was damaged on the disk is not sent.
+
+use std::fs;
+use std::path::Path;
+
+use outflow_store::{Batch, Ended, JobStore, NewJob, OpenGate, RipeAsk, Settled};
+
+use super::{failed, gathered};
+use crate::contract::{
+    ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all,
+};
+use crate::support::store_dir::{clock, within};
+
+/// Where some bytes stand last in a file.
+fn found(bytes: &[u8], what: &[u8]) -> usize {
+    let mut windows = bytes.windows(what.len());
+    windows
+        .rposition(|window| window == what)
+        .expect("they are there")
+}
+
+/// Flips one bit of the payload of a job that is called so.
+fn harm(file: &Path, id: &str) {
+    let disk = rusqlite::Connection::open(file).expect("a database");
+    let mut payload = id.as_bytes().to_vec();
+    payload[0] ^= 1;
+    let harmed = disk.execute(
+        "UPDATE job SET payload = ?1 WHERE name = ?2",
+        rusqlite::params![payload, id],
+    );
+    assert_eq!(harmed, Ok(1));
+}
+
+fn is_told(words: &str) {
+    assert!(
+        words.contains("not sent") && words.contains("checksum"),
+        "{words}"
+    );
+}
+
+// 100 jobs: the 80th is read with those around it, after the restart.
+#[test]
+fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        let mut all = batch("act", jobs("a", 100));
+        all.rest = outflow_store::Rest::Last;
+        room.store.submit(all).await.expect("taken");
+    });
+    harm(&dir.path().join("jobs.db"), "a-80");
+    within(dir.path(), clock(), async |room| {
+        let store = &room.store;
+        let given = claim(store, 999).await;
+        let expected: Vec<String> = (0..100)
+            .filter(|of| *of != 80)
+            .map(|of| format!("a-{of}"))
+            .collect();
+        assert_eq!(ids(&given), expected);
+        assert!(given.iter().all(|job| job.payload == job.id.as_str()));
+        let dead = store.dead(0, 9).await.expect("read");
+        assert_eq!(
+            (dead.len(), dead[0].id.as_str(), dead[0].attempts),
+            (1, "a-80", 0)
+        );
+        is_told(&dead[0].history[0].words);
+        let settled = settle_all(store, &given, done()).await;
+        assert!(settled.iter().all(|of| *of == Settled::Done));
+        let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
+        let lost: Vec<_> = outcomes
+            .iter()
+            .filter(|of| of.ended == Ended::Failed)
+            .collect();
+        assert_eq!(
+            (outcomes.len(), lost.len(), lost[0].id.as_str()),
+            (100, 1, "a-80")
+        );
+        is_told(lost[0].error.as_deref().expect("a reason"));
+        assert_eq!(
+            store.ripe(RipeAsk::look(9)).await.expect("read").len(),
+            1,
+            "the action is over"
+        );
+        assert_eq!(store.recount().await.expect("counted"), 0);
+    });
+}
+
+// Tried once before, and so read by itself when its turn comes again; then revived, and found out once more.
+#[test]
+fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        room.store
+            .submit(Batch::of(jobs("a", 2)))
+            .await
+            .expect("taken");
+        let first = claim_one(&room.store).await;
+        settle(&room.store, &first, outflow_store::End::Returned).await;
+        let first = claim_one(&room.store).await;
+        settle(&room.store, &first, failed()).await;
+        let revived = room.store.revive(&outflow_store::DeadPick::All).await;
+        assert_eq!(revived.expect("revived"), 1);
+    });
+    harm(&dir.path().join("jobs.db"), "a-0");
+    within(dir.path(), clock(), async |room| {
+        let store = &room.store;
+        assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
+        for round in 0..2 {
+            let dead = store.dead(0, 9).await.expect("read");
+            assert_eq!((dead.len(), dead[0].id.as_str()), (1, "a-0"), "{round}");
+            is_told(&dead[0].history.last().expect("a reason").words);
+            let revived = store.revive(&outflow_store::DeadPick::All).await;
+            assert_eq!(revived.expect("revived"), 1);
+            assert!(claim(store, 9).await.is_empty());
+        }
+        assert_eq!(store.recount().await.expect("counted"), 0);
+    });
+}
+
+/// One job among others whose every part is worth something.
+fn precious() -> NewJob {
+    let mut precious = job("a", "gem");
+    precious.payload = b"what-is-sent".to_vec().into();
+    precious.cost = outflow_core::Cost::new(5);
+    precious.deadline = Some(outflow_core::WallTime::from_unix_secs(1_900_000_000));
+    precious
+}
+
+// Every bit of the row: its 9 bytes of head, the number before it, and all columns up to the sum.
+#[test]
+fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        let all = vec![job("a", "before"), precious(), job("a", "after")];
+        room.store.submit(Batch::of(all)).await.expect("taken");
+    });
+    let whole = gathered(&dir.path().join("jobs.db"));
+    let row = found(&whole, b"what-is-sent");
+    let (mut opened, mut buried) = (0, 0);
+    for bit in (row - 32) * 8..(row + 16) * 8 {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let dir = dir.expect("a directory");
+        fs::write(dir.path().join("jobs.db"), &bytes).expect("written");
+        if outflow_store::Embedded::open(dir.path(), clock()).is_err() {
+            continue;
+        }
+        opened += 1;
+        within(dir.path(), clock(), async |room| {
+            buried += given_is_sound(&room.store).await;
+        });
+    }
+    println!("{opened} opened, {buried} buried");
+    assert!(
+        opened > 100 && buried > 100,
+        "{opened} opened, {buried} buried"
+    );
+}
+
+/// Whatever is given out is what was submitted; answers how many were buried instead.
+async fn given_is_sound(store: &outflow_store::Embedded) -> usize {
+    let Ok(claims) = store.claim(ask(9), &mut OpenGate).await else {
+        return 0;
+    };
+    for given in &claims.jobs {
+        let submitted = match given.id.as_str() {
+            "gem" => precious(),
+            other => job("a", other),
+        };
+        assert_eq!(given.payload, submitted.payload);
+        assert_eq!(
+            (given.cost, given.deadline),
+            (submitted.cost, submitted.deadline)
+        );
+        assert_eq!(
+            (&given.tenant, given.priority),
+            (&submitted.tenant, submitted.priority)
+        );
+    }
+    let dead = store.dead(0, 9).await.expect("letters can be read");
+    for letter in &dead {
+        is_told(&letter.history[0].words);
+    }
+    assert_eq!(claims.expired, 0, "nothing was too late");
+    assert_eq!(
+        store.tally().await.expect("counted").dead,
+        u64::try_from(dead.len()).expect("few")
+    );
+    dead.len()
+}
+
+// What came with the second version has no sums: it is given out as it is, and what comes now has.
+#[test]
+fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        room.store
+            .submit(Batch::of(jobs("a", 2)))
+            .await
+            .expect("taken");
+    });
+    let file = dir.path().join("jobs.db");
+    let disk = rusqlite::Connection::open(&file).expect("a database");
+    disk.execute_batch(
+        "ALTER TABLE job DROP COLUMN sum; ALTER TABLE dead DROP COLUMN sum; PRAGMA user_version = 2",
+    )
+    .expect("as it was");
+    drop(disk);
+    within(dir.path(), clock(), async |room| {
+        room.store
+            .submit(Batch::of(jobs("b", 2)))
+            .await
+            .expect("taken");
+    });
+    harm(&file, "b-1");
+    within(dir.path(), clock(), async |room| {
+        let mut given = ids(&claim(&room.store, 9).await);
+        given.sort();
+        assert_eq!(given, ["a-0", "a-1", "b-0"]);
+        assert_eq!(room.store.recount().await.expect("counted"), 0);
+    });
+}
+
+// The rows of its line are gone, and 100 jobs are not in the line that they were in: to open it without them would
+// lose what was acknowledged.
+#[test]
+fn a_store_whose_jobs_have_no_line_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |room| {
+        room.store
+            .submit(Batch::of(jobs("a", 100)))
+            .await
+            .expect("taken");
+    });
+    let disk = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("a database");
+    assert_eq!(disk.execute("DELETE FROM line", []), Ok(1));
+    drop(disk);
+    let opened = outflow_store::Embedded::open(dir.path(), clock());
+    let refused = opened.expect_err("jobs are lost").to_string();
+    assert!(refused.contains("damaged"), "{refused}");
+}

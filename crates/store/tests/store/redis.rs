@@ -1,0 +1,145 @@
+//! The store in Redis, on a real server that each test has for itself.
+
+mod chunks;
+mod claim_order;
+mod cleanup;
+mod contract;
+mod foreign_keys;
+mod job_cost;
+mod lanes;
+mod lifecycle;
+mod malformed_jobs;
+mod many_jobs;
+mod mixed_costs;
+mod recount;
+mod scheduled_starts;
+mod script_calls;
+mod server_faults;
+mod shared_limits;
+mod submit_batcher;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use outflow_store::{
+    Batch, ClaimAsk, Claimed, Claims, End, JobStore, Name, NewJob, OpenGate, Redis, RedisOptions,
+    Settled, Settlement, SharedPlan,
+};
+use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
+
+/// A server and a store on it.
+struct Room {
+    server: RedisServer,
+    store: Redis,
+}
+
+impl Room {
+    async fn new() -> Self {
+        Self::with(ServerOptions::default()).await
+    }
+
+    async fn with(options: ServerOptions) -> Self {
+        let server = RedisServer::start(options).expect("a server");
+        let store = connect(&server).await;
+        Self { server, store }
+    }
+
+    async fn submit(&self, tenant: &str, many: usize) {
+        let jobs = (0..many).map(|n| job(tenant, n)).collect();
+        let submitted = self.store.submit(Batch::of(jobs)).await.expect("submitted");
+        assert_eq!(submitted.receipts.len(), many);
+    }
+
+    async fn claim(&self, most: usize) -> Claims {
+        claim(&self.store, "worker", most, None).await
+    }
+
+    async fn settle(&self, ends: Vec<Settlement>) -> Vec<Settled> {
+        let settled = self.store.settle(&name("worker"), ends).await;
+        settled.expect("settled")
+    }
+
+    async fn finish(&self, jobs: &[Claimed]) {
+        let ends = jobs.iter().map(done).collect();
+        for settled in self.settle(ends).await {
+            assert_eq!(settled, Settled::Done);
+        }
+    }
+
+    async fn balanced(&self) {
+        assert_eq!(
+            self.store.recount().await.expect("counted"),
+            0,
+            "{:?}",
+            self.store.tally().await
+        );
+    }
+}
+
+async fn connect(server: &RedisServer) -> Redis {
+    Redis::connect(RedisOptions::new(server.url()))
+        .await
+        .expect("connected")
+}
+
+async fn claim(store: &Redis, session: &str, most: usize, plan: Option<SharedPlan>) -> Claims {
+    claim_of("api", store, session, (most, plan)).await
+}
+
+async fn claim_of(
+    lane: &str,
+    store: &Redis,
+    session: &str,
+    (most, plan): (usize, Option<SharedPlan>),
+) -> Claims {
+    let ask = ClaimAsk {
+        lane: name(lane),
+        session: name(session),
+        most,
+        lease: Duration::from_secs(30),
+        recoveries: 2,
+        plan,
+    };
+    store.claim(ask, &mut OpenGate).await.expect("claimed")
+}
+
+fn job(tenant: &str, n: usize) -> NewJob {
+    NewJob::new(
+        name(tenant),
+        name("api"),
+        Bytes::from(format!("{tenant}-{n}")),
+    )
+}
+
+fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+fn done(job: &Claimed) -> Settlement {
+    end(
+        job,
+        End::Done {
+            took: Duration::from_millis(3),
+            result: None,
+        },
+    )
+}
+
+fn end(job: &Claimed, end: End) -> Settlement {
+    Settlement {
+        token: job.token,
+        end,
+    }
+}
+
+fn payloads(jobs: &[Claimed]) -> Vec<String> {
+    let text = |job: &Claimed| String::from_utf8(job.payload.to_vec()).expect("text");
+    jobs.iter().map(text).collect()
+}
+
+/// The server's clock, in microseconds.
+fn server_time(server: &RedisServer) -> u64 {
+    let ask = "local t = redis.call('TIME') return string.format('%.0f', t[1] * 1000000 + t[2])";
+    let answer = server.ask(&["EVAL", ask, "0"]).expect("a time");
+    answer.parse().expect("a number")
+}

@@ -1,0 +1,268 @@
+//! What is done in pieces comes to its end, however many there are.
+
+use outflow_store::{ActionSpec, Rest, RipeAsk, Scope};
+use tokio::time::timeout;
+
+use super::*;
+
+/// Longer than any of these takes, and shorter than a test may hang.
+const LONG: Duration = Duration::from_secs(30);
+
+fn of_action(action: &str, jobs: Vec<NewJob>) -> Batch {
+    Batch {
+        action: Some(ActionSpec::new(name(action))),
+        rest: Rest::Last,
+        ..Batch::of(jobs)
+    }
+}
+
+// Sets of more than two thousand are shown in pages, of which some are empty once most of it is gone.
+#[tokio::test]
+async fn an_action_at_thousands_of_places_is_cancelled_and_its_name_is_free() {
+    let room = Room::new().await;
+    let many = 3_000;
+    let jobs = || (0..many).map(|n| job(&format!("t{n}"), n)).collect();
+    for _ in 0..2 {
+        let submitted = timeout(LONG, room.store.submit(of_action("act", jobs()))).await;
+        submitted.expect("in time").expect("submitted");
+        let cancelled = timeout(LONG, room.store.cancel(&Scope::Action(name("act")))).await;
+        let cancelled = cancelled.expect("in time").expect("cancelled");
+        assert_eq!(cancelled, 3_000);
+        let left = room.server.ask(&["SCARD", "{outflow}:m:act"]);
+        assert_eq!(left.expect("asked"), "0");
+    }
+    room.balanced().await;
+}
+
+// Another machine ends what an action that is over has left, as every machine does: whoever cancelled it is told of
+// all of it.
+#[tokio::test]
+async fn whoever_cancels_is_told_what_others_ended_for_it() {
+    let room = Room::new().await;
+    let other = connect(&room.server).await;
+    let jobs = (0..3_000).map(|n| job(&format!("t{n}"), n)).collect();
+    let submitted = room.store.submit(of_action("act", jobs)).await;
+    submitted.expect("submitted");
+    let scope = Scope::Action(name("act"));
+    let helped = async {
+        for _ in 0..20 {
+            let ask = RipeAsk {
+                most: 9,
+                lease: LONG,
+                telling: &[],
+            };
+            other.ripe(ask).await.expect("looked");
+        }
+    };
+    let (cancelled, ()) = tokio::join!(room.store.cancel(&scope), helped);
+    assert_eq!(cancelled.expect("cancelled"), 3_000);
+    room.balanced().await;
+}
+
+/// The action's one job is done.
+async fn done_by(room: &Room, action: &str) {
+    let submitted = room
+        .store
+        .submit(of_action(action, vec![job("a", 1)]))
+        .await;
+    submitted.expect("submitted");
+    let jobs = room.claim(1).await.jobs;
+    room.finish(&jobs).await;
+}
+
+// Whoever had its end first was slow; another has told it, and the name has begun and ended anew. That end is still to
+// be told.
+#[tokio::test]
+async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
+    let room = Room::new().await;
+    let (slow, quick) = (connect(&room.server).await, connect(&room.server).await);
+    let ripe = async |store: &Redis, lease| {
+        let ask = RipeAsk {
+            most: 9,
+            lease,
+            telling: &[],
+        };
+        store.ripe(ask).await.expect("looked").len()
+    };
+    done_by(&room, "act").await;
+    assert_eq!(ripe(&slow, Duration::ZERO).await, 1);
+    assert_eq!(ripe(&quick, LONG).await, 1);
+    quick.told(&name("act")).await.expect("told");
+    done_by(&room, "act").await;
+    slow.told(&name("act")).await.expect("nothing to do");
+    assert_eq!(ripe(&quick, LONG).await, 1, "the second end");
+    quick.told(&name("act")).await.expect("told");
+    assert_eq!(ripe(&quick, LONG).await, 0);
+}
+
+// Nine thousand fields are kept in a table in which a search from the beginning finds nothing once a third is gone.
+#[tokio::test]
+async fn a_large_session_is_taken_back_to_its_last_job() {
+    let room = Room::new().await;
+    room.submit("a", 9_000).await;
+    for _ in 0..9 {
+        assert_eq!(room.claim(1_000).await.jobs.len(), 1_000);
+    }
+    let over = ["ZADD", "{outflow}:sessions", "1", "worker"];
+    room.server.ask(&over).expect("its lease is over");
+    let mut returned = 0;
+    while returned < 9_000 {
+        let piece = room.store.reap(200, 3).await.expect("reaped").returned;
+        assert!(piece > 0, "none after {returned}");
+        returned += piece;
+    }
+    assert_eq!(room.store.tally().await.expect("tally").queued, 9_000);
+    room.balanced().await;
+}
+
+// A job of it is under way when it is cancelled, and nothing is kept of it for any time: it is known until the job has
+// ended.
+#[tokio::test]
+async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
+    let room = Room::new().await;
+    let mut batch = of_action("act", vec![job("a", 0)]);
+    if let Some(spec) = &mut batch.action {
+        spec.keep = Duration::ZERO;
+    }
+    room.store.submit(batch).await.expect("submitted");
+    let jobs = room.claim(1).await.jobs;
+    let action = name("act");
+    let cancelled = room.store.cancel(&Scope::Action(action.clone())).await;
+    cancelled.expect("cancelled");
+    let tidy = || room.store.tidy(outflow_core::WallTime::from_unix_secs(0));
+    tidy().await.expect("tidied");
+    let known = room.store.action(&action).await.expect("asked");
+    assert_eq!(known.expect("known").tally.in_flight, 1);
+    room.finish(&jobs).await;
+    let due = ["ZADD", "{outflow}:aend", "XX", "1", "act"];
+    room.server.ask(&due).expect("its time has come");
+    tidy().await.expect("tidied");
+    assert!(room.store.action(&action).await.expect("asked").is_none());
+    room.balanced().await;
+}
+
+// Somebody else's value stands in the way of what was held, as if whoever resumes it had died there. Whoever tells ends
+// goes on with it once it is taken for given up.
+#[tokio::test]
+async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
+    let room = Room::new().await;
+    let action = Scope::Action(name("act"));
+    let batch = of_action("act", vec![job("a", 0), job("a", 1)]);
+    room.store.submit(batch).await.expect("submitted");
+    room.store.pause(&action).await.expect("paused");
+    assert!(room.claim(9).await.jobs.is_empty(), "both are held");
+    let ask = |command: &[&str]| room.server.ask(command).expect("asked");
+    ask(&["RENAME", "{outflow}:h:a", "{outflow}:away"]);
+    ask(&["SET", "{outflow}:h:a", "mine"]);
+    room.store.resume(&action).await.expect_err("in the way");
+    ask(&["RENAME", "{outflow}:away", "{outflow}:h:a"]);
+    assert!(room.claim(9).await.jobs.is_empty(), "both are still held");
+    ask(&["ZADD", "{outflow}:resuming", "XX", "1", "act"]);
+    let ripe = room.store.ripe(outflow_store::RipeAsk::look(9)).await;
+    assert_eq!(ripe.expect("asked"), []);
+    assert_eq!(room.claim(9).await.jobs.len(), 2);
+    assert_eq!(ask(&["EXISTS", "{outflow}:resuming"]), "0");
+    room.balanced().await;
+}
+
+// Somebody else's value stands where the places of one action are that was cancelled: another's end is told all the same,
+// and that of the first is told to be in the way when there is nothing else.
+#[tokio::test]
+async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() {
+    let room = Room::new().await;
+    for action in ["bad", "good"] {
+        let batch = of_action(action, vec![job("a", 0)]);
+        room.store.submit(batch).await.expect("submitted");
+    }
+    let ask = |command: &[&str]| room.server.ask(command).expect("asked");
+    let jobs = room.claim(9).await.jobs;
+    ask(&["SET", "{outflow}:m:bad", "mine"]);
+    let cancelled = room.store.cancel(&Scope::Action(name("bad"))).await;
+    cancelled.expect_err("in the way");
+    let good = jobs.iter().find(|job| job.action == Some(name("good")));
+    room.settle(vec![done(good.expect("claimed"))]).await;
+    let tell = outflow_store::RipeAsk {
+        most: 9,
+        lease: LONG,
+        telling: &[],
+    };
+    let ripe = room.store.ripe(tell).await.expect("told");
+    let names: Vec<_> = ripe.iter().map(|report| report.spec.id.as_str()).collect();
+    assert_eq!(names, ["good"]);
+    let error = room.store.ripe(tell).await.expect_err("in the way");
+    assert!(error.to_string().contains("m:bad"), "{error}");
+}
+
+// Three thousand tenants have used their own limit for an hour: one claim looks at some of them, says that there is more
+// to do at once, and the next goes on behind them until all are parked.
+#[tokio::test]
+async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
+    let room = Room::new().await;
+    let rule = outflow_store::TenantRule {
+        rate: Some(outflow_core::Rate::new(1, Duration::from_hours(1)).expect("a rate")),
+        ..outflow_store::TenantRule::default()
+    };
+    room.store.set_usual(rule).await.expect("set");
+    let tenants = 3_000;
+    let jobs = (0..2 * tenants).map(|n| job(&format!("t{}", n % tenants), n));
+    let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+    submitted.expect("submitted");
+    let plan = || {
+        Some(SharedPlan {
+            limits: Vec::new(),
+            guard: Duration::ZERO,
+            horizon: Duration::ZERO,
+        })
+    };
+    let (mut went, mut claims) = (0, 0);
+    while went < tenants {
+        went += claim(&room.store, "worker", 1_000, plan()).await.jobs.len();
+        claims += 1;
+        assert!(claims < 20, "{went} after {claims}");
+    }
+    let parked = || -> usize {
+        let parked = room.server.ask(&["ZCARD", "{outflow}:p:api"]);
+        parked.expect("asked").parse().expect("a number")
+    };
+    let before = parked();
+    let claims = claim(&room.store, "worker", 10, plan()).await;
+    assert!(claims.jobs.is_empty());
+    assert_eq!(claims.next, Some(Duration::ZERO), "there is more to do");
+    assert!(parked() <= before + 1_010, "{} at once", parked() - before);
+    room.balanced().await;
+}
+
+// A job that costs more than anything moves its tenant on, and not beyond the numbers in which places are kept: the seats of
+// all others stay as they are.
+#[tokio::test]
+async fn a_huge_cost_does_not_move_everybody() {
+    let room = Room::new().await;
+    let costly = |n| NewJob {
+        cost: outflow_core::Cost::new(1 << 40),
+        ..job("a", n)
+    };
+    let jobs = (0..4).map(costly).chain((0..4).map(|n| job("b", n)));
+    let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+    submitted.expect("submitted");
+    for _ in 0..8 {
+        assert_eq!(room.claim(1).await.jobs.len(), 1);
+    }
+    let scans = super::script_calls::calls(&room.server, "hscan");
+    assert_eq!(scans, 0, "all seats were looked at");
+    room.balanced().await;
+}
+
+// Whoever was cancelled while nothing of it was under way is as plain as before.
+#[tokio::test]
+async fn a_tenant_that_was_cancelled_goes_the_short_way_again() {
+    let room = Room::new().await;
+    room.submit("a", 2).await;
+    let cancelled = room.store.cancel(&Scope::Tenant(name("a"))).await;
+    assert_eq!(cancelled.expect("cancelled"), 2);
+    room.submit("a", 2).await;
+    let bounded =
+        "local head = redis.call('HGET', '{outflow}:t', 'a') return string.byte(head) % 2";
+    let bounded = room.server.ask(&["EVAL", bounded, "0"]);
+    assert_eq!(bounded.expect("asked"), "0");
+    room.balanced().await;
+}

@@ -1,0 +1,68 @@
+//! The store in Redis keeps the contract of a job store, and so it does in Valkey.
+
+use std::time::Duration;
+
+use outflow_core::WallTime;
+use outflow_store::Redis;
+use outflow_testkit::{Brand, RedisOptions as ServerOptions};
+use tokio::runtime::Builder;
+
+use super::{Room, server_time};
+use crate::contract::{self, World};
+
+impl World for Room {
+    type Store = Redis;
+
+    fn store(&self) -> &Redis {
+        &self.store
+    }
+
+    // Several round trips of a loaded machine.
+    fn unit(&self) -> Duration {
+        Duration::from_millis(40)
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime::since_epoch(Duration::from_micros(server_time(&self.server)))
+    }
+
+    async fn pass(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+}
+
+fn run_on(brand: Brand, law: impl AsyncFnOnce(&Room)) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let options = ServerOptions {
+            brand,
+            ..ServerOptions::default()
+        };
+        law(&Room::with(options).await).await;
+    });
+}
+
+fn run(law: impl AsyncFnOnce(&Room)) {
+    run_on(Brand::Redis, law);
+}
+
+contract!(run);
+
+#[test]
+#[ignore = "a million jobs in a server"]
+fn stress_a_million_jobs_of_one_kind_do_not_delay_ten_of_another() {
+    run(async |world| contract::claim::a_flood_delays_nobody(world, 1_000_000).await);
+}
+
+mod valkey {
+    use super::{Brand, Room, run_on};
+
+    fn run(law: impl AsyncFnOnce(&Room)) {
+        run_on(Brand::Valkey, law);
+    }
+
+    contract!(run);
+}

@@ -1,0 +1,101 @@
+//! Small submissions that come together share a step, and nobody notices.
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use outflow_store::{Batch, JobStore, Receipt};
+
+use super::script_calls::calls;
+use super::*;
+
+fn one(tenant: &str, n: usize) -> Batch {
+    Batch::of(vec![job(tenant, n)])
+}
+
+// The first goes alone, and the 63 that come meanwhile as one: two steps instead of 64.
+#[tokio::test]
+async fn who_comes_while_a_step_is_under_way_shares_the_next() {
+    let room = Room::new().await;
+    room.submit("a", 20).await;
+    let before = calls(&room.server, "fcall");
+    let all = (0..64).map(|n| room.store.submit(one(["a", "b"][n % 2], n)));
+    let mut places: [Vec<u64>; 2] = Default::default();
+    let mut ids = Vec::new();
+    for (n, submitted) in join_all(all).await.into_iter().enumerate() {
+        let receipts = submitted.expect("submitted").receipts;
+        let [Receipt::Accepted { id, place }] = receipts.as_slice() else {
+            panic!("{receipts:?}");
+        };
+        ids.push(id.clone());
+        places[n % 2].push(*place);
+    }
+    assert_eq!(calls(&room.server, "fcall") - before, 2);
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 64);
+    assert_eq!(places[0], (21..=52).collect::<Vec<_>>());
+    assert_eq!(places[1], (1..=32).collect::<Vec<_>>());
+    room.balanced().await;
+}
+
+// Somebody else's key lies where the list of b would: of six at once, only b's two fail.
+#[tokio::test]
+async fn nobody_hears_of_what_was_wrong_with_anothers_jobs() {
+    let room = Room::new().await;
+    room.submit("a", 1).await;
+    let list = "{outflow}:l:2:3:api:b";
+    room.server.ask(&["SET", list, "foreign"]).expect("set");
+    let tenants = ["a", "b", "c", "a", "b", "c"];
+    let all = tenants.map(|tenant| room.store.submit(one(tenant, 0)));
+    for (tenant, submitted) in tenants.iter().zip(join_all(all).await) {
+        match submitted {
+            Ok(_) => assert_ne!(*tenant, "b"),
+            Err(error) => assert!(*tenant == "b" && error.is_damaged(), "{tenant}: {error}"),
+        }
+    }
+    assert_eq!(room.store.tally().await.expect("tally").queued, 5);
+    room.server.ask(&["DEL", list]).expect("deleted");
+    room.balanced().await;
+}
+
+// The second opens the gathering, the third joins it; then the second gives up.
+#[tokio::test]
+async fn whoever_gives_up_leaves_the_others_alone() {
+    let room = Room::new().await;
+    let [mut first, mut second, mut third] =
+        [0, 1, 2].map(|n| Box::pin(room.store.submit(one("a", n))));
+    for submission in [&mut first, &mut second, &mut third] {
+        assert!(submission.now_or_never().is_none());
+    }
+    drop(second);
+    first.await.expect("submitted");
+    let third = third.await.expect("submitted");
+    assert_eq!(third.receipts.len(), 1);
+    let waiting = payloads(&room.claim(9).await.jobs);
+    assert!(waiting.contains(&"a-0".into()) && waiting.contains(&"a-2".into()));
+    room.balanced().await;
+}
+
+// A bound of five, and eight at once.
+#[tokio::test]
+async fn a_bound_holds_for_those_that_come_together() {
+    let room = Room::new().await;
+    let all = (0..8).map(|n| {
+        let batch = one("a", n);
+        room.store.submit(Batch {
+            queue_max: 5,
+            ..batch
+        })
+    });
+    let answers = join_all(all).await;
+    let accepted = answers.into_iter().map(|answer| {
+        let receipts = answer.expect("an answer").receipts;
+        matches!(receipts.as_slice(), [Receipt::Accepted { .. }])
+    });
+    let accepted: Vec<bool> = accepted.collect();
+    assert_eq!(
+        accepted.iter().filter(|taken| **taken).count(),
+        5,
+        "{accepted:?}"
+    );
+    room.balanced().await;
+}

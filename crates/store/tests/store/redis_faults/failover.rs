@@ -1,0 +1,360 @@
+//! Another server takes over.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use outflow_core::{Measure, Rate};
+use outflow_store::{ClaimAsk, JobStore, OpenGate, Replicas, SharedLimit, SharedPlan};
+use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer, Weather};
+use tokio::time::{sleep, timeout};
+
+use super::support::{BACK_WITHIN, LEASE, Room, claim, name, setting, settle};
+
+/// A server that lets others copy it at once.
+fn primary() -> ServerOptions {
+    ServerOptions {
+        settings: vec![setting("repl-diskless-sync-delay", 0)],
+        ..ServerOptions::default()
+    }
+}
+
+/// A server that copies another, which it finds there.
+fn replica_of(address: std::net::SocketAddr) -> RedisServer {
+    let of = format!("{} {}", address.ip(), address.port());
+    let settings = vec![
+        setting("replicaof", of),
+        setting("repl-diskless-sync-delay", 0),
+        setting("min-replicas-to-write", 1),
+        setting("min-replicas-max-lag", 2),
+    ];
+    let replica = RedisServer::start(ServerOptions {
+        settings,
+        ..ServerOptions::default()
+    });
+    replica.expect("a replica")
+}
+
+async fn copies(primary: &RedisServer) {
+    let copies = async {
+        while !primary
+            .ask(&["INFO", "replication"])
+            .expect("told")
+            .contains("state=online")
+        {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), copies)
+        .await
+        .expect("a copy");
+}
+
+/// Waits until a replica has all that its primary has now. `WAIT` answers only for what its own connection
+/// wrote.
+async fn heard(primary: &RedisServer, replica: &RedisServer) {
+    let has = |server: &RedisServer| -> u64 {
+        let told = server.ask(&["INFO", "replication"]).expect("told");
+        let mut lines = told.lines();
+        let offset = lines.find_map(|line| line.strip_prefix("master_repl_offset:"));
+        offset.expect("an offset").trim().parse().expect("a number")
+    };
+    let all = has(primary);
+    let heard = async {
+        while has(replica) < all {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(BACK_WITHIN, heard).await.expect("heard");
+}
+
+/// Confirmed submissions through so many failovers, each in the middle of one. Says how many were
+/// confirmed, and how many of all that were tried were in doubt.
+async fn failovers(rounds: u32) -> (usize, usize) {
+    let confirm = Replicas {
+        count: 1,
+        timeout: Duration::from_millis(300),
+    };
+    let mut room = Room::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
+    let mut replica = replica_of(room.server.address().expect("a port"));
+    copies(&room.server).await;
+    room.server
+        .ask(&["CONFIG", "SET", "min-replicas-to-write", "1"])
+        .expect("set");
+    let (mut confirmed, mut doubtful, mut number) = (BTreeSet::new(), 0, 0);
+    for round in 0..rounds {
+        // Anywhere in some of the first calls.
+        let fall = Duration::from_micros(2_000 + u64::from(round) * 7_919 % 38_000);
+        let mut hand_in = async |store: &outflow_store::Redis, until_it_works: bool| {
+            loop {
+                number += 1;
+                let word = format!("w{number}");
+                match super::support::submit(store, &word, 5).await {
+                    Ok(()) => {
+                        confirmed.extend((0..5).map(|n| format!("{word}-{n}")));
+                        if until_it_works {
+                            return;
+                        }
+                    }
+                    Err(error) => {
+                        assert!(error.is_passing(), "{error}");
+                        doubtful += 5;
+                        if !until_it_works {
+                            return;
+                        }
+                    }
+                }
+            }
+        };
+        // Handed in until the first that fails, because the primary dies meanwhile.
+        tokio::join!(hand_in(&room.store, false), async {
+            sleep(fall).await;
+            room.server.kill().expect("killed");
+        });
+        replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+        let address = replica.address().expect("a port");
+        room.proxy.set_server(address);
+        room.proxy.reset_all();
+        let next = replica_of(address);
+        room.server = std::mem::replace(&mut replica, next);
+        copies(&room.server).await;
+        timeout(BACK_WITHIN, hand_in(&room.store, true))
+            .await
+            .expect("back");
+    }
+    // What needs no confirmation goes another way, which has not been used since.
+    room.back().await;
+    room.balanced().await;
+    let kept: BTreeSet<String> = room.work_off("s").await.into_iter().collect();
+    let lost: Vec<_> = confirmed.difference(&kept).collect();
+    assert!(
+        lost.is_empty(),
+        "{} of {} confirmed: {lost:?}",
+        lost.len(),
+        confirmed.len()
+    );
+    room.balanced().await;
+    (confirmed.len(), doubtful)
+}
+
+#[tokio::test]
+async fn what_a_replica_confirmed_outlives_failovers() {
+    let (confirmed, _) = failovers(3).await;
+    assert!(confirmed > 15, "{confirmed}");
+}
+
+#[tokio::test]
+#[ignore = "minutes: fifty failovers"]
+async fn stress_what_a_replica_confirmed_outlives_fifty_failovers() {
+    let (confirmed, doubtful) = failovers(50).await;
+    println!("50 failovers: {confirmed} confirmed and kept, {doubtful} in doubt");
+}
+
+// The replica hears nothing for a while, and is promoted all the same. Without confirmation what was
+// answered meanwhile is gone, and the store says so; with it nothing was answered but doubt.
+#[tokio::test]
+async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() {
+    for wait in [None, Some(1)] {
+        let confirm = wait.map(|count| Replicas {
+            count,
+            timeout: Duration::from_millis(100),
+        });
+        let mut room = Room::with(primary(), |options| {
+            options.wait_replicas = confirm;
+        })
+        .await;
+        let way = FaultProxy::start(room.server.address().expect("a port"));
+        let way = way.await.expect("a proxy");
+        let replica = replica_of(way.address());
+        copies(&room.server).await;
+        // Asked for again if a loaded machine's copy is late: the jobs have names.
+        let before = async { while room.submit("before", 10).await.is_err() {} };
+        timeout(BACK_WITHIN, before).await.expect("submitted");
+        heard(&room.server, &replica).await;
+        way.set_weather(Weather::Blackhole).await;
+        let mut answered = 0;
+        for batch in 0..10 {
+            match room.submit(&format!("b{batch}"), 10).await {
+                Ok(()) => answered += 10,
+                Err(error) => assert!(error.is_doubtful(), "{error}"),
+            }
+        }
+        room.proxy.reset_all();
+        room.back().await;
+        assert_eq!(room.store.warning(), None, "the same server as before");
+        room.server.kill().expect("killed");
+        replica
+            .ask(&["CONFIG", "SET", "min-replicas-to-write", "0"])
+            .expect("set");
+        replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+        room.proxy.set_server(replica.address().expect("a port"));
+        room.proxy.reset_all();
+        room.back().await;
+        let warning = room.store.warning().expect("another server");
+        assert!(warning.contains("another redis took over"), "{warning}");
+        assert_eq!(
+            warning.contains("may be missing") && warning.contains("set wait_replicas"),
+            wait.is_none(),
+            "{warning}"
+        );
+        assert_eq!(room.store.warning(), None, "it is told once");
+        let kept = room.store.tally().await.expect("tally").queued;
+        let lost = answered + 10 - kept;
+        // 100 without confirmation, none with it.
+        assert_eq!(
+            (answered, lost),
+            if wait.is_none() { (100, 100) } else { (0, 0) }
+        );
+        room.balanced().await;
+    }
+}
+
+// A primary that nobody hears any more may have been replaced without knowing. It takes what comes for as
+// long as a replica may be silent, here a second, and then refuses; nothing of what it refused is there.
+#[tokio::test]
+async fn a_primary_without_its_replicas_takes_nothing() {
+    let room = Room::new(primary()).await;
+    let way = FaultProxy::start(room.server.address().expect("a port"));
+    let way = way.await.expect("a proxy");
+    let _replica = replica_of(way.address());
+    copies(&room.server).await;
+    for (name, value) in [
+        ("min-replicas-to-write", "1"),
+        ("min-replicas-max-lag", "1"),
+    ] {
+        let set = room.server.ask(&["CONFIG", "SET", name, value]);
+        set.expect("set");
+    }
+    let submit = async |word: String| room.submit(&word, 1).await;
+    let heard = async { while submit("first".to_owned()).await.is_err() {} };
+    timeout(BACK_WITHIN, heard).await.expect("heard");
+    let jobs = claim(&room.store, "s", 1).await.expect("claimed");
+    way.set_weather(Weather::Blackhole).await;
+    let mut acked = 0;
+    let refused = async {
+        for number in 0.. {
+            match submit(format!("n{number}")).await {
+                Ok(()) => acked += 1,
+                Err(error) => return error,
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        unreachable!("as many as there are numbers")
+    };
+    let error = timeout(BACK_WITHIN, refused).await.expect("refused");
+    assert!(error.is_passing() && !error.is_doubtful(), "{error}");
+    let error = settle(&room.store, "s", &jobs).await.expect_err("refused");
+    assert!(error.is_passing() && !error.is_doubtful(), "{error}");
+    let error = claim(&room.store, "s", 1).await.expect_err("refused");
+    assert!(error.is_passing() && !error.is_doubtful(), "{error}");
+    let tally = room.store.tally().await.expect("it can be read");
+    assert_eq!((tally.queued, tally.in_flight), (acked, 1));
+    room.balanced().await;
+    way.set_weather(Weather::Clear).await;
+    way.reset_all();
+    let again = async { while submit("after".to_owned()).await.is_err() {} };
+    timeout(BACK_WITHIN, again).await.expect("back");
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((tally.queued, tally.in_flight), (acked + 1, 1));
+    room.balanced().await;
+}
+
+// Nobody confirms what is submitted, so the server waits for it as long as it was asked to; whoever asks something else
+// meanwhile is answered.
+#[tokio::test]
+async fn waiting_for_copies_holds_up_nothing_else() {
+    let confirm = Replicas {
+        count: 1,
+        timeout: Duration::from_millis(450),
+    };
+    let room = Room::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
+    let waits = || {
+        let told = room.server.ask(&["INFO", "clients"]).expect("told");
+        told.contains("blocked_clients:1")
+    };
+    let meanwhile = async {
+        while !waits() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        room.store.tally().await.expect("answered");
+        assert!(waits(), "it was answered after the wait");
+    };
+    let (submitted, ()) = tokio::join!(room.submit("a", 1), meanwhile);
+    assert!(submitted.expect_err("no copy").is_doubtful());
+    room.balanced().await;
+}
+
+/// Ten in this window, and none ahead.
+const WINDOW: Duration = Duration::from_millis(1_500);
+
+/// Claims until so many jobs start, as soon as the store says that one may, and tells when each does by
+/// the clock of the machine, which both servers have.
+async fn starts(room: &Room, many: usize) -> Vec<Duration> {
+    let mut starts = Vec::new();
+    while starts.len() < many {
+        let limit = SharedLimit {
+            name: "P0 api".to_owned(),
+            rate: Rate::new(10, WINDOW).expect("a rate"),
+            measure: Measure::Cost,
+        };
+        let ask = ClaimAsk {
+            lane: name("api"),
+            session: name("s"),
+            most: 1,
+            lease: LEASE,
+            recoveries: 2,
+            plan: Some(SharedPlan {
+                limits: vec![limit],
+                guard: Duration::from_millis(5),
+                horizon: Duration::ZERO,
+            }),
+        };
+        let claims = room.store.claim(ask, &mut OpenGate).await.expect("claimed");
+        let decided = claims.decided.expect("the server's time");
+        starts.extend(claims.jobs.iter().map(|job| decided + job.starts_in));
+        if claims.jobs.is_empty() {
+            sleep(claims.next.expect("jobs wait")).await;
+        }
+    }
+    starts
+}
+
+// The replica heard of one start of ten, and is promoted. As it counts, nine more may go at once: 19 in a
+// second and a half. So nothing goes for one window from when it took over, and then it goes on.
+#[tokio::test]
+async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
+    let mut room = Room::new(primary()).await;
+    let way = FaultProxy::start(room.server.address().expect("a port"));
+    let way = way.await.expect("a proxy");
+    let replica = replica_of(way.address());
+    copies(&room.server).await;
+    room.submit("a", 30).await.expect("submitted");
+    let mut before = starts(&room, 1).await;
+    heard(&room.server, &replica).await;
+    way.set_weather(Weather::Blackhole).await;
+    before.extend(starts(&room, 9).await);
+    room.server.kill().expect("killed");
+    replica
+        .ask(&["CONFIG", "SET", "min-replicas-to-write", "0"])
+        .expect("set");
+    replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+    room.proxy.set_server(replica.address().expect("a port"));
+    room.proxy.reset_all();
+    room.back().await;
+    let moved = replica
+        .ask(&["HGET", "{outflow}:epoch", "moved"])
+        .expect("told");
+    let moved = Duration::from_micros(moved.parse().expect("a time"));
+    let after = timeout(WINDOW + BACK_WITHIN, starts(&room, 10)).await;
+    let after = after.expect("it goes on");
+    assert!(
+        after[0] >= moved + WINDOW,
+        "{:?} of {WINDOW:?} after it took over",
+        after[0].saturating_sub(moved)
+    );
+    let all = [before, after].concat();
+    for eleven in all.windows(11) {
+        let span = eleven[10].saturating_sub(eleven[0]);
+        assert!(span > WINDOW, "eleven starts in {span:?}");
+    }
+    room.balanced().await;
+}

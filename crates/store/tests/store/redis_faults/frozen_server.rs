@@ -1,0 +1,78 @@
+//! A server that stands still: it takes connections and what is sent, and answers nothing.
+
+use std::time::Duration;
+
+use outflow_store::{ClaimAsk, JobStore, OpenGate, Redis, RedisOptions, Settled};
+use outflow_testkit::{Keep, RedisOptions as ServerOptions};
+use tokio::time::{Instant, timeout};
+
+use super::support::{BACK_WITHIN, PATIENCE, Room, name, settle};
+
+/// Stops the server for so long while jobs are handed in and ended. No call takes much longer than it may,
+/// whoever comes anew is told, too, and what was asked for happens once when the server goes on.
+async fn stands_still(span: Duration) {
+    let mut room = Room::new(ServerOptions {
+        keep: Keep::EveryWrite,
+        ..ServerOptions::default()
+    })
+    .await;
+    room.submit("a", 10).await.expect("submitted");
+    let ask = ClaimAsk {
+        lane: name("api"),
+        session: name("s"),
+        most: 5,
+        lease: Duration::from_hours(1),
+        recoveries: 2,
+        plan: None,
+    };
+    let claims = room.store.claim(ask, &mut OpenGate).await;
+    let jobs = claims.expect("claimed").jobs;
+    room.server.freeze().expect("stopped");
+    let (begun, mut calls) = (Instant::now(), 0);
+    while begun.elapsed() < span {
+        let submitted = timeout(PATIENCE * 3, room.submit("b", 10)).await;
+        let error = submitted.expect("in time").expect_err("nobody answers");
+        assert!(error.is_passing(), "{error}");
+        let settled = timeout(PATIENCE * 3, settle(&room.store, "s", &jobs)).await;
+        let error = settled.expect("in time").expect_err("nobody answers");
+        assert!(error.is_passing(), "{error}");
+        let mut options = RedisOptions::new(format!("redis://{}/", room.proxy.address()));
+        options.timeout = PATIENCE;
+        let another = timeout(PATIENCE * 3, Redis::connect(options)).await;
+        let error = another.expect("in time").expect_err("nobody answers");
+        assert!(error.is_passing(), "{error}");
+        calls += 3;
+    }
+    room.server.thaw().expect("goes on");
+    room.back().await;
+    println!("{calls} calls in {span:?}");
+    let again = async {
+        while room.submit("b", 10).await.is_err() {}
+        loop {
+            match settle(&room.store, "s", &jobs).await {
+                Ok(settled) => return settled,
+                Err(error) => assert!(error.is_passing(), "{error}"),
+            }
+        }
+    };
+    let settled = timeout(BACK_WITHIN, again).await.expect("back");
+    // One of those that nobody heard an answer to may have ended them.
+    let once = |one: &Settled| matches!(one, Settled::Done | Settled::Fenced);
+    assert!(settled.iter().all(once), "{settled:?}");
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((tally.done, tally.in_flight, tally.queued), (5, 0, 15));
+    room.balanced().await;
+    assert_eq!(room.work_off("t").await.len(), 15);
+    room.balanced().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stands_still_for_five_seconds_loses_nothing() {
+    stands_still(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+#[ignore = "a minute of silence"]
+async fn stress_a_server_that_stands_still_for_a_minute_loses_nothing() {
+    stands_still(Duration::from_mins(1)).await;
+}

@@ -1,0 +1,110 @@
+//! A server that answers what no server says.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use outflow_store::JobStore;
+use outflow_testkit::RedisOptions as ServerOptions;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::support::{PATIENCE, Room, claim};
+
+/// Says these bytes in place of every answer, as long as there are any.
+type Words = Arc<Mutex<Option<Vec<u8>>>>;
+
+/// Stands before a server, and passes everything on but its answers while there are others. Never ends.
+async fn liar(listener: TcpListener, server: SocketAddr, words: Words) {
+    loop {
+        // One after the other: the store has one connection, and gives it up before it makes another.
+        let (client, _) = listener.accept().await.expect("a client");
+        lie(client, server, Arc::clone(&words)).await;
+    }
+}
+
+async fn lie(client: TcpStream, server: SocketAddr, words: Words) {
+    let Ok(server) = TcpStream::connect(server).await else {
+        return;
+    };
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let there = async {
+        // Either of them hung up.
+        let _over = tokio::io::copy(&mut from_client, &mut to_server).await;
+    };
+    let back = async {
+        let mut piece = vec![0; 64 * 1_024];
+        while let Ok(length @ 1..) = from_server.read(&mut piece).await {
+            let said = words.lock().expect("whole").clone();
+            let said = said.as_deref().or_else(|| piece.get(..length));
+            let said = said.expect("no longer than the piece");
+            if to_client.write_all(said).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        () = there => {}
+        () = back => {}
+    }
+}
+
+// Half a word, a word of no protocol, another protocol, a text and a list that no memory holds, a number that
+// is none, and a depth that no stack has: at the first word to the server, and in the middle of a
+// conversation. The call ends in time with an error that passes, and the next one is answered by whoever
+// tells the truth.
+#[tokio::test]
+async fn what_no_server_says_is_an_error_and_the_next_call_is_answered() {
+    let room = Room::new(ServerOptions::default()).await;
+    let words = Words::default();
+    let server = room.server.address().expect("a port");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    room.proxy
+        .set_server(listener.local_addr().expect("a port"));
+    room.proxy.reset_all();
+    tokio::select! {
+        () = liar(listener, server, Arc::clone(&words)) => {}
+        () = is_lied_to(&room, &words) => {}
+    }
+}
+
+async fn is_lied_to(room: &Room, words: &Words) {
+    room.back().await;
+    room.submit("a", 3).await.expect("submitted");
+    let deep = b"*1\r\n".repeat(100_000);
+    let lies: [&[u8]; 8] = [
+        b"+O",
+        b"garbage\r\n",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x15\x03\x01\x00\x02\x02\x0a",
+        b"$999999999999\r\nx",
+        b"*999999999999\r\n",
+        b":x\r\n",
+        &deep,
+    ];
+    for lie in lies {
+        let shown = String::from_utf8_lossy(lie)
+            .chars()
+            .take(30)
+            .collect::<String>();
+        let lying = |lies: bool| *words.lock().expect("whole") = lies.then(|| lie.to_vec());
+        for begins_with in ["a call", "a greeting"] {
+            lying(true);
+            if begins_with == "a greeting" {
+                room.proxy.reset_all();
+            }
+            for _ in 0..2 {
+                let call = timeout(PATIENCE * 3, room.submit("b", 3)).await;
+                let error = call.expect("in time").expect_err("a lie");
+                assert!(error.is_passing(), "{shown:?} at {begins_with}: {error}");
+            }
+            lying(false);
+            room.back().await;
+        }
+    }
+    // It happened each time, and once.
+    assert_eq!(room.store.tally().await.expect("tally").queued, 6);
+    assert_eq!(claim(&room.store, "s", 9).await.expect("claimed").len(), 6);
+    room.balanced().await;
+}

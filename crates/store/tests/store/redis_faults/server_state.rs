@@ -1,0 +1,238 @@
+//! A server that is killed, stands still, loads, is busy, has no room, or was demoted.
+
+use std::time::Duration;
+
+use outflow_store::JobStore;
+use outflow_testkit::{Keep, RedisOptions as ServerOptions};
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+
+use super::support::{BACK_WITHIN, Room, claim, setting, settle};
+
+fn keeping(keep: Keep) -> ServerOptions {
+    ServerOptions {
+        keep,
+        ..ServerOptions::default()
+    }
+}
+
+// Twenty kills while jobs are handed in and worked off: what was answered is there after each.
+#[tokio::test]
+async fn a_server_that_is_killed_again_and_again_loses_nothing_that_it_answered() {
+    let mut room = Room::new(keeping(Keep::EveryWrite)).await;
+    let mut acked = 0;
+    let mut done = 0;
+    for round in 0..20 {
+        for batch in 0..3 {
+            if room.submit(&format!("r{round}-{batch}"), 10).await.is_ok() {
+                acked += 10;
+            }
+        }
+        let jobs = claim(&room.store, &format!("s{round}"), 7)
+            .await
+            .expect("claimed");
+        done += settle(&room.store, &format!("s{round}"), &jobs)
+            .await
+            .expect("settled")
+            .len();
+        room.server.restart().expect("restarted");
+        room.back().await;
+    }
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((acked, done), (600, 140));
+    assert_eq!((tally.queued, tally.done), (460, 140));
+    room.balanced().await;
+}
+
+// Loading takes a second here: a thousand keys of a millisecond each. Calls say so and end in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_loads_is_waited_for() {
+    let mut options = keeping(Keep::EverySecond);
+    options.settings = vec![setting("key-load-delay", 20_000)];
+    let mut room = Room::new(options).await;
+    for batch in 0..30 {
+        room.submit(&format!("b{batch}"), 10)
+            .await
+            .expect("submitted");
+    }
+    let (store, server) = (&room.store, &mut room.server);
+    let runtime = Handle::current();
+    let mut refused = 0;
+    tokio::task::block_in_place(|| {
+        std::thread::scope(|threads| {
+            let restarting = threads.spawn(|| server.restart());
+            while !restarting.is_finished() {
+                if let Err(error) = runtime.block_on(store.tally()) {
+                    assert!(error.is_passing(), "{error}");
+                    refused += 1;
+                }
+            }
+            restarting.join().expect("joined").expect("restarted");
+        });
+    });
+    assert!(refused > 0, "it was there all the time");
+    room.back().await;
+    assert_eq!(room.store.tally().await.expect("tally").queued, 300);
+    room.balanced().await;
+}
+
+// A foreign script runs for a second and a half, and others are told that the server is busy after 100 ms.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_server_is_waited_for() {
+    let options = ServerOptions {
+        settings: vec![setting("busy-reply-threshold", 100)],
+        ..ServerOptions::default()
+    };
+    let mut room = Room::new(options).await;
+    room.submit("a", 20).await.expect("submitted");
+    let jobs = claim(&room.store, "s", 10).await.expect("claimed");
+    let busy = "local begun = redis.call('TIME') repeat local now = redis.call('TIME') \
+                until (now[1] - begun[1]) * 1000000 + now[2] - begun[2] > 1500000";
+    let (store, server) = (&room.store, &mut room.server);
+    let runtime = Handle::current();
+    let mut refused = 0;
+    tokio::task::block_in_place(|| {
+        std::thread::scope(|threads| {
+            let script = threads.spawn(move || server.ask(&["EVAL", busy, "0"]));
+            while !script.is_finished() {
+                runtime.block_on(async {
+                    if let Err(error) = settle(store, "s", &jobs).await {
+                        assert!(error.is_passing(), "{error}");
+                        refused += 1;
+                    }
+                    sleep(Duration::from_millis(20)).await;
+                });
+            }
+        });
+    });
+    assert!(refused > 0, "it was never busy");
+    room.back().await;
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((tally.done + tally.in_flight, tally.queued), (10, 10));
+    room.balanced().await;
+}
+
+// Paused for writes by an operator, as a failover does: a call ends in doubt after its half second, and
+// what it asked for happens once.
+#[tokio::test]
+async fn a_server_whose_clients_are_paused_is_asked_again() {
+    let room = Room::new(ServerOptions::default()).await;
+    room.submit("a", 10).await.expect("submitted");
+    let jobs = claim(&room.store, "s", 10).await.expect("claimed");
+    room.server
+        .ask(&["CLIENT", "PAUSE", "700", "WRITE"])
+        .expect("paused");
+    let error = settle(&room.store, "s", &jobs).await.expect_err("paused");
+    assert!(error.is_passing(), "{error}");
+    let again = async {
+        while settle(&room.store, "s", &jobs).await.is_err() {}
+        while room.submit("b", 5).await.is_err() {}
+    };
+    timeout(BACK_WITHIN, again).await.expect("back");
+    let tally = room.store.tally().await.expect("tally");
+    assert_eq!((tally.done, tally.queued), (10, 5));
+    room.balanced().await;
+}
+
+// Its file may grow by 64 KiB and no more. Nothing is taken by halves, what was taken is there when there
+// is room again, and after a restart.
+#[tokio::test]
+async fn a_full_disk_refuses_and_loses_nothing() {
+    let mut room = Room::new(keeping(Keep::EverySecond)).await;
+    room.submit("before", 100).await.expect("submitted");
+    room.server.limit_files(Some(64 * 1_024)).expect("limited");
+    let mut acked = 100;
+    let full = async {
+        for batch in 0.. {
+            match room.submit(&format!("b{batch}"), 100).await {
+                Ok(()) => acked += 100,
+                Err(error) => return error,
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        unreachable!("as many as there are numbers")
+    };
+    let error = timeout(Duration::from_secs(20), full).await.expect("full");
+    assert!(error.is_full() && error.is_passing(), "{error}");
+    room.server.limit_files(None).expect("room");
+    let again = async {
+        while room.submit("after", 10).await.is_err() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(BACK_WITHIN, again).await.expect("back");
+    assert_eq!(room.store.tally().await.expect("tally").queued, acked + 10);
+    room.balanced().await;
+    // All of it reaches the disk within a second, and outlives the server.
+    sleep(Duration::from_millis(1_100)).await;
+    room.server.restart().expect("restarted");
+    room.back().await;
+    assert_eq!(room.store.tally().await.expect("tally").queued, acked + 10);
+    room.balanced().await;
+}
+
+// One that waits for its disk ends when that is full. Whoever asked then hears of it, in doubt; whatever was
+// answered is there when it was started again, and what was in doubt is there once at the most.
+#[tokio::test]
+async fn a_server_that_ends_with_its_full_disk_loses_nothing_that_it_answered() {
+    let mut room = Room::new(keeping(Keep::EveryWrite)).await;
+    room.submit("before", 100).await.expect("submitted");
+    room.server.limit_files(Some(256 * 1_024)).expect("limited");
+    let mut acked: Vec<String> = (0..100).map(|n| format!("before-{n}")).collect();
+    let mut batch = 0;
+    let error = loop {
+        let word = format!("b{batch}");
+        match room.submit(&word, 100).await {
+            Ok(()) => acked.extend((0..100).map(|n| format!("{word}-{n}"))),
+            Err(error) => break error,
+        }
+        batch += 1;
+        assert!(batch < 1_000, "never full");
+    };
+    assert!(batch > 0 && error.is_passing(), "{error}");
+    assert!(room.server.ask(&["PING"]).is_err(), "it has ended");
+    let error = room.submit("while", 1).await.expect_err("it has ended");
+    assert!(error.is_passing(), "{error}");
+    room.server.restart().expect("restarted");
+    room.back().await;
+    room.submit(&format!("b{batch}"), 100).await.expect("room");
+    acked.extend((0..100).map(|n| format!("b{batch}-{n}")));
+    room.balanced().await;
+    let mut kept = room.work_off("s").await;
+    kept.sort_unstable();
+    acked.sort_unstable();
+    assert_eq!(kept, acked);
+    room.balanced().await;
+}
+
+// A primary that was made a replica refuses everything; made a primary again, it goes on.
+#[tokio::test]
+async fn a_demoted_primary_is_not_written_to() {
+    let room = Room::new(ServerOptions::default()).await;
+    room.submit("a", 10).await.expect("submitted");
+    let jobs = claim(&room.store, "s", 5).await.expect("claimed");
+    room.server
+        .ask(&["REPLICAOF", "127.0.0.1", "1"])
+        .expect("demoted");
+    for _ in 0..3 {
+        let error = settle(&room.store, "s", &jobs)
+            .await
+            .expect_err("a replica");
+        assert!(error.is_passing() && !error.is_doubtful(), "{error}");
+        let error = room.submit("b", 1).await.expect_err("a replica");
+        assert!(error.is_passing(), "{error}");
+    }
+    room.server
+        .ask(&["REPLICAOF", "NO", "ONE"])
+        .expect("promoted");
+    room.back().await;
+    assert_eq!(
+        settle(&room.store, "s", &jobs)
+            .await
+            .expect("settled")
+            .len(),
+        5
+    );
+    assert_eq!(room.work_off("t").await.len(), 5);
+    room.balanced().await;
+}

@@ -1,0 +1,132 @@
+//! Servers that are spoken to over TLS, and those that should be.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use outflow_store::{JobStore, Redis, RedisOptions, StoreError};
+use outflow_testkit::{FaultProxy, Listen, RedisOptions as ServerOptions, RedisServer};
+use tokio::time::timeout;
+
+use super::support::{BACK_WITHIN, claim, setting, settle, submit};
+
+fn server(settings: Vec<(String, String)>) -> RedisServer {
+    let options = ServerOptions {
+        listen: Listen::Tls,
+        settings,
+        ..ServerOptions::default()
+    };
+    RedisServer::start(options).expect("a server with TLS")
+}
+
+/// The server at this address, which has a password, with whom it takes for its authority.
+fn options(url: &str, ca_file: Option<PathBuf>) -> RedisOptions {
+    let with_password = format!("://:{PASSWORD}@");
+    let url = url.replacen("://", &with_password, 1);
+    let timeout = Duration::from_secs(1);
+    RedisOptions {
+        ca_file,
+        timeout,
+        ..RedisOptions::new(url)
+    }
+}
+
+async fn refusal(url: &str, ca_file: Option<PathBuf>) -> (StoreError, String) {
+    let refused = Redis::connect(options(url, ca_file)).await;
+    let error = refused.expect_err("refused");
+    let words = format!("{error} {error:?}");
+    assert!(!words.contains(PASSWORD), "{words}");
+    (error, words)
+}
+
+// A life: jobs are handed in, taken, done, and waited for with the bell, all over TLS; then the
+// connection breaks, and comes back by itself.
+#[tokio::test]
+async fn a_store_works_over_tls() {
+    let server = server(vec![setting("requirepass", PASSWORD)]);
+    let proxy = FaultProxy::start(server.address().expect("a port"));
+    let proxy = proxy.await.expect("a proxy");
+    let url = format!("rediss://localhost:{}/", proxy.address().port());
+    let store = Redis::connect(options(&url, server.ca_file()));
+    let store = store.await.expect("connected");
+    submit(&store, "a", 10).await.expect("submitted");
+    let jobs = claim(&store, "s", 4).await.expect("claimed");
+    let ends = settle(&store, "s", &jobs).await.expect("settled");
+    let again = settle(&store, "s", &jobs).await.expect("settled");
+    assert_ne!(ends, again, "the second time they are nobody's");
+    let handing_in = async { submit(&store, "b", 1).await.expect("submitted") };
+    let ringing = async { tokio::join!(store.changed(), handing_in) };
+    timeout(BACK_WITHIN, ringing).await.expect("it rang");
+    proxy.reset_all();
+    let back = async { while store.tally().await.is_err() {} };
+    timeout(BACK_WITHIN, back).await.expect("back");
+    let tally = store.tally().await.expect("tally");
+    assert_eq!((tally.queued, tally.done), (7, 4));
+    assert_eq!(store.recount().await.expect("counted"), 0);
+}
+
+// The machine does not trust an authority that was made a moment ago, and neither does another such.
+#[tokio::test]
+async fn a_server_that_nobody_vouches_for_is_not_spoken_to() {
+    let (server, other) = (server(Vec::new()), server(Vec::new()));
+    for authority in [None, other.ca_file()] {
+        let (error, words) = refusal(&server.url(), authority).await;
+        assert!(error.is_refused() && words.contains("ca_file"), "{words}");
+    }
+}
+
+// Its certificate is made for a name, and not for the number of the same machine.
+#[tokio::test]
+async fn a_server_of_another_name_is_not_spoken_to() {
+    let server = server(Vec::new());
+    let url = format!("rediss://{}/", server.address().expect("a port"));
+    let (error, words) = refusal(&url, server.ca_file()).await;
+    assert!(error.is_refused(), "{words}");
+    assert!(words.contains("made for another name"), "{words}");
+}
+
+#[tokio::test]
+async fn who_speaks_plainly_to_tls_is_told_to_use_it() {
+    let server = server(Vec::new());
+    let url = format!("redis://{}/", server.address().expect("a port"));
+    let (_, words) = refusal(&url, None).await;
+    assert!(words.contains("rediss://"), "{words}");
+}
+
+// A server without TLS takes the first message for the beginning of a long command, and waits for more.
+#[tokio::test]
+async fn who_speaks_tls_to_a_plain_server_is_told_so() {
+    let server = RedisServer::start(ServerOptions::default()).expect("a server");
+    let url = server.url().replace("redis://", "rediss://");
+    let (_, words) = refusal(&url, None).await;
+    assert!(words.contains("TLS"), "{words}");
+}
+
+// What a server of this kind asks of its clients as a rule.
+#[tokio::test]
+async fn a_server_that_wants_a_certificate_is_told_apart() {
+    let server = server(vec![setting("tls-auth-clients", "yes")]);
+    let (error, words) = refusal(&server.url(), server.ca_file()).await;
+    assert!(error.is_refused(), "{words}");
+    assert!(words.contains("tls-auth-clients"), "{words}");
+}
+
+// None of these reaches a server.
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused_before_anything_is_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.pem");
+    std::fs::write(&empty, "no certificate\n").expect("written");
+    let missing = folder.path().join("missing.pem");
+    let cases = [
+        ("rediss://localhost:1/#insecure", None, "ca_file"),
+        ("redis://localhost:1/", Some(empty.clone()), "rediss://"),
+        ("rediss://localhost:1/", Some(empty), "empty.pem"),
+        ("rediss://localhost:1/", Some(missing), "missing.pem"),
+    ];
+    for (url, authority, word) in cases {
+        let (error, words) = refusal(url, authority).await;
+        assert!(error.is_refused() && words.contains(word), "{words}");
+    }
+}
+
+const PASSWORD: &str = "hunter2";

@@ -1,0 +1,7 @@
+//! The mock API over memory and sockets: limits, faults, protocols and its audit.
+
+mod audit;
+mod faults;
+mod protocols;
+mod server;
+mod support;
