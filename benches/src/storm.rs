@@ -11,7 +11,7 @@ mod caller;
 
 use std::time::Duration;
 
-use outflow_upstream::{Answer, Audit, Quota, Server, StrictApi};
+use outflow_upstream::{MockResponse, Audit, Quota, Server, MockApi};
 use tokio::runtime::Runtime;
 
 use crate::clock;
@@ -122,7 +122,7 @@ impl Storms {
 /// A contender and the API that judges it.
 struct Stand {
     name: &'static str,
-    api: StrictApi,
+    api: MockApi,
     server: Server,
     proxy: Option<Proxy>,
     patience: Patience,
@@ -143,9 +143,9 @@ impl Stand {
 
     fn alone(runtime: &Runtime, name: &'static str) -> std::io::Result<Self> {
         let rate = LIMIT.parse().map_err(std::io::Error::other)?;
-        let api = StrictApi::builder()
+        let api = MockApi::builder()
             .limit(Quota::sliding(rate))
-            .answer(Ask::Chat.path(), Answer::ok(ANSWER))
+            .answer(Ask::Chat.path(), MockResponse::ok(ANSWER))
             .build();
         let api = api.map_err(std::io::Error::other)?;
         let server = runtime.block_on(api.listen())?;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use outflow_core::Nanos;
-use outflow_upstream::{Arrival, Audit, Verdict};
+use outflow_upstream::{Arrival, Audit, ArrivalVerdict};
 
 use super::scenario::{Scenario, Wave, Whose};
 use crate::measure::approx;
@@ -33,7 +33,7 @@ pub(super) struct Judged {
 impl Judged {
     /// Judges a run that began at this instant of the API's clock.
     pub(super) fn by(audit: &Audit, scenario: &Scenario, begun: Nanos) -> Self {
-        let passed = audit.only(|arrival| arrival.verdict == Verdict::Allowed);
+        let passed = audit.only(|arrival| arrival.verdict == ArrivalVerdict::Allowed);
         let passed = Passed {
             arrivals: passed.arrivals(),
             scenario,

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use outflow::{Api, Outflow, Rules, SystemClock};
-use outflow_bulk::{Crew, Engine, HttpCall, Order, Scheduler, Settings, Submission};
+use outflow_bulk::{WorkerSettings, Engine, HttpCall, JobSpec, SchedulerKind, EngineSettings, JobSubmission};
 use outflow_core::{CongestionRule, HealthConfig, HealthSettings, Rate, Weight};
-use outflow_store::{ActionSpec, Embedded, JobStore, Name, Rest, TenantRule};
+use outflow_store::{ActionSpec, EmbeddedStore, JobStore, Name, BatchPosition, TenantRule};
 use tokio::time::sleep;
 
 use super::contender::{Contender, Run, TENANT, Told};
@@ -22,7 +22,7 @@ use crate::tasks::{self, Flavour};
 /// Ours by one scheduler.
 pub(super) struct Ours {
     name: &'static str,
-    scheduler: Scheduler,
+    scheduler: SchedulerKind,
     longest: Duration,
 }
 
@@ -36,18 +36,18 @@ impl Ours {
             longest,
         };
         [
-            of("Outflow", Scheduler::Permit, two_minutes),
-            of("Outflow, backoff", Scheduler::Backoff, two_minutes),
+            of("Outflow", SchedulerKind::Permit, two_minutes),
+            of("Outflow, backoff", SchedulerKind::Backoff, two_minutes),
             of(
                 "Outflow, backoff without clamp",
-                Scheduler::Backoff,
+                SchedulerKind::Backoff,
                 Duration::from_hours(24),
             ),
-            of("Outflow, fixed", Scheduler::Fixed, two_minutes),
+            of("Outflow, fixed", SchedulerKind::Fixed, two_minutes),
         ]
     }
 
-    fn settings(&self, scenario: &Scenario) -> io::Result<Settings> {
+    fn settings(&self, scenario: &Scenario) -> io::Result<EngineSettings> {
         let each = (scenario.limit.whose == Whose::EachTenant).then_some(scenario.limit);
         let rule = |wave: &Wave| -> io::Result<TenantRule> {
             let cap = wave.cap.map(Rate::per_second).transpose();
@@ -63,7 +63,7 @@ impl Ours {
             .iter()
             .filter(|wave| wave.weight > 1 || wave.cap.is_some());
         let tenants = told.map(|wave| Ok((name(&wave.tenant)?, rule(wave)?)));
-        Ok(Settings {
+        Ok(EngineSettings {
             scheduler: self.scheduler,
             crew: CREW,
             global_rate: scenario.calls_per_second(),
@@ -74,7 +74,7 @@ impl Ours {
                 ..TenantRule::default()
             },
             tenants: tenants.collect::<io::Result<_>>()?,
-            ..Settings::default()
+            ..EngineSettings::default()
         })
     }
 }
@@ -85,7 +85,7 @@ impl Contender for Ours {
     }
 
     fn takes(&self, scenario: &Scenario) -> bool {
-        self.scheduler == Scheduler::Permit || [HEADLINE, THOUSAND].contains(&scenario.name)
+        self.scheduler == SchedulerKind::Permit || [HEADLINE, THOUSAND].contains(&scenario.name)
     }
 
     fn begin(&self, scenario: &Scenario, url: &str) -> io::Result<Box<dyn Run>> {
@@ -117,12 +117,12 @@ impl Run for Running {
     }
 }
 
-type Ran = (tempfile::TempDir, Engine<Embedded>);
+type Ran = (tempfile::TempDir, Engine<EmbeddedStore>);
 
-async fn engine(scenario: &Scenario, url: &str, settings: Settings) -> io::Result<Ran> {
+async fn engine(scenario: &Scenario, url: &str, settings: EngineSettings) -> io::Result<Ran> {
     let mut api = Api::new("api", url.parse().map_err(io::Error::other)?);
     api.rules = match scenario.limit.whose {
-        Whose::Everyone => Rules::limited_to(rate(scenario.limit)?),
+        Whose::Everyone => Rules::with_limit(rate(scenario.limit)?),
         Whose::EachTenant => Rules::unlimited(),
     };
     let crowd = HealthSettings {
@@ -133,14 +133,14 @@ async fn engine(scenario: &Scenario, url: &str, settings: Settings) -> io::Resul
     let client = Outflow::init([api]).map_err(io::Error::other)?;
     let dir = tempfile::tempdir()?;
     let clock = Arc::new(SystemClock::new());
-    let (store, writer) = Embedded::open(dir.path(), clock).map_err(io::Error::other)?;
+    let (store, writer) = EmbeddedStore::open(dir.path(), clock).map_err(io::Error::other)?;
     tasks::beside("writer", move || writer.run())?;
     let engine = Engine::builder(client, Arc::new(store)).settings(settings);
     Ok((dir, engine.start().await.map_err(io::Error::other)?))
 }
 
 /// Submits each wave at its time, and waits for the end of all.
-async fn run(engine: &Engine<Embedded>, scenario: &Scenario) -> io::Result<Told> {
+async fn run(engine: &Engine<EmbeddedStore>, scenario: &Scenario) -> io::Result<Told> {
     let begun = clock::since_begin();
     let mut waves: Vec<_> = scenario.waves.iter().collect();
     waves.sort_by_key(|wave| wave.at);
@@ -149,11 +149,11 @@ async fn run(engine: &Engine<Embedded>, scenario: &Scenario) -> io::Result<Told>
         sleep((begun + at).saturating_sub(clock::since_begin())).await;
         submit(engine, together).await?;
     }
-    hand_in(engine, Rest::Last, Vec::new()).await?;
-    let report = engine.finished(&name(ACTION)?).await;
+    hand_in(engine, BatchPosition::Last, Vec::new()).await?;
+    let report = engine.wait_finished(&name(ACTION)?).await;
     let report = report.map_err(io::Error::other)?;
     let report = report.ok_or_else(|| io::Error::other("the action is gone"))?;
-    engine.store().recount().await.map_err(io::Error::other)?;
+    engine.store().audit().await.map_err(io::Error::other)?;
     Ok(Told {
         makespan: clock::since_begin().saturating_sub(begun),
         throttles: report.tally.throttles,
@@ -161,7 +161,7 @@ async fn run(engine: &Engine<Embedded>, scenario: &Scenario) -> io::Result<Told>
 }
 
 /// Hands in what begins together, some of each at a time, so that nobody waits for all of another's.
-async fn submit(engine: &Engine<Embedded>, waves: &[&Wave]) -> io::Result<()> {
+async fn submit(engine: &Engine<EmbeddedStore>, waves: &[&Wave]) -> io::Result<()> {
     let each = (AT_ONCE / u64::try_from(waves.len()).unwrap_or(u64::MAX)).max(1);
     let most = waves.iter().map(|wave| wave.jobs).max().unwrap_or(0);
     for part in 0..most.div_ceil(each) {
@@ -172,24 +172,24 @@ async fn submit(engine: &Engine<Embedded>, waves: &[&Wave]) -> io::Result<()> {
                 orders.push(order(wave, number)?);
             }
         }
-        hand_in(engine, Rest::More, orders).await?;
+        hand_in(engine, BatchPosition::More, orders).await?;
     }
     Ok(())
 }
 
-fn order(wave: &Wave, number: u64) -> io::Result<Order> {
+fn order(wave: &Wave, number: u64) -> io::Result<JobSpec> {
     let mut call = HttpCall::new("api", Method::GET, &format!("/{}/{number}", wave.tenant));
     let value = HeaderValue::from_str(&wave.tenant).map_err(io::Error::other)?;
     call.headers.insert(HeaderName::from_static(TENANT), value);
-    Ok(Order::call(name(&wave.tenant)?, call))
+    Ok(JobSpec::call(name(&wave.tenant)?, call))
 }
 
-async fn hand_in(engine: &Engine<Embedded>, rest: Rest, orders: Vec<Order>) -> io::Result<()> {
+async fn hand_in(engine: &Engine<EmbeddedStore>, rest: BatchPosition, orders: Vec<JobSpec>) -> io::Result<()> {
     let action = ActionSpec {
         timeout: Duration::from_hours(24),
         ..ActionSpec::new(name(ACTION)?)
     };
-    let submission = Submission {
+    let submission = JobSubmission {
         action: Some(action),
         rest,
         orders,
@@ -213,7 +213,7 @@ const AT_ONCE: u64 = 1_000;
 const ACTION: &str = "run";
 
 /// As many as the fastest scenario has under way, and no scaling: it is not what is measured.
-const CREW: Crew = Crew {
+const CREW: WorkerSettings = WorkerSettings {
     least: 256,
     most: 256,
     depth: 1_000,

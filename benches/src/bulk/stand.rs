@@ -3,7 +3,7 @@
 use std::io;
 
 use outflow_core::{Nanos, Rate};
-use outflow_upstream::{Key, Quota, Server, StrictApi};
+use outflow_upstream::{CallerKey, Quota, Server, MockApi};
 use tokio::runtime::Runtime;
 
 use super::contender::{Contender, Run, TENANT, Told};
@@ -17,7 +17,7 @@ use crate::tasks;
 pub(super) struct Stand<'a> {
     name: &'static str,
     scenario: &'a Scenario,
-    api: StrictApi,
+    api: MockApi,
     begun: Nanos,
     run: Box<dyn Run>,
     _server: Server,
@@ -36,8 +36,8 @@ impl<'a> Stand<'a> {
     ) -> io::Result<Self> {
         // What the contender starts on the way belongs to the same runtime.
         let _inside = runtime.enter();
-        let mut api = StrictApi::builder()
-            .key(Key::Header(http::HeaderName::from_static(TENANT)))
+        let mut api = MockApi::builder()
+            .key(CallerKey::Header(http::HeaderName::from_static(TENANT)))
             .limit(quota(scenario, scenario.limit.quantity)?);
         if let Some(dialect) = scenario.tells {
             api = api.dialect(dialect);

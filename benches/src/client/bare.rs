@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use outflow::{Answer, Ask, Target, Upstream};
+use outflow::{AttemptResult, AcquireOptions, Target, Upstream};
 use outflow_core::Fault;
 
 use super::callers::Caller;
@@ -81,16 +81,16 @@ impl Governed {
 
 impl Caller for Governed {
     async fn call(&self) -> bool {
-        let Ok(mut permit) = self.door.admit(Ask::new(self.target)).await else {
+        let Ok(mut permit) = self.door.admit(AcquireOptions::new(self.target)).await else {
             return false;
         };
         permit.sending();
         let Ok(response) = self.bare.client.request(request(&self.bare.uri)).await else {
-            permit.settle(Answer::fault(Fault::Reset));
+            permit.settle(AttemptResult::fault(Fault::Reset));
             return false;
         };
         let status = response.status().as_u16();
-        let (_, tail) = permit.answered(Answer::response(status, response.headers()));
+        let (_, tail) = permit.settle_head(AttemptResult::response(status, response.headers()));
         let whole = response.into_body().collect().await.is_ok();
         tail.finished();
         whole

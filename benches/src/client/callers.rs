@@ -68,7 +68,7 @@ fn api(address: SocketAddr) -> Option<Api> {
     let mut api = Api::new(NAME, format!("http://{address}").parse().ok()?);
     api.rules = Rules {
         health: HealthConfig::new(settings).ok()?,
-        ..Rules::limited_to(Rate::new(u64::from(LIMIT), WINDOW).ok()?)
+        ..Rules::with_limit(Rate::new(u64::from(LIMIT), WINDOW).ok()?)
     };
     Some(api)
 }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::SystemClock;
-use outflow_core::{Admission, Clock as _, Health, HealthConfig, Nanos, Outcome, Ticket};
+use outflow_core::{HealthDecision, Clock as _, Health, HealthConfig, Nanos, Outcome, HealthTicket};
 
 /// A machine that is well.
 pub(crate) fn well(now: Nanos) -> Health {
@@ -23,10 +23,10 @@ pub(crate) fn shut_out(now: Nanos) -> Health {
 
 /// Leave to go, if there is.
 #[inline]
-pub(crate) fn ticket(health: &mut Health, now: Nanos) -> Option<Ticket> {
+pub(crate) fn ticket(health: &mut Health, now: Nanos) -> Option<HealthTicket> {
     match health.admission(now) {
-        Admission::Go(ticket) => Some(ticket),
-        Admission::Cooling { .. } | Admission::Blocked { .. } | Admission::Overdue => None,
+        HealthDecision::Go(ticket) => Some(ticket),
+        HealthDecision::Cooling { .. } | HealthDecision::Blocked { .. } | HealthDecision::Overdue => None,
     }
 }
 
@@ -72,7 +72,7 @@ impl SharedHealth {
     }
 
     #[inline]
-    fn ticket(&self, now: Nanos) -> Option<Ticket> {
+    fn ticket(&self, now: Nanos) -> Option<HealthTicket> {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         ticket(&mut health, now)
     }

@@ -4,15 +4,15 @@ use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use outflow::{Handle, Registry, SystemClock};
+use outflow::{LimiterHandle, LimiterRegistry, SystemClock};
 use outflow_core::{
-    Accounting, Clock as _, Cost, Limit, Limiter, MeterSet, Moment, Nanos, Rate, Receipt,
+    Accounting, Clock as _, Cost, Limit, SharedLimiter, MeterSet, ClockPair, Nanos, Rate, Receipt,
 };
 
 /// One shared limit and the clock it is asked with.
 pub(crate) struct Ours {
     clock: SystemClock,
-    limiter: Limiter,
+    limiter: SharedLimiter,
 }
 
 impl Ours {
@@ -23,7 +23,7 @@ impl Ours {
 
     /// A token bucket that saves all of it.
     pub(crate) fn bucket(limit: u32, window: Duration) -> Self {
-        Self::of(sure(Limiter::bucket(rate(limit, window), u64::from(limit))))
+        Self::of(sure(SharedLimiter::bucket(rate(limit, window), u64::from(limit))))
     }
 
     /// Several exact sliding limits under one flag.
@@ -32,10 +32,10 @@ impl Ours {
             .iter()
             .map(|(limit, window)| rate(*limit, *window))
             .collect();
-        Self::of(sure(Limiter::all_of(&rates)))
+        Self::of(sure(SharedLimiter::all_of(&rates)))
     }
 
-    fn of(limiter: Limiter) -> Self {
+    fn of(limiter: SharedLimiter) -> Self {
         Self {
             clock: SystemClock::new(),
             limiter: limiter.waiting_with(std::thread::yield_now),
@@ -84,7 +84,7 @@ impl OursTogether {
         let limits: Vec<Limit> = rules.iter().map(limit).collect();
         Self {
             clock: SystemClock::new(),
-            set: Mutex::new(sure(MeterSet::new(&limits, Moment::default()))),
+            set: Mutex::new(sure(MeterSet::new(&limits, ClockPair::default()))),
         }
     }
 
@@ -111,14 +111,14 @@ fn nth_instant(nth: u32) -> Nanos {
 /// A limit per name.
 pub(crate) struct OursByName {
     clock: SystemClock,
-    registry: Registry,
+    registry: LimiterRegistry,
 }
 
 impl OursByName {
     pub(crate) fn sliding(limit: u32, window: Duration) -> Self {
         Self {
             clock: SystemClock::new(),
-            registry: Registry::new(move |_| sliding(limit, window)),
+            registry: LimiterRegistry::new(move |_| sliding(limit, window)),
         }
     }
 
@@ -129,17 +129,17 @@ impl OursByName {
     }
 
     #[inline]
-    pub(crate) fn take_by(&self, handle: &Handle) -> bool {
+    pub(crate) fn take_by(&self, handle: &LimiterHandle) -> bool {
         handle.take(self.clock.now(), Cost::ONE).is_allow()
     }
 
-    pub(crate) fn resolve(&self, name: &str) -> Handle {
+    pub(crate) fn resolve(&self, name: &str) -> LimiterHandle {
         sure(self.registry.resolve(name))
     }
 }
 
-fn sliding(limit: u32, window: Duration) -> Limiter {
-    sure(Limiter::sliding(rate(limit, window)))
+fn sliding(limit: u32, window: Duration) -> SharedLimiter {
+    sure(SharedLimiter::sliding(rate(limit, window)))
 }
 
 fn rate(limit: u32, window: Duration) -> Rate {

@@ -2,7 +2,7 @@
 //!
 //! No peer keeps such an order; what counts is that a pick grows slowly with the tenants.
 
-use outflow_core::{Cost, FairOrder, Nanos, Priority, Weight};
+use outflow_core::{Cost, FairQueue, Nanos, Priority, Weight};
 
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan, contest};
@@ -30,7 +30,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
 }
 
 fn among(tenants: u32, name: &'static str) -> Contender<'static> {
-    let mut order = FairOrder::new();
+    let mut order = FairQueue::new();
     for _ in 0..tenants {
         let tenant = order.join(Weight::ONE, Priority::Normal);
         order.enter(tenant);

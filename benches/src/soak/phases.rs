@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::Share;
-use outflow_upstream::{Act, Answer, Fault, Script, StrictApi, When};
+use outflow_upstream::{ScriptedFault, MockResponse, Fault, Script, MockApi, ScriptMatch};
 use tokio::time::sleep;
 
 use super::upstream;
@@ -23,7 +23,7 @@ pub(super) struct Phases {
 
 impl Phases {
     /// Has an API that allows so many calls a second misbehave, for ever.
-    pub(super) async fn conduct(&self, api: &StrictApi, limit: u32) {
+    pub(super) async fn conduct(&self, api: &MockApi, limit: u32) {
         for seed in 0.. {
             for fault in FAULTS {
                 let misbehaviour = fault(seed);
@@ -81,14 +81,14 @@ impl Misbehaviour {
     }
 }
 
-fn begin(api: &StrictApi, misbehaviour: Misbehaviour, limit: u32) {
+fn begin(api: &MockApi, misbehaviour: Misbehaviour, limit: u32) {
     match misbehaviour {
         Misbehaviour::Stingy => api.limit_to(upstream::quotas(limit / 3)),
         Misbehaviour::Scripted(script) => api.rewrite(script),
     }
 }
 
-fn end(api: &StrictApi, limit: u32) {
+fn end(api: &MockApi, limit: u32) {
     api.rewrite(Script::new());
     api.limit_to(upstream::quotas(limit));
 }
@@ -103,27 +103,27 @@ const FAULTS: [fn(u64) -> Misbehaviour; 5] = [
 
 fn failing(seed: u64) -> Script {
     Script::new()
-        .rule(chance(30, seed), Answer::status(500))
-        .rule(chance(20, seed), Answer::status(503))
+        .rule(chance(30, seed), MockResponse::status(500))
+        .rule(chance(20, seed), MockResponse::status(503))
 }
 
 fn gone() -> Script {
-    Script::new().rule(When::always(), Fault::ResetBeforeHead)
+    Script::new().rule(ScriptMatch::always(), Fault::ResetBeforeHead)
 }
 
 /// Later than an attempt may take, and now and then not at all.
 fn slow(seed: u64) -> Script {
     Script::new()
         .rule(chance(5, seed), Fault::Hang)
-        .rule(chance(30, seed), Act::Late(Duration::from_secs(3)))
+        .rule(chance(30, seed), ScriptedFault::Late(Duration::from_secs(3)))
 }
 
 fn cut(seed: u64) -> Script {
     Script::new().rule(chance(30, seed), Fault::CutBody)
 }
 
-fn chance(percent: u32, seed: u64) -> When {
-    When::always().by_chance(Share::percent(percent), seed)
+fn chance(percent: u32, seed: u64) -> ScriptMatch {
+    ScriptMatch::always().by_chance(Share::percent(percent), seed)
 }
 
 /// A fault for a quarter of a minute, time to recover, and time to be well.

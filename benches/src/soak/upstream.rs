@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_core::Rate;
-use outflow_upstream::{Answer, Content, Latency, Quota, Server, StrictApi};
+use outflow_upstream::{MockResponse, Content, Latency, Quota, Server, MockApi};
 
 /// An API that allows so many calls a second.
 ///
 /// # Errors
 /// If there is no port.
 pub(super) async fn strict(limit: u32) -> io::Result<Server> {
-    let page = Answer::ok(json(8 * 1024))
+    let page = MockResponse::ok(json(8 * 1024))
         .header("cache-control", "max-age=3")
         .header("etag", "\"v1\"");
-    let item = Answer::ok(json(2 * 1024)).header("cache-control", "max-age=60");
-    let stream = Answer::ok("").content(Content::Drip {
+    let item = MockResponse::ok(json(2 * 1024)).header("cache-control", "max-age=60");
+    let stream = MockResponse::ok("").content(Content::Drip {
         bytes: vec![b'.'; 100].into(),
         every: Duration::from_millis(2),
     });
-    let api = StrictApi::builder()
+    let api = MockApi::builder()
         .answer("/pages/**", page)
         .answer("/items/**", item)
         .answer("/stream", stream)

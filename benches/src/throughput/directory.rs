@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outflow::SystemClock;
-use outflow_store::Embedded;
+use outflow_store::EmbeddedStore;
 
 use super::contender::Contender;
 use super::life::timed;
@@ -100,9 +100,9 @@ fn short(jobs: u64) -> String {
 ///
 /// # Errors
 /// If it cannot be opened for another reason.
-pub(super) fn reopened(dir: &Path) -> io::Result<Embedded> {
+pub(super) fn reopened(dir: &Path) -> io::Result<EmbeddedStore> {
     loop {
-        match Embedded::open(dir, Arc::new(SystemClock::new())) {
+        match EmbeddedStore::open(dir, Arc::new(SystemClock::new())) {
             Ok((store, _writer)) => return Ok(store),
             Err(why) if why.is_in_use() => clock::nap(),
             Err(why) => return Err(io::Error::other(why)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use outflow_store::{
-    Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Receipt, Settled, Settlement,
+    SubmitBatch, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, AllowAll, SubmitReceipt, SettleResult, Settlement,
 };
 use tokio::runtime::Runtime;
 
@@ -75,9 +75,9 @@ impl<S: JobStore> Ours<S> {
             if batch.is_empty() {
                 return Ok(());
             }
-            let taken = self.store.submit(Batch::of(batch)).await;
+            let taken = self.store.submit(SubmitBatch::of(batch)).await;
             let mut receipts = taken.map_err(io::Error::other)?.receipts.into_iter();
-            if !receipts.all(|receipt| matches!(receipt, Receipt::Accepted { .. })) {
+            if !receipts.all(|receipt| matches!(receipt, SubmitReceipt::Accepted { .. })) {
                 return Err(io::Error::other("a job was not taken"));
             }
         }
@@ -95,7 +95,7 @@ impl<S: JobStore> Ours<S> {
 
     async fn one_by_one(&self, job: NewJob, jobs: u64) -> io::Result<()> {
         for _ in 0..jobs {
-            let kept = self.store.submit(Batch::of(vec![job.clone()])).await;
+            let kept = self.store.submit(SubmitBatch::of(vec![job.clone()])).await;
             kept.map_err(io::Error::other)?;
         }
         Ok(())
@@ -104,7 +104,7 @@ impl<S: JobStore> Ours<S> {
     async fn finish(&self, jobs: u64) -> io::Result<()> {
         let mut left = whole(jobs)?;
         while left > 0 {
-            let claims = self.store.claim(self.ask(), &mut OpenGate).await;
+            let claims = self.store.claim(self.ask(), &mut AllowAll).await;
             let claimed = claims.map_err(io::Error::other)?.jobs;
             if claimed.is_empty() {
                 return Err(io::Error::other("jobs are missing"));
@@ -112,13 +112,13 @@ impl<S: JobStore> Ours<S> {
             let ends = claimed.iter().map(done).collect();
             let settled = self.store.settle(&self.session, ends).await;
             let over = settled.map_err(io::Error::other)?.into_iter();
-            left -= over.filter(|settled| *settled == Settled::Done).count();
+            left -= over.filter(|settled| *settled == SettleResult::Done).count();
         }
         Ok(())
     }
 
-    fn ask(&self) -> ClaimAsk {
-        ClaimAsk {
+    fn ask(&self) -> ClaimRequest {
+        ClaimRequest {
             lane: self.lane.clone(),
             session: self.session.clone(),
             most: self.batch,
@@ -143,10 +143,10 @@ impl<S: JobStore> Contender for Ours<S> {
     }
 }
 
-fn done(job: &Claimed) -> Settlement {
+fn done(job: &ClaimedJob) -> Settlement {
     Settlement {
         token: job.token,
-        end: End::Done {
+        end: JobEnd::Done {
             took: Duration::ZERO,
             result: None,
         },

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outflow::SystemClock;
-use outflow_store::{Batch, Embedded, JobStore, NewJob};
+use outflow_store::{SubmitBatch, EmbeddedStore, JobStore, NewJob};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -15,9 +15,9 @@ use super::ours::{OURS, Ours, Shape};
 use crate::tasks::{self, Flavour};
 
 /// Opens the store in a directory, with a thread that writes for it.
-fn open(dir: &Path) -> io::Result<Embedded> {
+fn open(dir: &Path) -> io::Result<EmbeddedStore> {
     let (store, writer) =
-        Embedded::open(dir, Arc::new(SystemClock::new())).map_err(io::Error::other)?;
+        EmbeddedStore::open(dir, Arc::new(SystemClock::new())).map_err(io::Error::other)?;
     tasks::beside("writer", move || writer.run())?;
     Ok(store)
 }
@@ -34,7 +34,7 @@ pub(super) fn fresh(shape: Shape) -> io::Result<InDirectory> {
 
 /// Ours in one shape.
 pub(super) struct InDirectory {
-    ours: Ours<Embedded>,
+    ours: Ours<EmbeddedStore>,
     home: TempDir,
 }
 
@@ -101,13 +101,13 @@ impl Contender for Singles {
 }
 
 async fn one_by_one(
-    store: Embedded,
+    store: EmbeddedStore,
     job: NewJob,
     jobs: u64,
     tell: mpsc::UnboundedSender<io::Result<()>>,
 ) {
     for _ in 0..jobs {
-        let kept = store.submit(Batch::of(vec![job.clone()])).await;
+        let kept = store.submit(SubmitBatch::of(vec![job.clone()])).await;
         if let Err(why) = kept {
             // Nobody hears it only if another's failure was heard first.
             let _heard = tell.send(Err(io::Error::other(why)));

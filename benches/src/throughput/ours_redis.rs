@@ -2,7 +2,7 @@
 
 use std::io;
 
-use outflow_store::{Redis, RedisOptions};
+use outflow_store::{RedisStore, RedisOptions};
 use outflow_testkit::RedisServer;
 use tokio::runtime::Runtime;
 
@@ -17,7 +17,7 @@ use crate::tasks::Flavour;
 pub(super) struct OnRedis {
     url: String,
     shape: Shape,
-    ours: Ours<Redis>,
+    ours: Ours<RedisStore>,
 }
 
 impl OnRedis {
@@ -59,8 +59,8 @@ impl Contender for Singles {
     }
 }
 
-fn connected(runtime: &Runtime, url: &str) -> io::Result<Redis> {
-    let connected = runtime.block_on(Redis::connect(RedisOptions::new(url)));
+fn connected(runtime: &Runtime, url: &str) -> io::Result<RedisStore> {
+    let connected = runtime.block_on(RedisStore::connect(RedisOptions::new(url)));
     connected.map_err(io::Error::other)
 }
 

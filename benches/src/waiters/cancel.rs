@@ -124,7 +124,7 @@ fn conserved() -> Result<(), String> {
 }
 
 fn take_all(line: &Ours) -> Vec<outflow::Permit> {
-    std::iter::from_fn(|| line.door().try_admit(line.ask()).ok()).collect()
+    std::iter::from_fn(|| line.door().try_acquire(line.ask()).ok()).collect()
 }
 
 /// What joining and leaving costs each of a hundred thousand, over what it costs each of a thousand.

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use governor::clock::MonotonicClock;
-use outflow::{Answer, Ask, Events, Permit, Refusal, Rules, SystemClock, Target, Upstream};
-use outflow_core::{Accounting, Adaptive, HealthConfig, HealthSettings, Rate};
+use outflow::{AttemptResult, AcquireOptions, Events, Permit, Refusal, Rules, SystemClock, Target, Upstream};
+use outflow_core::{Accounting, AdaptiveMode, HealthConfig, HealthSettings, Rate};
 use throttle_net::{Queue, SlidingWindowLog};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -80,8 +80,8 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    pub(crate) fn ask(&self) -> Ask {
-        Ask::new(self.target)
+    pub(crate) fn ask(&self) -> AcquireOptions {
+        AcquireOptions::new(self.target)
     }
 
     pub(crate) fn door(&self) -> &Upstream {
@@ -102,7 +102,7 @@ impl Line for Ours {
             queue: usize::MAX,
             max_wait: LONG,
             health: unbounded(),
-            adaptive: Adaptive::Off,
+            adaptive: AdaptiveMode::Off,
             ..Rules::unlimited()
         };
         let timer = Arc::new(SystemClock::new());
@@ -122,7 +122,7 @@ impl Line for Ours {
             return false;
         };
         permit.sending();
-        permit.settle(Answer::status(200));
+        permit.settle(AttemptResult::status(200));
         true
     }
 }

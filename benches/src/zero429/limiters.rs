@@ -15,7 +15,7 @@ use governor::nanos::Nanos as GovernorNanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use outflow::{
-    Answer, Ask, Events, Permit, Refusal, Rules, SharedTimer, SystemClock, Target, Upstream,
+    AttemptResult, AcquireOptions, Events, Permit, Refusal, Rules, SharedTimer, SystemClock, Target, Upstream,
 };
 use outflow_core::{Accounting, HealthConfig, HealthSettings, Limit};
 use outflow_testkit::VirtualTime;
@@ -148,7 +148,7 @@ impl Limiter for Ours {
     type Leave = Result<Permit, Refusal>;
 
     fn wait(&self) -> impl Future<Output = Self::Leave> + Send {
-        self.door.admit(Ask::new(self.target))
+        self.door.admit(AcquireOptions::new(self.target))
     }
 
     fn sending(leave: &mut Self::Leave) {
@@ -159,7 +159,7 @@ impl Limiter for Ours {
 
     fn answered(leave: Self::Leave, status: u16) {
         if let Ok(permit) = leave {
-            permit.settle(Answer::status(status));
+            permit.settle(AttemptResult::status(status));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use outflow_upstream::{Server, StrictApi};
+use outflow_upstream::{Server, MockApi};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -13,7 +13,7 @@ use super::cell::{BASE, Cell};
 /// A strict API that can be called.
 #[derive(Clone)]
 pub(crate) struct Site {
-    api: StrictApi,
+    api: MockApi,
     server: Arc<Server>,
     address: Option<SocketAddr>,
 }
@@ -43,7 +43,7 @@ impl Site {
     }
 
     /// Its mind, to change the network midway.
-    pub(crate) fn api(&self) -> &StrictApi {
+    pub(crate) fn api(&self) -> &MockApi {
         &self.api
     }
 
@@ -56,9 +56,9 @@ impl Site {
     }
 }
 
-fn strict(cell: Cell) -> Option<StrictApi> {
+fn strict(cell: Cell) -> Option<MockApi> {
     let ways = cell.latency(BASE);
-    let api = StrictApi::builder().limit(cell.quota()?).delay(ways, ways);
+    let api = MockApi::builder().limit(cell.quota()?).delay(ways, ways);
     api.seed(SEED).build().ok()
 }
 

@@ -6,19 +6,19 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use outflow::core::{CongestionLevel, Throttles, estimate_completion, rate_limit_speed};
+use outflow::core::{CongestionLevel, ThrottleCounts, estimate_completion, rate_limit_speed};
 use outflow_store::{
-    End, JobStore, Name, Page, PutOff, Receipt, Settled, Settlement, Snapshot, StoreError,
-    Submitted, Tally, TenantReport, Token,
+    JobEnd, JobStore, Name, PageRequest, Defer, SubmitReceipt, SettleResult, Settlement, CongestionSample, StoreError,
+    SubmitResult, JobCounts, TenantReport, FencingToken,
 };
 
-use crate::engine::{Engine, Hub};
+use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
-use crate::settings::{Scheduler, Settings};
+use crate::settings::{SchedulerKind, EngineSettings};
 
 /// How congested a tenant is.
 #[derive(Clone, PartialEq, Debug)]
-pub struct GroupState {
+pub struct TenantCongestion {
     /// The tenant.
     pub group: Name,
     /// How many of its jobs wait because there is no room for them.
@@ -37,30 +37,30 @@ pub struct GroupState {
 
 /// How congested all tenants are.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Summary {
+pub struct CongestionSummary {
     /// How many have work.
     pub active: u64,
     /// How many jobs wait because there is no room for them.
     pub non_ready: u64,
     /// A page of the tenants.
-    pub groups: Vec<GroupState>,
+    pub groups: Vec<TenantCongestion>,
 }
 
 /// What was reckoned when jobs came in, and what really happened.
 #[derive(Debug, Default)]
-pub(crate) struct Spins {
-    state: Mutex<Counted>,
+pub(crate) struct SpinSavings {
+    state: Mutex<CountedJobs>,
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct CountedJobs {
     expected: u64,
     actual: u64,
     saved: u64,
 }
 
-impl Spins {
-    fn with<T>(&self, change: impl FnOnce(&mut Counted) -> T) -> T {
+impl SpinSavings {
+    fn with<T>(&self, change: impl FnOnce(&mut CountedJobs) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = change(&mut state);
         state.saved = state.saved.max(state.expected.saturating_sub(state.actual));
@@ -83,22 +83,22 @@ impl Spins {
     }
 }
 
-impl<S> Hub<S> {
+impl<S> EngineContext<S> {
     /// Reckons what each job that came in would have met.
     pub(crate) fn entered<'o>(
         &self,
-        settings: &Settings,
+        settings: &EngineSettings,
         tenants: impl Iterator<Item = &'o Name>,
-        submitted: &Submitted,
+        submitted: &SubmitResult,
     ) {
         let speed = rate_limit_speed(settings.global_rate, submitted.active);
         for (tenant, receipt) in tenants.zip(&submitted.receipts) {
-            let Receipt::Accepted { place, .. } = receipt else {
+            let SubmitReceipt::Accepted { place, .. } = receipt else {
                 continue;
             };
             self.spins.expect(place / speed);
             // The schedulers that try first tell what they really did.
-            if settings.scheduler == Scheduler::Permit {
+            if settings.scheduler == SchedulerKind::Permit {
                 self.waited(
                     settings,
                     tenant,
@@ -114,9 +114,9 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub async fn congestion(&self, tenant: &Name) -> Result<Option<GroupState>, BulkError> {
+    pub async fn congestion(&self, tenant: &Name) -> Result<Option<TenantCongestion>, BulkError> {
         let store = self.store();
-        let active = store.active().await?;
+        let active = store.active_tenants().await?;
         let settings = self.settings();
         let report = store.tenant(tenant).await?;
         Ok(report.map(|report| state(&settings, active, report)))
@@ -126,15 +126,15 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub async fn congestion_summary(&self, page: Page) -> Result<Summary, BulkError> {
+    pub async fn congestion_summary(&self, page: PageRequest) -> Result<CongestionSummary, BulkError> {
         let store = self.store();
-        let (active, tally) = (store.active().await?, store.tally().await?);
+        let (active, tally) = (store.active_tenants().await?, store.job_counts().await?);
         let settings = self.settings();
         let tenants = store.tenants(page).await?;
         let groups = tenants
             .into_iter()
             .map(|report| state(&settings, active, report));
-        Ok(Summary {
+        Ok(CongestionSummary {
             active,
             non_ready: non_ready(&settings, tally.non_ready, tally.queued),
             groups: groups.collect(),
@@ -149,8 +149,8 @@ impl<S: JobStore> Engine<S> {
         &self,
         tenant: &Name,
         most: usize,
-    ) -> Result<Vec<Snapshot>, BulkError> {
-        Ok(self.store().history(tenant, most).await?)
+    ) -> Result<Vec<CongestionSample>, BulkError> {
+        Ok(self.store().congestion_history(tenant, most).await?)
     }
 
     /// How often jobs were not refused that a scheduler which always waits as long would have had
@@ -164,7 +164,7 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// While jobs of it are put off, and if the store cannot be asked.
     pub async fn congestion_reset(&self, tenant: &Name) -> Result<(), BulkError> {
-        Ok(self.store().reset(tenant).await?)
+        Ok(self.store().reset_congestion(tenant).await?)
     }
 
     /// Lets jobs of a tenant that were put off stand in line again at once, those that are due first.
@@ -173,7 +173,7 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If the store cannot be asked.
     pub async fn release(&self, tenant: &Name, most: u64) -> Result<u64, BulkError> {
-        Ok(self.store().release(tenant, most).await?)
+        Ok(self.store().release_deferred(tenant, most).await?)
     }
 
     /// Puts a claimed job off by the formula, and answers what it met. Workers do this by themselves
@@ -184,7 +184,7 @@ impl<S: JobStore> Engine<S> {
     pub async fn add_to_non_ready(
         &self,
         session: &Name,
-        token: Token,
+        token: FencingToken,
     ) -> Result<outflow::core::Congestion, BulkError> {
         let settings = self.settings();
         let put_off = settings.put_off();
@@ -192,15 +192,15 @@ impl<S: JobStore> Engine<S> {
             // A store that is there and cannot reckon: the same claim, by a span that needs no reckoning.
             Err(error) if error.is_stuck() => {
                 let base = settings.congestion.base();
-                self.put_off(session, token, PutOff::Fixed(base)).await?
+                self.put_off(session, token, Defer::Fixed(base)).await?
             }
             settled => settled?,
         };
         match settled.first() {
-            Some(Settled::PutOff { .. }) if settings.scheduler == Scheduler::Fixed => {
+            Some(SettleResult::PutOff { .. }) if settings.scheduler == SchedulerKind::Fixed => {
                 Ok(settings.congestion.off())
             }
-            Some(Settled::PutOff {
+            Some(SettleResult::PutOff {
                 backoff,
                 non_ready,
                 speed,
@@ -219,16 +219,16 @@ impl<S: JobStore> Engine<S> {
     async fn put_off(
         &self,
         session: &Name,
-        token: Token,
-        by: PutOff,
-    ) -> Result<Vec<Settled>, StoreError> {
-        let end = End::PutOff(by);
+        token: FencingToken,
+        by: Defer,
+    ) -> Result<Vec<SettleResult>, StoreError> {
+        let end = JobEnd::PutOff(by);
         let settlement = Settlement { token, end };
         self.store().settle(session, vec![settlement]).await
     }
 }
 
-pub(crate) fn state(settings: &Settings, active: u64, report: TenantReport) -> GroupState {
+pub(crate) fn state(settings: &EngineSettings, active: u64, report: TenantReport) -> TenantCongestion {
     let tally = report.tally;
     let non_ready = non_ready(settings, tally.non_ready, tally.queued);
     let speed = rate_limit_speed(settings.global_rate, active);
@@ -236,28 +236,28 @@ pub(crate) fn state(settings: &Settings, active: u64, report: TenantReport) -> G
         0 => CongestionLevel::None,
         waiting => settings.congestion.reading(waiting, speed).level,
     };
-    GroupState {
+    TenantCongestion {
         group: report.name,
         non_ready,
         speed,
         last_backoff: report.last_backoff,
         level,
         estimate: estimate_completion(non_ready, speed),
-        throttles_per_job: throttles(&tally).map(Throttles::per_job),
+        throttles_per_job: throttles(&tally).map(ThrottleCounts::per_job),
     }
 }
 
 /// How often a tenant's jobs were put back, once one of them is over: until then it says nothing that a few
 /// of them are tried again and again.
-pub(crate) fn throttles(tally: &Tally) -> Option<Throttles> {
+pub(crate) fn throttles(tally: &JobCounts) -> Option<ThrottleCounts> {
     let over = tally.done + tally.dead + tally.failed;
-    (over > 0).then(|| Throttles::new(tally.throttles, tally.tried()))
+    (over > 0).then(|| ThrottleCounts::new(tally.throttles, tally.tried()))
 }
 
 /// Under the permit scheduler all that wait do so for room.
-const fn non_ready(settings: &Settings, put_off: u64, queued: u64) -> u64 {
+const fn non_ready(settings: &EngineSettings, put_off: u64, queued: u64) -> u64 {
     match settings.scheduler {
-        Scheduler::Permit => queued,
-        Scheduler::Backoff | Scheduler::Fixed => put_off,
+        SchedulerKind::Permit => queued,
+        SchedulerKind::Backoff | SchedulerKind::Fixed => put_off,
     }
 }

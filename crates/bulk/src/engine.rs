@@ -8,35 +8,35 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use outflow::event::Event;
-use outflow::metrics::Families;
+use outflow::metrics::FamilySource;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
-use outflow_store::{ActionReport, JobStore, Name, Outcome};
+use outflow_store::{ActionReport, JobStore, Name, JobOutcome};
 use secrecy::SecretString;
 use tokio::sync::{Notify, broadcast, mpsc};
 
-use crate::congestion::Spins;
-use crate::crew::Places;
-use crate::doors::TenantDoors;
+use crate::congestion::SpinSavings;
+use crate::pool::WorkerPool;
+use crate::tenant_limits::TenantLimiters;
 use crate::error::BulkError;
 use crate::handler::Handler;
-use crate::house::House;
-use crate::metrics::{Numbers, Page};
-use crate::news::News;
-use crate::outcomes::Outcomes;
-use crate::pulse::Pulses;
+use crate::global_rate::GlobalRate;
+use crate::metrics::{EngineCounters, MetricsPage};
+use crate::events::BulkEvent;
+use crate::outcome_pages::OutcomePages;
+use crate::throughput::ThroughputTracker;
 use crate::scheduler;
 use crate::session::Sessions;
-use crate::settings::Settings;
-use crate::settler::{self, Report};
-use crate::takings::Takings;
-use crate::upkeep;
-use crate::voice::Voice;
-use crate::watcher;
+use crate::settings::EngineSettings;
+use crate::result_writer::{self, JobReport};
+use crate::fleet_share::FleetStarts;
+use crate::maintenance;
+use crate::event_log::EventLog;
+use crate::completion_notifier;
 use crate::webhook;
 
 /// Runs the jobs of a store through a client. Clones are handles to the same engine.
 pub struct Engine<S> {
-    hub: Arc<Hub<S>>,
+    hub: Arc<EngineContext<S>>,
     /// Those who start jobs and work on them.
     crew: Tasks,
     /// Those who write down what came of it.
@@ -44,41 +44,41 @@ pub struct Engine<S> {
 }
 
 /// What the parts of an engine share.
-pub(crate) struct Hub<S> {
+pub(crate) struct EngineContext<S> {
     pub(crate) store: Arc<S>,
     pub(crate) client: Outflow,
-    pub(crate) settings: ArcSwap<Settings>,
+    pub(crate) settings: ArcSwap<EngineSettings>,
     pub(crate) clock: SharedTimer,
-    pub(crate) doors: TenantDoors,
-    pub(crate) house: House,
-    pub(crate) places: Arc<Places>,
+    pub(crate) doors: TenantLimiters,
+    pub(crate) house: GlobalRate,
+    pub(crate) places: Arc<WorkerPool>,
     pub(crate) sessions: Arc<Sessions>,
     /// What of a shared store comes to this machine.
-    pub(crate) takings: Takings,
+    pub(crate) takings: FleetStarts,
     /// How fast actions went lately.
-    pub(crate) pulses: Pulses,
+    pub(crate) pulses: ThroughputTracker,
     pub(crate) handlers: HashMap<String, Arc<dyn Handler>>,
-    pub(crate) reports: mpsc::UnboundedSender<Report>,
-    pub(crate) news: broadcast::Sender<News>,
+    pub(crate) reports: mpsc::UnboundedSender<JobReport>,
+    pub(crate) news: broadcast::Sender<BulkEvent>,
     /// Rings when a job was over: an action may be.
     pub(crate) over: Notify,
     /// Lanes that somebody schedules.
     lanes: Mutex<BTreeSet<Name>>,
     pub(crate) secret: Option<SecretString>,
-    pub(crate) spins: Spins,
-    pub(crate) numbers: Numbers,
+    pub(crate) spins: SpinSavings,
+    pub(crate) numbers: EngineCounters,
     /// Whether the store lost what it was told of tenants.
     pub(crate) forgotten: AtomicBool,
-    pub(crate) voice: Voice,
+    pub(crate) voice: EventLog,
 }
 
-impl<S> Hub<S> {
+impl<S> EngineContext<S> {
     /// Tells whoever listens, and the log of the client what an operator wants to read; nobody need.
-    pub(crate) fn tell(&self, news: News) {
+    pub(crate) fn tell(&self, news: BulkEvent) {
         let at = self.clock.now();
         if let Some(what) = self.voice.of(&news, at) {
             let api = "bulk".into();
-            self.client.events().tell(&Event { api, at, what });
+            self.client.events().notify(&Event { api, at, what });
         }
         let _nobody = self.news.send(news);
     }
@@ -90,19 +90,19 @@ impl<S> Hub<S> {
 }
 
 /// An engine that is being put together.
-pub struct Builder<S> {
+pub struct EngineBuilder<S> {
     store: Arc<S>,
     client: Outflow,
-    settings: Settings,
+    settings: EngineSettings,
     clock: SharedTimer,
     handlers: HashMap<String, Arc<dyn Handler>>,
     secret: Option<SecretString>,
 }
 
-impl<S: JobStore> Builder<S> {
+impl<S: JobStore> EngineBuilder<S> {
     /// Works like this.
     #[must_use]
-    pub fn settings(mut self, settings: Settings) -> Self {
+    pub fn settings(mut self, settings: EngineSettings) -> Self {
         self.settings = settings;
         self
     }
@@ -137,12 +137,12 @@ impl<S: JobStore> Builder<S> {
         self.secret.as_ref().map_or(Ok(()), webhook::check)?;
         let (reports, inbox) = mpsc::unbounded_channel();
         let (news, _) = broadcast::channel(NEWS_KEPT);
-        let hub = Arc::new(Hub {
-            places: Places::new(self.settings.crew),
-            doors: TenantDoors::new(Arc::clone(&self.clock)),
-            house: House::default(),
-            takings: Takings::default(),
-            pulses: Pulses::default(),
+        let hub = Arc::new(EngineContext {
+            places: WorkerPool::new(self.settings.crew),
+            doors: TenantLimiters::new(Arc::clone(&self.clock)),
+            house: GlobalRate::default(),
+            takings: FleetStarts::default(),
+            pulses: ThroughputTracker::default(),
             settings: ArcSwap::from_pointee(self.settings),
             store: self.store,
             client: self.client,
@@ -154,10 +154,10 @@ impl<S: JobStore> Builder<S> {
             over: Notify::new(),
             lanes: Mutex::default(),
             secret: self.secret,
-            spins: Spins::default(),
-            numbers: Numbers::default(),
+            spins: SpinSavings::default(),
+            numbers: EngineCounters::default(),
             forgotten: AtomicBool::new(false),
-            voice: Voice::default(),
+            voice: EventLog::default(),
         });
         let tasks = || Tasks::new("bulk", Events::new(), Arc::new(SystemClock::new()));
         let engine = Engine {
@@ -176,22 +176,22 @@ impl<S: JobStore> Builder<S> {
 
 impl<S: JobStore> Engine<S> {
     /// An engine for the jobs of this store, which calls by this client.
-    pub fn builder(client: Outflow, store: Arc<S>) -> Builder<S> {
-        Builder {
+    pub fn builder(client: Outflow, store: Arc<S>) -> EngineBuilder<S> {
+        EngineBuilder {
             store,
             client,
-            settings: Settings::default(),
+            settings: EngineSettings::default(),
             clock: Arc::new(SystemClock::new()),
             handlers: HashMap::new(),
             secret: None,
         }
     }
 
-    fn begin(&self, inbox: mpsc::UnboundedReceiver<Report>) -> Result<(), BulkError> {
+    fn begin(&self, inbox: mpsc::UnboundedReceiver<JobReport>) -> Result<(), BulkError> {
         let late = |_| BulkError::stopping();
-        settler::start(&self.hub, &self.office, inbox).map_err(late)?;
-        watcher::start(&self.hub, &self.office).map_err(late)?;
-        upkeep::start(&self.hub, &self.office).map_err(late)?;
+        result_writer::start(&self.hub, &self.office, inbox).map_err(late)?;
+        completion_notifier::start(&self.hub, &self.office).map_err(late)?;
+        maintenance::start(&self.hub, &self.office).map_err(late)?;
         scheduler::start(&self.hub, &self.crew).map_err(late)
     }
 
@@ -200,12 +200,12 @@ impl<S: JobStore> Engine<S> {
         &self.hub.store
     }
 
-    pub(crate) fn hub(&self) -> &Arc<Hub<S>> {
+    pub(crate) fn hub(&self) -> &Arc<EngineContext<S>> {
         &self.hub
     }
 
     /// How it works now.
-    pub fn settings(&self) -> Arc<Settings> {
+    pub fn settings(&self) -> Arc<EngineSettings> {
         self.hub.settings.load_full()
     }
 
@@ -213,24 +213,24 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store does not take the tenants' rules; the rest holds all the same.
-    pub async fn adopt(&self, settings: Settings) -> Result<(), BulkError> {
+    pub async fn reconfigure(&self, settings: EngineSettings) -> Result<(), BulkError> {
         self.hub.settings.store(Arc::new(settings));
         Ok(self.hub.keep_rules().await?)
     }
 
     /// What happens from now on. Whoever listens too slowly misses some of it.
-    pub fn news(&self) -> broadcast::Receiver<News> {
+    pub fn events(&self) -> broadcast::Receiver<BulkEvent> {
         self.hub.news.subscribe()
     }
 
     /// What it counts, for a page of metrics. It is on the client's already, if that has one; it does not
     /// keep the engine alive.
-    pub fn metrics(&self) -> Arc<dyn Families> {
-        Arc::new(Page::of(&self.hub))
+    pub fn metrics(&self) -> Arc<dyn FamilySource> {
+        Arc::new(MetricsPage::of(&self.hub))
     }
 
     /// How many places there are for jobs, and how many are taken.
-    pub fn crew(&self) -> (usize, usize) {
+    pub fn worker_usage(&self) -> (usize, usize) {
         (self.hub.places.all(), self.hub.places.busy())
     }
 
@@ -238,8 +238,8 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub async fn finished(&self, action: &Name) -> Result<Option<ActionReport>, BulkError> {
-        let mut news = self.news();
+    pub async fn wait_finished(&self, action: &Name) -> Result<Option<ActionReport>, BulkError> {
+        let mut news = self.events();
         loop {
             match self.hub.store.action(action).await? {
                 Some(report) if !report.is_over() => {}
@@ -255,13 +255,13 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub async fn fold<T>(
+    pub async fn fold_outcomes<T>(
         &self,
         action: &Name,
         begin: T,
-        mut step: impl FnMut(T, Outcome) -> T,
+        mut step: impl FnMut(T, JobOutcome) -> T,
     ) -> Result<T, BulkError> {
-        let mut outcomes = Outcomes::of(self.hub.store.as_ref(), action);
+        let mut outcomes = OutcomePages::of(self.hub.store.as_ref(), action);
         let mut sum = begin;
         while let Some(page) = outcomes.next().await? {
             sum = page.into_iter().fold(sum, &mut step);
@@ -297,10 +297,10 @@ impl<S> fmt::Debug for Engine<S> {
     }
 }
 
-async fn until_over(news: &mut broadcast::Receiver<News>, action: &Name) {
+async fn until_over(news: &mut broadcast::Receiver<BulkEvent>, action: &Name) {
     loop {
         match news.recv().await {
-            Ok(News::Finished { report }) if report.spec.id == *action => return,
+            Ok(BulkEvent::Finished { report }) if report.spec.id == *action => return,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Lagged(_)) => return,
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,

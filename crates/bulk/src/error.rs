@@ -7,11 +7,11 @@ use outflow_store::StoreError;
 /// Why the engine could not do what it was asked.
 #[derive(Debug)]
 pub struct BulkError {
-    kind: Kind,
+    kind: BulkErrorKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum BulkErrorKind {
     Invalid(String),
     Store(StoreError),
     Stopping,
@@ -20,42 +20,42 @@ enum Kind {
 impl BulkError {
     pub(crate) fn invalid(words: impl Into<String>) -> Self {
         Self {
-            kind: Kind::Invalid(words.into()),
+            kind: BulkErrorKind::Invalid(words.into()),
         }
     }
 
     pub(crate) const fn stopping() -> Self {
         Self {
-            kind: Kind::Stopping,
+            kind: BulkErrorKind::Stopping,
         }
     }
 
     /// Whether what was asked for cannot be done as it was written.
     pub const fn is_invalid(&self) -> bool {
-        matches!(self.kind, Kind::Invalid(_))
+        matches!(self.kind, BulkErrorKind::Invalid(_))
     }
 
     /// Whether the same may succeed later without anybody's help.
     pub const fn is_passing(&self) -> bool {
         match &self.kind {
-            Kind::Store(error) => error.is_passing(),
-            Kind::Invalid(_) | Kind::Stopping => false,
+            BulkErrorKind::Store(error) => error.is_passing(),
+            BulkErrorKind::Invalid(_) | BulkErrorKind::Stopping => false,
         }
     }
 
     /// What the store said, if it was the store, to be passed on.
     pub fn into_store(self) -> Option<StoreError> {
         match self.kind {
-            Kind::Store(error) => Some(error),
-            Kind::Invalid(_) | Kind::Stopping => None,
+            BulkErrorKind::Store(error) => Some(error),
+            BulkErrorKind::Invalid(_) | BulkErrorKind::Stopping => None,
         }
     }
 
     /// What the store said, if it was the store.
     pub const fn store(&self) -> Option<&StoreError> {
         match &self.kind {
-            Kind::Store(error) => Some(error),
-            Kind::Invalid(_) | Kind::Stopping => None,
+            BulkErrorKind::Store(error) => Some(error),
+            BulkErrorKind::Invalid(_) | BulkErrorKind::Stopping => None,
         }
     }
 }
@@ -63,7 +63,7 @@ impl BulkError {
 impl From<StoreError> for BulkError {
     fn from(error: StoreError) -> Self {
         Self {
-            kind: Kind::Store(error),
+            kind: BulkErrorKind::Store(error),
         }
     }
 }
@@ -71,9 +71,9 @@ impl From<StoreError> for BulkError {
 impl fmt::Display for BulkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Invalid(words) => f.write_str(words),
-            Kind::Store(error) => error.fmt(f),
-            Kind::Stopping => f.write_str("the engine is stopping: submit to it when it is back"),
+            BulkErrorKind::Invalid(words) => f.write_str(words),
+            BulkErrorKind::Store(error) => error.fmt(f),
+            BulkErrorKind::Stopping => f.write_str("the engine is stopping: submit to it when it is back"),
         }
     }
 }

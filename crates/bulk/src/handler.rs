@@ -9,7 +9,7 @@ use outflow_store::Name;
 
 /// A piece of work that a handler is given.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Task {
+pub struct HandlerTask {
     /// The job's name: the same for every attempt, so that work that was done can be known again.
     pub id: Name,
     /// For whom.
@@ -21,11 +21,11 @@ pub struct Task {
 }
 
 /// What came of a piece of work.
-pub type Output = Result<Bytes, Failure>;
+pub type HandlerOutput = Result<Bytes, HandlerError>;
 
 /// Why a piece of work was not done.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
+pub enum HandlerError {
     /// It may succeed later: it is tried again if it has retries left.
     Passing(String),
     /// It never will: it is buried.
@@ -40,15 +40,15 @@ pub enum Failure {
 /// done again, with the same name.
 pub trait Handler: Send + Sync + 'static {
     /// Does one piece.
-    fn run(&self, task: Task) -> Pin<Box<dyn Future<Output = Output> + Send>>;
+    fn run(&self, task: HandlerTask) -> Pin<Box<dyn Future<Output = HandlerOutput> + Send>>;
 }
 
 impl<F, W> Handler for F
 where
-    F: Fn(Task) -> W + Send + Sync + 'static,
-    W: Future<Output = Output> + Send + 'static,
+    F: Fn(HandlerTask) -> W + Send + Sync + 'static,
+    W: Future<Output = HandlerOutput> + Send + 'static,
 {
-    fn run(&self, task: Task) -> Pin<Box<dyn Future<Output = Output> + Send>> {
+    fn run(&self, task: HandlerTask) -> Pin<Box<dyn Future<Output = HandlerOutput> + Send>> {
         Box::pin(self(task))
     }
 }

@@ -11,19 +11,19 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use outflow::core::{Congestion, CongestionLevel};
-use outflow::metrics::{Families, Family, Sample, Value, bulk, label};
+use outflow::metrics::{FamilySource, MetricFamily, MetricSample, SampleValue, bulk, label};
 use outflow_core::AlertChange;
-use outflow_store::{JobStore, Name, Settled, Tally};
+use outflow_store::{JobStore, Name, SettleResult, JobCounts};
 
-use crate::engine::Hub;
-use crate::look::{Group, Look};
-use crate::news::News;
-use crate::settings::Settings;
-use tenants::Tenants;
+use crate::engine::EngineContext;
+use crate::tenant_sampler::{TenantSample, TenantSampler};
+use crate::events::BulkEvent;
+use crate::settings::EngineSettings;
+use tenants::TenantMetrics;
 
 /// Everything that is counted.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct EngineCounters {
     done: AtomicU64,
     buried: AtomicU64,
     waits: AtomicU64,
@@ -33,21 +33,21 @@ pub(crate) struct Numbers {
     reaped: AtomicU64,
     store_errors: AtomicU64,
     drift: AtomicU64,
-    tenants: Tenants,
-    look: ArcSwap<Look>,
+    tenants: TenantMetrics,
+    look: ArcSwap<TenantSampler>,
 }
 
-impl Numbers {
+impl EngineCounters {
     /// A claim ended so.
-    pub(crate) fn settled(&self, how: Settled) {
+    pub(crate) fn settled(&self, how: SettleResult) {
         add(
             match how {
-                Settled::Done => &self.done,
-                Settled::Buried => &self.buried,
-                Settled::Waits => &self.waits,
-                Settled::PutOff { .. } => &self.put_off,
-                Settled::Cancelled => &self.cancelled,
-                Settled::Fenced => &self.fenced,
+                SettleResult::Done => &self.done,
+                SettleResult::Buried => &self.buried,
+                SettleResult::Waits => &self.waits,
+                SettleResult::PutOff { .. } => &self.put_off,
+                SettleResult::Cancelled => &self.cancelled,
+                SettleResult::Fenced => &self.fenced,
             },
             1,
         );
@@ -79,9 +79,9 @@ impl Numbers {
     }
 }
 
-impl<S> Hub<S> {
+impl<S> EngineContext<S> {
     /// A job of a tenant was put off, or would have been.
-    pub(crate) fn waited(&self, settings: &Settings, tenant: &Name, met: &Congestion) {
+    pub(crate) fn waited(&self, settings: &EngineSettings, tenant: &Name, met: &Congestion) {
         let rule = &settings.congestion;
         self.numbers
             .tenants
@@ -89,11 +89,11 @@ impl<S> Hub<S> {
     }
 
     /// Takes in how all stand, and tells what is worth calling somebody for.
-    pub(crate) fn looked(&self, look: Look) {
+    pub(crate) fn looked(&self, look: TenantSampler) {
         let told = self.numbers.tenants.looked(self.clock.now(), &look.groups);
         self.numbers.look.store(Arc::new(look));
         for (tenant, alert, change) in told {
-            self.tell(News::Alert {
+            self.tell(BulkEvent::Alert {
                 tenant,
                 alert,
                 raised: change == AlertChange::Raised,
@@ -103,16 +103,16 @@ impl<S> Hub<S> {
 }
 
 /// The engine's part of the page. It does not keep the engine alive.
-pub(crate) struct Page<S>(Weak<Hub<S>>);
+pub(crate) struct MetricsPage<S>(Weak<EngineContext<S>>);
 
-impl<S> Page<S> {
-    pub(crate) fn of(hub: &Arc<Hub<S>>) -> Self {
+impl<S> MetricsPage<S> {
+    pub(crate) fn of(hub: &Arc<EngineContext<S>>) -> Self {
         Self(Arc::downgrade(hub))
     }
 }
 
-impl<S: JobStore> Families for Page<S> {
-    fn families(&self) -> Vec<Family> {
+impl<S: JobStore> FamilySource for MetricsPage<S> {
+    fn families(&self) -> Vec<MetricFamily> {
         let Some(hub) = self.0.upgrade() else {
             return Vec::new();
         };
@@ -123,44 +123,44 @@ impl<S: JobStore> Families for Page<S> {
             hub.numbers.tenants.backoffs(),
             hub.numbers.tenants.capped(),
             throttles(groups()),
-            Family::by_word(
+            MetricFamily::by_word(
                 bulk::NON_READY,
                 groups().map(|group| (group.name.as_str(), level(group.non_ready))),
             ),
-            Family::alone(bulk::SAVED_SPINS, Value::Count(hub.spins.saved())),
+            MetricFamily::alone(bulk::SAVED_SPINS, SampleValue::Count(hub.spins.saved())),
         ];
         all.extend(hub.engine_families(&look.tally));
         all
     }
 }
 
-impl<S> Hub<S> {
+impl<S> EngineContext<S> {
     /// What is not of single tenants.
-    fn engine_families(&self, tally: &Tally) -> [Family; 7] {
+    fn engine_families(&self, tally: &JobCounts) -> [MetricFamily; 7] {
         let numbers = &self.numbers;
         let (all, busy) = (self.places.all(), self.places.busy());
         let idle = all.saturating_sub(busy);
         let places = |count: usize| level(u64::try_from(count).unwrap_or(u64::MAX));
         let how = numbers.by_how();
         [
-            Family::by_word(bulk::JOBS, states(tally)),
-            Family::by_word(
+            MetricFamily::by_word(bulk::JOBS, states(tally)),
+            MetricFamily::by_word(
                 bulk::SETTLED,
                 how.map(|(word, count)| (word, counted(count))),
             ),
-            Family::alone(bulk::REAPED, counted(&numbers.reaped)),
-            Family::alone(bulk::FENCED, counted(&numbers.fenced)),
-            Family::alone(bulk::STORE_ERRORS, counted(&numbers.store_errors)),
-            Family::by_word(
+            MetricFamily::alone(bulk::REAPED, counted(&numbers.reaped)),
+            MetricFamily::alone(bulk::FENCED, counted(&numbers.fenced)),
+            MetricFamily::alone(bulk::STORE_ERRORS, counted(&numbers.store_errors)),
+            MetricFamily::by_word(
                 bulk::WORKERS,
                 [("idle", places(idle)), ("busy", places(busy))],
             ),
-            Family::alone(bulk::DRIFT, level(numbers.drift.load(Ordering::Relaxed))),
+            MetricFamily::alone(bulk::DRIFT, level(numbers.drift.load(Ordering::Relaxed))),
         ]
     }
 }
 
-fn states(tally: &Tally) -> [(&'static str, Value); 4] {
+fn states(tally: &JobCounts) -> [(&'static str, SampleValue); 4] {
     [
         ("queued", level(tally.queued)),
         ("delayed", level(tally.delayed)),
@@ -169,9 +169,9 @@ fn states(tally: &Tally) -> [(&'static str, Value); 4] {
     ]
 }
 
-fn levels<'g>(groups: impl Iterator<Item = &'g Group>) -> Family {
-    let of_group = |group: &Group| {
-        CongestionLevel::ALL.map(|one| Sample {
+fn levels<'g>(groups: impl Iterator<Item = &'g TenantSample>) -> MetricFamily {
+    let of_group = |group: &TenantSample| {
+        CongestionLevel::ALL.map(|one| MetricSample {
             labels: vec![
                 (label::GROUP_ID, group.name.clone()),
                 (label::LEVEL, one.as_str().to_owned()),
@@ -179,17 +179,17 @@ fn levels<'g>(groups: impl Iterator<Item = &'g Group>) -> Family {
             value: level(u64::from(one == group.level)),
         })
     };
-    Family {
+    MetricFamily {
         metric: bulk::CONGESTION_LEVEL,
         samples: groups.flat_map(of_group).collect(),
     }
 }
 
-fn throttles<'g>(groups: impl Iterator<Item = &'g Group>) -> Family {
+fn throttles<'g>(groups: impl Iterator<Item = &'g TenantSample>) -> MetricFamily {
     let finished = groups.filter(|group| group.throttles.jobs() > 0);
-    Family::by_word(
+    MetricFamily::by_word(
         bulk::AVG_THROTTLE,
-        finished.map(|group| (group.name.as_str(), Value::Level(group.throttles.per_job()))),
+        finished.map(|group| (group.name.as_str(), SampleValue::Level(group.throttles.per_job()))),
     )
 }
 
@@ -197,11 +197,11 @@ fn add(count: &AtomicU64, more: u64) {
     count.fetch_add(more, Ordering::Relaxed);
 }
 
-fn counted(count: &AtomicU64) -> Value {
-    Value::Count(count.load(Ordering::Relaxed))
+fn counted(count: &AtomicU64) -> SampleValue {
+    SampleValue::Count(count.load(Ordering::Relaxed))
 }
 
 /// A count as a gauge; more than four billion are told as so many.
-fn level(count: u64) -> Value {
-    Value::Level(f64::from(u32::try_from(count).unwrap_or(u32::MAX)))
+fn level(count: u64) -> SampleValue {
+    SampleValue::Level(f64::from(u32::try_from(count).unwrap_or(u32::MAX)))
 }

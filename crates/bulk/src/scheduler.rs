@@ -8,27 +8,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{CannotStart, Crowd, Permit, Refusal, Stop, Tasks};
+use outflow::{SpawnError, TaskGroup, Permit, Refusal, CancelToken, Tasks};
 use outflow_core::{Cost, Nanos};
-use outflow_store::{ClaimAsk, Claims, Gate, JobStore, Name, OpenGate, StoreError};
+use outflow_store::{ClaimRequest, ClaimBatch, ClaimFilter, JobStore, Name, AllowAll, StoreError};
 use tokio::time::{sleep, timeout};
 
-use crate::crew::Place;
-use crate::engine::Hub;
-use crate::gate::{DoorGate, Leave, Wanted};
-use crate::in_line::{InLine, Stood};
+use crate::pool::WorkerSlot;
+use crate::engine::EngineContext;
+use crate::claim_filter::{PermitFilter, StartPermission, MissingPermit};
+use crate::permit_wait::{PermitWait, WaitResult};
 use crate::lane::Lane;
-use crate::news::News;
-use crate::pace::Pace;
+use crate::events::BulkEvent;
+use crate::pacing::StartPacer;
 use crate::server_clock::ServerClock;
-use crate::session::Asking;
-use crate::settings::{Scheduler, Settings};
-use crate::slot::Slot;
-use crate::staff::Staff;
-use crate::worker::{Doer, Duty};
+use crate::session::PendingClaim;
+use crate::settings::{SchedulerKind, EngineSettings};
+use crate::scheduled_start::ScheduledStart;
+use crate::lane_executor::LaneExecutor;
+use crate::worker::{Executor, RunningJob};
 
 /// Starts a loop for every lane that has work, now and later.
-pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, crew: &Tasks) -> Result<(), CannotStart> {
+pub(crate) fn start<S: JobStore>(hub: &Arc<EngineContext<S>>, crew: &Tasks) -> Result<(), SpawnError> {
     let crowd = Arc::new(crew.crowd("jobs")?);
     let lanes = Arc::new(crew.crowd("lanes")?);
     let hub = Arc::clone(hub);
@@ -43,17 +43,17 @@ pub(crate) fn start<S: JobStore>(hub: &Arc<Hub<S>>, crew: &Tasks) -> Result<(), 
 }
 
 /// Finds lanes that nobody schedules yet.
-async fn oversee<S: JobStore>(hub: Arc<Hub<S>>, lanes: Arc<Crowd>, crowd: Arc<Crowd>, stop: Stop) {
-    while !stop.is_told() {
+async fn oversee<S: JobStore>(hub: Arc<EngineContext<S>>, lanes: Arc<TaskGroup>, crowd: Arc<TaskGroup>, stop: CancelToken) {
+    while !stop.is_cancelled() {
         let store = Arc::clone(&hub.store);
         let changed = store.changed();
         match hub.store.lanes().await {
             Ok(found) => {
                 for lane in found {
-                    let Some(served) = Served::begin(&hub, &lane) else {
+                    let Some(served) = ServedLane::begin(&hub, &lane) else {
                         continue;
                     };
-                    let (schedule, stop) = (Schedule::new(&hub, lane, &crowd), stop.clone());
+                    let (schedule, stop) = (LaneSchedule::new(&hub, lane, &crowd), stop.clone());
                     // After a shutdown has begun nothing is started, and nothing needs to be.
                     let _stopping = lanes.spawn(async move {
                         let _served = served;
@@ -65,20 +65,20 @@ async fn oversee<S: JobStore>(hub: Arc<Hub<S>>, lanes: Arc<Crowd>, crowd: Arc<Cr
         }
         tokio::select! {
             _ = timeout(LOOK_AGAIN, changed) => {}
-            () = stop.told() => {}
+            () = stop.cancelled() => {}
         }
     }
 }
 
 /// A lane that somebody schedules. Should its loop ever panic, the next look begins it anew.
-struct Served<S> {
-    hub: Arc<Hub<S>>,
+struct ServedLane<S> {
+    hub: Arc<EngineContext<S>>,
     lane: Name,
 }
 
-impl<S> Served<S> {
+impl<S> ServedLane<S> {
     /// Nothing if somebody does already.
-    fn begin(hub: &Arc<Hub<S>>, lane: &Name) -> Option<Self> {
+    fn begin(hub: &Arc<EngineContext<S>>, lane: &Name) -> Option<Self> {
         hub.lanes().insert(lane.clone()).then(|| Self {
             hub: Arc::clone(hub),
             lane: lane.clone(),
@@ -86,19 +86,19 @@ impl<S> Served<S> {
     }
 }
 
-impl<S> Drop for Served<S> {
+impl<S> Drop for ServedLane<S> {
     fn drop(&mut self) {
         self.hub.lanes().remove(&self.lane);
     }
 }
 
 /// The schedule of one lane.
-struct Schedule<S> {
-    hub: Arc<Hub<S>>,
-    crowd: Arc<Crowd>,
+struct LaneSchedule<S> {
+    hub: Arc<EngineContext<S>>,
+    crowd: Arc<TaskGroup>,
     name: Name,
     lane: Lane,
-    pace: Pace,
+    pace: StartPacer,
     server: ServerClock,
     /// A permit of the API's door that was waited for, and what it is worth.
     in_hand: Option<(Permit, Cost)>,
@@ -107,17 +107,17 @@ struct Schedule<S> {
 }
 
 /// How a claim went.
-enum Next {
+enum ClaimResult {
     /// There may be more at once.
     Again,
     /// Somebody could go with this.
-    Wanted(Wanted),
+    Wanted(MissingPermit),
     /// Nobody can before this, or before the store rings.
     Rest(Option<Duration>),
 }
 
-impl Next {
-    fn after(claims: &Claims, wanted: Option<Wanted>) -> Self {
+impl ClaimResult {
+    fn after(claims: &ClaimBatch, wanted: Option<MissingPermit>) -> Self {
         match wanted {
             Some(wanted) => Self::Wanted(wanted),
             None if claims.jobs.is_empty() => Self::Rest(claims.next),
@@ -126,13 +126,13 @@ impl Next {
     }
 }
 
-impl<S: JobStore> Schedule<S> {
-    fn new(hub: &Arc<Hub<S>>, name: Name, crowd: &Arc<Crowd>) -> Self {
+impl<S: JobStore> LaneSchedule<S> {
+    fn new(hub: &Arc<EngineContext<S>>, name: Name, crowd: &Arc<TaskGroup>) -> Self {
         Self {
             hub: Arc::clone(hub),
             crowd: Arc::clone(crowd),
             lane: Lane::of(&name),
-            pace: Pace::default(),
+            pace: StartPacer::default(),
             server: ServerClock::default(),
             in_hand: None,
             missed: None,
@@ -142,9 +142,9 @@ impl<S: JobStore> Schedule<S> {
 
     /// Starts jobs until it is told to stop. Waits are broken off for that, claims are not: what a
     /// claim has taken must be begun or given back.
-    async fn run(mut self, stop: Stop) {
+    async fn run(mut self, stop: CancelToken) {
         let mut line = None;
-        while !stop.is_told() {
+        while !stop.is_cancelled() {
             let Some(staff) = self.staff() else {
                 self.miss();
                 until(&stop, sleep(LOOK_AGAIN)).await;
@@ -158,16 +158,16 @@ impl<S: JobStore> Schedule<S> {
             let store = Arc::clone(&self.hub.store);
             let changed = store.changed();
             match self.claim(&staff, places).await {
-                Ok(Next::Again) => {}
-                Ok(Next::Wanted(Wanted::Distance(at))) => {
+                Ok(ClaimResult::Again) => {}
+                Ok(ClaimResult::Wanted(MissingPermit::Distance(at))) => {
                     until(&stop, sleep(at.since(self.hub.clock.now()))).await;
                 }
-                Ok(Next::Wanted(Wanted::Permit { cost, refusal })) => {
-                    let kept = line.take().filter(|line: &InLine| line.is_for(cost));
+                Ok(ClaimResult::Wanted(MissingPermit::Permit { cost, refusal })) => {
+                    let kept = line.take().filter(|line: &PermitWait| line.is_for(cost));
                     let joined = kept.or_else(|| staff.line_up(cost));
                     line = until(&stop, self.stand(joined, &refusal)).await.flatten();
                 }
-                Ok(Next::Rest(span)) => {
+                Ok(ClaimResult::Rest(span)) => {
                     line = None;
                     // Limits may be others by then, and nobody rings for that.
                     let rest = timeout(span.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN), changed);
@@ -182,14 +182,14 @@ impl<S: JobStore> Schedule<S> {
     }
 
     /// Stands in line for a while: with a permit in hand after it, or still there, or sent away.
-    async fn stand(&mut self, line: Option<InLine>, said: &Refusal) -> Option<InLine> {
+    async fn stand(&mut self, line: Option<PermitWait>, said: &Refusal) -> Option<PermitWait> {
         match line?.stand().await {
-            Stood::Called(permit, cost) => self.in_hand = Some((permit, cost)),
-            Stood::SentAway(refusal) => {
+            WaitResult::Called(permit, cost) => self.in_hand = Some((permit, cost)),
+            WaitResult::SentAway(refusal) => {
                 let again = refusal.retry_after.or(said.retry_after);
                 sleep(again.unwrap_or(LOOK_AGAIN).clamp(SHORTEST, LOOK_AGAIN)).await;
             }
-            Stood::Still(line) => return Some(line),
+            WaitResult::Still(line) => return Some(line),
         }
         None
     }
@@ -207,28 +207,28 @@ impl<S: JobStore> Schedule<S> {
                 "no API is called {api:?} any more: its jobs wait until the configuration has it again"
             ),
         };
-        self.hub.tell(News::Trouble { words });
+        self.hub.tell(BulkEvent::Trouble { words });
     }
 
     /// Who does these jobs; nobody while the configuration does not know the API or the handler.
-    fn staff(&self) -> Option<Staff> {
+    fn staff(&self) -> Option<LaneExecutor> {
         match &self.lane {
-            Lane::Handler(name) => Some(Staff {
-                doer: Doer::Handler(Arc::clone(self.hub.handlers.get(name)?)),
+            Lane::Handler(name) => Some(LaneExecutor {
+                doer: Executor::Handler(Arc::clone(self.hub.handlers.get(name)?)),
                 door: None,
             }),
-            Lane::Api { .. } => Some(Staff {
-                doer: Doer::Client(self.hub.client.clone()),
+            Lane::Api { .. } => Some(LaneExecutor {
+                doer: Executor::Client(self.hub.client.clone()),
                 door: Some(self.lane.door(&self.hub.client)?),
             }),
         }
     }
 
     /// Claims as many as there are places and permits, and has them begun.
-    async fn claim(&mut self, staff: &Staff, places: Vec<Place>) -> Result<Next, StoreError> {
+    async fn claim(&mut self, staff: &LaneExecutor, places: Vec<WorkerSlot>) -> Result<ClaimResult, StoreError> {
         let settings = self.hub.settings.load_full();
         let asking = self.hub.sessions.ask();
-        let mut ask = ClaimAsk {
+        let mut ask = ClaimRequest {
             lane: self.name.clone(),
             session: asking.name().clone(),
             most: places.len(),
@@ -238,30 +238,30 @@ impl<S: JobStore> Schedule<S> {
         };
         let plan = staff.plan(&self.name, &settings);
         let (claims, leaves, wanted) = match (settings.scheduler, plan) {
-            (Scheduler::Permit, Some(plan)) => {
+            (SchedulerKind::Permit, Some(plan)) => {
                 if let Some(shut) = staff.shut_for(plan.horizon) {
-                    return Ok(Next::Rest(Some(shut)));
+                    return Ok(ClaimResult::Rest(Some(shut)));
                 }
                 ask.plan = Some(plan.clone());
                 let claims = self.take_as_planned(ask).await?;
                 self.tell_part(staff, &claims);
                 let clock = (&self.server, self.hub.clock.now());
-                let slots = Slot::of(&claims, plan, clock).map(Leave::At);
+                let slots = ScheduledStart::of(&claims, plan, clock).map(StartPermission::At);
                 let leaves = slots.collect();
                 (claims, leaves, None)
             }
-            (Scheduler::Permit, None) => self.take_by_doors(ask, staff, &settings).await?,
-            (Scheduler::Fixed | Scheduler::Backoff, plan) => {
+            (SchedulerKind::Permit, None) => self.take_by_doors(ask, staff, &settings).await?,
+            (SchedulerKind::Fixed | SchedulerKind::Backoff, plan) => {
                 // Waited for under the scheduler before a reload: jobs ask for their own now.
                 self.in_hand = None;
-                let claims = self.take(ask, &mut OpenGate).await?;
+                let claims = self.take(ask, &mut AllowAll).await?;
                 let plan = plan.map(Arc::new);
-                let later = claims.jobs.iter().map(|_| Leave::Later(plan.clone()));
+                let later = claims.jobs.iter().map(|_| StartPermission::Later(plan.clone()));
                 let leaves = later.collect();
                 (claims, leaves, None)
             }
         };
-        let next = Next::after(&claims, wanted);
+        let next = ClaimResult::after(&claims, wanted);
         self.begin(staff, &asking, claims, (leaves, places));
         Ok(next)
     }
@@ -269,12 +269,12 @@ impl<S: JobStore> Schedule<S> {
     /// Claims what the doors let go.
     async fn take_by_doors(
         &mut self,
-        ask: ClaimAsk,
-        staff: &Staff,
-        settings: &Settings,
-    ) -> Result<(Claims, Vec<Leave>, Option<Wanted>), StoreError> {
+        ask: ClaimRequest,
+        staff: &LaneExecutor,
+        settings: &EngineSettings,
+    ) -> Result<(ClaimBatch, Vec<StartPermission>, Option<MissingPermit>), StoreError> {
         let hub = Arc::clone(&self.hub);
-        let mut gate = DoorGate {
+        let mut gate = PermitFilter {
             doors: &hub.doors,
             house: &hub.house,
             settings,
@@ -289,15 +289,15 @@ impl<S: JobStore> Schedule<S> {
         let claims = self.take(ask, &mut gate).await?;
         self.pace = gate.pace;
         // Whoever only has to keep its distance goes with the permit that it waited for.
-        let is_near = matches!(gate.wanted, Some(Wanted::Distance(_)));
+        let is_near = matches!(gate.wanted, Some(MissingPermit::Distance(_)));
         self.in_hand = gate.in_hand.filter(|_| is_near);
         Ok((claims, gate.leaves, gate.wanted))
     }
 
     /// Claims what the store lets go, and learns of its clock.
-    async fn take_as_planned(&mut self, ask: ClaimAsk) -> Result<Claims, StoreError> {
+    async fn take_as_planned(&mut self, ask: ClaimRequest) -> Result<ClaimBatch, StoreError> {
         let asked = self.hub.clock.now();
-        let claims = self.take(ask, &mut OpenGate).await?;
+        let claims = self.take(ask, &mut AllowAll).await?;
         if let Some(decided) = claims.decided {
             self.server.hear((asked, self.hub.clock.now()), decided);
         }
@@ -305,17 +305,17 @@ impl<S: JobStore> Schedule<S> {
     }
 
     /// Lets the door know how much it does not see.
-    fn tell_part(&self, staff: &Staff, claims: &Claims) {
+    fn tell_part(&self, staff: &LaneExecutor, claims: &ClaimBatch) {
         let (Some((door, _)), Some(given)) = (&staff.door, claims.given) else {
             return;
         };
         let ours = u64::try_from(claims.jobs.len()).unwrap_or(u64::MAX);
-        door.sees(self.hub.takings.hear(self.hub.clock.now(), ours, given));
+        door.set_fleet_share(self.hub.takings.hear(self.hub.clock.now(), ours, given));
     }
 
     /// Claims. An error does not say whether anything was taken, so nothing more is claimed under the same
     /// session.
-    async fn take(&self, ask: ClaimAsk, gate: &mut impl Gate) -> Result<Claims, StoreError> {
+    async fn take(&self, ask: ClaimRequest, gate: &mut impl ClaimFilter) -> Result<ClaimBatch, StoreError> {
         let (session, lease) = (ask.session.clone(), ask.lease);
         let claims = self.hub.store.claim(ask, gate).await;
         claims.inspect_err(|error| {
@@ -332,15 +332,15 @@ impl<S: JobStore> Schedule<S> {
     /// Has jobs begun, each with its leave and its place.
     fn begin(
         &self,
-        staff: &Staff,
-        asking: &Asking,
-        claims: Claims,
-        (leaves, places): (Vec<Leave>, Vec<Place>),
+        staff: &LaneExecutor,
+        asking: &PendingClaim,
+        claims: ClaimBatch,
+        (leaves, places): (Vec<StartPermission>, Vec<WorkerSlot>),
     ) {
         let given = leaves.into_iter().zip(places);
         for (job, (leave, place)) in claims.jobs.into_iter().zip(given) {
             let hold = asking.hold(job.token);
-            let duty = Duty::new(&self.hub, (hold, place), job);
+            let duty = RunningJob::new(&self.hub, (hold, place), job);
             let doer = staff.doer.clone();
             // In a shutdown nothing is started: the duty is dropped, and its job given back.
             let _stopping = self
@@ -351,24 +351,24 @@ impl<S: JobStore> Schedule<S> {
 }
 
 /// Does something that waits, unless it is told to stop meanwhile.
-pub(crate) async fn until<T>(stop: &Stop, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn until<T>(stop: &CancelToken, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = work => Some(done),
-        () = stop.told() => None,
+        () = stop.cancelled() => None,
     }
 }
 
 /// Tells that the store could not do it.
-pub(crate) fn tell_trouble<S>(hub: &Hub<S>, error: &StoreError) {
+pub(crate) fn tell_trouble<S>(hub: &EngineContext<S>, error: &StoreError) {
     hub.numbers.store_failed();
     hub.note_loss(error);
-    hub.tell(News::Trouble {
+    hub.tell(BulkEvent::Trouble {
         words: error.to_string(),
     });
 }
 
 /// The same, and lets it breathe.
-pub(crate) async fn trouble<S>(hub: &Hub<S>, error: &StoreError) {
+pub(crate) async fn trouble<S>(hub: &EngineContext<S>, error: &StoreError) {
     tell_trouble(hub, error);
     let pause = if error.is_passing() {
         SHORTEST * 10

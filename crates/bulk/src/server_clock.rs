@@ -13,12 +13,12 @@ use outflow_core::Nanos;
 /// The clock of a server, as far as its answers tell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServerClock {
-    known: Option<Bounds>,
+    known: Option<OffsetBounds>,
 }
 
 /// By how many nanoseconds the clock here is ahead, and when that was found.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+struct OffsetBounds {
     least: i128,
     most: i128,
     at: Nanos,
@@ -28,7 +28,7 @@ impl ServerClock {
     /// A question that was asked and answered at these instants was decided at this one there.
     pub(crate) fn hear(&mut self, (asked, answered): (Nanos, Nanos), decided: Duration) {
         let there = nanos(decided);
-        let heard = Bounds {
+        let heard = OffsetBounds {
             least: i128::from(asked.as_nanos()) - there,
             most: i128::from(answered.as_nanos()) - there,
             at: answered,
@@ -47,7 +47,7 @@ impl ServerClock {
     }
 }
 
-impl Bounds {
+impl OffsetBounds {
     /// What both say, after the clocks had time to go apart.
     fn narrowed(self, heard: Self) -> Self {
         let apart = nanos(heard.at.since(self.at)) / DRIFT;

@@ -10,21 +10,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outflow_core::Nanos;
-use outflow_store::{Name, Token};
+use outflow_store::{Name, FencingToken};
 
 use crate::error::BulkError;
 
 /// All names of this process that hold jobs, and the one for the next claim.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    books: Mutex<Books>,
+    books: Mutex<SessionTable>,
 }
 
 #[derive(Debug)]
-struct Books {
+struct SessionTable {
     now: Name,
     /// The jobs that are known to be under way under each.
-    held: BTreeMap<Name, BTreeSet<Token>>,
+    held: BTreeMap<Name, BTreeSet<FencingToken>>,
     /// How many claims under each have not been answered yet, or not been begun.
     asking: BTreeMap<Name, usize>,
     /// Names under which a claim was not answered, and until when it may still happen.
@@ -35,29 +35,29 @@ struct Books {
 
 /// A claim that is being made.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct PendingClaim {
     sessions: Arc<Sessions>,
     name: Name,
 }
 
 /// A job that is known to be under way; its session beats until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct HeldJobs {
     sessions: Arc<Sessions>,
     name: Name,
-    token: Token,
+    token: FencingToken,
 }
 
 /// A session that may hold more than is known, and what is known.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Doubt {
+pub(crate) struct UncertainSession {
     pub(crate) session: Name,
-    pub(crate) known: Vec<Token>,
+    pub(crate) known: Vec<FencingToken>,
 }
 
 impl Sessions {
     pub(crate) fn new() -> Result<Arc<Self>, BulkError> {
-        let books = Books {
+        let books = SessionTable {
             now: fresh()?,
             held: BTreeMap::new(),
             asking: BTreeMap::new(),
@@ -70,11 +70,11 @@ impl Sessions {
     }
 
     /// The name for the next claim, which lasts until all that it brought is held.
-    pub(crate) fn ask(self: &Arc<Self>) -> Asking {
+    pub(crate) fn ask(self: &Arc<Self>) -> PendingClaim {
         let mut books = self.books();
         let name = books.now.clone();
         *books.asking.entry(name.clone()).or_default() += 1;
-        Asking {
+        PendingClaim {
             sessions: Arc::clone(self),
             name,
         }
@@ -115,7 +115,7 @@ impl Sessions {
 
     /// The names in doubt under which nobody claims at this instant: what is known of them now is all that
     /// will ever be.
-    pub(crate) fn doubts(&self) -> Vec<Doubt> {
+    pub(crate) fn doubts(&self) -> Vec<UncertainSession> {
         let books = self.books();
         let quiet = books.doubted.keys();
         let quiet = quiet.filter(|name| !books.asking.contains_key(*name));
@@ -130,12 +130,12 @@ impl Sessions {
         }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn books(&self) -> MutexGuard<'_, SessionTable> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Books {
+impl SessionTable {
     fn give_up(&mut self, name: &Name) {
         if self.now == *name
             && let Ok(next) = fresh()
@@ -144,30 +144,30 @@ impl Books {
         }
     }
 
-    fn doubt_of(&self, name: &Name) -> Doubt {
+    fn doubt_of(&self, name: &Name) -> UncertainSession {
         let known = self.held.get(name).into_iter().flatten();
-        Doubt {
+        UncertainSession {
             session: name.clone(),
             known: known.copied().collect(),
         }
     }
 }
 
-impl Asking {
+impl PendingClaim {
     /// The session.
     pub(crate) const fn name(&self) -> &Name {
         &self.name
     }
 
     /// This job was claimed.
-    pub(crate) fn hold(&self, token: Token) -> Hold {
+    pub(crate) fn hold(&self, token: FencingToken) -> HeldJobs {
         let mut books = self.sessions.books();
         books
             .held
             .entry(self.name.clone())
             .or_default()
             .insert(token);
-        Hold {
+        HeldJobs {
             sessions: Arc::clone(&self.sessions),
             name: self.name.clone(),
             token,
@@ -175,7 +175,7 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for PendingClaim {
     fn drop(&mut self) {
         let mut books = self.sessions.books();
         let left = books.asking.get(&self.name).map_or(0, |asking| asking - 1);
@@ -187,14 +187,14 @@ impl Drop for Asking {
     }
 }
 
-impl Hold {
+impl HeldJobs {
     /// The session.
     pub(crate) const fn name(&self) -> &Name {
         &self.name
     }
 }
 
-impl Drop for Hold {
+impl Drop for HeldJobs {
     fn drop(&mut self) {
         let mut books = self.sessions.books();
         if let Some(held) = books.held.get_mut(&self.name) {
@@ -222,8 +222,8 @@ const MOST_DOUBTS: usize = 64;
 mod tests {
     use super::*;
 
-    fn token(claim: u64) -> Token {
-        Token { job: claim, claim }
+    fn token(claim: u64) -> FencingToken {
+        FencingToken { job: claim, claim }
     }
 
     // Two jobs under the first name, which is given up after an unanswered claim, and one under the next.
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(sessions.doubts(), [], "the other may still bring jobs");
         let _held = slow.hold(token(7));
         drop(slow);
-        let doubt = Doubt {
+        let doubt = UncertainSession {
             session: name.clone(),
             known: vec![token(7)],
         };

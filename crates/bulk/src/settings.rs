@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow::config::{BulkScheduler, BulkSection, BulkStore, BulkTenant};
+use outflow::config::{BulkScheduler, BulkConfig, BulkStore, BulkTenant};
 use outflow_core::{Backoff, CongestionRule, Limit};
-use outflow_store::{ActionSpec, InvalidName, Name, PutOff, TenantRule};
+use outflow_store::{ActionSpec, InvalidName, Name, Defer, TenantRule};
 
 /// How the engine works. [`Default`] is what most want.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Settings {
+pub struct EngineSettings {
     /// How a job gets its turn.
-    pub scheduler: Scheduler,
+    pub scheduler: SchedulerKind,
     /// How many jobs are worked on at once.
-    pub crew: Crew,
+    pub crew: WorkerSettings,
     /// How long a worker is believed to live without a word of it. Longer means that the jobs of a
     /// dead one come back later, shorter that one which was only stopped for a moment loses its own.
     pub lease: Duration,
@@ -45,12 +45,12 @@ pub struct Settings {
     /// Tenants with a rule of their own.
     pub tenants: BTreeMap<Name, TenantRule>,
     /// How long things are kept.
-    pub retention: Retention,
+    pub retention: RetentionSettings,
     /// How limits are kept with other machines, where the store is shared.
-    pub shared: Option<Shared>,
+    pub shared: Option<SharedLimitSettings>,
 }
 
-impl Settings {
+impl EngineSettings {
     /// As a configuration says. Limits are shared where the store is.
     ///
     /// # Errors
@@ -63,18 +63,18 @@ impl Settings {
     /// assert_eq!(Settings::of(&BulkSection::default())?, Settings::default());
     /// # Ok::<(), outflow_store::InvalidName>(())
     /// ```
-    pub fn of(section: &BulkSection) -> Result<Self, InvalidName> {
+    pub fn of(section: &BulkConfig) -> Result<Self, InvalidName> {
         let mut tenants = BTreeMap::new();
         for (name, own) in &section.tenants {
             tenants.insert(Name::new(name)?, rule(own));
         }
-        let shared = Shared {
+        let shared = SharedLimitSettings {
             guard: section.shared.guard,
             horizon: section.shared.horizon,
         };
         Ok(Self {
-            scheduler: Scheduler::of(section.scheduler),
-            crew: Crew::of(section),
+            scheduler: SchedulerKind::of(section.scheduler),
+            crew: WorkerSettings::of(section),
             lease: section.lease,
             beat: section.heartbeat,
             recoveries: section.recoveries,
@@ -89,7 +89,7 @@ impl Settings {
             snapshot_every: section.snapshot_interval,
             tenant: rule(&section.tenant),
             tenants,
-            retention: Retention::of(section),
+            retention: RetentionSettings::of(section),
             shared: matches!(section.store, BulkStore::Redis(_)).then_some(shared),
         })
     }
@@ -109,10 +109,10 @@ impl Settings {
     }
 
     /// By how much a job is put off that finds no room.
-    pub(crate) const fn put_off(&self) -> PutOff {
+    pub(crate) const fn put_off(&self) -> Defer {
         match self.scheduler {
-            Scheduler::Fixed => PutOff::Fixed(self.congestion.base()),
-            Scheduler::Permit | Scheduler::Backoff => PutOff::Formula {
+            SchedulerKind::Fixed => Defer::Fixed(self.congestion.base()),
+            SchedulerKind::Permit | SchedulerKind::Backoff => Defer::Formula {
                 rule: self.congestion,
                 global: self.global_rate,
             },
@@ -125,11 +125,11 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
-            scheduler: Scheduler::Permit,
-            crew: Crew::default(),
+            scheduler: SchedulerKind::Permit,
+            crew: WorkerSettings::default(),
             lease: Duration::from_secs(10),
             beat: Duration::from_secs(3),
             recoveries: 2,
@@ -144,7 +144,7 @@ impl Default for Settings {
             snapshot_every: Duration::from_secs(1),
             tenant: TenantRule::default(),
             tenants: BTreeMap::new(),
-            retention: Retention::default(),
+            retention: RetentionSettings::default(),
             shared: None,
         }
     }
@@ -152,7 +152,7 @@ impl Default for Settings {
 
 /// How a job gets its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Scheduler {
+pub enum SchedulerKind {
     /// A permit is taken first, then the job whose turn it is: nothing is ever put off.
     #[default]
     Permit,
@@ -162,7 +162,7 @@ pub enum Scheduler {
     Fixed,
 }
 
-impl Scheduler {
+impl SchedulerKind {
     const fn of(configured: BulkScheduler) -> Self {
         match configured {
             BulkScheduler::Permit => Self::Permit,
@@ -184,7 +184,7 @@ impl Scheduler {
 /// How many jobs are worked on at once. Between the two bounds the number follows how many jobs wait for
 /// each that is worked on: up fast when it stays above `depth`, down slowly when it falls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Crew {
+pub struct WorkerSettings {
     /// At least so many.
     pub least: usize,
     /// At most so many.
@@ -193,8 +193,8 @@ pub struct Crew {
     pub depth: u64,
 }
 
-impl Crew {
-    fn of(section: &BulkSection) -> Self {
+impl WorkerSettings {
+    fn of(section: &BulkConfig) -> Self {
         let places = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         Self {
             least: places(section.workers.min),
@@ -204,7 +204,7 @@ impl Crew {
     }
 }
 
-impl Default for Crew {
+impl Default for WorkerSettings {
     /// Ten, and as many as a busy API and a slow one need together when work piles up.
     fn default() -> Self {
         Self {
@@ -217,7 +217,7 @@ impl Default for Crew {
 
 /// How long things are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Retention {
+pub struct RetentionSettings {
     /// What came of jobs, and actions that are over.
     pub results: Duration,
     /// The names of finished jobs, by which one that is submitted again is known.
@@ -228,8 +228,8 @@ pub struct Retention {
     pub statistics: Duration,
 }
 
-impl Retention {
-    const fn of(section: &BulkSection) -> Self {
+impl RetentionSettings {
+    const fn of(section: &BulkConfig) -> Self {
         Self {
             results: section.retention.results,
             names: section.retention.names,
@@ -252,7 +252,7 @@ const SWEEP_LEAST: Duration = Duration::from_secs(1);
 /// As long as nobody minds that something is there which is kept for days.
 const SWEEP_MOST: Duration = Duration::from_mins(1);
 
-impl Default for Retention {
+impl Default for RetentionSettings {
     fn default() -> Self {
         let day = Duration::from_hours(24);
         Self {
@@ -266,14 +266,14 @@ impl Default for Retention {
 
 /// How limits are kept with other machines that claim from the same store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shared {
+pub struct SharedLimitSettings {
     /// By how much windows are widened, for starts that are a little early or late.
     pub guard: Duration,
     /// How far ahead jobs are claimed: more than a machine ever stalls.
     pub horizon: Duration,
 }
 
-impl Default for Shared {
+impl Default for SharedLimitSettings {
     fn default() -> Self {
         Self {
             guard: Duration::from_millis(5),
@@ -298,16 +298,16 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Settings {
+    fn read(text: &str) -> EngineSettings {
         let source = Source::new("outflow.toml", text);
         let environment = Environment::from_iter([("WHERE", "redis://:pw@localhost")]);
         let config = Config::read(&[source], &environment).expect("no mistake");
-        Settings::of(&config.bulk).expect("good names")
+        EngineSettings::of(&config.bulk).expect("good names")
     }
 
     #[test]
     fn nothing_said_is_the_default() {
-        assert_eq!(read(""), Settings::default());
+        assert_eq!(read(""), EngineSettings::default());
     }
 
     // Every key that has a field, each with a value of its own, so that no two can be mixed up.
@@ -350,9 +350,9 @@ mod tests {
             rate: None,
             ..everybody.clone()
         };
-        let expected = Settings {
-            scheduler: Scheduler::Backoff,
-            crew: Crew {
+        let expected = EngineSettings {
+            scheduler: SchedulerKind::Backoff,
+            crew: WorkerSettings {
                 least: 3,
                 most: 7,
                 depth: 5,
@@ -371,13 +371,13 @@ mod tests {
             snapshot_every: seconds(4),
             tenant: everybody,
             tenants: BTreeMap::from([(Name::new("urn:a/1").expect("a name"), one)]),
-            retention: Retention {
+            retention: RetentionSettings {
                 results: seconds(31),
                 names: seconds(32),
                 dead: seconds(33),
                 statistics: seconds(26),
             },
-            shared: Some(Shared {
+            shared: Some(SharedLimitSettings {
                 guard: Duration::from_millis(1),
                 horizon: Duration::from_millis(2),
             }),

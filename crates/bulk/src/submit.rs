@@ -9,25 +9,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::core::{CongestionLevel, Cost, Decision, Priority, WallTime, rate_limit_speed};
-use outflow::{Ask, Outflow};
-use outflow_store::{ActionSpec, Batch, JobStore, Name, NewJob, Receipt, Rest, Submitted};
+use outflow::{AcquireOptions, Outflow};
+use outflow_store::{ActionSpec, SubmitBatch, JobStore, Name, NewJob, SubmitReceipt, BatchPosition, SubmitResult};
 
-use crate::deed::HttpCall;
-use crate::engine::{Engine, Hub};
+use crate::job_payload::HttpCall;
+use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
 use crate::lane::Lane;
-use crate::news::News;
-use crate::settings::Settings;
+use crate::events::BulkEvent;
+use crate::settings::EngineSettings;
 
 /// Something that a tenant wants done.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Order {
+pub struct JobSpec {
     /// Its name: the same job is taken once, however often it is submitted. Without one it gets one.
     pub id: Option<Name>,
     /// For whom.
     pub tenant: Name,
     /// What.
-    pub work: Work,
+    pub work: JobWork,
     /// What it uses of a limit, if not what its route says.
     pub cost: Option<Cost>,
     /// Its class among the jobs of its tenant.
@@ -42,7 +42,7 @@ pub struct Order {
 
 /// What is to be done.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Work {
+pub enum JobWork {
     /// A call of an API.
     Call(HttpCall),
     /// A task of a handler.
@@ -54,19 +54,19 @@ pub enum Work {
     },
 }
 
-impl Order {
+impl JobSpec {
     /// A call for a tenant, on the usual terms.
     pub const fn call(tenant: Name, call: HttpCall) -> Self {
-        Self::of(tenant, Work::Call(call))
+        Self::of(tenant, JobWork::Call(call))
     }
 
     /// A task of a handler for a tenant, on the usual terms.
     pub fn task(tenant: Name, handler: &str, payload: Bytes) -> Self {
         let handler = handler.to_owned();
-        Self::of(tenant, Work::Task { handler, payload })
+        Self::of(tenant, JobWork::Task { handler, payload })
     }
 
-    const fn of(tenant: Name, work: Work) -> Self {
+    const fn of(tenant: Name, work: JobWork) -> Self {
         Self {
             id: None,
             tenant,
@@ -80,28 +80,28 @@ impl Order {
     }
 }
 
-impl Order {
+impl JobSpec {
     /// Where a call would stand in line and what it would use, without any engine: for whoever checks a
     /// whole file before the first job of it is taken.
     ///
     /// # Errors
     /// If it could not be carried out as it is written, or is a task: which handlers there are is known
     /// to an engine alone.
-    pub fn standing(&self, client: &Outflow, settings: &Settings) -> Result<Standing, BulkError> {
-        let Work::Call(call) = &self.work else {
+    pub fn placement(&self, client: &Outflow, settings: &EngineSettings) -> Result<JobPlacement, BulkError> {
+        let JobWork::Call(call) = &self.work else {
             return Err(BulkError::invalid(
                 "a task of a handler can only be checked by an engine: ask it instead",
             ));
         };
         let (lane, _, cost) = called(client, call, self.cost)?;
         possible(self, cost, settings)?;
-        Ok(Standing { lane, cost })
+        Ok(JobPlacement { lane, cost })
     }
 }
 
 /// Where a job stands in line, and what it uses.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct JobPlacement {
     /// The line.
     pub lane: Name,
     /// What it uses of a limit.
@@ -110,27 +110,27 @@ pub struct Standing {
 
 /// Orders that are submitted together.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Submission {
+pub struct JobSubmission {
     /// The action that they belong to: opened with the first of them that is taken, unless it is open.
     pub action: Option<ActionSpec>,
     /// Whether the action gets more.
-    pub rest: Rest,
+    pub rest: BatchPosition,
     /// The orders, in the order in which each tenant's are to go.
-    pub orders: Vec<Order>,
+    pub orders: Vec<JobSpec>,
 }
 
 /// Where a job went.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Placed {
+pub struct SubmittedJob {
     /// Its name; none if it was refused.
     pub id: Option<Name>,
     /// Where.
-    pub destination: Destination,
+    pub destination: JobDestination,
 }
 
 /// Where a job went.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Destination {
+pub enum JobDestination {
     /// It can begin within the second.
     Ready,
     /// It waits.
@@ -155,13 +155,13 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If an order cannot be carried out as it is written: all such are named, and none was taken. If
     /// the store fails, none was taken either, unless it says that nobody knows.
-    pub async fn submit(&self, submission: Submission) -> Result<Vec<Placed>, BulkError> {
+    pub async fn submit(&self, submission: JobSubmission) -> Result<Vec<SubmittedJob>, BulkError> {
         let hub = self.hub();
         let settings = self.settings();
         let jobs = checked(hub, &submission.orders)?;
         hub.keep_lost_rules().await?;
         let action = submission.action.as_ref().map(|spec| spec.id.clone());
-        let batch = Batch {
+        let batch = SubmitBatch {
             action: submission.action,
             rest: submission.rest,
             jobs,
@@ -170,11 +170,11 @@ impl<S: JobStore> Engine<S> {
         };
         let submitted = hub.store.submit(batch).await?;
         let placed = placed(&settings, &submitted);
-        let taken = |one: &&Receipt| matches!(one, Receipt::Accepted { .. });
+        let taken = |one: &&SubmitReceipt| matches!(one, SubmitReceipt::Accepted { .. });
         let jobs = submitted.receipts.iter().filter(taken).count();
         let tenants = submission.orders.iter().map(|order| &order.tenant);
         hub.entered(&settings, tenants, &submitted);
-        hub.tell(News::Submitted {
+        hub.tell(BulkEvent::Submitted {
             action,
             jobs: u64::try_from(jobs).unwrap_or(u64::MAX),
         });
@@ -185,13 +185,13 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If not; the error says what to change.
-    pub fn check(&self, order: &Order) -> Result<(), BulkError> {
+    pub fn check(&self, order: &JobSpec) -> Result<(), BulkError> {
         job(self.hub(), order).map(drop)
     }
 }
 
 /// All orders as jobs, or everything that is wrong with them.
-fn checked<S>(hub: &Arc<Hub<S>>, orders: &[Order]) -> Result<Vec<NewJob>, BulkError> {
+fn checked<S>(hub: &Arc<EngineContext<S>>, orders: &[JobSpec]) -> Result<Vec<NewJob>, BulkError> {
     let mut wrong = Vec::new();
     let mut jobs = Vec::with_capacity(orders.len());
     for (number, order) in (1..).zip(orders) {
@@ -212,10 +212,10 @@ fn checked<S>(hub: &Arc<Hub<S>>, orders: &[Order]) -> Result<Vec<NewJob>, BulkEr
     Err(BulkError::invalid(wrong.join("; ")))
 }
 
-fn job<S>(hub: &Hub<S>, order: &Order) -> Result<NewJob, BulkError> {
+fn job<S>(hub: &EngineContext<S>, order: &JobSpec) -> Result<NewJob, BulkError> {
     let (lane, payload, usual) = match &order.work {
-        Work::Call(call) => called(&hub.client, call, order.cost)?,
-        Work::Task { handler, payload } => {
+        JobWork::Call(call) => called(&hub.client, call, order.cost)?,
+        JobWork::Task { handler, payload } => {
             if !hub.handlers.contains_key(handler) {
                 return Err(BulkError::invalid(format!(
                     "no handler is called {handler:?}: register it, or check its name"
@@ -239,7 +239,7 @@ fn job<S>(hub: &Hub<S>, order: &Order) -> Result<NewJob, BulkError> {
 }
 
 /// Whether its time and its tenant's limit ever let it go.
-fn possible(order: &Order, cost: Cost, settings: &Settings) -> Result<(), BulkError> {
+fn possible(order: &JobSpec, cost: Cost, settings: &EngineSettings) -> Result<(), BulkError> {
     if let (Some(begin), Some(end)) = (order.not_before, order.deadline)
         && begin > end
     {
@@ -294,7 +294,7 @@ fn called(
     let path = call.path.split('?').next().unwrap_or_default();
     let target = door.route(&call.method, path);
     let cost = cost.unwrap_or(target.cost());
-    if door.check(Ask::new(target.costing(cost))) == Decision::Never {
+    if door.check(AcquireOptions::new(target.costing(cost))) == Decision::Never {
         return Err(BulkError::invalid(format!(
             "it costs {}, more than a limit of {:?} ever allows: split it, or lower its cost",
             cost.units(),
@@ -309,50 +309,50 @@ fn called(
 }
 
 /// Where each went, by the formula.
-fn placed(settings: &Settings, submitted: &Submitted) -> Vec<Placed> {
+fn placed(settings: &EngineSettings, submitted: &SubmitResult) -> Vec<SubmittedJob> {
     let speed = rate_limit_speed(settings.global_rate, submitted.active);
-    let accepted = |one: &&Receipt| matches!(one, Receipt::Accepted { .. });
+    let accepted = |one: &&SubmitReceipt| matches!(one, SubmitReceipt::Accepted { .. });
     let accepted = submitted.receipts.iter().filter(accepted).count();
     // As it was when each of them joined: a batch is told what its jobs would be told one by one.
     let mut queued = submitted
         .queued
         .saturating_sub(u64::try_from(accepted).unwrap_or(u64::MAX));
-    let one = |receipt: &Receipt| match receipt {
-        Receipt::Accepted { id, place } => {
+    let one = |receipt: &SubmitReceipt| match receipt {
+        SubmitReceipt::Accepted { id, place } => {
             queued += 1;
-            Placed {
+            SubmittedJob {
                 id: Some(id.clone()),
                 destination: destination(settings, queued, (*place, speed)),
             }
         }
-        Receipt::Duplicate { id } => Placed {
+        SubmitReceipt::Duplicate { id } => SubmittedJob {
             id: Some(id.clone()),
-            destination: Destination::Duplicate,
+            destination: JobDestination::Duplicate,
         },
-        Receipt::Full => rejected("queue at capacity"),
-        Receipt::Closed => rejected("the action takes no more jobs: use another name"),
+        SubmitReceipt::Full => rejected("queue at capacity"),
+        SubmitReceipt::Closed => rejected("the action takes no more jobs: use another name"),
     };
     submitted.receipts.iter().map(one).collect()
 }
 
-fn rejected(reason: &str) -> Placed {
-    Placed {
+fn rejected(reason: &str) -> SubmittedJob {
+    SubmittedJob {
         id: None,
-        destination: Destination::Rejected {
+        destination: JobDestination::Rejected {
             reason: reason.to_owned(),
         },
     }
 }
 
-fn destination(settings: &Settings, queued: u64, (place, speed): (u64, u64)) -> Destination {
+fn destination(settings: &EngineSettings, queued: u64, (place, speed): (u64, u64)) -> JobDestination {
     let global = settings.global_rate;
     let ready = settings.ready_queue_max.min(global);
     if place <= speed && queued <= ready {
-        return Destination::Ready;
+        return JobDestination::Ready;
     }
     let congestion = settings.congestion.reading(place, speed);
     let level: CongestionLevel = congestion.level;
-    Destination::NonReady {
+    JobDestination::NonReady {
         reason: format!(
             "rate limited (global {queued}/{global}, group {place}/{speed}, congestion {level})"
         ),

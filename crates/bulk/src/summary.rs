@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use outflow::core::Throttles;
-use outflow_store::{ActionReport, Ended, JobStore, Name, Stage, StoreError};
+use outflow::core::ThrottleCounts;
+use outflow_store::{ActionReport, JobStatus, JobStore, Name, ActionStage, StoreError};
 
 use crate::engine::Engine;
 use crate::error::BulkError;
-use crate::outcomes::Outcomes;
+use crate::outcome_pages::OutcomePages;
 
 /// What came of an action, or has come of it so far.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,7 +15,7 @@ pub struct ActionSummary {
     /// The action.
     pub action: Name,
     /// How far it is.
-    pub stage: Stage,
+    pub stage: ActionStage,
     /// All of its jobs.
     pub total: u64,
     /// Those that are done.
@@ -48,7 +48,7 @@ impl ActionSummary {
             failed,
             cancelled: tally.cancelled,
             mean: tally.mean().unwrap_or_default(),
-            throttles_per_job: Throttles::new(tally.throttles, tally.tried()).per_job(),
+            throttles_per_job: ThrottleCounts::new(tally.throttles, tally.tried()).per_job(),
             failed_ids: failures(store, &report.spec.id, failed).await?,
         })
     }
@@ -75,12 +75,12 @@ async fn failures<S: JobStore>(
     failed: u64,
 ) -> Result<Vec<Name>, StoreError> {
     let wanted = usize::try_from(failed).unwrap_or(NAMED).min(NAMED);
-    let mut outcomes = Outcomes::of(store, action);
+    let mut outcomes = OutcomePages::of(store, action);
     let mut found = Vec::with_capacity(wanted);
     while found.len() < wanted
         && let Some(page) = outcomes.next().await?
     {
-        let failures = page.into_iter().filter(|one| one.ended == Ended::Failed);
+        let failures = page.into_iter().filter(|one| one.ended == JobStatus::Failed);
         found.extend(failures.map(|one| one.id).take(wanted - found.len()));
     }
     Ok(found)

@@ -11,7 +11,7 @@ use outflow_store::{ActionReport, JobStore, Name};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Hub;
+use crate::engine::EngineContext;
 use crate::error::BulkError;
 use crate::summary::ActionSummary;
 
@@ -47,7 +47,7 @@ impl Webhook {
 
 /// What is told.
 #[derive(Serialize)]
-struct Body<'a> {
+struct WebhookBody<'a> {
     r#type: &'static str,
     action: &'a str,
     stage: &'static str,
@@ -61,7 +61,7 @@ struct Body<'a> {
 }
 
 /// Tells it.
-pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, hook: &Webhook, report: &ActionReport) -> Told {
+pub(crate) async fn tell<S: JobStore>(hub: &EngineContext<S>, hook: &Webhook, report: &ActionReport) -> Told {
     let Ok(summary) = ActionSummary::of(hub.store.as_ref(), report).await else {
         return Told::NotYet;
     };
@@ -76,7 +76,7 @@ pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, hook: &Webhook, report: &Act
         .header("webhook-id", &id)
         .header("webhook-timestamp", &at)
         .idempotency_key(&id)
-        .once();
+        .no_retry();
     if let Some(secret) = &hub.secret {
         call = call.header("webhook-signature", signature(secret, &id, &at, &body));
     }
@@ -86,8 +86,8 @@ pub(crate) async fn tell<S: JobStore>(hub: &Hub<S>, hook: &Webhook, report: &Act
     }
 }
 
-fn body(summary: &ActionSummary) -> Body<'_> {
-    Body {
+fn body(summary: &ActionSummary) -> WebhookBody<'_> {
+    WebhookBody {
         r#type: "bulk.action.finished",
         action: summary.action.as_str(),
         stage: summary.stage.as_str(),

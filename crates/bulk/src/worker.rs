@@ -3,51 +3,51 @@
 //! Whatever happens to the worker, a report is made: of a panic that the job failed, of an abort that
 //! it was interrupted or did not begin. Only a process that dies makes none, and then its lease tells.
 
-mod leave;
+mod start_check;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::{Answer, Error, Outflow, Permit, Response, Verdict};
-use outflow_core::{Effect, Nanos, Rate};
-use outflow_store::{Claimed, End, JobStore, Kept, Park, Settlement};
+use outflow::{AttemptResult, Error, Outflow, Permit, Response, Verdict};
+use outflow_core::{OutcomeClass, Nanos, Rate};
+use outflow_store::{ClaimedJob, JobEnd, JobStore, StoredResult, CooldownScope, Settlement};
 use tokio::time::sleep;
 
-use crate::crew::Place;
-use crate::deed::HttpCall;
-use crate::engine::Hub;
-use crate::gate::{Leave, Permits};
-use crate::handler::{Failure, Handler, Task};
+use crate::pool::WorkerSlot;
+use crate::job_payload::HttpCall;
+use crate::engine::EngineContext;
+use crate::claim_filter::{StartPermission, HeldPermits};
+use crate::handler::{HandlerError, Handler, HandlerTask};
 use crate::scheduler::SHORTEST;
-use crate::session::Hold;
-use crate::settings::{Scheduler, Settings};
-use crate::settler::Report;
-use crate::slot::Slot;
-use leave::{asked_now, in_time};
+use crate::session::HeldJobs;
+use crate::settings::{SchedulerKind, EngineSettings};
+use crate::result_writer::JobReport;
+use crate::scheduled_start::ScheduledStart;
+use start_check::{asked_now, in_time};
 
 /// Who does it.
 #[derive(Clone)]
-pub(crate) enum Doer {
+pub(crate) enum Executor {
     Client(Outflow),
     Handler(Arc<dyn Handler>),
 }
 
 /// A job that was claimed, and the duty to report how it ended.
-pub(crate) struct Duty<S> {
-    hub: Arc<Hub<S>>,
+pub(crate) struct RunningJob<S> {
+    hub: Arc<EngineContext<S>>,
     /// Gone when it was reported.
-    claim: Option<(Hold, Place)>,
-    job: Claimed,
+    claim: Option<(HeldJobs, WorkerSlot)>,
+    job: ClaimedJob,
     /// Whether it has begun, so that somebody may have seen it.
     begun: AtomicBool,
 }
 
-impl<S> Duty<S> {
+impl<S> RunningJob<S> {
     /// Of a job that this session claimed. Its place in the crew is free when its end is written down,
     /// so that a store that cannot write stops new work, and the beat goes on until it can.
-    pub(crate) fn new(hub: &Arc<Hub<S>>, claim: (Hold, Place), job: Claimed) -> Self {
+    pub(crate) fn new(hub: &Arc<EngineContext<S>>, claim: (HeldJobs, WorkerSlot), job: ClaimedJob) -> Self {
         Self {
             hub: Arc::clone(hub),
             claim: Some(claim),
@@ -56,11 +56,11 @@ impl<S> Duty<S> {
         }
     }
 
-    fn report(&mut self, end: End) {
+    fn report(&mut self, end: JobEnd) {
         let Some((session, place)) = self.claim.take() else {
             return;
         };
-        let report = Report {
+        let report = JobReport {
             session,
             _place: place,
             id: self.job.id.clone(),
@@ -76,45 +76,45 @@ impl<S> Duty<S> {
     }
 }
 
-impl<S: JobStore> Duty<S> {
+impl<S: JobStore> RunningJob<S> {
     /// Does the job.
-    pub(crate) async fn fulfil(mut self, doer: &Doer, leave: Leave) {
-        let end = perform(&self.hub, doer, (&self.job, &self.begun), leave).await;
+    pub(crate) async fn fulfil(mut self, doer: &Executor, leave: StartPermission) {
+        let end = run_attempt(&self.hub, doer, (&self.job, &self.begun), leave).await;
         self.report(end);
     }
 }
 
-impl<S> Drop for Duty<S> {
+impl<S> Drop for RunningJob<S> {
     fn drop(&mut self) {
         self.report(if std::thread::panicking() {
-            End::Retry {
+            JobEnd::Retry {
                 after: Duration::from_secs(1),
                 words: "the worker panicked".to_owned(),
                 result: None,
             }
         } else if self.begun.load(Ordering::Relaxed) {
-            End::Interrupted
+            JobEnd::Interrupted
         } else {
-            End::Returned
+            JobEnd::Returned
         });
     }
 }
 
-async fn perform<S: JobStore>(
-    hub: &Hub<S>,
-    doer: &Doer,
-    (job, begun): (&Claimed, &AtomicBool),
-    leave: Leave,
-) -> End {
+async fn run_attempt<S: JobStore>(
+    hub: &EngineContext<S>,
+    doer: &Executor,
+    (job, begun): (&ClaimedJob, &AtomicBool),
+    leave: StartPermission,
+) -> JobEnd {
     let settings = hub.settings.load_full();
     let permits = match leave {
-        Leave::Go(permits) => permits,
-        Leave::Never(words) => return failed(words),
-        Leave::Later(plan) => match asked_now(hub, (&settings, plan), doer, job).await {
+        StartPermission::Go(permits) => permits,
+        StartPermission::Never(words) => return failed(words),
+        StartPermission::Later(plan) => match asked_now(hub, (&settings, plan), doer, job).await {
             Ok(permits) => permits,
             Err(end) => return end,
         },
-        Leave::At(slot) => return at_its_instant(hub, doer, (job, begun), slot).await,
+        StartPermission::At(slot) => return at_its_instant(hub, doer, (job, begun), slot).await,
     };
     begun.store(true, Ordering::Relaxed);
     go(hub, doer, job, permits).await
@@ -122,11 +122,11 @@ async fn perform<S: JobStore>(
 
 /// Does a job for which the store has debited the limits, if it can go when it is to.
 async fn at_its_instant<S: JobStore>(
-    hub: &Hub<S>,
-    doer: &Doer,
-    (job, begun): (&Claimed, &AtomicBool),
-    slot: Slot,
-) -> End {
+    hub: &EngineContext<S>,
+    doer: &Executor,
+    (job, begun): (&ClaimedJob, &AtomicBool),
+    slot: ScheduledStart,
+) -> JobEnd {
     let rate = hub.settings.load().rule(&job.tenant).rate;
     if let Some(words) = hub.doors.never(&job.tenant, rate, job.cost) {
         return failed(words);
@@ -139,21 +139,21 @@ async fn at_its_instant<S: JobStore>(
         }
         Err(end) => end,
     };
-    if matches!(end, End::Returned) {
+    if matches!(end, JobEnd::Returned) {
         slot.give_back(hub, job).await;
     }
     end
 }
 
-async fn go<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, permits: Permits) -> End {
+async fn go<S>(hub: &EngineContext<S>, doer: &Executor, job: &ClaimedJob, permits: HeldPermits) -> JobEnd {
     let (settings, begun) = (hub.settings.load_full(), hub.clock.now());
     match doer {
-        Doer::Client(client) => {
+        Executor::Client(client) => {
             let call = match HttpCall::decode(job.payload.clone()) {
                 Ok(call) => call,
                 Err(wrong) => return failed(wrong.to_string()),
             };
-            let attempt = Attempt {
+            let attempt = JobAttempt {
                 hub,
                 settings: &settings,
                 job,
@@ -161,7 +161,7 @@ async fn go<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, permits: Permits) -> En
             };
             attempt.call(client, call, permits).await
         }
-        Doer::Handler(handler) => {
+        Executor::Handler(handler) => {
             count_start(permits.tenant);
             task(hub, &settings, handler.as_ref(), (job, begun)).await
         }
@@ -173,32 +173,32 @@ async fn go<S>(hub: &Hub<S>, doer: &Doer, job: &Claimed, permits: Permits) -> En
 fn count_start(permit: Option<Permit>) {
     if let Some(mut permit) = permit {
         permit.sending();
-        permit.settle(Answer::status(200));
+        permit.settle(AttemptResult::status(200));
     }
 }
 
 async fn task<S>(
-    hub: &Hub<S>,
-    settings: &Settings,
+    hub: &EngineContext<S>,
+    settings: &EngineSettings,
     handler: &dyn Handler,
-    (job, begun): (&Claimed, Nanos),
-) -> End {
-    let task = Task {
+    (job, begun): (&ClaimedJob, Nanos),
+) -> JobEnd {
+    let task = HandlerTask {
         id: job.id.clone(),
         tenant: job.tenant.clone(),
         attempt: job.attempt,
         payload: job.payload.clone(),
     };
     match tokio::time::timeout(settings.timeout, handler.run(task)).await {
-        Ok(Ok(body)) => End::Done {
+        Ok(Ok(body)) => JobEnd::Done {
             took: hub.clock.now().since(begun),
             result: kept(settings, job, 0, body),
         },
-        Ok(Err(Failure::Passing(words))) => again(settings, job, None, (words, None)),
-        Ok(Err(Failure::Final(words))) => failed(words),
-        Ok(Err(Failure::Busy(after))) => End::Throttled {
+        Ok(Err(HandlerError::Passing(words))) => again(settings, job, None, (words, None)),
+        Ok(Err(HandlerError::Final(words))) => failed(words),
+        Ok(Err(HandlerError::Busy(after))) => JobEnd::Throttled {
             after: after.clamp(SHORTEST, LONGEST_PARK),
-            park: Park::Tenant,
+            park: CooldownScope::Tenant,
         },
         Err(_) => {
             let words = "it took longer than its timeout".to_owned();
@@ -208,15 +208,15 @@ async fn task<S>(
 }
 
 /// One attempt of a call.
-struct Attempt<'a, S> {
-    hub: &'a Hub<S>,
-    settings: &'a Settings,
-    job: &'a Claimed,
+struct JobAttempt<'a, S> {
+    hub: &'a EngineContext<S>,
+    settings: &'a EngineSettings,
+    job: &'a ClaimedJob,
     begun: Nanos,
 }
 
-impl<S> Attempt<'_, S> {
-    async fn call(&self, client: &Outflow, mut call: HttpCall, mut permits: Permits) -> End {
+impl<S> JobAttempt<'_, S> {
+    async fn call(&self, client: &Outflow, mut call: HttpCall, mut permits: HeldPermits) -> JobEnd {
         let (job, settings) = (self.job, self.settings);
         let own = call.timeout;
         call.put_key(job.id.as_str());
@@ -227,14 +227,14 @@ impl<S> Attempt<'_, S> {
             .header("outflow-attempt", job.attempt.to_string())
             .priority(job.priority)
             .cost(job.cost)
-            .within(own.unwrap_or(settings.timeout))
-            .once();
+            .timeout(own.unwrap_or(settings.timeout))
+            .no_retry();
         // Whoever says how long this job may take knows better than what holds for all calls of the API.
         if let Some(own) = own {
-            request = request.granting(own);
+            request = request.attempt_timeout(own);
         }
         if let Some(permit) = permits.api.take() {
-            request = request.under(permit);
+            request = request.with_permit(permit);
         }
         if let Some(tenant) = &mut permits.tenant {
             tenant.sending();
@@ -247,7 +247,7 @@ impl<S> Attempt<'_, S> {
         }
     }
 
-    async fn answered(&self, answer: Response) -> End {
+    async fn answered(&self, answer: Response) -> JobEnd {
         let (settings, job) = (self.settings, self.job);
         let (code, verdict) = (answer.status().as_u16(), answer.verdict());
         if let Some(end) = verdict.and_then(|verdict| self.judged(&verdict)) {
@@ -267,42 +267,42 @@ impl<S> Attempt<'_, S> {
         };
         let result = kept(settings, job, code, body);
         if code >= 400 {
-            return End::Failed {
+            return JobEnd::Failed {
                 words: format!("the API answered {code}"),
                 result,
             };
         }
-        End::Done {
+        JobEnd::Done {
             took: self.hub.clock.now().since(self.begun),
             result,
         }
     }
 
     /// A refusal puts the job back where it was and uses no retry.
-    fn judged(&self, verdict: &Verdict) -> Option<End> {
-        if !matches!(verdict.effect, Effect::Throttled | Effect::Banned) {
+    fn judged(&self, verdict: &Verdict) -> Option<JobEnd> {
+        if !matches!(verdict.effect, OutcomeClass::Throttled | OutcomeClass::Banned) {
             return None;
         }
         let own = self.settings.rule(&self.job.tenant).rate;
         let asked = verdict.retry_after;
         Some(match (self.settings.scheduler, own) {
-            (Scheduler::Permit, Some(rate)) => End::Throttled {
+            (SchedulerKind::Permit, Some(rate)) => JobEnd::Throttled {
                 after: asked.unwrap_or_else(|| blind(self.job.throttles, rate)),
-                park: Park::Tenant,
+                park: CooldownScope::Tenant,
             },
             // The API's door was told too, and knows when somebody may go again.
-            (Scheduler::Permit, None) => End::Throttled {
+            (SchedulerKind::Permit, None) => JobEnd::Throttled {
                 after: asked.unwrap_or_default(),
-                park: Park::Lane,
+                park: CooldownScope::Lane,
             },
-            (Scheduler::Fixed | Scheduler::Backoff, _) => End::PutOff(self.settings.put_off()),
+            (SchedulerKind::Fixed | SchedulerKind::Backoff, _) => JobEnd::PutOff(self.settings.put_off()),
         })
     }
 
-    fn unanswered(&self, error: &Error) -> End {
+    fn unanswered(&self, error: &Error) -> JobEnd {
         // An API that the configuration lost after the claim: the job waits in its line until it is back.
         if error.is_refused() || error.is_unknown_api() {
-            return End::Returned;
+            return JobEnd::Returned;
         }
         let worth = error
             .verdict()
@@ -328,41 +328,41 @@ fn blind(throttles: u32, rate: Rate) -> Duration {
 fn settle_tenant(permit: Option<Permit>, sent: &Result<Response, Error>) {
     let Some(permit) = permit else { return };
     match sent {
-        Ok(_) => drop(permit.settle(Answer::status(200))),
+        Ok(_) => drop(permit.settle(AttemptResult::status(200))),
         Err(error) if error.attempts() == 0 => permit.refund(),
         Err(_) => drop(permit),
     }
 }
 
 fn again(
-    settings: &Settings,
-    job: &Claimed,
+    settings: &EngineSettings,
+    job: &ClaimedJob,
     asked: Option<Duration>,
-    (words, result): (String, Option<Kept>),
-) -> End {
-    if settings.scheduler == Scheduler::Backoff {
+    (words, result): (String, Option<StoredResult>),
+) -> JobEnd {
+    if settings.scheduler == SchedulerKind::Backoff {
         let by = settings.put_off();
-        return End::RetryPutOff { by, words, result };
+        return JobEnd::RetryPutOff { by, words, result };
     }
     let retry = job.retries.saturating_add(1);
     let own = settings.backoff.delay(retry, fastrand::u64(..));
-    End::Retry {
+    JobEnd::Retry {
         after: asked.map_or(own, |asked| asked.max(own)),
         words,
         result,
     }
 }
 
-const fn failed(words: String) -> End {
-    End::Failed {
+const fn failed(words: String) -> JobEnd {
+    JobEnd::Failed {
         words,
         result: None,
     }
 }
 
 /// What is kept for whoever asks after the action; nobody asks after a job without one.
-fn kept(settings: &Settings, job: &Claimed, status: u16, body: Bytes) -> Option<Kept> {
-    job.action.as_ref().map(|_| Kept {
+fn kept(settings: &EngineSettings, job: &ClaimedJob, status: u16, body: Bytes) -> Option<StoredResult> {
+    job.action.as_ref().map(|_| StoredResult {
         status,
         body,
         keep: settings.retention.results,

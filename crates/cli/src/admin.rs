@@ -4,28 +4,28 @@
 //! doors that calls take. Every request passes the guard first, whatever its address. Nothing here
 //! decides about a call, and a call never waits for anything here.
 
-mod aim;
+mod call_target;
 mod audit;
-mod body;
+mod json_body;
 mod bulk;
-mod ending;
-mod feed;
+mod attempt_result;
+mod event_stream;
 pub(crate) mod fuzzing;
 mod guard;
-mod limiter;
-mod look;
-mod named;
-mod operate;
-mod outlook;
-mod page;
-mod permits;
+mod permit_routes;
+mod queries;
+mod api_param;
+mod health_control;
+mod explain;
+mod assets;
+mod leased_permits;
 mod problem;
 mod reload;
 mod routes;
 mod snapshot;
-mod telling;
-mod units;
-mod words;
+mod event_json;
+mod millis;
+mod labels;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,32 +38,32 @@ use http::{HeaderName, HeaderValue, header};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use outflow::{Api, CannotStart, Crowd, Stop, SystemClock, Upstream};
+use outflow::{Api, SpawnError, TaskGroup, CancelToken, SystemClock, Upstream};
 use outflow_core::{Clock, Nanos};
 use smol_str::{SmolStr, format_smolstr};
 
-use self::audit::{Audit, Change, Who};
-use self::feed::Feed;
-use self::guard::Guard;
-use self::permits::Permits;
-use self::problem::Problem;
-use crate::listener::{Address, Connection, Listener, Peer};
-use crate::station::Station;
+use self::audit::{AuditLog, AuditChange, AuditActor};
+use self::event_stream::EventStream;
+use self::guard::AdminGuard;
+use self::leased_permits::LeasedPermits;
+use self::problem::AdminProblem;
+use crate::listener::{ListenAddr, InboundConnection, Listener, PeerAddr};
+use crate::app_state::AppState;
 
 /// What all requests share.
 struct Admin {
-    station: Arc<Station>,
-    guard: Guard,
-    permits: Arc<Permits>,
-    feed: Arc<Feed>,
-    audit: Audit,
+    station: Arc<AppState>,
+    guard: AdminGuard,
+    permits: Arc<LeasedPermits>,
+    feed: Arc<EventStream>,
+    audit: AuditLog,
     clock: SystemClock,
     started: Nanos,
-    stop: Stop,
+    stop: CancelToken,
 }
 
 /// Lets operators in there until the program stops.
-pub(crate) fn open(station: &Arc<Station>, listener: Listener) -> Result<(), CannotStart> {
+pub(crate) fn open(station: &Arc<AppState>, listener: Listener) -> Result<(), SpawnError> {
     let admin = Arc::new(Admin::new(station, listener.address()));
     station.client().events().subscribe(admin.feed.clone());
     let permits = Arc::clone(&admin.permits);
@@ -73,7 +73,7 @@ pub(crate) fn open(station: &Arc<Station>, listener: Listener) -> Result<(), Can
     })?;
     bulk::pass_on(&admin)?;
     let crowd = Arc::new(station.tasks().crowd("admin connections")?);
-    let door = Arc::new(Door {
+    let door = Arc::new(AdminAcceptor {
         routes: routes(&admin),
         admin,
         listener,
@@ -108,14 +108,14 @@ async fn guarded(State(admin): State<Arc<Admin>>, request: Request, next: Next) 
 }
 
 impl Admin {
-    fn new(station: &Arc<Station>, address: &Address) -> Self {
+    fn new(station: &Arc<AppState>, address: &ListenAddr) -> Self {
         let clock = SystemClock::new();
         Self {
             station: Arc::clone(station),
-            guard: Guard::new(address),
+            guard: AdminGuard::new(address),
             permits: Arc::default(),
-            feed: Arc::new(Feed::new(clock)),
-            audit: Audit::default(),
+            feed: Arc::new(EventStream::new(clock)),
+            audit: AuditLog::default(),
             started: clock.now(),
             clock,
             stop: station.tasks().stop(),
@@ -123,9 +123,9 @@ impl Admin {
     }
 
     /// The door of an API.
-    fn door(&self, api: &str) -> Result<Upstream, Problem> {
+    fn door(&self, api: &str) -> Result<Upstream, AdminProblem> {
         let door = self.station.client().upstream(api);
-        door.ok_or_else(Problem::unknown_api)
+        door.ok_or_else(AdminProblem::unknown_api)
     }
 
     /// All doors, by name.
@@ -141,29 +141,29 @@ impl Admin {
     }
 
     /// Notes a change.
-    fn note(&self, change: Change, who: &Who) {
+    fn note(&self, change: AuditChange, who: &AuditActor) {
         let events = self.station.client().events();
         self.audit.note(change, who, &self.clock, events);
     }
 }
 
 /// Where operators come in.
-struct Door {
+struct AdminAcceptor {
     routes: Router,
     admin: Arc<Admin>,
     listener: Listener,
-    crowd: Arc<Crowd>,
+    crowd: Arc<TaskGroup>,
 }
 
-impl Door {
-    async fn accept(&self, stop: Stop) {
+impl AdminAcceptor {
+    async fn accept(&self, stop: CancelToken) {
         while let Some((connection, peer)) = self.listener.next(&stop).await {
             self.welcome(connection, peer, stop.clone());
         }
     }
 
     /// Serves a connection, or closes it if there are too many.
-    fn welcome(&self, connection: Connection, peer: Peer, stop: Stop) {
+    fn welcome(&self, connection: InboundConnection, peer: PeerAddr, stop: CancelToken) {
         let settings = self.admin.station.config().server.clone();
         if u32::try_from(self.crowd.len()).unwrap_or(u32::MAX) >= settings.max_connections {
             return;
@@ -182,7 +182,7 @@ impl Door {
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
                 _ended = &mut connection => return,
-                () = stop.told() => connection.as_mut().graceful_shutdown(),
+                () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
             }
             // All that was waited for is told to end too; only a reader who does not read remains.
             let _ended = tokio::time::timeout(LAST_WORDS, connection).await;
@@ -190,16 +190,16 @@ impl Door {
     }
 }
 
-fn who(peer: Peer) -> Who {
-    Who(match peer {
-        Peer::Remote(address) => format_smolstr!("{address}"),
-        Peer::Local => SmolStr::new_static("local socket"),
+fn who(peer: PeerAddr) -> AuditActor {
+    AuditActor(match peer {
+        PeerAddr::Remote(address) => format_smolstr!("{address}"),
+        PeerAddr::Local => SmolStr::new_static("local socket"),
     })
 }
 
 /// The page's rules hold for every answer: a browser may be made to show any of them.
 const SAID_OF_ALL: [(HeaderName, &str); 7] = [
-    (header::CONTENT_SECURITY_POLICY, page::POLICY),
+    (header::CONTENT_SECURITY_POLICY, assets::POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::REFERRER_POLICY, "no-referrer"),

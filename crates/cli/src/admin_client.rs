@@ -12,7 +12,7 @@ use outflow::redact;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::exchange::{Place, Unanswered, exchange};
+use crate::http_once::{HttpTarget, ExchangeError, exchange};
 
 /// Which running program a command is about.
 #[derive(Args)]
@@ -23,7 +23,7 @@ pub(crate) struct AdminApi {
         value_name = "URL",
         default_value = "http://127.0.0.1:7071"
     )]
-    place: Place,
+    place: HttpTarget,
     /// The variable that holds the operator's token, if one is asked for.
     #[arg(long, value_name = "VARIABLE", default_value = "OUTFLOW_ADMIN_TOKEN")]
     token_env: String,
@@ -53,7 +53,7 @@ impl AdminApi {
         method: Method,
         path: &str,
         body: Option<String>,
-    ) -> anyhow::Result<Result<Value, Refused>> {
+    ) -> anyhow::Result<Result<Value, AdminError>> {
         let request = self.request(method, path, body)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -82,15 +82,15 @@ impl AdminApi {
         request.context("this is no path of the admin API")
     }
 
-    fn unanswered(&self, why: Unanswered) -> anyhow::Error {
+    fn unanswered(&self, why: ExchangeError) -> anyhow::Error {
         let place = &self.place;
         let message = match why {
-            Unanswered::TooLarge => format!("the answer of {place} cannot be read"),
-            Unanswered::Broken => format!(
+            ExchangeError::TooLarge => format!("the answer of {place} cannot be read"),
+            ExchangeError::Broken => format!(
                 "{place} broke off, or took too long: look at its log, and at the address if it is no \
                  admin API"
             ),
-            Unanswered::Unreachable(_) => format!(
+            ExchangeError::Unreachable(_) => format!(
                 "no program is operated at {place}: start one with `outflow serve` or `outflow dev`, or \
                  name it with `--admin URL`"
             ),
@@ -98,13 +98,13 @@ impl AdminApi {
         anyhow::Error::new(why).context(message)
     }
 
-    fn read(&self, answer: &Response<Bytes>) -> anyhow::Result<Result<Value, Refused>> {
+    fn read(&self, answer: &Response<Bytes>) -> anyhow::Result<Result<Value, AdminError>> {
         let status = answer.status();
         let body: Option<Value> = serde_json::from_slice(answer.body()).ok();
         match body {
             _ if !status.is_success() => {
                 let problem = body.unwrap_or_default();
-                Ok(Err(Refused { status, problem }))
+                Ok(Err(AdminError { status, problem }))
             }
             Some(document) => Ok(Ok(document)),
             None if answer.body().is_empty() => Ok(Ok(Value::Null)),
@@ -116,8 +116,8 @@ impl AdminApi {
     }
 
     /// Why it was refused, for whoever called.
-    pub(crate) fn told(&self, refused: &Refused) -> anyhow::Error {
-        let Refused { status, problem } = refused;
+    pub(crate) fn told(&self, refused: &AdminError) -> anyhow::Error {
+        let AdminError { status, problem } = refused;
         let text = |key| problem.get(key).and_then(Value::as_str);
         let told = text("detail").or_else(|| text("title"));
         let place = &self.place;
@@ -139,7 +139,7 @@ impl AdminApi {
 
 /// An answer that is no success.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct AdminError {
     pub(crate) status: StatusCode,
     /// What was told of it, nothing if that was no JSON.
     pub(crate) problem: Value,

@@ -6,11 +6,11 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use outflow::config::Mistakes;
+use outflow::config::Diagnostics;
 
 use crate::commands::Command;
 use crate::exit::Exit;
-use crate::terminal::{Colour, Terminal, answer_json, say};
+use crate::terminal::{ColourChoice, Terminal, answer_json, say};
 
 /// Outbound traffic control for rate-limited APIs.
 ///
@@ -22,7 +22,7 @@ pub(crate) struct CommandLine {
     command: Option<Command>,
     /// When talk is coloured: on a terminal, unless `NO_COLOR` is set.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    color: Colour,
+    color: ColourChoice,
 }
 
 /// Runs the program as it was called.
@@ -53,18 +53,18 @@ fn help() -> anyhow::Result<Exit> {
 
 /// Says what went wrong and what was behind it, outermost first.
 fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
-    if let Some(mistakes) = error.downcast_ref::<Mistakes>() {
+    if let Some(mistakes) = error.downcast_ref::<Diagnostics>() {
         say!("{}", mistakes.render(terminal.style()));
         return Exit::Usage;
     }
-    if let Some(wrong) = error.downcast_ref::<WrongLines>() {
+    if let Some(wrong) = error.downcast_ref::<InvalidLines>() {
         wrong.lines.iter().for_each(|line| say!("{line}"));
     }
     say!("{} {error}", terminal.alarm("error:"));
     for cause in error.chain().skip(1) {
         say!("  because: {cause}");
     }
-    if error.is::<Misuse>() || error.is::<WrongLines>() {
+    if error.is::<UsageError>() || error.is::<InvalidLines>() {
         return Exit::Usage;
     }
     Exit::Failed
@@ -72,7 +72,7 @@ fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
 
 /// The same for whoever reads documents.
 fn document(error: &anyhow::Error, exit: Exit) -> serde_json::Value {
-    let lines = error.downcast_ref::<WrongLines>();
+    let lines = error.downcast_ref::<InvalidLines>();
     let lines = lines.into_iter().flat_map(|wrong| wrong.lines.clone());
     let causes = error.chain().skip(1).map(ToString::to_string);
     let causes: Vec<_> = lines.chain(causes).collect();
@@ -85,30 +85,30 @@ fn document(error: &anyhow::Error, exit: Exit) -> serde_json::Value {
 
 /// A mistake of whoever called the program, which the same call will make again.
 #[derive(Debug)]
-pub(crate) struct Misuse(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
-impl fmt::Display for Misuse {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Misuse {}
+impl std::error::Error for UsageError {}
 
 /// A file that somebody has to mend, with everything that is wrong with its lines.
 #[derive(Debug)]
-pub(crate) struct WrongLines {
+pub(crate) struct InvalidLines {
     pub(crate) words: String,
     pub(crate) lines: Vec<String>,
 }
 
-impl fmt::Display for WrongLines {
+impl fmt::Display for InvalidLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words)
     }
 }
 
-impl std::error::Error for WrongLines {}
+impl std::error::Error for InvalidLines {}
 
 const EXITS: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong command line or configuration, 3 some jobs failed,

@@ -9,12 +9,12 @@ mod check;
 mod config;
 mod dev;
 mod init;
-mod operate;
-mod papers;
+mod control;
+mod completions;
 mod serve;
 pub(crate) mod simulate;
-mod upstream;
-mod user_config;
+mod mock;
+mod config_args;
 
 use clap::Subcommand;
 
@@ -37,18 +37,18 @@ pub(crate) enum Command {
     Put(call::Put),
     Delete(call::Delete),
     Request(call::AnyMethod),
-    Status(operate::Status),
-    Limits(operate::Limits),
-    Explain(operate::Explain),
+    Status(control::StatusCommand),
+    Limits(control::Limits),
+    Explain(control::Explain),
     #[command(subcommand)]
-    Health(operate::HealthCommand),
-    Reload(operate::Reload),
+    Health(control::HealthCommand),
+    Reload(control::Reload),
     #[command(subcommand)]
     Bulk(bulk::BulkCommand),
-    Upstream(upstream::Upstream),
+    Upstream(mock::MockCommand),
     Simulate(simulate::Simulate),
-    Completions(papers::Completions),
-    Man(papers::Man),
+    Completions(completions::Completions),
+    Man(completions::Man),
 }
 
 impl Command {

@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use outflow::{Config, Outflow, SystemClock, Tasks};
 
-pub use crate::admin::fuzzing::Operators;
+pub use crate::admin::fuzzing::AdminFuzz;
 pub use crate::commands::simulate::fuzzing::foresee;
 pub use crate::sidecar::fuzzing::{
-    Length, Parsed, Reading, Sidecar, parsed, read, route, steering,
+    BodyBytes, ParsedRequest, ParsedRequests, SidecarFuzz, parsed, read, route, steering,
 };
 
-use crate::sources::Sources;
-use crate::station::Station;
+use crate::config_sources::ConfigSources;
+use crate::app_state::AppState;
 
 /// What the rooms share, around this client. No port is open.
 #[must_use]
-pub fn station(client: Outflow, config: Config, sources: Sources) -> Arc<Station> {
+pub fn station(client: Outflow, config: Config, sources: ConfigSources) -> Arc<AppState> {
     let clock = Arc::new(SystemClock::new());
     let tasks = Tasks::new("outflow", client.events().clone(), clock);
-    Arc::new(Station::new(client, config, sources, tasks))
+    Arc::new(AppState::new(client, config, sources, tasks))
 }

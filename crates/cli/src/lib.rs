@@ -7,34 +7,34 @@
 // They panic where nobody reads: `terminal` has words for both streams that do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod activation;
+mod socket_activation;
 mod admin;
 mod admin_client;
-mod bulk;
+mod open;
 mod civil;
 mod command_line;
 mod commands;
-mod exchange;
+mod http_once;
 mod exit;
 #[doc(hidden)]
 pub mod fuzzing;
-mod interrupt;
+mod signals;
 mod listener;
 mod program;
-mod refusals;
+mod http_status;
 mod reload;
 mod sidecar;
-mod sources;
-mod station;
-mod supervisor;
+mod config_sources;
+mod app_state;
+mod sd_notify;
 mod terminal;
 
-pub use bulk::CannotBulk;
+pub use open::OpenError;
 pub use command_line::main;
 pub use exit::Exit;
-pub use listener::{Address, CannotListen, Listener};
-pub use program::{Program, StartError, Watch};
-pub use reload::{CannotReload, LastReload};
-pub use sidecar::TurnedAway;
-pub use sources::Sources;
-pub use station::Station;
+pub use listener::{ListenAddr, ListenError, Listener};
+pub use program::{Program, StartError, ConfigWatch};
+pub use reload::{ReloadError, LastReload};
+pub use sidecar::RejectionCounts;
+pub use config_sources::ConfigSources;
+pub use app_state::AppState;

@@ -12,28 +12,28 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use outflow::Stop;
-use outflow::config::Listen;
+use outflow::CancelToken;
+use outflow::config::ListenTarget;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// An open door for connections.
 #[derive(Debug)]
 pub struct Listener {
-    kind: Kind,
-    address: Address,
+    kind: ListenerKind,
+    address: ListenAddr,
     _file: Option<SocketFile>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ListenerKind {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 /// Where a listener is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Address {
+pub enum ListenAddr {
     /// An address and a port.
     Tcp(SocketAddr),
     /// A file.
@@ -45,12 +45,12 @@ impl Listener {
     ///
     /// # Errors
     /// If that is not possible; the error says why and what to do.
-    pub async fn open(place: &Listen) -> Result<Self, CannotListen> {
+    pub async fn open(place: &ListenTarget) -> Result<Self, ListenError> {
         let opened = match place {
-            Listen::Tcp(address) => TcpListener::bind(address).await.and_then(Self::tcp),
-            Listen::Unix(path) => Self::unix(path),
+            ListenTarget::Tcp(address) => TcpListener::bind(address).await.and_then(Self::tcp),
+            ListenTarget::Unix(path) => Self::unix(path),
         };
-        opened.map_err(|error| CannotListen {
+        opened.map_err(|error| ListenError {
             place: place.clone(),
             kind: error.kind(),
         })
@@ -68,23 +68,23 @@ impl Listener {
         let address = listener.local_addr()?;
         let path = address.as_pathname().map(Path::to_owned);
         Ok(Self {
-            kind: Kind::Unix(UnixListener::from_std(listener)?),
-            address: Address::Unix(path.unwrap_or_default()),
+            kind: ListenerKind::Unix(UnixListener::from_std(listener)?),
+            address: ListenAddr::Unix(path.unwrap_or_default()),
             _file: None,
         })
     }
 
     /// Where it is: with the port that the system chose, if it was to choose one.
-    pub const fn address(&self) -> &Address {
+    pub const fn address(&self) -> &ListenAddr {
         &self.address
     }
 
     /// The next connection, and who it is from; nothing once the program stops.
-    pub async fn next(&self, stop: &Stop) -> Option<(Connection, Peer)> {
+    pub async fn next(&self, stop: &CancelToken) -> Option<(InboundConnection, PeerAddr)> {
         loop {
             let accepted = tokio::select! {
                 accepted = self.accept() => accepted,
-                () = stop.told() => return None,
+                () = stop.cancelled() => return None,
             };
             match accepted {
                 Ok(came) => return Some(came),
@@ -96,25 +96,25 @@ impl Listener {
         }
     }
 
-    async fn accept(&self) -> io::Result<(Connection, Peer)> {
+    async fn accept(&self) -> io::Result<(InboundConnection, PeerAddr)> {
         match &self.kind {
-            Kind::Tcp(listener) => {
+            ListenerKind::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
                 // Without it answers are a little later, and that is all.
                 let _slower = stream.set_nodelay(true);
-                Ok((Connection::Tcp(stream), Peer::Remote(from.ip())))
+                Ok((InboundConnection::Tcp(stream), PeerAddr::Remote(from.ip())))
             }
-            Kind::Unix(listener) => {
+            ListenerKind::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Connection::Unix(stream), Peer::Local))
+                Ok((InboundConnection::Unix(stream), PeerAddr::Local))
             }
         }
     }
 
     fn tcp(listener: TcpListener) -> io::Result<Self> {
-        let address = Address::Tcp(listener.local_addr()?);
+        let address = ListenAddr::Tcp(listener.local_addr()?);
         Ok(Self {
-            kind: Kind::Tcp(listener),
+            kind: ListenerKind::Tcp(listener),
             address,
             _file: None,
         })
@@ -129,8 +129,8 @@ impl Listener {
         let bound = UnixListener::bind(path);
         rustix::process::umask(before);
         Ok(Self {
-            kind: Kind::Unix(bound?),
-            address: Address::Unix(path.to_owned()),
+            kind: ListenerKind::Unix(bound?),
+            address: ListenAddr::Unix(path.to_owned()),
             _file: Some(SocketFile(path.to_owned())),
         })
     }
@@ -160,7 +160,7 @@ impl Drop for SocketFile {
     }
 }
 
-impl Address {
+impl ListenAddr {
     /// Whether only programs of this machine can connect.
     pub(crate) const fn is_this_machines_alone(&self) -> bool {
         match self {
@@ -170,7 +170,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddr {
     /// As a base URL where it is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -182,7 +182,7 @@ impl fmt::Display for Address {
 
 /// Who is at the other end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Peer {
+pub enum PeerAddr {
     /// A machine, which may be this one.
     Remote(IpAddr),
     /// A process of this machine that may open our socket.
@@ -191,14 +191,14 @@ pub enum Peer {
 
 /// A connection of either kind.
 #[derive(Debug)]
-pub enum Connection {
+pub enum InboundConnection {
     /// Over TCP.
     Tcp(TcpStream),
     /// Over a socket in the file system.
     Unix(UnixStream),
 }
 
-impl Connection {
+impl InboundConnection {
     /// Waits until something has come, or the other side is gone. Over a socket in the file system it
     /// may be too early, which costs its owner some memory and nobody else anything.
     pub(crate) async fn has_come(&self) {
@@ -220,7 +220,7 @@ impl Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for InboundConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -233,7 +233,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for InboundConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -280,12 +280,12 @@ const BREATH: Duration = Duration::from_millis(100);
 
 /// Why nobody can be listened to somewhere.
 #[derive(Debug)]
-pub struct CannotListen {
-    place: Listen,
+pub struct ListenError {
+    place: ListenTarget,
     kind: io::ErrorKind,
 }
 
-impl fmt::Display for CannotListen {
+impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = &self.place;
         match self.kind {
@@ -304,7 +304,7 @@ impl fmt::Display for CannotListen {
     }
 }
 
-impl std::error::Error for CannotListen {}
+impl std::error::Error for ListenError {}
 
 #[cfg(test)]
 mod tests {
@@ -316,14 +316,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (file, left) = (dir.path().join("file"), dir.path().join("left"));
         std::fs::write(&file, "somebody's").expect("written");
-        let refused = Listener::open(&Listen::Unix(file.clone())).await;
+        let refused = Listener::open(&ListenTarget::Unix(file.clone())).await;
         assert!(refused.is_err(), "{refused:?}");
         assert_eq!(
             std::fs::read_to_string(&file).expect("still there"),
             "somebody's"
         );
         drop(std::os::unix::net::UnixListener::bind(&left).expect("a socket"));
-        let opened = Listener::open(&Listen::Unix(left)).await;
+        let opened = Listener::open(&ListenTarget::Unix(left)).await;
         assert!(opened.is_ok(), "{opened:?}");
     }
 }

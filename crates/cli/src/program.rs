@@ -11,22 +11,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::cache::DiskState;
-use outflow::config::{Listen, Mistakes};
-use outflow::core::Hold;
-use outflow::{CannotStart, Config, InitError, Outflow, SystemClock, Tasks, Upstream};
+use outflow::config::{ListenTarget, Diagnostics};
+use outflow::core::HealthOverride;
+use outflow::{SpawnError, Config, InitError, Outflow, SystemClock, Tasks, Upstream};
 
-use crate::activation::{Activation, Purpose};
-use crate::bulk::{Bulk, CannotBulk};
-use crate::listener::{Address, CannotListen, Listener};
-use crate::sources::Sources;
-use crate::station::{Doors, Station};
+use crate::socket_activation::{ActivatedSockets, SocketPurpose};
+use crate::open::{RunningEngine, OpenError};
+use crate::listener::{ListenAddr, ListenError, Listener};
+use crate::config_sources::ConfigSources;
+use crate::app_state::{Exposure, AppState};
 use crate::{admin, reload, sidecar};
 
 /// The program while it runs.
 pub struct Program {
-    station: Arc<Station>,
-    sidecar: Address,
-    admin: Address,
+    station: Arc<AppState>,
+    sidecar: ListenAddr,
+    admin: ListenAddr,
 }
 
 impl Program {
@@ -35,15 +35,15 @@ impl Program {
     ///
     /// # Errors
     /// If anything of it is not possible. Nothing is left running then.
-    pub async fn start(sources: Sources) -> Result<Self, StartError> {
-        Self::start_watching(sources, Watch::Files).await
+    pub async fn start(sources: ConfigSources) -> Result<Self, StartError> {
+        Self::start_watching(sources, ConfigWatch::Files).await
     }
 
     /// The same, watching the files or not. SIGHUP has them read again in any case.
     ///
     /// # Errors
     /// As [`Program::start`].
-    pub async fn start_watching(sources: Sources, watch: Watch) -> Result<Self, StartError> {
+    pub async fn start_watching(sources: ConfigSources, watch: ConfigWatch) -> Result<Self, StartError> {
         let config = sources.read().map_err(StartError::Config)?;
         Self::start_with(config, sources, watch).await
     }
@@ -55,15 +55,15 @@ impl Program {
     /// As [`Program::start`].
     pub async fn start_with(
         config: Config,
-        sources: Sources,
-        watch: Watch,
+        sources: ConfigSources,
+        watch: ConfigWatch,
     ) -> Result<Self, StartError> {
-        let mut given = Activation::of_process();
-        let calls = listener(&mut given, Purpose::Calls, &config.server.listen).await?;
-        let operators = listener(&mut given, Purpose::Admin, &config.admin.listen).await?;
+        let mut given = ActivatedSockets::of_process();
+        let calls = listener(&mut given, SocketPurpose::Calls, &config.server.listen).await?;
+        let operators = listener(&mut given, SocketPurpose::Admin, &config.admin.listen).await?;
         let (sidecar, admin) = (calls.address().clone(), operators.address().clone());
-        let doors = Doors::new(&sidecar, &admin);
-        if let Some(section) = doors.unguarded(&config) {
+        let doors = Exposure::new(&sidecar, &admin);
+        if let Some(section) = doors.missing_token(&config) {
             return Err(StartError::Unguarded(section));
         }
         let client = Outflow::init(config.clone()).map_err(StartError::Client)?;
@@ -77,12 +77,12 @@ impl Program {
             Arc::new(SystemClock::new()),
         );
         let bulk = bulk(&client, &config, &sources).await?;
-        let station = Station::new(client, config, sources, tasks).behind(doors);
+        let station = AppState::new(client, config, sources, tasks).behind(doors);
         let station = Arc::new(station.working_on(bulk));
         sidecar::open(&station, calls).map_err(StartError::Tasks)?;
         admin::open(&station, operators).map_err(StartError::Tasks)?;
         reload::on_hangup(&station).map_err(StartError::Tasks)?;
-        if watch == Watch::Files {
+        if watch == ConfigWatch::Files {
             reload::on_change(&station).map_err(StartError::Tasks)?;
         }
         station.supervisor.ready();
@@ -94,17 +94,17 @@ impl Program {
     }
 
     /// What its rooms share.
-    pub const fn station(&self) -> &Arc<Station> {
+    pub const fn station(&self) -> &Arc<AppState> {
         &self.station
     }
 
     /// Where calls are taken.
-    pub const fn sidecar(&self) -> &Address {
+    pub const fn sidecar(&self) -> &ListenAddr {
         &self.sidecar
     }
 
     /// Where it is operated.
-    pub const fn admin(&self) -> &Address {
+    pub const fn admin(&self) -> &ListenAddr {
         &self.admin
     }
 
@@ -133,7 +133,7 @@ impl Program {
 
 /// Whether the configuration is read again by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Watch {
+pub enum ConfigWatch {
     /// When one of its files changes.
     #[default]
     Files,
@@ -143,9 +143,9 @@ pub enum Watch {
 
 /// The socket that was handed over for this, or one of our own.
 async fn listener(
-    given: &mut Activation,
-    purpose: Purpose,
-    place: &Listen,
+    given: &mut ActivatedSockets,
+    purpose: SocketPurpose,
+    place: &ListenTarget,
 ) -> Result<Listener, StartError> {
     match given.take(purpose).map_err(StartError::Given)? {
         Some(listener) => Ok(listener),
@@ -157,19 +157,19 @@ async fn listener(
 async fn bulk(
     client: &Outflow,
     config: &Config,
-    sources: &Sources,
-) -> Result<Option<Bulk>, StartError> {
+    sources: &ConfigSources,
+) -> Result<Option<RunningEngine>, StartError> {
     if !sources.is_bulk() {
         return Ok(None);
     }
-    let bulk = Bulk::of(client, config).await;
+    let bulk = RunningEngine::of(client, config).await;
     bulk.map(Some).map_err(StartError::Bulk)
 }
 
 /// Holds these APIs asleep. No timer leaves it; an operator's release does.
 pub(crate) fn hold_asleep(doors: impl IntoIterator<Item = Upstream>) {
     for door in doors {
-        door.force(None, Hold::Sleep);
+        door.force_health(None, HealthOverride::Sleep);
     }
 }
 
@@ -188,9 +188,9 @@ fn alone(client: &Outflow, config: &Config) -> Result<(), StartError> {
 #[non_exhaustive]
 pub enum StartError {
     /// The configuration has mistakes.
-    Config(Mistakes),
+    Config(Diagnostics),
     /// A port could not be opened.
-    Listen(CannotListen),
+    Listen(ListenError),
     /// What the supervisor handed over cannot be listened on.
     Given(io::Error),
     /// Others can reach the socket of this section, and it asks for no token.
@@ -200,9 +200,9 @@ pub enum StartError {
     /// The client could not be made.
     Client(InitError),
     /// The engine for jobs cannot begin.
-    Bulk(CannotBulk),
+    Bulk(OpenError),
     /// Nothing can be started here.
-    Tasks(CannotStart),
+    Tasks(SpawnError),
 }
 
 impl fmt::Display for StartError {

@@ -7,20 +7,20 @@
 //!
 //! A variable that is set by hand takes the same way, as one more text over the files.
 
-mod watch;
+mod file_watch;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use outflow::config::{Mistakes, Runtime};
+use outflow::config::{Diagnostics, RuntimeOverrides};
 use outflow::core::{Clock, WallTime};
-use outflow::event::{Event, Reload, What};
-use outflow::{Changes, Config, InvalidClient, SystemClock};
+use outflow::event::{Event, ReloadEvent, EventKind};
+use outflow::{ReloadChanges, Config, InvalidClient, SystemClock};
 
-pub(crate) use watch::{on_change, on_hangup};
+pub(crate) use file_watch::{on_change, on_hangup};
 
 use crate::program::hold_asleep;
-use crate::station::Station;
+use crate::app_state::AppState;
 
 /// How the last reload went.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ pub struct LastReload {
     /// When.
     pub at: WallTime,
     /// What it changed, or why it changed nothing.
-    pub result: Result<Changes, CannotReload>,
+    pub result: Result<ReloadChanges, ReloadError>,
 }
 
-impl Station {
+impl AppState {
     /// Reads the configuration again and puts it into effect.
     ///
     /// # Errors
     /// If it cannot be read or has mistakes. Everything is as before then.
-    pub fn reload(&self) -> Result<Changes, CannotReload> {
+    pub fn reload(&self) -> Result<ReloadChanges, ReloadError> {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         self.told(|| self.go_on_with(&mut runtime))
     }
@@ -47,10 +47,10 @@ impl Station {
     /// # Errors
     /// If there is no such API, variable or value, or the value contradicts another. Everything is as
     /// before then.
-    pub fn set(&self, api: &str, variable: &str, value: &str) -> Result<Changes, CannotReload> {
+    pub fn set(&self, api: &str, variable: &str, value: &str) -> Result<ReloadChanges, ReloadError> {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         if self.config.load().api(api).is_none() {
-            return Err(CannotReload::UnknownApi(api.to_owned()));
+            return Err(ReloadError::UnknownApi(api.to_owned()));
         }
         self.told(|| {
             let mut next = runtime.clone();
@@ -66,16 +66,16 @@ impl Station {
         self.last_reload.load_full()
     }
 
-    fn go_on_with(&self, runtime: &mut Runtime) -> Result<Changes, CannotReload> {
+    fn go_on_with(&self, runtime: &mut RuntimeOverrides) -> Result<ReloadChanges, ReloadError> {
         let config = self.read(runtime)?;
         if config.apis.is_empty() {
-            return Err(CannotReload::NoApis);
+            return Err(ReloadError::NoApis);
         }
-        if let Some(section) = self.doors.unguarded(&config) {
-            return Err(CannotReload::Unguarded(section));
+        if let Some(section) = self.doors.missing_token(&config) {
+            return Err(ReloadError::Unguarded(section));
         }
         let changes = self.client.reload(config.clone());
-        let changes = changes.map_err(|why| CannotReload::Client(Arc::new(why)))?;
+        let changes = changes.map_err(|why| ReloadError::Client(Arc::new(why)))?;
         if self.sources.is_offline() {
             // What was told to call nobody calls nobody new either.
             let added = changes.added.iter();
@@ -89,22 +89,22 @@ impl Station {
     }
 
     /// What was set by hand for an API that the files no longer know would be a mistake for ever.
-    fn read(&self, runtime: &mut Runtime) -> Result<Config, CannotReload> {
-        let written = self.sources.read().map_err(CannotReload::Config)?;
+    fn read(&self, runtime: &mut RuntimeOverrides) -> Result<Config, ReloadError> {
+        let written = self.sources.read().map_err(ReloadError::Config)?;
         runtime.keep_only(|api| written.api(api).is_some());
         if runtime.is_empty() {
             return Ok(written);
         }
         self.sources
             .read_under(runtime)
-            .map_err(CannotReload::Config)
+            .map_err(ReloadError::Config)
     }
 
     /// Tells the supervisor that a reload is under way, and everybody how it went.
     fn told(
         &self,
-        reload: impl FnOnce() -> Result<Changes, CannotReload>,
-    ) -> Result<Changes, CannotReload> {
+        reload: impl FnOnce() -> Result<ReloadChanges, ReloadError>,
+    ) -> Result<ReloadChanges, ReloadError> {
         self.supervisor.reloading();
         let result = reload();
         self.supervisor.ready();
@@ -118,16 +118,16 @@ impl Station {
     }
 
     /// The client tells what it refuses itself; what never came to it is told here.
-    fn tell_refused(&self, why: &CannotReload) {
+    fn tell_refused(&self, why: &ReloadError) {
         let mistakes = match why {
-            CannotReload::Client(_) => return,
-            CannotReload::Config(mistakes) => mistakes.len(),
-            CannotReload::NoApis | CannotReload::UnknownApi(_) | CannotReload::Unguarded(_) => 1,
+            ReloadError::Client(_) => return,
+            ReloadError::Config(mistakes) => mistakes.len(),
+            ReloadError::NoApis | ReloadError::UnknownApi(_) | ReloadError::Unguarded(_) => 1,
         };
         self.client.events().emit(|| Event {
             api: "outflow".into(),
             at: SystemClock::new().now(),
-            what: What::Reloaded(Reload::Refused { mistakes }),
+            what: EventKind::Reloaded(ReloadEvent::Refused { mistakes }),
         });
     }
 }
@@ -135,9 +135,9 @@ impl Station {
 /// Why the configuration before stays in effect.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum CannotReload {
+pub enum ReloadError {
     /// The configuration has mistakes.
-    Config(Mistakes),
+    Config(Diagnostics),
     /// It names no API at all.
     NoApis,
     /// An API cannot be called as it is configured.
@@ -148,7 +148,7 @@ pub enum CannotReload {
     Unguarded(&'static str),
 }
 
-impl fmt::Display for CannotReload {
+impl fmt::Display for ReloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(mistakes) => mistakes.fmt(f),
@@ -166,4 +166,4 @@ impl fmt::Display for CannotReload {
     }
 }
 
-impl std::error::Error for CannotReload {}
+impl std::error::Error for ReloadError {}

@@ -18,48 +18,48 @@
 //!
 //! Nothing is ever handed on as it was framed: both legs are written anew.
 
-mod annotate;
+mod response_headers;
 mod connection;
-mod doorman;
-mod download;
+mod request_guard;
+mod response_body;
 mod framing;
 pub(crate) mod fuzzing;
-mod gateway;
-mod guests;
-mod hop;
-mod mark;
+mod proxy;
+mod connection_limits;
+mod hop_by_hop;
+mod loop_detection;
 mod problem;
-mod pulse;
-mod readers;
-mod refused;
+mod idle_tracker;
+mod stalled_readers;
+mod error_response;
 mod route;
-mod steering;
-mod turned_away;
-mod upload;
-mod wire;
+mod control_headers;
+mod rejections;
+mod request_body;
+mod strict_io;
 
 use std::sync::Arc;
 
-use outflow::{CannotStart, Crowd, Stop};
+use outflow::{SpawnError, TaskGroup, CancelToken};
 
-pub use self::turned_away::TurnedAway;
+pub use self::rejections::RejectionCounts;
 
-use self::doorman::Door;
-use self::gateway::Gateway;
-use self::guests::{Crowded, Guests};
-use crate::listener::{Address, Connection, Listener, Peer};
-use crate::station::Station;
+use self::request_guard::ListenerExposure;
+use self::proxy::ProxyHandler;
+use self::connection_limits::{TooManyConnections, ConnectionLimits};
+use crate::listener::{ListenAddr, InboundConnection, Listener, PeerAddr};
+use crate::app_state::AppState;
 
 /// Takes calls there until the program stops.
-pub(crate) fn open(station: &Arc<Station>, listener: Listener) -> Result<(), CannotStart> {
+pub(crate) fn open(station: &Arc<AppState>, listener: Listener) -> Result<(), SpawnError> {
     let crowd = station.tasks().crowd("sidecar connections")?;
     let turned_away = Arc::clone(station.turned_away());
-    let gateway = Gateway::new(
+    let gateway = ProxyHandler::new(
         Arc::clone(station),
         Arc::clone(&turned_away),
         door(listener.address()),
     );
-    let entrance = Arc::new(Entrance {
+    let entrance = Arc::new(Acceptor {
         station: Arc::clone(station),
         gateway: Arc::new(gateway),
         guests: Arc::default(),
@@ -73,31 +73,31 @@ pub(crate) fn open(station: &Arc<Station>, listener: Listener) -> Result<(), Can
     })
 }
 
-fn door(address: &Address) -> Door {
+fn door(address: &ListenAddr) -> ListenerExposure {
     match address {
-        Address::Tcp(address) if address.ip().is_loopback() => Door::Loopback,
-        Address::Tcp(_) | Address::Unix(_) => Door::Elsewhere,
+        ListenAddr::Tcp(address) if address.ip().is_loopback() => ListenerExposure::Loopback,
+        ListenAddr::Tcp(_) | ListenAddr::Unix(_) => ListenerExposure::Elsewhere,
     }
 }
 
 /// Where connections come in.
-struct Entrance {
-    station: Arc<Station>,
-    gateway: Arc<Gateway>,
-    guests: Arc<Guests>,
-    turned_away: Arc<TurnedAway>,
+struct Acceptor {
+    station: Arc<AppState>,
+    gateway: Arc<ProxyHandler>,
+    guests: Arc<ConnectionLimits>,
+    turned_away: Arc<RejectionCounts>,
     listener: Listener,
-    crowd: Crowd,
+    crowd: TaskGroup,
 }
 
-impl Entrance {
-    async fn keep(&self, stop: Stop) {
+impl Acceptor {
+    async fn keep(&self, stop: CancelToken) {
         while let Some((connection, from)) = self.listener.next(&stop).await {
             self.greet(connection, from, &stop);
         }
     }
 
-    fn greet(&self, connection: Connection, from: Peer, stop: &Stop) {
+    fn greet(&self, connection: InboundConnection, from: PeerAddr, stop: &CancelToken) {
         let config = self.station.config();
         // What is spawned is refused only while the program stops.
         let _stopping = match self.guests.admit(from, &config.server) {
@@ -117,17 +117,17 @@ impl Entrance {
     }
 
     /// Says why, unless even that would be too much.
-    fn send_away(&self, connection: Connection, why: Crowded) -> Result<(), CannotStart> {
+    fn send_away(&self, connection: InboundConnection, why: TooManyConnections) -> Result<(), SpawnError> {
         let config = self.station.config();
         let places = usize::try_from(config.server.max_connections).unwrap_or(usize::MAX);
         if self.crowd.len() >= places.saturating_add(MOST_SENT_AWAY) {
             return Ok(());
         }
         let words = match why {
-            Crowded::InAll => {
+            TooManyConnections::InAll => {
                 "as many connections are open as may be: close some, or raise `max_connections`"
             }
-            Crowded::FromThere => {
+            TooManyConnections::FromThere => {
                 "this address has as many connections as it may: reuse them, or raise `max_connections_per_client`"
             }
         };

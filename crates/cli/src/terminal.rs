@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use outflow::config::Style;
+use outflow::config::RenderStyle;
 use tokio::io::Interest;
 use tokio::net::unix::pipe::Sender;
 use tokio::time::timeout;
@@ -31,7 +31,7 @@ pub(crate) fn show(text: &dyn fmt::Display) {
 
 /// When text is coloured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub(crate) enum Colour {
+pub(crate) enum ColourChoice {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
@@ -44,46 +44,46 @@ pub(crate) enum Colour {
 /// Where people read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terminal {
-    talk: Style,
+    talk: RenderStyle,
     is_watched: bool,
 }
 
 impl Terminal {
     /// The terminal of this process, if there is one.
-    pub(crate) fn new(colour: Colour) -> Self {
+    pub(crate) fn new(colour: ColourChoice) -> Self {
         let is_watched = io::stderr().is_terminal();
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let coloured = match colour {
-            Colour::Auto => is_watched && wanted,
-            Colour::Always => true,
-            Colour::Never => false,
+            ColourChoice::Auto => is_watched && wanted,
+            ColourChoice::Always => true,
+            ColourChoice::Never => false,
         };
         let talk = if coloured {
-            Style::Coloured
+            RenderStyle::Coloured
         } else {
-            Style::Plain
+            RenderStyle::Plain
         };
         Self { talk, is_watched }
     }
 
     /// How talk is shown.
-    pub(crate) const fn style(self) -> Style {
+    pub(crate) const fn style(self) -> RenderStyle {
         self.talk
     }
 
     /// A word that stands out.
     pub(crate) fn strong(self, text: &str) -> String {
         match self.talk {
-            Style::Plain => text.to_owned(),
-            Style::Coloured => format!("\u{1b}[1m{text}\u{1b}[0m"),
+            RenderStyle::Plain => text.to_owned(),
+            RenderStyle::Coloured => format!("\u{1b}[1m{text}\u{1b}[0m"),
         }
     }
 
     /// The word that begins an error.
     pub(crate) fn alarm(self, text: &str) -> String {
         match self.talk {
-            Style::Plain => text.to_owned(),
-            Style::Coloured => format!("\u{1b}[1;31m{text}\u{1b}[0m"),
+            RenderStyle::Plain => text.to_owned(),
+            RenderStyle::Coloured => format!("\u{1b}[1;31m{text}\u{1b}[0m"),
         }
     }
 
@@ -157,11 +157,11 @@ pub(crate) fn answer_json(document: &serde_json::Value) -> anyhow::Result<()> {
 
 /// Rows whose columns line up. The last column is as wide as it is.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with this first row.
     pub(crate) fn new<const N: usize>(head: [&str; N]) -> Self {
         Self {
@@ -206,7 +206,7 @@ mod tests {
     // `ü` is one column wide and two bytes long.
     #[test]
     fn columns_line_up_and_no_line_ends_in_blanks() {
-        let mut table = Table::new(["api", "state"]);
+        let mut table = TextTable::new(["api", "state"]);
         table.row(["ü".to_owned(), "Normal".to_owned()]);
         table.row(["longer".to_owned(), String::new()]);
         assert_eq!(table.text(), "api     state\nü       Normal\nlonger\n");
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn colour_is_the_users_choice_first() {
-        assert_eq!(Terminal::new(Colour::Always).style(), Style::Coloured);
-        assert_eq!(Terminal::new(Colour::Never).alarm("error"), "error");
+        assert_eq!(Terminal::new(ColourChoice::Always).style(), RenderStyle::Coloured);
+        assert_eq!(Terminal::new(ColourChoice::Never).alarm("error"), "error");
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use outflow::{Api, Connecting, Outflow, Stream};
-use outflow_upstream::StrictApi;
+use outflow::{Api, Connecting, Outflow, IoStream};
+use outflow_upstream::MockApi;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = Arc::new(StrictApi::builder().build()?.in_memory());
+    let server = Arc::new(MockApi::builder().build()?.in_memory());
     let pipes = move |host: &str, port: u16| -> Connecting {
         println!("a connection to {host}, port {port}");
-        let pipe: Box<dyn Stream> = Box::new(server.connect());
+        let pipe: Box<dyn IoStream> = Box::new(server.connect());
         Box::pin(async move { Ok(pipe) })
     };
 

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use http::Method;
-use outflow::{Answer, Ask, Events, Rules, SystemClock, Upstream};
+use outflow::{AttemptResult, AcquireOptions, Events, Rules, SystemClock, Upstream};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let rules = Rules::limited_to("3/s".parse()?);
+    let rules = Rules::with_limit("3/s".parse()?);
     let door = Upstream::new("mail", rules, Arc::new(SystemClock::new()), Events::new())?;
 
     for letter in 1..=5 {
-        let ask = Ask::new(door.route(&Method::POST, "/send"));
+        let ask = AcquireOptions::new(door.route(&Method::POST, "/send"));
         let mut permit = door.admit(ask).await?;
         let waited = permit.waited();
         permit.sending();
         let status = send_by_other_means(letter);
-        let verdict = permit.settle(Answer::status(status));
+        let verdict = permit.settle(AttemptResult::status(status));
         println!(
             "letter {letter}: {status} after {waited:?}, {:?}",
             verdict.effect

@@ -9,7 +9,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     };
     let mut api = Api::new("example", url.parse()?);
-    api.rules = Rules::limited_to("5/s".parse()?);
+    api.rules = Rules::with_limit("5/s".parse()?);
     let client = Outflow::init([api])?;
 
     let answer = client.get("example", "/").send().await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::{Api, Outflow, Rules};
-use outflow_upstream::{Answer, StrictApi};
+use outflow_upstream::{MockResponse, MockApi};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
@@ -18,19 +18,19 @@ struct Receipt {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let exchange = StrictApi::builder().build()?;
-    exchange.answer("/v1/orders", Answer::ok(r#"{"id": "17"}"#));
+    let exchange = MockApi::builder().build()?;
+    exchange.answer("/v1/orders", MockResponse::ok(r#"{"id": "17"}"#));
     let server = exchange.listen().await?;
 
     let mut api = Api::new("exchange", server.url().parse()?);
-    api.rules = Rules::limited_to("10/s".parse()?);
+    api.rules = Rules::with_limit("10/s".parse()?);
     let client = Outflow::init([api])?;
 
     let answer = client
         .post("exchange", "/v1/orders")
         .json(&Order { amount: 3 })
         .idempotency_key("order-17")
-        .within(Duration::from_secs(5))
+        .timeout(Duration::from_secs(5))
         .send()
         .await?;
     let receipt: Receipt = answer.error_for_status()?.json().await?;

@@ -7,22 +7,22 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use outflow::{Events, Govern, Rules, SystemClock, Upstream};
-use outflow_upstream::{Quota, StrictApi};
+use outflow::{Events, UpstreamLayer, Rules, SystemClock, Upstream};
+use outflow_upstream::{Quota, MockApi};
 use tower_layer::Layer;
 use tower_service::Service;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let strict = StrictApi::builder()
+    let strict = MockApi::builder()
         .limit(Quota::sliding("5/s".parse()?))
         .build()?;
     let server = strict.listen().await?;
 
-    let rules = Rules::limited_to("5/s".parse()?);
+    let rules = Rules::with_limit("5/s".parse()?);
     let door = Upstream::new("strict", rules, Arc::new(SystemClock::new()), Events::new())?;
     let hyper = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
-    let mut governed = Govern::new(door).layer(hyper);
+    let mut governed = UpstreamLayer::new(door).layer(hyper);
 
     for _ in 0..11 {
         let request = Request::get(server.url()).body(Full::default())?;

@@ -38,7 +38,7 @@ pub struct Api {
     /// How long we wait for it.
     pub timeouts: Timeouts,
     /// When a failed attempt is repeated.
-    pub retry: RetryRules,
+    pub retry: RetryConfig,
     /// Whether its answers are kept.
     pub cache: CacheMode,
     /// How long past its time a kept answer may be given when the API fails, beyond what it allows
@@ -49,9 +49,9 @@ pub struct Api {
     /// How it is reached.
     pub proxy: Proxy,
     /// Whom we take it to be.
-    pub trust: Trust,
+    pub trust: TlsTrust,
     /// Whether its name may lead into a private network.
-    pub addresses: Addresses,
+    pub addresses: AddressPolicy,
     /// How many redirects are followed; 0 follows none.
     pub redirects: u8,
     /// The largest body that is read whole.
@@ -65,15 +65,15 @@ impl Api {
             name: SmolStr::new(name),
             base_url,
             credential: None,
-            rules: Rules::usual(),
+            rules: Rules::with_default_limit(),
             timeouts: Timeouts::default(),
-            retry: RetryRules::default(),
+            retry: RetryConfig::default(),
             cache: CacheMode::default(),
             stale_if_error: Duration::ZERO,
             methods: Vec::new(),
             proxy: Proxy::default(),
-            trust: Trust::default(),
-            addresses: Addresses::default(),
+            trust: TlsTrust::default(),
+            addresses: AddressPolicy::default(),
             redirects: 5,
             largest_body: 10 * 1024 * 1024,
         }
@@ -86,7 +86,7 @@ pub struct Credential {
     /// The key.
     pub secret: SecretString,
     /// How it is sent.
-    pub place: Place,
+    pub place: CredentialPlacement,
 }
 
 impl PartialEq for Credential {
@@ -101,7 +101,7 @@ impl Eq for Credential {}
 
 /// How a key is sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum CredentialPlacement {
     /// `Authorization: Bearer KEY`.
     Bearer,
     /// In a header of its own.
@@ -134,7 +134,7 @@ impl Default for Timeouts {
 
 /// When a failed attempt is repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RetryRules {
+pub struct RetryConfig {
     /// How often, at most.
     pub count: u32,
     /// How long between.
@@ -143,7 +143,7 @@ pub struct RetryRules {
     pub budget: RetryBudgetSettings,
 }
 
-impl Default for RetryRules {
+impl Default for RetryConfig {
     fn default() -> Self {
         Self {
             count: 2,
@@ -180,7 +180,7 @@ pub enum Proxy {
 
 /// Whom we take an API to be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Trust {
+pub enum TlsTrust {
     /// Whoever the machine trusts.
     #[default]
     System,
@@ -192,7 +192,7 @@ pub enum Trust {
 
 /// Whether a name may lead into a private network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Addresses {
+pub enum AddressPolicy {
     /// Public addresses, and private ones only where the base URL itself is one or says `localhost`.
     #[default]
     Public,

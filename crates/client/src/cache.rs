@@ -20,39 +20,39 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode, header};
 use outflow_core::WallTime;
 
-pub use self::cold::Cold;
+pub use self::disk_load::DiskEntry;
 pub use self::error::CacheError;
-pub use self::flights::{Flight, FlightBounds, Flights, FollowFuture, Followed, LeadGuard};
-pub use self::found::{Answer, Found, Kept, Stored, Unkept};
-pub use self::judgement::Freshness;
+pub use self::single_flight::{FlightRole, FlightBounds, SingleFlight, FollowFuture, FollowResult, LeadGuard};
+pub use self::lookup::{CacheableResponse, CacheLookup, StoreDecision, CachedResponse, NotStored};
+pub use self::freshness::Freshness;
 pub use self::key::FlightKey;
-pub use self::query::{Bypass, Query};
+pub use self::query::{BypassReason, CacheQuery};
 pub use self::report::{CacheReport, DiskState};
-pub use self::status::{CacheStatus, Forward};
+pub use self::cache_status::{CacheStatus, ForwardReason};
 
-use self::entry::{Entry, Slot};
-use self::judgement::Judgement;
-use self::store::Store;
+use self::entry::{CacheEntry, EntrySlot};
+use self::freshness::FreshnessCheck;
+use self::store::CacheStore;
 
-mod backlog;
+mod write_queue;
 mod codec;
-mod cold;
-mod control;
+mod disk_load;
+mod cache_control;
 mod entry;
 mod error;
-mod flights;
-mod folder;
-mod found;
-mod index;
-mod intake;
-mod judgement;
+mod single_flight;
+mod disk;
+mod lookup;
+mod disk_index;
+mod storable;
+mod freshness;
 mod key;
 mod query;
-mod related;
+mod invalidation;
 mod report;
-mod secrets;
-mod shelf;
-mod status;
+mod secret_leak;
+mod memory;
+mod cache_status;
 mod store;
 
 /// Where answers are kept, and how many.
@@ -121,7 +121,7 @@ impl Default for CacheSettings {
 /// ```
 #[derive(Clone)]
 pub struct Cache {
-    store: Arc<Store>,
+    store: Arc<CacheStore>,
     stale_if_error: Duration,
 }
 
@@ -137,7 +137,7 @@ impl Cache {
     pub fn open(settings: CacheSettings) -> Result<Self, CacheError> {
         Ok(Self {
             stale_if_error: Duration::ZERO,
-            store: Arc::new(Store::open(&settings)?),
+            store: Arc::new(CacheStore::open(&settings)?),
         })
     }
 
@@ -154,29 +154,29 @@ impl Cache {
     }
 
     /// What there is for a request. Reads a file if the answer is only on disk.
-    pub fn lookup(&self, query: &Query<'_>, now: WallTime) -> Found {
-        self.found(query, now, Store::slot)
+    pub fn lookup(&self, query: &CacheQuery<'_>, now: WallTime) -> CacheLookup {
+        self.found(query, now, CacheStore::slot)
     }
 
     /// What there is for a request in memory. Never reads a file: who must not wait for a disk asks
     /// here, and [`Cache::cold`] before it.
-    pub fn lookup_in_memory(&self, query: &Query<'_>, now: WallTime) -> Found {
-        self.found(query, now, Store::slot_in_memory)
+    pub fn lookup_in_memory(&self, query: &CacheQuery<'_>, now: WallTime) -> CacheLookup {
+        self.found(query, now, CacheStore::slot_in_memory)
     }
 
-    fn found(&self, query: &Query<'_>, now: WallTime, slot: Reader) -> Found {
+    fn found(&self, query: &CacheQuery<'_>, now: WallTime, slot: Reader) -> CacheLookup {
         if let Some(bypass) = query.bypass() {
-            return Found::NotCacheable(bypass);
+            return CacheLookup::NotCacheable(bypass);
         }
         let Some(entry) = self.store.find(query, slot) else {
-            return Found::Missing;
+            return CacheLookup::Missing;
         };
-        let judgement = Judgement::of(query, &entry);
-        let stored = Stored::judged(&entry, &judgement, now);
+        let judgement = FreshnessCheck::of(query, &entry);
+        let stored = CachedResponse::judged(&entry, &judgement, now);
         if judgement.is_fresh(now) {
-            return Found::Fresh(stored);
+            return CacheLookup::Fresh(stored);
         }
-        Found::Stale {
+        CacheLookup::Stale {
             stored,
             revalidate: judgement.conditions(),
             usable_on_error: judgement.serves_errors(now, self.stale_if_error),
@@ -184,36 +184,36 @@ impl Cache {
     }
 
     /// The kept answer however stale it is, for when nothing may be sent. It says how stale.
-    pub fn any(&self, query: &Query<'_>, now: WallTime) -> Option<Stored> {
-        self.anything(query, now, Store::slot)
+    pub fn any(&self, query: &CacheQuery<'_>, now: WallTime) -> Option<CachedResponse> {
+        self.anything(query, now, CacheStore::slot)
     }
 
     /// The same, if it is in memory. Never reads a file.
-    pub fn any_in_memory(&self, query: &Query<'_>, now: WallTime) -> Option<Stored> {
-        self.anything(query, now, Store::slot_in_memory)
+    pub fn any_in_memory(&self, query: &CacheQuery<'_>, now: WallTime) -> Option<CachedResponse> {
+        self.anything(query, now, CacheStore::slot_in_memory)
     }
 
-    fn anything(&self, query: &Query<'_>, now: WallTime, slot: Reader) -> Option<Stored> {
+    fn anything(&self, query: &CacheQuery<'_>, now: WallTime, slot: Reader) -> Option<CachedResponse> {
         match query.bypass() {
-            Some(Bypass::Off | Bypass::Method) => None,
-            _ => Some(Stored::of(query, &self.store.find(query, slot)?, now)),
+            Some(BypassReason::Off | BypassReason::Method) => None,
+            _ => Some(CachedResponse::of(query, &self.store.find(query, slot)?, now)),
         }
     }
 
     /// Keeps the server's answer to a request, if it may be kept. A good answer that may not be takes
     /// the place of an older one all the same: that one is not true any more.
-    pub fn offer(&self, query: &Query<'_>, answer: Answer<'_>, now: WallTime) -> Kept {
+    pub fn offer(&self, query: &CacheQuery<'_>, answer: CacheableResponse<'_>, now: WallTime) -> StoreDecision {
         let status = answer.status;
-        match intake::examined(&self.store, query, answer, now) {
+        match storable::examined(&self.store, query, answer, now) {
             Ok(entry) => {
                 self.store.put(query, Arc::new(entry));
-                Kept::Stored
+                StoreDecision::Stored
             }
             Err(why) => {
                 if outdates(why, status) {
                     self.store.displace(query);
                 }
-                Kept::Not(why)
+                StoreDecision::Not(why)
             }
         }
     }
@@ -224,59 +224,59 @@ impl Cache {
     /// without conditions.
     pub fn revalidated(
         &self,
-        query: &Query<'_>,
-        stored: &Stored,
-        not_modified: &Answer<'_>,
+        query: &CacheQuery<'_>,
+        stored: &CachedResponse,
+        not_modified: &CacheableResponse<'_>,
         now: WallTime,
-    ) -> Option<Stored> {
-        let Some(entry) = intake::renewed(&stored.entry, not_modified, now) else {
+    ) -> Option<CachedResponse> {
+        let Some(entry) = storable::renewed(&stored.entry, not_modified, now) else {
             self.store.displace(query);
             return None;
         };
-        let storable = Judgement::of(query, &entry).is_storable(query);
+        let storable = FreshnessCheck::of(query, &entry).is_storable(query);
         let allowed = query.bypass().is_none() && storable;
         // A 304 has headers, and they may repeat a secret like any others.
-        match intake::placed(query, entry.clone()) {
+        match storable::placed(query, entry.clone()) {
             Ok(placed) if allowed => self.store.put(query, Arc::new(placed)),
             _ => self.store.displace(query),
         }
-        Some(Stored::of(query, &Arc::new(entry), now))
+        Some(CachedResponse::of(query, &Arc::new(entry), now))
     }
 
     /// Forgets what a write has made obsolete, whoever it was kept for: what is at its address, and at
     /// those of the same origin that the answer names. Reads and failures make nothing obsolete.
-    pub fn invalidate(&self, query: &Query<'_>, status: StatusCode, headers: &HeaderMap) {
+    pub fn invalidate(&self, query: &CacheQuery<'_>, status: StatusCode, headers: &HeaderMap) {
         let safe = [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE];
         if safe.contains(query.method) || !(status.is_success() || status.is_redirection()) {
             return;
         }
         self.store.forget(query.api, query.uri);
-        for uri in related::named_in(query.uri, headers) {
+        for uri in invalidation::named_in(query.uri, headers) {
             self.store.forget(query.api, &uri);
         }
     }
 
     /// What equal requests have in common, if equal ones may share an answer at all.
-    pub fn flight_key(&self, query: &Query<'_>) -> Option<FlightKey> {
+    pub fn flight_key(&self, query: &CacheQuery<'_>) -> Option<FlightKey> {
         query.bypass().is_none().then(|| self.store.flight(query))
     }
 
     /// Whether the answer to a request may also be given to equal ones that came while it was under
     /// way. It need not be one that is kept: a failure is as good for all.
-    pub fn may_share(&self, query: &Query<'_>, headers: &HeaderMap) -> bool {
-        let Some(control) = control::Control::of(headers) else {
+    pub fn may_share(&self, query: &CacheQuery<'_>, headers: &HeaderMap) -> bool {
+        let Some(control) = cache_control::CacheControl::of(headers) else {
             return false;
         };
         let own = control.has("private") && !query.is_personal();
-        let varies = intake::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
+        let varies = storable::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
         let cookie = headers.contains_key(header::SET_COOKIE);
         query.bypass().is_none() && !own && !varies && !cookie && !control.has("no-store")
     }
 
     /// The answer to a request, if it is on disk alone: looking it up would read a file.
-    pub fn cold(&self, query: &Query<'_>) -> Option<Cold> {
+    pub fn cold(&self, query: &CacheQuery<'_>) -> Option<DiskEntry> {
         let key = self.store.cold(query)?;
-        Some(Cold::new(&self.store, key))
+        Some(DiskEntry::new(&self.store, key))
     }
 
     /// Waits until something is to be written.
@@ -305,8 +305,8 @@ impl Cache {
 
 /// Whether an answer that is not kept shows that the kept one is no longer true. A failure does not,
 /// nor does one that says nothing about the resource.
-fn outdates(why: Unkept, status: StatusCode) -> bool {
-    let about_the_resource = !matches!(why, Unkept::Bypassed(_) | Unkept::Incomplete);
+fn outdates(why: NotStored, status: StatusCode) -> bool {
+    let about_the_resource = !matches!(why, NotStored::Bypassed(_) | NotStored::Incomplete);
     let final_word = status.is_success()
         || status.is_redirection() && status != StatusCode::NOT_MODIFIED
         || status == StatusCode::NOT_FOUND
@@ -323,11 +323,11 @@ impl fmt::Debug for Cache {
 }
 
 /// How far one goes for what is under a request's key.
-type Reader = fn(&Store, &Query<'_>) -> Option<Arc<Slot>>;
+type Reader = fn(&CacheStore, &CacheQuery<'_>) -> Option<Arc<EntrySlot>>;
 
-impl Store {
+impl CacheStore {
     /// The kept answer that fits a request.
-    fn find(&self, query: &Query<'_>, slot: Reader) -> Option<Arc<Entry>> {
+    fn find(&self, query: &CacheQuery<'_>, slot: Reader) -> Option<Arc<CacheEntry>> {
         slot(self, query)?
             .find(|entry| self.fits(query, entry))
             .cloned()

@@ -8,12 +8,12 @@ mod body;
 mod builder;
 mod call;
 mod credential;
-mod household;
-mod outlet;
+mod services;
+mod api_client;
 mod payload;
 mod reload;
 mod response;
-mod roster;
+mod api_table;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,28 +24,28 @@ use http::Method;
 use smol_str::SmolStr;
 
 pub use self::body::Body;
-pub use self::builder::{Builder, InvalidClient, Unfit};
-pub use self::call::{CacheUse, Call};
-pub use self::household::InitError;
-pub use self::reload::Changes;
+pub use self::builder::{OutflowBuilder, InvalidClient, InvalidClientReason};
+pub use self::call::{CacheDirective, Call};
+pub use self::services::InitError;
+pub use self::reload::ReloadChanges;
 pub use self::response::Response;
 
 pub(crate) use self::body::gather;
-pub(crate) use self::call::{Repeats, Tries, Wish};
+pub(crate) use self::call::{Idempotency, RetryMode, CallSpec};
 pub(crate) use self::credential::forget;
-pub(crate) use self::outlet::{Outlet, Shared};
-pub(crate) use self::payload::Payload;
-pub(crate) use self::response::Facts;
+pub(crate) use self::api_client::{ApiClient, SharedCall};
+pub(crate) use self::payload::RequestPayload;
+pub(crate) use self::response::ResponseStats;
 
-use self::household::Household;
-use self::outlet::Parts;
-use self::reload::Plan;
-use self::roster::Roster;
+use self::services::BackgroundServices;
+use self::api_client::ClientDeps;
+use self::reload::ReloadPlan;
+use self::api_table::ApiTable;
 use crate::api::Api;
 use crate::cache::Cache;
 use crate::config::Config;
-use crate::error::{Error, Mistake};
-use crate::event::{Event, Events, Reload, What};
+use crate::error::{Error, ErrorReason};
+use crate::event::{Event, Events, ReloadEvent, EventKind};
 use crate::metrics::Metrics;
 use crate::send;
 use crate::tasks::Tasks;
@@ -68,30 +68,30 @@ use crate::upstream::Upstream;
 /// ```
 #[derive(Clone)]
 pub struct Outflow {
-    inner: Arc<Inner>,
+    inner: Arc<ClientShared>,
 }
 
-struct Inner {
-    roster: Arc<Roster>,
+struct ClientShared {
+    roster: Arc<ApiTable>,
     /// What outlets that are to come are made with.
-    parts: Parts,
+    parts: ClientDeps,
     /// Held by whoever changes the configuration or closes: one after the other, and never by a call.
-    changing: Mutex<Standing>,
+    changing: Mutex<ClientState>,
     /// Calls that are being made. One between two attempts has no permit, so the doors do not know.
     under_way: AtomicUsize,
-    household: OnceLock<Household>,
+    household: OnceLock<BackgroundServices>,
 }
 
 /// Whether calls are let out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+enum ClientState {
     Open,
     Closed,
 }
 
 /// How much of an answer is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ResponseShape {
     /// All of it.
     Whole,
     /// Its head.
@@ -108,7 +108,7 @@ impl Outflow {
     /// If an API cannot be called as it is configured (every such API is named), if the cache or a log
     /// cannot be kept where they should be, or outside of a runtime.
     pub fn init(config: impl Into<Config>) -> Result<Self, InitError> {
-        let (client, household) = Household::found(config.into())?;
+        let (client, household) = BackgroundServices::start(config.into())?;
         // The client was made a moment ago: nobody else can have given it a household.
         let _first = client.inner.household.set(household);
         Ok(client)
@@ -125,7 +125,7 @@ impl Outflow {
     ///
     /// # Errors
     /// If an API cannot be called as it is configured; every such API is named, and nothing was changed.
-    pub fn reload(&self, config: impl Into<Config>) -> Result<Changes, InvalidClient> {
+    pub fn reload(&self, config: impl Into<Config>) -> Result<ReloadChanges, InvalidClient> {
         let standing = self.alone();
         let mut config = config.into();
         let household = self.inner.household.get();
@@ -133,16 +133,16 @@ impl Outflow {
         if let Some(household) = household {
             household.learn_secrets(&apis, &config);
         }
-        let planned = Plan::of(apis, &self.inner.roster, &self.inner.parts);
+        let planned = ReloadPlan::of(apis, &self.inner.roster, &self.inner.parts);
         let plan = planned.inspect_err(|wrong| {
-            self.tell(Reload::Refused {
+            self.tell(ReloadEvent::Refused {
                 mistakes: wrong.count(),
             })
         })?;
         if let Some(household) = household {
             household.know(plan.apis());
         }
-        if *standing == Standing::Closed {
+        if *standing == ClientState::Closed {
             plan.close();
         }
         let mut changes = plan.apply(&self.inner.roster);
@@ -151,22 +151,22 @@ impl Outflow {
             let keys = household.adopt_bulk(&config).into_iter();
             changes.changed.extend(keys.map(SmolStr::from));
         }
-        self.tell(Reload::applied(&changes));
+        self.tell(ReloadEvent::applied(&changes));
         Ok(changes)
     }
 
-    fn tell(&self, reload: Reload) {
+    fn tell(&self, reload: ReloadEvent) {
         let parts = &self.inner.parts;
         parts.events.emit(|| Event {
-            api: household::OURSELVES,
+            api: services::OURSELVES,
             at: parts.timer.now(),
-            what: What::Reloaded(reload),
+            what: EventKind::Reloaded(reload),
         });
     }
 
     /// A client that is put together piece by piece.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> OutflowBuilder {
+        OutflowBuilder::default()
     }
 
     /// A GET of a path of an API.
@@ -255,14 +255,14 @@ impl Outflow {
     }
 
     fn shut(&self) {
-        *self.alone() = Standing::Closed;
+        *self.alone() = ClientState::Closed;
         for door in self.inner.roster.doors() {
             door.close();
         }
     }
 
     /// Waits until nobody else changes anything.
-    fn alone(&self) -> MutexGuard<'_, Standing> {
+    fn alone(&self) -> MutexGuard<'_, ClientState> {
         let changing = self.inner.changing.lock();
         changing.unwrap_or_else(PoisonError::into_inner)
     }
@@ -279,23 +279,23 @@ impl Outflow {
         none_made && self.inner.roster.doors().iter().all(Upstream::is_idle)
     }
 
-    pub(crate) async fn make(&self, mut wish: Box<Wish>, shape: Shape) -> Result<Response, Error> {
+    pub(crate) async fn make(&self, mut wish: Box<CallSpec>, shape: ResponseShape) -> Result<Response, Error> {
         let _counted = UnderWay::new(&self.inner.under_way);
         if let Some(mistake) = wish.mistake.take() {
             return Err(mistake.into());
         }
         let Some(outlet) = self.inner.roster.find(&wish.api) else {
-            return Err(Mistake::UnknownApi(wish.api).into());
+            return Err(ErrorReason::UnknownApi(wish.api).into());
         };
         send::make(&outlet, wish, shape).await
     }
 
-    fn of(roster: Roster, parts: Parts) -> Self {
+    fn of(roster: ApiTable, parts: ClientDeps) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientShared {
                 roster: Arc::new(roster),
                 parts,
-                changing: Mutex::new(Standing::Open),
+                changing: Mutex::new(ClientState::Open),
                 under_way: AtomicUsize::new(0),
                 household: OnceLock::new(),
             }),

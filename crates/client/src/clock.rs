@@ -9,9 +9,9 @@
 use std::sync::{Once, OnceLock, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outflow_core::{Alarm, Clock, Nanos, Timer, WallTime};
+use outflow_core::{TimerCallback, Clock, Nanos, Timer, WallTime};
 
-use crate::bell::Bell;
+use crate::timer_thread::TimerThread;
 
 /// The system's monotonic and civil time.
 ///
@@ -56,17 +56,17 @@ impl Clock for SystemClock {
 }
 
 impl Timer for SystemClock {
-    fn ring_at(&self, at: Nanos, alarm: Weak<dyn Alarm>) {
+    fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>) {
         bell().ring_at(at, alarm);
     }
 }
 
 /// The bell of this process. Its thread is started with the first alarm and ends with the process:
 /// it holds nothing that would have to be given back.
-fn bell() -> &'static Bell {
-    static BELL: OnceLock<Bell> = OnceLock::new();
+fn bell() -> &'static TimerThread {
+    static BELL: OnceLock<TimerThread> = OnceLock::new();
     static STARTED: Once = Once::new();
-    let bell = BELL.get_or_init(Bell::default);
+    let bell = BELL.get_or_init(TimerThread::default);
     STARTED.call_once(|| start(bell));
     bell
 }
@@ -75,7 +75,7 @@ fn bell() -> &'static Bell {
     clippy::disallowed_methods,
     reason = "the clock's own thread, which rings for the whole process and is never drained"
 )]
-fn start(bell: &'static Bell) {
+fn start(bell: &'static TimerThread) {
     let thread = std::thread::Builder::new().name("outflow-bell".to_owned());
     let started = thread.spawn(|| {
         precise();

@@ -9,56 +9,56 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod api;
-mod book;
+mod collector;
 mod bulk;
-mod circle;
+mod self_loop;
 mod credential;
-mod depth;
+mod nesting_limit;
 mod environment;
-mod fields;
+mod reader;
 mod groups;
 mod health;
 mod layers;
 mod limits;
-mod mistake;
-mod near;
-mod notes;
-mod origin;
+mod diagnostic;
+mod suggest;
+mod value_notes;
+mod provenance;
 mod pieces;
 mod policy;
-mod portion;
-mod reach;
+mod rate_share;
+mod unreachable_routes;
 mod render;
 mod rules;
-mod runtime;
-mod scrub;
+mod overrides;
+mod redact;
 mod sections;
 mod server;
 mod source;
-mod spoken;
-mod syntax;
+mod human_units;
+mod syntax_hints;
 mod tree;
 mod units;
-mod values;
+mod value_readers;
 
-use book::Book;
-use circle::OwnDoors;
-use fields::{Fields, Wrong};
-use tree::At;
+use collector::DiagnosticCollector;
+use self_loop::ListenAddresses;
+use reader::{TableReader, ValueError};
+use tree::SourceSpan;
 
 pub use bulk::{
-    BulkRedis, BulkRetention, BulkScheduler, BulkSection, BulkShared, BulkStore, BulkTenant,
+    BulkRedis, BulkRetention, BulkScheduler, BulkConfig, BulkShared, BulkStore, BulkTenant,
     BulkWorkers,
 };
 pub use environment::Environment;
-pub use mistake::{Mistake, Mistakes, Severity};
-pub use origin::{Origin, Origins};
-pub use render::Style;
-pub use runtime::{Runtime, quoted};
-pub use sections::{CacheSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson};
-pub use server::{AdminSettings, Listen, ServerSettings};
+pub use diagnostic::{Diagnostic, Diagnostics, DiagnosticSeverity};
+pub use provenance::{ValueOrigin, ValueOrigins};
+pub use render::RenderStyle;
+pub use overrides::{RuntimeOverrides, quoted};
+pub use sections::{CacheSection, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
+pub use server::{AdminConfig, ListenTarget, ServerConfig};
 pub use source::Source;
-pub use spoken::{Misread, read_duration, read_share};
+pub use human_units::{InvalidValue, read_duration, read_share};
 
 use crate::api::Api;
 
@@ -82,23 +82,23 @@ pub struct Config {
     /// The APIs, in the order in which they were written.
     pub apis: Vec<Api>,
     /// How log lines are written.
-    pub log: LogSettings,
+    pub log: LogSection,
     /// Where metrics are written.
     pub metrics: MetricsSettings,
     /// Where answers are kept.
-    pub cache: CacheSettings,
+    pub cache: CacheSection,
     /// Where the program takes calls.
-    pub server: ServerSettings,
+    pub server: ServerConfig,
     /// Where it is operated.
-    pub admin: AdminSettings,
+    pub admin: AdminConfig,
     /// How jobs are kept and worked on.
-    pub bulk: BulkSection,
+    pub bulk: BulkConfig,
     /// The files that it names and that were read with it: keys and tokens.
     pub files: Vec<PathBuf>,
     /// What is allowed and was hardly meant.
-    pub warnings: Mistakes,
+    pub warnings: Diagnostics,
     /// Where each value came from.
-    pub origins: Origins,
+    pub origins: ValueOrigins,
 }
 
 /// Reads a duration as a configuration writes it: `10s`, `1m30s`, `250ms`.
@@ -113,7 +113,7 @@ pub struct Config {
 /// assert!(outflow::config::duration("10").is_err());
 /// ```
 pub fn duration(text: &str) -> Result<Duration, String> {
-    units::duration(text).map_err(fields::Wrong::advice)
+    units::duration(text).map_err(reader::ValueError::advice)
 }
 
 impl Config {
@@ -121,10 +121,10 @@ impl Config {
     ///
     /// # Errors
     /// With every mistake in all of them, and the warnings among them, if one is more than a warning.
-    pub fn read(sources: &[Source], environment: &Environment) -> Result<Self, Mistakes> {
-        let book = Book::default();
+    pub fn read(sources: &[Source], environment: &Environment) -> Result<Self, Diagnostics> {
+        let book = DiagnosticCollector::default();
         let root = layers::merged(sources, environment, &book);
-        let fields = Fields::new(&book, &root, At::default(), "");
+        let fields = TableReader::new(&book, &root, SourceSpan::default(), "");
         let (log, metrics, cache) = (
             sections::log(&fields),
             sections::metrics(&fields),
@@ -133,7 +133,7 @@ impl Config {
         let server = server::server(&fields, environment);
         let admin = server::admin(&fields, environment);
         let bulk = bulk::read(&fields, environment);
-        let own = OwnDoors {
+        let own = ListenAddresses {
             server: &server,
             admin: &admin,
         };
@@ -163,7 +163,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::read`], and if the file cannot be read or is not text.
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Mistakes> {
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Diagnostics> {
         let source = Source::from_file(path)?;
         Self::read(&[source], &Environment::of_process())
     }
@@ -180,18 +180,18 @@ impl From<Vec<Api>> for Config {
     fn from(apis: Vec<Api>) -> Self {
         Self {
             apis,
-            log: LogSettings {
+            log: LogSection {
                 level: LogLevel::Off,
-                ..LogSettings::default()
+                ..LogSection::default()
             },
             metrics: MetricsSettings::default(),
-            cache: CacheSettings::default(),
-            server: ServerSettings::default(),
-            admin: AdminSettings::default(),
-            bulk: BulkSection::default(),
+            cache: CacheSection::default(),
+            server: ServerConfig::default(),
+            admin: AdminConfig::default(),
+            bulk: BulkConfig::default(),
             files: Vec::new(),
-            warnings: Mistakes::default(),
-            origins: Origins::default(),
+            warnings: Diagnostics::default(),
+            origins: ValueOrigins::default(),
         }
     }
 }
@@ -202,11 +202,11 @@ impl<const N: usize> From<[Api; N]> for Config {
     }
 }
 
-fn apis(root: &Fields<'_>, environment: &Environment, own: &OwnDoors<'_>) -> Vec<Api> {
+fn apis(root: &TableReader<'_>, environment: &Environment, own: &ListenAddresses<'_>) -> Vec<Api> {
     let mut apis = Vec::new();
     for (entry, item) in root.section("apis").entries() {
-        let name = values::name(&entry.name);
-        let name = name.map_err(|wrong| root.book().tell(entry.at, &item.key, wrong));
+        let name = value_readers::name(&entry.name);
+        let name = name.map_err(|wrong| root.book().report(entry.at, &item.key, wrong));
         let fields = item.section().map_err(|wrong| item.tell(wrong));
         if let (Ok(name), Ok(fields)) = (name, fields) {
             let api = api::read(name, &fields, environment);
@@ -217,10 +217,10 @@ fn apis(root: &Fields<'_>, environment: &Environment, own: &OwnDoors<'_>) -> Vec
 }
 
 /// The one mistake of a text that could not be had.
-fn unreadable(name: &str, message: &str) -> Mistakes {
-    let book = Book::default();
+fn unreadable(name: &str, message: &str) -> Diagnostics {
+    let book = DiagnosticCollector::default();
     book.add(Source::new(name, ""));
-    let wrong = Wrong::new(message).help("give the name of a TOML file");
-    book.tell(At::default(), "", wrong);
+    let wrong = ValueError::new(message).help("give the name of a TOML file");
+    book.report(SourceSpan::default(), "", wrong);
     book.close().0
 }

@@ -4,17 +4,17 @@
 //! grow. It keeps no error of the layers below, no URL, no header and no piece of a body, so neither
 //! its text nor what it prints for a debugger can hold a secret.
 
-mod mistake;
+mod reason;
 
 use std::fmt;
 use std::time::Duration;
 
 use outflow_core::Fault;
 
-pub(crate) use self::mistake::{Mistake, Undecoded, Wandered};
-use crate::event::{Reason, Status};
-use crate::http::{Failure, Trouble, Unresolved, Words};
-use crate::refusal::{Cause, Refusal, Why};
+pub(crate) use self::reason::{ErrorReason, DecodeError, RedirectError};
+use crate::event::{FailureLabel, StatusLabel};
+use crate::http::{AttemptFailure, FailureKind, ResolveError, FailureMessage};
+use crate::refusal::{RefusalReason, Refusal, WaitReason};
 use crate::upstream::Verdict;
 
 /// Why a call brought nothing.
@@ -25,11 +25,11 @@ use crate::upstream::Verdict;
 /// }
 /// ```
 pub struct Error {
-    inner: Box<Inner>,
+    inner: Box<ErrorDetail>,
 }
 
-struct Inner {
-    kind: Kind,
+struct ErrorDetail {
+    kind: ErrorKind,
     attempts: u32,
     retry_after: Option<Duration>,
     verdict: Option<Verdict>,
@@ -37,13 +37,13 @@ struct Inner {
 
 /// What went wrong.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ErrorKind {
     /// The call could not be made as written.
-    Mistake(Mistake),
+    Mistake(ErrorReason),
     /// The door did not open.
     Refused(Refusal),
     /// The last attempt brought no answer.
-    Failed(Failure),
+    Failed(AttemptFailure),
     /// The caller's time was over.
     Deadline,
     /// An answer that the caller counts as none.
@@ -51,20 +51,20 @@ pub(crate) enum Kind {
     /// The body is larger than is read whole.
     TooLarge(u64),
     /// The body is not what the caller wants.
-    Undecoded(Undecoded),
+    Undecoded(DecodeError),
     /// Only the cache may answer, and it has nothing.
     CacheMiss,
     /// A redirect led nowhere.
-    Wandered(Wandered),
+    Wandered(RedirectError),
 }
 
 impl Error {
-    pub(crate) fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: ErrorKind) -> Self {
         let retry_after = match &kind {
-            Kind::Refused(refusal) => refusal.retry_after,
+            ErrorKind::Refused(refusal) => refusal.retry_after,
             _ => None,
         };
-        let inner = Box::new(Inner {
+        let inner = Box::new(ErrorDetail {
             kind,
             attempts: 0,
             retry_after,
@@ -74,16 +74,16 @@ impl Error {
     }
 
     /// What a failed attempt means to its caller.
-    pub(crate) fn of(failure: Failure) -> Self {
+    pub(crate) fn of(failure: AttemptFailure) -> Self {
         Self::new(match failure.trouble {
-            Trouble::Deadline => Kind::Deadline,
-            Trouble::Fault(_) | Trouble::Forbidden | Trouble::CalledOff | Trouble::Caller => {
-                Kind::Failed(failure)
+            FailureKind::Deadline => ErrorKind::Deadline,
+            FailureKind::Fault(_) | FailureKind::Forbidden | FailureKind::CalledOff | FailureKind::Caller => {
+                ErrorKind::Failed(failure)
             }
         })
     }
 
-    pub(crate) fn kind(&self) -> &Kind {
+    pub(crate) fn kind(&self) -> &ErrorKind {
         &self.inner.kind
     }
 
@@ -110,22 +110,22 @@ impl Error {
     /// Whether time ran out: the caller's, or that of the last attempt.
     pub fn is_timeout(&self) -> bool {
         match &self.inner.kind {
-            Kind::Deadline => true,
-            Kind::Refused(refusal) => matches!(refusal.cause, Cause::TooLate(_)),
-            Kind::Failed(failure) => failure.is_timeout(),
+            ErrorKind::Deadline => true,
+            ErrorKind::Refused(refusal) => matches!(refusal.cause, RefusalReason::TooLate(_)),
+            ErrorKind::Failed(failure) => failure.is_timeout(),
             _ => false,
         }
     }
 
     /// Whether there was no connection, so that nothing was sent.
     pub fn is_connect(&self) -> bool {
-        matches!(&self.inner.kind, Kind::Failed(failure) if failure.left == crate::http::Left::Nothing)
+        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.left == crate::http::BytesSent::Nothing)
     }
 
     /// Why the API's name has no address, if that is why there was no connection.
-    pub fn unresolved(&self) -> Option<Unresolved> {
+    pub fn unresolved(&self) -> Option<ResolveError> {
         match &self.inner.kind {
-            Kind::Failed(failure) => failure.unresolved(),
+            ErrorKind::Failed(failure) => failure.unresolved(),
             _ => None,
         }
     }
@@ -133,10 +133,10 @@ impl Error {
     /// Whether a limit stood in the way, ours or the server's.
     pub fn is_rate_limited(&self) -> bool {
         match &self.inner.kind {
-            Kind::Status(code) => *code == 429,
-            Kind::Refused(refusal) => match &refusal.cause {
-                Cause::TooLate(why) | Cause::Busy(why) => !matches!(why, Why::State(_)),
-                Cause::Never { .. } | Cause::QueueFull => true,
+            ErrorKind::Status(code) => *code == 429,
+            ErrorKind::Refused(refusal) => match &refusal.cause {
+                RefusalReason::TooLate(why) | RefusalReason::Busy(why) => !matches!(why, WaitReason::State(_)),
+                RefusalReason::Never { .. } | RefusalReason::QueueFull => true,
                 _ => false,
             },
             _ => false,
@@ -146,9 +146,9 @@ impl Error {
     /// Whether the API is in a state that lets nothing go.
     pub fn is_circuit_open(&self) -> bool {
         match &self.inner.kind {
-            Kind::Refused(refusal) => matches!(
+            ErrorKind::Refused(refusal) => matches!(
                 refusal.cause,
-                Cause::Blocked { .. } | Cause::TooLate(Why::State(_)) | Cause::Busy(Why::State(_))
+                RefusalReason::Blocked { .. } | RefusalReason::TooLate(WaitReason::State(_)) | RefusalReason::Busy(WaitReason::State(_))
             ),
             _ => false,
         }
@@ -161,14 +161,14 @@ impl Error {
 
     /// Whether only the cache could have answered, and had nothing.
     pub fn is_cache_miss(&self) -> bool {
-        self.inner.kind == Kind::CacheMiss
+        self.inner.kind == ErrorKind::CacheMiss
     }
 
     /// Whether an answer came and its body did not, or not whole.
     pub fn is_body(&self) -> bool {
         match &self.inner.kind {
-            Kind::TooLarge(_) => true,
-            Kind::Failed(failure) => failure.trouble == Trouble::Fault(Fault::TruncatedBody),
+            ErrorKind::TooLarge(_) => true,
+            ErrorKind::Failed(failure) => failure.trouble == FailureKind::Fault(Fault::TruncatedBody),
             _ => false,
         }
     }
@@ -176,49 +176,49 @@ impl Error {
     /// Whether the body came and is not what was asked for. The server did its work: asking again
     /// would do it twice.
     pub fn is_decode(&self) -> bool {
-        matches!(self.inner.kind, Kind::Undecoded(_))
+        matches!(self.inner.kind, ErrorKind::Undecoded(_))
     }
 
     /// Whether an answer came with a status that the caller counts as an error.
     pub fn is_status(&self) -> bool {
-        matches!(self.inner.kind, Kind::Status(_))
+        matches!(self.inner.kind, ErrorKind::Status(_))
     }
 
     /// Whether a redirect led nowhere.
     pub fn is_redirect(&self) -> bool {
-        matches!(self.inner.kind, Kind::Wandered(_))
+        matches!(self.inner.kind, ErrorKind::Wandered(_))
     }
 
     /// Whether the call could not be made as written: an unknown API, a path that is none.
     pub fn is_mistake(&self) -> bool {
-        matches!(self.inner.kind, Kind::Mistake(_))
+        matches!(self.inner.kind, ErrorKind::Mistake(_))
     }
 
     /// Whether the API is not to be called with this method.
     pub fn is_method_not_allowed(&self) -> bool {
-        matches!(self.inner.kind, Kind::Mistake(Mistake::Method(_)))
+        matches!(self.inner.kind, ErrorKind::Mistake(ErrorReason::Method(_)))
     }
 
     /// Whether there is no API of this name.
     pub fn is_unknown_api(&self) -> bool {
-        matches!(self.inner.kind, Kind::Mistake(Mistake::UnknownApi(_)))
+        matches!(self.inner.kind, ErrorKind::Mistake(ErrorReason::UnknownApi(_)))
     }
 
     /// Whether the API's name leads into a network that may not be called.
     pub fn is_forbidden(&self) -> bool {
-        matches!(&self.inner.kind, Kind::Failed(failure) if failure.trouble == Trouble::Forbidden)
+        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.trouble == FailureKind::Forbidden)
     }
 
     /// Whether the body of the request could not be had, or not in time: the server had no part in it.
     pub fn is_upload(&self) -> bool {
-        matches!(&self.inner.kind, Kind::Failed(failure) if failure.trouble == Trouble::Caller)
+        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.trouble == FailureKind::Caller)
     }
 
     /// What went wrong on the way or at the server, if the last attempt ended with that.
     pub fn fault(&self) -> Option<Fault> {
         match &self.inner.kind {
-            Kind::Failed(failure) => match failure.trouble {
-                Trouble::Fault(fault) => Some(fault),
+            ErrorKind::Failed(failure) => match failure.trouble {
+                FailureKind::Fault(fault) => Some(fault),
                 _ => None,
             },
             _ => None,
@@ -228,7 +228,7 @@ impl Error {
     /// The status, if an answer came with one that counts as an error.
     pub fn status(&self) -> Option<http::StatusCode> {
         match self.inner.kind {
-            Kind::Status(code) => http::StatusCode::from_u16(code).ok(),
+            ErrorKind::Status(code) => http::StatusCode::from_u16(code).ok(),
             _ => None,
         }
     }
@@ -241,7 +241,7 @@ impl Error {
     /// What the door said, if it did not open.
     pub fn refusal(&self) -> Option<&Refusal> {
         match &self.inner.kind {
-            Kind::Refused(refusal) => Some(refusal),
+            ErrorKind::Refused(refusal) => Some(refusal),
             _ => None,
         }
     }
@@ -252,72 +252,72 @@ impl Error {
     }
 
     /// How metrics tell it.
-    pub(crate) fn class(&self) -> Status {
+    pub(crate) fn class(&self) -> StatusLabel {
         match &self.inner.kind {
-            Kind::Status(code) => Status::of(*code),
-            Kind::Failed(failure) if failure.trouble == Trouble::Forbidden => Status::Blocked,
-            Kind::Failed(_) if self.is_timeout() => Status::Timeout,
-            Kind::Failed(_) | Kind::TooLarge(_) | Kind::Undecoded(_) => Status::Network,
-            Kind::Deadline if self.inner.attempts > 0 => Status::Timeout,
-            Kind::Wandered(_) => Status::Redirect,
-            Kind::Mistake(_) | Kind::Refused(_) | Kind::CacheMiss | Kind::Deadline => {
-                Status::Blocked
+            ErrorKind::Status(code) => StatusLabel::of(*code),
+            ErrorKind::Failed(failure) if failure.trouble == FailureKind::Forbidden => StatusLabel::Blocked,
+            ErrorKind::Failed(_) if self.is_timeout() => StatusLabel::Timeout,
+            ErrorKind::Failed(_) | ErrorKind::TooLarge(_) | ErrorKind::Undecoded(_) => StatusLabel::Network,
+            ErrorKind::Deadline if self.inner.attempts > 0 => StatusLabel::Timeout,
+            ErrorKind::Wandered(_) => StatusLabel::Redirect,
+            ErrorKind::Mistake(_) | ErrorKind::Refused(_) | ErrorKind::CacheMiss | ErrorKind::Deadline => {
+                StatusLabel::Blocked
             }
         }
     }
 
     /// Why it failed, as metrics tell it; nothing for what never reached the network.
-    pub(crate) fn reason(&self) -> Option<Reason> {
+    pub(crate) fn reason(&self) -> Option<FailureLabel> {
         match &self.inner.kind {
-            Kind::Failed(failure) => match failure.trouble {
-                Trouble::Fault(fault) => Some(reason_of(fault)),
-                Trouble::Forbidden | Trouble::Deadline | Trouble::CalledOff | Trouble::Caller => {
+            ErrorKind::Failed(failure) => match failure.trouble {
+                FailureKind::Fault(fault) => Some(reason_of(fault)),
+                FailureKind::Forbidden | FailureKind::Deadline | FailureKind::CalledOff | FailureKind::Caller => {
                     None
                 }
             },
-            Kind::TooLarge(_) => Some(Reason::Body),
-            Kind::Deadline if self.inner.attempts > 0 => Some(Reason::Timeout),
+            ErrorKind::TooLarge(_) => Some(FailureLabel::Body),
+            ErrorKind::Deadline if self.inner.attempts > 0 => Some(FailureLabel::Timeout),
             _ => None,
         }
     }
 }
 
 /// A fault, as metrics tell it.
-pub(crate) const fn reason_of(fault: Fault) -> Reason {
+pub(crate) const fn reason_of(fault: Fault) -> FailureLabel {
     match fault {
-        Fault::ConnectTimeout | Fault::ReadTimeout => Reason::Timeout,
-        Fault::Dns => Reason::Dns,
-        Fault::Reset => Reason::Network,
-        Fault::TlsHandshake | Fault::TlsCertificate => Reason::Tls,
-        Fault::TruncatedBody => Reason::Body,
+        Fault::ConnectTimeout | Fault::ReadTimeout => FailureLabel::Timeout,
+        Fault::Dns => FailureLabel::Dns,
+        Fault::Reset => FailureLabel::Network,
+        Fault::TlsHandshake | Fault::TlsCertificate => FailureLabel::Tls,
+        Fault::TruncatedBody => FailureLabel::Body,
     }
 }
 
-impl From<Mistake> for Error {
-    fn from(mistake: Mistake) -> Self {
-        Self::new(Kind::Mistake(mistake))
+impl From<ErrorReason> for Error {
+    fn from(mistake: ErrorReason) -> Self {
+        Self::new(ErrorKind::Mistake(mistake))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.inner.kind {
-            Kind::Mistake(mistake) => mistake.fmt(f),
-            Kind::Refused(refusal) => refusal.fmt(f),
-            Kind::Failed(failure) => match failure.words {
-                Words::Phrase(phrase) => f.write_str(phrase),
-                Words::Unresolved(why) => why.fmt(f),
-                Words::Kind(kind) => write!(f, "the connection failed: {kind}"),
+            ErrorKind::Mistake(mistake) => mistake.fmt(f),
+            ErrorKind::Refused(refusal) => refusal.fmt(f),
+            ErrorKind::Failed(failure) => match failure.words {
+                FailureMessage::Phrase(phrase) => f.write_str(phrase),
+                FailureMessage::Unresolved(why) => why.fmt(f),
+                FailureMessage::Kind(kind) => write!(f, "the connection failed: {kind}"),
             },
-            Kind::Deadline => f.write_str("the deadline passed before there was an answer"),
-            Kind::Status(code) => write!(f, "the server answered {code}"),
-            Kind::TooLarge(largest) => write!(
+            ErrorKind::Deadline => f.write_str("the deadline passed before there was an answer"),
+            ErrorKind::Status(code) => write!(f, "the server answered {code}"),
+            ErrorKind::TooLarge(largest) => write!(
                 f,
                 "the body is larger than {largest} bytes: stream it or raise `largest_body`"
             ),
-            Kind::Undecoded(undecoded) => undecoded.fmt(f),
-            Kind::CacheMiss => f.write_str("only the cache may answer now, and it has nothing"),
-            Kind::Wandered(wandered) => wandered.fmt(f),
+            ErrorKind::Undecoded(undecoded) => undecoded.fmt(f),
+            ErrorKind::CacheMiss => f.write_str("only the cache may answer now, and it has nothing"),
+            ErrorKind::Wandered(wandered) => wandered.fmt(f),
         }?;
         match self.inner.attempts {
             0 | 1 => Ok(()),

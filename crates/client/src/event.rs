@@ -6,20 +6,20 @@
 //! read.
 
 mod observers;
-mod words;
+mod labels;
 
 use std::time::Duration;
 
-use outflow_core::{Attempt, Cost, Drift, Effect, MeterEvent, Nanos, State, Transition, WallTime};
+use outflow_core::{AttemptReport, Cost, LimitDrift, OutcomeClass, MeterEvent, Nanos, HealthState, HealthTransition, WallTime};
 use smol_str::SmolStr;
 
 pub use observers::{Events, Observer};
-pub use words::{Lookup, Reason, Status};
+pub use labels::{CacheLabel, FailureLabel, StatusLabel};
 
 use crate::cache::DiskState;
-use crate::client::Changes;
-use crate::http::Unresolved;
-use crate::refusal::{Explanation, Refusal};
+use crate::client::ReloadChanges;
+use crate::http::ResolveError;
+use crate::refusal::{WaitEstimate, Refusal};
 
 /// Something that happened, at an API.
 #[derive(Clone, Debug)]
@@ -29,13 +29,13 @@ pub struct Event {
     /// When, in monotonic time.
     pub at: Nanos,
     /// What.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum What {
+pub enum EventKind {
     /// A call began to wait for its permit.
     Waiting {
         /// Its group.
@@ -43,7 +43,7 @@ pub enum What {
         /// What it costs.
         cost: Cost,
         /// What it waits for.
-        explanation: Explanation,
+        explanation: WaitEstimate,
     },
     /// A call may go.
     Admitted {
@@ -72,13 +72,13 @@ pub enum What {
         /// The permit's number.
         permit: u64,
         /// How it ended.
-        attempt: Attempt,
+        attempt: AttemptReport,
         /// What that counts as.
-        effect: Effect,
+        effect: OutcomeClass,
         /// From sending to the first byte of the answer, if one came.
         round_trip: Option<Duration>,
         /// What the log line tells with it, where it ended badly.
-        vitals: Option<Vitals>,
+        vitals: Option<HealthGauges>,
     },
     /// The body of an answer that was settled broke off, which makes a failure of it after all.
     Broken {
@@ -87,11 +87,11 @@ pub enum What {
         /// The permit's number.
         permit: u64,
         /// How it broke.
-        attempt: Attempt,
+        attempt: AttemptReport,
         /// What that counts as.
-        effect: Effect,
+        effect: OutcomeClass,
         /// What the log line tells with it.
-        vitals: Vitals,
+        vitals: HealthGauges,
     },
     /// A permit was given back unused.
     Refunded {
@@ -105,9 +105,9 @@ pub enum What {
         /// The group, if it has a state of its own.
         group: Option<SmolStr>,
         /// The move.
-        transition: Transition,
+        transition: HealthTransition,
         /// What the log line tells with it.
-        vitals: Vitals,
+        vitals: HealthGauges,
     },
     /// The server asked everybody to wait.
     Cooling {
@@ -118,7 +118,7 @@ pub enum What {
         /// How long that is.
         wait: Duration,
         /// What the log line tells with it.
-        vitals: Vitals,
+        vitals: HealthGauges,
     },
     /// A meter tells something; `group` is `None` for the limits of the whole API.
     Meter {
@@ -132,7 +132,7 @@ pub enum What {
         /// The group.
         group: Option<SmolStr>,
         /// By how much; `None` when it is over.
-        drift: Option<Drift>,
+        drift: Option<LimitDrift>,
     },
     /// A threshold of use was reached and held, or left.
     Usage {
@@ -178,17 +178,17 @@ pub enum What {
         /// How long until the next.
         delay: Duration,
         /// Why it failed.
-        reason: Reason,
+        reason: FailureLabel,
     },
     /// An attempt found no address for its name.
     Unresolved {
         /// Why.
-        why: Unresolved,
+        why: ResolveError,
     },
     /// The cache was asked.
     Cache {
         /// What it had.
-        lookup: Lookup,
+        lookup: CacheLabel,
     },
     /// The cache's directory is not used, can no longer be written, or can again.
     Disk {
@@ -196,9 +196,9 @@ pub enum What {
         state: DiskState,
     },
     /// Another configuration was put into effect, or was not.
-    Reloaded(Reload),
+    Reloaded(ReloadEvent),
     /// A call is over, whatever came of it.
-    Finished(Box<Finished>),
+    Finished(Box<CallFinished>),
     /// Somebody who operates the program changed something.
     Operated {
         /// The group, if it was about one.
@@ -219,9 +219,9 @@ pub enum What {
 
 /// The numbers beside a change of state.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Vitals {
+pub struct HealthGauges {
     /// The state, after whatever happened.
-    pub state: State,
+    pub state: HealthState,
     /// Refusals in a row.
     pub streak: u32,
     /// The share of failures in the window, of a million.
@@ -236,11 +236,11 @@ pub struct Vitals {
     pub retry_after: Option<Duration>,
 }
 
-impl Default for Vitals {
+impl Default for HealthGauges {
     /// Healthy, unlimited, and nothing seen.
     fn default() -> Self {
         Self {
-            state: State::Normal,
+            state: HealthState::Normal,
             streak: 0,
             error_ppm: 0,
             rate: 0.0,
@@ -253,7 +253,7 @@ impl Default for Vitals {
 
 /// A finished call, with all that its log line says.
 #[derive(Clone, Debug)]
-pub struct Finished {
+pub struct CallFinished {
     /// When it ended, in civil time.
     pub ts: WallTime,
     /// Its group.
@@ -263,17 +263,17 @@ pub struct Finished {
     /// Its path, without query, cut to 256 bytes.
     pub path: SmolStr,
     /// How it ended.
-    pub status: Status,
+    pub status: StatusLabel,
     /// The code, if an answer came.
     pub code: Option<u16>,
     /// Why it failed, if it did.
-    pub reason: Option<Reason>,
+    pub reason: Option<FailureLabel>,
     /// From the call to its end.
     pub latency: Duration,
     /// How many attempts were made.
     pub attempts: u32,
     /// The state at its end.
-    pub state: State,
+    pub state: HealthState,
     /// How long it waited for permits.
     pub waited: Duration,
     /// A number for this call.
@@ -300,7 +300,7 @@ pub enum TaskState {
 
 /// What became of another configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reload {
+pub enum ReloadEvent {
     /// It is in effect.
     Applied {
         /// How many APIs are new.
@@ -319,7 +319,7 @@ pub enum Reload {
     },
 }
 
-impl Reload {
+impl ReloadEvent {
     /// The outcome in one word, for logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -328,7 +328,7 @@ impl Reload {
         }
     }
 
-    pub(crate) fn applied(changes: &Changes) -> Self {
+    pub(crate) fn applied(changes: &ReloadChanges) -> Self {
         Self::Applied {
             added: changes.added.len(),
             removed: changes.removed.len(),

@@ -6,28 +6,28 @@
 //! at is the address that is called. What goes wrong is told in words from a closed set: the errors
 //! below carry URLs and pieces of what the server said, and those may hold a secret.
 
-mod address;
+mod public_address;
 mod connect;
-mod dial;
-mod end;
+mod tls_connector;
+mod deadline;
 mod failure;
-mod incoming;
-mod outgoing;
+mod response_body;
+mod request_body;
 mod pool;
 mod proxy;
 mod resolve;
-mod system;
+mod system_resolver;
 mod tls;
 mod transport;
-mod unresolved;
+mod resolve_error;
 
-pub use self::connect::{Connect, Connecting, Stream};
+pub use self::connect::{Connect, Connecting, IoStream};
 pub use self::resolve::{Resolve, Resolving};
 pub use self::transport::InvalidTransport;
-pub use self::unresolved::Unresolved;
+pub use self::resolve_error::ResolveError;
 
-pub(crate) use self::end::End;
-pub(crate) use self::failure::{Failure, Left, Trouble, Words};
-pub(crate) use self::incoming::{Incoming, Unread};
-pub(crate) use self::outgoing::{BoxError, Lent, Outgoing};
-pub(crate) use self::transport::{Leave, Transport, Wiring};
+pub(crate) use self::deadline::AttemptDeadline;
+pub(crate) use self::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
+pub(crate) use self::response_body::{IncomingBody, BodyReadError};
+pub(crate) use self::request_body::{BoxError, LentBody, OutgoingBody};
+pub(crate) use self::transport::{SendHook, Transport, TransportDeps};

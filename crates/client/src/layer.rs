@@ -7,7 +7,7 @@
 //! came and not before, so that nothing of it is held while a call waits.
 
 mod body;
-mod governing;
+mod future;
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -16,10 +16,10 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-pub use self::body::GovernedBody;
-pub use self::governing::Governing;
+pub use self::body::UpstreamBody;
+pub use self::future::UpstreamFuture;
 use crate::refusal::Refusal;
-use crate::upstream::{Ask, Upstream};
+use crate::upstream::{AcquireOptions, Upstream};
 
 /// Puts the door of an API in front of a service.
 ///
@@ -39,22 +39,22 @@ use crate::upstream::{Ask, Upstream};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Govern {
+pub struct UpstreamLayer {
     upstream: Upstream,
 }
 
-impl Govern {
+impl UpstreamLayer {
     /// Governs by the rules of this door.
     pub const fn new(upstream: Upstream) -> Self {
         Self { upstream }
     }
 }
 
-impl<S> Layer<S> for Govern {
-    type Service = Governed<S>;
+impl<S> Layer<S> for UpstreamLayer {
+    type Service = UpstreamService<S>;
 
-    fn layer(&self, inner: S) -> Governed<S> {
-        Governed {
+    fn layer(&self, inner: S) -> UpstreamService<S> {
+        UpstreamService {
             upstream: self.upstream.clone(),
             inner,
         }
@@ -63,43 +63,43 @@ impl<S> Layer<S> for Govern {
 
 /// A service behind the door of an API.
 #[derive(Clone, Debug)]
-pub struct Governed<S> {
+pub struct UpstreamService<S> {
     upstream: Upstream,
     inner: S,
 }
 
-impl<S, B, R> Service<Request<B>> for Governed<S>
+impl<S, B, R> Service<Request<B>> for UpstreamService<S>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
 {
-    type Response = Response<GovernedBody<R>>;
-    type Error = Stopped<S::Error>;
-    type Future = Governing<S, B>;
+    type Response = Response<UpstreamBody<R>>;
+    type Error = LayerError<S::Error>;
+    type Future = UpstreamFuture<S, B>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let asked = request.extensions().get::<Ask>().copied();
+        let asked = request.extensions().get::<AcquireOptions>().copied();
         let ask = asked.unwrap_or_else(|| {
             let route = self.upstream.route(request.method(), request.uri().path());
-            Ask::new(route)
+            AcquireOptions::new(route)
         });
-        Governing::new(self.upstream.clone(), ask, self.inner.clone(), request)
+        UpstreamFuture::new(self.upstream.clone(), ask, self.inner.clone(), request)
     }
 }
 
 /// Why a governed request brought no answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Stopped<E> {
+pub enum LayerError<E> {
     /// The door did not open.
     Refused(Refusal),
     /// The service below failed.
     Failed(E),
 }
 
-impl<E: fmt::Display> fmt::Display for Stopped<E> {
+impl<E: fmt::Display> fmt::Display for LayerError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
@@ -108,7 +108,7 @@ impl<E: fmt::Display> fmt::Display for Stopped<E> {
     }
 }
 
-impl<E: std::error::Error + 'static> std::error::Error for Stopped<E> {
+impl<E: std::error::Error + 'static> std::error::Error for LayerError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Refused(refusal) => Some(refusal),

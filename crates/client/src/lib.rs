@@ -11,7 +11,7 @@ pub use outflow_core as core;
 
 mod api;
 mod base_url;
-mod bell;
+mod timer_thread;
 pub mod cache;
 mod client;
 mod clock;
@@ -23,11 +23,11 @@ mod layer;
 pub mod log;
 pub mod metrics;
 pub mod ndjson;
-mod pattern;
+mod path_pattern;
 mod preset;
 pub mod redact;
 mod refusal;
-mod registry;
+mod limiter_registry;
 mod rules;
 mod send;
 mod tasks;
@@ -35,28 +35,28 @@ pub mod trace;
 mod upstream;
 
 pub use self::http::{
-    Connect, Connecting, InvalidTransport, Resolve, Resolving, Stream, Unresolved,
+    Connect, Connecting, InvalidTransport, Resolve, Resolving, IoStream, ResolveError,
 };
-pub use api::{Addresses, Api, CacheMode, Credential, Place, Proxy, RetryRules, Timeouts, Trust};
+pub use api::{AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Proxy, RetryConfig, Timeouts, TlsTrust};
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use client::{
-    Body, Builder, CacheUse, Call, Changes, InitError, InvalidClient, Outflow, Response, Unfit,
+    Body, OutflowBuilder, CacheDirective, Call, ReloadChanges, InitError, InvalidClient, Outflow, Response, InvalidClientReason,
 };
 pub use clock::SystemClock;
 pub use config::Config;
 pub use error::Error;
 pub use event::{Event, Events, Observer};
-pub use layer::{Govern, Governed, GovernedBody, Governing, Stopped};
-pub use pattern::{InvalidPattern, Pattern};
+pub use layer::{UpstreamLayer, UpstreamService, UpstreamBody, UpstreamFuture, LayerError};
+pub use path_pattern::{InvalidPattern, PathPattern};
 pub use preset::Preset;
-pub use refusal::{Cause, Explanation, Refusal, Why};
-pub use registry::{DEFAULT_MOST_NAMES, Full, Handle, Registry};
-pub use rules::{DEFAULT_GROUP, Group, HealthScope, Mode, Route, Rules, Thresholds, WhenAsleep};
-pub use tasks::{CannotStart, Crowd, Drained, Stop, TaskReport, Tasks};
+pub use refusal::{RefusalReason, WaitEstimate, Refusal, WaitReason};
+pub use limiter_registry::{DEFAULT_MOST_NAMES, RegistryFull, LimiterHandle, LimiterRegistry};
+pub use rules::{DEFAULT_GROUP, Group, HealthScope, WaitMode, Route, Rules, AlertThresholds, WhenAsleep};
+pub use tasks::{SpawnError, TaskGroup, ShutdownReport, CancelToken, TaskReport, Tasks};
 pub use upstream::{
-    Admit, Alerted, Answer, Ask, Ceiling, Extent, GroupReport, HealthReport, History, InvalidRules,
-    Lesson, LimitReport, Part, Permit, Room, SharedTimer, Tail, Target, Upstream, UpstreamReport,
+    Acquire, Alerted, AttemptResult, AcquireOptions, EffectiveLimit, LimitScope, GroupReport, HealthReport, UsageHistory, InvalidRules,
+    LimitFeedback, LimitReport, FleetShare, Permit, RemainingQuota, SharedTimer, PendingBody, Target, Upstream, UpstreamReport,
     Verdict,
 };
 

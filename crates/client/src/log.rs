@@ -9,14 +9,14 @@
 //! what does not fit is dropped, counted and told. Values are redacted, then cut, then escaped; a
 //! line never holds a line.
 
-mod layer;
-mod line;
-mod lines;
-mod narrator;
+mod tracing_layer;
+mod line_format;
+mod writer_queue;
+mod tracing_bridge;
 mod record;
 mod rolling;
 mod stamp;
-mod tell;
+mod format_event;
 
 use std::fmt;
 use std::io::Write;
@@ -26,17 +26,17 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use outflow_core::{Clock, WallTime};
 use tracing::Level;
 
-pub use layer::LogLayer;
-pub use lines::{Lines, LogPump};
-pub use narrator::Narrator;
+pub use tracing_layer::LogLayer;
+pub use writer_queue::{LogSender, LogWriter};
+pub use tracing_bridge::TracingObserver;
 pub use rolling::{InvalidRolling, RollingFile};
-pub(crate) use stamp::Stamp;
+pub(crate) use stamp::LogTime;
 
 use crate::event::{Event, Observer};
-use crate::metrics::{Reading, Source, key};
+use crate::metrics::{GaugeSnapshot, GaugeSource, key};
 use crate::redact::Scrubber;
-use line::Line;
-use record::{Record, Value};
+use line_format::LogLine;
+use record::{Record, LogValue};
 
 /// Writes a line for every event. Clones write the same log.
 ///
@@ -56,15 +56,15 @@ use record::{Record, Value};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Log {
-    scribe: Arc<Scribe>,
-    lines: Lines,
+    scribe: Arc<LogObserver>,
+    lines: LogSender,
 }
 
 /// How a log is written.
 #[derive(Clone)]
 pub struct LogSettings {
     /// The form of a line.
-    pub format: Format,
+    pub format: LineFormat,
     /// The least important events that are written.
     pub level: Level,
     /// Where the time comes from.
@@ -77,7 +77,7 @@ impl LogSettings {
     /// logfmt, from `INFO` on, without secrets to look for.
     pub fn new(clock: Arc<dyn Clock + Send + Sync>) -> Self {
         Self {
-            format: Format::Logfmt,
+            format: LineFormat::Logfmt,
             level: Level::INFO,
             clock,
             scrubber: Scrubber::new(),
@@ -97,7 +97,7 @@ impl fmt::Debug for LogSettings {
 
 /// The form of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum LineFormat {
     /// `key=value key="two words"`.
     Logfmt,
     /// One JSON object.
@@ -106,15 +106,15 @@ pub enum Format {
 
 impl Log {
     /// A log, and the pump that writes it to `sink`.
-    pub fn new(settings: LogSettings, sink: impl Write + Send + 'static) -> (Self, LogPump) {
-        let scribe = Arc::new(Scribe {
+    pub fn new(settings: LogSettings, sink: impl Write + Send + 'static) -> (Self, LogWriter) {
+        let scribe = Arc::new(LogObserver {
             least: AtomicU8::new(rank(Some(settings.level))),
             settings,
             seq: AtomicU64::new(0),
         });
         let teller = Arc::clone(&scribe);
-        let (lines, pump) = Lines::new(sink);
-        let pump = pump.telling_drops(move |dropped| teller.line(&tell::dropped(dropped)));
+        let (lines, pump) = LogSender::new(sink);
+        let pump = pump.telling_drops(move |dropped| teller.line(&format_event::dropped(dropped)));
         (Self { scribe, lines }, pump)
     }
 
@@ -142,14 +142,14 @@ impl Log {
 
 impl Observer for Log {
     fn observe(&self, event: &Event) {
-        if self.scribe.writes(tell::level(event)) {
-            self.lines.send(&self.scribe.line(&tell::record(event)));
+        if self.scribe.writes(format_event::level(event)) {
+            self.lines.send(&self.scribe.line(&format_event::record(event)));
         }
     }
 }
 
-impl Source for Log {
-    fn read(&self, _: &mut dyn FnMut(&str, Reading)) {}
+impl GaugeSource for Log {
+    fn read(&self, _: &mut dyn FnMut(&str, GaugeSnapshot)) {}
 
     fn lines_dropped(&self) -> u64 {
         self.dropped()
@@ -158,7 +158,7 @@ impl Source for Log {
 
 /// Turns records into lines.
 #[derive(Debug)]
-struct Scribe {
+struct LogObserver {
     settings: LogSettings,
     /// The least important events that are written, which may change.
     least: AtomicU8,
@@ -166,7 +166,7 @@ struct Scribe {
     seq: AtomicU64,
 }
 
-impl Scribe {
+impl LogObserver {
     /// Whether lines of this importance are written.
     fn writes(&self, level: Level) -> bool {
         rank(Some(level)) <= self.least.load(Ordering::Relaxed)
@@ -176,25 +176,25 @@ impl Scribe {
         let mut line = self.begin(record.level, record.ts);
         for (key, value) in &record.fields {
             match value {
-                Value::Number(number) => line.raw(key, *number),
-                Value::Ratio(ratio) => line.raw(key, *ratio),
-                Value::Word(word) => line.text(key, word),
-                Value::Text(name) => line.text(key, &self.settings.scrubber.scrub(name)),
+                LogValue::Number(number) => line.raw(key, *number),
+                LogValue::Ratio(ratio) => line.raw(key, *ratio),
+                LogValue::Word(word) => line.text(key, word),
+                LogValue::Text(name) => line.text(key, &self.settings.scrubber.scrub(name)),
                 other => line.text(key, &other.shown(&self.settings.scrubber)),
             }
         }
         self.end(line)
     }
 
-    fn begin(&self, level: Level, ts: Option<WallTime>) -> Line {
+    fn begin(&self, level: Level, ts: Option<WallTime>) -> LogLine {
         let now = ts.unwrap_or_else(|| self.settings.clock.wall());
-        let mut line = Line::new(self.settings.format);
-        line.text(key::TS, &Stamp(now).to_string());
+        let mut line = LogLine::new(self.settings.format);
+        line.text(key::TS, &LogTime(now).to_string());
         line.text(key::LVL, level.as_str());
         line
     }
 
-    fn end(&self, mut line: Line) -> String {
+    fn end(&self, mut line: LogLine) -> String {
         line.last(key::SEQ, self.seq.fetch_add(1, Ordering::Relaxed));
         line.finish()
     }

@@ -3,7 +3,7 @@
 //! Here is what a metric is. Its name is in the one file that has all names, and what is counted in the
 //! other files below this one. Nothing here reads an event.
 
-mod cells;
+mod counters;
 mod exposition;
 mod family;
 mod groups;
@@ -11,18 +11,18 @@ mod histogram;
 mod names;
 mod recorder;
 mod reloads;
-mod source;
+mod gauges;
 mod summary;
 mod tasks;
 
 pub use exposition::CONTENT_TYPE;
-pub use family::{Families, Family, Sample, Value};
-pub use histogram::{Filled, Histogram, Unit};
+pub use family::{FamilySource, MetricFamily, MetricSample, SampleValue};
+pub use histogram::{HistogramSnapshot, Histogram, HistogramUnit};
 pub(crate) use names::*;
 pub use names::{OTHER, bulk, label};
-pub use recorder::{Known, Metrics};
-pub use source::{Reading, Source};
-pub(crate) use summary::Summary;
+pub use recorder::{ApiLabels, Metrics};
+pub use gauges::{GaugeSnapshot, GaugeSource};
+pub(crate) use summary::ApiSummary;
 
 /// A metric: its name, what it is and what tells its series apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub struct Metric {
     /// As Prometheus shows it.
     pub name: &'static str,
     /// What it is.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Which labels its series have.
     pub labels: &'static [&'static str],
     /// What it tells.
@@ -39,7 +39,7 @@ pub struct Metric {
 
 /// What a metric is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only ever grows.
     Counter,
     /// Is what it is now.
@@ -50,20 +50,20 @@ pub enum Kind {
 
 impl Metric {
     const fn counter(name: &'static str, labels: &'static [Label], help: &'static str) -> Self {
-        Self::new(name, Kind::Counter, labels, help)
+        Self::new(name, MetricKind::Counter, labels, help)
     }
 
     const fn gauge(name: &'static str, labels: &'static [Label], help: &'static str) -> Self {
-        Self::new(name, Kind::Gauge, labels, help)
+        Self::new(name, MetricKind::Gauge, labels, help)
     }
 
     const fn histogram(name: &'static str, labels: &'static [Label], help: &'static str) -> Self {
-        Self::new(name, Kind::Histogram, labels, help)
+        Self::new(name, MetricKind::Histogram, labels, help)
     }
 
     const fn new(
         name: &'static str,
-        kind: Kind,
+        kind: MetricKind,
         labels: &'static [Label],
         help: &'static str,
     ) -> Self {

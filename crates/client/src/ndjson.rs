@@ -7,8 +7,8 @@
 use outflow_core::WallTime;
 use serde_json::{Map, Value, json};
 
-use crate::log::Stamp;
-use crate::metrics::{self, Filled, Metrics, Reading, Summary, key};
+use crate::log::LogTime;
+use crate::metrics::{self, HistogramSnapshot, Metrics, GaugeSnapshot, ApiSummary, key};
 
 /// Everything now, as one line with its end.
 ///
@@ -28,11 +28,11 @@ pub fn snapshot_line(metrics: &Metrics, now: WallTime) -> String {
         .iter()
         .map(|api| (api.api.to_string(), object(api)))
         .collect();
-    let line = json!({ key::TS: Stamp(now).to_string(), "apis": apis });
+    let line = json!({ key::TS: LogTime(now).to_string(), "apis": apis });
     format!("{line}\n")
 }
 
-fn object(api: &Summary) -> Value {
+fn object(api: &ApiSummary) -> Value {
     let codes: Map<_, _> = api
         .codes
         .iter()
@@ -51,7 +51,7 @@ fn object(api: &Summary) -> Value {
     object
 }
 
-fn standing(reading: &Reading) -> [(String, Value); 7] {
+fn standing(reading: &GaugeSnapshot) -> [(String, Value); 7] {
     let counts = &reading.counts;
     let other = u64::from(counts.network) + u64::from(counts.other);
     let error_rate = f64::from(reading.error_ppm) / 1_000_000.0;
@@ -68,7 +68,7 @@ fn standing(reading: &Reading) -> [(String, Value); 7] {
 }
 
 /// Bounds and how many values are at most so large, as on the page.
-fn histogram(filled: &Filled) -> Value {
+fn histogram(filled: &HistogramSnapshot) -> Value {
     let mut below = 0;
     let mut buckets = Map::new();
     for (bound, count) in &filled.buckets {

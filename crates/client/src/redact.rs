@@ -29,7 +29,7 @@ pub use scrubber::Scrubber;
 pub fn path(uri: &str) -> SmolStr {
     let uri = uri.get(..uri.find(['?', '#']).unwrap_or(uri.len()));
     let path = without_authority(uri.unwrap_or_default());
-    let mut shown = Short::new();
+    let mut shown = ShortText::new();
     for (place, segment) in path.split('/').enumerate() {
         if place > 0 {
             shown.push("/");
@@ -115,15 +115,15 @@ impl fmt::Debug for Url<'_> {
 /// let shown = redact::headers(&headers).to_string();
 /// assert_eq!(shown, "content-length: 12, authorization: [redacted]");
 /// ```
-pub const fn headers(headers: &HeaderMap) -> Headers<'_> {
-    Headers(headers)
+pub const fn headers(headers: &HeaderMap) -> RedactedHeaders<'_> {
+    RedactedHeaders(headers)
 }
 
 /// What [`headers()`] answers.
 #[derive(Clone, Copy)]
-pub struct Headers<'a>(&'a HeaderMap);
+pub struct RedactedHeaders<'a>(&'a HeaderMap);
 
-impl fmt::Display for Headers<'_> {
+impl fmt::Display for RedactedHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (name, value)) in self.0.iter().enumerate() {
             let comma = if place > 0 { ", " } else { "" };
@@ -133,7 +133,7 @@ impl fmt::Display for Headers<'_> {
     }
 }
 
-impl fmt::Debug for Headers<'_> {
+impl fmt::Debug for RedactedHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -153,13 +153,13 @@ pub fn sensitive(mut value: HeaderValue) -> HeaderValue {
 }
 
 /// A text that stops growing at [`LONGEST_PATH`] bytes.
-struct Short {
+struct ShortText {
     text: SmolStrBuilder,
     len: usize,
     is_full: bool,
 }
 
-impl Short {
+impl ShortText {
     const fn new() -> Self {
         Self {
             text: SmolStrBuilder::new(),

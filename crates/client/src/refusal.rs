@@ -6,14 +6,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use outflow_core::{Nanos, Rate, State};
+use outflow_core::{Nanos, Rate, HealthState};
 use smol_str::SmolStr;
 
 /// Why a call was not let through, and when to come back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// What stood in the way.
-    pub cause: Cause,
+    pub cause: RefusalReason,
     /// How long until the same call can pass, if that is known.
     pub retry_after: Option<Duration>,
 }
@@ -21,20 +21,20 @@ pub struct Refusal {
 /// What stood in the way of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum RefusalReason {
     /// Its turn would come, or came, after its deadline.
-    TooLate(Why),
+    TooLate(WaitReason),
     /// It costs more than a limit ever allows.
     Never {
         /// The limit.
         limit: Rate,
     },
     /// It would have had to wait, and the rules or the caller say not to.
-    Busy(Why),
+    Busy(WaitReason),
     /// The state of the API lets nothing go.
     Blocked {
         /// The state.
-        state: State,
+        state: HealthState,
     },
     /// As many wait as may.
     QueueFull,
@@ -49,7 +49,7 @@ pub enum Cause {
 /// What a call waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Why {
+pub enum WaitReason {
     /// A limit has no room.
     Limit {
         /// The rate in effect.
@@ -65,21 +65,21 @@ pub enum Why {
     /// The server asked everybody to wait.
     Cooldown,
     /// The state lets nothing, or only probes, go.
-    State(State),
+    State(HealthState),
 }
 
 /// Where a waiting call stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Explanation {
+pub struct WaitEstimate {
     /// What it waits for.
-    pub why: Why,
+    pub why: WaitReason,
     /// How many are before it.
     pub position: usize,
     /// When it will go if nothing else happens, if that is known.
     pub eta: Option<Nanos>,
 }
 
-impl Cause {
+impl RefusalReason {
     /// The cause in one word, for logs and metrics.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLate(why) => write!(f, "cannot go before its deadline: {why}"),
@@ -127,7 +127,7 @@ impl fmt::Display for Cause {
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limit { rate } => write!(f, "the limit of {rate} is used up"),

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use http::Method;
 use outflow_core::{
-    Accounting, Adaptive, Cost, Dialects, HealthConfig, Limit, Policy, Rate, Share, UsageAlert,
+    Accounting, AdaptiveMode, Cost, Dialects, HealthConfig, Limit, Policy, Rate, Share, UsageAlert,
 };
 use smol_str::SmolStr;
 
-use crate::pattern::Pattern;
+use crate::path_pattern::PathPattern;
 
 /// The rules of one API.
 ///
@@ -34,7 +34,7 @@ pub struct Rules {
     /// Which call is of which group; the first that matches decides.
     pub routes: Vec<Route>,
     /// What becomes of a call that cannot go at once.
-    pub mode: Mode,
+    pub mode: WaitMode,
     /// The longest that a call waits for its permit, unless its caller says less.
     pub max_wait: Duration,
     /// The most calls that wait at once; the next one is refused.
@@ -50,11 +50,11 @@ pub struct Rules {
     /// What the end of an attempt means.
     pub policy: Policy,
     /// How far evidence may move the limits.
-    pub adaptive: Adaptive,
+    pub adaptive: AdaptiveMode,
     /// Whose headers are believed.
     pub dialects: Dialects,
     /// When somebody is told that little is left.
-    pub thresholds: Thresholds,
+    pub thresholds: AlertThresholds,
 }
 
 impl Rules {
@@ -64,7 +64,7 @@ impl Rules {
             limits: Vec::new(),
             groups: Vec::new(),
             routes: Vec::new(),
-            mode: Mode::default(),
+            mode: WaitMode::default(),
             max_wait: Duration::from_secs(30),
             queue: 10_000,
             timeout: Duration::from_secs(10),
@@ -72,19 +72,19 @@ impl Rules {
             health_scope: HealthScope::default(),
             when_asleep: WhenAsleep::default(),
             policy: Policy::default(),
-            adaptive: Adaptive::default(),
+            adaptive: AdaptiveMode::default(),
             dialects: Dialects::ALL,
-            thresholds: Thresholds::default(),
+            thresholds: AlertThresholds::default(),
         }
     }
 
     /// What holds where nothing is configured: five calls a second.
-    pub fn usual() -> Self {
-        Rate::per_second(5).map_or_else(|_| Self::unlimited(), Self::limited_to)
+    pub fn with_default_limit() -> Self {
+        Rate::per_second(5).map_or_else(|_| Self::unlimited(), Self::with_limit)
     }
 
     /// One exact limit, counted as calls arrive at the server.
-    pub fn limited_to(rate: Rate) -> Self {
+    pub fn with_limit(rate: Rate) -> Self {
         Self {
             limits: vec![Limit::sliding(rate).counted(Accounting::Tight)],
             ..Self::unlimited()
@@ -124,7 +124,7 @@ pub struct Route {
     /// The methods it is about; none means all.
     pub methods: Vec<Method>,
     /// The paths it is about.
-    pub pattern: Pattern,
+    pub pattern: PathPattern,
     /// The group, by name or alias.
     pub group: SmolStr,
     /// What such a call costs, if not what its group says.
@@ -133,7 +133,7 @@ pub struct Route {
 
 /// What becomes of a call that cannot go at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
+pub enum WaitMode {
     /// It waits for its turn, as long as its deadline allows.
     #[default]
     Wait,
@@ -164,7 +164,7 @@ pub enum WhenAsleep {
 /// When somebody is told that little is left. Nothing is decided by these: a limit that is nearly used
 /// up is still a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Thresholds {
+pub struct AlertThresholds {
     /// The share of a limit whose use is worth an alert.
     pub usage: Share,
     /// The memory of an API's meters, in bytes, that is worth one.
@@ -173,7 +173,7 @@ pub struct Thresholds {
     pub statistics_every: Duration,
 }
 
-impl Thresholds {
+impl AlertThresholds {
     /// An alert at this use, held for ten seconds, that is over a tenth of the limit below.
     pub(crate) fn alert(&self) -> UsageAlert {
         let part = self.usage.as_parts_per_million();
@@ -182,7 +182,7 @@ impl Thresholds {
     }
 }
 
-impl Default for Thresholds {
+impl Default for AlertThresholds {
     /// Four fifths of a limit, 50 MB of meters, every five seconds.
     fn default() -> Self {
         Self {

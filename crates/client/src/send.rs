@@ -6,46 +6,46 @@
 //! as its type, stays outside: a body that cannot be decoded was still delivered.
 
 mod attempt;
-mod cached;
-mod order;
+mod cache_stage;
+mod prepared;
 mod redirect;
 mod report;
 mod retry;
-mod steady;
+mod stream_liveness;
 
 use std::time::Duration;
 
 use outflow_core::Nanos;
 
-use self::attempt::Ended;
-use self::cached::Lead;
-use self::order::Order;
-use self::retry::Again;
-pub(crate) use self::steady::Steady;
-use crate::client::{Outlet, Response, Shape, Wish};
-use crate::error::{Error, Kind, Wandered};
-use crate::event::What;
-use crate::http::Left;
+use self::attempt::FinishedAttempt;
+use self::cache_stage::Lead;
+use self::prepared::PreparedRequest;
+use self::retry::RetryPlan;
+pub(crate) use self::stream_liveness::StreamLiveness;
+use crate::client::{ApiClient, Response, ResponseShape, CallSpec};
+use crate::error::{Error, ErrorKind, RedirectError};
+use crate::event::EventKind;
+use crate::http::BytesSent;
 use crate::refusal::Refusal;
 
 /// Makes a call.
 pub(crate) async fn make(
-    outlet: &Outlet,
-    wish: Box<Wish>,
-    shape: Shape,
+    outlet: &ApiClient,
+    wish: Box<CallSpec>,
+    shape: ResponseShape,
 ) -> Result<Response, Error> {
     let begun = outlet.upstream.now();
-    let order = Order::of(outlet, wish, begun)?;
-    let mut trip = Trip {
+    let order = PreparedRequest::of(outlet, wish, begun)?;
+    let mut trip = CallState {
         outlet,
         order,
         shape,
         begun,
-        tally: Tally::default(),
+        tally: CallStats::default(),
         lead: None,
         end: Told::NotYet,
     };
-    let ended = cached::answered_or_fetched(&mut trip).await;
+    let ended = cache_stage::answered_or_fetched(&mut trip).await;
     let ended = ended.map_err(|error| error.after(trip.tally.attempts));
     report::finished(&trip, &ended);
     trip.end = Told::Already;
@@ -53,12 +53,12 @@ pub(crate) async fn make(
 }
 
 /// A call under way. Dropped before its end was told, its caller has left, and that is told.
-struct Trip<'a> {
-    outlet: &'a Outlet,
-    order: Order,
-    shape: Shape,
+struct CallState<'a> {
+    outlet: &'a ApiClient,
+    order: PreparedRequest,
+    shape: ResponseShape,
     begun: Nanos,
-    tally: Tally,
+    tally: CallStats,
     /// The duty to tell equal calls how this one ends, if any follow it.
     lead: Option<Lead>,
     end: Told,
@@ -71,7 +71,7 @@ enum Told {
     Already,
 }
 
-impl Drop for Trip<'_> {
+impl Drop for CallState<'_> {
     fn drop(&mut self) {
         if self.end == Told::NotYet {
             report::abandoned(self);
@@ -81,12 +81,12 @@ impl Drop for Trip<'_> {
 
 /// What a call has taken so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct CallStats {
     attempts: u32,
     retries: u32,
     /// How often it went again because a limit had been too high.
     returns: u32,
-    turn: Turn,
+    turn: QueuePosition,
     hops: u8,
     sent: Nanos,
     waited: Duration,
@@ -94,13 +94,13 @@ struct Tally {
 
 /// Whether the next attempt has its turn from the last one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Turn {
+enum QueuePosition {
     #[default]
     New,
     Kept,
 }
 
-impl Trip<'_> {
+impl CallState<'_> {
     /// Gets an answer from the server, by as many attempts as are allowed, the first of them now.
     async fn fetched(&mut self, mut now: Nanos) -> Result<Response, Error> {
         let mut before: Option<Box<Result<Response, Error>>> = None;
@@ -118,7 +118,7 @@ impl Trip<'_> {
             if self.follow(&ended)? {
                 before = None;
             } else {
-                if ended.left != Left::Something {
+                if ended.left != BytesSent::Something {
                     self.order.wish.payload.take_back();
                 }
                 let Some(again) = self.again(&ended) else {
@@ -128,7 +128,7 @@ impl Trip<'_> {
                 self.tell_retry(&ended, again.delay());
                 self.count(again);
                 before = Some(Box::new(ended.result));
-                if let Again::After(delay) = again {
+                if let RetryPlan::After(delay) = again {
                     tokio::time::sleep(delay).await;
                 }
             }
@@ -137,7 +137,7 @@ impl Trip<'_> {
     }
 
     /// Turns to where the answer leads, if it leads anywhere and may be followed.
-    fn follow(&mut self, ended: &Ended) -> Result<bool, Error> {
+    fn follow(&mut self, ended: &FinishedAttempt) -> Result<bool, Error> {
         let Ok(answer) = &ended.result else {
             return Ok(false);
         };
@@ -155,10 +155,10 @@ impl Trip<'_> {
         }
         let to = order.led(to.map_err(wandered)?, self.outlet);
         if order.uri == to || order.visited.contains(&to) {
-            return Err(wandered(Wandered::Loop));
+            return Err(wandered(RedirectError::Loop));
         }
         if self.tally.hops >= order.redirects {
-            return Err(wandered(Wandered::TooMany));
+            return Err(wandered(RedirectError::TooMany));
         }
         self.tally.hops = self.tally.hops.saturating_add(1);
         self.order.turn_to(to, self.outlet);
@@ -175,32 +175,32 @@ impl Trip<'_> {
         self.order.patient_until(since)
     }
 
-    fn count(&mut self, again: Again) {
+    fn count(&mut self, again: RetryPlan) {
         let tally = &mut self.tally;
         match again {
-            Again::InTurn => {
+            RetryPlan::InTurn => {
                 tally.returns = tally.returns.saturating_add(1);
-                tally.turn = Turn::Kept;
+                tally.turn = QueuePosition::Kept;
             }
-            Again::After(_) => {
+            RetryPlan::After(_) => {
                 tally.retries = tally.retries.saturating_add(1);
-                tally.turn = Turn::New;
+                tally.turn = QueuePosition::New;
             }
         }
     }
 
-    fn tell_retry(&self, ended: &Ended, delay: Duration) {
+    fn tell_retry(&self, ended: &FinishedAttempt, delay: Duration) {
         let Some(reason) = ended.reason() else {
             return;
         };
-        self.tell(|| What::Retrying {
+        self.tell(|| EventKind::Retrying {
             attempt: self.tally.attempts,
             delay,
             reason,
         });
     }
 
-    fn tell(&self, what: impl FnOnce() -> What) {
+    fn tell(&self, what: impl FnOnce() -> EventKind) {
         let upstream = &self.outlet.upstream;
         upstream.events().emit(|| crate::event::Event {
             api: upstream.name().clone(),
@@ -217,10 +217,10 @@ fn turned_away(
 ) -> Result<Response, Error> {
     match before {
         Some(answer) => *answer,
-        None => Err(Error::new(Kind::Refused(refusal))),
+        None => Err(Error::new(ErrorKind::Refused(refusal))),
     }
 }
 
-fn wandered(how: Wandered) -> Error {
-    Error::new(Kind::Wandered(how))
+fn wandered(how: RedirectError) -> Error {
+    Error::new(ErrorKind::Wandered(how))
 }

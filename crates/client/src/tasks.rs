@@ -9,9 +9,9 @@
 //! before anything can be caught and belongs to the program, so it is left alone. Nothing may depend
 //! on background work for being right: it can always be late, or gone.
 
-mod board;
-mod crowd;
-mod stop;
+mod registry;
+mod task_group;
+mod cancel;
 mod supervision;
 
 use std::fmt;
@@ -25,11 +25,11 @@ use smol_str::SmolStr;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-pub use self::board::TaskReport;
-use self::board::{Board, Kind, Place};
-pub use self::crowd::Crowd;
-pub use self::stop::Stop;
-use self::supervision::{Ending, caught, caught_here, supervise};
+pub use self::registry::TaskReport;
+use self::registry::{TaskRegistry, TaskKind, TaskSlot};
+pub use self::task_group::TaskGroup;
+pub use self::cancel::CancelToken;
+use self::supervision::{TaskEnd, caught, caught_here, supervise};
 use crate::event::Events;
 
 /// The background work of one owner. Clones are handles to the same work; when the last of them is
@@ -56,7 +56,7 @@ use crate::event::Events;
 /// ```
 #[derive(Clone)]
 pub struct Tasks {
-    shared: Arc<Shared>,
+    shared: Arc<TaskShared>,
 }
 
 impl Tasks {
@@ -67,9 +67,9 @@ impl Tasks {
         events: Events,
         clock: Arc<dyn Clock + Send + Sync>,
     ) -> Self {
-        let board = Arc::new(Board::new(api.into(), events, clock));
+        let board = Arc::new(TaskRegistry::new(api.into(), events, clock));
         Self {
-            shared: Arc::new(Shared { board }),
+            shared: Arc::new(TaskShared { board }),
         }
     }
 
@@ -81,13 +81,13 @@ impl Tasks {
     pub fn spawn<F>(
         &self,
         name: &'static str,
-        make: impl Fn(Stop) -> F + Send + Sync + 'static,
-    ) -> Result<(), CannotStart>
+        make: impl Fn(CancelToken) -> F + Send + Sync + 'static,
+    ) -> Result<(), SpawnError>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (make, stop) = (Arc::new(make), self.stop());
-        self.start(name, Kind::Lasting, move |place| {
+        self.start(name, TaskKind::Lasting, move |place| {
             supervise(place, move || {
                 let (make, stop) = (Arc::clone(&make), stop.clone());
                 caught(move || make(stop))
@@ -104,8 +104,8 @@ impl Tasks {
         &self,
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), CannotStart> {
-        self.start(name, Kind::Once, move |place| async move {
+    ) -> Result<(), SpawnError> {
+        self.start(name, TaskKind::Once, move |place| async move {
             // A panic ends the task, and with it the place: the runtime drops what it said.
             work.await;
             drop(place);
@@ -121,10 +121,10 @@ impl Tasks {
     pub fn thread(
         &self,
         name: &'static str,
-        work: impl Fn(&Stop) + Send + Sync + 'static,
-    ) -> Result<(), CannotStart> {
+        work: impl Fn(&CancelToken) + Send + Sync + 'static,
+    ) -> Result<(), SpawnError> {
         let (work, stop) = (Arc::new(work), self.stop());
-        self.start(name, Kind::Lasting, move |place| {
+        self.start(name, TaskKind::Lasting, move |place| {
             let seat = place.seat();
             supervise(place, move || {
                 let (work, stop, seat) = (Arc::clone(&work), stop.clone(), seat.clone());
@@ -141,15 +141,15 @@ impl Tasks {
     ///
     /// # Errors
     /// Outside of a runtime, and after a shutdown has begun.
-    pub fn crowd(&self, name: &'static str) -> Result<Crowd, CannotStart> {
-        let runtime = Handle::try_current().map_err(|_| CannotStart::NoRuntime)?;
-        let (crowd, guard) = Crowd::new(runtime, self.stop());
-        self.start(name, Kind::Lasting, |place| guard(place).watch())?;
+    pub fn crowd(&self, name: &'static str) -> Result<TaskGroup, SpawnError> {
+        let runtime = Handle::try_current().map_err(|_| SpawnError::NoRuntime)?;
+        let (crowd, guard) = TaskGroup::new(runtime, self.stop());
+        self.start(name, TaskKind::Lasting, |place| guard(place).watch())?;
         Ok(crowd)
     }
 
     /// What work is told to stop with, for work that is made elsewhere.
-    pub fn stop(&self) -> Stop {
+    pub fn stop(&self) -> CancelToken {
         self.shared.board.stop()
     }
 
@@ -161,17 +161,17 @@ impl Tasks {
 
     /// Tells all work to stop, waits for it at most so long, then aborts what is left and names it.
     /// From the call on nothing new is started.
-    pub async fn shutdown(&self, within: Duration) -> Drained {
+    pub async fn shutdown(&self, within: Duration) -> ShutdownReport {
         let board = &self.shared.board;
         board.tell_stop();
         if tokio::time::timeout(within, board.empty()).await.is_ok() {
-            return Drained { left: Vec::new() };
+            return ShutdownReport { left: Vec::new() };
         }
         let left = board.abort_all();
         // Aborted work is dropped by the runtime a little later; whoever goes on after a shutdown
         // may count on that having happened, unless it blocks and so can never be dropped.
         let _blocked = tokio::time::timeout(ABORT_TAKES, board.empty()).await;
-        Drained { left }
+        ShutdownReport { left }
     }
 
     #[expect(
@@ -181,14 +181,14 @@ impl Tasks {
     fn start<F>(
         &self,
         name: &'static str,
-        kind: Kind,
-        work: impl FnOnce(Place) -> F,
-    ) -> Result<(), CannotStart>
+        kind: TaskKind,
+        work: impl FnOnce(TaskSlot) -> F,
+    ) -> Result<(), SpawnError>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let runtime = Handle::try_current().map_err(|_| CannotStart::NoRuntime)?;
-        let place = Board::place(&self.shared.board, name, kind).ok_or(CannotStart::Stopping)?;
+        let runtime = Handle::try_current().map_err(|_| SpawnError::NoRuntime)?;
+        let place = TaskRegistry::place(&self.shared.board, name, kind).ok_or(SpawnError::Stopping)?;
         let seat = place.seat();
         let task = runtime.spawn(work(place));
         seat.is_aborted_by(task.abort_handle());
@@ -217,15 +217,15 @@ fn one_of_many(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static
     clippy::disallowed_methods,
     reason = "the one place of this crate that starts a thread"
 )]
-async fn on_thread(name: &'static str, work: impl FnOnce() -> Ending + Send + 'static) -> Ending {
+async fn on_thread(name: &'static str, work: impl FnOnce() -> TaskEnd + Send + 'static) -> TaskEnd {
     let (tell, ended) = oneshot::channel();
     let started = thread::Builder::new().name(name.to_owned()).spawn(move || {
         // Nobody hears it when the supervisor was aborted, and then nobody needs to.
         let _unheard = tell.send(work());
     });
     match started {
-        Ok(_detached) => ended.await.unwrap_or(Ending::Panicked),
-        Err(_refused) => Ending::Panicked,
+        Ok(_detached) => ended.await.unwrap_or(TaskEnd::Panicked),
+        Err(_refused) => TaskEnd::Panicked,
     }
 }
 
@@ -244,11 +244,11 @@ pub(crate) async fn aside<T: Send + 'static>(
 }
 
 /// What the handles share and the work does not, so that its end is theirs.
-struct Shared {
-    board: Arc<Board>,
+struct TaskShared {
+    board: Arc<TaskRegistry>,
 }
 
-impl Drop for Shared {
+impl Drop for TaskShared {
     fn drop(&mut self) {
         self.board.tell_stop();
         self.board.abort_all();
@@ -257,13 +257,13 @@ impl Drop for Shared {
 
 /// How a shutdown went.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Drained {
+pub struct ShutdownReport {
     /// The work that had not ended in time and was aborted; threads among it run on until they look
     /// at their [`Stop`].
     pub left: Vec<&'static str>,
 }
 
-impl Drained {
+impl ShutdownReport {
     /// True if all work ended by itself.
     pub fn is_clean(&self) -> bool {
         self.left.is_empty()
@@ -272,14 +272,14 @@ impl Drained {
 
 /// Why work was not started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CannotStart {
+pub enum SpawnError {
     /// No runtime is current.
     NoRuntime,
     /// The shutdown has begun.
     Stopping,
 }
 
-impl fmt::Display for CannotStart {
+impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoRuntime => "there is no tokio runtime here: call this from inside of one",
@@ -288,7 +288,7 @@ impl fmt::Display for CannotStart {
     }
 }
 
-impl std::error::Error for CannotStart {}
+impl std::error::Error for SpawnError {}
 
 /// Far more than a runtime needs to drop what was aborted, and nothing that a shutdown would notice.
 const ABORT_TAKES: Duration = Duration::from_millis(100);

@@ -6,7 +6,7 @@
 //! others need in order to find a call again.
 
 mod request_id;
-mod state;
+mod tracestate;
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use smol_str::{SmolStr, format_smolstr};
 
 pub use request_id::RequestId;
-pub use state::TraceState;
+pub use tracestate::TraceState;
 
 /// A place in a trace.
 ///

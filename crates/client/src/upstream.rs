@@ -5,20 +5,20 @@
 //! tower layer and programs that send by other means all use these two and nothing else, so there is
 //! no second way on which a limit could be missed.
 
-mod admit;
-mod caution;
-mod door;
-mod gate;
-mod known;
-mod lane;
+mod acquire;
+mod slow_start;
+mod shared;
+mod state;
+mod routing;
+mod group;
 mod limits;
-mod line;
-mod part;
-mod passed;
-mod patience;
+mod wait_queue;
+mod fleet_share;
+mod throughput;
+mod priority_aging;
 mod permit;
 mod report;
-mod ward;
+mod circuit;
 
 use std::fmt;
 use std::future::Future;
@@ -27,25 +27,25 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use outflow_core::{Cost, Decision, Hold, Nanos, Priority, State};
+use outflow_core::{Cost, Decision, HealthOverride, Nanos, Priority, HealthState};
 use smol_str::SmolStr;
 
-pub use admit::Admit;
-pub use door::SharedTimer;
-pub use known::InvalidRules;
-pub use part::Part;
-pub use permit::{Answer, Lesson, Permit, Tail, Verdict};
+pub use acquire::Acquire;
+pub use shared::SharedTimer;
+pub use routing::InvalidRules;
+pub use fleet_share::FleetShare;
+pub use permit::{AttemptResult, LimitFeedback, Permit, PendingBody, Verdict};
 pub use report::{
-    Alerted, Ceiling, Extent, GroupReport, HealthReport, History, LimitReport, Room, UpstreamReport,
+    Alerted, EffectiveLimit, LimitScope, GroupReport, HealthReport, UsageHistory, LimitReport, RemainingQuota, UpstreamReport,
 };
 
-use door::Door;
-use gate::{Caller, Gate, Standing, Term};
-use known::{Known, Seats};
+use shared::SharedState;
+use state::{AcquireRequest, AdmissionState, QueueStanding, WaitDeadline};
+use routing::{RouteTable, GroupIndex};
 
 use crate::event::Events;
-use crate::refusal::{Cause, Explanation, Refusal};
-use crate::rules::{HealthScope, Mode, Rules};
+use crate::refusal::{RefusalReason, WaitEstimate, Refusal};
+use crate::rules::{HealthScope, WaitMode, Rules};
 
 /// The door to one API. Clones are the same door.
 ///
@@ -68,7 +68,7 @@ use crate::rules::{HealthScope, Mode, Rules};
 /// ```
 #[derive(Clone)]
 pub struct Upstream {
-    door: Arc<Door>,
+    door: Arc<SharedState>,
 }
 
 impl Upstream {
@@ -82,10 +82,10 @@ impl Upstream {
         timer: SharedTimer,
         events: Events,
     ) -> Result<Self, InvalidRules> {
-        let known = Known::of(&rules, Seats::first(&rules))?;
-        let gate = Gate::new(&known::groups(&rules), &rules, timer.moment());
+        let known = RouteTable::of(&rules, GroupIndex::first(&rules))?;
+        let gate = AdmissionState::new(&routing::groups(&rules), &rules, timer.moment());
         Ok(Self {
-            door: Door::new(SmolStr::new(name), (known, gate), timer, events),
+            door: SharedState::new(SmolStr::new(name), (known, gate), timer, events),
         })
     }
 
@@ -118,7 +118,7 @@ impl Upstream {
     /// # Errors
     /// If the rules contradict each other; nothing was changed then.
     pub fn reconfigure(&self, rules: &Rules) -> Result<(), InvalidRules> {
-        known::check(rules)?;
+        routing::check(rules)?;
         self.door.reconfigure(rules);
         Ok(())
     }
@@ -146,21 +146,21 @@ impl Upstream {
     /// Asks for leave to send one call, and waits for it as the rules and the caller allow. Nothing
     /// happens before the future is first polled, and dropping it gives everything back.
     #[inline]
-    pub fn admit(&self, ask: Ask) -> Admit {
-        Admit::new(Arc::clone(&self.door), self.caller(ask))
+    pub fn admit(&self, ask: AcquireOptions) -> Acquire {
+        Acquire::new(Arc::clone(&self.door), self.caller(ask))
     }
 
     /// The same without waiting.
     ///
     /// # Errors
     /// If the call cannot go now; the refusal says why and when.
-    pub fn try_admit(&self, ask: Ask) -> Result<Permit, Refusal> {
-        let admit = self.admit(ask.mode(Mode::Reject));
+    pub fn try_acquire(&self, ask: AcquireOptions) -> Result<Permit, Refusal> {
+        let admit = self.admit(ask.mode(WaitMode::Reject));
         let mut context = Context::from_waker(Waker::noop());
         match pin!(admit).poll(&mut context) {
             Poll::Ready(answer) => answer,
             Poll::Pending => Err(Refusal {
-                cause: Cause::QueueFull,
+                cause: RefusalReason::QueueFull,
                 retry_after: None,
             }),
         }
@@ -168,14 +168,14 @@ impl Upstream {
 
     /// Whether such a call could go now, and otherwise when, those who wait already included. Takes
     /// nothing and promises nothing: somebody else may be faster.
-    pub fn check(&self, ask: Ask) -> Decision {
+    pub fn check(&self, ask: AcquireOptions) -> Decision {
         let caller = self.caller(ask);
         self.door.with(|gate, now| gate.check(caller, now))
     }
 
     /// What such a call would wait for, how many are before it and when its turn would come; `None`
     /// if it could go now. As with [`check`](Self::check), nothing is taken and nothing promised.
-    pub fn explain(&self, ask: Ask) -> Option<Explanation> {
+    pub fn explain(&self, ask: AcquireOptions) -> Option<WaitEstimate> {
         let caller = self.caller(ask);
         self.door.with(|gate, now| gate.foresee(caller, now))
     }
@@ -196,51 +196,51 @@ impl Upstream {
     }
 
     /// The state that a call of this target meets.
-    pub fn state(&self, target: Target) -> State {
+    pub fn state(&self, target: Target) -> HealthState {
         let lane = self.door.known.load().lane(target);
         self.door.with(|gate, _| gate.state(lane))
     }
 
     /// How the fullest of the limits of a target stands; nothing if it has no limits.
-    pub fn room(&self, target: Target) -> Option<Room> {
+    pub fn remaining(&self, target: Target) -> Option<RemainingQuota> {
         let lane = self.door.known.load().lane(target);
         self.door.with(|gate, now| gate.room(lane, now))
     }
 
     /// The limits that are in effect for a target, those of the whole API first: for whoever shares them
     /// with other machines.
-    pub fn ceilings(&self, target: Target) -> Vec<Ceiling> {
+    pub fn effective_limits(&self, target: Target) -> Vec<EffectiveLimit> {
         let lane = self.door.known.load().lane(target);
         self.door.with(|gate, now| gate.ceilings(lane, now))
     }
 
     /// Says which part of the calls that use these limits passes this door, where the rest passes doors of
     /// other machines: a refusal is then judged by what all of them sent. It is believed for ten seconds.
-    pub fn sees(&self, part: Part) {
+    pub fn set_fleet_share(&self, part: FleetShare) {
         self.door.with(|gate, now| gate.sees(part, now));
     }
 
     /// Holds the API, or one group with a health of its own, in a state until it is released.
-    pub fn force(&self, group: Option<Target>, hold: Hold) {
+    pub fn force_health(&self, group: Option<Target>, hold: HealthOverride) {
         let lane = group.map(|target| self.door.known.load().lane(target));
         self.door.with(|gate, now| gate.force(lane, hold, now));
     }
 
     /// Lets go of what was held.
-    pub fn release(&self, group: Option<Target>) {
+    pub fn release_health(&self, group: Option<Target>) {
         let lane = group.map(|target| self.door.known.load().lane(target));
         self.door.with(|gate, now| gate.release(lane, now));
     }
 
     /// Everything that can be told about it now.
     pub fn report(&self) -> UpstreamReport {
-        self.door.with(Gate::report)
+        self.door.with(AdmissionState::report)
     }
 
     /// Looks at how full the limits are, tells alerts and gives unused memory back. Housekeeping:
     /// once a second is a good rhythm, and no decision depends on it.
-    pub fn tidy(&self) {
-        self.door.with(Gate::tidy);
+    pub fn prune(&self) {
+        self.door.with(AdmissionState::tidy);
     }
 
     /// What those who wait and those in flight take up, in bytes on the heap, beside the meters, which
@@ -251,12 +251,12 @@ impl Upstream {
 
     /// Lets nobody in any more; those who wait are refused and those in flight go on.
     pub fn close(&self) {
-        self.door.with(Gate::close);
+        self.door.with(AdmissionState::close);
     }
 
     /// The same, for an API that the configuration no longer knows.
     pub(crate) fn remove(&self) {
-        self.door.with(Gate::remove);
+        self.door.with(AdmissionState::remove);
     }
 
     /// Lets callers in again, if the API had only been removed.
@@ -271,7 +271,7 @@ impl Upstream {
 
     /// Looks whether rules fit together.
     pub(crate) fn check_rules(rules: &Rules) -> Result<(), InvalidRules> {
-        known::check(rules)
+        routing::check(rules)
     }
 
     /// True if no call is in flight.
@@ -280,13 +280,13 @@ impl Upstream {
     }
 
     #[inline]
-    fn caller(&self, ask: Ask) -> Caller {
+    fn caller(&self, ask: AcquireOptions) -> AcquireRequest {
         let known = self.door.known.load();
-        Caller {
+        AcquireRequest {
             lane: known.lane(ask.target),
             cost: ask.target.cost,
             class: ask.priority,
-            term: ask.deadline.map_or(Term::Within(known.max_wait), Term::By),
+            term: ask.deadline.map_or(WaitDeadline::Within(known.max_wait), WaitDeadline::By),
             mode: ask.mode.unwrap_or(known.mode),
             standing: ask.standing,
         }
@@ -324,15 +324,15 @@ impl Target {
 
 /// What a caller wants: a call, and how long it is ready to wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct AcquireOptions {
     target: Target,
     priority: Priority,
     deadline: Option<Nanos>,
-    mode: Option<Mode>,
-    standing: Standing,
+    mode: Option<WaitMode>,
+    standing: QueueStanding,
 }
 
-impl Ask {
+impl AcquireOptions {
     /// Leave for this call, on the usual terms.
     pub const fn new(target: Target) -> Self {
         Self {
@@ -340,7 +340,7 @@ impl Ask {
             priority: Priority::Normal,
             deadline: None,
             mode: None,
-            standing: Standing::New,
+            standing: QueueStanding::New,
         }
     }
 
@@ -353,14 +353,14 @@ impl Ask {
 
     /// The same, to have gone by this instant.
     #[must_use]
-    pub const fn by(mut self, deadline: Nanos) -> Self {
+    pub const fn deadline(mut self, deadline: Nanos) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
     /// The same, waiting or not, whatever the rules say.
     #[must_use]
-    pub const fn mode(mut self, mode: Mode) -> Self {
+    pub const fn mode(mut self, mode: WaitMode) -> Self {
         self.mode = Some(mode);
         self
     }
@@ -369,7 +369,7 @@ impl Ask {
     /// all who have not had theirs.
     #[must_use]
     pub(crate) const fn returning(mut self) -> Self {
-        self.standing = Standing::Returning;
+        self.standing = QueueStanding::Returning;
         self
     }
 }

@@ -10,7 +10,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::{Nanos, Share, Usage};
-pub use congestion::{CongestionAlert, CongestionWatch, Severity};
+pub use congestion::{CongestionAlert, CongestionWatch, AlertSeverity};
 
 /// Holds back until a condition has lasted, and remembers that it has told.
 ///
@@ -42,12 +42,12 @@ impl Alert {
     }
 
     /// Takes in how things look now, and answers what is to be told, if anything.
-    pub fn observe(&mut self, now: Nanos, sight: Sight) -> Option<AlertChange> {
+    pub fn observe(&mut self, now: Nanos, sight: Observation) -> Option<AlertChange> {
         self.over_since = match sight {
-            Sight::Over => Some(self.over_since.unwrap_or(now)),
-            Sight::Between | Sight::Under => None,
+            Observation::Over => Some(self.over_since.unwrap_or(now)),
+            Observation::Between | Observation::Under => None,
         };
-        if self.raised && sight == Sight::Under {
+        if self.raised && sight == Observation::Under {
             self.raised = false;
             return Some(AlertChange::Cleared);
         }
@@ -69,7 +69,7 @@ impl Alert {
 
 /// How things look, against a threshold and the lower point at which they count as recovered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Sight {
+pub enum Observation {
     /// At the threshold or beyond.
     Over,
     /// Neither in trouble nor recovered.
@@ -115,11 +115,11 @@ impl UsageAlert {
     /// Takes in a meter's use, and answers what is to be told, if anything.
     pub fn observe(&mut self, now: Nanos, usage: &Usage) -> Option<AlertChange> {
         let sight = if usage.reaches(self.threshold) {
-            Sight::Over
+            Observation::Over
         } else if usage.reaches(self.recovery) {
-            Sight::Between
+            Observation::Between
         } else {
-            Sight::Under
+            Observation::Under
         };
         self.alert.observe(now, sight)
     }
@@ -214,7 +214,7 @@ mod tests {
     fn a_clock_that_steps_back_does_not_shorten_the_hold() {
         let mut alert = Alert::new(Duration::from_secs(10));
         for (second, change) in [(100, None), (50, None), (109, None), (110, Some(()))] {
-            let told = alert.observe(Nanos::from_secs(second), Sight::Over);
+            let told = alert.observe(Nanos::from_secs(second), Observation::Over);
             assert_eq!(told.map(|_| ()), change, "at {second} s");
         }
     }

@@ -25,11 +25,11 @@ use crate::time::span_nanos;
 pub struct Backoff {
     base: Duration,
     cap: Duration,
-    spread: Spread,
+    spread: JitterSpread,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Spread {
+enum JitterSpread {
     Full,
     Added(Duration),
 }
@@ -41,7 +41,7 @@ impl Backoff {
     /// # Errors
     /// If `base` is zero or above `cap`.
     pub fn full_jitter(base: Duration, cap: Duration) -> Result<Self, InvalidBackoff> {
-        Self::of(base, cap, Spread::Full)
+        Self::of(base, cap, JitterSpread::Full)
     }
 
     /// `base`, doubled with each retry up to `cap`, and on top anything up to `jitter`. Choose it
@@ -54,7 +54,7 @@ impl Backoff {
         jitter: Duration,
         cap: Duration,
     ) -> Result<Self, InvalidBackoff> {
-        Self::of(base, cap, Spread::Added(jitter))
+        Self::of(base, cap, JitterSpread::Added(jitter))
     }
 
     /// The wait before the `retry`th retry, the first being 1 (0 is taken as 1).
@@ -62,12 +62,12 @@ impl Backoff {
         let grown = doubled(span_nanos(self.base), retry.saturating_sub(1));
         let grown = grown.min(span_nanos(self.cap));
         Duration::from_nanos(match self.spread {
-            Spread::Full => uniform(grown, entropy),
-            Spread::Added(jitter) => grown.saturating_add(uniform(span_nanos(jitter), entropy)),
+            JitterSpread::Full => uniform(grown, entropy),
+            JitterSpread::Added(jitter) => grown.saturating_add(uniform(span_nanos(jitter), entropy)),
         })
     }
 
-    fn of(base: Duration, cap: Duration, spread: Spread) -> Result<Self, InvalidBackoff> {
+    fn of(base: Duration, cap: Duration, spread: JitterSpread) -> Result<Self, InvalidBackoff> {
         if base.is_zero() {
             return Err(InvalidBackoff::NoBase);
         }
@@ -85,7 +85,7 @@ impl Default for Backoff {
         Self {
             base: Duration::from_millis(1_500),
             cap: Duration::from_secs(30),
-            spread: Spread::Full,
+            spread: JitterSpread::Full,
         }
     }
 }

@@ -10,7 +10,7 @@ mod stats;
 use core::fmt;
 use core::time::Duration;
 
-pub use stats::{CongestionSnapshot, CongestionStats, StatsWindow, StillWaiting, Throttles};
+pub use stats::{CongestionSnapshot, CongestionStats, StatsWindow, StillWaiting, ThrottleCounts};
 
 /// The shortest and the longest wait.
 ///

@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use crate::outcome::Effect;
+use crate::outcome::OutcomeClass;
 use crate::time::span_nanos;
 use crate::{Nanos, Share};
 
@@ -30,7 +30,7 @@ use crate::{Nanos, Share};
 #[derive(Clone, Debug)]
 pub struct ErrorWindow {
     /// Oldest first.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<WindowEntry>,
     /// How many entries bear each mark, by its code.
     tally: [u32; 5],
     opened: u64,
@@ -57,15 +57,15 @@ impl ErrorWindow {
 
     /// Enters an outcome; a neutral one leaves no trace. Time that runs backwards stands still.
     #[inline]
-    pub fn record(&mut self, now: Nanos, effect: Effect) {
-        let Some(mark) = Mark::of(effect) else {
+    pub fn record(&mut self, now: Nanos, effect: OutcomeClass) {
+        let Some(mark) = EntryMark::of(effect) else {
             return;
         };
         let age = self.expire(now);
         if self.entries.len() >= self.length {
             self.forget_oldest();
         }
-        let entry = Entry::new(age, mark);
+        let entry = WindowEntry::new(age, mark);
         if let Some(count) = self.tally.get_mut(entry.code()) {
             *count += 1;
         }
@@ -131,7 +131,7 @@ impl ErrorWindow {
     #[inline]
     fn expire(&mut self, now: Nanos) -> u64 {
         let age = now.as_nanos().saturating_sub(self.opened);
-        self.latest = age.clamp(self.latest, Entry::LAST);
+        self.latest = age.clamp(self.latest, WindowEntry::LAST);
         while let Some(oldest) = self.entries.front()
             && self.latest - oldest.age() > self.span
         {
@@ -178,15 +178,15 @@ impl OutcomeCounts {
 /// When an outcome came, counted from the opening of its window, and what it was; packed, so that
 /// three hundred of them stay within 2.4 KB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Entry(u64);
+struct WindowEntry(u64);
 
-impl Entry {
+impl WindowEntry {
     /// The latest time that fits beside a mark, 73 years after opening. A window open for longer
     /// goes by number alone.
     const LAST: u64 = u64::MAX >> Self::MARK_BITS;
     const MARK_BITS: u32 = 3;
 
-    const fn new(age: u64, mark: Mark) -> Self {
+    const fn new(age: u64, mark: EntryMark) -> Self {
         Self(age << Self::MARK_BITS | mark.code())
     }
 
@@ -203,7 +203,7 @@ impl Entry {
 
 /// What an entry counts as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mark {
+enum EntryMark {
     Success,
     Throttled,
     Server,
@@ -211,15 +211,15 @@ enum Mark {
     Other,
 }
 
-impl Mark {
-    const fn of(effect: Effect) -> Option<Self> {
+impl EntryMark {
+    const fn of(effect: OutcomeClass) -> Option<Self> {
         match effect {
-            Effect::Success => Some(Self::Success),
-            Effect::Throttled | Effect::Banned => Some(Self::Throttled),
-            Effect::ServerFailed => Some(Self::Server),
-            Effect::NetworkFailed => Some(Self::Network),
-            Effect::OtherFailed => Some(Self::Other),
-            Effect::Neutral | Effect::Cancelled => None,
+            OutcomeClass::Success => Some(Self::Success),
+            OutcomeClass::Throttled | OutcomeClass::Banned => Some(Self::Throttled),
+            OutcomeClass::ServerFailed => Some(Self::Server),
+            OutcomeClass::NetworkFailed => Some(Self::Network),
+            OutcomeClass::OtherFailed => Some(Self::Other),
+            OutcomeClass::Neutral | OutcomeClass::Cancelled => None,
         }
     }
 
@@ -252,9 +252,9 @@ mod tests {
         let mut window = window();
         for call in 0..60 * 35 {
             let effect = if call < 60 * 35 - 300 {
-                Effect::ServerFailed
+                OutcomeClass::ServerFailed
             } else {
-                Effect::Success
+                OutcomeClass::Success
             };
             window.record(Nanos::from_nanos(call * 28_571_428), effect);
         }
@@ -266,7 +266,7 @@ mod tests {
     fn a_quiet_api_is_judged_by_its_last_seconds() {
         let mut window = window();
         for second in 0..100 {
-            window.record(Nanos::from_secs(second), Effect::NetworkFailed);
+            window.record(Nanos::from_secs(second), OutcomeClass::NetworkFailed);
         }
         assert_eq!(window.total(), 31);
         window.refresh(Nanos::from_secs(129));
@@ -281,13 +281,13 @@ mod tests {
         let mut window = window();
         for call in 0..100 {
             let effect = if call % 10 < 3 {
-                Effect::Throttled
+                OutcomeClass::Throttled
             } else {
-                Effect::Success
+                OutcomeClass::Success
             };
             window.record(Nanos::from_millis(call * 10), effect);
             for _ in 0..100 {
-                window.record(Nanos::from_millis(call * 10), Effect::Neutral);
+                window.record(Nanos::from_millis(call * 10), OutcomeClass::Neutral);
             }
         }
         assert_eq!((window.failures(), window.total()), (30, 100));
@@ -305,18 +305,18 @@ mod tests {
         let mut window = window();
         let reserved = window.entries.capacity();
         for call in 0..10_000 {
-            window.record(Nanos::from_millis(call), Effect::Success);
+            window.record(Nanos::from_millis(call), OutcomeClass::Success);
         }
         assert_eq!(window.entries.capacity(), reserved);
-        assert_eq!(size_of::<Entry>(), 8);
+        assert_eq!(size_of::<WindowEntry>(), 8);
     }
 
     #[test]
     fn the_ends_of_time_are_ordinary() {
         let mut window = window();
-        window.record(Nanos::MAX, Effect::Throttled);
-        window.record(Nanos::ZERO, Effect::Success);
-        window.record(Nanos::MAX, Effect::Success);
+        window.record(Nanos::MAX, OutcomeClass::Throttled);
+        window.record(Nanos::ZERO, OutcomeClass::Success);
+        window.record(Nanos::MAX, OutcomeClass::Success);
         assert_eq!((window.failures(), window.total()), (1, 3));
         window.resize(Duration::MAX, u16::MAX, Nanos::MAX);
         window.resize(Duration::ZERO, 0, Nanos::MAX);
@@ -327,12 +327,12 @@ mod tests {
     fn every_sort_is_counted_apart_and_forgotten_alike() {
         let mut window = window();
         let effects = [
-            (1, Effect::Success),
-            (2, Effect::Throttled),
-            (3, Effect::ServerFailed),
-            (4, Effect::NetworkFailed),
-            (5, Effect::OtherFailed),
-            (6, Effect::Banned),
+            (1, OutcomeClass::Success),
+            (2, OutcomeClass::Throttled),
+            (3, OutcomeClass::ServerFailed),
+            (4, OutcomeClass::NetworkFailed),
+            (5, OutcomeClass::OtherFailed),
+            (6, OutcomeClass::Banned),
         ];
         for (count, effect) in effects {
             for _ in 0..count {

@@ -16,7 +16,7 @@ pub(crate) struct Gcra {
 
 /// What a bucket answers: when it is full again if the cost is taken now, or when to come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum BucketLevel {
     Enough { full_at: u128 },
     WaitUntil(u64),
     Never,
@@ -37,22 +37,22 @@ impl Gcra {
 
     /// Whether `cost` can be taken at `now` from a bucket that is full at `full_at`.
     #[inline]
-    pub(crate) fn level(self, full_at: u128, now: u64, cost: u64) -> Level {
+    pub(crate) fn level(self, full_at: u128, now: u64, cost: u64) -> BucketLevel {
         let Some(spare) = self.burst.checked_sub(cost) else {
-            return Level::Never;
+            return BucketLevel::Never;
         };
         let room = u128::from(spare) * u128::from(self.per);
         let now_scaled = self.scale(now);
         let backlog = full_at.saturating_sub(now_scaled);
         if backlog <= room {
             return match now_scaled.checked_add(backlog + self.span_of(cost)) {
-                Some(full_at) => Level::Enough { full_at },
-                None => Level::Never,
+                Some(full_at) => BucketLevel::Enough { full_at },
+                None => BucketLevel::Never,
             };
         }
         match u64::try_from((full_at - room).div_ceil(u128::from(self.quantity))) {
-            Ok(at) => Level::WaitUntil(at),
-            Err(_) => Level::Never,
+            Ok(at) => BucketLevel::WaitUntil(at),
+            Err(_) => BucketLevel::Never,
         }
     }
 

@@ -10,31 +10,31 @@
 //! were in flight, is one step. The machine scales rates and never raises one, and it does not count
 //! requests against limits; that is a [`Meter`](crate::Meter)'s work.
 
-mod answer;
+mod decision;
 mod config;
 mod cooldown;
-mod mistake;
-mod operator;
+mod invalid_config;
+mod operator_override;
 mod probe;
 mod ramp;
-mod record;
+mod on_outcome;
 mod snapshot;
 mod state;
-mod wake;
+mod timers;
 
 use core::time::Duration;
 
-pub use answer::{Admission, Change, Ticket};
-pub use config::{Escalation, Factor, HealthConfig, HealthSettings, Streak};
-pub use mistake::{HealthMistake, InvalidHealth};
-pub use snapshot::{RampStage, Snapshot};
-pub use state::{Circuit, Hold, Reason, State, Transition};
+pub use decision::{HealthDecision, HealthChange, HealthTicket};
+pub use config::{Escalation, RateFactor, HealthConfig, HealthSettings, StreakRule};
+pub use invalid_config::{HealthConfigError, InvalidHealth};
+pub use snapshot::{RampStage, HealthSnapshot};
+pub use state::{CircuitState, HealthOverride, TransitionReason, HealthState, HealthTransition};
 
 use crate::backoff::uniform;
 use crate::time::span_nanos;
 use crate::{ErrorWindow, Nanos, Rate};
 use cooldown::Cooldown;
-use probe::Probes;
+use probe::ProbeSlots;
 use ramp::Ramp;
 
 /// The health of one API.
@@ -57,8 +57,8 @@ use ramp::Ramp;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Health {
-    state: State,
-    hold: Option<Hold>,
+    state: HealthState,
+    hold: Option<HealthOverride>,
     generation: u64,
     /// The latest time seen; time that runs backwards stands still.
     latest: Nanos,
@@ -69,14 +69,14 @@ pub struct Health {
     /// When a timer leaves this state, [`Nanos::MAX`] if none does.
     until: Nanos,
     since: Nanos,
-    reason: Option<Reason>,
+    reason: Option<TransitionReason>,
     streak: u32,
     successes: u32,
-    confirming: Option<Confirming>,
+    confirming: Option<ConfirmingRatio>,
     failed_recoveries: u32,
     cooldown: Cooldown,
     ramp: Option<Ramp>,
-    probes: Probes,
+    probes: ProbeSlots,
     window: ErrorWindow,
     config: HealthConfig,
 }
@@ -86,7 +86,7 @@ impl Health {
     pub fn new(config: HealthConfig, now: Nanos) -> Self {
         let settings = config.settings();
         Self {
-            state: State::Normal,
+            state: HealthState::Normal,
             hold: None,
             generation: 0,
             latest: now,
@@ -101,7 +101,7 @@ impl Health {
             failed_recoveries: 0,
             cooldown: Cooldown::first(settings),
             ramp: None,
-            probes: Probes::NONE,
+            probes: ProbeSlots::NONE,
             window: ErrorWindow::new(settings.window, settings.window_length, now),
             config,
         }
@@ -110,26 +110,26 @@ impl Health {
     /// Whether a request may be sent now. Ask before waiting for a limit and again right before
     /// sending: the state may have changed in between.
     #[inline]
-    pub fn admission(&mut self, now: Nanos) -> Admission {
+    pub fn admission(&mut self, now: Nanos) -> HealthDecision {
         let now = self.clamped(now);
         if self.is_due(now) {
-            return Admission::Overdue;
+            return HealthDecision::Overdue;
         }
         match self.state {
-            State::Normal | State::Throttle if now >= self.cooling_until => {
-                Admission::Go(Ticket::plain(self.generation))
+            HealthState::Normal | HealthState::Throttle if now >= self.cooling_until => {
+                HealthDecision::Go(HealthTicket::plain(self.generation))
             }
             _ => self.restricted(now),
         }
     }
 
     /// The state now.
-    pub const fn state(&self) -> State {
+    pub const fn state(&self) -> HealthState {
         self.state
     }
 
     /// The state in the words of a circuit breaker.
-    pub const fn circuit(&self) -> Circuit {
+    pub const fn circuit(&self) -> CircuitState {
         self.state.circuit()
     }
 
@@ -143,11 +143,11 @@ impl Health {
     #[must_use]
     pub fn effective(&self, rate: Rate) -> Rate {
         match (self.state, self.ramp) {
-            (State::Normal, None) => rate,
-            (State::Normal, Some(ramp)) => self.slowed(rate, ramp.multiple()),
-            (State::Throttle, _) => self.slowed(rate, WHOLE),
+            (HealthState::Normal, None) => rate,
+            (HealthState::Normal, Some(ramp)) => self.slowed(rate, ramp.multiple()),
+            (HealthState::Throttle, _) => self.slowed(rate, WHOLE),
             // While nothing goes, the rate is already that of the probes to come.
-            (State::HalfOpen | State::Sleep | State::CacheOnly, _) => {
+            (HealthState::HalfOpen | HealthState::Sleep | HealthState::CacheOnly, _) => {
                 rate.at_most(self.settings().probe_rate)
             }
         }
@@ -157,14 +157,14 @@ impl Health {
     pub fn concurrency(&self) -> u32 {
         let settings = self.settings();
         match self.state {
-            State::Normal => settings.concurrency,
-            State::Throttle => {
+            HealthState::Normal => settings.concurrency,
+            HealthState::Throttle => {
                 let share = u64::from(settings.throttle_share.as_parts_per_million());
                 let left = u64::from(settings.concurrency) * share / WHOLE;
                 u32::try_from(left).unwrap_or(u32::MAX).max(1)
             }
-            State::HalfOpen => settings.probe_concurrency,
-            State::Sleep | State::CacheOnly => 0,
+            HealthState::HalfOpen => settings.probe_concurrency,
+            HealthState::Sleep | HealthState::CacheOnly => 0,
         }
     }
 
@@ -180,7 +180,7 @@ impl Health {
     /// While probes are out nothing changes: each of them decides by itself.
     pub fn begin_wave(&mut self, now: Nanos) {
         self.clamped(now);
-        if matches!(self.state, State::Normal | State::Throttle) {
+        if matches!(self.state, HealthState::Normal | HealthState::Throttle) {
             self.generation = self.generation.wrapping_add(1);
         }
     }
@@ -191,31 +191,31 @@ impl Health {
     }
 
     /// The answer where not everyone may go; apart, so that the way of a healthy request is short.
-    fn restricted(&mut self, now: Nanos) -> Admission {
+    fn restricted(&mut self, now: Nanos) -> HealthDecision {
         match self.state {
-            State::Sleep | State::CacheOnly => self.blocked(),
-            _ if now < self.cooling_until => Admission::Cooling {
+            HealthState::Sleep | HealthState::CacheOnly => self.blocked(),
+            _ if now < self.cooling_until => HealthDecision::Cooling {
                 until: self.cooling_until,
             },
             _ => self.probe(now),
         }
     }
 
-    fn blocked(&self) -> Admission {
-        Admission::Blocked {
+    fn blocked(&self) -> HealthDecision {
+        HealthDecision::Blocked {
             state: self.state,
             until: self.next_wakeup(),
         }
     }
 
-    fn probe(&mut self, now: Nanos) -> Admission {
+    fn probe(&mut self, now: Nanos) -> HealthDecision {
         let settings = self.config.settings();
         let (timeout, most) = (settings.probe_timeout, settings.probe_concurrency);
         let Some(slot) = self.probes.send(now, timeout, most) else {
             return self.blocked();
         };
         self.reschedule();
-        Admission::Go(Ticket::probe(self.generation, slot))
+        HealthDecision::Go(HealthTicket::probe(self.generation, slot))
     }
 
     /// Throttle's rate times `multiple` millionths.
@@ -247,7 +247,7 @@ impl Health {
     }
 
     /// Goes to another state, where everything begins anew.
-    fn enter(&mut self, now: Nanos, step: Step) -> Transition {
+    fn enter(&mut self, now: Nanos, step: HealthStep) -> HealthTransition {
         let from = core::mem::replace(&mut self.state, step.to);
         self.generation = self.generation.wrapping_add(1);
         self.since = now;
@@ -256,14 +256,14 @@ impl Health {
         self.streak = 0;
         self.successes = 0;
         self.confirming = None;
-        self.probes = Probes::NONE;
+        self.probes = ProbeSlots::NONE;
         self.ramp = None;
         self.window.clear(now);
-        if step.to == State::Normal {
+        if step.to == HealthState::Normal {
             self.return_to_normal(now, step.reason);
         }
         self.reschedule();
-        Transition {
+        HealthTransition {
             from,
             to: step.to,
             reason: step.reason,
@@ -277,12 +277,12 @@ impl Health {
         (self.until < Nanos::MAX).then_some(self.due)
     }
 
-    fn return_to_normal(&mut self, now: Nanos, reason: Reason) {
+    fn return_to_normal(&mut self, now: Nanos, reason: TransitionReason) {
         let settings = self.config.settings();
         self.failed_recoveries = 0;
         self.cooldown = Cooldown::first(settings);
         // An operator who says Normal means full speed.
-        if matches!(reason, Reason::ProbesOk | Reason::ProbesAnswered) {
+        if matches!(reason, TransitionReason::ProbesOk | TransitionReason::ProbesAnswered) {
             self.ramp = Ramp::start(now, settings);
         }
     }
@@ -290,23 +290,23 @@ impl Health {
 
 /// A ratio that was seen and must persist before it is believed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Confirming {
-    reason: Reason,
+struct ConfirmingRatio {
+    reason: TransitionReason,
     since: Nanos,
     held: Duration,
 }
 
 /// Where to go, why, and when a timer leaves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Step {
-    to: State,
-    reason: Reason,
+struct HealthStep {
+    to: HealthState,
+    reason: TransitionReason,
     until: Nanos,
 }
 
-impl Step {
+impl HealthStep {
     /// A step into a state that no timer leaves.
-    const fn to(to: State, reason: Reason) -> Self {
+    const fn to(to: HealthState, reason: TransitionReason) -> Self {
         Self {
             to,
             reason,

@@ -10,8 +10,8 @@
 use core::fmt;
 
 use crate::WallTime;
-use crate::civil::{Civil, LAST_SECOND, Unreal, wall, weekday};
-use crate::scan::{Scan, trimmed};
+use crate::utc_date::{UtcDate, LAST_SECOND, InvalidDate, wall, weekday};
+use crate::byte_cursor::{ByteCursor, trimmed};
 
 /// A point in civil time, to the second, that HTTP can write.
 ///
@@ -37,14 +37,14 @@ impl HttpDate {
     /// If it is in none of the three forms, there is no such time, or it is before 1970.
     pub fn read(value: &[u8], now: WallTime) -> Result<Self, InvalidHttpDate> {
         let value = trimmed(value);
-        let fields = imf_fixdate(Scan::new(value))
-            .or_else(|| rfc_850(Scan::new(value), Civil::of(now).year))
-            .or_else(|| asctime(Scan::new(value)))
+        let fields = imf_fixdate(ByteCursor::new(value))
+            .or_else(|| rfc_850(ByteCursor::new(value), UtcDate::of(now).year))
+            .or_else(|| asctime(ByteCursor::new(value)))
             .ok_or(InvalidHttpDate::UnknownForm)?;
         match fields.unix_secs() {
             Ok(secs) => Ok(Self(wall(secs, 0))),
-            Err(Unreal::NoSuchTime) => Err(InvalidHttpDate::NoSuchTime),
-            Err(Unreal::BeforeEpoch) => Err(InvalidHttpDate::BeforeEpoch),
+            Err(InvalidDate::NoSuchTime) => Err(InvalidHttpDate::NoSuchTime),
+            Err(InvalidDate::BeforeEpoch) => Err(InvalidHttpDate::BeforeEpoch),
         }
     }
 
@@ -63,7 +63,7 @@ impl HttpDate {
 /// Written in the one form that senders should use.
 impl fmt::Display for HttpDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let date = Civil::of(self.0);
+        let date = UtcDate::of(self.0);
         write!(
             f,
             "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
@@ -100,7 +100,7 @@ impl ResponseTime<'_> {
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
-fn imf_fixdate(mut scan: Scan<'_>) -> Option<Civil> {
+fn imf_fixdate(mut scan: ByteCursor<'_>) -> Option<UtcDate> {
     scan.name(&DAYS)?;
     scan.text(b", ")?;
     let day = scan.digits(2)?;
@@ -115,7 +115,7 @@ fn imf_fixdate(mut scan: Scan<'_>) -> Option<Civil> {
 }
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT`
-fn rfc_850(mut scan: Scan<'_>, this_year: u32) -> Option<Civil> {
+fn rfc_850(mut scan: ByteCursor<'_>, this_year: u32) -> Option<UtcDate> {
     scan.name(&LONG_DAYS)?;
     scan.text(b", ")?;
     let day = scan.digits(2)?;
@@ -130,7 +130,7 @@ fn rfc_850(mut scan: Scan<'_>, this_year: u32) -> Option<Civil> {
 }
 
 /// `Sun Nov  6 08:49:37 1994`
-fn asctime(mut scan: Scan<'_>) -> Option<Civil> {
+fn asctime(mut scan: ByteCursor<'_>) -> Option<UtcDate> {
     scan.name(&DAYS)?;
     scan.text(b" ")?;
     let month = scan.name(&MONTHS)? + 1;
@@ -159,8 +159,8 @@ struct TimeOfDay {
 }
 
 impl TimeOfDay {
-    const fn on(self, year: u32, month: u32, day: u32) -> Civil {
-        Civil {
+    const fn on(self, year: u32, month: u32, day: u32) -> UtcDate {
+        UtcDate {
             year,
             month,
             day,
@@ -171,7 +171,7 @@ impl TimeOfDay {
     }
 }
 
-fn time_of_day(scan: &mut Scan<'_>) -> Option<TimeOfDay> {
+fn time_of_day(scan: &mut ByteCursor<'_>) -> Option<TimeOfDay> {
     let hour = scan.digits(2)?;
     scan.text(b":")?;
     let minute = scan.digits(2)?;
@@ -184,7 +184,7 @@ fn time_of_day(scan: &mut Scan<'_>) -> Option<TimeOfDay> {
     })
 }
 
-fn zone(mut scan: Scan<'_>) -> Option<()> {
+fn zone(mut scan: ByteCursor<'_>) -> Option<()> {
     scan.text(b" ")?;
     scan.name(&["GMT", "UTC", "+0000"])?;
     scan.is_done().then_some(())

@@ -12,71 +12,71 @@ extern crate alloc;
 extern crate std;
 
 mod alert;
-mod arrival;
+mod arrival_time;
 mod backoff;
-mod civil;
+mod utc_date;
 mod congestion;
 mod decision;
 mod error_window;
-mod fair;
+mod fair_queue;
 mod gcra;
-mod grant;
+mod receipt_set;
 mod health;
 mod http_date;
-mod learned;
+mod adaptive;
 mod limit;
-mod limiter;
-mod measure;
+mod shared_limiter;
+mod count_by;
 mod meter;
 mod meter_set;
 mod outcome;
-mod pace;
+mod pacing;
 mod policy;
 mod rate;
 mod reconcile;
 mod retry_after;
 mod retry_budget;
-mod scan;
+mod byte_cursor;
 mod server_hints;
 mod time;
 mod trend;
 mod usage;
-mod watch;
+mod meter_events;
 
 pub use alert::{
-    Alert, AlertChange, CongestionAlert, CongestionWatch, InvalidAlert, Severity, Sight, UsageAlert,
+    Alert, AlertChange, CongestionAlert, CongestionWatch, InvalidAlert, AlertSeverity, Observation, UsageAlert,
 };
-pub use arrival::{Journey, RoundTrips};
+pub use arrival_time::{RequestTiming, MinRtt};
 pub use backoff::{Backoff, InvalidBackoff};
 pub use congestion::{
     Congestion, CongestionLevel, CongestionRule, CongestionSnapshot, CongestionStats,
-    InvalidCongestion, StatsWindow, StillWaiting, Throttles, estimate_completion, rate_limit_speed,
+    InvalidCongestion, StatsWindow, StillWaiting, ThrottleCounts, estimate_completion, rate_limit_speed,
 };
 pub use decision::Decision;
 pub use error_window::{ErrorWindow, OutcomeCounts};
-pub use fair::{Awaits, FairOrder, InvalidWeight, Priority, Tag, Tenant, Weight};
-pub use grant::{Grant, MAX_LIMITS};
+pub use fair_queue::{Eligibility, FairQueue, InvalidWeight, Priority, FairCharge, Tenant, Weight};
+pub use receipt_set::{ReceiptSet, MAX_LIMITS};
 pub use health::{
-    Admission, Change, Circuit, Escalation, Factor, Health, HealthConfig, HealthMistake,
-    HealthSettings, Hold, InvalidHealth, RampStage, Reason, Snapshot, State, Streak, Ticket,
-    Transition,
+    HealthDecision, HealthChange, CircuitState, Escalation, RateFactor, Health, HealthConfig, HealthConfigError,
+    HealthSettings, HealthOverride, InvalidHealth, RampStage, TransitionReason, HealthSnapshot, HealthState, StreakRule, HealthTicket,
+    HealthTransition,
 };
 pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
-pub use learned::{Adaptive, Drift, Evidence, Learned, LearnedSnapshot, Reaction};
-pub use limit::{Accounting, Cost, InvalidLimit, Kind, Limit, Pacing, Share};
-pub use limiter::{LimitTooLarge, Limiter, MAX_SHARED_UNITS};
-pub use measure::{Measure, Toll};
-pub use meter::{Meter, Receipt, Standing};
-pub use meter_set::{Counts, Heritage, MeterSet, TooManyLimits};
-pub use outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
-pub use pace::WaitTime;
-pub use policy::{Classified, Policy, Retry, Rule, Treatment, Waiting, When};
+pub use adaptive::{AdaptiveMode, LimitDrift, Evidence, AdaptiveLimit, AdaptiveSnapshot, LimitChange};
+pub use limit::{Accounting, Cost, InvalidLimit, LimitKind, Limit, Pacing, Share};
+pub use shared_limiter::{LimitTooLarge, SharedLimiter, MAX_SHARED_UNITS};
+pub use count_by::{CountBy, UnitCost};
+pub use meter::{Meter, Receipt, MeterStatus};
+pub use meter_set::{DecisionCounts, CarryOver, MeterSet, TooManyLimits};
+pub use outcome::{AttemptReport, OutcomeClass, AttemptEnd, Fault, Outcome, Signs};
+pub use pacing::WaitTime;
+pub use policy::{Classification, Policy, Retryability, PolicyRule, Handling, RetryAfterUse, RuleMatch};
 pub use rate::{InvalidRate, Rate};
-pub use reconcile::{Correction, Ledger, Mark, Ours};
-pub use retry_after::{Garbage, InvalidWaitBounds, RetryAfter, WaitBounds};
+pub use reconcile::{UsageCorrection, UsageLedger, UsageMark, LocalUsage};
+pub use retry_after::{MalformedRetryAfter, InvalidWaitBounds, RetryAfter, WaitBounds};
 pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
-pub use server_hints::{Dialect, Dialects, Hint, Hints, Label, Unit};
-pub use time::{Alarm, Clock, ManualClock, Moment, Nanos, Timer, WallTime};
-pub use trend::{Pattern, Trend};
+pub use server_hints::{Dialect, Dialects, Hint, Hints, HintLabel, HintUnit};
+pub use time::{TimerCallback, Clock, ManualClock, ClockPair, Nanos, Timer, WallTime};
+pub use trend::{TrendShape, Trend};
 pub use usage::Usage;
-pub use watch::MeterEvent;
+pub use meter_events::MeterEvent;

@@ -7,7 +7,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::time::span_nanos;
-use crate::{Measure, Rate};
+use crate::{CountBy, Rate};
 
 /// The weight of one request, in whatever its limits count: calls, points, tokens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -38,7 +38,7 @@ impl Default for Cost {
 
 /// How the quantity of a limit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum LimitKind {
     /// Each unit returns one window after it was taken. Never more than the limit in **any** window;
     /// choose it when the provider's own windows are unknown.
     Sliding,
@@ -136,24 +136,24 @@ impl Share {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
     rate: Rate,
-    kind: Kind,
+    kind: LimitKind,
     accounting: Accounting,
     guard: Duration,
     pacing: Pacing,
     warn_below: Option<Share>,
-    measure: Measure,
+    measure: CountBy,
 }
 
 impl Limit {
     /// An exact sliding window. When in doubt, this one: whatever windows the server uses, it stays
     /// within them.
     pub const fn sliding(rate: Rate) -> Self {
-        Self::of(rate, Kind::Sliding)
+        Self::of(rate, LimitKind::Sliding)
     }
 
     /// A window that begins with its first use.
     pub const fn fixed(rate: Rate) -> Self {
-        Self::of(rate, Kind::Fixed)
+        Self::of(rate, LimitKind::Fixed)
     }
 
     /// A window that begins at whole multiples of its length in UTC, as with APIs that reset at
@@ -165,7 +165,7 @@ impl Limit {
         if !DAY_NANOS.is_multiple_of(rate.per_nanos()) {
             return Err(InvalidLimit::Unalignable);
         }
-        Ok(Self::of(rate, Kind::Aligned))
+        Ok(Self::of(rate, LimitKind::Aligned))
     }
 
     /// A token bucket that refills at `rate` and saves up to `burst`. In one window it lets through
@@ -177,7 +177,7 @@ impl Limit {
         if burst == 0 {
             return Err(InvalidLimit::NoBurst);
         }
-        Ok(Self::of(rate, Kind::Bucket { burst }))
+        Ok(Self::of(rate, LimitKind::Bucket { burst }))
     }
 
     /// The same limit, counted at another moment of the request.
@@ -189,7 +189,7 @@ impl Limit {
 
     /// The same limit, counting something else than costs.
     #[must_use]
-    pub const fn measured_in(mut self, measure: Measure) -> Self {
+    pub const fn measured_in(mut self, measure: CountBy) -> Self {
         self.measure = measure;
         self
     }
@@ -221,14 +221,14 @@ impl Limit {
     #[must_use]
     pub fn at(mut self, rate: Rate) -> Self {
         match &mut self.kind {
-            Kind::Bucket { burst } => *burst = burst_at(*burst, self.rate, rate),
-            Kind::Aligned => {
+            LimitKind::Bucket { burst } => *burst = burst_at(*burst, self.rate, rate),
+            LimitKind::Aligned => {
                 return Self {
                     rate: rate.in_whole_spans_of(self.rate),
                     ..self
                 };
             }
-            Kind::Sliding | Kind::Fixed => {}
+            LimitKind::Sliding | LimitKind::Fixed => {}
         }
         self.rate = rate;
         self
@@ -240,7 +240,7 @@ impl Limit {
     }
 
     /// How the quantity returns.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> LimitKind {
         self.kind
     }
 
@@ -250,7 +250,7 @@ impl Limit {
     }
 
     /// What of a call counts.
-    pub const fn measure(&self) -> Measure {
+    pub const fn measure(&self) -> CountBy {
         self.measure
     }
 
@@ -272,12 +272,12 @@ impl Limit {
     /// The most that can be taken at one instant. A request of which more counts can never pass.
     pub const fn capacity(&self) -> u64 {
         match self.kind {
-            Kind::Bucket { burst } => burst,
-            Kind::Sliding | Kind::Fixed | Kind::Aligned => self.rate.quantity(),
+            LimitKind::Bucket { burst } => burst,
+            LimitKind::Sliding | LimitKind::Fixed | LimitKind::Aligned => self.rate.quantity(),
         }
     }
 
-    const fn of(rate: Rate, kind: Kind) -> Self {
+    const fn of(rate: Rate, kind: LimitKind) -> Self {
         Self {
             rate,
             kind,
@@ -285,7 +285,7 @@ impl Limit {
             guard: DEFAULT_GUARD,
             pacing: Pacing::Off,
             warn_below: None,
-            measure: Measure::Cost,
+            measure: CountBy::Cost,
         }
     }
 }

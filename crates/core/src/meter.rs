@@ -13,7 +13,7 @@
 
 mod fixed_window;
 mod in_flight;
-mod log;
+mod sliding_log;
 mod refill_queue;
 mod sliding_window;
 mod token_bucket;
@@ -25,7 +25,7 @@ use fixed_window::FixedWindow;
 use sliding_window::SlidingWindow;
 use token_bucket::TokenBucket;
 
-use crate::{Accounting, Cost, Decision, Kind, Limit, Moment, Nanos, Toll};
+use crate::{Accounting, Cost, Decision, LimitKind, Limit, ClockPair, Nanos, UnitCost};
 
 /// The live state of one limit, of whichever kind.
 ///
@@ -45,14 +45,14 @@ use crate::{Accounting, Cost, Decision, Kind, Limit, Moment, Nanos, Toll};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Meter {
-    live: Live,
+    live: MeterKind,
     /// When it became another kind of meter. What was taken from the kind before is part of what
     /// was taken over, and can no longer be told apart to be given back.
     changed_at: Option<Nanos>,
 }
 
 #[derive(Debug, Clone)]
-enum Live {
+enum MeterKind {
     Sliding(SlidingWindow),
     Fixed(FixedWindow),
     Bucket(TokenBucket),
@@ -62,9 +62,9 @@ enum Live {
 macro_rules! each {
     ($live:expr, $meter:ident => $call:expr) => {
         match $live {
-            Live::Sliding($meter) => $call,
-            Live::Fixed($meter) => $call,
-            Live::Bucket($meter) => $call,
+            MeterKind::Sliding($meter) => $call,
+            MeterKind::Fixed($meter) => $call,
+            MeterKind::Bucket($meter) => $call,
         }
     };
 }
@@ -75,13 +75,13 @@ impl Meter {
     /// A fixed window that begins with use and is counted by arrival becomes a sliding one: the
     /// server's window begins at an arrival that we cannot know, and only a sliding window stays
     /// within every place it can have.
-    pub fn new(limit: &Limit, moment: Moment) -> Self {
-        let live = match (limit.kind(), Counting::of(limit)) {
-            (Kind::Bucket { .. }, _) => Live::Bucket(TokenBucket::new(limit)),
-            (Kind::Sliding, _) | (Kind::Fixed, Counting::FromArrival) => {
-                Live::Sliding(SlidingWindow::new(limit))
+    pub fn new(limit: &Limit, moment: ClockPair) -> Self {
+        let live = match (limit.kind(), WindowStart::of(limit)) {
+            (LimitKind::Bucket { .. }, _) => MeterKind::Bucket(TokenBucket::new(limit)),
+            (LimitKind::Sliding, _) | (LimitKind::Fixed, WindowStart::FromArrival) => {
+                MeterKind::Sliding(SlidingWindow::new(limit))
             }
-            (Kind::Fixed | Kind::Aligned, _) => Live::Fixed(FixedWindow::new(limit, moment)),
+            (LimitKind::Fixed | LimitKind::Aligned, _) => MeterKind::Fixed(FixedWindow::new(limit, moment)),
         };
         Self {
             live,
@@ -118,7 +118,7 @@ impl Meter {
 
     pub(crate) fn give_back(&mut self, now: Nanos, receipt: &Receipt) -> bool {
         let taken_over = self.changed_at.is_some_and(|at| receipt.at() <= at);
-        if taken_over && receipt.counting() == Counting::FromSend {
+        if taken_over && receipt.counting() == WindowStart::FromSend {
             return false;
         }
         each!(&mut self.live, meter => meter.refund(now, receipt))
@@ -129,9 +129,9 @@ impl Meter {
     /// time. Only limits counted from sending know their entries by time.
     pub fn refund_at(&mut self, at: Nanos, cost: Cost) -> bool {
         match &mut self.live {
-            Live::Sliding(meter) => meter.refund_at(at, cost),
-            Live::Fixed(meter) => meter.refund_at(cost),
-            Live::Bucket(meter) => meter.refund_at(cost),
+            MeterKind::Sliding(meter) => meter.refund_at(at, cost),
+            MeterKind::Fixed(meter) => meter.refund_at(cost),
+            MeterKind::Bucket(meter) => meter.refund_at(cost),
         }
     }
 
@@ -144,7 +144,7 @@ impl Meter {
 
     pub(crate) fn land(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
         let taken_over = self.changed_at.is_some_and(|at| receipt.at() <= at);
-        if !taken_over || receipt.counting() == Counting::FromArrival {
+        if !taken_over || receipt.counting() == WindowStart::FromArrival {
             each!(&mut self.live, meter => meter.settle(now, receipt, arrived));
         }
     }
@@ -157,19 +157,19 @@ impl Meter {
 
     /// Adopts another limit and keeps what was used. A limit of another kind takes over all that
     /// still counts as if it had been used just now.
-    pub fn reconfigure(&mut self, moment: Moment, limit: &Limit) {
+    pub fn reconfigure(&mut self, moment: ClockPair, limit: &Limit) {
         let now = Nanos::from_nanos(each!(&self.live, meter => meter.latest())).max(moment.now);
-        let moment = Moment {
+        let moment = ClockPair {
             now,
             wall: moment.wall.saturating_add(now.since(moment.now)),
         };
         let mut next = Self::new(limit, moment);
         match (&mut self.live, &next.live) {
-            (Live::Sliding(meter), Live::Sliding(_)) => meter.reconfigure(now, limit),
-            (Live::Fixed(meter), Live::Fixed(_)) => meter.reconfigure(moment, limit),
-            (Live::Bucket(meter), Live::Bucket(_)) => meter.reconfigure(now, limit),
+            (MeterKind::Sliding(meter), MeterKind::Sliding(_)) => meter.reconfigure(now, limit),
+            (MeterKind::Fixed(meter), MeterKind::Fixed(_)) => meter.reconfigure(moment, limit),
+            (MeterKind::Bucket(meter), MeterKind::Bucket(_)) => meter.reconfigure(now, limit),
             _ => {
-                let standing = self.standing(now);
+                let standing = self.status(now);
                 let landed = standing.used - standing.in_flight;
                 next.charge(now, u64::try_from(landed).unwrap_or(u64::MAX));
                 let held = each!(&mut self.live, meter => mem::take(meter.in_flight_mut()));
@@ -186,13 +186,13 @@ impl Meter {
     /// Forgets what is in flight and will be settled by others; what was given up and may yet arrive
     /// stays.
     pub(crate) fn forget_held(&mut self, now: Nanos) {
-        let _brought_to_now = self.standing(now);
+        let _brought_to_now = self.status(now);
         each!(&mut self.live, meter => meter.in_flight_mut().forget_held());
     }
 
     /// Places wall-aligned windows anew after the civil clock was set; others do not care.
-    pub fn realign(&mut self, moment: Moment) {
-        if let Live::Fixed(meter) = &mut self.live {
+    pub fn realign(&mut self, moment: ClockPair) {
+        if let MeterKind::Fixed(meter) = &mut self.live {
             meter.realign(moment);
         }
     }
@@ -203,12 +203,12 @@ impl Meter {
     }
 
     /// Where the meter stands.
-    pub fn standing(&mut self, now: Nanos) -> Standing {
+    pub fn status(&mut self, now: Nanos) -> MeterStatus {
         each!(&mut self.live, meter => meter.standing(now))
     }
 
     /// Gives unused memory back. Housekeeping: no decision depends on it.
-    pub fn tidy(&mut self, now: Nanos) {
+    pub fn prune(&mut self, now: Nanos) {
         each!(&mut self.live, meter => meter.tidy(now));
     }
 }
@@ -220,12 +220,12 @@ impl Meter {
 pub struct Receipt {
     at: Nanos,
     cost: Cost,
-    counting: Counting,
+    counting: WindowStart,
     mark: u64,
 }
 
 impl Receipt {
-    pub(crate) const fn new(at: Nanos, cost: Cost, counting: Counting) -> Self {
+    pub(crate) const fn new(at: Nanos, cost: Cost, counting: WindowStart) -> Self {
         Self {
             at,
             cost,
@@ -235,7 +235,7 @@ impl Receipt {
     }
 
     /// The same consumption as a limit counts it that takes this toll.
-    pub(crate) const fn tolled(mut self, toll: Toll) -> Self {
+    pub(crate) const fn tolled(mut self, toll: UnitCost) -> Self {
         self.cost = toll.of(self.cost);
         self
     }
@@ -255,7 +255,7 @@ impl Receipt {
         self.cost
     }
 
-    pub(crate) const fn counting(&self) -> Counting {
+    pub(crate) const fn counting(&self) -> WindowStart {
         self.counting
     }
 
@@ -266,12 +266,12 @@ impl Receipt {
 
 /// From which moment an entry's window runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counting {
+pub(crate) enum WindowStart {
     FromSend,
     FromArrival,
 }
 
-impl Counting {
+impl WindowStart {
     pub(crate) const fn of(limit: &Limit) -> Self {
         match limit.accounting() {
             Accounting::Send => Self::FromSend,
@@ -290,7 +290,7 @@ impl Counting {
 
 /// Where a meter stands at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct MeterStatus {
     /// The instant: the one asked about, or the latest seen if the clock stepped back.
     pub at: Nanos,
     /// The most that can be used.
@@ -318,7 +318,7 @@ pub struct Standing {
     pub memory: usize,
 }
 
-impl Standing {
+impl MeterStatus {
     /// What is left.
     pub fn remaining(&self) -> u64 {
         let used = u64::try_from(self.used).unwrap_or(u64::MAX);

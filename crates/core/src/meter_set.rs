@@ -7,18 +7,18 @@
 //! Limits may count different things of a request, its cost or the request itself. What it pays at
 //! each is worked out here, for the meters know numbers only.
 
-mod succession;
+mod reconfigure;
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-pub use succession::Heritage;
+pub use reconfigure::CarryOver;
 
-use crate::grant::{Grant, MAX_LIMITS};
-use crate::watch::{MeterEvent, Watch};
+use crate::receipt_set::{ReceiptSet, MAX_LIMITS};
+use crate::meter_events::{MeterEvent, MeterEventQueue};
 use crate::{
-    Cost, Decision, Journey, Limit, Meter, Moment, Nanos, Pacing, Receipt, Standing, Toll, Usage,
+    Cost, Decision, RequestTiming, Limit, Meter, ClockPair, Nanos, Pacing, Receipt, MeterStatus, UnitCost, Usage,
 };
 
 /// The meters of all limits that one request has to pass.
@@ -35,7 +35,7 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct MeterSet {
-    slots: Vec<Slot>,
+    slots: Vec<MeterSlot>,
     /// The latest time seen: all meters live at the same one, so that one time identifies a grant.
     latest: Nanos,
     /// How many slots were ever made: a slot's number is never given again.
@@ -45,12 +45,12 @@ pub struct MeterSet {
 }
 
 #[derive(Debug, Clone)]
-struct Slot {
+struct MeterSlot {
     number: u32,
     limit: Limit,
-    toll: Toll,
+    toll: UnitCost,
     meter: Meter,
-    watch: Watch,
+    watch: MeterEventQueue,
 }
 
 impl MeterSet {
@@ -59,7 +59,7 @@ impl MeterSet {
     ///
     /// # Errors
     /// If there are more than [`MAX_LIMITS`].
-    pub fn new(limits: &[Limit], moment: Moment) -> Result<Self, TooManyLimits> {
+    pub fn new(limits: &[Limit], moment: ClockPair) -> Result<Self, TooManyLimits> {
         if limits.len() > MAX_LIMITS {
             return Err(TooManyLimits);
         }
@@ -85,7 +85,7 @@ impl MeterSet {
     }
 
     /// Takes a request of this cost from all limits, or from none.
-    pub fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Grant> {
+    pub fn take(&mut self, now: Nanos, cost: Cost) -> Decision<ReceiptSet> {
         let decision = self.check(now, cost);
         match decision {
             Decision::Allow(()) => self.admitted = self.admitted.saturating_add(1),
@@ -115,7 +115,7 @@ impl MeterSet {
     }
 
     /// Gives a grant back to all limits, for a request that provably never left.
-    pub fn refund(&mut self, now: Nanos, grant: Grant) {
+    pub fn refund(&mut self, now: Nanos, grant: ReceiptSet) {
         let now = self.see(now);
         for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
             if let Some(receipt) = receipt.of(slot.number, slot.toll) {
@@ -125,7 +125,7 @@ impl MeterSet {
     }
 
     /// Tells all limits how the request went. `floor` is the path's lowest round trip, if known.
-    pub fn settle(&mut self, now: Nanos, grant: Grant, journey: Journey, floor: Option<Duration>) {
+    pub fn settle(&mut self, now: Nanos, grant: ReceiptSet, journey: RequestTiming, floor: Option<Duration>) {
         let now = self.see(now);
         for (place, (slot, receipt)) in self.slots.iter_mut().zip(grant.receipts()).enumerate() {
             if let Some(receipt) = receipt.of(slot.number, slot.toll) {
@@ -152,7 +152,7 @@ impl MeterSet {
     ///
     /// # Errors
     /// If there are more than [`MAX_LIMITS`]; nothing was changed then.
-    pub fn reconfigure(&mut self, moment: Moment, limits: &[Limit]) -> Result<(), TooManyLimits> {
+    pub fn reconfigure(&mut self, moment: ClockPair, limits: &[Limit]) -> Result<(), TooManyLimits> {
         if limits.len() > MAX_LIMITS {
             return Err(TooManyLimits);
         }
@@ -162,7 +162,7 @@ impl MeterSet {
             if slot.limit.measure() == limit.measure() {
                 slot.adopt(limit, moment);
             } else {
-                *slot = Slot::new(next_number(&mut self.made), limit, moment);
+                *slot = MeterSlot::new(next_number(&mut self.made), limit, moment);
             }
             slot.look(place, now);
         }
@@ -172,7 +172,7 @@ impl MeterSet {
     }
 
     /// Places wall-aligned windows anew after the civil clock was set.
-    pub fn realign(&mut self, moment: Moment) {
+    pub fn realign(&mut self, moment: ClockPair) {
         self.see(moment.now);
         for slot in &mut self.slots {
             slot.meter.realign(moment);
@@ -180,11 +180,11 @@ impl MeterSet {
     }
 
     /// The limits in force, each with where it stands.
-    pub fn standings(&mut self, now: Nanos) -> impl Iterator<Item = (&Limit, Standing)> {
+    pub fn standings(&mut self, now: Nanos) -> impl Iterator<Item = (&Limit, MeterStatus)> {
         let now = self.see(now);
         self.slots
             .iter_mut()
-            .map(move |slot| (&slot.limit, slot.meter.standing(now)))
+            .map(move |slot| (&slot.limit, slot.meter.status(now)))
     }
 
     /// The facts of each limit for people and metrics, in their order. Who waits is known to the
@@ -200,8 +200,8 @@ impl MeterSet {
     }
 
     /// How many requests were let through and turned away so far.
-    pub const fn counts(&self) -> Counts {
-        Counts {
+    pub const fn counts(&self) -> DecisionCounts {
+        DecisionCounts {
             admitted: self.admitted,
             refused: self.refused,
         }
@@ -216,7 +216,7 @@ impl MeterSet {
     pub fn tidy(&mut self, now: Nanos) {
         let now = self.see(now);
         for slot in &mut self.slots {
-            slot.meter.tidy(now);
+            slot.meter.prune(now);
         }
     }
 
@@ -226,9 +226,9 @@ impl MeterSet {
         self.latest
     }
 
-    fn commit(&mut self, now: Nanos, cost: Cost) -> Grant {
+    fn commit(&mut self, now: Nanos, cost: Cost) -> ReceiptSet {
         let now = self.see(now);
-        let mut grant = Grant::new(now, cost);
+        let mut grant = ReceiptSet::new(now, cost);
         for (place, slot) in self.slots.iter_mut().enumerate() {
             slot.look(place, now);
             grant.postpone(slot.pause(place, now, cost));
@@ -242,11 +242,11 @@ impl MeterSet {
     }
 
     /// Exactly as many slots as there are limits: each is half a kilobyte, and most sets have one.
-    fn extend(&mut self, limits: &[Limit], moment: Moment) {
+    fn extend(&mut self, limits: &[Limit], moment: ClockPair) {
         self.slots.reserve_exact(limits.len());
         for limit in limits {
             let number = next_number(&mut self.made);
-            self.slots.push(Slot::new(number, limit, moment));
+            self.slots.push(MeterSlot::new(number, limit, moment));
         }
     }
 }
@@ -257,14 +257,14 @@ fn next_number(made: &mut u32) -> u32 {
     *made
 }
 
-impl Slot {
-    fn new(number: u32, limit: &Limit, moment: Moment) -> Self {
+impl MeterSlot {
+    fn new(number: u32, limit: &Limit, moment: ClockPair) -> Self {
         Self {
             number,
             limit: *limit,
             toll: limit.measure().toll(),
             meter: Meter::new(limit, moment),
-            watch: Watch::default(),
+            watch: MeterEventQueue::default(),
         }
     }
 
@@ -273,7 +273,7 @@ impl Slot {
     fn look(&mut self, place: usize, now: Nanos) {
         if self.limit.warn_below().is_some() {
             self.watch
-                .look(place, &self.limit, self.meter.standing(now));
+                .look(place, &self.limit, self.meter.status(now));
         }
     }
 
@@ -286,7 +286,7 @@ impl Slot {
     }
 
     fn usage(&mut self, now: Nanos) -> Usage {
-        let standing = self.meter.standing(now);
+        let standing = self.meter.status(now);
         let whole = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
         let predicted_delay = match self.meter.check(now, Cost::ONE) {
             Decision::Allow(()) => Some(Duration::ZERO),
@@ -310,14 +310,14 @@ impl Slot {
     }
 
     /// Takes what a call on its way costs, whether there is room or not.
-    fn burden(&mut self, now: Nanos, grant: &Grant) -> Receipt {
+    fn burden(&mut self, now: Nanos, grant: &ReceiptSet) -> Receipt {
         // Looking brings the meter to this instant; what it says does not matter here.
         let cost = self.toll.of(grant.cost());
         let _room = self.meter.check(now, cost);
         self.meter.commit(cost, grant.send_at())
     }
 
-    fn adopt(&mut self, limit: &Limit, moment: Moment) {
+    fn adopt(&mut self, limit: &Limit, moment: ClockPair) {
         if self.limit != *limit {
             self.meter.reconfigure(moment, limit);
             self.limit = *limit;
@@ -327,7 +327,7 @@ impl Slot {
 
 /// How many requests a set has decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct DecisionCounts {
     /// Let through.
     pub admitted: u64,
     /// Turned away, to wait or for good.

@@ -18,26 +18,26 @@ use core::time::Duration;
 /// assert_ne!(refused, cut_off);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attempt {
-    ended: Ended,
+pub struct AttemptReport {
+    ended: AttemptEnd,
     retry_after: Option<Duration>,
     signs: Signs,
 }
 
-impl Attempt {
+impl AttemptReport {
     /// A complete response with this status.
     pub const fn status(code: u16) -> Self {
-        Self::ending(Ended::Status(code))
+        Self::ending(AttemptEnd::Status(code))
     }
 
     /// No complete response.
     pub const fn fault(fault: Fault) -> Self {
-        Self::ending(Ended::Fault(fault))
+        Self::ending(AttemptEnd::Fault(fault))
     }
 
     /// Given up by the caller before it ended.
     pub const fn cancelled() -> Self {
-        Self::ending(Ended::Cancelled)
+        Self::ending(AttemptEnd::Cancelled)
     }
 
     /// The same attempt, whose response named a time to wait.
@@ -56,7 +56,7 @@ impl Attempt {
     }
 
     /// How it ended.
-    pub const fn ended(&self) -> Ended {
+    pub const fn ended(&self) -> AttemptEnd {
         self.ended
     }
 
@@ -70,7 +70,7 @@ impl Attempt {
         self.signs
     }
 
-    const fn ending(ended: Ended) -> Self {
+    const fn ending(ended: AttemptEnd) -> Self {
         Self {
             ended,
             retry_after: None,
@@ -81,7 +81,7 @@ impl Attempt {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum AttemptEnd {
     /// With a complete response of this status.
     Status(u16),
     /// Without one.
@@ -137,28 +137,28 @@ pub enum Signs {
 /// What an attempt does to the health of its API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    effect: Effect,
+    effect: OutcomeClass,
     retry_after: Option<Duration>,
 }
 
 impl Outcome {
     /// All is well.
-    pub const SUCCESS: Self = Self::of(Effect::Success);
+    pub const SUCCESS: Self = Self::of(OutcomeClass::Success);
     /// An answer that says neither good nor bad of the API.
-    pub const NEUTRAL: Self = Self::of(Effect::Neutral);
+    pub const NEUTRAL: Self = Self::of(OutcomeClass::Neutral);
     /// No answer that anybody waited for.
-    pub const CANCELLED: Self = Self::of(Effect::Cancelled);
+    pub const CANCELLED: Self = Self::of(OutcomeClass::Cancelled);
     /// The server refused for its limits and gave no time.
-    pub const THROTTLED: Self = Self::of(Effect::Throttled);
+    pub const THROTTLED: Self = Self::of(OutcomeClass::Throttled);
     /// The server shut us out and gave no time.
-    pub const BANNED: Self = Self::of(Effect::Banned);
+    pub const BANNED: Self = Self::of(OutcomeClass::Banned);
     /// The server failed.
-    pub const SERVER_FAILED: Self = Self::of(Effect::ServerFailed);
+    pub const SERVER_FAILED: Self = Self::of(OutcomeClass::ServerFailed);
     /// The way to the server failed.
-    pub const NETWORK_FAILED: Self = Self::of(Effect::NetworkFailed);
+    pub const NETWORK_FAILED: Self = Self::of(OutcomeClass::NetworkFailed);
 
     /// An outcome of this effect, with no time to wait.
-    pub const fn of(effect: Effect) -> Self {
+    pub const fn of(effect: OutcomeClass) -> Self {
         Self {
             effect,
             retry_after: None,
@@ -173,7 +173,7 @@ impl Outcome {
     }
 
     /// What it does to health.
-    pub const fn effect(&self) -> Effect {
+    pub const fn effect(&self) -> OutcomeClass {
         self.effect
     }
 
@@ -185,7 +185,7 @@ impl Outcome {
 
 /// What an outcome counts as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum OutcomeClass {
     /// A success.
     Success,
     /// A refusal for the server's limits.

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use crate::outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
+use crate::outcome::{AttemptReport, OutcomeClass, AttemptEnd, Fault, Outcome, Signs};
 
 /// How each end of an attempt is treated.
 ///
@@ -28,62 +28,62 @@ use crate::outcome::{Attempt, Effect, Ended, Fault, Outcome, Signs};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
-    overrides: Vec<Rule>,
+    overrides: Vec<PolicyRule>,
 }
 
 impl Policy {
     /// The usual table with these rows laid over it; of two that match, the later one wins.
-    pub fn with(overrides: &[Rule]) -> Self {
+    pub fn with(overrides: &[PolicyRule]) -> Self {
         Self {
             overrides: overrides.to_vec(),
         }
     }
 
     /// Judges an attempt. Allocates nothing.
-    pub fn classify(&self, attempt: &Attempt) -> Classified {
+    pub fn classify(&self, attempt: &AttemptReport) -> Classification {
         let treatment = self.treatment(attempt);
         let outcome = Outcome::of(treatment.effect);
-        Classified {
+        Classification {
             outcome: match (treatment.waiting, attempt.retry_after()) {
-                (Waiting::Obey, Some(span)) => outcome.asking_to_wait(span),
-                (Waiting::Obey, None) | (Waiting::Ignore, _) => outcome,
+                (RetryAfterUse::Obey, Some(span)) => outcome.asking_to_wait(span),
+                (RetryAfterUse::Obey, None) | (RetryAfterUse::Ignore, _) => outcome,
             },
             retry: treatment.retry,
         }
     }
 
     /// How an attempt that ended so is treated.
-    pub fn treatment(&self, attempt: &Attempt) -> Treatment {
+    pub fn treatment(&self, attempt: &AttemptReport) -> Handling {
         self.overrides
             .iter()
             .rev()
             .chain(USUAL.iter())
             .find(|rule| rule.when.matches(attempt))
-            .map_or(Treatment::NEUTRAL, |rule| rule.then)
+            .map_or(Handling::NEUTRAL, |rule| rule.then)
     }
 }
 
 /// What the table makes of one attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Classified {
+pub struct Classification {
     /// What it does to health.
     pub outcome: Outcome,
     /// Whether another attempt could end better.
-    pub retry: Retry,
+    pub retry: Retryability,
 }
 
 /// One row of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rule {
+pub struct PolicyRule {
     /// What the row is about.
-    pub when: When,
+    pub when: RuleMatch,
     /// What is done about it.
-    pub then: Treatment,
+    pub then: Handling,
 }
 
 /// What a row matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
+pub enum RuleMatch {
     /// This status.
     Status(u16),
     /// Any status from the first to the last, both included.
@@ -96,16 +96,16 @@ pub enum When {
     Cancelled,
 }
 
-impl When {
-    fn matches(self, attempt: &Attempt) -> bool {
+impl RuleMatch {
+    fn matches(self, attempt: &AttemptReport) -> bool {
         match (self, attempt.ended()) {
-            (Self::Status(wanted), Ended::Status(code)) => wanted == code,
-            (Self::Statuses(first, last), Ended::Status(code)) => (first..=last).contains(&code),
-            (Self::RateLimited(wanted), Ended::Status(code)) => {
+            (Self::Status(wanted), AttemptEnd::Status(code)) => wanted == code,
+            (Self::Statuses(first, last), AttemptEnd::Status(code)) => (first..=last).contains(&code),
+            (Self::RateLimited(wanted), AttemptEnd::Status(code)) => {
                 wanted == code && attempt.signs() == Signs::RateLimit
             }
-            (Self::Fault(wanted), Ended::Fault(fault)) => wanted == fault,
-            (Self::Cancelled, Ended::Cancelled) => true,
+            (Self::Fault(wanted), AttemptEnd::Fault(fault)) => wanted == fault,
+            (Self::Cancelled, AttemptEnd::Cancelled) => true,
             _ => false,
         }
     }
@@ -113,61 +113,61 @@ impl When {
 
 /// What a row does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Treatment {
+pub struct Handling {
     /// What it counts as.
-    pub effect: Effect,
+    pub effect: OutcomeClass,
     /// Whether another attempt could end better.
-    pub retry: Retry,
+    pub retry: Retryability,
     /// Whether the server's `Retry-After` is obeyed.
-    pub waiting: Waiting,
+    pub waiting: RetryAfterUse,
 }
 
-impl Treatment {
+impl Handling {
     /// A success.
-    pub const SUCCESS: Self = Self::without_retry(Effect::Success);
+    pub const SUCCESS: Self = Self::without_retry(OutcomeClass::Success);
     /// Counts as neither good nor bad.
-    pub const NEUTRAL: Self = Self::without_retry(Effect::Neutral);
+    pub const NEUTRAL: Self = Self::without_retry(OutcomeClass::Neutral);
     /// Counts as nothing, not even as an answer.
-    pub const CANCELLED: Self = Self::without_retry(Effect::Cancelled);
+    pub const CANCELLED: Self = Self::without_retry(OutcomeClass::Cancelled);
     /// Shut out until the server's time. Knocking again only lengthens most bans.
-    pub const BAN: Self = Self::without_retry(Effect::Banned).obeying();
+    pub const BAN: Self = Self::without_retry(OutcomeClass::Banned).obeying();
     /// Refused for the server's limits.
-    pub const THROTTLED: Self = Self::failing(Effect::Throttled).obeying();
+    pub const THROTTLED: Self = Self::failing(OutcomeClass::Throttled).obeying();
     /// A refusal that is obeyed and tried again but held against nobody: what a plain circuit
     /// breaker makes of a 429, which tells of our speed and not of the server's state.
-    pub const SLOW_DOWN: Self = Self::failing(Effect::Neutral).obeying();
+    pub const SLOW_DOWN: Self = Self::failing(OutcomeClass::Neutral).obeying();
 
     /// Counts as `effect` and is worth another attempt.
-    pub const fn failing(effect: Effect) -> Self {
+    pub const fn failing(effect: OutcomeClass) -> Self {
         Self {
             effect,
-            retry: Retry::Worthwhile,
-            waiting: Waiting::Ignore,
+            retry: Retryability::Worthwhile,
+            waiting: RetryAfterUse::Ignore,
         }
     }
 
     /// The same, obeying the server's `Retry-After`.
     #[must_use]
     pub const fn obeying(mut self) -> Self {
-        self.waiting = Waiting::Obey;
+        self.waiting = RetryAfterUse::Obey;
         self
     }
 
     /// The same, without another attempt.
     #[must_use]
-    pub const fn never_again(mut self) -> Self {
-        self.retry = Retry::Pointless;
+    pub const fn not_retryable(mut self) -> Self {
+        self.retry = Retryability::Pointless;
         self
     }
 
-    const fn without_retry(effect: Effect) -> Self {
-        Self::failing(effect).never_again()
+    const fn without_retry(effect: OutcomeClass) -> Self {
+        Self::failing(effect).not_retryable()
     }
 }
 
 /// Whether another attempt could end better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Retry {
+pub enum Retryability {
     /// It could.
     Worthwhile,
     /// It would end the same way, or there is nothing to improve.
@@ -176,34 +176,34 @@ pub enum Retry {
 
 /// What becomes of a `Retry-After`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Waiting {
+pub enum RetryAfterUse {
     /// It is obeyed.
     Obey,
     /// It is none that binds us: on a redirect or a success it means something else.
     Ignore,
 }
 
-const fn row(when: When, then: Treatment) -> Rule {
-    Rule { when, then }
+const fn row(when: RuleMatch, then: Handling) -> PolicyRule {
+    PolicyRule { when, then }
 }
 
 /// The usual table; the first row that matches wins. What no row names (1xx, other 4xx, codes
 /// beyond 599) is neutral.
-const USUAL: [Rule; 15] = [
-    row(When::Statuses(200, 399), Treatment::SUCCESS),
-    row(When::Status(429), Treatment::THROTTLED),
-    row(When::Status(418), Treatment::BAN),
-    row(When::RateLimited(403), Treatment::BAN),
+const USUAL: [PolicyRule; 15] = [
+    row(RuleMatch::Statuses(200, 399), Handling::SUCCESS),
+    row(RuleMatch::Status(429), Handling::THROTTLED),
+    row(RuleMatch::Status(418), Handling::BAN),
+    row(RuleMatch::RateLimited(403), Handling::BAN),
     // The one server error that may say how long it lasts.
     row(
-        When::Status(503),
-        Treatment::failing(Effect::ServerFailed).obeying(),
+        RuleMatch::Status(503),
+        Handling::failing(OutcomeClass::ServerFailed).obeying(),
     ),
     // A circle of gateways: nobody is ill, and another attempt would only go round again.
-    row(When::Status(508), Treatment::NEUTRAL),
+    row(RuleMatch::Status(508), Handling::NEUTRAL),
     row(
-        When::Statuses(500, 599),
-        Treatment::failing(Effect::ServerFailed),
+        RuleMatch::Statuses(500, 599),
+        Handling::failing(OutcomeClass::ServerFailed),
     ),
     network(Fault::ConnectTimeout),
     network(Fault::ReadTimeout),
@@ -212,16 +212,16 @@ const USUAL: [Rule; 15] = [
     network(Fault::TlsHandshake),
     network(Fault::TruncatedBody),
     row(
-        When::Fault(Fault::TlsCertificate),
-        Treatment::failing(Effect::NetworkFailed).never_again(),
+        RuleMatch::Fault(Fault::TlsCertificate),
+        Handling::failing(OutcomeClass::NetworkFailed).not_retryable(),
     ),
-    row(When::Cancelled, Treatment::CANCELLED),
+    row(RuleMatch::Cancelled, Handling::CANCELLED),
 ];
 
-const fn network(fault: Fault) -> Rule {
+const fn network(fault: Fault) -> PolicyRule {
     row(
-        When::Fault(fault),
-        Treatment::failing(Effect::NetworkFailed),
+        RuleMatch::Fault(fault),
+        Handling::failing(OutcomeClass::NetworkFailed),
     )
 }
 
@@ -237,83 +237,83 @@ mod tests {
     // Retry-After of 7 s is obeyed. 226, 399, 501, 505 and 599 are the ends and gaps of the ranges.
     #[test]
     fn every_cell_of_the_usual_table_holds() {
-        use Effect::{Banned, Cancelled, NetworkFailed, Neutral, ServerFailed, Success, Throttled};
-        use Retry::{Pointless, Worthwhile};
-        use Waiting::{Ignore, Obey};
-        let signed = Attempt::status(403).with_rate_limit_signs();
+        use OutcomeClass::{Banned, Cancelled, NetworkFailed, Neutral, ServerFailed, Success, Throttled};
+        use Retryability::{Pointless, Worthwhile};
+        use RetryAfterUse::{Ignore, Obey};
+        let signed = AttemptReport::status(403).with_rate_limit_signs();
         let cells = [
-            (Attempt::status(100), Neutral, Pointless, Ignore),
-            (Attempt::status(199), Neutral, Pointless, Ignore),
-            (Attempt::status(200), Success, Pointless, Ignore),
-            (Attempt::status(204), Success, Pointless, Ignore),
-            (Attempt::status(226), Success, Pointless, Ignore),
-            (Attempt::status(301), Success, Pointless, Ignore),
-            (Attempt::status(304), Success, Pointless, Ignore),
-            (Attempt::status(399), Success, Pointless, Ignore),
-            (Attempt::status(400), Neutral, Pointless, Ignore),
-            (Attempt::status(401), Neutral, Pointless, Ignore),
-            (Attempt::status(403), Neutral, Pointless, Ignore),
+            (AttemptReport::status(100), Neutral, Pointless, Ignore),
+            (AttemptReport::status(199), Neutral, Pointless, Ignore),
+            (AttemptReport::status(200), Success, Pointless, Ignore),
+            (AttemptReport::status(204), Success, Pointless, Ignore),
+            (AttemptReport::status(226), Success, Pointless, Ignore),
+            (AttemptReport::status(301), Success, Pointless, Ignore),
+            (AttemptReport::status(304), Success, Pointless, Ignore),
+            (AttemptReport::status(399), Success, Pointless, Ignore),
+            (AttemptReport::status(400), Neutral, Pointless, Ignore),
+            (AttemptReport::status(401), Neutral, Pointless, Ignore),
+            (AttemptReport::status(403), Neutral, Pointless, Ignore),
             (signed, Banned, Pointless, Obey),
-            (Attempt::status(404), Neutral, Pointless, Ignore),
-            (Attempt::status(408), Neutral, Pointless, Ignore),
-            (Attempt::status(418), Banned, Pointless, Obey),
-            (Attempt::status(422), Neutral, Pointless, Ignore),
-            (Attempt::status(429), Throttled, Worthwhile, Obey),
-            (Attempt::status(451), Neutral, Pointless, Ignore),
-            (Attempt::status(500), ServerFailed, Worthwhile, Ignore),
-            (Attempt::status(501), ServerFailed, Worthwhile, Ignore),
-            (Attempt::status(508), Neutral, Pointless, Ignore),
-            (Attempt::status(502), ServerFailed, Worthwhile, Ignore),
-            (Attempt::status(503), ServerFailed, Worthwhile, Obey),
-            (Attempt::status(504), ServerFailed, Worthwhile, Ignore),
-            (Attempt::status(505), ServerFailed, Worthwhile, Ignore),
-            (Attempt::status(599), ServerFailed, Worthwhile, Ignore),
-            (Attempt::status(600), Neutral, Pointless, Ignore),
-            (Attempt::status(0), Neutral, Pointless, Ignore),
-            (Attempt::status(u16::MAX), Neutral, Pointless, Ignore),
+            (AttemptReport::status(404), Neutral, Pointless, Ignore),
+            (AttemptReport::status(408), Neutral, Pointless, Ignore),
+            (AttemptReport::status(418), Banned, Pointless, Obey),
+            (AttemptReport::status(422), Neutral, Pointless, Ignore),
+            (AttemptReport::status(429), Throttled, Worthwhile, Obey),
+            (AttemptReport::status(451), Neutral, Pointless, Ignore),
+            (AttemptReport::status(500), ServerFailed, Worthwhile, Ignore),
+            (AttemptReport::status(501), ServerFailed, Worthwhile, Ignore),
+            (AttemptReport::status(508), Neutral, Pointless, Ignore),
+            (AttemptReport::status(502), ServerFailed, Worthwhile, Ignore),
+            (AttemptReport::status(503), ServerFailed, Worthwhile, Obey),
+            (AttemptReport::status(504), ServerFailed, Worthwhile, Ignore),
+            (AttemptReport::status(505), ServerFailed, Worthwhile, Ignore),
+            (AttemptReport::status(599), ServerFailed, Worthwhile, Ignore),
+            (AttemptReport::status(600), Neutral, Pointless, Ignore),
+            (AttemptReport::status(0), Neutral, Pointless, Ignore),
+            (AttemptReport::status(u16::MAX), Neutral, Pointless, Ignore),
             (
-                Attempt::fault(Fault::ConnectTimeout),
+                AttemptReport::fault(Fault::ConnectTimeout),
                 NetworkFailed,
                 Worthwhile,
                 Ignore,
             ),
             (
-                Attempt::fault(Fault::ReadTimeout),
+                AttemptReport::fault(Fault::ReadTimeout),
                 NetworkFailed,
                 Worthwhile,
                 Ignore,
             ),
             (
-                Attempt::fault(Fault::Dns),
+                AttemptReport::fault(Fault::Dns),
                 NetworkFailed,
                 Worthwhile,
                 Ignore,
             ),
             (
-                Attempt::fault(Fault::Reset),
+                AttemptReport::fault(Fault::Reset),
                 NetworkFailed,
                 Worthwhile,
                 Ignore,
             ),
             (
-                Attempt::fault(Fault::TlsHandshake),
+                AttemptReport::fault(Fault::TlsHandshake),
                 NetworkFailed,
                 Worthwhile,
                 Ignore,
             ),
             (
-                Attempt::fault(Fault::TlsCertificate),
+                AttemptReport::fault(Fault::TlsCertificate),
                 NetworkFailed,
                 Pointless,
                 Ignore,
             ),
             (
-                Attempt::fault(Fault::TruncatedBody),
+                AttemptReport::fault(Fault::TruncatedBody),
                 NetworkFailed,
                 Worthwhile,
                 Ignore,
             ),
-            (Attempt::cancelled(), Cancelled, Pointless, Ignore),
+            (AttemptReport::cancelled(), Cancelled, Pointless, Ignore),
         ];
         for (attempt, effect, retry, waiting) in cells {
             let judged = Policy::default().classify(&attempt.asking_to_wait(WAIT));
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn nothing_to_obey_is_nothing_obeyed() {
-        let judged = Policy::default().classify(&Attempt::status(429));
+        let judged = Policy::default().classify(&AttemptReport::status(429));
         assert_eq!(judged.outcome, Outcome::THROTTLED);
     }
 
@@ -334,37 +334,37 @@ mod tests {
     #[test]
     fn an_override_changes_its_row_and_no_other() {
         let policy = Policy::with(&[
-            Rule {
-                when: When::Statuses(400, 403),
-                then: Treatment::failing(Effect::OtherFailed).never_again(),
+            PolicyRule {
+                when: RuleMatch::Statuses(400, 403),
+                then: Handling::failing(OutcomeClass::OtherFailed).not_retryable(),
             },
-            Rule {
-                when: When::Status(429),
-                then: Treatment::SLOW_DOWN,
+            PolicyRule {
+                when: RuleMatch::Status(429),
+                then: Handling::SLOW_DOWN,
             },
-            Rule {
-                when: When::Cancelled,
-                then: Treatment::SUCCESS,
+            PolicyRule {
+                when: RuleMatch::Cancelled,
+                then: Handling::SUCCESS,
             },
         ]);
-        let effect = |attempt: Attempt| policy.classify(&attempt).outcome.effect();
-        assert_eq!(effect(Attempt::status(401)), Effect::OtherFailed);
-        assert_eq!(effect(Attempt::status(403)), Effect::OtherFailed);
-        assert_eq!(effect(Attempt::status(404)), Effect::Neutral);
-        assert_eq!(effect(Attempt::status(500)), Effect::ServerFailed);
-        assert_eq!(effect(Attempt::cancelled()), Effect::Success);
-        let slowed = policy.classify(&Attempt::status(429).asking_to_wait(WAIT));
+        let effect = |attempt: AttemptReport| policy.classify(&attempt).outcome.effect();
+        assert_eq!(effect(AttemptReport::status(401)), OutcomeClass::OtherFailed);
+        assert_eq!(effect(AttemptReport::status(403)), OutcomeClass::OtherFailed);
+        assert_eq!(effect(AttemptReport::status(404)), OutcomeClass::Neutral);
+        assert_eq!(effect(AttemptReport::status(500)), OutcomeClass::ServerFailed);
+        assert_eq!(effect(AttemptReport::cancelled()), OutcomeClass::Success);
+        let slowed = policy.classify(&AttemptReport::status(429).asking_to_wait(WAIT));
         assert_eq!(slowed.outcome, Outcome::NEUTRAL.asking_to_wait(WAIT));
-        assert_eq!(slowed.retry, Retry::Worthwhile);
+        assert_eq!(slowed.retry, Retryability::Worthwhile);
     }
 
     #[test]
     fn of_two_overrides_the_later_wins() {
-        let rule = |then| Rule {
-            when: When::Status(404),
+        let rule = |then| PolicyRule {
+            when: RuleMatch::Status(404),
             then,
         };
-        let policy = Policy::with(&[rule(Treatment::BAN), rule(Treatment::SUCCESS)]);
-        assert_eq!(policy.treatment(&Attempt::status(404)), Treatment::SUCCESS);
+        let policy = Policy::with(&[rule(Handling::BAN), rule(Handling::SUCCESS)]);
+        assert_eq!(policy.treatment(&AttemptReport::status(404)), Handling::SUCCESS);
     }
 }

@@ -221,45 +221,45 @@ fn whole_number(text: &str) -> Result<u64, InvalidRate> {
         })
 }
 
-struct Unit {
+struct RateUnit {
     name: &'static str,
     aliases: &'static [&'static str],
     nanos: u64,
 }
 
 /// From the finest to the coarsest, which is the order in which a span is shown.
-const UNITS: [Unit; 7] = [
-    Unit {
+const UNITS: [RateUnit; 7] = [
+    RateUnit {
         name: "ns",
         aliases: &[],
         nanos: 1,
     },
-    Unit {
+    RateUnit {
         name: "us",
         aliases: &["µs"],
         nanos: 1_000,
     },
-    Unit {
+    RateUnit {
         name: "ms",
         aliases: &[],
         nanos: 1_000_000,
     },
-    Unit {
+    RateUnit {
         name: "s",
         aliases: &["sec", "second", "seconds"],
         nanos: 1_000_000_000,
     },
-    Unit {
+    RateUnit {
         name: "min",
         aliases: &["m", "minute", "minutes"],
         nanos: 60_000_000_000,
     },
-    Unit {
+    RateUnit {
         name: "h",
         aliases: &["hr", "hour", "hours"],
         nanos: 3_600_000_000_000,
     },
-    Unit {
+    RateUnit {
         name: "d",
         aliases: &["day", "days"],
         nanos: 86_400_000_000_000,

@@ -14,14 +14,14 @@ mod ledger;
 
 use core::time::Duration;
 
-pub use ledger::{Ledger, Mark};
+pub use ledger::{UsageLedger, UsageMark};
 
 use crate::{Accounting, Hint, Limit, Nanos, Rate};
 
 /// Our side of the comparison, for the limit that the hint is about: all that needs no stranger to
 /// explain it. A [`Ledger`] adds it up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ours {
+pub struct LocalUsage {
     /// The limit as we know it.
     pub limit: Limit,
     /// What counted against it when the request that brought the hint was sent: this request,
@@ -32,7 +32,7 @@ pub struct Ours {
     pub added_since: u64,
 }
 
-impl Ours {
+impl LocalUsage {
     /// The most that the server can have counted without a stranger we do not know of: it counted
     /// at some moment between our send and its response, and whatever it counted then was either
     /// counted here at the send or added since.
@@ -67,7 +67,7 @@ impl Ours {
 /// # Ok::<(), outflow_core::InvalidRate>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Correction {
+pub struct UsageCorrection {
     /// What others of the same key have used, at least, beyond what was charged for them already.
     pub foreign: u64,
     /// The server's limit, where it tells one with its window. That it is ours is news too, after it was
@@ -79,9 +79,9 @@ pub struct Correction {
     pub realign: Option<Nanos>,
 }
 
-impl Correction {
+impl UsageCorrection {
     /// Compares a hint, read at `now`, with the limit of ours that it is about.
-    pub fn of(hint: &Hint, ours: &Ours, now: Nanos) -> Self {
+    pub fn of(hint: &Hint, ours: &LocalUsage, now: Nanos) -> Self {
         Self {
             foreign: foreign(hint, ours),
             limit: limit(hint),
@@ -91,7 +91,7 @@ impl Correction {
     }
 }
 
-fn foreign(hint: &Hint, ours: &Ours) -> u64 {
+fn foreign(hint: &Hint, ours: &LocalUsage) -> u64 {
     if !counts_alike(hint, ours) {
         return 0;
     }
@@ -108,7 +108,7 @@ fn foreign(hint: &Hint, ours: &Ours) -> u64 {
 /// forgets a call before the server does, by its way there. A server that does not tell
 /// its window is taken to have ours only if it has our limit too: the time to its reset is no help,
 /// for that is short at the end of any window.
-fn counts_alike(hint: &Hint, ours: &Ours) -> bool {
+fn counts_alike(hint: &Hint, ours: &LocalUsage) -> bool {
     let fits = |span: Option<Duration>| span.is_none_or(|span| span <= ours.window());
     let told = hint.window.is_some() || hint.limit == Some(ours.limit.capacity());
     let by_arrival = ours.limit.accounting() != Accounting::Send;
@@ -120,7 +120,7 @@ fn limit(hint: &Hint) -> Option<Rate> {
     Rate::new(hint.limit?, hint.window?).ok()
 }
 
-fn until(hint: &Hint, ours: &Ours, now: Nanos) -> Option<Nanos> {
+fn until(hint: &Hint, ours: &LocalUsage, now: Nanos) -> Option<Nanos> {
     let by_use = || Some(hint.used? >= hint.limit?);
     let exhausted = hint.remaining.map(|left| left == 0).or_else(by_use)?;
     let rest = hint.resets_in.or(hint.window).unwrap_or(ours.window());
@@ -150,8 +150,8 @@ mod tests {
         *hints.iter().next().expect("one hint")
     }
 
-    fn ours(rate: &str, counted_at_send: u64, added_since: u64) -> Ours {
-        Ours {
+    fn ours(rate: &str, counted_at_send: u64, added_since: u64) -> LocalUsage {
+        LocalUsage {
             limit: Limit::sliding(rate.parse().expect("valid")),
             counted_at_send,
             added_since,
@@ -164,8 +164,8 @@ mod tests {
     #[test]
     fn what_is_left_is_left_of_our_limit_if_the_server_tells_none() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
-        assert_eq!(Correction::of(&hint, &ours("12/s", 3, 1), NOW).foreign, 6);
-        assert_eq!(Correction::of(&hint, &ours("12/s", 9, 2), NOW).foreign, 0);
+        assert_eq!(UsageCorrection::of(&hint, &ours("12/s", 3, 1), NOW).foreign, 6);
+        assert_eq!(UsageCorrection::of(&hint, &ours("12/s", 9, 2), NOW).foreign, 0);
     }
 
     // GitHub's hour against our minute: what we did 59 minutes ago is no stranger.
@@ -182,13 +182,13 @@ mod tests {
         ]);
         for hint in [by_window, by_reset] {
             assert_eq!(
-                Correction::of(&hint, &ours("100/min", 1, 0), NOW).foreign,
+                UsageCorrection::of(&hint, &ours("100/min", 1, 0), NOW).foreign,
                 0
             );
         }
         let shorter = hint(&[("X-RateLimit-Limit", "100"), ("X-RateLimit-Remaining", "9")]);
         assert_eq!(
-            Correction::of(&shorter, &ours("100/min", 1, 0), NOW).foreign,
+            UsageCorrection::of(&shorter, &ours("100/min", 1, 0), NOW).foreign,
             90
         );
     }
@@ -205,7 +205,7 @@ mod tests {
             &[left, reset],
             &[left],
         ] {
-            let correction = Correction::of(&hint(headers), &ours("10/s", 2, 0), NOW);
+            let correction = UsageCorrection::of(&hint(headers), &ours("10/s", 2, 0), NOW);
             let concluded = (correction.foreign, correction.limit);
             assert_eq!(concluded, (0, None), "{headers:?}");
         }
@@ -216,25 +216,25 @@ mod tests {
     fn a_limit_counted_from_sending_accuses_nobody() {
         let hint = hint(&[("X-RateLimit-Limit", "10"), ("X-RateLimit-Remaining", "8")]);
         let by_arrival = ours("10/s", 1, 0);
-        assert_eq!(Correction::of(&hint, &by_arrival, NOW).foreign, 1);
-        let by_sending = Ours {
+        assert_eq!(UsageCorrection::of(&hint, &by_arrival, NOW).foreign, 1);
+        let by_sending = LocalUsage {
             limit: by_arrival.limit.counted(Accounting::Send),
             ..by_arrival
         };
-        assert_eq!(Correction::of(&hint, &by_sending, NOW).foreign, 0);
+        assert_eq!(UsageCorrection::of(&hint, &by_sending, NOW).foreign, 0);
     }
 
     // What is left of a second is not left of our minute.
     #[test]
     fn what_is_left_of_a_shorter_window_is_not_left_of_ours() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
-        assert_eq!(Correction::of(&hint, &ours("12/min", 3, 1), NOW).foreign, 0);
+        assert_eq!(UsageCorrection::of(&hint, &ours("12/min", 3, 1), NOW).foreign, 0);
     }
 
     #[test]
     fn a_limit_is_told_with_its_window() {
         let told = |headers: &[(&str, &str)]| {
-            let correction = Correction::of(&hint(headers), &ours("50/s", 0, 0), NOW);
+            let correction = UsageCorrection::of(&hint(headers), &ours("50/s", 0, 0), NOW);
             correction.limit.map(|rate| alloc::format!("{rate}"))
         };
         let ietf = [("RateLimit-Policy", "\"a\";q=42;w=1")];
@@ -253,12 +253,12 @@ mod tests {
         let shopify = hint(&[("X-Shopify-Shop-Api-Call-Limit", "32/80")]);
         for (burst, foreign) in [(80, 2), (40, 0)] {
             let bucket = Limit::bucket("2/s".parse().expect("valid"), burst).expect("valid");
-            let ours = Ours {
+            let ours = LocalUsage {
                 limit: bucket,
                 counted_at_send: 30,
                 added_since: 0,
             };
-            let correction = Correction::of(&shopify, &ours, NOW);
+            let correction = UsageCorrection::of(&shopify, &ours, NOW);
             let concluded = (correction.limit, correction.foreign);
             assert_eq!(concluded, (None, foreign), "a bucket of {burst}");
         }
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn nothing_left_parks_until_something_returns() {
         let until = |headers: &[(&str, &str)]| {
-            let correction = Correction::of(&hint(headers), &ours("60/min", 0, 0), NOW);
+            let correction = UsageCorrection::of(&hint(headers), &ours("60/min", 0, 0), NOW);
             correction.until.map(|at| at.since(NOW).as_secs())
         };
         let left = ("X-RateLimit-Remaining", "0");
@@ -299,9 +299,9 @@ mod tests {
             ("X-RateLimit-Reset", "999999999"),
         ]);
         let ours = ours("18446744073709551615/d", u64::MAX, u64::MAX);
-        let correction = Correction::of(&hint, &ours, Nanos::MAX);
+        let correction = UsageCorrection::of(&hint, &ours, Nanos::MAX);
         assert_eq!((correction.foreign, correction.realign), (0, None));
         let whole = self::hint(&[("X-RateLimit-Used", &all), ("X-RateLimit-Limit", &all)]);
-        assert_eq!(Correction::of(&whole, &ours, Nanos::MAX).foreign, 0);
+        assert_eq!(UsageCorrection::of(&whole, &ours, Nanos::MAX).foreign, 0);
     }
 }

@@ -11,7 +11,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
-use crate::scan::{Scan, fraction_nanos, is_blank, trimmed, whole_saturating};
+use crate::byte_cursor::{ByteCursor, fraction_nanos, is_blank, trimmed, whole_saturating};
 
 /// How long a server asked us to wait, and what we make of it.
 ///
@@ -41,12 +41,12 @@ pub enum RetryAfter {
         asked: Duration,
     },
     /// It makes no sense: use one's own backoff, and count it.
-    Ignored(Garbage),
+    Ignored(MalformedRetryAfter),
 }
 
 /// Why a value makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Garbage {
+pub enum MalformedRetryAfter {
     /// There is nothing in it.
     Empty,
     /// It is neither seconds nor a date.
@@ -62,7 +62,7 @@ impl RetryAfter {
     pub fn read(value: &[u8], came: ResponseTime<'_>, bounds: WaitBounds) -> Self {
         let value = trimmed(value);
         if value.is_empty() {
-            return Self::Ignored(Garbage::Empty);
+            return Self::Ignored(MalformedRetryAfter::Empty);
         }
         match asked(value, came) {
             Ok(asked) => bounds.apply(asked),
@@ -177,7 +177,7 @@ impl fmt::Display for InvalidWaitBounds {
 impl core::error::Error for InvalidWaitBounds {}
 
 /// What the value asks for; nothing for a time that is past.
-fn asked(value: &[u8], came: ResponseTime<'_>) -> Result<Duration, Garbage> {
+fn asked(value: &[u8], came: ResponseTime<'_>) -> Result<Duration, MalformedRetryAfter> {
     if let Some(seconds) = seconds(value) {
         return Ok(seconds);
     }
@@ -185,14 +185,14 @@ fn asked(value: &[u8], came: ResponseTime<'_>) -> Result<Duration, Garbage> {
     match HttpDate::read(value, now) {
         Ok(date) => Ok(date.at().since(now)),
         Err(InvalidHttpDate::BeforeEpoch) => Ok(Duration::ZERO),
-        Err(InvalidHttpDate::NoSuchTime) => Err(Garbage::NoSuchTime),
-        Err(InvalidHttpDate::UnknownForm) => Err(Garbage::NeitherSecondsNorDate),
+        Err(InvalidHttpDate::NoSuchTime) => Err(MalformedRetryAfter::NoSuchTime),
+        Err(InvalidHttpDate::UnknownForm) => Err(MalformedRetryAfter::NeitherSecondsNorDate),
     }
 }
 
 /// `120`, `1.5`; nothing for `-5`, which is past.
 fn seconds(value: &[u8]) -> Option<Duration> {
-    let mut scan = Scan::new(value);
+    let mut scan = ByteCursor::new(value);
     let negative = scan.text(b"-").is_some();
     let whole = whole_saturating(scan.run(|b| b.is_ascii_digit()))?;
     let nanos = match scan.text(b".") {

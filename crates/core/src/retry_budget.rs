@@ -35,8 +35,8 @@ use crate::{Nanos, Share};
 #[derive(Clone, Debug)]
 pub struct RetryBudget {
     share: u64,
-    allowance: Allowance,
-    earned: Earned,
+    allowance: SteadyAllowance,
+    earned: EarnedRetries,
     latest: Nanos,
 }
 
@@ -56,8 +56,8 @@ impl RetryBudget {
         }
         Ok(Self {
             share: settings.share.as_parts_per_million().into(),
-            allowance: Allowance::full(settings.per_second, now),
-            earned: Earned::empty(slot, now),
+            allowance: SteadyAllowance::full(settings.per_second, now),
+            earned: EarnedRetries::empty(slot, now),
             latest: now,
         })
     }
@@ -134,7 +134,7 @@ impl Default for RetryBudgetSettings {
 
 /// A steady trickle of which one second's worth is saved, as the time at which it would be full.
 #[derive(Clone, Debug)]
-struct Allowance {
+struct SteadyAllowance {
     /// Nanoseconds per retry, rounded up; 0 if there is no allowance.
     each: u64,
     /// One second's worth.
@@ -142,7 +142,7 @@ struct Allowance {
     full_at: u64,
 }
 
-impl Allowance {
+impl SteadyAllowance {
     fn full(per_second: u32, now: Nanos) -> Self {
         let count = u64::from(per_second);
         let each = match count {
@@ -177,7 +177,7 @@ impl Allowance {
 /// What calls have earned, by the tenth of the `ttl` in which they came. A tenth is forgotten as a
 /// whole when its first moment is `ttl` old, so that nothing keeps for longer.
 #[derive(Clone, Debug)]
-struct Earned {
+struct EarnedRetries {
     slot: u64,
     opened: u64,
     /// The number of the newest slot, counted from opening.
@@ -186,7 +186,7 @@ struct Earned {
     parts: [u64; 10],
 }
 
-impl Earned {
+impl EarnedRetries {
     fn empty(slot: u64, now: Nanos) -> Self {
         Self {
             slot,

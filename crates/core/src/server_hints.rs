@@ -15,19 +15,19 @@ mod dialect;
 mod hint;
 mod ietf;
 mod label;
-mod part;
+mod split_header;
 mod reset;
 mod rfc3339;
 mod shopify;
-mod structured;
+mod structured_fields;
 mod upbit;
 mod x_rate_limit;
 
 pub use dialect::{Dialect, Dialects};
-pub use hint::{Hint, Unit};
-pub use label::Label;
+pub use hint::{Hint, HintUnit};
+pub use label::HintLabel;
 
-use part::Part;
+use split_header::HintPart;
 
 /// All that one response said about limits.
 ///
@@ -62,7 +62,7 @@ impl Hints {
         dialects: Dialects,
         came: ResponseTime<'_>,
     ) -> Self {
-        let mut reading = Reading {
+        let mut reading = HintReader {
             hints: Self::NOTHING,
             dialects,
             came,
@@ -110,19 +110,19 @@ impl Hints {
 const MOST_HINTS: usize = 8;
 
 /// A header that is ours to read and makes no sense.
-struct Malformed;
+struct MalformedHint;
 
 /// What becomes of one header: noted, or malformed and as if it had not been sent.
-type Noted = Result<(), Malformed>;
+type Noted = Result<(), MalformedHint>;
 
 /// The state of reading one response.
-struct Reading<'a> {
+struct HintReader<'a> {
     hints: Hints,
     dialects: Dialects,
     came: ResponseTime<'a>,
 }
 
-impl Reading<'_> {
+impl HintReader<'_> {
     /// The server's time. Read where a hint needs it: most responses hold none.
     fn now(&self) -> WallTime {
         self.came.at_server()

@@ -128,8 +128,8 @@ pub trait Clock {
     fn wall(&self) -> WallTime;
 
     /// Both, read together.
-    fn moment(&self) -> Moment {
-        Moment {
+    fn moment(&self) -> ClockPair {
+        ClockPair {
             now: self.now(),
             wall: self.wall(),
         }
@@ -141,18 +141,18 @@ pub trait Clock {
 pub trait Timer: Clock {
     /// Has the alarm rung at this instant or soon after, unless it is gone by then. It may ring too
     /// early, too late or more often than asked: whoever is rung looks at the clock.
-    fn ring_at(&self, at: Nanos, alarm: Weak<dyn Alarm>);
+    fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>);
 }
 
 /// Something that is told when its time has come.
-pub trait Alarm: Send + Sync {
+pub trait TimerCallback: Send + Sync {
     /// The time may have come. Called from wherever the timer lives, so it neither blocks nor waits.
-    fn ring(&self);
+    fn fire(&self);
 }
 
 /// One instant on both timelines: what ties a server's dates to our own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Moment {
+pub struct ClockPair {
     /// The instant in monotonic time.
     pub now: Nanos,
     /// The same instant in civil time.

@@ -79,33 +79,33 @@ impl Trend {
     pub fn prediction(&self) -> Option<u64> {
         let level = self.smoothed()?;
         Some(whole(match self.pattern() {
-            Pattern::Rising | Pattern::Falling => self.line().at(real_len(self.windows.len())),
-            Pattern::Steady | Pattern::Bursty => level,
+            TrendShape::Rising | TrendShape::Falling => self.line().at(real_len(self.windows.len())),
+            TrendShape::Steady | TrendShape::Bursty => level,
         }))
     }
 
     /// What the series looks like. Nothing looks steady.
-    pub fn pattern(&self) -> Pattern {
+    pub fn pattern(&self) -> TrendShape {
         let line = self.line();
         if line.mean <= 0.0 {
-            return Pattern::Steady;
+            return TrendShape::Steady;
         }
         // Compared as squares, which spares a root.
         if line.scatter > line.mean * line.mean * BURSTY * BURSTY {
-            return Pattern::Bursty;
+            return TrendShape::Bursty;
         }
         let change = line.slope * real_len(self.windows.len().saturating_sub(1));
         if change > line.mean * MOVING {
-            Pattern::Rising
+            TrendShape::Rising
         } else if change < -line.mean * MOVING {
-            Pattern::Falling
+            TrendShape::Falling
         } else {
-            Pattern::Steady
+            TrendShape::Steady
         }
     }
 
     /// The straight line with the least squares.
-    fn line(&self) -> Line {
+    fn line(&self) -> TrendLine {
         let count = real_len(self.windows.len().max(1));
         let middle = (count - 1.0) / 2.0;
         let mean = self.windows().map(real).sum::<f64>() / count;
@@ -121,7 +121,7 @@ impl Trend {
             .map(|(x, y)| real(y) - mean - slope * x)
             .map(|off| off * off)
             .sum();
-        Line {
+        TrendLine {
             mean,
             middle,
             slope,
@@ -138,7 +138,7 @@ impl Default for Trend {
 
 /// What a series looks like.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Pattern {
+pub enum TrendShape {
     /// About the same in every window.
     #[default]
     Steady,
@@ -150,7 +150,7 @@ pub enum Pattern {
     Bursty,
 }
 
-struct Line {
+struct TrendLine {
     mean: f64,
     middle: f64,
     slope: f64,
@@ -158,7 +158,7 @@ struct Line {
     scatter: f64,
 }
 
-impl Line {
+impl TrendLine {
     fn at(&self, window: f64) -> f64 {
         self.mean + self.slope * (window - self.middle)
     }
@@ -211,15 +211,15 @@ mod tests {
 
     #[test]
     fn known_series_are_recognised() {
-        let cases: [(&[u64], Pattern, u64); 8] = [
-            (&[7, 7, 7, 7], Pattern::Steady, 7),
-            (&[100, 101, 99, 100, 100], Pattern::Steady, 100),
-            (&[10, 20, 30, 40, 50], Pattern::Rising, 60),
-            (&[50, 40, 30, 20, 10], Pattern::Falling, 0),
-            (&[5, 4, 3, 2, 1, 0, 0, 0], Pattern::Falling, 0),
-            (&[0, 100, 0, 0, 100, 0, 0, 100], Pattern::Bursty, 40),
-            (&[0, 0, 0], Pattern::Steady, 0),
-            (&[42], Pattern::Steady, 42),
+        let cases: [(&[u64], TrendShape, u64); 8] = [
+            (&[7, 7, 7, 7], TrendShape::Steady, 7),
+            (&[100, 101, 99, 100, 100], TrendShape::Steady, 100),
+            (&[10, 20, 30, 40, 50], TrendShape::Rising, 60),
+            (&[50, 40, 30, 20, 10], TrendShape::Falling, 0),
+            (&[5, 4, 3, 2, 1, 0, 0, 0], TrendShape::Falling, 0),
+            (&[0, 100, 0, 0, 100, 0, 0, 100], TrendShape::Bursty, 40),
+            (&[0, 0, 0], TrendShape::Steady, 0),
+            (&[42], TrendShape::Steady, 42),
         ];
         for (series, pattern, next) in cases {
             let trend = trend(series.iter().copied());
@@ -232,13 +232,13 @@ mod tests {
     // away from their line.
     #[test]
     fn a_fifth_is_a_move_and_a_half_is_a_burst() {
-        let cases: [(&[u64], Pattern); 6] = [
-            (&[88, 94, 100, 106, 112], Pattern::Rising),
-            (&[112, 106, 100, 94, 88], Pattern::Falling),
-            (&[92, 96, 100, 104, 108], Pattern::Steady),
-            (&[30, 170, 170, 30], Pattern::Bursty),
-            (&[45, 155, 155, 45], Pattern::Bursty),
-            (&[55, 145, 145, 55], Pattern::Steady),
+        let cases: [(&[u64], TrendShape); 6] = [
+            (&[88, 94, 100, 106, 112], TrendShape::Rising),
+            (&[112, 106, 100, 94, 88], TrendShape::Falling),
+            (&[92, 96, 100, 104, 108], TrendShape::Steady),
+            (&[30, 170, 170, 30], TrendShape::Bursty),
+            (&[45, 155, 155, 45], TrendShape::Bursty),
+            (&[55, 145, 145, 55], TrendShape::Steady),
         ];
         for (series, pattern) in cases {
             let trend = trend(series.iter().copied());
@@ -250,7 +250,7 @@ mod tests {
     fn nothing_predicts_nothing() {
         let trend = Trend::default();
         assert_eq!((trend.prediction(), trend.smoothed()), (None, None));
-        assert_eq!(trend.pattern(), Pattern::Steady);
+        assert_eq!(trend.pattern(), TrendShape::Steady);
     }
 
     // y = 3x + 5 exactly.

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use loom::sync::Arc;
 use loom::thread;
-use outflow_core::{Cost, Decision, Limiter, Nanos, Rate};
+use outflow_core::{Cost, Decision, SharedLimiter, Nanos, Rate};
 
 fn at(nanos: u64) -> Nanos {
     Nanos::from_nanos(nanos)
 }
 
-fn sliding(quantity: u64, window: u64) -> Arc<Limiter> {
+fn sliding(quantity: u64, window: u64) -> Arc<SharedLimiter> {
     let rate = Rate::new(quantity, Duration::from_nanos(window)).expect("positive");
-    Arc::new(Limiter::sliding(rate).expect("small"))
+    Arc::new(SharedLimiter::sliding(rate).expect("small"))
 }
 
 /// How many of these takes, one a thread, pass.
-fn passed(limiter: &Arc<Limiter>, takes: &[(u64, u64)]) -> usize {
+fn passed(limiter: &Arc<SharedLimiter>, takes: &[(u64, u64)]) -> usize {
     let take = |(now, cost): (u64, u64)| {
         let limiter = Arc::clone(limiter);
         thread::spawn(move || limiter.take(at(now), Cost::new(cost)).is_allow())
@@ -94,7 +94,7 @@ fn a_refusal_names_an_instant_at_which_one_passes() {
 fn a_bucket_of_two_passes_two_of_three_threads() {
     loom::model(|| {
         let rate = Rate::new(1, Duration::from_nanos(100)).expect("positive");
-        let limiter = Arc::new(Limiter::bucket(rate, 2).expect("positive"));
+        let limiter = Arc::new(SharedLimiter::bucket(rate, 2).expect("positive"));
         assert_eq!(passed(&limiter, &[(5, 1), (5, 1), (5, 1)]), 2);
     });
 }
@@ -104,7 +104,7 @@ fn a_bucket_of_two_passes_two_of_three_threads() {
 fn several_limits_are_taken_whole_by_each_thread() {
     loom::model(|| {
         let rate = |quantity| Rate::new(quantity, Duration::from_nanos(100)).expect("positive");
-        let limiter = Arc::new(Limiter::all_of(&[rate(3), rate(2)]).expect("small"));
+        let limiter = Arc::new(SharedLimiter::all_of(&[rate(3), rate(2)]).expect("small"));
         assert_eq!(passed(&limiter, &[(5, 2), (6, 1)]), 1);
         assert!(limiter.remaining(at(50)) <= 1);
     });

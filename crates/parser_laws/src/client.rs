@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, COOKIE, HOST, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
-use outflow::cache::{Answer as Said, Cache, CacheSettings, Found, Kept, Query};
-use outflow::config::{Config, Environment, Mistakes, Severity, Source};
+use outflow::cache::{CacheableResponse as Said, Cache, CacheSettings, CacheLookup, StoreDecision, CacheQuery};
+use outflow::config::{Config, Environment, Diagnostics, DiagnosticSeverity, Source};
 use outflow::core::WallTime;
 use outflow::{
-    Api, BaseUrl, CacheMode, Credential, Events, Outflow, Place, Rules, SystemClock, Upstream,
+    Api, BaseUrl, CacheMode, Credential, Events, Outflow, CredentialPlacement, Rules, SystemClock, Upstream,
 };
-use outflow_upstream::{Answer, Arrival, StrictApi};
+use outflow_upstream::{MockResponse, Arrival, MockApi};
 use tokio::runtime::Runtime;
 
 /// A configuration is accepted, and then its rules can be used; or it is refused with a line for each
@@ -41,7 +41,7 @@ pub fn config(input: &[u8]) {
         Err(mistakes) => {
             let errors = mistakes
                 .iter()
-                .filter(|mistake| mistake.severity == Severity::Error);
+                .filter(|mistake| mistake.severity == DiagnosticSeverity::Error);
             assert!(errors.count() > 0, "{mistakes}");
             placed(&mistakes);
         }
@@ -49,7 +49,7 @@ pub fn config(input: &[u8]) {
 }
 
 /// Every mistake says where it is and what it is.
-fn placed(mistakes: &Mistakes) {
+fn placed(mistakes: &Diagnostics) {
     for mistake in mistakes {
         assert!(mistake.line > 0 && mistake.column > 0, "{mistakes}");
         assert!(
@@ -102,20 +102,20 @@ pub fn base_url(input: &[u8]) {
 /// genuine one, of this answer or of another.
 pub fn cache_file(input: &[u8]) {
     thread_local! {
-        static SHELF: OnceCell<Shelf> = const { OnceCell::new() };
+        static SHELF: OnceCell<CacheFixture> = const { OnceCell::new() };
     }
-    SHELF.with(|shelf| shelf.get_or_init(Shelf::new).keeps_its_own(input));
+    SHELF.with(|shelf| shelf.get_or_init(CacheFixture::new).keeps_its_own(input));
 }
 
 /// A directory with the answers of two.
-struct Shelf {
+struct CacheFixture {
     dir: tempfile::TempDir,
     file: PathBuf,
     own: Vec<u8>,
     other: Vec<u8>,
 }
 
-impl Shelf {
+impl CacheFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let kept = |key: &'static [u8]| -> PathBuf {
@@ -131,7 +131,7 @@ impl Shelf {
             };
             let uri = Uri::from_static(PAGE);
             let kept = cache.offer(&query(&uri, &headers, key), answer, AT);
-            assert_eq!((kept, cache.flush()), (Kept::Stored, 1));
+            assert_eq!((kept, cache.flush()), (StoreDecision::Stored, 1));
             let mut after = files(dir.path());
             after.retain(|file| !before.contains(file));
             after.pop().expect("a file")
@@ -162,19 +162,19 @@ impl Shelf {
         );
         let found = |key: &'static [u8]| cache.lookup(&query(&uri, &headers, key), AT);
         match found(OWN) {
-            Found::Fresh(stored) => {
+            CacheLookup::Fresh(stored) => {
                 assert_eq!(
                     (content, stored.body.to_vec()),
                     (self.own.clone(), body_of(OWN))
                 );
             }
             nothing => {
-                assert!(matches!(nothing, Found::Missing), "{nothing:?}");
+                assert!(matches!(nothing, CacheLookup::Missing), "{nothing:?}");
                 assert_ne!(content, self.own);
             }
         }
         let others = match found(OTHER) {
-            Found::Fresh(stored) => Some(stored.body),
+            CacheLookup::Fresh(stored) => Some(stored.body),
             _ => None,
         };
         assert_eq!(others.map(Vec::from), Some(body_of(OTHER)));
@@ -190,8 +190,8 @@ fn opened(dir: &Path) -> Cache {
     Cache::open(settings).expect("a cache")
 }
 
-fn query<'a>(uri: &'a Uri, headers: &'a HeaderMap, key: &'static [u8]) -> Query<'a> {
-    Query {
+fn query<'a>(uri: &'a Uri, headers: &'a HeaderMap, key: &'static [u8]) -> CacheQuery<'a> {
+    CacheQuery {
         api: "fuzzed",
         method: &Method::GET,
         uri,
@@ -237,27 +237,27 @@ fn wounded(whole: &[u8], wounds: &[u8]) -> Vec<u8> {
 /// Wherever an answer leads, no key and no cookie goes to another origin, and the call ends.
 pub fn redirect(input: &[u8]) {
     thread_local! {
-        static WORLD: OnceCell<World> = const { OnceCell::new() };
+        static WORLD: OnceCell<ClientFixture> = const { OnceCell::new() };
     }
     let Ok(location) = HeaderValue::from_bytes(input) else {
         return;
     };
-    WORLD.with(|world| world.get_or_init(World::new).leads_to(&location));
+    WORLD.with(|world| world.get_or_init(ClientFixture::new).leads_to(&location));
 }
 
 /// A client, and a server that is everywhere.
-struct World {
+struct ClientFixture {
     runtime: Runtime,
-    strict: StrictApi,
+    strict: MockApi,
     client: Outflow,
 }
 
-impl World {
+impl ClientFixture {
     fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().expect("a runtime");
         let inside = runtime.enter();
-        let strict = StrictApi::builder().remembering(64);
+        let strict = MockApi::builder().remembering(64);
         let strict = NOTED
             .into_iter()
             .fold(strict, outflow_upstream::Builder::noting);
@@ -268,10 +268,10 @@ impl World {
         api.retry.count = 0;
         api.credential = Some(Credential {
             secret: KEY.into(),
-            place: Place::Bearer,
+            place: CredentialPlacement::Bearer,
         });
         let connect = move |_: &str, _: u16| -> outflow::Connecting {
-            let pipe: Box<dyn outflow::Stream> = Box::new(server.connect());
+            let pipe: Box<dyn outflow::IoStream> = Box::new(server.connect());
             Box::pin(async move { Ok(pipe) })
         };
         let client = Outflow::builder().api(api).connector(Arc::new(connect));
@@ -286,7 +286,7 @@ impl World {
 
     fn leads_to(&self, location: &HeaderValue) {
         let before = self.strict.totals().seen;
-        let elsewhere = Answer::status(302).header(LOCATION.as_str(), location.as_bytes());
+        let elsewhere = MockResponse::status(302).header(LOCATION.as_str(), location.as_bytes());
         self.strict.answer("/v1/from", elsewhere);
         let call = self.client.get("fuzzed", "/from").header(COOKIE, KEY);
         // It may end anywhere and anyhow; what counts is what was sent on the way.

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, Response};
-use outflow::config::{Environment, Runtime as SetByHand, Severity, Source};
+use outflow::config::{Environment, RuntimeOverrides as SetByHand, DiagnosticSeverity, Source};
 use outflow::{Config, Outflow};
-use outflow_cli::Sources;
-use outflow_cli::fuzzing::{self, Operators};
+use outflow_cli::ConfigSources;
+use outflow_cli::fuzzing::{self, AdminFuzz};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -17,14 +17,14 @@ pub fn admin(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let runtime = runtime();
     let inside = runtime.enter();
-    let sources = Sources::new(Vec::new())
+    let sources = ConfigSources::new(Vec::new())
         .with(Source::new("fuzz.toml", STOCK))
         .in_environment(Environment::empty());
     let config = sources.read().expect("valid");
     let client = config.apis.iter().cloned();
-    let client = client.fold(Outflow::builder(), outflow::Builder::api);
+    let client = client.fold(Outflow::builder(), outflow::OutflowBuilder::api);
     let client = client.build().expect("valid");
-    let operators = Operators::new(&fuzzing::station(client, config, sources));
+    let operators = AdminFuzz::new(&fuzzing::station(client, config, sources));
     drop(inside);
     let mut permit = String::new();
     for asked in text.split("\n\n").take(8) {
@@ -128,7 +128,7 @@ pub fn overrides(input: &[u8]) {
     let file = text.lines();
     let file = file.filter(|line| !line.starts_with("env ") && !line.starts_with("set "));
     let file = format!("{STOCK}{}\n", file.collect::<Vec<_>>().join("\n"));
-    let sources = Sources::new(Vec::new())
+    let sources = ConfigSources::new(Vec::new())
         .with(Source::new("fuzz.toml", file))
         .in_environment(said("env ").into_iter().collect())
         .recovering(std::time::Duration::from_mins(1));
@@ -149,7 +149,7 @@ pub fn overrides(input: &[u8]) {
         Err(mistakes) => {
             let wrong = mistakes
                 .iter()
-                .filter(|mistake| mistake.severity == Severity::Error);
+                .filter(|mistake| mistake.severity == DiagnosticSeverity::Error);
             assert!(wrong.count() > 0, "{mistakes}");
         }
     }

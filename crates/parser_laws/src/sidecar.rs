@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
-use outflow::{Api, BaseUrl, Config, Credential, Outflow, Place, Rules};
-use outflow_cli::Sources;
-use outflow_cli::fuzzing::{self, Parsed, Reading, Sidecar};
-use outflow_upstream::{Answer, StrictApi};
+use outflow::{Api, BaseUrl, Config, Credential, Outflow, CredentialPlacement, Rules};
+use outflow_cli::ConfigSources;
+use outflow_cli::fuzzing::{self, ParsedRequest, ParsedRequests, SidecarFuzz};
+use outflow_upstream::{MockResponse, MockApi};
 use tokio::runtime::Runtime;
 
 /// However bytes are cut, the same of them are let through; and what is let through, the parser reads
@@ -45,7 +45,7 @@ pub fn framing(input: &[u8]) {
 
 /// The parser may stop before, and must then have said so or have been asked to; it may never find a
 /// request where there is none.
-fn is_read_alike(reading: &Reading, requests: &[Parsed], answers: &[u8]) {
+fn is_read_alike(reading: &ParsedRequests, requests: &[ParsedRequest], answers: &[u8]) {
     assert!(
         requests.len() <= reading.bodies.len(),
         "{reading:?} {requests:?}"
@@ -76,35 +76,35 @@ fn is_read_alike(reading: &Reading, requests: &[Parsed], answers: &[u8]) {
 /// without any word that was for us, and no more often than there are requests.
 pub fn request(input: &[u8]) {
     thread_local! {
-        static PLACE: Gateway = Gateway::new();
+        static PLACE: SidecarFixture = SidecarFixture::new();
     }
     PLACE.with(|place| place.keeps_to_its_api(input));
 }
 
 /// A sidecar before an API in memory.
-struct Gateway {
+struct SidecarFixture {
     runtime: Runtime,
-    strict: StrictApi,
-    sidecar: Sidecar,
+    strict: MockApi,
+    sidecar: SidecarFuzz,
 }
 
-impl Gateway {
+impl SidecarFixture {
     fn new() -> Self {
         let runtime = runtime();
         let inside = runtime.enter();
-        let strict = StrictApi::builder().answer("/**", Answer::echo());
+        let strict = MockApi::builder().answer("/**", MockResponse::echo());
         let noted = NOTED.into_iter().map(HeaderName::from_static);
         let strict = noted.fold(strict.remembering(256), outflow_upstream::Builder::noting);
         let strict = strict.build().expect("valid");
         let server = Arc::new(strict.in_memory());
         let connect = move |_: &str, _: u16| -> outflow::Connecting {
-            let pipe: Box<dyn outflow::Stream> = Box::new(server.connect());
+            let pipe: Box<dyn outflow::IoStream> = Box::new(server.connect());
             Box::pin(async move { Ok(pipe) })
         };
         let client = Outflow::builder().api(api()).connector(Arc::new(connect));
         let client = client.build().expect("valid");
-        let station = fuzzing::station(client, Config::from([api()]), Sources::new(Vec::new()));
-        let sidecar = Sidecar::new(station);
+        let station = fuzzing::station(client, Config::from([api()]), ConfigSources::new(Vec::new()));
+        let sidecar = SidecarFuzz::new(station);
         drop(inside);
         Self {
             runtime,
@@ -157,7 +157,7 @@ fn api() -> Api {
     api.retry.count = 0;
     api.credential = Some(Credential {
         secret: "c4n4ry-k3y".into(),
-        place: Place::Bearer,
+        place: CredentialPlacement::Bearer,
     });
     api
 }

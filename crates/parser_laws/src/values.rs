@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::{
-    Dialects, Hint, Hints, HttpDate, Label, Rate, ResponseTime, RetryAfter, WaitBounds, WallTime,
+    Dialects, Hint, Hints, HttpDate, HintLabel, Rate, ResponseTime, RetryAfter, WaitBounds, WallTime,
 };
 
 /// A rate that was read is shown in a form that reads as the same rate.
@@ -92,7 +92,7 @@ fn sound(hint: &Hint) {
     let numbers = [hint.limit, hint.remaining, hint.used];
     assert!(numbers.iter().any(Option::is_some) || hint.resets_in.is_some());
     if let Some(group) = hint.group {
-        assert_eq!(Label::new(group.as_str().as_bytes()), Some(group));
+        assert_eq!(HintLabel::new(group.as_str().as_bytes()), Some(group));
     }
     if let (Some(used), Some(limit)) = (hint.server_used(), hint.limit) {
         assert!(hint.used.is_some() || used <= limit);

@@ -33,7 +33,7 @@ impl ActionSpec {
 
 /// How far an action is. It only moves to the right.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Stage {
+pub enum ActionStage {
     /// Jobs may still be added.
     Created,
     /// It is closed, and no job has started.
@@ -50,7 +50,7 @@ pub enum Stage {
     Cancelled,
 }
 
-impl Stage {
+impl ActionStage {
     /// The stage as answers and logs spell it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ pub struct ActionReport {
     /// Its name, timeout and note.
     pub spec: ActionSpec,
     /// How far it is.
-    pub stage: Stage,
+    pub stage: ActionStage,
     /// Whether an operator stopped it.
     pub paused: bool,
     /// How many tenants that an operator stopped have jobs of it waiting: it does not end before they go
@@ -85,7 +85,7 @@ pub struct ActionReport {
     /// takes it that a tenant of the action which has jobs waiting has jobs of the action waiting.
     pub held: u64,
     /// Its jobs.
-    pub tally: Tally,
+    pub tally: JobCounts,
     /// When it was opened.
     pub opened: WallTime,
     /// When its first job started.
@@ -109,7 +109,7 @@ impl ActionReport {
 
 /// What somebody asks who tells the ends of actions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RipeAsk<'a> {
+pub struct FinishedQuery<'a> {
     /// So many at most that are new to him.
     pub most: usize,
     /// For how long nobody else gets what he has: longer than between two of his questions, and as long as it
@@ -119,7 +119,7 @@ pub struct RipeAsk<'a> {
     pub telling: &'a [Name],
 }
 
-impl RipeAsk<'_> {
+impl FinishedQuery<'_> {
     /// What somebody asks who only looks, and leaves all of it to whoever tells it.
     pub const fn look(most: usize) -> Self {
         Self {
@@ -134,15 +134,15 @@ impl RipeAsk<'_> {
 /// does not know which of a tenant's jobs in a lane are the action's takes it that all may be, up to as many
 /// as the action has waiting, and one that has not looked at all takes the rest to be like those it has.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Left {
+pub struct RemainingWork {
     /// By lane and tenant, in no order.
-    pub places: Vec<LeftAt>,
+    pub places: Vec<RemainingInLane>,
     /// When the last of those may go that wait for an instant which their submitter named, as far as that is
     /// soon found.
     pub latest: Option<WallTime>,
 }
 
-impl Left {
+impl RemainingWork {
     /// The same for all of so many jobs: those that were not found are like the others, or evenly at all places
     /// if none was.
     pub(crate) fn of_all(mut self, queued: u64) -> Self {
@@ -170,7 +170,7 @@ fn part(number: u64, times: u64, of: u64) -> u64 {
 
 /// What jobs of an action want of one lane for one tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LeftAt {
+pub struct RemainingInLane {
     /// The lane.
     pub lane: Name,
     /// For whom.
@@ -183,7 +183,7 @@ pub struct LeftAt {
 
 /// Jobs by what became of them. Every job that was ever taken is in exactly one of the six parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct JobCounts {
     /// Waiting for their turn or their time.
     pub queued: u64,
     /// Of those, put off because there was no room for them.
@@ -206,7 +206,7 @@ pub struct Tally {
     pub busy: Duration,
 }
 
-impl Tally {
+impl JobCounts {
     /// All jobs that were ever taken.
     pub const fn submitted(&self) -> u64 {
         self.queued + self.in_flight + self.over()

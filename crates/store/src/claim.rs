@@ -12,11 +12,11 @@ use bytes::Bytes;
 use outflow_core::{Cost, Nanos, Priority, WallTime};
 
 use crate::name::Name;
-use crate::plan::SharedPlan;
+use crate::shared_limits::SharedLimits;
 
 /// What is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClaimAsk {
+pub struct ClaimRequest {
     /// Of which line.
     pub lane: Name,
     /// For whom.
@@ -32,19 +32,19 @@ pub struct ClaimAsk {
     pub recoveries: u32,
     /// What a store that several machines use debits for each job that it gives out. A store of one
     /// process does not look at it: there the [`Gate`] asks the door itself.
-    pub plan: Option<SharedPlan>,
+    pub plan: Option<SharedLimits>,
 }
 
 /// Who says whether the job whose turn it is may go. Asked in fair order, with the store locked: it
 /// answers at once and does not wait.
-pub trait Gate: Send {
+pub trait ClaimFilter: Send {
     /// Whether this one may go.
-    fn admit(&mut self, head: &Head<'_>) -> Admission;
+    fn decide(&mut self, head: &NextJob<'_>) -> ClaimDecision;
 }
 
 /// The job whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head<'a> {
+pub struct NextJob<'a> {
     /// Its tenant.
     pub tenant: &'a Name,
     /// What it uses of a limit.
@@ -55,7 +55,7 @@ pub struct Head<'a> {
 
 /// What a [`Gate`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Admission {
+pub enum ClaimDecision {
     /// It goes: its permit is in hand.
     Take,
     /// Its tenant may not, before this instant; others may.
@@ -66,19 +66,19 @@ pub enum Admission {
 
 /// Lets everything go.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OpenGate;
+pub struct AllowAll;
 
-impl Gate for OpenGate {
-    fn admit(&mut self, _head: &Head<'_>) -> Admission {
-        Admission::Take
+impl ClaimFilter for AllowAll {
+    fn decide(&mut self, _head: &NextJob<'_>) -> ClaimDecision {
+        ClaimDecision::Take
     }
 }
 
 /// What a claim brought.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Claims {
+pub struct ClaimBatch {
     /// The jobs, in the order in which they are to start.
-    pub jobs: Vec<Claimed>,
+    pub jobs: Vec<ClaimedJob>,
     /// How long until there may be more, if that is known: a tenant returns, a job is due, a limit has
     /// room. Whatever else happens rings [`changed`](crate::JobStore::changed).
     pub next: Option<Duration>,
@@ -93,9 +93,9 @@ pub struct Claims {
 
 /// One job, to be worked on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Claimed {
+pub struct ClaimedJob {
     /// Proves the claim.
-    pub token: Token,
+    pub token: FencingToken,
     /// Its name.
     pub id: Name,
     /// For whom.
@@ -124,7 +124,7 @@ pub struct Claimed {
 
 /// Proof of one claim. Once the job has settled, or its lease ran out, it proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Token {
+pub struct FencingToken {
     /// The number of the job in its store.
     pub job: u64,
     /// The number of the claim: no two claims of a store have the same.
@@ -133,7 +133,7 @@ pub struct Token {
 
 /// What a beat found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Beat {
+pub enum HeartbeatResult {
     /// The session lives, and so do all of its claims.
     Alive,
     /// The lease had run out, or nothing was ever claimed under it: the claims are somebody else's.
@@ -142,7 +142,7 @@ pub enum Beat {
 
 /// What a sweep over the dead brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reaped {
+pub struct ReapResult {
     /// Jobs that went back to their lines.
     pub returned: u64,
     /// Jobs that had been returned too often, and were buried.

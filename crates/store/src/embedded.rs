@@ -10,47 +10,47 @@
 //! back. After a power cut at most the last of those are unknown, and their work is done again under the
 //! same key.
 
-mod acting;
+mod actions;
 mod action;
-mod alone;
-mod cancelling;
-mod change;
+mod poison_isolation;
+mod cancel;
+mod write_op;
 mod checksum;
-mod claiming;
+mod claim;
 mod claims;
-mod classes;
-mod diverting;
-mod ends;
-mod entry;
-mod files;
-mod gathering;
-mod holding;
-mod jobs;
-mod journal;
-mod keeping;
-mod leaving;
-mod ledger;
-mod letters;
-mod line;
+mod priority_classes;
+mod skip;
+mod outcome_rows;
+mod job_entry;
+mod directory;
+mod coalesce;
+mod paused_tenants;
+mod contract;
+mod wal_check;
+mod durability;
+mod remaining;
+mod sql_writer;
+mod dead_letters;
+mod class_queue;
 mod load;
-mod memory;
-mod moving;
-mod number;
+mod state;
+mod transitions;
+mod int_codec;
 mod publish;
-mod reading;
-mod reaping;
-mod recounting;
+mod prefetch;
+mod reap;
+mod audit;
 mod rows;
-mod runs;
-mod seal;
-mod settling;
+mod id_ranges;
+mod store_id;
+mod settle;
 mod shared;
 mod submit;
-mod sums;
+mod counters;
 mod tenant;
 mod tenants;
-mod tidying;
-mod witness;
+mod collect_garbage;
+mod failpoints;
 mod writer;
 
 use std::fmt;
@@ -62,9 +62,9 @@ use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
 use crate::error::StoreError;
-use files::Files;
-use memory::Memory;
-use shared::Shared;
+use directory::StoreFiles;
+use state::StoreState;
+use shared::StoreShared;
 pub use writer::Writer;
 
 /// A job store in a directory of this process. Clones are the same store.
@@ -89,21 +89,21 @@ pub use writer::Writer;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Embedded {
-    shared: Arc<Shared>,
-    _last: Arc<Last>,
+pub struct EmbeddedStore {
+    shared: Arc<StoreShared>,
+    _last: Arc<StoreGuard>,
 }
 
 /// Ends the store with its last handle.
-struct Last(Arc<Shared>);
+struct StoreGuard(Arc<StoreShared>);
 
-impl Drop for Last {
+impl Drop for StoreGuard {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Opens the store in a directory, which is made if there is none. Nothing is answered until
     /// somebody lets the [`Writer`] run, on a thread of its own.
     ///
@@ -114,15 +114,15 @@ impl Embedded {
         dir: &Path,
         clock: Arc<dyn Clock + Send + Sync>,
     ) -> Result<(Self, Writer), StoreError> {
-        let files = Files::hold(dir)?;
+        let files = StoreFiles::hold(dir)?;
         let disk = files.writing()?;
         files.identify(&disk)?;
         begin_epoch(&disk, clock.wall()).map_err(|error| files.broken(&error))?;
-        let memory = Memory::load(files.reading()?, clock.moment());
+        let memory = StoreState::load(files.reading()?, clock.moment());
         let memory = memory.map_err(|error| files.broken(&error))?;
         files.take_over(&disk)?;
         files.seal(&memory.mint)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StoreShared {
             memory: Mutex::new(memory),
             work: Condvar::new(),
             call: Notify::new(),
@@ -132,7 +132,7 @@ impl Embedded {
             files,
         });
         let writer = Writer::new(Arc::clone(&shared), disk)?;
-        let last = Arc::new(Last(Arc::clone(&shared)));
+        let last = Arc::new(StoreGuard(Arc::clone(&shared)));
         let store = Self {
             shared,
             _last: last,
@@ -146,7 +146,7 @@ impl Embedded {
     }
 }
 
-impl fmt::Debug for Embedded {
+impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Embedded")
             .field("files", &self.shared.files)
@@ -163,6 +163,6 @@ fn begin_epoch(disk: &Connection, at: WallTime) -> rusqlite::Result<()> {
 }
 
 #[cfg(test)]
-mod meetings;
+mod interleaving_tests;
 #[cfg(test)]
 mod tests;

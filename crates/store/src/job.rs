@@ -54,14 +54,14 @@ impl NewJob {
 
 /// Jobs that are submitted together: one atomic step, whether one or a thousand.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Batch {
+pub struct SubmitBatch {
     /// The action that all of them belong to. One that is open stays as it was opened. One that nobody
     /// opened, or that is over, is opened with the first job that is taken into it: a batch of which
     /// nothing is new, or that finds no room, leaves what is known of it as it is. A batch without any job
     /// opens it as well, unless it only says once more that one that is over gets no more.
     pub action: Option<ActionSpec>,
     /// Whether more will come.
-    pub rest: Rest,
+    pub rest: BatchPosition,
     /// The jobs, in the order in which each tenant's are to go.
     pub jobs: Vec<NewJob>,
     /// No job is taken beyond this many that wait.
@@ -70,12 +70,12 @@ pub struct Batch {
     pub remember: Duration,
 }
 
-impl Batch {
+impl SubmitBatch {
     /// A batch of no action, into a queue of ten million, whose names are remembered for a day.
     pub fn of(jobs: Vec<NewJob>) -> Self {
         Self {
             action: None,
-            rest: Rest::More,
+            rest: BatchPosition::More,
             jobs,
             queue_max: USUAL_QUEUE,
             remember: A_DAY,
@@ -85,7 +85,7 @@ impl Batch {
 
 /// Whether an action will get more jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
+pub enum BatchPosition {
     /// More may come.
     More,
     /// This was the last batch: the action is closed with it, unless a job of it found no room.
@@ -94,9 +94,9 @@ pub enum Rest {
 
 /// What became of a batch. It is on the disk, or wherever the store keeps things, before this is seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Submitted {
+pub struct SubmitResult {
     /// One for each job, in their order.
-    pub receipts: Vec<Receipt>,
+    pub receipts: Vec<SubmitReceipt>,
     /// How many jobs wait now in all.
     pub queued: u64,
     /// How many tenants have work now.
@@ -105,7 +105,7 @@ pub struct Submitted {
 
 /// What became of one job of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Receipt {
+pub enum SubmitReceipt {
     /// It was taken.
     Accepted {
         /// Its name.
@@ -126,7 +126,7 @@ pub enum Receipt {
 
 /// One attempt's end, as it is remembered.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mishap {
+pub struct AttemptError {
     /// When.
     pub at: WallTime,
     /// What happened, without a secret.

@@ -16,28 +16,28 @@
 //! server for one whose work is done.
 
 mod actions;
-mod call;
+mod script_call;
 mod claim;
 mod connection;
-mod dead;
-mod ear;
-mod fault;
-mod gather;
-mod left;
-mod limit;
-mod lives;
-mod loss;
+mod dead_letters;
+mod subscriber;
+mod error_map;
+mod submit_batcher;
+mod remaining;
+mod shared_limits;
+mod action_epoch;
+mod data_loss;
 mod options;
-mod pages;
-mod record;
-mod recount;
+mod paging;
+mod job_codec;
+mod audit;
 mod reply;
 mod scripts;
-mod server;
+mod server_info;
 mod settle;
 mod submit;
-mod sweep;
-mod takeover;
+mod scope_ops;
+mod failover;
 mod tenants;
 mod tls;
 
@@ -48,19 +48,19 @@ use std::time::Duration;
 
 use outflow_core::WallTime;
 
-use self::call::Caller;
-use self::ear::Ear;
-use self::gather::Counter;
-pub use self::options::{RedisOptions, Replicas};
-use crate::action::{ActionReport, ActionSpec, Left, RipeAsk, Tally};
-use crate::claim::{Beat, ClaimAsk, Claims, Gate, Reaped, Token};
-use crate::dead::{DeadLetter, DeadPick};
-use crate::job::{Batch, Submitted};
-use crate::jobs::{Answer, JobStore};
+use self::script_call::ScriptRunner;
+use self::subscriber::Subscriber;
+use self::submit_batcher::SubmitBatcher;
+pub use self::options::{RedisOptions, ReplicaWait};
+use crate::action::{ActionReport, ActionSpec, RemainingWork, FinishedQuery, JobCounts};
+use crate::claim::{HeartbeatResult, ClaimRequest, ClaimBatch, ClaimFilter, ReapResult, FencingToken};
+use crate::dead_letter::{DeadLetter, DeadLetterFilter};
+use crate::job::{SubmitBatch, SubmitResult};
+use crate::contract::{StoreResult, JobStore};
 use crate::name::Name;
-use crate::plan::Start;
-use crate::settle::{Outcome, Settled, Settlement};
-use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
+use crate::shared_limits::StartDebit;
+use crate::settle::{JobOutcome, SettleResult, Settlement};
+use crate::tenant::{PageRequest, ControlScope, CongestionSample, TenantReport, TenantRule};
 
 /// A job store that many machines share.
 ///
@@ -76,29 +76,29 @@ use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Redis {
-    caller: Arc<Caller>,
-    ear: Ear,
-    counter: Arc<Counter>,
-    lives: lives::Lives,
+pub struct RedisStore {
+    caller: Arc<ScriptRunner>,
+    ear: Subscriber,
+    counter: Arc<SubmitBatcher>,
+    lives: action_epoch::ActionEpochs,
 }
 
-impl Redis {
+impl RedisStore {
     /// Connects, looks whether the server can be trusted with jobs, and makes the queue if there is none.
     ///
     /// # Errors
     /// If it cannot be reached, does not take the password, is older than 6.2, may throw keys away, is
     /// another node of its cluster, or holds something else under the queue's name.
-    pub async fn connect(options: RedisOptions) -> Answer<Self> {
+    pub async fn connect(options: RedisOptions) -> StoreResult<Self> {
         options.check()?;
         let client = options.client()?;
         let channel = format!("{{{}}}:bell", options.queue);
-        let ear = Ear::new(&client, channel, options.timeout)?;
-        let caller = Arc::new(Caller::new(client, &options));
+        let ear = Subscriber::new(&client, channel, options.timeout)?;
+        let caller = Arc::new(ScriptRunner::new(client, &options));
         caller.reach().await?;
         Ok(Self {
-            counter: Arc::new(Counter::new(Arc::clone(&caller))),
-            lives: lives::Lives::default(),
+            counter: Arc::new(SubmitBatcher::new(Arc::clone(&caller))),
+            lives: action_epoch::ActionEpochs::default(),
             caller,
             ear,
         })
@@ -117,12 +117,12 @@ impl Redis {
     ///
     /// # Errors
     /// If the server cannot be reached.
-    pub async fn begin_anew(&self) -> Answer<()> {
+    pub async fn reinitialize(&self) -> StoreResult<()> {
         self.caller.begin_anew().await
     }
 }
 
-impl fmt::Debug for Redis {
+impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")
             .field("queue", &self.caller.prefix())
@@ -131,36 +131,36 @@ impl fmt::Debug for Redis {
     }
 }
 
-impl JobStore for Redis {
-    async fn submit(&self, batch: Batch) -> Answer<Submitted> {
+impl JobStore for RedisStore {
+    async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
         self.counter.submit(batch).await
     }
 
-    async fn claim(&self, ask: ClaimAsk, gate: &mut dyn Gate) -> Answer<Claims> {
+    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
         claim::claim(&self.caller, ask, gate).await
     }
 
-    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> Answer<Vec<Settled>> {
+    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
         settle::settle(&self.caller, session, ends).await
     }
 
-    async fn debit(&self, start: &Start) -> Answer<Option<Duration>> {
-        limit::debit(&self.caller, start).await
+    async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
+        shared_limits::debit(&self.caller, start).await
     }
 
-    async fn refund(&self, start: &Start, at: Duration) -> Answer<()> {
-        limit::refund(&self.caller, start, at).await
+    async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
+        shared_limits::refund(&self.caller, start, at).await
     }
 
-    async fn beat(&self, session: &Name, lease: Duration) -> Answer<Beat> {
+    async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
         claim::beat(&self.caller, session, lease).await
     }
 
-    async fn reap(&self, most: usize, recoveries: u32) -> Answer<Reaped> {
+    async fn reap(&self, most: usize, recoveries: u32) -> StoreResult<ReapResult> {
         claim::reap(&self.caller, most, recoveries).await
     }
 
-    async fn disown(&self, session: &Name, known: &[Token]) -> Answer<u64> {
+    async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
         claim::disown(&self.caller, session, known).await
     }
 
@@ -168,121 +168,121 @@ impl JobStore for Redis {
         self.ear.wait(self.ear.listen())
     }
 
-    async fn lanes(&self) -> Answer<Vec<Name>> {
+    async fn lanes(&self) -> StoreResult<Vec<Name>> {
         tenants::lanes(&self.caller).await
     }
 
-    async fn set_usual(&self, rule: TenantRule) -> Answer<()> {
+    async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
         tenants::set_usual(&self.caller, &rule).await
     }
 
-    async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> Answer<()> {
+    async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
         tenants::set_rule(&self.caller, tenant, &rule).await
     }
 
-    async fn unset_rule(&self, tenant: &Name) -> Answer<()> {
+    async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
         tenants::unset_rule(&self.caller, tenant).await
     }
 
-    async fn pause(&self, scope: &Scope) -> Answer<()> {
-        sweep::pause(&self.caller, scope).await
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
+        scope_ops::pause(&self.caller, scope).await
     }
 
-    async fn resume(&self, scope: &Scope) -> Answer<()> {
-        sweep::resume(&self.caller, scope).await
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
+        scope_ops::resume(&self.caller, scope).await
     }
 
-    async fn cancel(&self, scope: &Scope) -> Answer<u64> {
-        sweep::cancel(&self.caller, scope).await
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
+        scope_ops::cancel(&self.caller, scope).await
     }
 
-    async fn release(&self, tenant: &Name, most: u64) -> Answer<u64> {
-        sweep::release(&self.caller, tenant, most).await
+    async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
+        scope_ops::release(&self.caller, tenant, most).await
     }
 
-    async fn open(&self, spec: ActionSpec) -> Answer<()> {
+    async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
         actions::open(&self.caller, spec).await
     }
 
-    async fn close(&self, action: &Name) -> Answer<()> {
+    async fn close(&self, action: &Name) -> StoreResult<()> {
         actions::close(&self.caller, action).await
     }
 
-    async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
+    async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
         actions::action(&self.caller, id).await
     }
 
-    async fn left(&self, action: &Name) -> Answer<Left> {
-        left::left(&self.caller, action).await
+    async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
+        remaining::left(&self.caller, action).await
     }
 
-    async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {
+    async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
         actions::actions(&self.caller, &page).await
     }
 
-    async fn ripe(&self, ask: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
+    async fn take_finished(&self, ask: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
         let ripe = actions::ripe(&self.caller, ask).await?;
         self.lives.note(&ripe);
         Ok(ripe)
     }
 
-    async fn told(&self, action: &Name) -> Answer<()> {
+    async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
         actions::told(&self.caller, &self.lives, action).await
     }
 
-    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> Answer<Vec<Outcome>> {
+    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
         actions::outcomes(&self.caller, action, after, most).await
     }
 
-    async fn tally(&self) -> Answer<Tally> {
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
         tenants::tally(&self.caller).await
     }
 
-    async fn active(&self) -> Answer<u64> {
+    async fn active_tenants(&self) -> StoreResult<u64> {
         tenants::active(&self.caller).await
     }
 
-    async fn tenant(&self, name: &Name) -> Answer<Option<TenantReport>> {
+    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
         tenants::tenant(&self.caller, name).await
     }
 
-    async fn tenants(&self, page: Page) -> Answer<Vec<TenantReport>> {
+    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
         tenants::tenants(&self.caller, &page).await
     }
 
-    async fn snapshot(&self, keep: Duration) -> Answer<()> {
+    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
         tenants::snapshot(&self.caller, keep).await
     }
 
-    async fn history(&self, tenant: &Name, most: usize) -> Answer<Vec<Snapshot>> {
+    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
         tenants::history(&self.caller, tenant, most).await
     }
 
-    async fn reset(&self, tenant: &Name) -> Answer<()> {
+    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
         tenants::reset(&self.caller, tenant).await
     }
 
-    async fn dead(&self, after: u64, most: usize) -> Answer<Vec<DeadLetter>> {
-        dead::list(&self.caller, after, most).await
+    async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
+        dead_letters::list(&self.caller, after, most).await
     }
 
-    async fn revive(&self, pick: &DeadPick) -> Answer<u64> {
-        dead::each(&self.caller, dead::Deed::Revive, pick).await
+    async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
+        dead_letters::each(&self.caller, dead_letters::DeadLetterOp::Revive, pick).await
     }
 
-    async fn purge(&self, pick: &DeadPick) -> Answer<u64> {
-        dead::each(&self.caller, dead::Deed::Purge, pick).await
+    async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
+        dead_letters::each(&self.caller, dead_letters::DeadLetterOp::Purge, pick).await
     }
 
-    async fn tidy(&self, dead_before: WallTime) -> Answer<u64> {
-        dead::tidy(&self.caller, dead_before).await
+    async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {
+        dead_letters::tidy(&self.caller, dead_before).await
     }
 
-    async fn recount(&self) -> Answer<u64> {
-        recount::recount(&self.caller).await
+    async fn audit(&self) -> StoreResult<u64> {
+        audit::recount(&self.caller).await
     }
 
-    fn warning(&self) -> Option<String> {
+    fn take_warning(&self) -> Option<String> {
         self.caller.warning()
     }
 }

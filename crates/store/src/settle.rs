@@ -12,27 +12,27 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::{CongestionRule, WallTime};
 
-use crate::claim::Token;
+use crate::claim::FencingToken;
 use crate::name::Name;
 
 /// The end of one claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settlement {
     /// Which claim.
-    pub token: Token,
+    pub token: FencingToken,
     /// How it ended.
-    pub end: End,
+    pub end: JobEnd,
 }
 
 /// How a claim ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum JobEnd {
     /// The work is done.
     Done {
         /// How long it took.
         took: Duration,
         /// What came of it, if that is kept.
-        result: Option<Kept>,
+        result: Option<StoredResult>,
     },
     /// It failed, and may be tried again after a while if it has retries left; otherwise it is buried.
     /// Its tenant goes on meanwhile.
@@ -42,24 +42,24 @@ pub enum End {
         /// What happened.
         words: String,
         /// What came of it, kept if it was the last time.
-        result: Option<Kept>,
+        result: Option<StoredResult>,
     },
     /// The same under a scheduler that puts off: it waits among those that found no room, as long as the rule
     /// says. That is a failure and no refusal.
     RetryPutOff {
         /// By what.
-        by: PutOff,
+        by: Defer,
         /// What happened.
         words: String,
         /// What came of it, kept if it was the last time.
-        result: Option<Kept>,
+        result: Option<StoredResult>,
     },
     /// It failed for good, and is buried.
     Failed {
         /// What happened.
         words: String,
         /// What came of it, if that is kept.
-        result: Option<Kept>,
+        result: Option<StoredResult>,
     },
     /// The API refused it. It goes back to the head of its line, uses no retry, and its turn is given
     /// back to its tenant; nobody named by `park` goes before the time is over.
@@ -67,7 +67,7 @@ pub enum End {
         /// For how long.
         after: Duration,
         /// Who has to wait.
-        park: Park,
+        park: CooldownScope,
     },
     /// It did not begin: it goes back to the head of its line as if it had not been claimed.
     Returned,
@@ -75,12 +75,12 @@ pub enum End {
     /// retry. The attempt counts, since the API may have seen it.
     Interrupted,
     /// The scheduler found no room for it and puts it off by what the rule says.
-    PutOff(PutOff),
+    PutOff(Defer),
 }
 
 /// Who waits after a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Park {
+pub enum CooldownScope {
     /// The tenant, in this lane.
     Tenant,
     /// Everybody in this lane.
@@ -89,7 +89,7 @@ pub enum Park {
 
 /// How long a job that found no room is put off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PutOff {
+pub enum Defer {
     /// Always as long.
     Fixed(Duration),
     /// By how many of its tenant are put off already, at an even part of a rate among the tenants that
@@ -104,7 +104,7 @@ pub enum PutOff {
 
 /// What is kept of an attempt for whoever asks later.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct StoredResult {
     /// What the work says of itself in a number: a status of HTTP.
     pub status: u16,
     /// The body, or whatever a handler made.
@@ -115,7 +115,7 @@ pub struct Kept {
 
 /// What a settlement did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Settled {
+pub enum SettleResult {
     /// The job is over, and its work done.
     Done,
     /// It is over and buried.
@@ -139,7 +139,7 @@ pub enum Settled {
 
 /// One finished job, as it is handed out afterwards.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct JobOutcome {
     /// Where it stands among the outcomes: ask for those after it.
     pub place: u64,
     /// Its name.
@@ -147,7 +147,7 @@ pub struct Outcome {
     /// For whom.
     pub tenant: Name,
     /// Whether the work was done.
-    pub ended: Ended,
+    pub ended: JobStatus,
     /// When.
     pub at: WallTime,
     /// How often it was tried.
@@ -164,7 +164,7 @@ pub struct Outcome {
 
 /// How a job was over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum JobStatus {
     /// Done.
     Done,
     /// Failed for good, or too often.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, WallTime, Weight};
 
-use crate::action::Tally;
+use crate::action::JobCounts;
 use crate::name::Name;
 
 /// What a tenant is entitled to.
@@ -45,7 +45,7 @@ pub struct TenantReport {
     /// Whether an operator stopped it.
     pub paused: bool,
     /// Its jobs, since it last had none.
-    pub tally: Tally,
+    pub tally: JobCounts,
     /// The last time that a job of it was put off by.
     pub last_backoff: Duration,
     /// The speed that was reckoned with then, a second.
@@ -56,7 +56,7 @@ pub struct TenantReport {
 
 /// How congested a tenant was at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Snapshot {
+pub struct CongestionSample {
     /// When.
     pub at: WallTime,
     /// How many of its jobs were put off.
@@ -69,7 +69,7 @@ pub struct Snapshot {
 
 /// Whom an operator means.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Scope {
+pub enum ControlScope {
     /// All jobs of a tenant.
     Tenant(Name),
     /// All jobs of an action.
@@ -78,7 +78,7 @@ pub enum Scope {
 
 /// A part of a long list: what comes after, and how many.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Page {
+pub struct PageRequest {
     /// Names after this one.
     pub after: Option<Name>,
     /// At most so many; 0 means as many as the store gives at once.

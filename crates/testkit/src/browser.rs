@@ -10,7 +10,7 @@
     reason = "what a JSON object does not hold is null"
 )]
 
-mod wire;
+mod devtools;
 
 use std::io;
 use std::process::Command;
@@ -19,8 +19,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use self::wire::Met;
-use self::wire::Wire;
+pub use self::devtools::Met;
+use self::devtools::Wire;
 use crate::process::Process;
 
 /// A browser with one page, killed when this is dropped.

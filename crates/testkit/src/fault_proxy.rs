@@ -6,7 +6,7 @@
 //! is what left the client: a test that says "nothing is sent" asks it. It has the verbs of
 //! [`VirtualNet`](crate::VirtualNet), so that a test can move from the one to the other.
 
-mod lane;
+mod direction;
 
 use std::fmt;
 use std::io;
@@ -17,10 +17,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use self::lane::{Broken, forward};
+use self::direction::{Broken, forward};
 use crate::Background;
-use crate::link::{Direction, Link};
-use crate::weather::{Stall, Traffic, Weather};
+use crate::link_latency::{Direction, LinkLatency};
+use crate::net_conditions::{Stall, Traffic, NetConditions};
 
 /// A proxy in front of one server. Dropping it closes all of its connections.
 ///
@@ -86,12 +86,12 @@ impl FaultProxy {
 
     /// What is read from now on goes over this link. The time of the link lies on top of what
     /// loopback takes, and making a connection takes none of it.
-    pub fn set_link(&self, link: Link) {
+    pub fn set_link(&self, link: LinkLatency) {
         self.shared.state().link = link;
     }
 
     /// Changes what happens to all connections, old and new; waits until it does.
-    pub async fn set_weather(&self, weather: Weather) {
+    pub async fn set_weather(&self, weather: NetConditions) {
         self.shared.weather.send_replace(weather);
         let wanted = Door::of(weather);
         let mut door = self.door.clone();
@@ -126,7 +126,7 @@ impl fmt::Debug for FaultProxy {
 }
 
 struct Shared {
-    weather: watch::Sender<Weather>,
+    weather: watch::Sender<NetConditions>,
     /// How often everything was reset.
     resets: watch::Sender<u64>,
     state: Mutex<State>,
@@ -134,7 +134,7 @@ struct Shared {
 
 struct State {
     server: SocketAddr,
-    link: Link,
+    link: LinkLatency,
     cut: Option<Cut>,
     traffic: Traffic,
     chance: fastrand::Rng,
@@ -144,13 +144,13 @@ impl Shared {
     fn new(server: SocketAddr) -> Self {
         let state = State {
             server,
-            link: Link::default(),
+            link: LinkLatency::default(),
             cut: None,
             traffic: Traffic::default(),
             chance: fastrand::Rng::new(),
         };
         Self {
-            weather: watch::Sender::new(Weather::Clear),
+            weather: watch::Sender::new(NetConditions::Clear),
             resets: watch::Sender::new(0),
             state: Mutex::new(state),
         }
@@ -161,7 +161,7 @@ impl Shared {
             .await;
     }
 
-    async fn until(&self, wanted: impl Fn(Weather) -> bool) {
+    async fn until(&self, wanted: impl Fn(NetConditions) -> bool) {
         let mut weather = self.weather.subscribe();
         // The sender is our own, so it is there for as long as we wait.
         let _never_gone = weather.wait_for(|weather| wanted(*weather)).await;
@@ -180,9 +180,9 @@ enum Door {
 }
 
 impl Door {
-    fn of(weather: Weather) -> Self {
+    fn of(weather: NetConditions) -> Self {
         match weather {
-            Weather::Refusing => Self::Shut,
+            NetConditions::Refusing => Self::Shut,
             _ => Self::Open,
         }
     }
@@ -198,11 +198,11 @@ async fn listen(shared: Arc<Shared>, first: TcpListener, tell: watch::Sender<Doo
         tell.send_replace(Door::Open);
         tokio::select! {
             () = accept(&shared, &listener, &mut connections) => {}
-            () = shared.until(|weather| weather == Weather::Refusing) => {}
+            () = shared.until(|weather| weather == NetConditions::Refusing) => {}
         }
         drop(listener);
         tell.send_replace(Door::Shut);
-        shared.until(|weather| weather != Weather::Refusing).await;
+        shared.until(|weather| weather != NetConditions::Refusing).await;
         listener = listen_again(address).await;
     }
 }

@@ -3,9 +3,9 @@
 //! Each test has a server of its own in a directory of its own, so that none sees another's keys and
 //! each may be killed, frozen and restarted. It never touches a server that runs already.
 
-mod brand;
-mod line;
-mod papers;
+mod flavor;
+mod command;
+mod certs;
 
 use std::fmt;
 use std::io;
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-pub use self::brand::Brand;
-use self::line::ask;
+pub use self::flavor::ServerFlavor;
+use self::command::ask;
 use crate::deadline::Deadline;
 use crate::process::Process;
 
@@ -44,7 +44,7 @@ pub struct RedisServer {
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
     /// Which one.
-    pub brand: Brand,
+    pub brand: ServerFlavor,
     /// Where it listens.
     pub listen: Listen,
     /// What outlives a crash.
@@ -116,7 +116,7 @@ impl RedisServer {
 
     /// True if a server can be started on this machine.
     pub fn is_installed() -> bool {
-        Brand::Either.is_installed()
+        ServerFlavor::Either.is_installed()
     }
 
     /// Its address in the form that clients take.
@@ -138,7 +138,7 @@ impl RedisServer {
 
     /// The certificate of the authority that vouches for it, if it speaks TLS.
     pub fn ca_file(&self) -> Option<PathBuf> {
-        let papers = self.directory.path().join(papers::AUTHORITY);
+        let papers = self.directory.path().join(certs::AUTHORITY);
         matches!(self.place, Place::Tls(..)).then_some(papers)
     }
 
@@ -209,7 +209,7 @@ impl Place {
             Listen::Socket => Ok(Self::Socket(socket(directory))),
             Listen::Port => Ok(Self::Port(free_port()?)),
             Listen::Tls => {
-                papers::issue(directory.path())?;
+                certs::issue(directory.path())?;
                 Ok(Self::Tls(free_port()?, socket(directory)))
             }
         }
@@ -229,7 +229,7 @@ impl Place {
                 ("unixsocket", shown(path)),
             ]
             .into_iter()
-            .chain(papers::SETTINGS.map(|(name, value)| (name, value.to_owned())))
+            .chain(certs::SETTINGS.map(|(name, value)| (name, value.to_owned())))
             .collect(),
             Self::Socket(path) => vec![("port", "0".to_owned()), ("unixsocket", shown(path))],
         }

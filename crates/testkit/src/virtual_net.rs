@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep_until};
 
 use self::pipe::Pipe;
 pub use self::stream::VirtualStream;
-use crate::link::{Direction, Link};
-use crate::weather::{Traffic, Weather};
+use crate::link_latency::{Direction, LinkLatency};
+use crate::net_conditions::{Traffic, NetConditions};
 
 /// The network between clients that connect and one server that accepts; clones are the same one.
 ///
@@ -51,7 +51,7 @@ pub struct VirtualNet {
 
 impl VirtualNet {
     /// A network over this link; all chance comes from the seed.
-    pub fn new(seed: u64, link: Link) -> Self {
+    pub fn new(seed: u64, link: LinkLatency) -> Self {
         let world = World {
             link,
             chance: fastrand::Rng::with_seed(seed),
@@ -62,7 +62,7 @@ impl VirtualNet {
         Self {
             shared: Arc::new(Shared {
                 world: Mutex::new(world),
-                weather: watch::Sender::new(Weather::Clear),
+                weather: watch::Sender::new(NetConditions::Clear),
                 arrived: Notify::new(),
             }),
         }
@@ -78,7 +78,7 @@ impl VirtualNet {
         shared.until(|weather| !weather.stalls_any()).await;
         let there = Instant::now() + shared.delay(Direction::There);
         let answer = there + shared.delay(Direction::Back);
-        if *shared.weather.borrow() == Weather::Refusing {
+        if *shared.weather.borrow() == NetConditions::Refusing {
             sleep_until(answer).await;
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -110,12 +110,12 @@ impl VirtualNet {
     }
 
     /// What is written from now on goes over this link.
-    pub fn set_link(&self, link: Link) {
+    pub fn set_link(&self, link: LinkLatency) {
         self.shared.world().link = link;
     }
 
     /// Changes what happens to all connections, old and new, from now on.
-    pub fn set_weather(&self, weather: Weather) {
+    pub fn set_weather(&self, weather: NetConditions) {
         self.shared.weather.send_replace(weather);
         for pipe in self.shared.pipes() {
             let delay = self.shared.delay(pipe.direction());
@@ -159,12 +159,12 @@ impl fmt::Debug for VirtualNet {
 
 struct Shared {
     world: Mutex<World>,
-    weather: watch::Sender<Weather>,
+    weather: watch::Sender<NetConditions>,
     arrived: Notify,
 }
 
 struct World {
-    link: Link,
+    link: LinkLatency,
     chance: fastrand::Rng,
     traffic: Traffic,
     /// Connections on their way to the server, by the instant of their arrival.
@@ -179,7 +179,7 @@ enum Arrival {
 }
 
 impl Shared {
-    async fn until(&self, wanted: impl Fn(Weather) -> bool) {
+    async fn until(&self, wanted: impl Fn(NetConditions) -> bool) {
         let mut weather = self.weather.subscribe();
         // The sender is our own, so it is there for as long as we wait.
         let _never_gone = weather.wait_for(|weather| wanted(*weather)).await;

@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use outflow_core::{Alarm, Clock, Moment, Nanos, Timer, WallTime};
+use outflow_core::{TimerCallback, Clock, ClockPair, Nanos, Timer, WallTime};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -68,7 +68,7 @@ impl VirtualTime {
     /// runs on from there. Monotonic time takes no notice.
     pub fn set_wall(&self, wall: WallTime) {
         let now = self.now();
-        *lock(&self.shared.stepped) = Moment { now, wall };
+        *lock(&self.shared.stepped) = ClockPair { now, wall };
     }
 
     /// Waits until the clock shows this instant, or the millisecond after it.
@@ -100,7 +100,7 @@ impl Clock for VirtualTime {
 }
 
 impl Timer for VirtualTime {
-    fn ring_at(&self, at: Nanos, alarm: Weak<dyn Alarm>) {
+    fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>) {
         if lock(&self.shared.alarms).insert(at, alarm) == Place::First {
             self.shared.sooner.notify_one();
         }
@@ -122,7 +122,7 @@ struct Shared {
     runtime: Handle,
     origin: Instant,
     /// When civil time was last set, and to what.
-    stepped: Mutex<Moment>,
+    stepped: Mutex<ClockPair>,
     alarms: Mutex<Alarms>,
     /// Told when an alarm is asked for that comes before all others.
     sooner: Notify,
@@ -147,7 +147,7 @@ impl Shared {
         let due = lock(&self.alarms).take_due(self.now());
         due.iter()
             .filter_map(Weak::upgrade)
-            .for_each(|alarm| alarm.ring());
+            .for_each(|alarm| alarm.fire());
         lock(&self.alarms).next()
     }
 }
@@ -169,7 +169,7 @@ async fn drive(shared: Arc<Shared>) {
 /// The alarms that wait, by millisecond and by address: what is held weakly keeps its address.
 #[derive(Default)]
 struct Alarms {
-    waiting: BTreeMap<(u64, usize), Weak<dyn Alarm>>,
+    waiting: BTreeMap<(u64, usize), Weak<dyn TimerCallback>>,
     /// How many there were when the dead were last removed.
     swept: usize,
 }
@@ -181,7 +181,7 @@ enum Place {
 }
 
 impl Alarms {
-    fn insert(&mut self, at: Nanos, alarm: Weak<dyn Alarm>) -> Place {
+    fn insert(&mut self, at: Nanos, alarm: Weak<dyn TimerCallback>) -> Place {
         self.sweep();
         let tick = at.as_nanos().div_ceil(NANOS_PER_TICK);
         let first = self.waiting.first_key_value().map(|(key, _)| key.0);
@@ -192,7 +192,7 @@ impl Alarms {
         }
     }
 
-    fn take_due(&mut self, now: Nanos) -> Vec<Weak<dyn Alarm>> {
+    fn take_due(&mut self, now: Nanos) -> Vec<Weak<dyn TimerCallback>> {
         let passed = now.as_nanos() / NANOS_PER_TICK;
         let later = self.waiting.split_off(&(passed + 1, 0));
         let due = std::mem::replace(&mut self.waiting, later);
@@ -213,7 +213,7 @@ impl Alarms {
     }
 }
 
-fn address(alarm: &Weak<dyn Alarm>) -> usize {
+fn address(alarm: &Weak<dyn TimerCallback>) -> usize {
     alarm.as_ptr().addr()
 }
 
@@ -232,7 +232,7 @@ const A_LIFETIME: Duration = Duration::from_hours(100 * 365 * 24);
 const FEW: usize = 1_024;
 
 /// A date whose every part has two digits, so that a mistake in writing it is seen.
-const FIRST: Moment = Moment {
+const FIRST: ClockPair = ClockPair {
     now: Nanos::ZERO,
     wall: WallTime::from_unix_secs(1_700_000_000),
 };

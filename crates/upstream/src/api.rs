@@ -14,30 +14,30 @@ use http::HeaderName;
 use http::request::Parts;
 use outflow_core::{Clock, Cost, Nanos};
 
-use crate::answer::Answer;
+use crate::response::MockResponse;
 use crate::arrival::{Arrival, Received};
-use crate::audit::{Audit, Recorder, Totals, Wait};
+use crate::audit::{Audit, Recorder, Totals, WaitAudit};
 use crate::ban::BanList;
 use crate::builder::Builder;
-use crate::caller::Key;
+use crate::credential::CallerKey;
 use crate::dialect::Dialect;
-use crate::enforce::{Ask, Enforcer};
+use crate::enforcer::{Ask, Enforcer};
 use crate::latency::Latency;
 use crate::pattern::Pattern;
 use crate::protocols::Protocols;
 use crate::quota::Quota;
-use crate::refusal::Tell;
+use crate::throttle_response::RetryAfterForm;
 use crate::route::Route;
-use crate::ruling::{Case, Ruling};
+use crate::decision::{Case, ArrivalDecision};
 use crate::script::Script;
 
 /// A server's mind: limits, audit and script. Where it is served is a [`Server`](crate::Server).
 #[derive(Clone)]
-pub struct StrictApi {
+pub struct MockApi {
     pub(crate) shared: Arc<Shared>,
 }
 
-impl StrictApi {
+impl MockApi {
     /// An API without limits that answers everything well, to be made stricter.
     pub fn builder() -> Builder {
         Builder::new()
@@ -69,7 +69,7 @@ impl StrictApi {
     }
 
     /// Gives these paths another answer from now on.
-    pub fn answer(&self, paths: impl Into<Pattern>, answer: Answer) {
+    pub fn answer(&self, paths: impl Into<Pattern>, answer: MockResponse) {
         let page = (paths.into(), Arc::new(answer));
         self.shared.lock().pages.insert(0, page);
     }
@@ -86,7 +86,7 @@ impl StrictApi {
     }
 }
 
-impl std::fmt::Debug for StrictApi {
+impl std::fmt::Debug for MockApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StrictApi").finish_non_exhaustive()
     }
@@ -103,14 +103,14 @@ pub(crate) struct Shared {
 
 /// What never changes while the server runs.
 pub(crate) struct Manners {
-    pub(crate) key: Key,
+    pub(crate) key: CallerKey,
     pub(crate) routes: Vec<Route>,
     pub(crate) default_route: Arc<str>,
     pub(crate) cost_header: Option<HeaderName>,
     pub(crate) noted: Vec<HeaderName>,
     pub(crate) dialects: Vec<Dialect>,
-    pub(crate) refusing: (u16, Tell),
-    pub(crate) usual: Arc<Answer>,
+    pub(crate) refusing: (u16, RetryAfterForm),
+    pub(crate) usual: Arc<MockResponse>,
     pub(crate) protocols: Protocols,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct State {
     pub(crate) enforcer: Enforcer,
     pub(crate) bans: BanList,
     pub(crate) script: Script,
-    pub(crate) pages: Vec<(Pattern, Arc<Answer>)>,
+    pub(crate) pages: Vec<(Pattern, Arc<MockResponse>)>,
     pub(crate) recorder: Recorder,
     pub(crate) there: Latency,
     pub(crate) back: Latency,
@@ -142,7 +142,7 @@ impl Shared {
     }
 
     /// A request arrives: it is stamped, judged and written down.
-    pub(crate) fn arrive(&self, request: &Parts, received: Nanos, connection: u64) -> Ruling {
+    pub(crate) fn arrive(&self, request: &Parts, received: Nanos, connection: u64) -> ArrivalDecision {
         let ask = self.ask(request);
         let state = &mut *self.lock();
         let moment = self.clock.moment();
@@ -179,11 +179,11 @@ impl Shared {
     }
 
     /// An answer leaves, on a connection of its own or among others.
-    pub(crate) fn answered(&self, ruling: &Ruling, status: u16, on: Option<u64>) {
+    pub(crate) fn answered(&self, ruling: &ArrivalDecision, status: u16, on: Option<u64>) {
         let mut state = self.lock();
         state.recorder.answered(ruling.number, status);
         if let Some((scope, until)) = ruling.wait.clone() {
-            let told = Wait {
+            let told = WaitAudit {
                 scope,
                 told: self.clock.now(),
                 until,
@@ -214,7 +214,7 @@ impl Shared {
 }
 
 impl State {
-    pub(crate) fn page(&self, path: &str) -> Option<&Arc<Answer>> {
+    pub(crate) fn page(&self, path: &str) -> Option<&Arc<MockResponse>> {
         let mut pages = self.pages.iter();
         let (_, answer) = pages.find(|(pattern, _)| pattern.matches(path))?;
         Some(answer)

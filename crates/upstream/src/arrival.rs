@@ -27,7 +27,7 @@ pub struct Arrival {
     /// What it cost.
     pub cost: Cost,
     /// What the server decided.
-    pub verdict: Verdict,
+    pub verdict: ArrivalVerdict,
     /// The status that it was answered with; `None` if it was not, or not by HTTP.
     pub status: Option<u16>,
     /// How much of its body came.
@@ -60,7 +60,7 @@ impl Arrival {
             method: Method::GET,
             path: "/".into(),
             cost: Cost::ONE,
-            verdict: Verdict::Allowed,
+            verdict: ArrivalVerdict::Allowed,
             status: Some(200),
             body: Received::Whole(0),
             idempotency_key: None,
@@ -71,7 +71,7 @@ impl Arrival {
 
 /// What the server decided about a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum ArrivalVerdict {
     /// It passed all limits and got its answer.
     Allowed,
     /// The limit of this name refused it.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use outflow_core::Nanos;
 
-use crate::arrival::{Arrival, Received, Verdict};
-use crate::enforce::Scope;
+use crate::arrival::{Arrival, Received, ArrivalVerdict};
+use crate::enforcer::Scope;
 
 mod recorder;
 
@@ -21,12 +21,12 @@ pub(crate) use recorder::{Keep, Recorder};
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     arrivals: Vec<Arrival>,
-    waits: Vec<Wait>,
+    waits: Vec<WaitAudit>,
 }
 
 /// A time that the server told someone to wait for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wait {
+pub struct WaitAudit {
     /// Who was told, and about what.
     pub scope: Scope,
     /// When the answer left, after the delay of the way back.
@@ -39,7 +39,7 @@ pub struct Wait {
     pub on: Option<u64>,
 }
 
-impl Wait {
+impl WaitAudit {
     /// Whether the sender of a request had been told to send it later. One that was sent in the very
     /// instant of the telling may have crossed it, unless it came behind it on the same connection.
     fn was_ignored_by(&self, arrival: &Arrival) -> bool {
@@ -51,11 +51,11 @@ impl Wait {
 
 /// A request that did not wait as its caller had been told.
 #[derive(Clone, Debug)]
-pub struct Early {
+pub struct EarlyRequest {
     /// The request.
     pub arrival: Arrival,
     /// What it had been told.
-    pub wait: Wait,
+    pub wait: WaitAudit,
 }
 
 impl Audit {
@@ -69,7 +69,7 @@ impl Audit {
 
     /// The same history, in which these waits were told, in the order of telling.
     #[must_use]
-    pub fn telling(mut self, waits: Vec<Wait>) -> Self {
+    pub fn telling(mut self, waits: Vec<WaitAudit>) -> Self {
         self.waits = waits;
         self
     }
@@ -80,7 +80,7 @@ impl Audit {
     }
 
     /// Every wait that was told, in the order of telling.
-    pub fn waits(&self) -> &[Wait] {
+    pub fn waits(&self) -> &[WaitAudit] {
         &self.waits
     }
 
@@ -91,7 +91,7 @@ impl Audit {
 
     /// How many were refused by a limit or a ban.
     pub fn refused(&self) -> usize {
-        let refused = |a: &&Arrival| matches!(a.verdict, Verdict::Refused(_) | Verdict::Banned);
+        let refused = |a: &&Arrival| matches!(a.verdict, ArrivalVerdict::Refused(_) | ArrivalVerdict::Banned);
         self.arrivals.iter().filter(refused).count()
     }
 
@@ -127,11 +127,11 @@ impl Audit {
 
     /// The requests that came too early: sent when the server's answer that told them to wait had
     /// left already, and arrived before the time it told. In the order of sending.
-    pub fn sent_before_retry_after(&self) -> Vec<Early> {
+    pub fn sent_before_retry_after(&self) -> Vec<EarlyRequest> {
         let mut sent: Vec<_> = self.arrivals.iter().collect();
         sent.sort_by_key(|arrival| arrival.received);
         let mut to_tell = self.waits.iter().peekable();
-        let mut live: Vec<&Wait> = Vec::new();
+        let mut live: Vec<&WaitAudit> = Vec::new();
         let mut early = Vec::new();
         for arrival in sent {
             live.extend(std::iter::from_fn(|| {
@@ -139,7 +139,7 @@ impl Audit {
             }));
             live.retain(|wait| wait.until > arrival.received);
             if let Some(wait) = live.iter().find(|wait| wait.was_ignored_by(arrival)) {
-                early.push(Early {
+                early.push(EarlyRequest {
                     arrival: arrival.clone(),
                     wait: (*wait).clone(),
                 });

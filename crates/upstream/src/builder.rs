@@ -8,19 +8,19 @@ use fastrand::Rng;
 use http::HeaderName;
 use outflow_core::Clock;
 
-use crate::answer::Answer;
-use crate::api::{Manners, Shared, State, StrictApi};
+use crate::response::MockResponse;
+use crate::api::{Manners, Shared, State, MockApi};
 use crate::audit::{Keep, Recorder};
 use crate::ban::{BanList, Bans};
-use crate::caller::Key;
+use crate::credential::CallerKey;
 use crate::clock::TokioClock;
 use crate::dialect::Dialect;
-use crate::enforce::Enforcer;
+use crate::enforcer::Enforcer;
 use crate::latency::Latency;
 use crate::pattern::Pattern;
 use crate::protocols::Protocols;
 use crate::quota::Quota;
-use crate::refusal::Tell;
+use crate::throttle_response::RetryAfterForm;
 use crate::route::{DEFAULT_ROUTE, Route};
 use crate::script::Script;
 
@@ -28,14 +28,14 @@ use crate::script::Script;
 pub struct Builder {
     quotas: Vec<Quota>,
     routes: Vec<Route>,
-    key: Key,
+    key: CallerKey,
     cost_header: Option<HeaderName>,
     noted: Vec<HeaderName>,
     dialects: Vec<Dialect>,
-    refusing: (u16, Tell),
+    refusing: (u16, RetryAfterForm),
     bans: Option<Bans>,
     script: Script,
-    pages: Vec<(Pattern, Arc<Answer>)>,
+    pages: Vec<(Pattern, Arc<MockResponse>)>,
     keep: Keep,
     protocols: Protocols,
     there: Latency,
@@ -49,11 +49,11 @@ impl Builder {
         Self {
             quotas: Vec::new(),
             routes: Vec::new(),
-            key: Key::Nobody,
+            key: CallerKey::Nobody,
             cost_header: None,
             noted: Vec::new(),
             dialects: Vec::new(),
-            refusing: (429, Tell::Seconds),
+            refusing: (429, RetryAfterForm::Seconds),
             bans: None,
             script: Script::new(),
             pages: Vec::new(),
@@ -82,7 +82,7 @@ impl Builder {
 
     /// Tells callers apart by this.
     #[must_use]
-    pub fn key(mut self, key: Key) -> Self {
+    pub fn key(mut self, key: CallerKey) -> Self {
         self.key = key;
         self
     }
@@ -110,7 +110,7 @@ impl Builder {
 
     /// Refuses what is over a limit with this status and form of wait; 429 and seconds unless told.
     #[must_use]
-    pub fn refusing(mut self, status: u16, tell: Tell) -> Self {
+    pub fn refusing(mut self, status: u16, tell: RetryAfterForm) -> Self {
         self.refusing = (status, tell);
         self
     }
@@ -131,7 +131,7 @@ impl Builder {
 
     /// Gives these paths this answer; the first that match decide.
     #[must_use]
-    pub fn answer(mut self, paths: impl Into<Pattern>, answer: Answer) -> Self {
+    pub fn answer(mut self, paths: impl Into<Pattern>, answer: MockResponse) -> Self {
         self.pages.push((paths.into(), Arc::new(answer)));
         self
     }
@@ -175,7 +175,7 @@ impl Builder {
     ///
     /// # Errors
     /// If a limit is for a route that nobody named.
-    pub fn build(self) -> Result<StrictApi, InvalidApi> {
+    pub fn build(self) -> Result<MockApi, InvalidApi> {
         let named = |route: &str| {
             route == DEFAULT_ROUTE || self.routes.iter().any(|known| &*known.name == route)
         };
@@ -186,7 +186,7 @@ impl Builder {
         Ok(self.built())
     }
 
-    fn built(self) -> StrictApi {
+    fn built(self) -> MockApi {
         let clock = self.clock.unwrap_or_else(|| Arc::new(TokioClock::new()));
         let state = State {
             enforcer: Enforcer::new(self.quotas),
@@ -206,10 +206,10 @@ impl Builder {
             noted: self.noted,
             dialects: self.dialects,
             refusing: self.refusing,
-            usual: Arc::new(Answer::default()),
+            usual: Arc::new(MockResponse::default()),
             protocols: self.protocols,
         };
-        StrictApi {
+        MockApi {
             shared: Arc::new(Shared {
                 started: clock.now(),
                 clock,

@@ -63,9 +63,9 @@ impl Clock for TokioClock {
     }
 
     /// One reading for both, so that the two never disagree about an instant.
-    fn moment(&self) -> outflow_core::Moment {
+    fn moment(&self) -> outflow_core::ClockPair {
         let passed = self.origin.elapsed();
-        outflow_core::Moment {
+        outflow_core::ClockPair {
             now: Nanos::ZERO.saturating_add(passed),
             wall: self.wall_at_origin.saturating_add(passed),
         }

@@ -4,10 +4,10 @@
 //! judged; a reset is when all of the quota is back if nobody asks for more, rounded up.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use outflow_core::{Moment, WallTime};
+use outflow_core::{ClockPair, WallTime};
 
-use crate::enforce::Standing;
-use crate::refusal::whole_seconds;
+use crate::enforcer::Standing;
+use crate::throttle_response::whole_seconds;
 
 mod rfc3339;
 
@@ -47,7 +47,7 @@ pub enum ResetForm {
 
 impl Dialect {
     /// Adds the headers that tell how the limits stand.
-    pub(crate) fn tell(self, standings: &[Standing], moment: Moment, headers: &mut HeaderMap) {
+    pub(crate) fn tell(self, standings: &[Standing], moment: ClockPair, headers: &mut HeaderMap) {
         let Some(tightest) = standings.iter().min_by_key(|standing| standing.remaining()) else {
             return;
         };
@@ -88,7 +88,7 @@ impl Dialect {
 }
 
 impl ResetForm {
-    fn write(self, standing: &Standing, moment: Moment) -> String {
+    fn write(self, standing: &Standing, moment: ClockPair) -> String {
         let at = moment.wall.saturating_add(standing.resets_in);
         let secs = whole_seconds(standing.resets_in);
         let epoch = whole_seconds(at.as_duration());

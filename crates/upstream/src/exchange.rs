@@ -23,7 +23,7 @@ use crate::arrival::Received;
 use crate::echo::Echo;
 use crate::fault::{Fault, Plan, Then};
 use crate::payload::Payload;
-use crate::ruling::{Reply, Ruling};
+use crate::decision::{Reply, ArrivalDecision};
 use crate::tasks::Spawner;
 
 /// What all exchanges of one connection have in common.
@@ -65,7 +65,7 @@ impl Exchange {
     }
 
     /// Waits until the request has made its way there, and what was decided then.
-    async fn arrival(&self, parts: &Arc<Parts>, there: Duration) -> Ruling {
+    async fn arrival(&self, parts: &Arc<Parts>, there: Duration) -> ArrivalDecision {
         let received = self.shared.clock.now();
         if there.is_zero() {
             return self.shared.arrive(parts, received, self.connection);
@@ -103,7 +103,7 @@ impl Exchange {
     }
 }
 
-impl Ruling {
+impl ArrivalDecision {
     fn waits_for_body(&self) -> bool {
         match &self.reply {
             Reply::Say(_) => true,
@@ -129,7 +129,7 @@ struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    fn of(exchange: &'a Exchange, ruling: &Ruling) -> Self {
+    fn of(exchange: &'a Exchange, ruling: &ArrivalDecision) -> Self {
         Self {
             shared: &exchange.shared,
             number: ruling.number,

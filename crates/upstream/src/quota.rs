@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow_core::{Kind, Rate};
+use outflow_core::{LimitKind, Rate};
 
 /// A quantity per window, how it returns, whose requests it counts and on which route.
 ///
@@ -22,7 +22,7 @@ use outflow_core::{Kind, Rate};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {
     pub(crate) rate: Rate,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LimitKind,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) whose: Whose,
     pub(crate) route: Option<Arc<str>>,
@@ -31,7 +31,7 @@ pub struct Quota {
 
 impl Quota {
     /// Any kind of limit, counted for each caller on all routes, by cost.
-    pub fn new(rate: Rate, kind: Kind) -> Self {
+    pub fn new(rate: Rate, kind: LimitKind) -> Self {
         Self {
             rate,
             kind,
@@ -44,22 +44,22 @@ impl Quota {
 
     /// An exact log: never more than the quantity in any window.
     pub fn sliding(rate: Rate) -> Self {
-        Self::new(rate, Kind::Sliding)
+        Self::new(rate, LimitKind::Sliding)
     }
 
     /// Windows that begin with the first use.
     pub fn fixed(rate: Rate) -> Self {
-        Self::new(rate, Kind::Fixed)
+        Self::new(rate, LimitKind::Fixed)
     }
 
     /// Windows at whole multiples of their length in UTC.
     pub fn aligned(rate: Rate) -> Self {
-        Self::new(rate, Kind::Aligned)
+        Self::new(rate, LimitKind::Aligned)
     }
 
     /// A bucket that starts full, holds `burst` and is refilled evenly.
     pub fn bucket(rate: Rate, burst: u64) -> Self {
-        Self::new(rate, Kind::Bucket { burst })
+        Self::new(rate, LimitKind::Bucket { burst })
     }
 
     /// Gives it a name, for headers and the audit; `requests` unless told.
@@ -93,8 +93,8 @@ impl Quota {
     /// The most that is there at once.
     pub fn capacity(&self) -> u64 {
         match self.kind {
-            Kind::Bucket { burst } => burst,
-            Kind::Sliding | Kind::Fixed | Kind::Aligned => self.rate.quantity(),
+            LimitKind::Bucket { burst } => burst,
+            LimitKind::Sliding | LimitKind::Fixed | LimitKind::Aligned => self.rate.quantity(),
         }
     }
 

@@ -11,37 +11,37 @@ use fastrand::Rng;
 use http::{HeaderMap, Method};
 use outflow_core::{Nanos, Share};
 
-use crate::answer::Answer;
+use crate::response::MockResponse;
 use crate::fault::Fault;
 use crate::pattern::Pattern;
-use crate::refusal::Refusal;
+use crate::throttle_response::ThrottleResponse;
 
 /// What the server does instead of answering well.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum ScriptedFault {
     /// Says something else.
-    Answer(Answer),
+    Answer(MockResponse),
     /// Refuses and asks to wait.
-    Refuse(Refusal),
+    Refuse(ThrottleResponse),
     /// Breaks the protocol.
     Break(Fault),
     /// Answers well, and so much later than it would have.
     Late(Duration),
 }
 
-impl From<Answer> for Act {
-    fn from(answer: Answer) -> Self {
+impl From<MockResponse> for ScriptedFault {
+    fn from(answer: MockResponse) -> Self {
         Self::Answer(answer)
     }
 }
 
-impl From<Refusal> for Act {
-    fn from(refusal: Refusal) -> Self {
+impl From<ThrottleResponse> for ScriptedFault {
+    fn from(refusal: ThrottleResponse) -> Self {
         Self::Refuse(refusal)
     }
 }
 
-impl From<Fault> for Act {
+impl From<Fault> for ScriptedFault {
     fn from(fault: Fault) -> Self {
         Self::Break(fault)
     }
@@ -61,7 +61,7 @@ impl From<Fault> for Act {
 /// # let _ = (outage, third_order, flaky);
 /// ```
 #[derive(Clone, Debug)]
-pub struct When {
+pub struct ScriptMatch {
     pattern: Option<Pattern>,
     method: Option<Method>,
     caller: Option<Box<str>>,
@@ -73,7 +73,7 @@ pub struct When {
     met: u64,
 }
 
-impl When {
+impl ScriptMatch {
     /// Every request.
     pub fn always() -> Self {
         Self {
@@ -199,7 +199,7 @@ pub(crate) struct Asked<'a> {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    rules: Vec<(When, Act)>,
+    rules: Vec<(ScriptMatch, ScriptedFault)>,
 }
 
 impl Script {
@@ -210,13 +210,13 @@ impl Script {
 
     /// Adds a rule behind the others.
     #[must_use]
-    pub fn rule(mut self, when: When, act: impl Into<Act>) -> Self {
+    pub fn rule(mut self, when: ScriptMatch, act: impl Into<ScriptedFault>) -> Self {
         self.rules.push((when, act.into()));
         self
     }
 
     /// What is done to a request, if anything.
-    pub(crate) fn act(&mut self, request: &Asked<'_>) -> Option<Act> {
+    pub(crate) fn act(&mut self, request: &Asked<'_>) -> Option<ScriptedFault> {
         let mut rules = self.rules.iter_mut();
         rules.find_map(|(when, act)| when.holds(request).then(|| act.clone()))
     }
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    fn held(mut when: When, requests: &[(&str, u64)]) -> Vec<bool> {
+    fn held(mut when: ScriptMatch, requests: &[(&str, u64)]) -> Vec<bool> {
         let holds = |(path, secs): &(&str, u64)| when.holds(&asked(path, *secs));
         requests.iter().map(holds).collect()
     }
@@ -247,28 +247,28 @@ mod tests {
     // The spans are half-open, and numbers count only what the other conditions let through.
     #[test]
     fn all_conditions_must_hold() {
-        let span = When::always().between(Duration::from_secs(1)..Duration::from_secs(2));
+        let span = ScriptMatch::always().between(Duration::from_secs(1)..Duration::from_secs(2));
         assert_eq!(
             held(span, &[("/", 0), ("/", 1), ("/", 2)]),
             [false, true, false]
         );
-        let second = When::path("/a").numbers(1..2);
+        let second = ScriptMatch::path("/a").numbers(1..2);
         let requests = [("/a", 0), ("/b", 0), ("/a", 0), ("/a", 0)];
         assert_eq!(held(second, &requests), [false, false, true, false]);
-        let post = When::always().method(Method::POST);
+        let post = ScriptMatch::always().method(Method::POST);
         assert_eq!(held(post, &[("/", 0)]), [false]);
         assert_eq!(
-            held(When::always().header("accept", "*"), &[("/", 0)]),
+            held(ScriptMatch::always().header("accept", "*"), &[("/", 0)]),
             [false]
         );
-        assert_eq!(held(When::always().caller("other"), &[("/", 0)]), [false]);
+        assert_eq!(held(ScriptMatch::always().caller("other"), &[("/", 0)]), [false]);
     }
 
     // 10 % of 10,000 is 1,000; five standard deviations are 150.
     #[test]
     fn chance_keeps_to_its_share_and_its_seed() {
         let requests = vec![("/", 0); 10_000];
-        let flaky = || When::always().by_chance(Share::percent(10), 3);
+        let flaky = || ScriptMatch::always().by_chance(Share::percent(10), 3);
         let first = held(flaky(), &requests);
         assert_eq!(first, held(flaky(), &requests), "the same seed");
         let hits = first.iter().filter(|hit| **hit).count();
@@ -278,10 +278,10 @@ mod tests {
     #[test]
     fn the_first_rule_that_holds_decides() {
         let mut script = Script::new()
-            .rule(When::path("/a"), Fault::Hang)
-            .rule(When::always(), Fault::Garbage);
+            .rule(ScriptMatch::path("/a"), Fault::Hang)
+            .rule(ScriptMatch::always(), Fault::Garbage);
         let broken = |act| match act {
-            Some(Act::Break(fault)) => fault,
+            Some(ScriptedFault::Break(fault)) => fault,
             other => panic!("{other:?}"),
         };
         assert_eq!(broken(script.act(&asked("/a", 0))), Fault::Hang);

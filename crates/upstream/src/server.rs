@@ -15,13 +15,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::api::{Shared, StrictApi};
+use crate::api::{Shared, MockApi};
 use crate::exchange::Exchange;
-use crate::line::{Afterwards, Line};
+use crate::hijacked_io::{Afterwards, HijackedIo};
 use crate::tasks::{Spawner, Tasks};
 use crate::tls::{Greeter, Tls};
 
-impl StrictApi {
+impl MockApi {
     /// Serves on a free port of the loopback address.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl StrictApi {
 /// Its drop panics if something inside has panicked.
 #[derive(Debug)]
 pub struct Server {
-    api: StrictApi,
+    api: MockApi,
     tasks: Arc<Tasks>,
     address: Option<SocketAddr>,
     ca_pem: Option<String>,
@@ -80,7 +80,7 @@ pub struct Server {
 
 impl Server {
     /// The API that is served.
-    pub fn api(&self) -> &StrictApi {
+    pub fn api(&self) -> &MockApi {
         &self.api
     }
 
@@ -117,14 +117,14 @@ impl Server {
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let doorman = self.doorman();
-        let line = Line::new(io, |_| {});
+        let line = HijackedIo::new(io, |_| {});
         doorman
             .spawner
             .clone()
             .spawn(async move { doorman.converse(line).await });
     }
 
-    fn accepting(api: &StrictApi, listener: TcpListener, tls: Option<Greeter>) -> io::Result<Self> {
+    fn accepting(api: &MockApi, listener: TcpListener, tls: Option<Greeter>) -> io::Result<Self> {
         let mut server = api.in_memory();
         server.address = Some(listener.local_addr()?);
         server.ca_pem = tls.as_ref().map(|greeter| greeter.ca_pem().to_owned());
@@ -134,8 +134,8 @@ impl Server {
         Ok(server)
     }
 
-    fn doorman(&self) -> Doorman {
-        Doorman {
+    fn doorman(&self) -> ConnectionAcceptor {
+        ConnectionAcceptor {
             shared: Arc::clone(&self.api.shared),
             spawner: self.tasks.spawner(),
         }
@@ -154,12 +154,12 @@ impl Drop for Server {
 
 /// Takes connections in.
 #[derive(Clone)]
-struct Doorman {
+struct ConnectionAcceptor {
     shared: Arc<Shared>,
     spawner: Spawner,
 }
 
-impl Doorman {
+impl ConnectionAcceptor {
     async fn welcome(self, listener: TcpListener, tls: Option<Greeter>) {
         loop {
             match listener.accept().await {
@@ -178,10 +178,10 @@ impl Doorman {
         // Small answers must not wait for acknowledgements; without it the server is only slower.
         drop(stream.set_nodelay(true));
         match tls {
-            None => self.converse(Line::new(stream, reset_at_drop)).await,
+            None => self.converse(HijackedIo::new(stream, reset_at_drop)).await,
             Some(greeter) => {
                 if let Some(stream) = greeter.greet(stream).await {
-                    let line = Line::new(stream, |stream| reset_at_drop(stream.get_ref().0));
+                    let line = HijackedIo::new(stream, |stream| reset_at_drop(stream.get_ref().0));
                     self.converse(line).await;
                 }
             }
@@ -189,7 +189,7 @@ impl Doorman {
     }
 
     /// Speaks HTTP on a connection until it ends, or until a fault takes it over.
-    async fn converse<I>(self, line: Line<I>)
+    async fn converse<I>(self, line: HijackedIo<I>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -4,14 +4,14 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow_bulk::{Builder, Engine, Order, Task};
+use outflow_bulk::{EngineBuilder, Engine, JobSpec, HandlerTask};
 use outflow_store::{JobStore, Name};
 
 use super::{POISON, submission};
 
 /// Who does them: each is under way for a moment, so that the process dies over several.
-pub(crate) fn staffed<S: JobStore>(builder: Builder<S>) -> Builder<S> {
-    builder.handler("company", |task: Task| async move {
+pub(crate) fn staffed<S: JobStore>(builder: EngineBuilder<S>) -> EngineBuilder<S> {
+    builder.handler("company", |task: HandlerTask| async move {
         tokio::time::sleep(Duration::from_millis(5)).await;
         if task.id.as_str() == POISON {
             std::process::abort();
@@ -33,9 +33,9 @@ pub(crate) async fn hand_in<S: JobStore>(
     Ok(())
 }
 
-fn order(id: &str) -> Result<Order, Box<dyn Error>> {
+fn order(id: &str) -> Result<JobSpec, Box<dyn Error>> {
     let tenant: Name = "t0".parse()?;
-    let mut order = Order::task(tenant, "company", Bytes::new());
+    let mut order = JobSpec::task(tenant, "company", Bytes::new());
     order.id = Some(id.parse()?);
     Ok(order)
 }

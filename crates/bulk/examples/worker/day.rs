@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::SystemClock;
-use outflow::core::{Backoff, Clock as _, Cost, Measure, WallTime, Weight};
+use outflow::core::{Backoff, Clock as _, Cost, CountBy, WallTime, Weight};
 use outflow_bulk::{
-    Builder, Destination, Engine, Failure, HttpCall, Order, Settings, Submission, Task,
+    EngineBuilder, JobDestination, Engine, HandlerError, HttpCall, JobSpec, EngineSettings, JobSubmission, HandlerTask,
 };
 use outflow_store::{
-    ActionSpec, Batch, ClaimAsk, DeadPick, End, JobStore, Name, NewJob, OpenGate, Page, Receipt,
-    Rest, Scope, Settlement, SharedLimit, SharedPlan, Start, TenantRule,
+    ActionSpec, SubmitBatch, ClaimRequest, DeadLetterFilter, JobEnd, JobStore, Name, NewJob, AllowAll, PageRequest, SubmitReceipt,
+    BatchPosition, ControlScope, Settlement, SharedLimit, SharedLimits, StartDebit, TenantRule,
 };
 
 use super::peril::Peril;
@@ -25,7 +25,7 @@ use super::peril::Peril;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// How the engine of such a day works: a lease that a test waits for, and retries that it need not.
-pub(crate) fn settings(usual: Settings) -> Outcome<Settings> {
+pub(crate) fn settings(usual: EngineSettings) -> Outcome<EngineSettings> {
     let heavy = TenantRule {
         weight: Weight::new(2)?,
         ..TenantRule::default()
@@ -34,7 +34,7 @@ pub(crate) fn settings(usual: Settings) -> Outcome<Settings> {
         in_flight: Some(3),
         ..TenantRule::default()
     };
-    Ok(Settings {
+    Ok(EngineSettings {
         recoveries: 20,
         beat: Duration::from_millis(50),
         backoff: Backoff::full_jitter(Duration::from_millis(5), Duration::from_millis(20))?,
@@ -45,33 +45,33 @@ pub(crate) fn settings(usual: Settings) -> Outcome<Settings> {
 }
 
 /// Those who do the tasks of such a day.
-pub(crate) fn staffed<S: JobStore>(builder: Builder<S>) -> Builder<S> {
+pub(crate) fn staffed<S: JobStore>(builder: EngineBuilder<S>) -> EngineBuilder<S> {
     builder
-        .handler("spare", |task: Task| async move {
+        .handler("spare", |task: HandlerTask| async move {
             did(&task);
             Ok(Bytes::new())
         })
-        .handler("flaky", |task: Task| async move {
+        .handler("flaky", |task: HandlerTask| async move {
             did(&task);
             match task.attempt {
-                ..=2 => Err(Failure::Passing("not yet".to_owned())),
+                ..=2 => Err(HandlerError::Passing("not yet".to_owned())),
                 _ => Ok(Bytes::new()),
             }
         })
-        .handler("busy", |task: Task| async move {
+        .handler("busy", |task: HandlerTask| async move {
             did(&task);
             match task.attempt {
-                1 => Err(Failure::Busy(Duration::from_millis(10))),
+                1 => Err(HandlerError::Busy(Duration::from_millis(10))),
                 _ => Ok(Bytes::new()),
             }
         })
-        .handler("fatal", |task: Task| async move {
+        .handler("fatal", |task: HandlerTask| async move {
             did(&task);
-            Err(Failure::Final("never".to_owned()))
+            Err(HandlerError::Final("never".to_owned()))
         })
 }
 
-fn did(task: &Task) {
+fn did(task: &HandlerTask) {
     println!("did {} {}", task.id, task.attempt);
 }
 
@@ -85,14 +85,14 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
         Ok(job)
     };
     let jobs = (0..6).map(job).collect::<Outcome<Vec<_>>>()?;
-    let submitted = store.submit(Batch::of(jobs)).await?;
+    let submitted = store.submit(SubmitBatch::of(jobs)).await?;
     for receipt in submitted.receipts {
-        if let Receipt::Accepted { id, .. } = receipt {
+        if let SubmitReceipt::Accepted { id, .. } = receipt {
             println!("took {id}");
         }
     }
     let ask = |session: &str, most| {
-        Ok::<_, Box<dyn Error>>(ClaimAsk {
+        Ok::<_, Box<dyn Error>>(ClaimRequest {
             lane: lane.clone(),
             session: name(&format!("{session}-{}", std::process::id()))?,
             most,
@@ -103,19 +103,19 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
     };
     let giver = ask("giver", 2)?;
     let session = giver.session.clone();
-    let held = store.claim(giver, &mut OpenGate).await?;
+    let held = store.claim(giver, &mut AllowAll).await?;
     let back = held.jobs.iter().map(|job| Settlement {
         token: job.token,
-        end: End::Returned,
+        end: JobEnd::Returned,
     });
     store.settle(&session, back.collect()).await?;
     let deaf = ask("deaf", 1)?;
     let session = deaf.session.clone();
-    store.claim(deaf, &mut OpenGate).await?;
+    store.claim(deaf, &mut AllowAll).await?;
     // A day may be shorter than what the engine waits before its first.
-    store.beat(&session, Duration::from_secs(1)).await?;
-    store.disown(&session, &[]).await?;
-    let ghost = store.claim(ask("ghost", 3)?, &mut OpenGate).await?;
+    store.heartbeat(&session, Duration::from_secs(1)).await?;
+    store.release_unknown(&session, &[]).await?;
+    let ghost = store.claim(ask("ghost", 3)?, &mut AllowAll).await?;
     println!("ghost {}", ghost.jobs.len());
     Ok(())
 }
@@ -123,7 +123,7 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
 /// The day itself.
 pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     let store = engine.store();
-    let (paused, late) = (Scope::Tenant(name("t2")?), Scope::Tenant(name("late")?));
+    let (paused, late) = (ControlScope::Tenant(name("t2")?), ControlScope::Tenant(name("late")?));
     store.pause(&paused).await?;
     submit_main(engine).await?;
     tasks(engine).await?;
@@ -132,21 +132,21 @@ pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     cancel_late(engine).await?;
     println!("waits for those that are hopeless");
     until(async || is_idle(store.calm(), "fatal").await).await?;
-    store.purge(&DeadPick::Jobs(vec![name("fatal-0")?])).await?;
+    store.purge(&DeadLetterFilter::Jobs(vec![name("fatal-0")?])).await?;
     store
-        .revive(&DeadPick::Jobs(vec![name("fatal-1")?]))
+        .requeue(&DeadLetterFilter::Jobs(vec![name("fatal-1")?]))
         .await?;
-    store.release(&name("t0")?, 10).await?;
-    store.reset(&name("t0")?).await?;
-    store.unset_rule(&name("late")?).await?;
+    store.release_deferred(&name("t0")?, 10).await?;
+    store.reset_congestion(&name("t0")?).await?;
+    store.remove_rule(&name("late")?).await?;
     a_start_outside(store).await?;
     println!("waits for all");
-    until(async || Ok(store.calm().tally().await?.open() == 0)).await?;
+    until(async || Ok(store.calm().job_counts().await?.open() == 0)).await?;
     println!("waits for the action");
     until(async || is_over(store.calm(), "main").await).await?;
     look_around(store).await?;
-    store.tidy(WallTime::since_epoch(Duration::ZERO)).await?;
-    store.recount().await?;
+    store.collect_garbage(WallTime::since_epoch(Duration::ZERO)).await?;
+    store.audit().await?;
     for outcome in store.outcomes(&name("main")?, 0, 100).await? {
         println!("outcome {} {}", outcome.id, outcome.attempts);
     }
@@ -158,12 +158,12 @@ async fn a_start_outside<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
     let limit = SharedLimit {
         name: "P0 day".to_owned(),
         rate: "100/min".parse()?,
-        measure: Measure::Cost,
+        measure: CountBy::Cost,
     };
-    let start = Start {
+    let start = StartDebit {
         tenant: name("t0")?,
         cost: Cost::ONE,
-        plan: SharedPlan {
+        plan: SharedLimits {
             limits: vec![limit],
             guard: Duration::ZERO,
             horizon: Duration::ZERO,
@@ -179,12 +179,12 @@ async fn a_start_outside<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
 async fn look_around<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
     let (main, tenant) = (name("main")?, name("t0")?);
     store.action(&main).await?;
-    store.left(&main).await?;
-    store.actions(Page::default()).await?;
+    store.remaining(&main).await?;
+    store.actions(PageRequest::default()).await?;
     store.tenant(&tenant).await?;
-    store.snapshot(Duration::from_hours(1)).await?;
-    store.history(&tenant, 10).await?;
-    store.dead(0, 10).await?;
+    store.sample_congestion(Duration::from_hours(1)).await?;
+    store.congestion_history(&tenant, 10).await?;
+    store.dead_letters(0, 10).await?;
     Ok(())
 }
 
@@ -199,7 +199,7 @@ async fn submit_main<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     for begin in [0, 10, 20, 30].into_iter().filter(|_| missing) {
         let orders = (begin..begin + 10).map(|number| call("main", number, 3));
         let orders = orders.collect::<Outcome<Vec<_>>>()?;
-        hand_in(engine, Some("main"), Rest::More, orders).await?;
+        hand_in(engine, Some("main"), BatchPosition::More, orders).await?;
     }
     engine.store().close(&name("main")?).await?;
     Ok(())
@@ -208,12 +208,12 @@ async fn submit_main<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
 async fn tasks<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     for (handler, count) in [("flaky", 4), ("busy", 2), ("fatal", 2)] {
         let orders = (0..count).map(|number| {
-            let mut order = Order::task(name(handler)?, handler, Bytes::new());
+            let mut order = JobSpec::task(name(handler)?, handler, Bytes::new());
             order.id = Some(name(&format!("{handler}-{number}"))?);
             Ok(order)
         });
         let orders = orders.collect::<Outcome<Vec<_>>>()?;
-        hand_in(engine, None, Rest::More, orders).await?;
+        hand_in(engine, None, BatchPosition::More, orders).await?;
     }
     Ok(())
 }
@@ -228,19 +228,19 @@ async fn cancel_late<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
         Ok(order)
     });
     let orders = orders.collect::<Outcome<Vec<_>>>()?;
-    hand_in(engine, Some("late"), Rest::Last, orders).await?;
-    engine.store().cancel(&Scope::Action(name("late")?)).await?;
+    hand_in(engine, Some("late"), BatchPosition::Last, orders).await?;
+    engine.store().cancel(&ControlScope::Action(name("late")?)).await?;
     Ok(())
 }
 
 async fn hand_in<S: JobStore>(
     engine: &Engine<Peril<S>>,
     action: Option<&str>,
-    rest: Rest,
-    orders: Vec<Order>,
+    rest: BatchPosition,
+    orders: Vec<JobSpec>,
 ) -> Outcome<()> {
     let action = action.map(name).transpose()?.map(ActionSpec::new);
-    let submission = Submission {
+    let submission = JobSubmission {
         action,
         rest,
         orders,
@@ -248,7 +248,7 @@ async fn hand_in<S: JobStore>(
     for placed in engine.submit(submission).await? {
         let taken = matches!(
             placed.destination,
-            Destination::Ready | Destination::NonReady { .. }
+            JobDestination::Ready | JobDestination::NonReady { .. }
         );
         if let Some(id) = placed.id.filter(|_| taken) {
             println!("took {id}");
@@ -257,10 +257,10 @@ async fn hand_in<S: JobStore>(
     Ok(())
 }
 
-fn call(kind: &str, number: usize, tenants: usize) -> Outcome<Order> {
+fn call(kind: &str, number: usize, tenants: usize) -> Outcome<JobSpec> {
     let tenant = name(&format!("t{}", number % tenants))?;
     let path = format!("/{kind}-{number}");
-    let mut order = Order::call(tenant, HttpCall::new("api", http::Method::POST, &path));
+    let mut order = JobSpec::call(tenant, HttpCall::new("api", http::Method::POST, &path));
     order.id = Some(name(&format!("{kind}-{number}"))?);
     Ok(order)
 }

@@ -39,9 +39,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::core::{Clock as _, HealthConfig, HealthSettings};
 use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
-use outflow_bulk::{Crew, Engine, HttpCall, News, Order, Settings, Shared, Submission, Task};
+use outflow_bulk::{WorkerSettings, Engine, HttpCall, BulkEvent, JobSpec, EngineSettings, SharedLimitSettings, JobSubmission, HandlerTask};
 use outflow_store::{
-    ActionSpec, Embedded, JobStore, Name, Outcome, Redis, RedisOptions, Replicas, Rest, Settled,
+    ActionSpec, EmbeddedStore, JobStore, Name, JobOutcome, RedisStore, RedisOptions, ReplicaWait, BatchPosition, SettleResult,
     TenantRule,
 };
 use tokio::sync::broadcast::Receiver;
@@ -59,15 +59,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let wish = Wish::read(url, rest)?;
     if store.starts_with("redis") {
         let mut options = RedisOptions::new(store);
-        options.wait_replicas = wish.replicas.map(|count| Replicas {
+        options.wait_replicas = wish.replicas.map(|count| ReplicaWait {
             count,
             timeout: Duration::from_secs(1),
         });
-        let redis = Redis::connect(options).await?;
-        return wish.work(redis, Some(Shared::default())).await;
+        let redis = RedisStore::connect(options).await?;
+        return wish.work(redis, Some(SharedLimitSettings::default())).await;
     }
     let clock = Arc::new(SystemClock::new());
-    let (embedded, writer) = Embedded::open(Path::new(store), clock)?;
+    let (embedded, writer) = EmbeddedStore::open(Path::new(store), clock)?;
     let tasks = Tasks::new("worker", Events::new(), Arc::new(SystemClock::new()));
     let writer = std::sync::Mutex::new(Some(writer));
     tasks.thread("writer", move |_| {
@@ -113,7 +113,7 @@ impl Wish {
         };
         Ok(Self {
             url: url.to_owned(),
-            rules: crowded(rate("limit")?.map_or_else(Rules::unlimited, Rules::limited_to))?,
+            rules: crowded(rate("limit")?.map_or_else(Rules::unlimited, Rules::with_limit))?,
             tenant,
             submit: value("from").map_or(Ok(0), str::parse)?
                 ..value("submit").map_or(Ok(0), str::parse)?,
@@ -133,13 +133,13 @@ impl Wish {
         self.words.iter().any(|said| said == word)
     }
 
-    fn settings(&self, shared: Option<Shared>) -> Result<Settings, Box<dyn Error>> {
-        let shared = shared.map(|usual| Shared {
+    fn settings(&self, shared: Option<SharedLimitSettings>) -> Result<EngineSettings, Box<dyn Error>> {
+        let shared = shared.map(|usual| SharedLimitSettings {
             guard: self.guard.unwrap_or(usual.guard),
             horizon: self.horizon.unwrap_or(usual.horizon),
         });
-        let usual = Settings {
-            crew: Crew {
+        let usual = EngineSettings {
+            crew: WorkerSettings {
                 least: self.crew,
                 most: self.crew,
                 depth: 1_000,
@@ -149,7 +149,7 @@ impl Wish {
             recoveries: self.recoveries,
             tenant: self.tenant.clone(),
             shared,
-            ..Settings::default()
+            ..EngineSettings::default()
         };
         if self.says("day") {
             return day::settings(usual);
@@ -160,7 +160,7 @@ impl Wish {
     async fn work<S: JobStore>(
         self,
         store: S,
-        shared: Option<Shared>,
+        shared: Option<SharedLimitSettings>,
     ) -> Result<(), Box<dyn Error>> {
         let store = Arc::new(Peril::new(store));
         let mut api = Api::new("api", self.url.parse()?);
@@ -170,10 +170,10 @@ impl Wish {
         }
         let builder = Engine::builder(Outflow::init([api])?, Arc::clone(&store))
             .settings(self.settings(shared)?)
-            .handler("poison", |_: Task| async { std::process::abort() });
+            .handler("poison", |_: HandlerTask| async { std::process::abort() });
         let engine = company::staffed(day::staffed(builder)).start().await?;
         // On this one thread nothing has happened yet that could be missed.
-        let mut news = engine.news();
+        let mut news = engine.events();
         if self.says("child") {
             println!("child {}", child()?);
         }
@@ -186,8 +186,8 @@ impl Wish {
             say(&one);
         }
         if self.says("books") {
-            let say = |(), one: Outcome| println!("outcome {} {}", one.id, one.attempts);
-            engine.fold(&ACTION.parse()?, (), say).await?;
+            let say = |(), one: JobOutcome| println!("outcome {} {}", one.id, one.attempts);
+            engine.fold_outcomes(&ACTION.parse()?, (), say).await?;
         }
         report(store.calm()).await
     }
@@ -216,7 +216,7 @@ impl Wish {
         let middle = start.midpoint(end);
         hand_in(engine, start..middle, self.tenants).await?;
         if self.says("poison") {
-            let mut order = Order::task("t0".parse()?, "poison", Bytes::new());
+            let mut order = JobSpec::task("t0".parse()?, "poison", Bytes::new());
             order.id = Some(POISON.parse()?);
             engine.submit(submission(vec![order])?).await?;
         }
@@ -225,7 +225,7 @@ impl Wish {
 }
 
 /// Says what happens, until there are no more news.
-async fn pass_on(news: &mut Receiver<News>) {
+async fn pass_on(news: &mut Receiver<BulkEvent>) {
     loop {
         match news.recv().await {
             Ok(one) => say(&one),
@@ -236,12 +236,12 @@ async fn pass_on(news: &mut Receiver<News>) {
 }
 
 /// Says what was taken back from the dead and when, and which ends came too late to count.
-fn say(news: &News) {
+fn say(news: &BulkEvent) {
     match news {
-        News::Reaped { returned, buried } => println!("reaped {returned} {buried} {}", now()),
-        News::Settled {
+        BulkEvent::Reaped { returned, buried } => println!("reaped {returned} {buried} {}", now()),
+        BulkEvent::Settled {
             id,
-            how: Settled::Fenced,
+            how: SettleResult::Fenced,
             ..
         } => println!("fenced {id}"),
         _ => {}
@@ -264,8 +264,8 @@ fn now() -> u128 {
 
 /// Says how many jobs are where.
 async fn report<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
-    let tally = store.tally().await?;
-    let drift = store.recount().await?;
+    let tally = store.job_counts().await?;
+    let drift = store.audit().await?;
     println!(
         "end submitted={} done={} dead={} failed={} cancelled={} open={} drift={drift}",
         tally.submitted(),
@@ -280,7 +280,7 @@ async fn report<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
 
 /// How many jobs are not over. A store that does not answer now is asked again.
 async fn open_jobs<S: JobStore>(store: &S) -> Result<u64, Box<dyn Error>> {
-    match store.tally().await {
+    match store.job_counts().await {
         Ok(tally) => Ok(tally.open()),
         Err(error) if error.is_passing() => Ok(1),
         Err(error) => Err(error.into()),
@@ -304,18 +304,18 @@ async fn hand_in<S: JobStore>(
     Ok(())
 }
 
-fn order(number: usize, tenants: usize) -> Result<Order, Box<dyn Error>> {
+fn order(number: usize, tenants: usize) -> Result<JobSpec, Box<dyn Error>> {
     let tenant: Name = format!("t{}", number % tenants).parse()?;
     let path = format!("/job/{number}");
-    let mut order = Order::call(tenant, HttpCall::new("api", http::Method::POST, &path));
+    let mut order = JobSpec::call(tenant, HttpCall::new("api", http::Method::POST, &path));
     order.id = Some(format!("job-{number}").parse()?);
     Ok(order)
 }
 
-fn submission(orders: Vec<Order>) -> Result<Submission, Box<dyn Error>> {
-    Ok(Submission {
+fn submission(orders: Vec<JobSpec>) -> Result<JobSubmission, Box<dyn Error>> {
+    Ok(JobSubmission {
         action: Some(ActionSpec::new(ACTION.parse()?)),
-        rest: Rest::More,
+        rest: BatchPosition::More,
         orders,
     })
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use outflow::core::WallTime;
 use outflow_store::{
-    ActionReport, ActionSpec, Answer, Batch, Beat, ClaimAsk, Claims, DeadLetter, DeadPick, Gate,
-    JobStore, Left, Name, Outcome, Page, Reaped, RipeAsk, Scope, Settled, Settlement, Snapshot,
-    Start, Submitted, Tally, TenantReport, TenantRule, Token,
+    ActionReport, ActionSpec, StoreResult, SubmitBatch, HeartbeatResult, ClaimRequest, ClaimBatch, DeadLetter, DeadLetterFilter, ClaimFilter,
+    JobStore, RemainingWork, Name, JobOutcome, PageRequest, ReapResult, FinishedQuery, ControlScope, SettleResult, Settlement, CongestionSample,
+    StartDebit, SubmitResult, JobCounts, TenantReport, TenantRule, FencingToken,
 };
 
 /// A store, and where to die.
@@ -110,157 +110,157 @@ impl Plan {
 }
 
 impl<S: JobStore> JobStore for Peril<S> {
-    async fn submit(&self, batch: Batch) -> Answer<Submitted> {
+    async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
         self.pass("submit", self.store.submit(batch)).await
     }
 
-    async fn claim(&self, ask: ClaimAsk, gate: &mut dyn Gate) -> Answer<Claims> {
+    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
         self.pass("claim", self.store.claim(ask, gate)).await
     }
 
-    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> Answer<Vec<Settled>> {
+    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
         self.pass("settle", self.store.settle(session, ends)).await
     }
 
-    async fn debit(&self, start: &Start) -> Answer<Option<Duration>> {
+    async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
         self.pass("debit", self.store.debit(start)).await
     }
 
-    async fn refund(&self, start: &Start, at: Duration) -> Answer<()> {
+    async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
         self.pass("refund", self.store.refund(start, at)).await
     }
 
-    async fn beat(&self, session: &Name, lease: Duration) -> Answer<Beat> {
-        self.pass("beat", self.store.beat(session, lease)).await
+    async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
+        self.pass("beat", self.store.heartbeat(session, lease)).await
     }
 
-    async fn reap(&self, most: usize, recoveries: u32) -> Answer<Reaped> {
+    async fn reap(&self, most: usize, recoveries: u32) -> StoreResult<ReapResult> {
         self.pass("reap", self.store.reap(most, recoveries)).await
     }
 
-    async fn disown(&self, session: &Name, known: &[Token]) -> Answer<u64> {
-        self.pass("disown", self.store.disown(session, known)).await
+    async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
+        self.pass("disown", self.store.release_unknown(session, known)).await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
         self.store.changed()
     }
 
-    async fn lanes(&self) -> Answer<Vec<Name>> {
+    async fn lanes(&self) -> StoreResult<Vec<Name>> {
         self.pass("lanes", self.store.lanes()).await
     }
 
-    async fn set_usual(&self, rule: TenantRule) -> Answer<()> {
-        self.pass("set_usual", self.store.set_usual(rule)).await
+    async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
+        self.pass("set_usual", self.store.set_default_rule(rule)).await
     }
 
-    async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> Answer<()> {
+    async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
         self.pass("set_rule", self.store.set_rule(tenant, rule))
             .await
     }
 
-    async fn unset_rule(&self, tenant: &Name) -> Answer<()> {
-        self.pass("unset_rule", self.store.unset_rule(tenant)).await
+    async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
+        self.pass("unset_rule", self.store.remove_rule(tenant)).await
     }
 
-    async fn pause(&self, scope: &Scope) -> Answer<()> {
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
         self.pass("pause", self.store.pause(scope)).await
     }
 
-    async fn resume(&self, scope: &Scope) -> Answer<()> {
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
         self.pass("resume", self.store.resume(scope)).await
     }
 
-    async fn cancel(&self, scope: &Scope) -> Answer<u64> {
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
         self.pass("cancel", self.store.cancel(scope)).await
     }
 
-    async fn release(&self, tenant: &Name, most: u64) -> Answer<u64> {
-        self.pass("release", self.store.release(tenant, most)).await
+    async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
+        self.pass("release", self.store.release_deferred(tenant, most)).await
     }
 
-    async fn open(&self, spec: ActionSpec) -> Answer<()> {
+    async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
         self.pass("open", self.store.open(spec)).await
     }
 
-    async fn close(&self, action: &Name) -> Answer<()> {
+    async fn close(&self, action: &Name) -> StoreResult<()> {
         self.pass("close", self.store.close(action)).await
     }
 
-    async fn action(&self, id: &Name) -> Answer<Option<ActionReport>> {
+    async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
         self.pass("action", self.store.action(id)).await
     }
 
-    async fn left(&self, action: &Name) -> Answer<Left> {
-        self.pass("left", self.store.left(action)).await
+    async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
+        self.pass("left", self.store.remaining(action)).await
     }
 
-    async fn actions(&self, page: Page) -> Answer<Vec<ActionReport>> {
+    async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
         self.pass("actions", self.store.actions(page)).await
     }
 
-    async fn ripe(&self, ask: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
-        self.pass("ripe", self.store.ripe(ask)).await
+    async fn take_finished(&self, ask: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
+        self.pass("ripe", self.store.take_finished(ask)).await
     }
 
-    async fn told(&self, action: &Name) -> Answer<()> {
-        self.pass("told", self.store.told(action)).await
+    async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
+        self.pass("told", self.store.mark_notified(action)).await
     }
 
-    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> Answer<Vec<Outcome>> {
+    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
         let outcomes = self.store.outcomes(action, after, most);
         self.pass("outcomes", outcomes).await
     }
 
-    async fn tally(&self) -> Answer<Tally> {
-        self.pass("tally", self.store.tally()).await
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
+        self.pass("tally", self.store.job_counts()).await
     }
 
-    async fn active(&self) -> Answer<u64> {
-        self.pass("active", self.store.active()).await
+    async fn active_tenants(&self) -> StoreResult<u64> {
+        self.pass("active", self.store.active_tenants()).await
     }
 
-    async fn tenant(&self, name: &Name) -> Answer<Option<TenantReport>> {
+    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
         self.pass("tenant", self.store.tenant(name)).await
     }
 
-    async fn tenants(&self, page: Page) -> Answer<Vec<TenantReport>> {
+    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
         self.pass("tenants", self.store.tenants(page)).await
     }
 
-    async fn snapshot(&self, keep: Duration) -> Answer<()> {
-        self.pass("snapshot", self.store.snapshot(keep)).await
+    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
+        self.pass("snapshot", self.store.sample_congestion(keep)).await
     }
 
-    async fn history(&self, tenant: &Name, most: usize) -> Answer<Vec<Snapshot>> {
-        self.pass("history", self.store.history(tenant, most)).await
+    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
+        self.pass("history", self.store.congestion_history(tenant, most)).await
     }
 
-    async fn reset(&self, tenant: &Name) -> Answer<()> {
-        self.pass("reset", self.store.reset(tenant)).await
+    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
+        self.pass("reset", self.store.reset_congestion(tenant)).await
     }
 
-    async fn dead(&self, after: u64, most: usize) -> Answer<Vec<DeadLetter>> {
-        self.pass("dead", self.store.dead(after, most)).await
+    async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
+        self.pass("dead", self.store.dead_letters(after, most)).await
     }
 
-    async fn revive(&self, pick: &DeadPick) -> Answer<u64> {
-        self.pass("revive", self.store.revive(pick)).await
+    async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
+        self.pass("revive", self.store.requeue(pick)).await
     }
 
-    async fn purge(&self, pick: &DeadPick) -> Answer<u64> {
+    async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
         self.pass("purge", self.store.purge(pick)).await
     }
 
-    async fn tidy(&self, dead_before: WallTime) -> Answer<u64> {
-        self.pass("tidy", self.store.tidy(dead_before)).await
+    async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {
+        self.pass("tidy", self.store.collect_garbage(dead_before)).await
     }
 
-    async fn recount(&self) -> Answer<u64> {
-        self.pass("recount", self.store.recount()).await
+    async fn audit(&self) -> StoreResult<u64> {
+        self.pass("recount", self.store.audit()).await
     }
 
-    fn warning(&self) -> Option<String> {
-        self.store.warning()
+    fn take_warning(&self) -> Option<String> {
+        self.store.take_warning()
     }
 }

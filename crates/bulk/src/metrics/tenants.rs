@@ -9,28 +9,28 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outflow::core::{Congestion, CongestionRule};
-use outflow::metrics::{Family, Histogram, OTHER, Unit, Value, bulk};
+use outflow::metrics::{MetricFamily, Histogram, OTHER, HistogramUnit, SampleValue, bulk};
 use outflow_core::{AlertChange, CongestionAlert, CongestionWatch, Nanos};
 use outflow_store::Name;
 
-use crate::look::Group;
+use crate::tenant_sampler::TenantSample;
 
 /// The tenants that have a place.
 #[derive(Debug, Default)]
-pub(super) struct Tenants {
-    places: Mutex<Places>,
+pub(super) struct TenantMetrics {
+    places: Mutex<TenantGauges>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
-    named: BTreeMap<Name, Place>,
-    rest: Waits,
+struct TenantGauges {
+    named: BTreeMap<Name, TenantGauge>,
+    rest: DeferredTimes,
 }
 
 /// One tenant.
 #[derive(Debug, Default)]
-struct Place {
-    waits: Waits,
+struct TenantGauge {
+    waits: DeferredTimes,
     watch: CongestionWatch,
     /// How many looks in a row did not find it.
     missed: u8,
@@ -38,7 +38,7 @@ struct Place {
 
 /// How long jobs were put off.
 #[derive(Debug, Default)]
-struct Waits {
+struct DeferredTimes {
     spans: Histogram,
     capped: u64,
 }
@@ -46,8 +46,8 @@ struct Waits {
 /// What is to be told of a tenant.
 pub(super) type Told = (Name, CongestionAlert, AlertChange);
 
-impl Tenants {
-    fn lock(&self) -> MutexGuard<'_, Places> {
+impl TenantMetrics {
+    fn lock(&self) -> MutexGuard<'_, TenantGauges> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,7 @@ impl Tenants {
     }
 
     /// These have the most work now. Answers what is to be told.
-    pub(super) fn looked(&self, now: Nanos, groups: &[Group]) -> Vec<Told> {
+    pub(super) fn looked(&self, now: Nanos, groups: &[TenantSample]) -> Vec<Told> {
         let mut places = self.lock();
         let mut told = places.leave(groups);
         for group in groups {
@@ -88,25 +88,25 @@ impl Tenants {
         told
     }
 
-    pub(super) fn backoffs(&self) -> Family {
-        let spans = |waits: &Waits| Value::Spans(waits.spans.read(Unit::Millis));
+    pub(super) fn backoffs(&self) -> MetricFamily {
+        let spans = |waits: &DeferredTimes| SampleValue::Spans(waits.spans.read(HistogramUnit::Millis));
         let places = self.lock();
-        Family::by_word(
+        MetricFamily::by_word(
             bulk::BACKOFF,
             places.all().map(|(name, waits)| (name, spans(waits))),
         )
     }
 
-    pub(super) fn capped(&self) -> Family {
+    pub(super) fn capped(&self) -> MetricFamily {
         let places = self.lock();
-        let capped = |(name, waits): (_, &Waits)| (name, Value::Count(waits.capped));
-        Family::by_word(bulk::CAPPED, places.all().map(capped))
+        let capped = |(name, waits): (_, &DeferredTimes)| (name, SampleValue::Count(waits.capped));
+        MetricFamily::by_word(bulk::CAPPED, places.all().map(capped))
     }
 }
 
-impl Places {
+impl TenantGauges {
     /// The place of a tenant, a new one if there is room.
-    fn of(&mut self, tenant: &Name) -> Option<&mut Place> {
+    fn of(&mut self, tenant: &Name) -> Option<&mut TenantGauge> {
         if self.named.len() >= MOST && !self.named.contains_key(tenant) {
             return None;
         }
@@ -114,7 +114,7 @@ impl Places {
     }
 
     /// Takes the places of those who are gone, and answers what was told of them and is over.
-    fn leave(&mut self, found: &[Group]) -> Vec<Told> {
+    fn leave(&mut self, found: &[TenantSample]) -> Vec<Told> {
         let mut told = Vec::new();
         self.named.retain(|name, place| {
             let is_found = found.iter().any(|group| group.name == name.as_str());
@@ -130,15 +130,15 @@ impl Places {
     }
 
     /// Everybody who was counted, the rest last.
-    fn all(&self) -> impl Iterator<Item = (&str, &Waits)> {
+    fn all(&self) -> impl Iterator<Item = (&str, &DeferredTimes)> {
         let named = self.named.iter();
         let named = named.map(|(name, place)| (name.as_str(), &place.waits));
-        let is_empty = self.rest.spans.read(Unit::Millis).count == 0;
+        let is_empty = self.rest.spans.read(HistogramUnit::Millis).count == 0;
         named.chain((!is_empty).then_some((OTHER, &self.rest)))
     }
 }
 
-impl Waits {
+impl DeferredTimes {
     fn count(&mut self, met: &Congestion, rule: &CongestionRule) {
         self.spans.observe(met.backoff);
         self.capped += u64::from(rule.cuts_off(met));
@@ -153,7 +153,7 @@ const LOOKS: u8 = 2;
 
 #[cfg(test)]
 mod tests {
-    use outflow::core::{CongestionLevel, Throttles};
+    use outflow::core::{CongestionLevel, ThrottleCounts};
 
     use super::*;
 
@@ -161,23 +161,23 @@ mod tests {
         Name::new(&format!("t{number:03}")).expect("a name")
     }
 
-    fn group(name: &Name, level: CongestionLevel) -> Group {
-        Group {
+    fn group(name: &Name, level: CongestionLevel) -> TenantSample {
+        TenantSample {
             name: name.to_string(),
             non_ready: 1,
             level,
-            throttles: Throttles::NONE,
+            throttles: ThrottleCounts::NONE,
         }
     }
 
-    fn wait(tenants: &Tenants, tenant: &Name) {
+    fn wait(tenants: &TenantMetrics, tenant: &Name) {
         let rule = CongestionRule::default();
         tenants.waited(Nanos::ZERO, tenant, &rule.reading(200, 1), &rule);
     }
 
-    fn labels(family: &Family) -> Vec<&str> {
+    fn labels(family: &MetricFamily) -> Vec<&str> {
         let of =
-            |sample: &'_ outflow::metrics::Sample| sample.labels.first().map(|one| one.1.len());
+            |sample: &'_ outflow::metrics::MetricSample| sample.labels.first().map(|one| one.1.len());
         assert!(family.samples.iter().all(|sample| of(sample).is_some()));
         let words = family.samples.iter().flat_map(|sample| &sample.labels);
         words.map(|(_, word)| word.as_str()).collect()
@@ -186,7 +186,7 @@ mod tests {
     // 150 tenants, one wait each: a hundred of them by name, and fifty in one.
     #[test]
     fn no_more_than_a_hundred_tenants_have_a_label() {
-        let tenants = Tenants::default();
+        let tenants = TenantMetrics::default();
         for number in 0..150 {
             wait(&tenants, &name(number));
         }
@@ -194,12 +194,12 @@ mod tests {
         let words = labels(&capped);
         assert_eq!((words.len(), words.last()), (101, Some(&OTHER)));
         let other = capped.samples.last().map(|sample| sample.value.clone());
-        assert_eq!(other, Some(Value::Count(50)));
+        assert_eq!(other, Some(SampleValue::Count(50)));
     }
 
     #[test]
     fn a_finished_tenant_is_gone_at_the_second_look_and_leaves_room() {
-        let tenants = Tenants::default();
+        let tenants = TenantMetrics::default();
         wait(&tenants, &name(1));
         wait(&tenants, &name(2));
         let found = [group(&name(2), CongestionLevel::None)];
@@ -212,7 +212,7 @@ mod tests {
     // Critical for five minutes and a look more; then the tenant has no work left.
     #[test]
     fn an_alert_ends_with_the_work_that_it_was_about() {
-        let tenants = Tenants::default();
+        let tenants = TenantMetrics::default();
         let found = [group(&name(1), CongestionLevel::Critical)];
         let mut told = Vec::new();
         for second in (0..=310).step_by(5) {

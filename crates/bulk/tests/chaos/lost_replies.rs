@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_store::JobStore;
-use outflow_testkit::{Direction, FaultProxy, Weather};
+use outflow_testkit::{Direction, FaultProxy, NetConditions};
 use tokio::time::{sleep, timeout};
 
 use super::shared_redis::{engine, redis, tasks};
@@ -22,13 +22,13 @@ async fn claims_whose_answers_are_lost_bury_nothing() {
     engine.submit(tasks("a", 600)).await.expect("submitted");
     let done = async |more: u64| {
         loop {
-            match engine.store().tally().await {
+            match engine.store().job_counts().await {
                 Ok(tally) if tally.done + tally.dead >= more => return tally,
                 _ => sleep(Duration::from_millis(5)).await,
             }
         }
     };
-    let lost = Weather::OneWay {
+    let lost = NetConditions::OneWay {
         lost: Direction::Back,
     };
     for round in 1..=4 {
@@ -36,10 +36,10 @@ async fn claims_whose_answers_are_lost_bury_nothing() {
         some.await.expect("it goes on");
         proxy.set_weather(lost).await;
         sleep(Duration::from_millis(600)).await;
-        proxy.set_weather(Weather::Clear).await;
+        proxy.set_weather(NetConditions::Clear).await;
     }
     let tally = timeout(PATIENCE, done(600)).await.expect("all in time");
     assert_eq!((tally.done, tally.dead), (600, 0));
-    assert_eq!(engine.store().recount().await.expect("counted"), 0);
+    assert_eq!(engine.store().audit().await.expect("counted"), 0);
     engine.stop().await;
 }

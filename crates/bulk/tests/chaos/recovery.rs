@@ -5,7 +5,7 @@ use std::time::Duration;
 use outflow::SystemClock;
 use outflow::core::Clock as _;
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
-use outflow_upstream::{Fault, Quota, Script, StrictApi, When};
+use outflow_upstream::{Fault, Quota, Script, MockApi, ScriptMatch};
 use tokio::time::{Instant, sleep};
 
 use super::worker_processes::{End, Field, PATIENCE};
@@ -37,8 +37,8 @@ impl Recovery {
     /// Kills a worker with so many under way, which the API never answers, and starts another, which does
     /// all of them.
     async fn of(store: &str, many: u64) -> Self {
-        let script = Script::new().rule(When::always().first(many), Fault::Hang);
-        let strict = StrictApi::builder().script(script).build();
+        let script = Script::new().rule(ScriptMatch::always().first(many), Fault::Hang);
+        let strict = MockApi::builder().script(script).build();
         let field = Field::of(strict.expect("valid")).await;
         let (submit, crew) = (format!("submit={many}"), format!("crew={many}"));
         let mut victim = field.worker(store, &[&submit, &crew], None);
@@ -163,7 +163,7 @@ impl Course {
         let redis = redis();
         let (all, each) = (format!("{}/s", 30 * scale), format!("{}/s", 10 * scale));
         let rate = all.parse().expect("a rate");
-        let strict = StrictApi::builder().limit(Quota::sliding(rate).shared());
+        let strict = MockApi::builder().limit(Quota::sliding(rate).shared());
         let field = Field::of(strict.build().expect("valid")).await;
         let (limit, tenant) = (format!("limit={all}"), format!("tenant-limit={each}"));
         let guard = format!("guard-ms={}", self.guard);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow};
-use outflow_bulk::{Engine, HttpCall, Order, Scheduler, Settings, Shared, Submission};
+use outflow_bulk::{Engine, HttpCall, JobSpec, SchedulerKind, EngineSettings, SharedLimitSettings, JobSubmission};
 use outflow_core::{CongestionRule, Cost};
-use outflow_store::{JobStore, Redis, RedisOptions as StoreOptions, Rest};
+use outflow_store::{JobStore, RedisStore, RedisOptions as StoreOptions, BatchPosition};
 use outflow_testkit::{RedisOptions, RedisServer};
-use outflow_upstream::{Quota, StrictApi};
+use outflow_upstream::{Quota, MockApi};
 use tokio::time::{Instant, timeout};
 
 use super::worker_processes::{Field, PATIENCE};
@@ -18,14 +18,14 @@ use super::worker_processes::{Field, PATIENCE};
 struct House {
     field: Field,
     _redis: RedisServer,
-    engines: Vec<Engine<Redis>>,
+    engines: Vec<Engine<RedisStore>>,
 }
 
 impl House {
     /// What the engines know of the API, and how they are set.
-    async fn of(rules: &str, change: impl Fn(&mut Settings)) -> Self {
+    async fn of(rules: &str, change: impl Fn(&mut EngineSettings)) -> Self {
         let strict =
-            StrictApi::builder().limit(Quota::sliding("10/s".parse().expect("a rate")).shared());
+            MockApi::builder().limit(Quota::sliding("10/s".parse().expect("a rate")).shared());
         let field = Field::of(strict.build().expect("valid")).await;
         let redis = RedisServer::start(RedisOptions::default()).expect("a server");
         let text = format!(
@@ -44,16 +44,16 @@ impl House {
     }
 
     /// All of these, and how long it took.
-    async fn done(&self, orders: Vec<Order>) -> Duration {
+    async fn done(&self, orders: Vec<JobSpec>) -> Duration {
         let begun = Instant::now();
-        let submission = Submission {
+        let submission = JobSubmission {
             action: None,
-            rest: Rest::More,
+            rest: BatchPosition::More,
             orders,
         };
         self.engines[0].submit(submission).await.expect("taken");
         let over = async {
-            while self.engines[0].store().tally().await.expect("tally").open() > 0 {
+            while self.engines[0].store().job_counts().await.expect("tally").open() > 0 {
                 let changed = self.engines[0].store().changed();
                 let _again = timeout(Duration::from_millis(50), changed).await;
             }
@@ -73,17 +73,17 @@ impl House {
     }
 }
 
-async fn engine(url: &str, text: &str, change: &impl Fn(&mut Settings)) -> Engine<Redis> {
+async fn engine(url: &str, text: &str, change: &impl Fn(&mut EngineSettings)) -> Engine<RedisStore> {
     let source = [Source::new("test", text)];
     let config = Config::read(&source, &Environment::empty()).expect("a configuration");
-    let store = Redis::connect(StoreOptions::new(url)).await;
-    let mut settings = Settings {
-        shared: Some(Shared {
+    let store = RedisStore::connect(StoreOptions::new(url)).await;
+    let mut settings = EngineSettings {
+        shared: Some(SharedLimitSettings {
             // A busy machine is later than the usual five milliseconds.
             guard: Duration::from_millis(50),
-            ..Shared::default()
+            ..SharedLimitSettings::default()
         }),
-        ..Settings::default()
+        ..EngineSettings::default()
     };
     change(&mut settings);
     let client = Outflow::init(config.apis).expect("a client");
@@ -94,9 +94,9 @@ async fn engine(url: &str, text: &str, change: &impl Fn(&mut Settings)) -> Engin
         .expect("started")
 }
 
-fn get(path: &str) -> Order {
+fn get(path: &str) -> JobSpec {
     let call = HttpCall::new("shop", http::Method::GET, path);
-    Order::call("t".parse().expect("a name"), call)
+    JobSpec::call("t".parse().expect("a name"), call)
 }
 
 // Thirty calls of three groups that have no limit of their own: two seconds at least, and not a third of it.
@@ -115,7 +115,7 @@ async fn groups_share_what_their_api_allows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_schedulers_that_try_first_share_limits_as_well() {
     let house = House::of("limits = [\"10/s\"]\n", |settings| {
-        settings.scheduler = Scheduler::Fixed;
+        settings.scheduler = SchedulerKind::Fixed;
         let wait = Duration::from_millis(200);
         settings.congestion = CongestionRule::new(wait, wait).expect("valid");
     })

@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use fastrand::Rng;
 use outflow::{Api, Outflow, Rules};
-use outflow_bulk::{Engine, HttpCall, News, Order, Settings, Shared, Submission, Task};
+use outflow_bulk::{Engine, HttpCall, BulkEvent, JobSpec, EngineSettings, SharedLimitSettings, JobSubmission, HandlerTask};
 use outflow_core::{Cost, Weight};
 use outflow_store::{
-    ActionSpec, JobStore, Redis, RedisOptions as StoreOptions, Rest, Scope, Settled, StoreError,
+    ActionSpec, JobStore, RedisStore, RedisOptions as StoreOptions, BatchPosition, ControlScope, SettleResult, StoreError,
     TenantRule,
 };
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
@@ -150,27 +150,27 @@ async fn a_worker_that_was_frozen_past_its_lease_changes_nothing() {
 }
 
 /// An engine in this process, whose tasks take a while.
-pub(super) async fn engine(url: &str, change: impl FnOnce(&mut Settings)) -> Engine<Redis> {
+pub(super) async fn engine(url: &str, change: impl FnOnce(&mut EngineSettings)) -> Engine<RedisStore> {
     engine_of(url, Rules::unlimited(), change).await
 }
 
 /// With these limits of its API.
-async fn engine_of(url: &str, rules: Rules, change: impl FnOnce(&mut Settings)) -> Engine<Redis> {
+async fn engine_of(url: &str, rules: Rules, change: impl FnOnce(&mut EngineSettings)) -> Engine<RedisStore> {
     let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
     api.rules = rules;
     let mut options = StoreOptions::new(url);
     options.timeout = Duration::from_millis(300);
-    let store = Redis::connect(options).await;
+    let store = RedisStore::connect(options).await;
     let rule = TenantRule {
         weight: weight(),
         ..TenantRule::default()
     };
-    let mut settings = Settings {
+    let mut settings = EngineSettings {
         lease: Duration::from_secs(2),
         beat: Duration::from_millis(200),
-        shared: Some(Shared::default()),
+        shared: Some(SharedLimitSettings::default()),
         tenants: [("t".parse().expect("a name"), rule)].into(),
-        ..Settings::default()
+        ..EngineSettings::default()
     };
     change(&mut settings);
     Engine::builder(
@@ -178,7 +178,7 @@ async fn engine_of(url: &str, rules: Rules, change: impl FnOnce(&mut Settings)) 
         Arc::new(store.expect("connected")),
     )
     .settings(settings)
-    .handler("slow", |_: Task| async {
+    .handler("slow", |_: HandlerTask| async {
         sleep(Duration::from_millis(20)).await;
         Ok(Bytes::new())
     })
@@ -191,16 +191,16 @@ fn weight() -> Weight {
     Weight::new(3).expect("a weight")
 }
 
-pub(super) fn tasks(word: &str, many: usize) -> Submission {
+pub(super) fn tasks(word: &str, many: usize) -> JobSubmission {
     let order = |number| {
         let tenant = "t".parse().expect("a name");
-        let mut order = Order::task(tenant, "slow", Bytes::new());
+        let mut order = JobSpec::task(tenant, "slow", Bytes::new());
         order.id = Some(format!("{word}-{number}").parse().expect("a name"));
         order
     };
-    Submission {
+    JobSubmission {
         action: None,
-        rest: Rest::More,
+        rest: BatchPosition::More,
         orders: (0..many).map(order).collect(),
     }
 }
@@ -215,14 +215,14 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
             rate: Some(tenant.parse().expect("a rate")),
             ..TenantRule::default()
         };
-        let rules = Rules::limited_to(api.parse().expect("a rate"));
-        let change = |settings: &mut Settings| {
+        let rules = Rules::with_limit(api.parse().expect("a rate"));
+        let change = |settings: &mut EngineSettings| {
             settings.tenants = [("t".parse().expect("a name"), rule)].into();
         };
         engine_of(&redis.url(), rules, change).await
     };
     let wide = with("100/s", "100/s").await;
-    let whose = |tenant: &str| Scope::Tenant(tenant.parse().expect("a name"));
+    let whose = |tenant: &str| ControlScope::Tenant(tenant.parse().expect("a name"));
     for tenant in ["t", "free"] {
         wide.store().pause(&whose(tenant)).await.expect("paused");
     }
@@ -230,7 +230,7 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
     handed_in.orders[0].cost = Some(Cost::new(3));
     handed_in.orders[1].cost = Some(Cost::new(4));
     let call = HttpCall::new("api", http::Method::GET, "/");
-    let mut call = Order::call("free".parse().expect("a name"), call);
+    let mut call = JobSpec::call("free".parse().expect("a name"), call);
     call.cost = Some(Cost::new(10));
     handed_in.orders.push(call);
     wide.submit(handed_in).await.expect("taken");
@@ -246,7 +246,7 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
     let over = async {
         loop {
             let changed = engine.store().changed();
-            let tally = engine.store().tally().await.expect("tally");
+            let tally = engine.store().job_counts().await.expect("tally");
             if tally.open() == 0 {
                 return tally;
             }
@@ -255,7 +255,7 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
     };
     let tally = timeout(PATIENCE, over).await.expect("over");
     assert_eq!((tally.done, tally.dead), (1, 2), "{tally:?}");
-    for letter in engine.store().dead(0, 10).await.expect("letters") {
+    for letter in engine.store().dead_letters(0, 10).await.expect("letters") {
         let words = &letter.history[0].words;
         assert!(words.contains("cost"), "{words}");
         assert_eq!(letter.attempts, 1);
@@ -272,20 +272,20 @@ struct Heard {
 }
 
 /// Listens for a while. What the old queue had under way is fenced, and never done.
-async fn listen(news: &mut Receiver<News>, span: Duration) -> Heard {
+async fn listen(news: &mut Receiver<BulkEvent>, span: Duration) -> Heard {
     let mut heard = Heard::default();
     let listening = async {
         loop {
             match news.recv().await.expect("news") {
-                News::Trouble { words } => {
+                BulkEvent::Trouble { words } => {
                     assert!(words.contains("the queue was lost"), "{words}");
                     heard.losses += 1;
                 }
-                News::Settled { id, how, .. } if id.as_str().starts_with("a-") => {
-                    assert_eq!(how, Settled::Fenced, "{id}");
+                BulkEvent::Settled { id, how, .. } if id.as_str().starts_with("a-") => {
+                    assert_eq!(how, SettleResult::Fenced, "{id}");
                     heard.fenced += 1;
                 }
-                News::Finished { .. } => heard.finished += 1,
+                BulkEvent::Finished { .. } => heard.finished += 1,
                 _ => {}
             }
         }
@@ -303,18 +303,18 @@ async fn an_emptied_server_is_told_and_the_workers_live_on() {
     let engine = engine(&redis.url(), |_| {}).await;
     let action = ActionSpec::new("day".parse().expect("a name"));
     let id = action.id.clone();
-    let first = Submission {
+    let first = JobSubmission {
         action: Some(action),
         ..tasks("a", 200)
     };
     engine.submit(first).await.expect("submitted");
-    while engine.store().tally().await.expect("tally").done < 20 {
+    while engine.store().job_counts().await.expect("tally").done < 20 {
         sleep(Duration::from_millis(5)).await;
     }
     redis.ask(&["FLUSHALL"]).expect("flushed");
     // What was settled before it may be told after it.
     sleep(Duration::from_millis(50)).await;
-    let mut news = engine.news();
+    let mut news = engine.events();
     let again = async {
         while let Err(error) = engine.submit(tasks("b", 40)).await {
             assert!(error.store().is_some_and(StoreError::is_lost), "{error}");
@@ -324,7 +324,7 @@ async fn an_emptied_server_is_told_and_the_workers_live_on() {
     let again = timeout(Duration::from_secs(5), again);
     let (heard, finished, again) = tokio::join!(
         listen(&mut news, Duration::from_secs(6)),
-        engine.finished(&id),
+        engine.wait_finished(&id),
         again
     );
     again.expect("back within five seconds");
@@ -336,9 +336,9 @@ async fn an_emptied_server_is_told_and_the_workers_live_on() {
     assert_eq!(heard.finished, 0, "an action that was lost is not over");
     let gone = engine.progress(&id).await.expect("asked");
     assert_eq!(gone, None, "an action of the lost queue is unknown");
-    let tally = engine.store().tally().await.expect("tally");
+    let tally = engine.store().job_counts().await.expect("tally");
     assert_eq!((tally.done, tally.open()), (40, 0));
-    assert_eq!(engine.store().recount().await.expect("counted"), 0);
+    assert_eq!(engine.store().audit().await.expect("counted"), 0);
     let tenant = engine.store().tenant(&"t".parse().expect("a name")).await;
     let rule = tenant.expect("asked").expect("known").rule;
     assert_eq!(rule.weight, weight(), "the rules hold again");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use outflow_testkit::Process;
-use outflow_upstream::{Arrival, Latency, Server, StrictApi};
+use outflow_upstream::{Arrival, Latency, Server, MockApi};
 use tokio::time::{Instant, sleep};
 
 /// How many jobs a worker has under way at most.
@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The API that all workers call.
 pub(crate) struct Field {
-    pub(crate) strict: StrictApi,
+    pub(crate) strict: MockApi,
     server: Server,
 }
 
@@ -31,7 +31,7 @@ impl Field {
     /// An API that takes between so long and so long.
     pub(crate) async fn answering_within(least: Duration, most: Duration) -> Self {
         let attempt = HeaderName::from_static("outflow-attempt");
-        let strict = StrictApi::builder()
+        let strict = MockApi::builder()
             .delay(Latency::Uniform(least, most), Latency::None)
             .noting(attempt)
             .build();
@@ -39,7 +39,7 @@ impl Field {
     }
 
     /// This API.
-    pub(crate) async fn of(strict: StrictApi) -> Self {
+    pub(crate) async fn of(strict: MockApi) -> Self {
         let server = strict.listen().await.expect("a port");
         Self { strict, server }
     }

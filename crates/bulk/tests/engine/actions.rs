@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use outflow_bulk::{News, Order, Submission, Webhook};
-use outflow_core::{Clock, Hold};
-use outflow_store::{ActionReport, ActionSpec, JobStore, Name, Rest, Scope, Stage};
-use outflow_upstream::{Act, Answer, Fault, Script, StrictApi, When};
+use outflow_bulk::{BulkEvent, JobSpec, JobSubmission, Webhook};
+use outflow_core::{Clock, HealthOverride};
+use outflow_store::{ActionReport, ActionSpec, JobStore, Name, BatchPosition, ControlScope, ActionStage};
+use outflow_upstream::{ScriptedFault, MockResponse, Fault, Script, MockApi, ScriptMatch};
 use secrecy::SecretString;
 use tokio::sync::broadcast::Receiver;
 
@@ -21,9 +21,9 @@ fn hook() -> Webhook {
 }
 
 /// The next end that is told.
-async fn ended(news: &mut Receiver<News>) -> ActionReport {
+async fn ended(news: &mut Receiver<BulkEvent>) -> ActionReport {
     loop {
-        if let News::Finished { report } = news.recv().await.expect("news") {
+        if let BulkEvent::Finished { report } = news.recv().await.expect("news") {
             return report;
         }
     }
@@ -32,21 +32,21 @@ async fn ended(news: &mut Receiver<News>) -> ActionReport {
 #[tokio::test(start_paused = true)]
 async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
     let world = Plan::scripted(Script::new()).start().await;
-    let submission = |rest| Submission {
+    let submission = |rest| JobSubmission {
         action: Some(ActionSpec::new(name("a"))),
         rest,
         orders: gets("t", 3),
     };
-    let taken = world.engine.submit(submission(Rest::More)).await;
+    let taken = world.engine.submit(submission(BatchPosition::More)).await;
     taken.expect("taken");
     while world.tally().await.done < 3 {
         world.store().changed().await;
     }
     let open = world.store().action(&name("a")).await.expect("asked");
-    assert_eq!(open.expect("known").stage, Stage::Running);
+    assert_eq!(open.expect("known").stage, ActionStage::Running);
     world.store().close(&name("a")).await.expect("closed");
     let report = world.finished("a").await;
-    assert_eq!((report.stage, report.tally.done), (Stage::Completed, 3));
+    assert_eq!((report.stage, report.tally.done), (ActionStage::Completed, 3));
 }
 
 // A file is handed over once more after everything in it was done.
@@ -71,49 +71,49 @@ async fn what_is_submitted_again_keeps_its_results() {
 
 #[tokio::test(start_paused = true)]
 async fn an_action_that_takes_too_long_fails_and_says_so() {
-    let script = Script::new().rule(When::always(), Fault::Hang);
+    let script = Script::new().rule(ScriptMatch::always(), Fault::Hang);
     let world = Plan::scripted(script).start().await;
-    let mut news = world.engine.news();
-    let submission = Submission {
+    let mut news = world.engine.events();
+    let submission = JobSubmission {
         action: Some(ActionSpec {
             timeout: Duration::from_mins(1),
             ..ActionSpec::new(name("a"))
         }),
-        rest: Rest::Last,
+        rest: BatchPosition::Last,
         orders: gets("t", 50),
     };
     world.engine.submit(submission).await.expect("taken");
     let report = world.finished("a").await;
-    assert_eq!(report.stage, Stage::Failed);
+    assert_eq!(report.stage, ActionStage::Failed);
     let told = ended(&mut news).await;
-    assert_eq!(told.stage, Stage::Failed);
+    assert_eq!(told.stage, ActionStage::Failed);
 }
 
 // Of three one is answered after nine seconds, and the time is over after five: two are cancelled, and the end
 // counts the third as well.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
-    let script = Script::new().rule(When::path("/t/0"), Act::Late(Duration::from_secs(9)));
+    let script = Script::new().rule(ScriptMatch::path("/t/0"), ScriptedFault::Late(Duration::from_secs(9)));
     let plan = Plan::scripted(script).with(|settings| {
         settings.crew.least = 1;
         settings.crew.most = 1;
     });
     let world = plan.start().await;
-    let mut news = world.engine.news();
-    let submission = Submission {
+    let mut news = world.engine.events();
+    let submission = JobSubmission {
         action: Some(ActionSpec {
             timeout: Duration::from_secs(5),
             note: Some(hook().note()),
             ..ActionSpec::new(name("a"))
         }),
-        rest: Rest::Last,
+        rest: BatchPosition::Last,
         orders: gets("t", 3),
     };
     world.engine.submit(submission).await.expect("taken");
     let report = world.finished("a").await;
     let told = ended(&mut news).await;
     for report in [report, told] {
-        assert_eq!(report.stage, Stage::Failed);
+        assert_eq!(report.stage, ActionStage::Failed);
         let tally = report.tally;
         assert_eq!((tally.done, tally.cancelled, tally.open()), (1, 2, 0));
     }
@@ -123,19 +123,19 @@ async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
 // The first two tellings fail: the third is taken. All carry the same id and a signature.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_told_until_it_takes_it() {
-    let script = Script::new().rule(When::path("/hook").first(2), Answer::status(404));
+    let script = Script::new().rule(ScriptMatch::path("/hook").first(2), MockResponse::status(404));
     let noted = HeaderName::from_static("webhook-signature");
     let mut plan = Plan::scripted(Script::new());
-    plan.strict = by_caller(StrictApi::builder().script(script).noting(noted));
+    plan.strict = by_caller(MockApi::builder().script(script).noting(noted));
     let world = plan
         .start_with(|builder| builder.webhook_secret(SecretString::from("CANARY")))
         .await;
-    let submission = Submission {
+    let submission = JobSubmission {
         action: Some(ActionSpec {
             note: Some(hook().note()),
             ..ActionSpec::new(name("a"))
         }),
-        rest: Rest::Last,
+        rest: BatchPosition::Last,
         orders: gets("t", 2),
     };
     world.engine.submit(submission).await.expect("taken");
@@ -158,12 +158,12 @@ async fn a_webhook_is_told_until_it_takes_it() {
 
 /// Submits two calls as an action with a webhook.
 async fn submit_with_hook(world: &World) {
-    let submission = Submission {
+    let submission = JobSubmission {
         action: Some(ActionSpec {
             note: Some(hook().note()),
             ..ActionSpec::new(name("a"))
         }),
-        rest: Rest::Last,
+        rest: BatchPosition::Last,
         orders: gets("t", 2),
     };
     world.engine.submit(submission).await.expect("taken");
@@ -173,7 +173,7 @@ async fn submit_with_hook(world: &World) {
 // minute.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_told_again_four_times_and_no_more() {
-    let script = Script::new().rule(When::path("/hook"), Answer::status(500));
+    let script = Script::new().rule(ScriptMatch::path("/hook"), MockResponse::status(500));
     let world = Plan::scripted(script).start().await;
     let _other = world.another().await;
     submit_with_hook(&world).await;
@@ -185,8 +185,8 @@ async fn a_webhook_is_told_again_four_times_and_no_more() {
 // It takes five seconds to answer, in which both machines look five times.
 #[tokio::test(start_paused = true)]
 async fn of_two_machines_one_tells_a_webhook() {
-    let late = Act::Late(Duration::from_secs(5));
-    let world = Plan::scripted(Script::new().rule(When::path("/hook"), late));
+    let late = ScriptedFault::Late(Duration::from_secs(5));
+    let world = Plan::scripted(Script::new().rule(ScriptMatch::path("/hook"), late));
     let world = world.start().await;
     let _other = world.another().await;
     submit_with_hook(&world).await;
@@ -198,7 +198,7 @@ async fn of_two_machines_one_tells_a_webhook() {
 // The first is never answered, and whoever sent it stops meanwhile.
 #[tokio::test(start_paused = true)]
 async fn another_machine_tells_what_one_left_untold() {
-    let script = Script::new().rule(When::path("/hook").first(1), Fault::Hang);
+    let script = Script::new().rule(ScriptMatch::path("/hook").first(1), Fault::Hang);
     let world = Plan::scripted(script).start().await;
     submit_with_hook(&world).await;
     while world.strict.audit().attempts("/hook") < 1 {
@@ -207,8 +207,8 @@ async fn another_machine_tells_what_one_left_untold() {
     let other = world.another().await;
     world.engine.stop().await;
     let begun = world.now();
-    let report = other.finished(&name("a")).await.expect("asked");
-    assert_eq!(report.expect("known").stage, Stage::Completed);
+    let report = other.wait_finished(&name("a")).await.expect("asked");
+    assert_eq!(report.expect("known").stage, ActionStage::Completed);
     let lease = other.settings().lease;
     let took = world.now().since(begun);
     assert!(took <= lease * 3 + Duration::from_secs(2), "{took:?}");
@@ -219,17 +219,17 @@ async fn another_machine_tells_what_one_left_untold() {
 // within its own seconds.
 #[tokio::test(start_paused = true)]
 async fn a_slow_webhook_delays_no_other_end() {
-    let script = Script::new().rule(When::path("/hook"), Fault::Hang);
+    let script = Script::new().rule(ScriptMatch::path("/hook"), Fault::Hang);
     let world = Plan::scripted(script).start().await;
-    let mut news = world.engine.news();
+    let mut news = world.engine.events();
     for number in 0..20 {
         let slow = ActionSpec {
             note: Some(hook().note()),
             ..ActionSpec::new(name(&format!("slow-{number}")))
         };
-        let submission = Submission {
+        let submission = JobSubmission {
             action: Some(slow),
-            rest: Rest::Last,
+            rest: BatchPosition::Last,
             orders: gets("t", 1),
         };
         world.engine.submit(submission).await.expect("taken");
@@ -243,7 +243,7 @@ async fn a_slow_webhook_delays_no_other_end() {
     assert!(world.now().since(begun) < Duration::from_secs(3));
     let told = ended(&mut news).await;
     assert_eq!(told.spec.id, name("quick"));
-    assert_eq!(told.stage, Stage::Completed, "as what it is once told");
+    assert_eq!(told.stage, ActionStage::Completed, "as what it is once told");
 }
 
 // Five of eight fail for good, and are named.
@@ -251,7 +251,7 @@ async fn a_slow_webhook_delays_no_other_end() {
 async fn a_summary_names_those_that_failed() {
     let failing = ["/t/1", "/t/3", "/t/4", "/t/5", "/t/7"];
     let script = failing.into_iter().fold(Script::new(), |script, path| {
-        script.rule(When::path(path), Answer::status(404))
+        script.rule(ScriptMatch::path(path), MockResponse::status(404))
     });
     let world = Plan::scripted(script).start().await;
     let mut orders = gets("t", 8);
@@ -274,10 +274,10 @@ async fn a_summary_names_those_that_failed() {
 #[tokio::test(start_paused = true)]
 async fn a_summary_does_not_name_what_was_tried_anew() {
     let script = Script::new()
-        .rule(When::path("/t/1").first(1), Answer::status(404))
-        .rule(When::path("/t/2"), Answer::status(404));
+        .rule(ScriptMatch::path("/t/1").first(1), MockResponse::status(404))
+        .rule(ScriptMatch::path("/t/2"), MockResponse::status(404));
     let world = Plan::scripted(script).start().await;
-    let submission = |rest, orders: Vec<Order>| Submission {
+    let submission = |rest, orders: Vec<JobSpec>| JobSubmission {
         action: Some(ActionSpec::new(name("a"))),
         rest,
         orders,
@@ -287,14 +287,14 @@ async fn a_summary_does_not_name_what_was_tried_anew() {
         order.id = Some(name(&format!("job-{number}")));
         order
     };
-    let first = submission(Rest::More, vec![order(1)]);
+    let first = submission(BatchPosition::More, vec![order(1)]);
     world.engine.submit(first).await.expect("taken");
     while world.tally().await.dead < 1 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let all = outflow_store::DeadPick::All;
-    assert_eq!(world.store().revive(&all).await.expect("revived"), 1);
-    let second = submission(Rest::Last, vec![order(2)]);
+    let all = outflow_store::DeadLetterFilter::All;
+    assert_eq!(world.store().requeue(&all).await.expect("revived"), 1);
+    let second = submission(BatchPosition::Last, vec![order(2)]);
     world.engine.submit(second).await.expect("taken");
     world.finished("a").await;
     let summary = world.engine.summary(&name("a")).await.expect("asked");
@@ -307,24 +307,24 @@ async fn a_summary_does_not_name_what_was_tried_anew() {
 // and a half after, with a sweep every second. A sweep a minute would leave both for longer.
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_for_seconds_is_gone_after_them() {
-    let script = Script::new().rule(When::path("/bad/0"), Answer::status(400));
+    let script = Script::new().rule(ScriptMatch::path("/bad/0"), MockResponse::status(400));
     let plan = Plan::scripted(script).with(|settings| {
         settings.retention.results = Duration::from_secs(20);
         settings.retention.dead = Duration::from_secs(10);
     });
     let world = plan.start().await;
-    let submission = Submission {
+    let submission = JobSubmission {
         action: Some(ActionSpec {
             keep: Duration::from_secs(20),
             ..ActionSpec::new(name("a"))
         }),
-        rest: Rest::Last,
+        rest: BatchPosition::Last,
         orders: [gets("good", 1), gets("bad", 1)].concat(),
     };
     world.engine.submit(submission).await.expect("taken");
     world.finished("a").await;
     let kept = async || {
-        let letters = world.store().dead(0, 9).await.expect("asked").len();
+        let letters = world.store().dead_letters(0, 9).await.expect("asked").len();
         let action = world.store().action(&name("a")).await.expect("asked");
         (letters, action.is_some())
     };
@@ -351,7 +351,7 @@ async fn an_estimate_is_never_below_what_limits_need() {
     let eta = progress.expect("read").expect("known").eta;
     let eta = eta.expect("five are over").as_secs();
     assert!((170..=185).contains(&eta), "{eta} s");
-    let scope = Scope::Action(name("a"));
+    let scope = ControlScope::Action(name("a"));
     world.store().pause(&scope).await.expect("paused");
     let paused = world.engine.progress(&name("a")).await;
     assert_eq!(paused.expect("read").expect("known").eta, None);
@@ -390,9 +390,9 @@ async fn there_is_no_estimate_while_an_api_is_held() {
     };
     assert!(eta().await.is_some());
     let door = world.client.upstream("strict").expect("known");
-    door.force(None, Hold::Sleep);
+    door.force_health(None, HealthOverride::Sleep);
     assert_eq!(eta().await, None);
-    door.release(None);
+    door.release_health(None);
     world.finished("a").await;
 }
 
@@ -401,7 +401,7 @@ async fn there_is_no_estimate_while_an_api_is_held() {
 async fn an_estimate_forgets_a_pause() {
     let world = Plan::limited("10/s").start().await;
     world.submit("a", gets("t", 200)).await;
-    let scope = Scope::Action(name("a"));
+    let scope = ControlScope::Action(name("a"));
     let eta = async || {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let progress = world.engine.progress(&name("a")).await;

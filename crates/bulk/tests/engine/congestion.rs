@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::core::{CongestionLevel, CongestionRule};
-use outflow_bulk::Scheduler;
-use outflow_store::{Batch, ClaimAsk, Claimed, JobStore, NewJob, OpenGate, Page};
+use outflow_bulk::SchedulerKind;
+use outflow_store::{SubmitBatch, ClaimRequest, ClaimedJob, JobStore, NewJob, AllowAll, PageRequest};
 
 use super::support::{Plan, World, gets, name};
 
@@ -14,12 +14,12 @@ const ELSEWHERE: &str = "elsewhere";
 
 async fn leave(world: &World, tenants: impl Iterator<Item = String>) {
     let job = |tenant: String| NewJob::new(name(&tenant), name(ELSEWHERE), Bytes::new());
-    let batch = Batch::of(tenants.map(job).collect());
+    let batch = SubmitBatch::of(tenants.map(job).collect());
     world.store().submit(batch).await.expect("taken");
 }
 
-async fn claim(world: &World, most: usize) -> Vec<Claimed> {
-    let ask = ClaimAsk {
+async fn claim(world: &World, most: usize) -> Vec<ClaimedJob> {
+    let ask = ClaimRequest {
         lane: name(ELSEWHERE),
         session: name("test"),
         most,
@@ -27,13 +27,13 @@ async fn claim(world: &World, most: usize) -> Vec<Claimed> {
         recoveries: 2,
         plan: None,
     };
-    let claims = world.store().claim(ask, &mut OpenGate).await;
+    let claims = world.store().claim(ask, &mut AllowAll).await;
     claims.expect("claimed").jobs
 }
 
 fn by_the_formula(global: u64) -> Plan {
     Plan::limited("10/s").with(|settings| {
-        settings.scheduler = Scheduler::Backoff;
+        settings.scheduler = SchedulerKind::Backoff;
         settings.global_rate = global;
     })
 }
@@ -112,8 +112,8 @@ async fn switched_off_the_jobs_that_wait_are_released_through_the_limiter() {
     assert_eq!((state.speed, state.level), (10, CongestionLevel::High));
 
     let mut off = (*world.engine.settings()).clone();
-    off.scheduler = Scheduler::Fixed;
-    world.engine.adopt(off).await.expect("adopted");
+    off.scheduler = SchedulerKind::Fixed;
+    world.engine.reconfigure(off).await.expect("adopted");
     assert_eq!(world.tally().await.non_ready, state.non_ready, "they wait");
 
     let left = world.engine.release(&name("t"), 5).await.expect("released");
@@ -137,7 +137,7 @@ async fn a_formula_that_changes_while_jobs_wait_is_that_of_the_next() {
     let session = name("test");
     leave(&world, (0..30).map(|_| "t".to_owned())).await;
     let mut jobs = claim(&world, 30).await.into_iter();
-    let put_off = async |job: &Claimed| {
+    let put_off = async |job: &ClaimedJob| {
         let met = world.engine.add_to_non_ready(&session, job.token).await;
         met.expect("put off")
     };
@@ -146,7 +146,7 @@ async fn a_formula_that_changes_while_jobs_wait_is_that_of_the_next() {
     let mut other = (*world.engine.settings()).clone();
     let rule = CongestionRule::new(Duration::from_secs(3), Duration::from_secs(5));
     other.congestion = rule.expect("valid");
-    world.engine.adopt(other).await.expect("adopted");
+    world.engine.reconfigure(other).await.expect("adopted");
     let mut waits = Vec::new();
     for job in jobs {
         let met = put_off(&job).await;
@@ -182,7 +182,7 @@ async fn the_summary_tells_all_that_wait_and_a_reset_waits_for_them() {
             .await;
         put.expect("put off");
     }
-    let page = |after: Option<&str>| Page {
+    let page = |after: Option<&str>| PageRequest {
         after: after.map(name),
         most: 1,
     };
@@ -205,7 +205,7 @@ async fn the_summary_tells_all_that_wait_and_a_reset_waits_for_them() {
 // A second of rest each, whoever waits besides: nothing is reckoned, and nothing is said to have been.
 #[tokio::test(start_paused = true)]
 async fn without_congestion_control_every_job_waits_the_same() {
-    let plan = Plan::limited("10/s").with(|settings| settings.scheduler = Scheduler::Fixed);
+    let plan = Plan::limited("10/s").with(|settings| settings.scheduler = SchedulerKind::Fixed);
     let world = plan.start().await;
     leave(&world, (0..3).map(|_| "a".to_owned())).await;
     for job in claim(&world, 3).await {

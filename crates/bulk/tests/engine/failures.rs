@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use outflow_bulk::Work;
+use outflow_bulk::JobWork;
 use outflow_core::Clock;
-use outflow_store::{Ended, JobStore, Stage};
-use outflow_upstream::{Act, Answer, Fault, Script, When};
+use outflow_store::{JobStatus, JobStore, ActionStage};
+use outflow_upstream::{ScriptedFault, MockResponse, Fault, Script, ScriptMatch};
 
 use super::support::{Plan, get, gets, limited_to, name};
 
-fn failing(answer: Answer) -> Plan {
-    Plan::scripted(Script::new().rule(When::always(), answer))
+fn failing(answer: MockResponse) -> Plan {
+    Plan::scripted(Script::new().rule(ScriptMatch::always(), answer))
 }
 
 // One attempt and three more; every one with the same key and a higher number.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_fails_is_tried_again_and_then_buried_with_its_history() {
-    let world = failing(Answer::status(500)).start().await;
+    let world = failing(MockResponse::status(500)).start().await;
     world.submit("a", vec![get("t", 1)]).await;
     let report = world.finished("a").await;
-    assert_eq!((report.stage, report.tally.dead), (Stage::Completed, 1));
-    let dead = world.store().dead(0, 10).await.expect("letters");
+    assert_eq!((report.stage, report.tally.dead), (ActionStage::Completed, 1));
+    let dead = world.store().dead_letters(0, 10).await.expect("letters");
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].attempts, dead[0].history.len()), (4, 4));
     assert!(dead[0].history[0].words.contains("500"), "{:?}", dead[0]);
@@ -43,7 +43,7 @@ async fn a_job_that_fails_is_tried_again_and_then_buried_with_its_history() {
 
 #[tokio::test(start_paused = true)]
 async fn what_will_never_succeed_is_not_tried_again() {
-    let world = failing(Answer::status(404)).start().await;
+    let world = failing(MockResponse::status(404)).start().await;
     world.submit("a", gets("t", 3)).await;
     let report = world.finished("a").await;
     assert_eq!((report.tally.dead, world.strict.audit().count()), (3, 3));
@@ -53,8 +53,8 @@ async fn what_will_never_succeed_is_not_tried_again() {
 // and no retry is used although it was refused more often than it may fail.
 #[tokio::test(start_paused = true)]
 async fn a_refused_job_waits_as_long_as_the_server_says_and_uses_no_retry() {
-    let refusal = Answer::status(429).header("retry-after", "7");
-    let script = Script::new().rule(When::always().first(5), refusal);
+    let refusal = MockResponse::status(429).header("retry-after", "7");
+    let script = Script::new().rule(ScriptMatch::always().first(5), refusal);
     let world = Plan::scripted(script)
         .with(|settings| {
             settings.crew.least = 1;
@@ -82,7 +82,7 @@ async fn a_refused_job_waits_as_long_as_the_server_says_and_uses_no_retry() {
 // it ends because of its deadline, within a second of it, and is not sent after it.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_refused_until_its_deadline_expires() {
-    let world = failing(Answer::status(429).header("retry-after", "1"))
+    let world = failing(MockResponse::status(429).header("retry-after", "1"))
         .start()
         .await;
     let mut order = get("t", 0);
@@ -110,14 +110,14 @@ async fn a_job_that_is_refused_until_its_deadline_expires() {
     );
     let outcomes = world.store().outcomes(&name("a"), 0, 9).await;
     let outcomes = outcomes.expect("outcomes");
-    assert_eq!((outcomes.len(), outcomes[0].ended), (1, Ended::Expired));
+    assert_eq!((outcomes.len(), outcomes[0].ended), (1, JobStatus::Expired));
     world.books_balance().await;
 }
 
 // One hangs for ever: after its timeout it is tried again, and the tenant's others went on meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_never_answered_holds_up_nobody() {
-    let script = Script::new().rule(When::path("/t/0").first(1), Fault::Hang);
+    let script = Script::new().rule(ScriptMatch::path("/t/0").first(1), Fault::Hang);
     let world = Plan::scripted(script)
         .with(|settings| settings.timeout = Duration::from_secs(5))
         .start()
@@ -133,11 +133,11 @@ async fn a_job_that_is_never_answered_holds_up_nobody() {
 // An API ends its calls after ten seconds and answers this one after twenty; its job may take 25.
 #[tokio::test(start_paused = true)]
 async fn a_jobs_own_timeout_is_not_cut_short_by_the_apis() {
-    let script = Script::new().rule(When::always(), Act::Late(Duration::from_secs(20)));
+    let script = Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(Duration::from_secs(20)));
     let world = Plan::scripted(script).start().await;
     let mut order = get("t", 0);
     order.max_retries = Some(0);
-    let Work::Call(call) = &mut order.work else {
+    let JobWork::Call(call) = &mut order.work else {
         panic!("it is a call");
     };
     call.timeout = Some(Duration::from_secs(25));
@@ -150,11 +150,11 @@ async fn a_jobs_own_timeout_is_not_cut_short_by_the_apis() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_that_is_revived_is_tried_anew() {
-    let script = Script::new().rule(When::always().first(1), Answer::status(404));
+    let script = Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(404));
     let world = Plan::scripted(script).start().await;
     world.submit("a", gets("t", 1)).await;
     world.finished("a").await;
-    let revived = world.store().revive(&outflow_store::DeadPick::All).await;
+    let revived = world.store().requeue(&outflow_store::DeadLetterFilter::All).await;
     assert_eq!(revived.expect("the store answers"), 1);
     while world.tally().await.done == 0 {
         world.store().changed().await;
@@ -168,8 +168,8 @@ async fn a_dead_letter_that_is_revived_is_tried_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_names_no_time_costs_a_tenant_a_second() {
     for (refusals, least, most) in [(1, 1, 3), (4, 15, 20)] {
-        let refused = When::path("/acme/**").first(refusals);
-        let script = Script::new().rule(refused, Answer::status(429));
+        let refused = ScriptMatch::path("/acme/**").first(refusals);
+        let script = Script::new().rule(refused, MockResponse::status(429));
         let plan = Plan::scripted(script).with(|settings| {
             settings.tenant = limited_to("10000/h");
             settings.crew.least = 1;

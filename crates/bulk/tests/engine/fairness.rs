@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use outflow::core::{Priority, Weight};
-use outflow_bulk::{Order, Task};
+use outflow_bulk::{JobSpec, HandlerTask};
 use outflow_store::{JobStore, TenantRule};
 use outflow_upstream::Script;
 
@@ -146,7 +146,7 @@ async fn the_usual_rule_bounds_what_is_under_way() {
     let world = Plan::scripted(Script::new())
         .with(|settings| settings.tenant.in_flight = Some(1))
         .start_with(|builder| {
-            builder.handler("slow", move |task: Task| {
+            builder.handler("slow", move |task: HandlerTask| {
                 let (now, peak) = (Arc::clone(&now), Arc::clone(&peak));
                 async move {
                     let begun = now.fetch_add(1, Ordering::Relaxed) + 1;
@@ -158,7 +158,7 @@ async fn the_usual_rule_bounds_what_is_under_way() {
             })
         })
         .await;
-    let task = || Order::task(name("t"), "slow", bytes::Bytes::new());
+    let task = || JobSpec::task(name("t"), "slow", bytes::Bytes::new());
     let begun = world.now();
     world
         .submit("singly", (0..10).map(|_| task()).collect())
@@ -186,7 +186,7 @@ async fn a_tenant_that_is_named_no_more_is_served_as_all_others() {
     assert!(first[0].abs_diff(3 * first[1]) <= 6, "{first:?}");
     let mut settings = (*world.engine.settings()).clone();
     settings.tenants.clear();
-    world.engine.adopt(settings).await.expect("adopted");
+    world.engine.reconfigure(settings).await.expect("adopted");
     let report = world.store().tenant(&name("a")).await.expect("asked");
     let report = report.expect("known");
     assert_eq!((report.rule, report.ruled), (TenantRule::default(), false));

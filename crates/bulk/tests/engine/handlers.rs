@@ -5,25 +5,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow_bulk::{Failure, Order, Scheduler, Task};
+use outflow_bulk::{HandlerError, JobSpec, SchedulerKind, HandlerTask};
 use outflow_upstream::Script;
 
 use super::support::{Plan, limited_to, name};
 
-fn task(payload: &'static str) -> Order {
-    Order::task(name("t"), "echo", Bytes::from_static(payload.as_bytes()))
+fn task(payload: &'static str) -> JobSpec {
+    JobSpec::task(name("t"), "echo", Bytes::from_static(payload.as_bytes()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_does_tasks_and_what_it_makes_is_kept() {
     let world = Plan::scripted(Script::new())
-        .start_with(|builder| builder.handler("echo", |task: Task| async move { Ok(task.payload) }))
+        .start_with(|builder| builder.handler("echo", |task: HandlerTask| async move { Ok(task.payload) }))
         .await;
     world.submit("a", vec![task("one"), task("two")]).await;
     assert_eq!(world.finished("a").await.tally.done, 2);
     let bodies = world
         .engine
-        .fold(&name("a"), Vec::new(), |mut all, one| {
+        .fold_outcomes(&name("a"), Vec::new(), |mut all, one| {
             all.push(one.body.expect("kept"));
             all
         })
@@ -42,13 +42,13 @@ async fn a_handler_may_panic_hang_and_fail() {
     let world = Plan::scripted(Script::new())
         .with(|settings| settings.timeout = Duration::from_secs(2))
         .start_with(|builder| {
-            builder.handler("echo", move |task: Task| {
+            builder.handler("echo", move |task: HandlerTask| {
                 let counted = Arc::clone(&counted);
                 async move {
                     match counted.fetch_add(1, Ordering::Relaxed) {
                         0 => panic!("on purpose"),
                         1 => std::future::pending().await,
-                        2 => Err(Failure::Passing("busy".to_owned())),
+                        2 => Err(HandlerError::Passing("busy".to_owned())),
                         _ => Ok(task.payload),
                     }
                 }
@@ -64,8 +64,8 @@ async fn a_handler_may_panic_hang_and_fail() {
 async fn a_handler_that_gives_up_ends_the_job() {
     let world = Plan::scripted(Script::new())
         .start_with(|builder| {
-            builder.handler("echo", |_: Task| async {
-                Err(Failure::Final("no such customer".to_owned()))
+            builder.handler("echo", |_: HandlerTask| async {
+                Err(HandlerError::Final("no such customer".to_owned()))
             })
         })
         .await;
@@ -77,7 +77,7 @@ async fn a_handler_that_gives_up_ends_the_job() {
 // first. What a task does after its start is its own, so those that take long are not held against it.
 #[tokio::test(start_paused = true)]
 async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
-    for scheduler in [Scheduler::Permit, Scheduler::Fixed, Scheduler::Backoff] {
+    for scheduler in [SchedulerKind::Permit, SchedulerKind::Fixed, SchedulerKind::Backoff] {
         let world = Plan::scripted(Script::new())
             .with(|settings| {
                 settings.tenant = limited_to("10/s");
@@ -86,7 +86,7 @@ async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
                 settings.crew.most = 30;
             })
             .start_with(|builder| {
-                builder.handler("echo", |task: Task| async move {
+                builder.handler("echo", |task: HandlerTask| async move {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     Ok(task.payload)
                 })
@@ -98,8 +98,8 @@ async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
         let took = world.now().since(begun);
         assert!(took >= Duration::from_secs(3), "{scheduler:?}: {took:?}");
         let most = match scheduler {
-            Scheduler::Permit => Duration::from_secs(4),
-            Scheduler::Fixed | Scheduler::Backoff => Duration::from_secs(10),
+            SchedulerKind::Permit => Duration::from_secs(4),
+            SchedulerKind::Fixed | SchedulerKind::Backoff => Duration::from_secs(10),
         };
         assert!(took <= most, "{scheduler:?}: {took:?}");
     }
@@ -111,11 +111,11 @@ async fn a_task_that_is_busy_for_no_time_does_not_spin() {
     let tries = Arc::new(AtomicU32::new(0));
     let world = Plan::scripted(Script::new())
         .start_with(|builder| {
-            builder.handler("echo", move |task: Task| {
+            builder.handler("echo", move |task: HandlerTask| {
                 let tries = Arc::clone(&tries);
                 async move {
                     if tries.fetch_add(1, Ordering::Relaxed) < 100 {
-                        return Err(Failure::Busy(Duration::ZERO));
+                        return Err(HandlerError::Busy(Duration::ZERO));
                     }
                     Ok(task.payload)
                 }

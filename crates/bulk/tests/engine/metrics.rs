@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use outflow::core::CongestionAlert;
-use outflow_bulk::{News, Scheduler, Settings};
+use outflow_bulk::{BulkEvent, SchedulerKind, EngineSettings};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::support::{Plan, get, gets, value};
 
-fn at_ten_a_second(settings: &mut Settings) {
+fn at_ten_a_second(settings: &mut EngineSettings) {
     settings.global_rate = 10;
     settings.crew.least = 20;
 }
@@ -62,7 +62,7 @@ async fn a_tenant_is_on_the_page_while_it_has_work_and_not_after() {
 #[tokio::test(start_paused = true)]
 async fn waits_that_were_given_are_counted_as_often_as_jobs_were_put_off() {
     let plan = Plan::limited("10/s").with(at_ten_a_second);
-    let plan = plan.with(|settings| settings.scheduler = Scheduler::Backoff);
+    let plan = plan.with(|settings| settings.scheduler = SchedulerKind::Backoff);
     let world = plan.start().await;
     world.submit("a", gets("acme", 100)).await;
     let report = world.finished("a").await;
@@ -79,13 +79,13 @@ async fn waits_that_were_given_are_counted_as_often_as_jobs_were_put_off() {
 #[tokio::test(start_paused = true)]
 async fn somebody_is_called_when_it_stays_critical_and_told_when_it_is_over() {
     let world = Plan::limited("10/s").with(at_ten_a_second).start().await;
-    let mut news = world.engine.news();
+    let mut news = world.engine.events();
     let begun = world.now();
     world.submit("a", gets("acme", 4_000)).await;
     let mut told = Vec::new();
     while told.len() < 4 {
         match news.recv().await {
-            Ok(News::Alert {
+            Ok(BulkEvent::Alert {
                 alert,
                 raised,
                 tenant,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use outflow_bulk::{Submission, Webhook};
-use outflow_store::{ActionSpec, Rest};
+use outflow_bulk::{JobSubmission, Webhook};
+use outflow_store::{ActionSpec, BatchPosition};
 use outflow_testkit::Background;
-use outflow_upstream::{Fault, Script, When};
+use outflow_upstream::{Fault, Script, ScriptMatch};
 use tokio::time::sleep;
 
 use super::support::{Plan, World, gets, name};
@@ -46,17 +46,17 @@ async fn jobs_have_their_turn_among_callers_of_the_same_api() {
     assert_eq!(world.strict.audit().refused(), 0);
 }
 
-fn hooked(id: &str, api: &str, path: &str) -> Submission {
+fn hooked(id: &str, api: &str, path: &str) -> JobSubmission {
     let hook = Webhook {
         api: api.to_owned(),
         path: path.to_owned(),
     };
-    Submission {
+    JobSubmission {
         action: Some(ActionSpec {
             note: Some(hook.note()),
             ..ActionSpec::new(name(id))
         }),
-        rest: Rest::Last,
+        rest: BatchPosition::Last,
         orders: gets("t", 1),
     }
 }
@@ -64,7 +64,7 @@ fn hooked(id: &str, api: &str, path: &str) -> Submission {
 // Forty webhooks of one API hang, more than are told at once by it; that of another is told at once.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_that_hangs_delays_none_of_another_api() {
-    let script = Script::new().rule(When::path("/dead"), Fault::Hang);
+    let script = Script::new().rule(ScriptMatch::path("/dead"), Fault::Hang);
     let mut plan = Plan::scripted(script);
     plan.also = vec!["dead"];
     let world = plan.start().await;

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use outflow_bulk::{News, Submission, Webhook};
-use outflow_store::{ActionSpec, JobStore, Rest, Scope, Stage};
-use outflow_upstream::{Act, Fault, Script, StrictApi, When};
+use outflow_bulk::{BulkEvent, JobSubmission, Webhook};
+use outflow_store::{ActionSpec, JobStore, BatchPosition, ControlScope, ActionStage};
+use outflow_upstream::{ScriptedFault, Fault, Script, MockApi, ScriptMatch};
 
 use super::support::{Plan, by_caller, gets, name};
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_tenant_waits_and_goes_on_where_it_was() {
     let world = Plan::limited("10/s").start().await;
-    let tenant = Scope::Tenant(name("a"));
+    let tenant = ControlScope::Tenant(name("a"));
     world.store().pause(&tenant).await.expect("paused");
     world.submit("a", gets("a", 20)).await;
     world.submit("b", gets("b", 20)).await;
@@ -30,11 +30,11 @@ async fn a_cancelled_action_ends_at_once() {
         .time
         .reaches(world.now().saturating_add(Duration::from_secs(5)))
         .await;
-    let scope = Scope::Action(name("a"));
+    let scope = ControlScope::Action(name("a"));
     let cancelled = world.store().cancel(&scope).await.expect("cancelled");
     assert!((990..1_000).contains(&cancelled), "{cancelled}");
     let report = world.finished("a").await;
-    assert_eq!(report.stage, Stage::Cancelled);
+    assert_eq!(report.stage, ActionStage::Cancelled);
     assert_eq!(report.tally.open(), 0);
     world.books_balance().await;
 }
@@ -43,49 +43,49 @@ async fn a_cancelled_action_ends_at_once() {
 // is told when that is done, to the webhook as well.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_cancelled_action_is_told() {
-    let script = Script::new().rule(When::path("/t/0"), Act::Late(Duration::from_secs(5)));
+    let script = Script::new().rule(ScriptMatch::path("/t/0"), ScriptedFault::Late(Duration::from_secs(5)));
     let plan = Plan::scripted(script).with(|settings| {
         settings.crew.least = 1;
         settings.crew.most = 1;
     });
     let world = plan.start().await;
-    let mut news = world.engine.news();
+    let mut news = world.engine.events();
     let hook = Webhook {
         api: "strict".to_owned(),
         path: "/hook".to_owned(),
     };
-    let submission = Submission {
+    let submission = JobSubmission {
         action: Some(ActionSpec {
             note: Some(hook.note()),
             ..ActionSpec::new(name("a"))
         }),
-        rest: Rest::Last,
+        rest: BatchPosition::Last,
         orders: gets("t", 3),
     };
     world.engine.submit(submission).await.expect("taken");
     let soon = world.now().saturating_add(Duration::from_secs(1));
     world.time.reaches(soon).await;
-    let scope = Scope::Action(name("a"));
+    let scope = ControlScope::Action(name("a"));
     assert_eq!(world.store().cancel(&scope).await.expect("cancelled"), 2);
     let told = loop {
-        if let News::Finished { report } = news.recv().await.expect("news") {
+        if let BulkEvent::Finished { report } = news.recv().await.expect("news") {
             break report;
         }
     };
-    assert_eq!(told.stage, Stage::Cancelled);
+    assert_eq!(told.stage, ActionStage::Cancelled);
     assert_eq!((told.tally.done, told.tally.cancelled), (1, 2));
     assert_eq!(world.strict.audit().attempts("/hook"), 1);
-    assert_eq!(world.finished("a").await.stage, Stage::Cancelled);
+    assert_eq!(world.finished("a").await.stage, ActionStage::Cancelled);
 }
 
 // The first is never answered, and the engine stops meanwhile. Both arrivals are the API's to tell apart.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_a_stop_broke_off_counts() {
     let noted = HeaderName::from_static("outflow-attempt");
-    let script = Script::new().rule(When::always().first(1), Fault::Hang);
+    let script = Script::new().rule(ScriptMatch::always().first(1), Fault::Hang);
     let mut plan =
         Plan::scripted(Script::new()).with(|settings| settings.grace = Duration::from_secs(1));
-    plan.strict = by_caller(StrictApi::builder().script(script).noting(noted));
+    plan.strict = by_caller(MockApi::builder().script(script).noting(noted));
     let world = plan.start().await;
     world.submit("a", gets("t", 1)).await;
     while world.strict.audit().count() < 1 {
@@ -93,7 +93,7 @@ async fn an_attempt_that_a_stop_broke_off_counts() {
     }
     world.engine.stop().await;
     let other = world.another().await;
-    other.finished(&name("a")).await.expect("asked");
+    other.wait_finished(&name("a")).await.expect("asked");
     let audit = world.strict.audit();
     let attempts = audit.arrivals().iter().flat_map(|one| &one.headers);
     let attempts: Vec<_> = attempts.map(|(_, value)| value.clone()).collect();
@@ -103,7 +103,7 @@ async fn an_attempt_that_a_stop_broke_off_counts() {
 // Ten hang; a stop waits its grace and gives them back, and all are queued again.
 #[tokio::test(start_paused = true)]
 async fn a_stop_gives_back_what_is_under_way() {
-    let world = Plan::scripted(Script::new().rule(When::always(), Fault::Hang))
+    let world = Plan::scripted(Script::new().rule(ScriptMatch::always(), Fault::Hang))
         .with(|settings| settings.grace = Duration::from_secs(2))
         .start()
         .await;

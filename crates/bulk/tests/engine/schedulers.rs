@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use outflow_bulk::Scheduler;
+use outflow_bulk::SchedulerKind;
 use outflow_store::JobStore;
-use outflow_upstream::{Answer, Latency, Script, When};
+use outflow_upstream::{MockResponse, Latency, Script, ScriptMatch};
 
 use super::support::{Plan, gets, in_flight, name};
 
 /// A thousand jobs of one tenant at a hundred a second, by this scheduler: how long, how many times a job
 /// was put off, and the most in a second.
-async fn thousand(scheduler: Scheduler) -> (Duration, u64, u64) {
+async fn thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
     let world = Plan::limited("100/s")
         .with(|settings| {
             settings.scheduler = scheduler;
@@ -36,7 +36,7 @@ async fn thousand(scheduler: Scheduler) -> (Duration, u64, u64) {
 // Ideal are ten seconds.
 #[tokio::test(start_paused = true)]
 async fn a_permit_first_puts_nothing_off() {
-    let (took, throttles, most) = thousand(Scheduler::Permit).await;
+    let (took, throttles, most) = thousand(SchedulerKind::Permit).await;
     assert!(took <= Duration::from_millis(10_100), "{took:?}");
     assert_eq!((throttles, most), (0, 100));
 }
@@ -55,7 +55,7 @@ async fn starts_keep_their_distance_from_the_first_one_on() {
 // Two APIs' worth of tenants without any limit but that of the house: 50 in five seconds.
 #[tokio::test(start_paused = true)]
 async fn all_tenants_together_keep_to_the_global_rate() {
-    for scheduler in [Scheduler::Permit, Scheduler::Fixed] {
+    for scheduler in [SchedulerKind::Permit, SchedulerKind::Fixed] {
         let plan = Plan::scripted(Script::new()).with(|settings| {
             settings.scheduler = scheduler;
             settings.global_rate = 10;
@@ -77,7 +77,7 @@ async fn all_tenants_together_keep_to_the_global_rate() {
 // exactly a window is early by the limiter's guard, so every other second is lost.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_wait_puts_jobs_off_again_and_again() {
-    let (took, throttles, most) = thousand(Scheduler::Fixed).await;
+    let (took, throttles, most) = thousand(SchedulerKind::Fixed).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((4_500..=10_000).contains(&throttles), "{throttles}");
     assert!(most <= 100, "{most}");
@@ -85,7 +85,7 @@ async fn a_fixed_wait_puts_jobs_off_again_and_again() {
 
 #[tokio::test(start_paused = true)]
 async fn the_formula_puts_jobs_off_less_often() {
-    let (took, throttles, most) = thousand(Scheduler::Backoff).await;
+    let (took, throttles, most) = thousand(SchedulerKind::Backoff).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((900..=3_000).contains(&throttles), "{throttles}");
     assert!(most <= 100, "{most}");
@@ -95,9 +95,9 @@ async fn the_formula_puts_jobs_off_less_often() {
 // found no room. None of it is a throttle.
 #[tokio::test(start_paused = true)]
 async fn under_the_formula_failures_wait_by_it_too() {
-    let script = Script::new().rule(When::always().first(10), Answer::status(503));
+    let script = Script::new().rule(ScriptMatch::always().first(10), MockResponse::status(503));
     let plan = Plan::scripted(script).with(|settings| {
-        settings.scheduler = Scheduler::Backoff;
+        settings.scheduler = SchedulerKind::Backoff;
         settings.global_rate = 10;
     });
     let world = plan.start().await;
@@ -107,7 +107,7 @@ async fn under_the_formula_failures_wait_by_it_too() {
         .time
         .reaches(begun.saturating_add(Duration::from_millis(500)))
         .await;
-    let tally = world.store().tally().await.expect("counted");
+    let tally = world.store().job_counts().await.expect("counted");
     assert_eq!((tally.non_ready, tally.delayed), (10, 0), "{tally:?}");
     let tenant = world.store().tenant(&name("t")).await.expect("read");
     let waited = tenant.expect("known").last_backoff;
@@ -121,7 +121,7 @@ async fn under_the_formula_failures_wait_by_it_too() {
 // at the limits there is for all of them, so none is put off, and each goes when the one before it comes back.
 #[tokio::test(start_paused = true)]
 async fn a_place_in_flight_is_waited_for_and_no_reason_to_put_off() {
-    for scheduler in [Scheduler::Fixed, Scheduler::Backoff] {
+    for scheduler in [SchedulerKind::Fixed, SchedulerKind::Backoff] {
         let mut plan = Plan::scripted(Script::new()).with(|settings| {
             settings.scheduler = scheduler;
         });

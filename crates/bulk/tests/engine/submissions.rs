@@ -1,16 +1,16 @@
 //! What is taken, what is not, and what is said about it.
 
 use outflow::core::{Cost, WallTime};
-use outflow_bulk::{Destination, HttpCall, Order, Submission};
-use outflow_store::Rest;
-use outflow_upstream::{Script, StrictApi};
+use outflow_bulk::{JobDestination, HttpCall, JobSpec, JobSubmission};
+use outflow_store::BatchPosition;
+use outflow_upstream::{Script, MockApi};
 
 use super::support::{Plan, by_caller, get, gets, limited_to, name};
 
-fn alone(orders: Vec<Order>) -> Submission {
-    Submission {
+fn alone(orders: Vec<JobSpec>) -> JobSubmission {
+    JobSubmission {
         action: None,
-        rest: Rest::More,
+        rest: BatchPosition::More,
         orders,
     }
 }
@@ -25,9 +25,9 @@ async fn every_mistake_is_told_at_once_and_nothing_is_taken() {
     let orders = vec![
         get("t", 1),
         dear,
-        Order::call(name("t"), elsewhere),
-        Order::call(name("t"), HttpCall::new("other", http::Method::GET, "/")),
-        Order::task(name("t"), "nobody", bytes::Bytes::new()),
+        JobSpec::call(name("t"), elsewhere),
+        JobSpec::call(name("t"), HttpCall::new("other", http::Method::GET, "/")),
+        JobSpec::task(name("t"), "nobody", bytes::Bytes::new()),
     ];
     let error = world.engine.submit(alone(orders)).await.expect_err("wrong");
     assert!(error.is_invalid());
@@ -59,14 +59,14 @@ async fn a_job_is_told_where_it_went_and_why() {
         .submit(alone(gets("t", 17)))
         .await
         .expect("told");
-    let ready = |one: &&outflow_bulk::Placed| one.destination == Destination::Ready;
+    let ready = |one: &&outflow_bulk::SubmittedJob| one.destination == JobDestination::Ready;
     let refused = placed.iter().filter(|one| one.id.is_none()).count();
     assert_eq!(refused, 2);
-    let Destination::Rejected { reason } = &placed[16].destination else {
+    let JobDestination::Rejected { reason } = &placed[16].destination else {
         panic!("{:?}", placed[16]);
     };
     assert_eq!(reason, "queue at capacity");
-    let Destination::NonReady { reason, .. } = &placed[14].destination else {
+    let JobDestination::NonReady { reason, .. } = &placed[14].destination else {
         panic!("{:?}", placed[14]);
     };
     assert_eq!(
@@ -82,7 +82,7 @@ async fn the_same_job_is_taken_once() {
     let world = Plan::limited("10/s").start().await;
     let mut order = get("t", 1);
     order.id = Some(name("order-17"));
-    for expected in [Destination::Ready, Destination::Duplicate] {
+    for expected in [JobDestination::Ready, JobDestination::Duplicate] {
         let placed = world.engine.submit(alone(vec![order.clone()])).await;
         assert_eq!(placed.expect("told")[0].destination, expected);
     }
@@ -93,7 +93,7 @@ async fn the_same_job_is_taken_once() {
 // deadline, and a cost above what the tenant ever has.
 #[tokio::test(start_paused = true)]
 async fn what_can_never_go_is_not_taken() {
-    let limit = |settings: &mut outflow_bulk::Settings| settings.tenant = limited_to("2/s");
+    let limit = |settings: &mut outflow_bulk::EngineSettings| settings.tenant = limited_to("2/s");
     let world = Plan::limited("10/s").with(limit).start().await;
     let tunnel = HttpCall::new("strict", http::Method::CONNECT, "/");
     let mut keyed = HttpCall::new("strict", http::Method::GET, "/");
@@ -104,8 +104,8 @@ async fn what_can_never_go_is_not_taken() {
     let mut dear = get("t", 4);
     dear.cost = Some(Cost::new(3));
     let orders = vec![
-        Order::call(name("t"), tunnel),
-        Order::call(name("t"), keyed),
+        JobSpec::call(name("t"), tunnel),
+        JobSpec::call(name("t"), keyed),
         late,
         dear,
     ];
@@ -126,7 +126,7 @@ async fn what_can_never_go_is_not_taken() {
 async fn a_job_has_one_key_whoever_says_it() {
     let noted = http::HeaderName::from_static("idempotency-key");
     let mut plan = Plan::scripted(Script::new());
-    plan.strict = by_caller(StrictApi::builder().noting(noted.clone()));
+    plan.strict = by_caller(MockApi::builder().noting(noted.clone()));
     let world = plan.start().await;
     let call = |path: &str| HttpCall::new("strict", http::Method::POST, path);
     let mut own = call("/own");
@@ -134,7 +134,7 @@ async fn a_job_has_one_key_whoever_says_it() {
     let mut said = own.clone();
     said.path = "/said".to_owned();
     said.idempotency_key = Some("other".to_owned());
-    let mut orders = [call("/none"), own, said].map(|call| Order::call(name("t"), call));
+    let mut orders = [call("/none"), own, said].map(|call| JobSpec::call(name("t"), call));
     orders[0].id = Some(name("job-1"));
     world.submit("a", orders.to_vec()).await;
     world.finished("a").await;

@@ -7,18 +7,18 @@ use http::Method;
 use http::header::AUTHORIZATION;
 use outflow::core::{Clock, HealthConfig, HealthSettings, Nanos};
 use outflow::metrics::Metrics;
-use outflow::{Api, Outflow, Rules, Stream};
-use outflow_bulk::{Builder, Engine, HttpCall, Order, Settings, Submission};
-use outflow_store::{ActionReport, ActionSpec, Embedded, JobStore, Name, Rest, Tally, TenantRule};
+use outflow::{Api, Outflow, Rules, IoStream};
+use outflow_bulk::{EngineBuilder, Engine, HttpCall, JobSpec, EngineSettings, JobSubmission};
+use outflow_store::{ActionReport, ActionSpec, EmbeddedStore, JobStore, Name, BatchPosition, JobCounts, TenantRule};
 use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::{Dialect, Key, Quota, Script, StrictApi};
+use outflow_upstream::{Dialect, CallerKey, Quota, Script, MockApi};
 use tempfile::TempDir;
 
 /// Everything that a test needs.
 pub(crate) struct World {
-    pub(crate) strict: StrictApi,
+    pub(crate) strict: MockApi,
     pub(crate) time: VirtualTime,
-    pub(crate) engine: Engine<Embedded>,
+    pub(crate) engine: Engine<EmbeddedStore>,
     pub(crate) metrics: Metrics,
     pub(crate) client: Outflow,
     _writer: Background<()>,
@@ -27,9 +27,9 @@ pub(crate) struct World {
 
 /// How a world is made.
 pub(crate) struct Plan {
-    pub(crate) strict: StrictApi,
+    pub(crate) strict: MockApi,
     pub(crate) rules: Rules,
-    pub(crate) settings: Settings,
+    pub(crate) settings: EngineSettings,
     /// Names under which the client knows the same server besides, without any limit.
     pub(crate) also: Vec<&'static str>,
 }
@@ -37,11 +37,11 @@ pub(crate) struct Plan {
 impl Plan {
     /// An API that follows a script and limits nothing, and a client that knows that.
     pub(crate) fn scripted(script: Script) -> Self {
-        let strict = StrictApi::builder().script(script);
+        let strict = MockApi::builder().script(script);
         Self {
             strict: by_caller(strict),
             rules: crowded(Rules::unlimited()),
-            settings: Settings::default(),
+            settings: EngineSettings::default(),
             also: Vec::new(),
         }
     }
@@ -50,19 +50,19 @@ impl Plan {
     pub(crate) fn limited(rate: &str) -> Self {
         let mut plan = Self::scripted(Script::new());
         plan.strict.limit_to(shared(rate));
-        plan.rules = crowded(Rules::limited_to(rate.parse().expect("a rate")));
+        plan.rules = crowded(Rules::with_limit(rate.parse().expect("a rate")));
         plan
     }
 
     /// The same, and the API tells its limit with every answer.
     pub(crate) fn told(rate: &str) -> Self {
         let mut plan = Self::limited(rate);
-        plan.strict = by_caller(StrictApi::builder().dialect(Dialect::Ietf));
+        plan.strict = by_caller(MockApi::builder().dialect(Dialect::Ietf));
         plan.strict.limit_to(shared(rate));
         plan
     }
 
-    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut EngineSettings)) -> Self {
         change(&mut self.settings);
         self
     }
@@ -73,12 +73,12 @@ impl Plan {
 
     pub(crate) async fn start_with(
         self,
-        adapt: impl FnOnce(Builder<Embedded>) -> Builder<Embedded>,
+        adapt: impl FnOnce(EngineBuilder<EmbeddedStore>) -> EngineBuilder<EmbeddedStore>,
     ) -> World {
         let time = VirtualTime::new();
         let client = client(&self.strict, (self.rules, &self.also), &time);
         let dir = tempfile::tempdir().expect("a directory");
-        let opened = Embedded::open(dir.path(), Arc::new(time.clone()));
+        let opened = EmbeddedStore::open(dir.path(), Arc::new(time.clone()));
         let (store, writer) = opened.expect("a store");
         let writer = Background::start(writer.run_here());
         let builder = Engine::builder(client.clone(), Arc::new(store))
@@ -100,8 +100,8 @@ impl Plan {
 }
 
 /// An API that tells its callers apart.
-pub(crate) fn by_caller(api: outflow_upstream::Builder) -> StrictApi {
-    api.key(Key::Header(AUTHORIZATION)).build().expect("valid")
+pub(crate) fn by_caller(api: outflow_upstream::Builder) -> MockApi {
+    api.key(CallerKey::Header(AUTHORIZATION)).build().expect("valid")
 }
 
 /// So much for all callers together.
@@ -126,7 +126,7 @@ pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     }
 }
 
-fn client(strict: &StrictApi, (rules, also): (Rules, &[&str]), time: &VirtualTime) -> Outflow {
+fn client(strict: &MockApi, (rules, also): (Rules, &[&str]), time: &VirtualTime) -> Outflow {
     let server = Arc::new(strict.in_memory());
     let api = |name: &str, rules| {
         let mut api = Api::new(name, server.url().parse().expect("a URL"));
@@ -138,11 +138,11 @@ fn client(strict: &StrictApi, (rules, also): (Rules, &[&str]), time: &VirtualTim
         .map(|name| api(name, crowded(Rules::unlimited())));
     let apis = others.fold(
         Outflow::builder().api(api("strict", rules)),
-        outflow::Builder::api,
+        outflow::OutflowBuilder::api,
     );
     apis.timer(Arc::new(time.clone()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
-            let pipe: Box<dyn Stream> = Box::new(server.connect());
+            let pipe: Box<dyn IoStream> = Box::new(server.connect());
             Box::pin(async move { Ok(pipe) })
         }))
         .build()
@@ -151,7 +151,7 @@ fn client(strict: &StrictApi, (rules, also): (Rules, &[&str]), time: &VirtualTim
 
 impl World {
     /// Another machine that works for the same store.
-    pub(crate) async fn another(&self) -> Engine<Embedded> {
+    pub(crate) async fn another(&self) -> Engine<EmbeddedStore> {
         let store = Arc::clone(self.engine.store());
         let builder = Engine::builder(self.client.clone(), store)
             .settings(self.engine.settings().as_ref().clone())
@@ -163,22 +163,22 @@ impl World {
         self.time.now()
     }
 
-    pub(crate) fn store(&self) -> &Embedded {
+    pub(crate) fn store(&self) -> &EmbeddedStore {
         self.engine.store()
     }
 
-    pub(crate) async fn tally(&self) -> Tally {
-        self.store().tally().await.expect("the store answers")
+    pub(crate) async fn tally(&self) -> JobCounts {
+        self.store().job_counts().await.expect("the store answers")
     }
 
     /// Submits calls of tenants as one action, which is closed with them.
-    pub(crate) async fn submit(&self, action: &str, orders: Vec<Order>) {
-        let submission = Submission {
+    pub(crate) async fn submit(&self, action: &str, orders: Vec<JobSpec>) {
+        let submission = JobSubmission {
             action: Some(ActionSpec {
                 timeout: Duration::from_hours(10),
                 ..ActionSpec::new(name(action))
             }),
-            rest: Rest::Last,
+            rest: BatchPosition::Last,
             orders,
         };
         self.engine.submit(submission).await.expect("taken");
@@ -186,13 +186,13 @@ impl World {
 
     /// Waits for the end of an action.
     pub(crate) async fn finished(&self, action: &str) -> ActionReport {
-        let report = self.engine.finished(&name(action)).await;
+        let report = self.engine.wait_finished(&name(action)).await;
         report.expect("the store answers").expect("it is known")
     }
 
     /// What the store counted on the way is what it finds when it counts its jobs again.
     pub(crate) async fn books_balance(&self) {
-        assert_eq!(self.store().recount().await.expect("counted"), 0);
+        assert_eq!(self.store().audit().await.expect("counted"), 0);
     }
 }
 
@@ -201,20 +201,20 @@ pub(crate) fn name(text: &str) -> Name {
 }
 
 /// A GET for a tenant, whose name is in the path for the audit to tell.
-pub(crate) fn get(tenant: &str, number: usize) -> Order {
+pub(crate) fn get(tenant: &str, number: usize) -> JobSpec {
     let mut call = HttpCall::new("strict", Method::GET, &format!("/{tenant}/{number}"));
     let key = format!("Bearer {tenant}").parse().expect("a header");
     call.headers.insert(AUTHORIZATION, key);
-    Order::call(name(tenant), call)
+    JobSpec::call(name(tenant), call)
 }
 
 /// So many of them.
-pub(crate) fn gets(tenant: &str, count: usize) -> Vec<Order> {
+pub(crate) fn gets(tenant: &str, count: usize) -> Vec<JobSpec> {
     (0..count).map(|number| get(tenant, number)).collect()
 }
 
 /// When each call of a tenant arrived that was let through, since the first of all.
-pub(crate) fn arrivals(strict: &StrictApi, tenant: &str) -> Vec<Duration> {
+pub(crate) fn arrivals(strict: &MockApi, tenant: &str) -> Vec<Duration> {
     let audit = strict.audit();
     let all = audit.arrivals();
     let first = all.first().map_or(Nanos::ZERO, |one| one.at);

@@ -6,10 +6,10 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::HeaderName;
-use outflow_bulk::{ActionSummary, Submission, Webhook};
+use outflow_bulk::{ActionSummary, JobSubmission, Webhook};
 use outflow_core::Clock;
-use outflow_store::{ActionSpec, Rest};
-use outflow_upstream::{Answer, Arrival, Script, StrictApi, When};
+use outflow_store::{ActionSpec, BatchPosition};
+use outflow_upstream::{MockResponse, Arrival, Script, MockApi, ScriptMatch};
 use secrecy::SecretString;
 use tokio::time::sleep;
 
@@ -22,11 +22,11 @@ const NOTED: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"
 
 /// An API that refuses the first two calls of a tenant, and one worker, so that both are of its first job.
 async fn refused_twice() -> World {
-    let refusal = Answer::status(429).header("retry-after", "1");
-    let script = Script::new().rule(When::path("/acme/**").first(2), refusal);
+    let refusal = MockResponse::status(429).header("retry-after", "1");
+    let script = Script::new().rule(ScriptMatch::path("/acme/**").first(2), refusal);
     let api = NOTED
         .iter()
-        .fold(StrictApi::builder().script(script), |api, header| {
+        .fold(MockApi::builder().script(script), |api, header| {
             api.noting(HeaderName::from_static(header))
         });
     let mut plan = Plan::scripted(Script::new()).with(|settings| {
@@ -70,12 +70,12 @@ async fn refusals_for_each_job_are_told_alike_everywhere() {
         api: "strict".to_owned(),
         path: "/hook".to_owned(),
     };
-    let submission = Submission {
+    let submission = JobSubmission {
         action: Some(ActionSpec {
             note: Some(hook.note()),
             ..ActionSpec::new(name("a"))
         }),
-        rest: Rest::Last,
+        rest: BatchPosition::Last,
         orders: gets("acme", 8),
     };
     world.engine.submit(submission).await.expect("taken");

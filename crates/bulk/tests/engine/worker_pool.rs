@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outflow_bulk::Crew;
-use outflow_upstream::{Act, Script, When};
+use outflow_bulk::WorkerSettings;
+use outflow_upstream::{ScriptedFault, Script, ScriptMatch};
 use tokio::time::sleep;
 
 use super::support::{Plan, gets};
@@ -13,11 +13,11 @@ use super::support::{Plan, gets};
 // When little waits there is one less at each third look, so six fewer within twenty seconds.
 #[tokio::test(start_paused = true)]
 async fn the_crew_follows_the_work_up_and_down_again() {
-    let late = Act::Late(Duration::from_secs(1));
-    let plan = Plan::scripted(Script::new().rule(When::always(), late));
+    let late = ScriptedFault::Late(Duration::from_secs(1));
+    let plan = Plan::scripted(Script::new().rule(ScriptMatch::always(), late));
     let world = plan
         .with(|settings| {
-            settings.crew = Crew {
+            settings.crew = WorkerSettings {
                 least: 2,
                 most: 8,
                 depth: 20,
@@ -25,18 +25,18 @@ async fn the_crew_follows_the_work_up_and_down_again() {
         })
         .start()
         .await;
-    assert_eq!(world.engine.crew(), (2, 0));
+    assert_eq!(world.engine.worker_usage(), (2, 0));
     let begun = world.now();
     world.submit("a", gets("t", 1_000)).await;
     let mut sizes = Vec::new();
     for _ in 0..15 {
         sleep(Duration::from_secs(1)).await;
-        sizes.push(world.engine.crew().0);
+        sizes.push(world.engine.worker_usage().0);
     }
     assert!(sizes.is_sorted(), "{sizes:?}");
     sizes.dedup();
     assert_eq!(sizes, [2, 3, 4, 6, 8]);
-    assert_eq!(world.engine.crew(), (8, 8), "all of them work");
+    assert_eq!(world.engine.worker_usage(), (8, 8), "all of them work");
     assert_eq!(world.tally().await.in_flight, 8);
     world.finished("a").await;
     let took = world.now().since(begun);
@@ -45,6 +45,6 @@ async fn the_crew_follows_the_work_up_and_down_again() {
     let most = audit.most_in_any_window(Duration::from_millis(990));
     assert_eq!((audit.count(), most), (1_000, 8));
     sleep(Duration::from_secs(20)).await;
-    assert_eq!(world.engine.crew(), (2, 0));
+    assert_eq!(world.engine.worker_usage(), (2, 0));
     world.books_balance().await;
 }

@@ -6,23 +6,23 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use outflow::event::What;
+use outflow::event::EventKind;
 use outflow::{Event, Events};
 use outflow_core::Clock;
 use serde::Serialize;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::units::stamp;
+use super::millis::stamp;
 
 /// The last changes that operators made.
 #[derive(Debug, Default)]
-pub(super) struct Audit {
-    entries: Mutex<VecDeque<Entry>>,
+pub(super) struct AuditLog {
+    entries: Mutex<VecDeque<AuditEntry>>,
 }
 
 /// One change.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Entry {
+pub(super) struct AuditEntry {
     at: u64,
     who: SmolStr,
     action: &'static str,
@@ -33,7 +33,7 @@ pub(super) struct Entry {
 
 /// A change that is being made.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
+pub(super) struct AuditChange {
     /// What is done.
     pub(super) action: &'static str,
     /// The API, if it is about one.
@@ -44,10 +44,10 @@ pub(super) struct Change {
     pub(super) reason: Option<SmolStr>,
 }
 
-impl Audit {
+impl AuditLog {
     /// Notes a change and tells of it.
-    pub(super) fn note(&self, change: Change, who: &Who, clock: &impl Clock, events: &Events) {
-        let entry = Entry {
+    pub(super) fn note(&self, change: AuditChange, who: &AuditActor, clock: &impl Clock, events: &Events) {
+        let entry = AuditEntry {
             at: stamp(clock.wall()),
             who: who.0.clone(),
             action: change.action,
@@ -65,7 +65,7 @@ impl Audit {
         events.emit(|| Event {
             api: entry.api.clone().unwrap_or(OURSELVES),
             at: clock.now(),
-            what: What::Operated {
+            what: EventKind::Operated {
                 group: entry.group.clone(),
                 action: entry.action,
                 who: entry.told(),
@@ -74,16 +74,16 @@ impl Audit {
     }
 
     /// The changes, the newest first.
-    pub(super) fn newest_first(&self) -> Vec<Entry> {
+    pub(super) fn newest_first(&self) -> Vec<AuditEntry> {
         self.entries().iter().rev().cloned().collect()
     }
 
-    fn entries(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+    fn entries(&self) -> MutexGuard<'_, VecDeque<AuditEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
+impl AuditEntry {
     fn told(&self) -> SmolStr {
         match &self.reason {
             Some(reason) => format_smolstr!("{}: {reason}", self.who),
@@ -94,7 +94,7 @@ impl Entry {
 
 /// Who asks, as far as that can be known: where the connection comes from.
 #[derive(Clone, Debug)]
-pub(super) struct Who(pub(super) SmolStr);
+pub(super) struct AuditActor(pub(super) SmolStr);
 
 fn short(text: SmolStr) -> SmolStr {
     let end = text.floor_char_boundary(LONGEST_REASON.min(text.len()));
@@ -116,21 +116,21 @@ mod tests {
 
     use super::*;
 
-    fn note(audit: &Audit, reason: &str) {
+    fn note(audit: &AuditLog, reason: &str) {
         let clock = ManualClock::new(Nanos::ZERO, WallTime::from_unix_secs(1));
-        let change = Change {
+        let change = AuditChange {
             action: "reload",
             api: None,
             group: None,
             reason: Some(SmolStr::new(reason)),
         };
-        audit.note(change, &Who(SmolStr::new("me")), &clock, &Events::new());
+        audit.note(change, &AuditActor(SmolStr::new("me")), &clock, &Events::new());
     }
 
     // One more than is kept: the oldest goes, and no reason takes more than its share.
     #[test]
     fn the_last_changes_are_kept_and_memory_is_bounded() {
-        let audit = Audit::default();
+        let audit = AuditLog::default();
         note(&audit, "the first");
         for _ in 0..KEPT {
             note(&audit, &"ü".repeat(LONGEST_REASON));

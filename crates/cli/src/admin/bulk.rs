@@ -4,10 +4,10 @@
 //! others. A program that was started without an engine answers each of these with how to get one.
 
 pub(super) mod actions;
-pub(super) mod dead;
+pub(super) mod dead_letters;
 pub(super) mod jobs;
-mod news;
-pub(super) mod operations;
+mod events;
+pub(super) mod control;
 pub(super) mod tenants;
 
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use axum::Json;
 use axum::extract::{Query, State};
 use http::StatusCode;
 use outflow_bulk::BulkError;
-use outflow_store::{JobStore, Name, Page, StoreError};
+use outflow_store::{JobStore, Name, PageRequest, StoreError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-pub(super) use news::pass_on;
+pub(super) use events::pass_on;
 
 use super::Admin;
-use super::audit::{Change, Who};
-use super::problem::Problem;
-use crate::bulk::{Bulk, told};
+use super::audit::{AuditChange, AuditActor};
+use super::problem::AdminProblem;
+use crate::open::{RunningEngine, views};
 
 type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
 /// All jobs together, and who works on them.
-pub(super) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, Problem> {
+pub(super) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
     let bulk = admin.bulk()?;
     let (store, engine) = (bulk.store(), bulk.engine());
-    let (tally, active) = (store.tally().await?, store.active().await?);
-    let (all, busy) = engine.crew();
+    let (tally, active) = (store.job_counts().await?, store.active_tenants().await?);
+    let (all, busy) = engine.worker_usage();
     Ok(Json(json!({
-        "jobs": told::Jobs::of(&tally),
+        "jobs": views::JobCountsView::of(&tally),
         "active_tenants": active,
         "workers": { "all": all, "busy": busy },
         "scheduler": engine.settings().scheduler.as_str(),
@@ -51,31 +51,31 @@ pub(super) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Valu
 /// A part of a list of names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Names {
+pub(super) struct NamePage {
     after: Option<SmolStr>,
     most: Option<usize>,
 }
 
-impl Names {
-    fn page(query: Asked<Self>) -> Result<Page, Problem> {
-        let Query(asked) = query.map_err(|why| Problem::bad(why.body_text()))?;
+impl NamePage {
+    fn page(query: Asked<Self>) -> Result<PageRequest, AdminProblem> {
+        let Query(asked) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
         let after = asked.after.as_deref().map(name).transpose()?;
         let most = asked.most.unwrap_or(USUAL_PAGE).clamp(1, MOST_PAGE);
-        Ok(Page { after, most })
+        Ok(PageRequest { after, most })
     }
 }
 
 /// A part of a list of places.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Places {
+pub(super) struct PlacePage {
     after: Option<u64>,
     most: Option<usize>,
 }
 
-impl Places {
-    fn page(query: Asked<Self>) -> Result<(u64, usize), Problem> {
-        let Query(asked) = query.map_err(|why| Problem::bad(why.body_text()))?;
+impl PlacePage {
+    fn page(query: Asked<Self>) -> Result<(u64, usize), AdminProblem> {
+        let Query(asked) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
         let most = asked.most.unwrap_or(USUAL_PAGE).clamp(1, MOST_PAGE);
         Ok((asked.after.unwrap_or(0), most))
     }
@@ -84,7 +84,7 @@ impl Places {
 /// Why something is done, for the audit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Why {
+pub(super) struct AuditReason {
     reason: Option<SmolStr>,
 }
 
@@ -93,23 +93,23 @@ fn done(what: &'static str, jobs: Option<u64>) -> Json<Value> {
     Json(json!({ "what": what, "jobs": jobs }))
 }
 
-fn name(text: &str) -> Result<Name, Problem> {
+fn name(text: &str) -> Result<Name, AdminProblem> {
     text.parse()
-        .map_err(|wrong| Problem::bad(format!("{text:?}: {wrong}")))
+        .map_err(|wrong| AdminProblem::bad(format!("{text:?}: {wrong}")))
 }
 
 impl Admin {
     /// The engine, or how to get one.
-    fn bulk(&self) -> Result<&Bulk, Problem> {
+    fn bulk(&self) -> Result<&RunningEngine, AdminProblem> {
         self.station.bulk.as_ref().ok_or_else(|| {
             let detail = "this program works on no jobs: start it with `outflow serve --bulk`";
-            Problem::new(StatusCode::NOT_FOUND, "no_bulk", detail)
+            AdminProblem::new(StatusCode::NOT_FOUND, "no_bulk", detail)
         })
     }
 
     /// Notes a change of jobs; `whose` says of whom.
-    fn note_jobs(&self, action: &'static str, whose: SmolStr, (why, who): (Why, &Who)) {
-        let change = Change {
+    fn note_jobs(&self, action: &'static str, whose: SmolStr, (why, who): (AuditReason, &AuditActor)) {
+        let change = AuditChange {
             action,
             api: None,
             group: Some(whose),
@@ -127,7 +127,7 @@ fn of_action(name: &Name) -> SmolStr {
     format_smolstr!("action {name}")
 }
 
-impl From<StoreError> for Problem {
+impl From<StoreError> for AdminProblem {
     fn from(error: StoreError) -> Self {
         let detail = error.to_string();
         if error.is_refused() {
@@ -142,7 +142,7 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<BulkError> for Problem {
+impl From<BulkError> for AdminProblem {
     fn from(error: BulkError) -> Self {
         let words = error.to_string();
         match error.into_store() {

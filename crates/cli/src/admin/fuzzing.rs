@@ -12,21 +12,21 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
 use super::{Admin, routes, who};
-use crate::listener::{Address, Peer};
-use crate::station::Station;
+use crate::listener::{ListenAddr, PeerAddr};
+use crate::app_state::AppState;
 
 /// Everything behind the admin port: the guard, the routes, and what they share.
-pub struct Operators {
+pub struct AdminFuzz {
     service: TowerToHyperService<Router>,
 }
 
-impl Operators {
+impl AdminFuzz {
     /// In this station.
     #[must_use]
-    pub fn new(station: &Arc<Station>) -> Self {
-        let address = Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7071)));
+    pub fn new(station: &Arc<AppState>) -> Self {
+        let address = ListenAddr::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7071)));
         let admin = Arc::new(Admin::new(station, &address));
-        let routes = routes(&admin).layer(axum::Extension(who(Peer::Local)));
+        let routes = routes(&admin).layer(axum::Extension(who(PeerAddr::Local)));
         Self {
             service: TowerToHyperService::new(routes),
         }

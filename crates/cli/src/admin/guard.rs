@@ -13,22 +13,22 @@ use http::{HeaderMap, Method, StatusCode, header, request::Parts};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
-use super::problem::Problem;
-use crate::listener::Address;
+use super::problem::AdminProblem;
+use crate::listener::ListenAddr;
 
 /// The rules at the door of the admin API.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct AdminGuard {
     /// The address that it listens on, if that is more than this machine's own.
     address: Option<IpAddr>,
 }
 
-impl Guard {
+impl AdminGuard {
     /// Guards what listens there.
-    pub(super) const fn new(place: &Address) -> Self {
+    pub(super) const fn new(place: &ListenAddr) -> Self {
         let address = match place {
-            Address::Tcp(address) => Some(address.ip()),
-            Address::Unix(_) => None,
+            ListenAddr::Tcp(address) => Some(address.ip()),
+            ListenAddr::Unix(_) => None,
         };
         Self { address }
     }
@@ -38,7 +38,7 @@ impl Guard {
         &self,
         request: &Parts,
         token: Option<&SecretString>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), AdminProblem> {
         let host = self.host(request)?;
         same_origin(&request.headers, &host)?;
         if !is_open(request.uri.path()) {
@@ -49,10 +49,10 @@ impl Guard {
 
     /// The host that was meant, if it is this one. An address is not enough of a name to be rebound;
     /// a name is, so the only one is `localhost`.
-    fn host(&self, request: &Parts) -> Result<Authority, Problem> {
+    fn host(&self, request: &Parts) -> Result<Authority, AdminProblem> {
         let mut named = request.headers.get_all(header::HOST).iter();
         let (Some(host), None) = (named.next(), named.next()) else {
-            return Err(Problem::bad("name the host once, in the header `Host`"));
+            return Err(AdminProblem::bad("name the host once, in the header `Host`"));
         };
         let host = Authority::try_from(host.as_bytes()).map_err(|_| foreign_host())?;
         let meant = request.uri.authority().is_none_or(|target| *target == host);
@@ -72,15 +72,15 @@ impl Guard {
     }
 }
 
-fn foreign_host() -> Problem {
+fn foreign_host() -> AdminProblem {
     let detail = "this is not the host that was asked for: use `localhost` or the address it \
                   listens on";
-    Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail)
+    AdminProblem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail)
 }
 
 /// Browsers say where a request comes from, programs do not. What comes from another page is refused
 /// even if it only reads: nothing here is meant for it.
-fn same_origin(headers: &HeaderMap, host: &Authority) -> Result<(), Problem> {
+fn same_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AdminProblem> {
     let ours = |origin: &[u8]| {
         let bare = origin.strip_prefix(b"http://");
         bare.is_some_and(|bare| bare.eq_ignore_ascii_case(host.as_str().as_bytes()))
@@ -93,7 +93,7 @@ fn same_origin(headers: &HeaderMap, host: &Authority) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "requests of other web pages are refused: open the admin page itself";
-    Err(Problem::new(
+    Err(AdminProblem::new(
         StatusCode::FORBIDDEN,
         "foreign_origin",
         detail,
@@ -105,7 +105,7 @@ fn is_open(path: &str) -> bool {
     OPEN.contains(&path)
 }
 
-fn knows(headers: &HeaderMap, token: Option<&SecretString>) -> Result<(), Problem> {
+fn knows(headers: &HeaderMap, token: Option<&SecretString>) -> Result<(), AdminProblem> {
     let Some(token) = token else {
         return Ok(());
     };
@@ -123,11 +123,11 @@ fn knows(headers: &HeaderMap, token: Option<&SecretString>) -> Result<(), Proble
         return Ok(());
     }
     let detail = "send the admin token as `Authorization: Bearer TOKEN`";
-    Err(Problem::new(StatusCode::UNAUTHORIZED, "token", detail))
+    Err(AdminProblem::new(StatusCode::UNAUTHORIZED, "token", detail))
 }
 
 /// What changes something brings JSON and says so: forms can send three types, and this is none.
-fn brings_json(request: &Parts) -> Result<(), Problem> {
+fn brings_json(request: &Parts) -> Result<(), AdminProblem> {
     let changes = [Method::POST, Method::PUT, Method::PATCH].contains(&request.method);
     if !changes || is_json(&request.headers) {
         return Ok(());
@@ -135,7 +135,7 @@ fn brings_json(request: &Parts) -> Result<(), Problem> {
     let detail = "send JSON, and say so with `Content-Type: application/json`, or \
                   `application/x-ndjson` for lines of it";
     let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    Err(Problem::new(status, "content_type", detail))
+    Err(AdminProblem::new(status, "content_type", detail))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

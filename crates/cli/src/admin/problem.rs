@@ -8,14 +8,14 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use outflow::{Cause, Refusal, Why};
+use outflow::{RefusalReason, Refusal, WaitReason};
 use serde_json::{Map, Value};
 
-use crate::refusals;
+use crate::http_status;
 
 /// Something that could not be done, and why.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct AdminProblem {
     status: StatusCode,
     kind: &'static str,
     detail: String,
@@ -23,7 +23,7 @@ pub(super) struct Problem {
     more: Map<String, Value>,
 }
 
-impl Problem {
+impl AdminProblem {
     /// A problem of this kind; the text says what to do next.
     pub(super) fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Problem {
     /// The same, worth another try after this long.
     pub(super) fn after(mut self, span: Duration) -> Self {
         self.retry_after = Some(span);
-        self.with("retry_after_ms", super::units::millis_up(span).into())
+        self.with("retry_after_ms", super::millis::millis_up(span).into())
     }
 
     /// The same with one more fact.
@@ -81,43 +81,43 @@ impl Problem {
     }
 }
 
-impl From<Refusal> for Problem {
+impl From<Refusal> for AdminProblem {
     /// A refusal at the door, told as the sidecar tells it.
     fn from(refusal: Refusal) -> Self {
-        let status = refusals::status(&refusal.cause);
+        let status = http_status::status(&refusal.cause);
         let problem = Self::new(status, refusal.cause.name(), refusal.to_string());
         let problem = match refusal.retry_after {
             Some(span) => problem.after(span),
             None => problem,
         };
         match &refusal.cause {
-            Cause::TooLate(why) | Cause::Busy(why) => problem.because(why),
-            Cause::Never { limit } => problem.with("limit", limit.to_string().into()),
-            Cause::Blocked { state } => problem.with("state", state.name().into()),
+            RefusalReason::TooLate(why) | RefusalReason::Busy(why) => problem.because(why),
+            RefusalReason::Never { limit } => problem.with("limit", limit.to_string().into()),
+            RefusalReason::Blocked { state } => problem.with("state", state.name().into()),
             _ => problem,
         }
     }
 }
 
-impl Problem {
-    fn because(self, why: &Why) -> Self {
-        let problem = self.with("why", super::words::why(why).into());
+impl AdminProblem {
+    fn because(self, why: &WaitReason) -> Self {
+        let problem = self.with("why", super::labels::why(why).into());
         match why {
-            Why::Limit { rate } => problem.with("limit", rate.to_string().into()),
-            Why::State(state) => problem.with("state", state.name().into()),
+            WaitReason::Limit { rate } => problem.with("limit", rate.to_string().into()),
+            WaitReason::State(state) => problem.with("state", state.name().into()),
             _ => problem,
         }
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for AdminProblem {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.body()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         if let Some(span) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, refusals::retry_after(span).into());
+            headers.insert(header::RETRY_AFTER, http_status::retry_after(span).into());
         }
         if self.status == StatusCode::UNAUTHORIZED {
             let bearer = HeaderValue::from_static("Bearer");

@@ -8,45 +8,45 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
-use outflow::Changes;
+use outflow::ReloadChanges;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::Admin;
-use super::audit::{Change, Who};
-use super::body;
-use super::named::Named;
-use super::problem::Problem;
-use crate::reload::CannotReload;
+use super::audit::{AuditChange, AuditActor};
+use super::json_body;
+use super::api_param::ApiParam;
+use super::problem::AdminProblem;
+use crate::reload::ReloadError;
 
 /// A wish to read the configuration again.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Again {
+pub(super) struct ReloadRequest {
     reason: Option<SmolStr>,
 }
 
 /// A variable and its new value.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Set {
+pub(super) struct OverrideBody {
     variable: SmolStr,
-    value: Said,
+    value: OverrideValue,
     reason: Option<SmolStr>,
 }
 
 /// A value as it would be written in a file, or a whole number.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Said {
+enum OverrideValue {
     Number(u64),
     Text(SmolStr),
 }
 
 /// What is different now.
 #[derive(Debug, Serialize)]
-pub(super) struct Difference {
+pub(super) struct ReloadDifference {
     added: Vec<SmolStr>,
     removed: Vec<SmolStr>,
     changed: Vec<SmolStr>,
@@ -57,31 +57,31 @@ pub(super) struct Difference {
 /// Reads the configuration again.
 pub(super) async fn reload(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    body::Json(again): body::Json<Again>,
-) -> Result<Json<Difference>, Problem> {
+    Extension(who): Extension<AuditActor>,
+    json_body::JsonBody(again): json_body::JsonBody<ReloadRequest>,
+) -> Result<Json<ReloadDifference>, AdminProblem> {
     let changes = admin.station.reload()?;
-    let change = Change {
+    let change = AuditChange {
         action: "reload",
         api: None,
         group: None,
         reason: again.reason,
     };
     admin.note(change, &who);
-    Ok(Json(Difference::of(changes)))
+    Ok(Json(ReloadDifference::of(changes)))
 }
 
 /// Sets one variable of an API until the program ends.
 pub(super) async fn set(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(api): Named,
-    body::Json(set): body::Json<Set>,
-) -> Result<Json<Difference>, Problem> {
+    Extension(who): Extension<AuditActor>,
+    ApiParam(api): ApiParam,
+    json_body::JsonBody(set): json_body::JsonBody<OverrideBody>,
+) -> Result<Json<ReloadDifference>, AdminProblem> {
     let value = set.value.text();
     let changes = admin.station.set(&api, &set.variable, &value)?;
     let said = format_smolstr!("{} = {value}", set.variable);
-    let change = Change {
+    let change = AuditChange {
         action: "set_variable",
         api: Some(api),
         group: None,
@@ -91,10 +91,10 @@ pub(super) async fn set(
         }),
     };
     admin.note(change, &who);
-    Ok(Json(Difference::of(changes)))
+    Ok(Json(ReloadDifference::of(changes)))
 }
 
-impl Said {
+impl OverrideValue {
     fn text(&self) -> SmolStr {
         match self {
             Self::Number(number) => format_smolstr!("{number}"),
@@ -103,8 +103,8 @@ impl Said {
     }
 }
 
-impl Difference {
-    fn of(changes: Changes) -> Self {
+impl ReloadDifference {
+    fn of(changes: ReloadChanges) -> Self {
         Self {
             added: changes.added,
             removed: changes.removed,
@@ -114,13 +114,13 @@ impl Difference {
     }
 }
 
-impl From<CannotReload> for Problem {
-    fn from(why: CannotReload) -> Self {
+impl From<ReloadError> for AdminProblem {
+    fn from(why: ReloadError) -> Self {
         let detail = why.to_string();
         let refused = |detail| Self::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", detail);
         match &why {
-            CannotReload::UnknownApi(_) => Self::unknown_api(),
-            CannotReload::Config(mistakes) => {
+            ReloadError::UnknownApi(_) => Self::unknown_api(),
+            ReloadError::Config(mistakes) => {
                 let all = mistakes.iter().map(|mistake| json!(mistake));
                 refused(detail).with("mistakes", Value::Array(all.collect()))
             }

@@ -10,11 +10,11 @@ use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http::StatusCode;
 
-use super::problem::Problem;
-use super::{Admin, limiter, look, operate, page, reload};
+use super::problem::AdminProblem;
+use super::{Admin, permit_routes, queries, health_control, assets, reload};
 
 /// One method of one address.
-pub(super) struct Route {
+pub(super) struct RouteEntry {
     /// The method, as the document writes it.
     #[cfg_attr(
         not(test),
@@ -26,7 +26,7 @@ pub(super) struct Route {
     answers: MethodRouter<Arc<Admin>>,
 }
 
-impl Route {
+impl RouteEntry {
     fn get<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
         Self::new(("get", MethodFilter::GET), path, handler)
     }
@@ -57,32 +57,32 @@ impl Route {
 }
 
 /// All of them.
-pub(super) fn table() -> Vec<Route> {
+pub(super) fn table() -> Vec<RouteEntry> {
     vec![
-        Route::get("/", page::html),
-        Route::get("/page.css", page::css),
-        Route::get("/page.js", page::js),
-        Route::get("/healthz", look::alive),
-        Route::get("/readyz", look::ready),
-        Route::get("/metrics", look::metrics),
-        Route::get("/v1/openapi.json", page::document),
-        Route::get("/v1/snapshot", look::snapshot),
-        Route::get("/v1/apis", look::apis),
-        Route::get("/v1/apis/{api}", look::api),
-        Route::get("/v1/apis/{api}/limits", look::limits),
-        Route::post("/v1/apis/{api}/health", operate::force),
-        Route::delete("/v1/apis/{api}/health", operate::release),
-        Route::patch("/v1/apis/{api}/variables", reload::set),
-        Route::post("/v1/reload", reload::reload),
-        Route::get("/v1/explain", look::explain),
-        Route::get("/v1/events", look::events),
-        Route::get("/v1/tasks", look::work),
-        Route::get("/v1/config", look::config),
-        Route::get("/v1/audit", look::audit),
-        Route::post("/v1/acquire", limiter::acquire),
-        Route::post("/v1/settle", limiter::settle),
-        Route::post("/v1/refund", limiter::refund),
-        Route::post("/v1/check", limiter::check),
+        RouteEntry::get("/", assets::html),
+        RouteEntry::get("/page.css", assets::css),
+        RouteEntry::get("/page.js", assets::js),
+        RouteEntry::get("/healthz", queries::alive),
+        RouteEntry::get("/readyz", queries::ready),
+        RouteEntry::get("/metrics", queries::metrics),
+        RouteEntry::get("/v1/openapi.json", assets::document),
+        RouteEntry::get("/v1/snapshot", queries::snapshot),
+        RouteEntry::get("/v1/apis", queries::apis),
+        RouteEntry::get("/v1/apis/{api}", queries::api),
+        RouteEntry::get("/v1/apis/{api}/limits", queries::limits),
+        RouteEntry::post("/v1/apis/{api}/health", health_control::force),
+        RouteEntry::delete("/v1/apis/{api}/health", health_control::release),
+        RouteEntry::patch("/v1/apis/{api}/variables", reload::set),
+        RouteEntry::post("/v1/reload", reload::reload),
+        RouteEntry::get("/v1/explain", queries::explain),
+        RouteEntry::get("/v1/events", queries::events),
+        RouteEntry::get("/v1/tasks", queries::work),
+        RouteEntry::get("/v1/config", queries::config),
+        RouteEntry::get("/v1/audit", queries::audit),
+        RouteEntry::post("/v1/acquire", permit_routes::acquire),
+        RouteEntry::post("/v1/settle", permit_routes::settle),
+        RouteEntry::post("/v1/refund", permit_routes::refund),
+        RouteEntry::post("/v1/check", permit_routes::check),
     ]
     .into_iter()
     .chain(of_jobs())
@@ -90,32 +90,32 @@ pub(super) fn table() -> Vec<Route> {
 }
 
 /// Those that are about jobs.
-fn of_jobs() -> Vec<Route> {
-    use super::bulk::operations::Operation::{Cancel, Pause, Resume};
-    use super::bulk::operations::{of_actions, of_tenants};
-    use super::bulk::{actions, dead, jobs, summary, tenants};
+fn of_jobs() -> Vec<RouteEntry> {
+    use super::bulk::control::JobOperation::{Cancel, Pause, Resume};
+    use super::bulk::control::{of_actions, of_tenants};
+    use super::bulk::{actions, dead_letters, jobs, summary, tenants};
     vec![
-        Route::get("/v1/bulk", summary),
-        Route::post("/v1/bulk/jobs", jobs::submit),
-        Route::get("/v1/bulk/tenants", tenants::list),
-        Route::get("/v1/bulk/tenants/{tenant}", tenants::one),
-        Route::get("/v1/bulk/tenants/{tenant}/history", tenants::history),
-        Route::post("/v1/bulk/tenants/{tenant}/pause", of_tenants(Pause)),
-        Route::post("/v1/bulk/tenants/{tenant}/resume", of_tenants(Resume)),
-        Route::post("/v1/bulk/tenants/{tenant}/cancel", of_tenants(Cancel)),
-        Route::post("/v1/bulk/tenants/{tenant}/release", tenants::release),
-        Route::post("/v1/bulk/tenants/{tenant}/reset", tenants::reset),
-        Route::get("/v1/bulk/actions", actions::list),
-        Route::post("/v1/bulk/actions", actions::open),
-        Route::get("/v1/bulk/actions/{action}", actions::one),
-        Route::get("/v1/bulk/actions/{action}/results", actions::results),
-        Route::post("/v1/bulk/actions/{action}/close", actions::close),
-        Route::post("/v1/bulk/actions/{action}/pause", of_actions(Pause)),
-        Route::post("/v1/bulk/actions/{action}/resume", of_actions(Resume)),
-        Route::post("/v1/bulk/actions/{action}/cancel", of_actions(Cancel)),
-        Route::get("/v1/bulk/dead", dead::list),
-        Route::post("/v1/bulk/dead/retry", dead::retry),
-        Route::post("/v1/bulk/dead/purge", dead::purge),
+        RouteEntry::get("/v1/bulk", summary),
+        RouteEntry::post("/v1/bulk/jobs", jobs::submit),
+        RouteEntry::get("/v1/bulk/tenants", tenants::list),
+        RouteEntry::get("/v1/bulk/tenants/{tenant}", tenants::one),
+        RouteEntry::get("/v1/bulk/tenants/{tenant}/history", tenants::history),
+        RouteEntry::post("/v1/bulk/tenants/{tenant}/pause", of_tenants(Pause)),
+        RouteEntry::post("/v1/bulk/tenants/{tenant}/resume", of_tenants(Resume)),
+        RouteEntry::post("/v1/bulk/tenants/{tenant}/cancel", of_tenants(Cancel)),
+        RouteEntry::post("/v1/bulk/tenants/{tenant}/release", tenants::release),
+        RouteEntry::post("/v1/bulk/tenants/{tenant}/reset", tenants::reset),
+        RouteEntry::get("/v1/bulk/actions", actions::list),
+        RouteEntry::post("/v1/bulk/actions", actions::open),
+        RouteEntry::get("/v1/bulk/actions/{action}", actions::one),
+        RouteEntry::get("/v1/bulk/actions/{action}/results", actions::results),
+        RouteEntry::post("/v1/bulk/actions/{action}/close", actions::close),
+        RouteEntry::post("/v1/bulk/actions/{action}/pause", of_actions(Pause)),
+        RouteEntry::post("/v1/bulk/actions/{action}/resume", of_actions(Resume)),
+        RouteEntry::post("/v1/bulk/actions/{action}/cancel", of_actions(Cancel)),
+        RouteEntry::get("/v1/bulk/dead", dead_letters::list),
+        RouteEntry::post("/v1/bulk/dead/retry", dead_letters::retry),
+        RouteEntry::post("/v1/bulk/dead/purge", dead_letters::purge),
     ]
 }
 
@@ -130,15 +130,15 @@ pub(super) fn router() -> Router<Arc<Admin>> {
         .fallback(nowhere)
 }
 
-async fn nowhere() -> Problem {
+async fn nowhere() -> AdminProblem {
     let detail = "there is nothing here: GET /v1/openapi.json lists all addresses";
-    Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+    AdminProblem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 /// The router itself adds which methods are answered.
-async fn wrong_method() -> Problem {
+async fn wrong_method() -> AdminProblem {
     let detail = "this address does not answer this method: `Allow` lists those that it does";
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", detail)
+    AdminProblem::new(StatusCode::METHOD_NOT_ALLOWED, "method", detail)
 }
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
     // The page's own files are no part of the API.
     #[test]
     fn the_document_and_the_routes_are_the_same_list() {
-        let document: Value = serde_json::from_str(page::DOCUMENT).expect("JSON");
+        let document: Value = serde_json::from_str(assets::DOCUMENT).expect("JSON");
         let mut described = BTreeSet::new();
         for (path, item) in document["paths"].as_object().expect("paths") {
             let methods = item.as_object().expect("an item").keys();
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_document_is_of_this_version() {
-        let document: Value = serde_json::from_str(page::DOCUMENT).expect("JSON");
+        let document: Value = serde_json::from_str(assets::DOCUMENT).expect("JSON");
         assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(document["openapi"], "3.1.0");
     }

@@ -16,12 +16,12 @@ pub(super) use health::HealthView;
 pub(super) use limits::{GroupView, LimitView};
 
 use super::Admin;
-use super::units::{millis, stamp};
-use super::words;
+use super::millis::{millis, stamp};
+use super::labels;
 
 /// The whole program.
 #[derive(Debug, Serialize)]
-pub(super) struct Snapshot {
+pub(super) struct ProgramSnapshot {
     at: u64,
     version: &'static str,
     uptime_ms: u64,
@@ -31,7 +31,7 @@ pub(super) struct Snapshot {
     tasks: Vec<TaskView>,
 }
 
-impl Snapshot {
+impl ProgramSnapshot {
     /// The program as it is now.
     pub(super) fn of(admin: &Admin) -> Self {
         let now = admin.clock.now();
@@ -99,7 +99,7 @@ impl ApiLine {
         let worst = states.max_by_key(|state| health::badness(*state));
         Self {
             name: door.name().clone(),
-            state: worst.map_or("Normal", outflow::core::State::name),
+            state: worst.map_or("Normal", outflow::core::HealthState::name),
             circuit: worst.map_or("CLOSED", |state| state.circuit().name()),
             waiting: report.waiting,
             in_flight: in_flight(&report),
@@ -175,7 +175,7 @@ impl CacheView {
             entries: report.entries,
             memory_bytes: report.memory,
             disk_bytes: report.disk,
-            disk: words::disk(report.state),
+            disk: labels::disk(report.state),
             dropped_files: report.dropped_files,
             failed_writes: report.failed_writes,
             skipped_writes: report.skipped_writes,
@@ -198,7 +198,7 @@ impl TaskView {
         Self {
             owner,
             name: task.name,
-            state: words::task(task.state),
+            state: labels::task(task.state),
             restarts: task.restarts,
             since_ms: millis(now.since(task.since)),
         }

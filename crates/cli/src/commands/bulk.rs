@@ -3,9 +3,9 @@
 //! `run` needs nothing else: it takes a file, keeps its jobs in a directory and ends with them. All others
 //! talk with a program that was started with `outflow serve --bulk`.
 
-mod dead;
+mod dead_letters;
 mod input;
-mod operate;
+mod control;
 mod run;
 mod submit;
 mod tables;
@@ -15,24 +15,24 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::Value;
 
-use super::operate::AdminApi;
+use super::control::AdminApi;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json};
 
 /// Makes many calls for many tenants, fairly and at the limit; nothing is lost.
 #[derive(Subcommand)]
 pub(crate) enum BulkCommand {
-    Run(run::Run),
+    Run(run::RunCommand),
     Submit(submit::Submit),
-    Status(operate::Status),
+    Status(control::BulkStatusCommand),
     Watch(watch::Watch),
-    Pause(operate::Pause),
-    Resume(operate::Resume),
-    Cancel(operate::Cancel),
+    Pause(control::PauseCommand),
+    Resume(control::ResumeCommand),
+    Cancel(control::CancelCommand),
     #[command(subcommand)]
-    Dead(dead::DeadCommand),
-    Results(watch::Results),
-    Release(operate::Release),
+    Dead(dead_letters::DeadCommand),
+    Results(watch::ResultsCommand),
+    Release(control::ReleaseDeferred),
 }
 
 impl BulkCommand {
@@ -54,7 +54,7 @@ impl BulkCommand {
 
 /// Which program is asked, and how its answer is told.
 #[derive(Args)]
-struct Asked {
+struct AdminTarget {
     #[command(flatten)]
     admin: AdminApi,
     /// Print the answer as one JSON document.
@@ -62,7 +62,7 @@ struct Asked {
     json: bool,
 }
 
-impl Asked {
+impl AdminTarget {
     fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.admin.get(path)
     }

@@ -4,7 +4,7 @@
 //! has to run. What it knows of limits begins anew with each process: where many calls are made, let
 //! the sidecar make them.
 
-mod explained;
+mod explain;
 mod input;
 mod outcome;
 
@@ -15,15 +15,15 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use http::Method;
 use outflow::config::read_duration;
-use outflow::{CacheUse, Call, Config, Outflow};
+use outflow::{CacheDirective, Call, Config, Outflow};
 use outflow_core::{Cost, Priority};
 
-use self::explained::Explained;
-use self::outcome::Outcome;
-use super::user_config::{UserConfig, quiet};
-use crate::command_line::Misuse;
+use self::explain::CallExplanation;
+use self::outcome::CallOutcome;
+use super::config_args::{ConfigArgs, quiet};
+use crate::command_line::UsageError;
 use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::signals::ShutdownSignals;
 use crate::program::hold_asleep;
 use crate::terminal::{Terminal, show};
 
@@ -31,28 +31,28 @@ use crate::terminal::{Terminal, show};
 #[derive(Args)]
 pub(crate) struct Get {
     #[command(flatten)]
-    wish: Wish,
+    wish: CallArgs,
 }
 
 /// Makes a POST call to an API of the configuration.
 #[derive(Args)]
 pub(crate) struct Post {
     #[command(flatten)]
-    wish: Wish,
+    wish: CallArgs,
 }
 
 /// Makes a PUT call to an API of the configuration.
 #[derive(Args)]
 pub(crate) struct Put {
     #[command(flatten)]
-    wish: Wish,
+    wish: CallArgs,
 }
 
 /// Makes a DELETE call to an API of the configuration.
 #[derive(Args)]
 pub(crate) struct Delete {
     #[command(flatten)]
-    wish: Wish,
+    wish: CallArgs,
 }
 
 /// Makes a call of any method to an API of the configuration.
@@ -61,7 +61,7 @@ pub(crate) struct AnyMethod {
     /// The method.
     method: Method,
     #[command(flatten)]
-    wish: Wish,
+    wish: CallArgs,
 }
 
 impl Get {
@@ -96,13 +96,13 @@ impl AnyMethod {
 
 /// What is wanted of a call.
 #[derive(Args)]
-struct Wish {
+struct CallArgs {
     /// The API, by its name in the configuration.
     api: String,
     /// The path, with its query if it has one.
     path: String,
     #[command(flatten)]
-    config: UserConfig,
+    config: ConfigArgs,
     /// Add a header.
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     header: Vec<String>,
@@ -117,7 +117,7 @@ struct Wish {
     cost: Option<u64>,
     /// Whom it goes before while it waits.
     #[arg(long, value_name = "WHOM", default_value = "normal")]
-    priority: Urgency,
+    priority: PriorityArg,
     /// The longest that all of it may take.
     #[arg(long, value_name = "TIME", value_parser = read_duration)]
     deadline: Option<Duration>,
@@ -129,12 +129,12 @@ struct Wish {
     idempotency_key: Option<String>,
     /// What the cache has to do with it.
     #[arg(long, value_name = "USE", default_value = "configured")]
-    cache: Kept,
+    cache: CacheArg,
     /// Send nothing: only the cache may answer.
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputArgs,
 }
 
 /// What is shown of a call.
@@ -143,7 +143,7 @@ struct Wish {
     clippy::struct_excessive_bools,
     reason = "each is a flag of its own, and all of them go together"
 )]
-struct Shown {
+struct OutputArgs {
     /// Print the status and the headers before the body.
     #[arg(long, short)]
     include: bool,
@@ -166,7 +166,7 @@ struct Shown {
 
 /// Whom a call goes before.
 #[derive(Clone, Copy, ValueEnum)]
-enum Urgency {
+enum PriorityArg {
     Low,
     Normal,
     High,
@@ -174,7 +174,7 @@ enum Urgency {
 
 /// What the cache has to do with a call.
 #[derive(Clone, Copy, ValueEnum)]
-enum Kept {
+enum CacheArg {
     /// What the API's configuration says.
     Configured,
     /// Nothing.
@@ -183,7 +183,7 @@ enum Kept {
     Only,
 }
 
-impl Wish {
+impl CallArgs {
     fn run(self, method: Method, terminal: Terminal) -> anyhow::Result<Exit> {
         let config = self.config.sources()?.read()?;
         if config.api(&self.api).is_none() {
@@ -194,7 +194,7 @@ impl Wish {
             .build();
         let runtime = runtime.context("no runtime can be started")?;
         runtime.block_on(async {
-            let mut interrupt = Interrupt::listen()?;
+            let mut interrupt = ShutdownSignals::listen()?;
             tokio::select! {
                 ended = self.make(method, quiet(config), terminal) => ended,
                 () = interrupt.told() => Ok(Exit::Interrupted),
@@ -218,7 +218,7 @@ impl Wish {
         }
         let call = self.call(&client, method)?;
         terminal.progress("waiting for the answer ...");
-        let outcome = Outcome::of(&client, call).await;
+        let outcome = CallOutcome::of(&client, call).await;
         terminal.progress("");
         let exit = outcome.exit(&self.shown);
         outcome.show(&self.shown, explained.as_ref())?;
@@ -227,20 +227,20 @@ impl Wish {
         Ok(exit)
     }
 
-    fn explained(&self, client: &Outflow, method: &Method) -> anyhow::Result<Option<Explained>> {
+    fn explained(&self, client: &Outflow, method: &Method) -> anyhow::Result<Option<CallExplanation>> {
         let Some(door) = client.upstream(&self.api).filter(|_| self.shown.explain) else {
             return Ok(None);
         };
         let target = match &self.group {
             Some(group) => door
                 .group(group)
-                .ok_or_else(|| Misuse(format!("the API `{}` has no group `{group}`", self.api)))?,
+                .ok_or_else(|| UsageError(format!("the API `{}` has no group `{group}`", self.api)))?,
             None => door.route(method, without_query(&self.path)),
         };
         let target = self
             .cost
             .map_or(target, |cost| target.costing(Cost::new(cost)));
-        Ok(Some(Explained::of(&door, target)))
+        Ok(Some(CallExplanation::of(&door, target)))
     }
 
     fn call(&self, client: &Outflow, method: Method) -> anyhow::Result<Call> {
@@ -262,7 +262,7 @@ impl Wish {
             call = call.group(group);
         }
         if let Some(deadline) = self.deadline {
-            call = call.within(deadline);
+            call = call.timeout(deadline);
         }
         if let Some(key) = &self.idempotency_key {
             call = call.idempotency_key(key);
@@ -271,9 +271,9 @@ impl Wish {
     }
 }
 
-fn unknown(name: &str, config: &Config) -> Misuse {
+fn unknown(name: &str, config: &Config) -> UsageError {
     let names: Vec<_> = config.apis.iter().map(|api| api.name.as_str()).collect();
-    Misuse(match names.as_slice() {
+    UsageError(match names.as_slice() {
         [] => format!("there is no API `{name}`: the configuration has none"),
         names => format!("there is no API `{name}`: there are {}", names.join(", ")),
     })
@@ -283,22 +283,22 @@ fn without_query(path: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or(path)
 }
 
-impl From<Urgency> for Priority {
-    fn from(urgency: Urgency) -> Self {
+impl From<PriorityArg> for Priority {
+    fn from(urgency: PriorityArg) -> Self {
         match urgency {
-            Urgency::Low => Self::Low,
-            Urgency::Normal => Self::Normal,
-            Urgency::High => Self::High,
+            PriorityArg::Low => Self::Low,
+            PriorityArg::Normal => Self::Normal,
+            PriorityArg::High => Self::High,
         }
     }
 }
 
-impl From<Kept> for CacheUse {
-    fn from(kept: Kept) -> Self {
+impl From<CacheArg> for CacheDirective {
+    fn from(kept: CacheArg) -> Self {
         match kept {
-            Kept::Configured => Self::Configured,
-            Kept::Bypass => Self::Bypass,
-            Kept::Only => Self::Only,
+            CacheArg::Configured => Self::Configured,
+            CacheArg::Bypass => Self::Bypass,
+            CacheArg::Only => Self::Only,
         }
     }
 }

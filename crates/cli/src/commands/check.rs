@@ -1,18 +1,18 @@
 //! `outflow check`: says everything that is wrong with a configuration, and sends nothing.
 
-mod tuning;
+mod advice;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use outflow::Config;
-use outflow::config::{Mistakes, Severity};
+use outflow::config::{Diagnostics, DiagnosticSeverity};
 use serde_json::json;
 
-use self::tuning::Advice;
-use super::user_config::{found, named};
+use self::advice::ConfigAdvice;
+use super::config_args::{found, named};
 use crate::exit::Exit;
-use crate::sources::Sources;
+use crate::config_sources::ConfigSources;
 use crate::terminal::{Terminal, answer, answer_json, say};
 
 /// Checks a configuration: every mistake at once, with its line and what to write instead.
@@ -51,8 +51,8 @@ impl Check {
 }
 
 fn tell(
-    sources: &Sources,
-    read: &Result<Config, Mistakes>,
+    sources: &ConfigSources,
+    read: &Result<Config, Diagnostics>,
     terminal: Terminal,
 ) -> anyhow::Result<()> {
     let mistakes = mistakes(read);
@@ -68,7 +68,7 @@ fn tell(
         );
         return Ok(());
     };
-    let advice = tuning::advice(config);
+    let advice = advice::advice(config);
     for one in &advice {
         say!("{one}\n");
     }
@@ -85,10 +85,10 @@ fn tell(
     ))
 }
 
-fn tell_json(sources: &Sources, read: &Result<Config, Mistakes>) -> anyhow::Result<()> {
+fn tell_json(sources: &ConfigSources, read: &Result<Config, Diagnostics>) -> anyhow::Result<()> {
     let mistakes = mistakes(read);
     let (errors, warnings) = counts(mistakes);
-    let advice: Vec<Advice> = read.as_ref().map(tuning::advice).unwrap_or_default();
+    let advice: Vec<ConfigAdvice> = read.as_ref().map(advice::advice).unwrap_or_default();
     let files: Vec<_> = sources
         .files()
         .map(|file| file.display().to_string())
@@ -103,17 +103,17 @@ fn tell_json(sources: &Sources, read: &Result<Config, Mistakes>) -> anyhow::Resu
     }))
 }
 
-fn mistakes(read: &Result<Config, Mistakes>) -> &Mistakes {
+fn mistakes(read: &Result<Config, Diagnostics>) -> &Diagnostics {
     match read {
         Ok(config) => &config.warnings,
         Err(mistakes) => mistakes,
     }
 }
 
-fn counts(mistakes: &Mistakes) -> (usize, usize) {
+fn counts(mistakes: &Diagnostics) -> (usize, usize) {
     let errors = mistakes
         .iter()
-        .filter(|one| one.severity == Severity::Error);
+        .filter(|one| one.severity == DiagnosticSeverity::Error);
     let errors = errors.count();
     (errors, mistakes.len() - errors)
 }

@@ -6,7 +6,7 @@
 
 mod banner;
 mod load;
-mod world;
+mod mock_apis;
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use anyhow::Context;
 use clap::Args;
 use outflow::config::Environment;
 
-use self::world::World;
+use self::mock_apis::MockApis;
 use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::signals::ShutdownSignals;
 use crate::program::{Program, StartError};
-use crate::sources::Sources;
+use crate::config_sources::ConfigSources;
 use crate::terminal::{Terminal, show};
 
 /// Shows everything at work without any configuration: three strict APIs, the sidecar before them, the
@@ -47,8 +47,8 @@ impl Dev {
     }
 
     async fn show(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut interrupt = Interrupt::listen()?;
-        let world = World::start().await?;
+        let mut interrupt = ShutdownSignals::listen()?;
+        let world = MockApis::start().await?;
         let program = self.start(&world).await?;
         if self.json {
             banner::print_json(&program, &world)?;
@@ -68,10 +68,10 @@ impl Dev {
         Ok(Exit::Done)
     }
 
-    async fn start(&self, world: &World) -> anyhow::Result<Program> {
+    async fn start(&self, world: &MockApis) -> anyhow::Result<Program> {
         let text = world.config(self.port, self.admin_port);
         // The user's own variables are about APIs that there are not here.
-        let sources = Sources::new(Vec::new())
+        let sources = ConfigSources::new(Vec::new())
             .with(text)
             .in_environment(Environment::empty());
         let started = Program::start(sources).await;
@@ -85,7 +85,7 @@ impl Dev {
 }
 
 /// Tells how it goes, on a terminal alone.
-async fn watch(program: &Program, world: &World, terminal: Terminal) {
+async fn watch(program: &Program, world: &MockApis, terminal: Terminal) {
     let mut every = tokio::time::interval(GLANCE);
     every.tick().await;
     loop {

@@ -11,8 +11,8 @@ use anyhow::Context;
 use clap::Args;
 use outflow::Preset;
 
-use super::user_config::USUAL;
-use crate::command_line::Misuse;
+use super::config_args::USUAL;
+use crate::command_line::UsageError;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, say};
 
@@ -38,7 +38,7 @@ impl Init {
             return answer(&names.concat()).map(|()| Exit::Done);
         }
         let preset = self.preset.as_deref().map(known).transpose()?;
-        let starter = Starter::of(preset);
+        let starter = StarterConfig::of(preset);
         self.write(&starter.text)?;
         let path = self.path.display();
         let option = if self.path.as_os_str() == USUAL {
@@ -65,7 +65,7 @@ impl Init {
             options.create_new(true);
         }
         let mut file = options.open(&self.path).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => anyhow::Error::new(Misuse(format!(
+            ErrorKind::AlreadyExists => anyhow::Error::new(UsageError(format!(
                 "`{path}` is there already: keep it, name another with `--path`, or say `--force`"
             ))),
             _ => anyhow::Error::new(error).context(format!("`{path}` cannot be written")),
@@ -75,20 +75,20 @@ impl Init {
     }
 }
 
-fn known(name: &str) -> Result<Preset, Misuse> {
+fn known(name: &str) -> Result<Preset, UsageError> {
     Preset::named(name).ok_or_else(|| {
         let names = Preset::ALL.map(Preset::name).join(", ");
-        Misuse(format!("there is no preset `{name}`: there are {names}"))
+        UsageError(format!("there is no preset `{name}`: there are {names}"))
     })
 }
 
 /// A configuration to begin with, and the variable of the key that it names.
-struct Starter {
+struct StarterConfig {
     text: String,
     variable: Option<String>,
 }
 
-impl Starter {
+impl StarterConfig {
     fn of(preset: Option<Preset>) -> Self {
         let Some(preset) = preset else {
             return Self {

@@ -14,18 +14,18 @@ use outflow::log::RollingFile;
 use outflow::{Api, Config};
 use tokio::runtime::{Builder, Runtime};
 
-use super::user_config::UserConfig;
+use super::config_args::ConfigArgs;
 use crate::exit::Exit;
-use crate::interrupt::Interrupt;
-use crate::program::{Program, StartError, Watch};
-use crate::sources::Sources;
+use crate::signals::ShutdownSignals;
+use crate::program::{Program, StartError, ConfigWatch};
+use crate::config_sources::ConfigSources;
 use crate::terminal::{Terminal, say};
 
 /// Governs calls as a sidecar: point the base URL of any program at it.
 #[derive(Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
-    config: UserConfig,
+    config: ConfigArgs,
     /// Where calls are taken, over `server.listen`.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -54,13 +54,13 @@ impl Serve {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let offline = self.offline;
         let watch = if self.no_watch {
-            Watch::Nothing
+            ConfigWatch::Nothing
         } else {
-            Watch::Files
+            ConfigWatch::Files
         };
         let (sources, config) = self.sources()?;
         runtime(&config)?.block_on(async move {
-            let mut interrupt = Interrupt::listen()?;
+            let mut interrupt = ShutdownSignals::listen()?;
             let program = start(config, sources, watch).await?;
             tell(&program, terminal);
             if offline {
@@ -80,7 +80,7 @@ impl Serve {
     }
 
     /// The files with the flags over them, and what they say together.
-    fn sources(self) -> anyhow::Result<(Sources, Config)> {
+    fn sources(self) -> anyhow::Result<(ConfigSources, Config)> {
         let flags = [
             (
                 "--listen",
@@ -123,7 +123,7 @@ fn runtime(config: &Config) -> anyhow::Result<Runtime> {
     built.context("no runtime can be started")
 }
 
-async fn start(config: Config, sources: Sources, watch: Watch) -> anyhow::Result<Program> {
+async fn start(config: Config, sources: ConfigSources, watch: ConfigWatch) -> anyhow::Result<Program> {
     let started = Program::start_with(config, sources, watch).await;
     started.map_err(|error| match error {
         StartError::Config(mistakes) => mistakes.into(),

@@ -7,7 +7,7 @@
 
 mod forecast;
 pub(crate) mod fuzzing;
-mod ideal;
+mod fluid_model;
 mod network;
 mod outcome;
 mod report;
@@ -22,11 +22,11 @@ use std::time::Duration;
 use clap::Args;
 
 use network::Network;
-use outcome::Outcome;
-use report::Report;
+use outcome::RunFigures;
+use report::SimReport;
 use scenario::{Scenario, ScenarioName};
 use scheduler::SchedulerName;
-use world::World;
+use world::SimWorld;
 
 use crate::terminal::{answer, answer_json};
 
@@ -54,7 +54,7 @@ pub(crate) struct Simulate {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    forecast: forecast::Asked,
+    forecast: forecast::LoadArgs,
 }
 
 impl Simulate {
@@ -79,8 +79,8 @@ impl Simulate {
         answer(&report.to_table())
     }
 
-    fn play(&self) -> anyhow::Result<Report> {
-        let mut report = Report::new(self.seed, self.network());
+    fn play(&self) -> anyhow::Result<SimReport> {
+        let mut report = SimReport::new(self.seed, self.network());
         for name in chosen(&self.scenario) {
             let scenario = Scenario::named(name);
             let outcomes: anyhow::Result<Vec<_>> = chosen(&self.scheduler)
@@ -92,11 +92,11 @@ impl Simulate {
         Ok(report)
     }
 
-    fn play_one(&self, scenario: &Scenario, name: SchedulerName) -> anyhow::Result<Outcome> {
-        let _progress = Progress::show(scenario, name);
+    fn play_one(&self, scenario: &Scenario, name: SchedulerName) -> anyhow::Result<RunFigures> {
+        let _progress = SimProgress::show(scenario, name);
         let scheduler = name.build(scenario)?;
-        let history = World::new(scenario, self.network(), scheduler).play()?;
-        Ok(Outcome::of(scenario, name, &history))
+        let history = SimWorld::new(scenario, self.network(), scheduler).play()?;
+        Ok(RunFigures::of(scenario, name, &history))
     }
 
     fn network(&self) -> Network {
@@ -118,9 +118,9 @@ fn chosen<T: clap::ValueEnum + PartialEq>(named: &[T]) -> Vec<T> {
 }
 
 /// Says on a terminal what is being played, and wipes it away afterwards.
-struct Progress;
+struct SimProgress;
 
-impl Progress {
+impl SimProgress {
     fn show(scenario: &Scenario, scheduler: SchedulerName) -> Option<Self> {
         let mut terminal = io::stderr();
         if !terminal.is_terminal() {
@@ -133,7 +133,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for SimProgress {
     fn drop(&mut self) {
         let _ = write!(io::stderr(), "\r{:60}\r", "");
     }

@@ -8,25 +8,25 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use outflow::Stop;
-use outflow::config::ServerSettings;
+use outflow::CancelToken;
+use outflow::config::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::framing::Bounds;
-use super::gateway::Gateway;
+use super::framing::HeadLimits;
+use super::proxy::ProxyHandler;
 use super::problem;
-use super::pulse::Pulse;
-use super::readers::Readers;
-use super::wire::{Patience, Wire};
-use crate::listener::Connection;
+use super::idle_tracker::IdleTracker;
+use super::stalled_readers::StalledReaders;
+use super::strict_io::{ReadTimeouts, StrictIo};
+use crate::listener::InboundConnection;
 
 /// Serves it until its end, until it is idle for too long, or until the program stops.
 pub(super) async fn serve(
-    connection: Connection,
-    gateway: Arc<Gateway>,
-    settings: &ServerSettings,
-    stop: Stop,
+    connection: InboundConnection,
+    gateway: Arc<ProxyHandler>,
+    settings: &ServerConfig,
+    stop: CancelToken,
 ) {
     // Whoever says nothing costs nothing: buffers are made for the first byte.
     if timeout(settings.header_timeout, connection.has_come())
@@ -35,9 +35,9 @@ pub(super) async fn serve(
     {
         return;
     }
-    let wire = Wire::new(connection, bounds(settings), patience(settings));
-    let pulse = Pulse::default();
-    let readers = Readers::default();
+    let wire = StrictIo::new(connection, bounds(settings), patience(settings));
+    let pulse = IdleTracker::default();
+    let readers = StalledReaders::default();
     let (beats, watched) = (pulse.clone(), readers.clone());
     let service = service_fn(move |request| {
         let (gateway, beat) = (Arc::clone(&gateway), beats.begin());
@@ -56,13 +56,13 @@ pub(super) async fn serve(
             return;
         }
         never = readers.watched(settings.body_timeout) => match never {},
-        () = stop.told() => served.as_mut().graceful_shutdown(),
+        () = stop.cancelled() => served.as_mut().graceful_shutdown(),
     }
     let _ended = served.await;
 }
 
 /// Tells who came that there is no place, and waits a moment for that to be read.
-pub(super) async fn send_away(mut connection: Connection, words: &'static str) {
+pub(super) async fn send_away(mut connection: InboundConnection, words: &'static str) {
     let said = async {
         let text = problem::no_place(words);
         connection.write_all(text.as_bytes()).await?;
@@ -75,21 +75,21 @@ pub(super) async fn send_away(mut connection: Connection, words: &'static str) {
     let _told = timeout(PARTING, said).await;
 }
 
-fn bounds(settings: &ServerSettings) -> Bounds {
-    Bounds {
+fn bounds(settings: &ServerConfig) -> HeadLimits {
+    HeadLimits {
         headers: usize::from(settings.max_headers),
         bytes: usize::try_from(settings.max_header_size).unwrap_or(usize::MAX),
     }
 }
 
-const fn patience(settings: &ServerSettings) -> Patience {
-    Patience {
+const fn patience(settings: &ServerConfig) -> ReadTimeouts {
+    ReadTimeouts {
         head: settings.header_timeout,
         write: settings.body_timeout,
     }
 }
 
-pub(super) fn builder(settings: &ServerSettings) -> Builder<TokioExecutor> {
+pub(super) fn builder(settings: &ServerConfig) -> Builder<TokioExecutor> {
     let bounds = bounds(settings);
     let mut builder = Builder::new(TokioExecutor::new());
     builder

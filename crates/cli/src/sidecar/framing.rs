@@ -9,21 +9,21 @@
 //!
 //! It judges framing and nothing else. What a request asks for is judged once it is parsed.
 
-mod fault;
+mod error;
 mod head;
-mod reading;
+mod parsed;
 
-pub(super) use self::fault::Fault;
-pub use self::reading::{Length, Reading};
+pub(super) use self::error::FramingError;
+pub use self::parsed::{BodyBytes, ParsedRequests};
 
-use self::head::{Body, Head};
+use self::head::{BodyLength, HeadScan};
 
 /// The requests on one connection, as far as they have come.
 #[derive(Debug)]
 pub(super) struct Framing {
-    state: State,
-    bounds: Bounds,
-    head: Head,
+    state: FramingState,
+    bounds: HeadLimits,
+    head: HeadScan,
     /// Where the line begins that is not over yet, and how far its end was looked for. Both count from
     /// the first byte that was not let through, so that bytes which trickle in are looked at once.
     begun: usize,
@@ -34,7 +34,7 @@ pub(super) struct Framing {
 
 /// How much a head may be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct HeadLimits {
     /// The most header lines.
     pub(super) headers: usize,
     /// The most bytes, of head and of trailers.
@@ -42,7 +42,7 @@ pub(super) struct Bounds {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum FramingState {
     /// Before the first request: it may turn out to be HTTP/2.
     First,
     Head,
@@ -57,30 +57,30 @@ enum State {
 
 /// What became of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Scanned {
+pub(super) struct ScanResult {
     /// So many of them are in order.
     pub(super) passed: usize,
     /// The others.
-    pub(super) rest: Rest,
+    pub(super) rest: HeldBytes,
 }
 
 /// What is known of bytes that were not let through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rest {
+pub(super) enum HeldBytes {
     /// There are none.
     Nothing,
     /// They are the beginning of something: they have to be shown again with what follows.
     Unfinished,
     /// They cannot be let through.
-    Faulty(Fault),
+    Faulty(FramingError),
 }
 
 impl Framing {
-    pub(super) const fn new(bounds: Bounds) -> Self {
+    pub(super) const fn new(bounds: HeadLimits) -> Self {
         Self {
-            state: State::First,
+            state: FramingState::First,
             bounds,
-            head: Head::new(),
+            head: HeadScan::new(),
             begun: 0,
             searched: 0,
             behind: 0,
@@ -90,8 +90,8 @@ impl Framing {
     /// How many bytes are of a body and need not be looked at; none if the next byte must be.
     const fn unseen(&self) -> u64 {
         match self.state {
-            State::Through => u64::MAX,
-            State::Body(left) | State::Chunk(left) => left,
+            FramingState::Through => u64::MAX,
+            FramingState::Body(left) | FramingState::Chunk(left) => left,
             _ => 0,
         }
     }
@@ -99,10 +99,10 @@ impl Framing {
     /// So many bytes of a body went by unseen.
     fn went_by(&mut self, count: u64) {
         self.state = match self.state {
-            State::Body(left) if left <= count => State::Head,
-            State::Body(left) => State::Body(left - count),
-            State::Chunk(left) if left <= count => State::ChunkEnd,
-            State::Chunk(left) => State::Chunk(left - count),
+            FramingState::Body(left) if left <= count => FramingState::Head,
+            FramingState::Body(left) => FramingState::Body(left - count),
+            FramingState::Chunk(left) if left <= count => FramingState::ChunkEnd,
+            FramingState::Chunk(left) => FramingState::Chunk(left - count),
             other => other,
         };
     }
@@ -110,21 +110,21 @@ impl Framing {
     /// Whether a fault now is one of a head, which can be answered, rather than of a body whose request
     /// is already under way.
     pub(super) const fn is_between_bodies(&self) -> bool {
-        matches!(self.state, State::First | State::Head)
+        matches!(self.state, FramingState::First | FramingState::Head)
     }
 
     /// Whether nothing has come yet.
     pub(super) const fn is_untouched(&self) -> bool {
-        matches!(self.state, State::First)
+        matches!(self.state, FramingState::First)
     }
 
     /// Looks at the next bytes; those that were unfinished the last time come first, again.
-    pub(super) fn scan(&mut self, bytes: &[u8]) -> Scanned {
+    pub(super) fn scan(&mut self, bytes: &[u8]) -> ScanResult {
         self.scan_noting(bytes, |_, _, _| ())
     }
 
     /// The same, and tells of each step from where to where it led, and over how many bytes.
-    fn scan_noting(&mut self, bytes: &[u8], mut note: impl FnMut(State, State, usize)) -> Scanned {
+    fn scan_noting(&mut self, bytes: &[u8], mut note: impl FnMut(FramingState, FramingState, usize)) -> ScanResult {
         let mut passed = 0;
         while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
             let from = self.state;
@@ -134,45 +134,45 @@ impl Framing {
                     passed += count;
                     continue;
                 }
-                Ok(None) => Rest::Unfinished,
-                Err(fault) => Rest::Faulty(fault),
+                Ok(None) => HeldBytes::Unfinished,
+                Err(fault) => HeldBytes::Faulty(fault),
             };
-            return Scanned { passed, rest };
+            return ScanResult { passed, rest };
         }
-        Scanned {
+        ScanResult {
             passed,
-            rest: Rest::Nothing,
+            rest: HeldBytes::Nothing,
         }
     }
 
     /// How many bytes are in order; nothing if more of them have to come first.
-    fn step(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+    fn step(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
         match self.state {
-            State::First | State::Head => self.head(bytes),
-            State::Body(_) | State::Chunk(_) | State::Through => {
+            FramingState::First | FramingState::Head => self.head(bytes),
+            FramingState::Body(_) | FramingState::Chunk(_) | FramingState::Through => {
                 let here = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
                 let count = self.unseen().min(here);
                 self.went_by(count);
                 Ok(usize::try_from(count).ok())
             }
-            State::ChunkSize => self.one_line(bytes, |size| {
+            FramingState::ChunkSize => self.one_line(bytes, |size| {
                 Ok(match chunk_size(size)? {
-                    0 => State::Trailers,
-                    size => State::Chunk(size),
+                    0 => FramingState::Trailers,
+                    size => FramingState::Chunk(size),
                 })
             }),
-            State::ChunkEnd => self.one_line(bytes, |line| match line {
-                b"" => Ok(State::ChunkSize),
-                _ => Err(Fault::Chunk),
+            FramingState::ChunkEnd => self.one_line(bytes, |line| match line {
+                b"" => Ok(FramingState::ChunkSize),
+                _ => Err(FramingError::Chunk),
             }),
-            State::Trailers => self.trailer(bytes),
+            FramingState::Trailers => self.trailer(bytes),
         }
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+    fn head(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
         while let Some(line) = self.line(bytes)? {
-            if matches!(self.state, State::First) && self.head.is_untouched() && line == PREFACE {
-                self.state = State::Through;
+            if matches!(self.state, FramingState::First) && self.head.is_untouched() && line == PREFACE {
+                self.state = FramingState::Through;
                 return Ok(Some(bytes.len()));
             }
             if !line.is_empty() || self.head.forgives_a_blank_line() {
@@ -181,9 +181,9 @@ impl Framing {
             }
             let length = self.begun;
             self.state = match std::mem::take(&mut self.head).body()? {
-                Body::Of(0) => State::Head,
-                Body::Of(length) => State::Body(length),
-                Body::Chunked => State::ChunkSize,
+                BodyLength::Of(0) => FramingState::Head,
+                BodyLength::Of(length) => FramingState::Body(length),
+                BodyLength::Chunked => FramingState::ChunkSize,
             };
             self.next_unit();
             return Ok(Some(length));
@@ -191,18 +191,18 @@ impl Framing {
         Ok(None)
     }
 
-    fn trailer(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+    fn trailer(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
         let behind = self.behind;
         let passed = self.one_line(bytes, |line| match line {
-            b"" => Ok(State::Head),
-            field => head::field(field).map(|_| State::Trailers),
+            b"" => Ok(FramingState::Head),
+            field => head::field(field).map(|_| FramingState::Trailers),
         })?;
         let sum = behind.saturating_add(passed.unwrap_or(0));
         if sum > self.bounds.bytes {
-            return Err(Fault::TooLarge);
+            return Err(FramingError::TooLarge);
         }
         self.behind = match self.state {
-            State::Trailers => sum,
+            FramingState::Trailers => sum,
             _ => 0,
         };
         Ok(passed)
@@ -212,8 +212,8 @@ impl Framing {
     fn one_line(
         &mut self,
         bytes: &[u8],
-        read: impl FnOnce(&[u8]) -> Result<State, Fault>,
-    ) -> Result<Option<usize>, Fault> {
+        read: impl FnOnce(&[u8]) -> Result<FramingState, FramingError>,
+    ) -> Result<Option<usize>, FramingError> {
         let Some(line) = self.line(bytes)? else {
             return Ok(None);
         };
@@ -224,7 +224,7 @@ impl Framing {
     }
 
     /// The next line without its end, once all of it is there.
-    fn line<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, Fault> {
+    fn line<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, FramingError> {
         let unsearched = bytes.get(self.searched..).unwrap_or_default();
         let Some(at) = unsearched.iter().position(|byte| *byte == b'\n') else {
             self.searched = bytes.len();
@@ -235,12 +235,12 @@ impl Framing {
         self.begun = end + 1;
         self.searched = end + 1;
         self.within_bounds()?;
-        line.strip_suffix(b"\r").ok_or(Fault::BareLf).map(Some)
+        line.strip_suffix(b"\r").ok_or(FramingError::BareLf).map(Some)
     }
 
-    const fn within_bounds(&self) -> Result<(), Fault> {
+    const fn within_bounds(&self) -> Result<(), FramingError> {
         if self.searched > self.bounds.bytes {
-            return Err(Fault::TooLarge);
+            return Err(FramingError::TooLarge);
         }
         Ok(())
     }
@@ -252,15 +252,15 @@ impl Framing {
 }
 
 /// Reads the size of a chunk. What may stand behind it is passed over, but must be text.
-fn chunk_size(line: &[u8]) -> Result<u64, Fault> {
+fn chunk_size(line: &[u8]) -> Result<u64, FramingError> {
     let end = line.iter().position(|byte| *byte == b';');
     let (digits, extension) = line.split_at(end.unwrap_or(line.len()));
-    let digits = str::from_utf8(digits).map_err(|_| Fault::Chunk)?;
+    let digits = str::from_utf8(digits).map_err(|_| FramingError::Chunk)?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !plain || line.len() > LONGEST_CHUNK_LINE || !extension.iter().copied().all(head::is_text) {
-        return Err(Fault::Chunk);
+        return Err(FramingError::Chunk);
     }
-    u64::from_str_radix(digits, 16).map_err(|_| Fault::Chunk)
+    u64::from_str_radix(digits, 16).map_err(|_| FramingError::Chunk)
 }
 
 /// What a client says first that speaks HTTP/2 without asking; the rest of its greeting is for the
@@ -275,21 +275,21 @@ mod tests {
     use super::*;
 
     fn framing() -> Framing {
-        Framing::new(Bounds {
+        Framing::new(HeadLimits {
             headers: 4,
             bytes: 256,
         })
     }
 
-    fn whole(bytes: &str) -> Scanned {
+    fn whole(bytes: &str) -> ScanResult {
         framing().scan(bytes.as_bytes())
     }
 
     fn is_let_through(bytes: &str) -> bool {
         whole(bytes)
-            == Scanned {
+            == ScanResult {
                 passed: bytes.len(),
-                rest: Rest::Nothing,
+                rest: HeldBytes::Nothing,
             }
     }
 
@@ -307,7 +307,7 @@ mod tests {
             let mut framing = framing();
             let scanned = framing.scan(first);
             assert!(
-                !matches!(scanned.rest, Rest::Faulty(_)),
+                !matches!(scanned.rest, HeldBytes::Faulty(_)),
                 "{cut}: {scanned:?}"
             );
             let mut held = first[scanned.passed..].to_vec();
@@ -315,7 +315,7 @@ mod tests {
             let last = framing.scan(&held);
             assert_eq!(
                 (last.passed, last.rest),
-                (held.len(), Rest::Nothing),
+                (held.len(), HeldBytes::Nothing),
                 "{cut}"
             );
         }
@@ -326,9 +326,9 @@ mod tests {
         let head = "GET /a HTTP/1.1\r\nhost: x\r\n";
         assert_eq!(
             whole(head),
-            Scanned {
+            ScanResult {
                 passed: 0,
-                rest: Rest::Unfinished
+                rest: HeldBytes::Unfinished
             }
         );
         assert!(is_let_through(&format!("{head}\r\n")));
@@ -338,11 +338,11 @@ mod tests {
     #[test]
     fn a_head_without_end_is_refused_at_its_bound() {
         let endless = format!("GET /{} HTTP/1.1\r\n", "a".repeat(300));
-        assert_eq!(whole(&endless).rest, Rest::Faulty(Fault::TooLarge));
+        assert_eq!(whole(&endless).rest, HeldBytes::Faulty(FramingError::TooLarge));
         let endless = "GET /".to_owned() + &"a".repeat(252);
-        assert_eq!(whole(&endless).rest, Rest::Faulty(Fault::TooLarge));
+        assert_eq!(whole(&endless).rest, HeldBytes::Faulty(FramingError::TooLarge));
         let many = "GET / HTTP/1.1\r\nhost: x\r\na: 1\r\nb: 1\r\nc: 1\r\nd: 1\r\n\r\n";
-        assert_eq!(whole(many).rest, Rest::Faulty(Fault::TooMany));
+        assert_eq!(whole(many).rest, HeldBytes::Faulty(FramingError::TooMany));
     }
 
     // Trailers are let through line by line, and yet are bounded together.
@@ -350,18 +350,18 @@ mod tests {
     fn trailers_without_end_are_refused_at_their_bound() {
         let head = "POST /b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n";
         let endless = head.to_owned() + &"a: 1\r\n".repeat(100);
-        assert_eq!(whole(&endless).rest, Rest::Faulty(Fault::TooLarge));
+        assert_eq!(whole(&endless).rest, HeldBytes::Faulty(FramingError::TooLarge));
     }
 
     #[test]
     fn the_greeting_of_http_2_is_one_only_at_the_beginning() {
         assert!(is_let_through("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04"));
         let later = format!("{TWO}PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        assert_eq!(whole(&later).rest, Rest::Faulty(Fault::Version));
+        assert_eq!(whole(&later).rest, HeldBytes::Faulty(FramingError::Version));
         // Behind a blank line or within a head nobody takes it for a greeting, and what follows is checked.
         let behind = "\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-        assert_eq!(whole(behind).rest, Rest::Faulty(Fault::Version));
+        assert_eq!(whole(behind).rest, HeldBytes::Faulty(FramingError::Version));
         let within = "GET / HTTP/1.1\r\nPRI * HTTP/2.0\r\nhost: x\r\n\r\n";
-        assert_eq!(whole(within).rest, Rest::Faulty(Fault::Name));
+        assert_eq!(whole(within).rest, HeldBytes::Faulty(FramingError::Name));
     }
 }

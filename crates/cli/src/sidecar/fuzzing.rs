@@ -10,43 +10,43 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use outflow::config::ServerSettings;
+use outflow::config::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::doorman::Door;
-use super::framing::Bounds;
-use super::gateway::Gateway;
-use super::route::Route;
-use super::steering::Steering;
+use super::request_guard::ListenerExposure;
+use super::framing::HeadLimits;
+use super::proxy::ProxyHandler;
+use super::route::RequestRoute;
+use super::control_headers::CallOverrides;
 use super::{connection, framing};
-use crate::listener::Connection;
-use crate::station::Station;
+use crate::listener::InboundConnection;
+use crate::app_state::AppState;
 
-pub use framing::{Length, Reading};
+pub use framing::{BodyBytes, ParsedRequests};
 
 /// What the reader before the parser makes of bytes that come in these pieces, with so many headers and
 /// so large a head as the most.
 pub fn read<'a>(
     (headers, bytes): (usize, usize),
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Reading {
-    Reading::of(Bounds { headers, bytes }, pieces)
+) -> ParsedRequests {
+    ParsedRequests::of(HeadLimits { headers, bytes }, pieces)
 }
 
 /// A request as the parser read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parsed {
+pub struct ParsedRequest {
     /// Its body.
-    pub body: Length,
+    pub body: BodyBytes,
     /// Its version.
     pub version: Version,
 }
 
 /// What the parser makes of a whole connection by itself, as it is set up for the sidecar: its requests,
 /// and what it answered.
-pub async fn parsed(bytes: &[u8]) -> (Vec<Parsed>, Vec<u8>) {
+pub async fn parsed(bytes: &[u8]) -> (Vec<ParsedRequest>, Vec<u8>) {
     let (mut here, there) = tokio::io::duplex(ROOM.max(bytes.len()));
     // Nobody reads yet, and there is room for all of it.
     let _written = here.write_all(bytes).await;
@@ -54,7 +54,7 @@ pub async fn parsed(bytes: &[u8]) -> (Vec<Parsed>, Vec<u8>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let service = service_fn(move |request| note(request, Arc::clone(&noted)));
-    let mut builder = connection::builder(&ServerSettings::default());
+    let mut builder = connection::builder(&ServerConfig::default());
     // Nothing more comes, and what came is to be answered all the same.
     builder.http1().half_close(true);
     // How it ends is told by what was read and answered.
@@ -67,11 +67,11 @@ pub async fn parsed(bytes: &[u8]) -> (Vec<Parsed>, Vec<u8>) {
 
 async fn note(
     request: Request<Incoming>,
-    seen: Arc<Mutex<Vec<Parsed>>>,
+    seen: Arc<Mutex<Vec<ParsedRequest>>>,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     let version = request.version();
     let mut body = request.into_body();
-    let mut length = Length::default();
+    let mut length = BodyBytes::default();
     length.is_whole = loop {
         match body.frame().await {
             None => break true,
@@ -82,7 +82,7 @@ async fn note(
             }
         }
     };
-    let parsed = Parsed {
+    let parsed = ParsedRequest {
         body: length,
         version,
     };
@@ -98,7 +98,7 @@ async fn note(
 /// The API that a target names, and the path that it has there.
 #[must_use]
 pub fn route(target: &Uri) -> Option<(&str, &str)> {
-    Route::of(target).map(|route| (route.api, route.path))
+    RequestRoute::of(target).map(|route| (route.api, route.path))
 }
 
 /// Takes what is said about the call out of its headers.
@@ -106,24 +106,24 @@ pub fn route(target: &Uri) -> Option<(&str, &str)> {
 /// # Errors
 /// The header that cannot be read, and what to write instead.
 pub fn steering(headers: &mut HeaderMap) -> Result<(), (String, String)> {
-    let taken = Steering::take(headers);
+    let taken = CallOverrides::take(headers);
     taken
         .map(drop)
         .map_err(|mistaken| (mistaken.header.to_string(), mistaken.advice))
 }
 
 /// All of its rooms, without a port before them.
-pub struct Sidecar {
-    station: Arc<Station>,
-    gateway: Arc<Gateway>,
+pub struct SidecarFuzz {
+    station: Arc<AppState>,
+    gateway: Arc<ProxyHandler>,
 }
 
-impl Sidecar {
+impl SidecarFuzz {
     /// In this station.
     #[must_use]
-    pub fn new(station: Arc<Station>) -> Self {
+    pub fn new(station: Arc<AppState>) -> Self {
         let turned_away = Arc::clone(station.turned_away());
-        let gateway = Gateway::new(Arc::clone(&station), turned_away, Door::Loopback);
+        let gateway = ProxyHandler::new(Arc::clone(&station), turned_away, ListenerExposure::Loopback);
         Self {
             station,
             gateway: Arc::new(gateway),
@@ -139,7 +139,7 @@ impl Sidecar {
         let config = self.station.config();
         let stop = self.station.tasks().stop();
         let gateway = Arc::clone(&self.gateway);
-        let served = connection::serve(Connection::Unix(there), gateway, &config.server, stop);
+        let served = connection::serve(InboundConnection::Unix(there), gateway, &config.server, stop);
         // It is gone once there is nothing more to read: the other side would wait for that.
         let asked = async move {
             let mut answers = Vec::new();

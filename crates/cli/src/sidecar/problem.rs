@@ -10,13 +10,13 @@ use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VIA};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::annotate::OUR_VIA;
-use super::download::Source;
-use crate::refusals;
+use super::response_headers::OUR_VIA;
+use super::response_body::DownloadSource;
+use crate::http_status;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct ProxyProblem {
     status: StatusCode,
     members: Map<String, Value>,
     retry_after: Option<Duration>,
@@ -24,7 +24,7 @@ pub(super) struct Problem {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Problem {
+impl ProxyProblem {
     /// A problem of this kind, which is one word of ours and stands for the title.
     pub(super) fn new(status: StatusCode, kind: &str, title: &str) -> Self {
         let mut members = Map::new();
@@ -84,9 +84,9 @@ impl Problem {
     }
 
     /// As it is sent.
-    pub(super) fn response(self) -> Response<Source> {
+    pub(super) fn response(self) -> Response<DownloadSource> {
         let text = Value::Object(self.members).to_string();
-        let mut response = Response::new(Source::text(Bytes::from(text)));
+        let mut response = Response::new(DownloadSource::text(Bytes::from(text)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
@@ -94,7 +94,7 @@ impl Problem {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(VIA, OUR_VIA);
         if let Some(span) = self.retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from(refusals::retry_after(span)));
+            headers.insert(RETRY_AFTER, HeaderValue::from(http_status::retry_after(span)));
         }
         let mark = self.proxy_error.map_or_else(
             || {

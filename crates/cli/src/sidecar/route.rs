@@ -3,18 +3,18 @@
 use http::{StatusCode, Uri};
 use outflow::Outflow;
 
-use super::problem::Problem;
+use super::problem::ProxyProblem;
 
 /// `/{api}{path}`, cut where the name ends. The path is the API's byte for byte: it may be signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Route<'a> {
+pub(super) struct RequestRoute<'a> {
     /// The name of the API.
     pub(super) api: &'a str,
     /// What follows it, query included.
     pub(super) path: &'a str,
 }
 
-impl<'a> Route<'a> {
+impl<'a> RequestRoute<'a> {
     /// The route of a target; nothing for `/` itself.
     pub(super) fn of(uri: &'a Uri) -> Option<Self> {
         let target = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -29,7 +29,7 @@ impl<'a> Route<'a> {
 }
 
 /// What is told of a name that there is not.
-pub(super) fn unknown(name: &str, client: &Outflow) -> Problem {
+pub(super) fn unknown(name: &str, client: &Outflow) -> ProxyProblem {
     let mut names: Vec<String> = client.apis().map(String::from).collect();
     names.sort_unstable();
     let known = names.join(", ");
@@ -41,7 +41,7 @@ pub(super) fn unknown(name: &str, client: &Outflow) -> Problem {
         }
         _ => "the path does not begin with the name of an API".to_owned(),
     };
-    Problem::new(StatusCode::NOT_FOUND, "unknown_api", "there is no such API")
+    ProxyProblem::new(StatusCode::NOT_FOUND, "unknown_api", "there is no such API")
         .detail(detail)
         .fact("known", names)
         .advice(format!("call /NAME/PATH with one of: {known}"))
@@ -84,11 +84,11 @@ mod tests {
             ("/..%2f/x", "..%2f", "/x"),
         ] {
             let uri: Uri = target.parse().expect("a target");
-            assert_eq!(Route::of(&uri), Some(Route { api, path }), "{target}");
+            assert_eq!(RequestRoute::of(&uri), Some(RequestRoute { api, path }), "{target}");
         }
         for root in ["/", "/?q", "http://127.0.0.1:7070"] {
             let uri: Uri = root.parse().expect("a target");
-            assert_eq!(Route::of(&uri), None, "{root}");
+            assert_eq!(RequestRoute::of(&uri), None, "{root}");
         }
     }
 }

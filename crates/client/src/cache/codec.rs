@@ -12,11 +12,11 @@ use bytes::{Buf, BufMut, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use outflow_core::WallTime;
 
-use super::entry::{Entry, Reach, Slot};
-use super::key::{Digest, Key, Seal};
+use super::entry::{CacheEntry, StorageScope, EntrySlot};
+use super::key::{Digest, CacheKey, KeySecret};
 
 /// The file of a slot.
-pub(super) fn encode(seal: &Seal, key: &Key, slot: &Slot) -> Vec<u8> {
+pub(super) fn encode(seal: &KeySecret, key: &CacheKey, slot: &EntrySlot) -> Vec<u8> {
     let mut content = Vec::new();
     for entry in slot.entries() {
         write_entry(&mut content, entry);
@@ -29,7 +29,7 @@ pub(super) fn encode(seal: &Seal, key: &Key, slot: &Slot) -> Vec<u8> {
 }
 
 /// The slot of a file; `None` if it is not one that this cache wrote under this key.
-pub(super) fn decode(seal: &Seal, key: &Key, mut file: Bytes) -> Option<Slot> {
+pub(super) fn decode(seal: &KeySecret, key: &CacheKey, mut file: Bytes) -> Option<EntrySlot> {
     if take(&mut file, VERSION.len())? != VERSION.as_slice() {
         return None;
     }
@@ -44,10 +44,10 @@ pub(super) fn decode(seal: &Seal, key: &Key, mut file: Bytes) -> Option<Slot> {
     while file.has_remaining() {
         entries.push(Arc::new(read_entry(&mut file)?));
     }
-    (!entries.is_empty()).then(|| Slot::new(entries))
+    (!entries.is_empty()).then(|| EntrySlot::new(entries))
 }
 
-fn write_entry(out: &mut Vec<u8>, entry: &Entry) {
+fn write_entry(out: &mut Vec<u8>, entry: &CacheEntry) {
     out.put_u16(entry.status.as_u16());
     write_span(out, entry.received.as_duration());
     write_span(out, entry.initial_age);
@@ -64,7 +64,7 @@ fn write_entry(out: &mut Vec<u8>, entry: &Entry) {
     write_bytes(out, &entry.body);
 }
 
-fn read_entry(file: &mut Bytes) -> Option<Entry> {
+fn read_entry(file: &mut Bytes) -> Option<CacheEntry> {
     let status = StatusCode::from_u16(file.try_get_u16().ok()?).ok()?;
     let received = WallTime::since_epoch(read_span(file)?);
     let initial_age = read_span(file)?;
@@ -81,7 +81,7 @@ fn read_entry(file: &mut Bytes) -> Option<Entry> {
             HeaderValue::from_maybe_shared(read_bytes(file)?).ok()?,
         );
     }
-    Some(Entry {
+    Some(CacheEntry {
         status,
         headers,
         body: read_bytes(file)?,
@@ -89,7 +89,7 @@ fn read_entry(file: &mut Bytes) -> Option<Entry> {
         initial_age,
         vary,
         selected,
-        reach: Reach::Disk,
+        reach: StorageScope::Disk,
     })
 }
 
@@ -140,17 +140,17 @@ mod tests {
 
     use super::*;
 
-    const KEY: Key = Key {
+    const KEY: CacheKey = CacheKey {
         resource: [1; 16],
         caller: [2; 16],
     };
 
-    fn slot(body: Vec<u8>) -> Slot {
+    fn slot(body: Vec<u8>) -> EntrySlot {
         let header = (
             HeaderName::from_static("etag"),
             HeaderValue::from_static("\"1\""),
         );
-        Slot::new(vec![Arc::new(Entry {
+        EntrySlot::new(vec![Arc::new(CacheEntry {
             status: StatusCode::OK,
             headers: HeaderMap::from_iter([header]),
             body: body.into(),
@@ -158,7 +158,7 @@ mod tests {
             initial_age: Duration::from_millis(1500),
             vary: vec![HeaderName::from_static("accept")],
             selected: [3; 16],
-            reach: Reach::Disk,
+            reach: StorageScope::Disk,
         })])
     }
 
@@ -167,7 +167,7 @@ mod tests {
 
         #[test]
         fn what_is_written_is_read(body: Vec<u8>) {
-            let (seal, slot) = (Seal::new([9; 32]), slot(body));
+            let (seal, slot) = (KeySecret::new([9; 32]), slot(body));
             let file = Bytes::from(encode(&seal, &KEY, &slot));
             let read = decode(&seal, &KEY, file).expect("genuine");
             prop_assert_eq!(read.entries(), slot.entries());
@@ -176,14 +176,14 @@ mod tests {
         // Any file may lie in the directory, also one that carries a genuine mark of nothing.
         #[test]
         fn no_bytes_make_the_reader_fail(bytes: Vec<u8>) {
-            let seal = Seal::new([9; 32]);
+            let seal = KeySecret::new([9; 32]);
             let _ = read_entry(&mut Bytes::from(bytes.clone()));
             prop_assert!(decode(&seal, &KEY, bytes.into()).is_none());
         }
     }
 
     /// A file with a genuine mark, whatever its content.
-    fn marked(seal: &Seal, content: &[u8]) -> Bytes {
+    fn marked(seal: &KeySecret, content: &[u8]) -> Bytes {
         let mark = seal.mark(&KEY, content);
         [&VERSION, mark.as_slice(), content].concat().into()
     }
@@ -198,7 +198,7 @@ mod tests {
             wounds in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
             body in prop::collection::vec(any::<u8>(), 0..32),
         ) {
-            let seal = Seal::new([9; 32]);
+            let seal = KeySecret::new([9; 32]);
             let mut content = encode(&seal, &KEY, &slot(body)).split_off(VERSION.len() + MARK);
             for (place, byte) in wounds {
                 *place.get_mut(&mut content) = byte;
@@ -214,7 +214,7 @@ mod tests {
     // Every bit of a small file, and every length up to its own.
     #[test]
     fn a_flipped_bit_or_a_cut_end_is_no_answer() {
-        let seal = Seal::new([9; 32]);
+        let seal = KeySecret::new([9; 32]);
         let file = encode(&seal, &KEY, &slot(b"body".to_vec()));
         for bit in 0..file.len() * 8 {
             let mut bent = file.clone();
@@ -229,14 +229,14 @@ mod tests {
 
     #[test]
     fn a_file_under_another_name_or_secret_is_no_answer() {
-        let seal = Seal::new([9; 32]);
+        let seal = KeySecret::new([9; 32]);
         let file = Bytes::from(encode(&seal, &KEY, &slot(Vec::new())));
-        let moved = Key {
+        let moved = CacheKey {
             caller: [4; 16],
             ..KEY
         };
         assert!(decode(&seal, &KEY, file.clone()).is_some());
         assert!(decode(&seal, &moved, file.clone()).is_none());
-        assert!(decode(&Seal::new([8; 32]), &KEY, file).is_none());
+        assert!(decode(&KeySecret::new([8; 32]), &KEY, file).is_none());
     }
 }

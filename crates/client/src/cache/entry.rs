@@ -16,7 +16,7 @@ use super::key::Digest;
 
 /// A kept answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     pub(super) status: StatusCode,
     /// Without those that belong to the connection they came over.
     pub(super) headers: HeaderMap,
@@ -30,19 +30,19 @@ pub(super) struct Entry {
     /// The hash of what they were.
     pub(super) selected: Digest,
     /// How far it may be kept.
-    pub(super) reach: Reach,
+    pub(super) reach: StorageScope,
 }
 
 /// How far an answer may be kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reach {
+pub(super) enum StorageScope {
     /// In memory and on disk.
     Disk,
     /// In memory only: it repeats what may be a secret, and memory is gone with the program.
     Memory,
 }
 
-impl Entry {
+impl CacheEntry {
     /// How old it is; `None` if the clock says that it has not come yet.
     pub(super) fn age(&self, now: WallTime) -> Option<Duration> {
         (now >= self.received).then(|| now.since(self.received).saturating_add(self.initial_age))
@@ -67,21 +67,21 @@ impl Entry {
 
 /// Everything under one key, the newest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Slot {
-    entries: Vec<Arc<Entry>>,
+pub(super) struct EntrySlot {
+    entries: Vec<Arc<CacheEntry>>,
     weight: u64,
 }
 
-impl Slot {
+impl EntrySlot {
     /// A slot of these, the newest first.
-    pub(super) fn new(entries: Vec<Arc<Entry>>) -> Self {
+    pub(super) fn new(entries: Vec<Arc<CacheEntry>>) -> Self {
         let weight = entries.iter().map(|entry| entry.weight()).sum();
         Self { entries, weight }
     }
 
     /// The same with one more, which takes the place of its like and, if there is no room, of the
     /// oldest.
-    pub(super) fn with(&self, entry: Arc<Entry>, largest: u64) -> Self {
+    pub(super) fn with(&self, entry: Arc<CacheEntry>, largest: u64) -> Self {
         let mut entries = vec![entry];
         let mut weight = entries.iter().map(|entry| entry.weight()).sum::<u64>();
         for old in self.entries.iter().take(MOST_VARIANTS - 1) {
@@ -104,7 +104,7 @@ impl Slot {
     }
 
     /// The first that fits.
-    pub(super) fn find(&self, fits: impl Fn(&Entry) -> bool) -> Option<&Arc<Entry>> {
+    pub(super) fn find(&self, fits: impl Fn(&CacheEntry) -> bool) -> Option<&Arc<CacheEntry>> {
         self.entries.iter().find(|entry| fits(entry))
     }
 
@@ -113,11 +113,11 @@ impl Slot {
         let lasting = self
             .entries
             .iter()
-            .filter(|entry| entry.reach == Reach::Disk);
+            .filter(|entry| entry.reach == StorageScope::Disk);
         Self::new(lasting.cloned().collect())
     }
 
-    pub(super) fn entries(&self) -> &[Arc<Entry>] {
+    pub(super) fn entries(&self) -> &[Arc<CacheEntry>] {
         &self.entries
     }
 
@@ -173,8 +173,8 @@ const ENTRY_OVERHEAD: u64 = 256;
 mod tests {
     use super::*;
 
-    fn entry(selected: u8, bytes: usize) -> Arc<Entry> {
-        Arc::new(Entry {
+    fn entry(selected: u8, bytes: usize) -> Arc<CacheEntry> {
+        Arc::new(CacheEntry {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
             body: vec![0; bytes].into(),
@@ -182,14 +182,14 @@ mod tests {
             initial_age: Duration::ZERO,
             vary: Vec::new(),
             selected: [selected; 16],
-            reach: Reach::Disk,
+            reach: StorageScope::Disk,
         })
     }
 
     // Three of 1000 bytes and what is around them into 3000: the oldest has no room.
     #[test]
     fn a_slot_of_many_variants_weighs_no_more_than_one_answer_may() {
-        let mut slot = Slot::default();
+        let mut slot = EntrySlot::default();
         for variant in 0..3 {
             slot = slot.with(entry(variant, 1000), 3000);
         }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn an_answer_takes_the_place_of_its_like() {
-        let slot = Slot::default()
+        let slot = EntrySlot::default()
             .with(entry(1, 10), 9000)
             .with(entry(2, 10), 9000);
         let slot = slot.with(entry(1, 20), 9000);

@@ -11,14 +11,14 @@ use blake3::Hasher;
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, Uri};
 
-use super::query::{Query, shapes_key};
+use super::query::{CacheQuery, shapes_key};
 
 /// Half of a key: 128 bits, so that among all answers ever kept no two meet by chance.
 pub(super) type Digest = [u8; 16];
 
 /// What an answer is filed under.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Key {
+pub(super) struct CacheKey {
     /// The API and the address. First, so that all keys of one address are neighbours.
     pub(super) resource: Digest,
     /// The method, and everything that says who asks.
@@ -28,21 +28,21 @@ pub(super) struct Key {
 /// What concurrent equal requests have in common: the key, every header that an answer could depend
 /// on, and the writes before them, so that a read after a write is not equal to one before it. One-way, like every key here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FlightKey(Key, Digest);
+pub struct FlightKey(CacheKey, Digest);
 
 /// The cache's own secret, and what is made with it.
-pub(super) struct Seal {
+pub(super) struct KeySecret {
     secret: [u8; 32],
 }
 
-impl Seal {
+impl KeySecret {
     pub(super) const fn new(secret: [u8; 32]) -> Self {
         Self { secret }
     }
 
     /// The key of a request.
-    pub(super) fn key(&self, query: &Query<'_>) -> Key {
-        Key {
+    pub(super) fn key(&self, query: &CacheQuery<'_>) -> CacheKey {
+        CacheKey {
             resource: self.resource(query.api, query.uri),
             caller: self.caller(query),
         }
@@ -63,7 +63,7 @@ impl Seal {
         digest(&hash)
     }
 
-    fn caller(&self, query: &Query<'_>) -> Digest {
+    fn caller(&self, query: &CacheQuery<'_>) -> Digest {
         let mut hash = self.hasher("caller");
         field(&mut hash, query.method.as_str().as_bytes());
         optional(&mut hash, query.credential);
@@ -87,7 +87,7 @@ impl Seal {
     }
 
     /// What equal requests have in common, among them how many writes they have come after.
-    pub(super) fn flight(&self, query: &Query<'_>, writes: u64) -> FlightKey {
+    pub(super) fn flight(&self, query: &CacheQuery<'_>, writes: u64) -> FlightKey {
         let mut hash = self.hasher("flight");
         field(&mut hash, &writes.to_le_bytes());
         headers(&mut hash, query.headers, |name| !is_noise(name));
@@ -95,7 +95,7 @@ impl Seal {
     }
 
     /// Vouches that a file's content was written by this cache, under this key.
-    pub(super) fn mark(&self, key: &Key, content: &[u8]) -> [u8; 32] {
+    pub(super) fn mark(&self, key: &CacheKey, content: &[u8]) -> [u8; 32] {
         let mut hash = self.hasher("file");
         field(&mut hash, &key.resource);
         field(&mut hash, &key.caller);
@@ -116,10 +116,10 @@ pub(super) fn is_noise(name: &HeaderName) -> bool {
     NOISE.contains(&name.as_str())
 }
 
-impl Key {
+impl CacheKey {
     /// The name of its file.
     pub(super) fn file_name(&self) -> String {
-        format!("{}-{}", Hex(self.resource), Hex(self.caller))
+        format!("{}-{}", HexDigest(self.resource), HexDigest(self.caller))
     }
 
     /// The key whose file has this name.
@@ -132,15 +132,15 @@ impl Key {
     }
 }
 
-struct Hex(Digest);
+struct HexDigest(Digest);
 
-impl fmt::Display for Hex {
+impl fmt::Display for HexDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file_name())
     }
@@ -148,7 +148,7 @@ impl fmt::Debug for Key {
 
 impl fmt::Debug for FlightKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}-{}", self.0, Hex(self.1))
+        write!(f, "{:?}-{}", self.0, HexDigest(self.1))
     }
 }
 
@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn a_file_name_leads_back_to_its_key() {
-        let key = Key {
+        let key = CacheKey {
             resource: [0xab; 16],
             caller: [7; 16],
         };
-        assert_eq!(Key::from_file_name(&key.file_name()), Some(key));
+        assert_eq!(CacheKey::from_file_name(&key.file_name()), Some(key));
         for name in [
             "",
             "-",
@@ -230,14 +230,14 @@ mod tests {
             &"a".repeat(65),
             &key.file_name().to_uppercase(),
         ] {
-            assert_eq!(Key::from_file_name(name), None, "{name}");
+            assert_eq!(CacheKey::from_file_name(name), None, "{name}");
         }
     }
 
     // "ab" + "c" and "a" + "bc" are the same bytes.
     #[test]
     fn fields_do_not_run_into_one_another() {
-        let seal = Seal::new([1; 32]);
+        let seal = KeySecret::new([1; 32]);
         let hash = |api: &str, uri: &str| seal.resource(api, &uri.parse().expect("a URI"));
         assert_ne!(hash("ab", "http://c/"), hash("a", "http://bc/"));
         assert_eq!(

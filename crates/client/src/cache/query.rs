@@ -12,7 +12,7 @@ use std::fmt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 
-use super::control::Control;
+use super::cache_control::CacheControl;
 use super::key::is_noise;
 use crate::api::CacheMode;
 
@@ -20,7 +20,7 @@ use crate::api::CacheMode;
 ///
 /// The URI is the one that is asked for, without an injected key: the credential is named apart.
 #[derive(Clone, Copy)]
-pub struct Query<'a> {
+pub struct CacheQuery<'a> {
     /// The API's name. Two APIs share nothing, even at one address.
     pub api: &'a str,
     /// The method.
@@ -37,7 +37,7 @@ pub struct Query<'a> {
 
 /// Why a request is not answered from memory and its answer not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Bypass {
+pub enum BypassReason {
     /// The API's cache is off.
     Off,
     /// The method is neither GET nor HEAD.
@@ -46,26 +46,26 @@ pub enum Bypass {
     Request,
 }
 
-impl Query<'_> {
+impl CacheQuery<'_> {
     /// Why the cache has no part in this, if it has none.
-    pub(super) fn bypass(&self) -> Option<Bypass> {
+    pub(super) fn bypass(&self) -> Option<BypassReason> {
         if self.mode == CacheMode::Off {
-            return Some(Bypass::Off);
+            return Some(BypassReason::Off);
         }
         if self.method != Method::GET && self.method != Method::HEAD {
-            return Some(Bypass::Method);
+            return Some(BypassReason::Method);
         }
         let special = OWN_CONDITIONS
             .iter()
             .any(|name| self.headers.contains_key(name));
-        let unkept = Control::of(self.headers).is_none_or(|control| control.has("no-store"));
-        (special || unkept || self.has_body()).then_some(Bypass::Request)
+        let unkept = CacheControl::of(self.headers).is_none_or(|control| control.has("no-store"));
+        (special || unkept || self.has_body()).then_some(BypassReason::Request)
     }
 
     /// Whether a read asks for what is kept and for nothing else.
     pub(crate) fn is_only_if_cached(&self) -> bool {
         let reads = self.method == Method::GET || self.method == Method::HEAD;
-        reads && Control::of(self.headers).is_some_and(|control| control.has("only-if-cached"))
+        reads && CacheControl::of(self.headers).is_some_and(|control| control.has("only-if-cached"))
     }
 
     /// Whether something says whose request this is. What is kept for it then is that caller's own,
@@ -93,7 +93,7 @@ impl Query<'_> {
 }
 
 /// Shows nothing that could be a secret: no path, no header, no key.
-impl fmt::Debug for Query<'_> {
+impl fmt::Debug for CacheQuery<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Query")
             .field("api", &self.api)

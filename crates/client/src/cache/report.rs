@@ -40,7 +40,7 @@ pub enum DiskState {
 
 /// What went wrong so far.
 #[derive(Default)]
-pub(super) struct Faults {
+pub(super) struct CacheFaults {
     dropped: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
@@ -48,7 +48,7 @@ pub(super) struct Faults {
     failing: AtomicBool,
 }
 
-impl Faults {
+impl CacheFaults {
     /// A file could not be believed.
     pub(super) fn dropped_file(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);

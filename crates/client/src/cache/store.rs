@@ -11,57 +11,57 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{HeaderName, Uri};
 use tokio::sync::{Notify, Semaphore};
 
-use super::backlog::{Backlog, Queued};
-use super::entry::{Entry, Slot};
-use super::folder::{Folder, Opened, Secret, random_secret};
-use super::index::Index;
-use super::key::{Digest, FlightKey, Key, Seal};
-use super::query::{Bypass, Query};
-use super::report::{CacheReport, DiskState, Faults};
-use super::shelf::{Keys, Shelf};
+use super::write_queue::{WriteQueue, Queued};
+use super::entry::{CacheEntry, EntrySlot};
+use super::disk::{CacheDir, OpenedDir, SecretFile, random_secret};
+use super::disk_index::DiskIndex;
+use super::key::{Digest, FlightKey, CacheKey, KeySecret};
+use super::query::{BypassReason, CacheQuery};
+use super::report::{CacheReport, DiskState, CacheFaults};
+use super::memory::{CachedKeys, MemoryCache};
 use super::{CacheError, CacheSettings, codec};
-use writing::Rest;
+use disk_writer::WriteBackoff;
 
-mod writing;
+mod disk_writer;
 
 /// Memory and disk.
-pub(super) struct Store {
-    seal: Seal,
-    shelf: Shelf,
-    disk: Result<Disk, DiskState>,
-    ledger: Mutex<Ledger>,
+pub(super) struct CacheStore {
+    seal: KeySecret,
+    shelf: MemoryCache,
+    disk: Result<DiskStore, DiskState>,
+    ledger: Mutex<StoreCounts>,
     largest: u64,
     written: Notify,
-    faults: Faults,
+    faults: CacheFaults,
     /// Leave to read a file.
     reads: Arc<Semaphore>,
     /// How many writes there were to the resources whose hashes begin with a byte.
     writes: [AtomicU64; 256],
 }
 
-struct Disk {
-    folder: Folder,
+struct DiskStore {
+    folder: CacheDir,
     most: u64,
     /// Held by whoever writes, so that two do not.
-    writer: Mutex<Rest>,
+    writer: Mutex<WriteBackoff>,
 }
 
-struct Ledger {
-    keys: Keys,
-    index: Index,
-    backlog: Backlog,
+struct StoreCounts {
+    keys: CachedKeys,
+    index: DiskIndex,
+    backlog: WriteQueue,
 }
 
-impl Store {
+impl CacheStore {
     pub(super) fn open(settings: &CacheSettings) -> Result<Self, CacheError> {
         if settings.memory < LEAST || (settings.dir.is_some() && settings.disk < LEAST) {
             return Err(CacheError::TooSmall);
         }
-        let faults = Faults::default();
+        let faults = CacheFaults::default();
         let random = || random_secret().map_err(|_| CacheError::NoRandomness);
         let (disk, index, secret) = match open_disk(settings, &faults)? {
             Ok((disk, index, secret)) => (Ok(disk), index, secret),
-            Err(state) => (Err(state), Index::default(), random()?),
+            Err(state) => (Err(state), DiskIndex::default(), random()?),
         };
         let backlog = settings.memory / 8;
         let smaller = match disk {
@@ -69,13 +69,13 @@ impl Store {
             Err(_) => settings.memory,
         };
         let store = Self {
-            seal: Seal::new(secret),
-            shelf: Shelf::new(settings.memory - backlog).ok_or(CacheError::TooSmall)?,
+            seal: KeySecret::new(secret),
+            shelf: MemoryCache::new(settings.memory - backlog).ok_or(CacheError::TooSmall)?,
             disk,
-            ledger: Mutex::new(Ledger {
-                keys: Keys::default(),
+            ledger: Mutex::new(StoreCounts {
+                keys: CachedKeys::default(),
                 index,
-                backlog: Backlog::new(backlog),
+                backlog: WriteQueue::new(backlog),
             }),
             largest: (smaller / 16).min(LARGEST),
             written: Notify::new(),
@@ -92,11 +92,11 @@ impl Store {
         self.largest
     }
 
-    pub(super) fn selection(&self, names: &[HeaderName], query: &Query<'_>) -> Digest {
+    pub(super) fn selection(&self, names: &[HeaderName], query: &CacheQuery<'_>) -> Digest {
         self.seal.selection(names, query.headers)
     }
 
-    pub(super) fn flight(&self, query: &Query<'_>) -> FlightKey {
+    pub(super) fn flight(&self, query: &CacheQuery<'_>) -> FlightKey {
         let resource = self.seal.resource(query.api, query.uri);
         let writes = self.writes_to(resource);
         self.seal.flight(
@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// Whether the server would choose this answer for the request.
-    pub(super) fn fits(&self, query: &Query<'_>, entry: &Entry) -> bool {
+    pub(super) fn fits(&self, query: &CacheQuery<'_>, entry: &CacheEntry) -> bool {
         self.selection(&entry.vary, query) == entry.selected
     }
 
@@ -122,8 +122,8 @@ impl Store {
     }
 
     /// The key of a request's slot, if that is on disk only.
-    pub(super) fn cold(&self, query: &Query<'_>) -> Option<Key> {
-        if self.disk.is_err() || query.bypass() == Some(Bypass::Off) {
+    pub(super) fn cold(&self, query: &CacheQuery<'_>) -> Option<CacheKey> {
+        if self.disk.is_err() || query.bypass() == Some(BypassReason::Off) {
             return None;
         }
         let key = self.seal.key(query);
@@ -136,13 +136,13 @@ impl Store {
     }
 
     /// What is under a request's key, from wherever it is.
-    pub(super) fn slot(&self, query: &Query<'_>) -> Option<Arc<Slot>> {
+    pub(super) fn slot(&self, query: &CacheQuery<'_>) -> Option<Arc<EntrySlot>> {
         let key = self.seal.key(query);
         self.shelf.slot(&key).or_else(|| self.reload(&key))
     }
 
     /// What is under a request's key in memory, on the shelf or on its way to the disk.
-    pub(super) fn slot_in_memory(&self, query: &Query<'_>) -> Option<Arc<Slot>> {
+    pub(super) fn slot_in_memory(&self, query: &CacheQuery<'_>) -> Option<Arc<EntrySlot>> {
         let key = self.seal.key(query);
         let waiting = || match self.disk {
             Ok(_) => self.ledger().backlog.waiting(&key).cloned(),
@@ -152,7 +152,7 @@ impl Store {
     }
 
     /// Brings a slot back into memory. Reads a file.
-    pub(super) fn reload(&self, key: &Key) -> Option<Arc<Slot>> {
+    pub(super) fn reload(&self, key: &CacheKey) -> Option<Arc<EntrySlot>> {
         let disk = self.disk.as_ref().ok()?;
         let ledger = self.ledger();
         if let Some(slot) = ledger.backlog.waiting(key) {
@@ -182,24 +182,24 @@ impl Store {
     }
 
     /// Keeps an answer.
-    pub(super) fn put(&self, query: &Query<'_>, entry: Arc<Entry>) {
+    pub(super) fn put(&self, query: &CacheQuery<'_>, entry: Arc<CacheEntry>) {
         let key = self.seal.key(query);
         let mut ledger = self.ledger();
         let slot = match self.shelf.slot(&key) {
             Some(known) => known.with(entry, self.largest),
-            None => Slot::new(vec![entry]),
+            None => EntrySlot::new(vec![entry]),
         };
         self.replace(&mut ledger, key, slot);
     }
 
     /// Forgets the answer that fits a request, and all variants of it if they are only on disk: to
     /// spare the others, their file would have to be read.
-    pub(super) fn displace(&self, query: &Query<'_>) {
+    pub(super) fn displace(&self, query: &CacheQuery<'_>) {
         let key = self.seal.key(query);
         let mut ledger = self.ledger();
         let slot = self.shelf.slot(&key);
         let Some(slot) = slot.or_else(|| ledger.backlog.waiting(&key).cloned()) else {
-            return self.replace(&mut ledger, key, Slot::default());
+            return self.replace(&mut ledger, key, EntrySlot::default());
         };
         if let Some(entry) = slot.find(|entry| self.fits(query, entry)) {
             self.replace(&mut ledger, key, slot.without(&entry.selected));
@@ -217,12 +217,12 @@ impl Store {
         keys.extend(ledger.index.of_resource(resource));
         keys.extend(ledger.backlog.of_resource(resource));
         for key in keys {
-            self.replace(&mut ledger, key, Slot::default());
+            self.replace(&mut ledger, key, EntrySlot::default());
         }
     }
 
     /// Puts a slot in the place of another; an empty one takes everything away.
-    fn replace(&self, ledger: &mut Ledger, key: Key, slot: Slot) {
+    fn replace(&self, ledger: &mut StoreCounts, key: CacheKey, slot: EntrySlot) {
         if slot.is_empty() {
             self.shelf.remove(&mut ledger.keys, &key);
             ledger.backlog.withdraw(&key);
@@ -251,7 +251,7 @@ impl Store {
     }
 
     /// Removes a key's file, if there is one.
-    fn unlink(&self, ledger: &mut Ledger, key: &Key) {
+    fn unlink(&self, ledger: &mut StoreCounts, key: &CacheKey) {
         let Ok(disk) = &self.disk else { return };
         if ledger.index.holds(key) && disk.folder.remove(key).is_err() {
             // It stays outdated, and is not given; the next start may find it again.
@@ -275,7 +275,7 @@ impl Store {
         })
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger(&self) -> MutexGuard<'_, StoreCounts> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -287,34 +287,34 @@ impl Store {
 )]
 fn open_disk(
     settings: &CacheSettings,
-    faults: &Faults,
-) -> Result<Result<(Disk, Index, [u8; 32]), DiskState>, CacheError> {
+    faults: &CacheFaults,
+) -> Result<Result<(DiskStore, DiskIndex, [u8; 32]), DiskState>, CacheError> {
     let Some(path) = &settings.dir else {
         return Ok(Err(DiskState::None));
     };
-    let folder = match Folder::open(path)? {
-        Opened::Ours(folder) => folder,
-        Opened::Elsewhere => return Ok(Err(DiskState::Elsewhere)),
-        Opened::Unusable => return Ok(Err(DiskState::Unusable)),
+    let folder = match CacheDir::open(path)? {
+        OpenedDir::Ours(folder) => folder,
+        OpenedDir::Elsewhere => return Ok(Err(DiskState::Elsewhere)),
+        OpenedDir::Unusable => return Ok(Err(DiskState::Unusable)),
     };
     let (Ok((secret, found)), Ok(mut listed)) = (folder.secret(), folder.list()) else {
         return Ok(Err(DiskState::Unusable));
     };
     // Files of a secret that is lost, and what only looks like a file of ours, can never be given.
     listed.retain(|file| {
-        let hopeless = found == Secret::New || file.size == 0;
+        let hopeless = found == SecretFile::New || file.size == 0;
         if hopeless {
             let _ = folder.remove(&file.key);
             faults.dropped_file();
         }
         !hopeless
     });
-    let disk = Disk {
+    let disk = DiskStore {
         folder,
         most: settings.disk,
         writer: Mutex::default(),
     };
-    Ok(Ok((disk, Index::of(listed), secret)))
+    Ok(Ok((disk, DiskIndex::of(listed), secret)))
 }
 
 /// A sixteenth of it, a block of the disk, is enough for a small answer.

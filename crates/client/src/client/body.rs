@@ -11,10 +11,10 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-use crate::error::{Error, Kind};
-use crate::http::{Failure, Incoming, Trouble, Unread};
-use crate::send::Steady;
-use crate::upstream::{Tail, Verdict};
+use crate::error::{Error, ErrorKind};
+use crate::http::{AttemptFailure, IncomingBody, FailureKind, BodyReadError};
+use crate::send::StreamLiveness;
+use crate::upstream::{PendingBody, Verdict};
 
 /// The body of an answer.
 ///
@@ -30,20 +30,20 @@ use crate::upstream::{Tail, Verdict};
 /// }
 /// ```
 pub struct Body {
-    source: Source,
+    source: BodySource,
 }
 
-enum Source {
+enum BodySource {
     Whole(Bytes),
-    Flowing(Box<Flowing>),
+    Flowing(Box<LiveBody>),
     Lost(Error),
     Over,
 }
 
-struct Flowing {
-    incoming: Incoming,
-    tail: Option<Tail>,
-    steady: Steady,
+struct LiveBody {
+    incoming: IncomingBody,
+    tail: Option<PendingBody>,
+    steady: StreamLiveness,
 }
 
 impl Body {
@@ -64,52 +64,52 @@ impl Body {
 
     pub(crate) const fn whole(bytes: Bytes) -> Self {
         Self {
-            source: Source::Whole(bytes),
+            source: BodySource::Whole(bytes),
         }
     }
 
     /// A body of which there is nothing but the reason.
     pub(crate) const fn lost(why: Error) -> Self {
         Self {
-            source: Source::Lost(why),
+            source: BodySource::Lost(why),
         }
     }
 
     /// All of it, if all of it is here.
     pub(crate) fn here(&self) -> Option<&Bytes> {
         match &self.source {
-            Source::Whole(bytes) => Some(bytes),
-            Source::Flowing(_) | Source::Lost(_) | Source::Over => None,
+            BodySource::Whole(bytes) => Some(bytes),
+            BodySource::Flowing(_) | BodySource::Lost(_) | BodySource::Over => None,
         }
     }
 
-    pub(crate) fn flowing(incoming: Incoming, tail: Option<Tail>) -> Self {
-        let mut flowing = Flowing {
+    pub(crate) fn flowing(incoming: IncomingBody, tail: Option<PendingBody>) -> Self {
+        let mut flowing = LiveBody {
             incoming,
             tail,
-            steady: Steady::new(),
+            steady: StreamLiveness::new(),
         };
         if flowing.incoming.is_end_stream() {
             flowing.finish();
             return Self::whole(Bytes::new());
         }
         Self {
-            source: Source::Flowing(Box::new(flowing)),
+            source: BodySource::Flowing(Box::new(flowing)),
         }
     }
 
     /// All of it, if it is no larger than that.
-    pub(crate) async fn read(self, largest: u64) -> Result<Bytes, Broken> {
+    pub(crate) async fn read(self, largest: u64) -> Result<Bytes, BrokenBody> {
         match self.source {
-            Source::Whole(bytes) => Ok(bytes),
-            Source::Over => Ok(Bytes::new()),
-            Source::Lost(error) => Err(Broken {
+            BodySource::Whole(bytes) => Ok(bytes),
+            BodySource::Over => Ok(Bytes::new()),
+            BodySource::Lost(error) => Err(BrokenBody {
                 error,
                 verdict: None,
             }),
             // On the heap: most bodies are here already, and their readers hold nothing more.
-            Source::Flowing(flowing) => {
-                let Flowing { incoming, tail, .. } = *flowing;
+            BodySource::Flowing(flowing) => {
+                let LiveBody { incoming, tail, .. } = *flowing;
                 Box::pin(gather(incoming, tail, largest)).await
             }
         }
@@ -118,10 +118,10 @@ impl Body {
 
 /// All of what comes in, if it is no larger than that; the call is in flight until then.
 pub(crate) async fn gather(
-    incoming: Incoming,
-    tail: Option<Tail>,
+    incoming: IncomingBody,
+    tail: Option<PendingBody>,
     largest: u64,
-) -> Result<Bytes, Broken> {
+) -> Result<Bytes, BrokenBody> {
     match incoming.whole(largest).await {
         Ok(bytes) => {
             if let Some(tail) = tail {
@@ -129,11 +129,11 @@ pub(crate) async fn gather(
             }
             Ok(bytes)
         }
-        Err(Unread::TooLarge) => Err(Broken {
-            error: Error::new(Kind::TooLarge(largest)),
+        Err(BodyReadError::TooLarge) => Err(BrokenBody {
+            error: Error::new(ErrorKind::TooLarge(largest)),
             verdict: None,
         }),
-        Err(Unread::Failed(failure)) => Err(Broken {
+        Err(BodyReadError::Failed(failure)) => Err(BrokenBody {
             error: Error::of(failure),
             verdict: broke(tail, failure),
         }),
@@ -141,12 +141,12 @@ pub(crate) async fn gather(
 }
 
 /// A body that could not be read whole, and what the door makes of that.
-pub(crate) struct Broken {
+pub(crate) struct BrokenBody {
     pub(crate) error: Error,
     pub(crate) verdict: Option<Verdict>,
 }
 
-impl Source {
+impl BodySource {
     /// All that is left of what need not be waited for.
     fn last(self) -> Option<Result<Frame<Bytes>, Error>> {
         match self {
@@ -157,8 +157,8 @@ impl Source {
     }
 }
 
-impl Flowing {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+impl LiveBody {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AttemptFailure>>> {
         let polled = Pin::new(&mut self.incoming).poll_frame(cx);
         match &polled {
             Poll::Ready(Some(Ok(_))) => self.steady.moved(self.tail.as_mut()),
@@ -179,9 +179,9 @@ impl Flowing {
 }
 
 /// Tells the door that a body broke off. A reader who had no more time only leaves.
-fn broke(tail: Option<Tail>, failure: Failure) -> Option<Verdict> {
+fn broke(tail: Option<PendingBody>, failure: AttemptFailure) -> Option<Verdict> {
     match (tail, failure.trouble) {
-        (Some(tail), Trouble::Fault(fault)) => Some(tail.broke(fault)),
+        (Some(tail), FailureKind::Fault(fault)) => Some(tail.fail(fault)),
         _ => None,
     }
 }
@@ -194,32 +194,32 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let Source::Flowing(flowing) = &mut self.source else {
-            let here = std::mem::replace(&mut self.source, Source::Over);
+        let BodySource::Flowing(flowing) = &mut self.source else {
+            let here = std::mem::replace(&mut self.source, BodySource::Over);
             return Poll::Ready(here.last());
         };
         let polled = flowing.poll(cx);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
-            self.source = Source::Over;
+            self.source = BodySource::Over;
         }
         polled.map(|frame| frame.map(|frame| frame.map_err(Error::of)))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Whole(bytes) => bytes.is_empty(),
-            Source::Flowing(flowing) => flowing.incoming.is_end_stream(),
-            Source::Lost(_) => false,
-            Source::Over => true,
+            BodySource::Whole(bytes) => bytes.is_empty(),
+            BodySource::Flowing(flowing) => flowing.incoming.is_end_stream(),
+            BodySource::Lost(_) => false,
+            BodySource::Over => true,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Whole(bytes) => exactly(bytes.len()),
-            Source::Flowing(flowing) => flowing.incoming.size_hint(),
-            Source::Lost(_) => SizeHint::new(),
-            Source::Over => SizeHint::with_exact(0),
+            BodySource::Whole(bytes) => exactly(bytes.len()),
+            BodySource::Flowing(flowing) => flowing.incoming.size_hint(),
+            BodySource::Lost(_) => SizeHint::new(),
+            BodySource::Over => SizeHint::with_exact(0),
         }
     }
 }
@@ -231,10 +231,10 @@ fn exactly(length: usize) -> SizeHint {
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.source {
-            Source::Whole(_) => "Body(whole)",
-            Source::Flowing(_) => "Body(flowing)",
-            Source::Lost(_) => "Body(lost)",
-            Source::Over => "Body(over)",
+            BodySource::Whole(_) => "Body(whole)",
+            BodySource::Flowing(_) => "Body(flowing)",
+            BodySource::Lost(_) => "Body(lost)",
+            BodySource::Over => "Body(over)",
         })
     }
 }

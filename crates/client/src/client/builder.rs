@@ -7,14 +7,14 @@ use outflow_core::InvalidRetryBudget;
 use smol_str::SmolStr;
 
 use super::Outflow;
-use super::outlet::Parts;
-use super::reload::Plan;
-use super::roster::Roster;
+use super::api_client::ClientDeps;
+use super::reload::ReloadPlan;
+use super::api_table::ApiTable;
 use crate::api::Api;
 use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
 use crate::event::Events;
-use crate::http::{Connect, InvalidTransport, Resolve, Wiring};
+use crate::http::{Connect, InvalidTransport, Resolve, TransportDeps};
 use crate::upstream::{InvalidRules, SharedTimer};
 
 /// A client that is being put together.
@@ -32,15 +32,15 @@ use crate::upstream::{InvalidRules, SharedTimer};
 /// ```
 #[must_use = "a client is made by `build`"]
 #[derive(Default)]
-pub struct Builder {
+pub struct OutflowBuilder {
     apis: Vec<Api>,
     timer: Option<SharedTimer>,
     events: Events,
-    wiring: Wiring,
+    wiring: TransportDeps,
     cache: Option<Cache>,
 }
 
-impl Builder {
+impl OutflowBuilder {
     /// Adds an API.
     pub fn api(mut self, api: Api) -> Self {
         self.apis.push(api);
@@ -93,20 +93,20 @@ impl Builder {
             Some(cache) => Some(cache),
             None => Cache::open(CacheSettings::default()).ok(),
         };
-        let parts = Parts {
+        let parts = ClientDeps {
             timer,
             events: self.events,
             wiring: self.wiring,
             cache,
         };
-        let roster = Roster::default();
-        let plan = Plan::of(self.apis, &roster, &parts)?;
+        let roster = ApiTable::default();
+        let plan = ReloadPlan::of(self.apis, &roster, &parts)?;
         plan.apply(&roster);
         Ok(Outflow::of(roster, parts))
     }
 }
 
-impl fmt::Debug for Builder {
+impl fmt::Debug for OutflowBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.apis.iter().map(|api| &api.name);
         f.debug_list().entries(names).finish()
@@ -116,11 +116,11 @@ impl fmt::Debug for Builder {
 /// Every API that cannot be called as it is configured.
 #[derive(Debug)]
 pub struct InvalidClient {
-    unfit: Vec<(SmolStr, Unfit)>,
+    unfit: Vec<(SmolStr, InvalidClientReason)>,
 }
 
 impl InvalidClient {
-    pub(super) const fn new(unfit: Vec<(SmolStr, Unfit)>) -> Self {
+    pub(super) const fn new(unfit: Vec<(SmolStr, InvalidClientReason)>) -> Self {
         Self { unfit }
     }
 
@@ -130,7 +130,7 @@ impl InvalidClient {
     }
 
     /// Each API with what is wrong with it.
-    pub fn apis(&self) -> impl Iterator<Item = (&SmolStr, &Unfit)> {
+    pub fn apis(&self) -> impl Iterator<Item = (&SmolStr, &InvalidClientReason)> {
         self.unfit.iter().map(|(name, why)| (name, why))
     }
 }
@@ -138,7 +138,7 @@ impl InvalidClient {
 /// Why an API cannot be called as it is configured.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Unfit {
+pub enum InvalidClientReason {
     /// Another API has its name.
     Twice,
     /// Its rules contradict each other.
@@ -151,7 +151,7 @@ pub enum Unfit {
     Credential,
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for InvalidClientReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Twice => f.write_str("another API has this name: rename one"),

@@ -16,11 +16,11 @@ use serde::Serialize;
 use smol_str::SmolStr;
 
 use super::credential::encoded;
-use super::payload::Payload;
+use super::payload::RequestPayload;
 use super::response::Response;
-use super::{Outflow, Shape};
-use crate::error::{Error, Mistake};
-use crate::rules::Mode;
+use super::{Outflow, ResponseShape};
+use crate::error::{Error, ErrorReason};
+use crate::rules::WaitMode;
 use crate::trace::TraceContext;
 use crate::upstream::Permit;
 
@@ -46,35 +46,35 @@ use crate::upstream::Permit;
 pub struct Call {
     pub(crate) client: Outflow,
     /// On the heap: it is handed from room to room, and a hundred thousand calls may wait with theirs.
-    pub(crate) wish: Box<Wish>,
+    pub(crate) wish: Box<CallSpec>,
 }
 
 /// What is wanted.
-pub(crate) struct Wish {
+pub(crate) struct CallSpec {
     pub(crate) api: SmolStr,
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
-    pub(crate) payload: Payload,
+    pub(crate) payload: RequestPayload,
     pub(crate) cost: Option<Cost>,
     pub(crate) group: Option<SmolStr>,
     pub(crate) priority: Priority,
-    pub(crate) mode: Option<Mode>,
+    pub(crate) mode: Option<WaitMode>,
     pub(crate) max_wait: Option<Duration>,
     pub(crate) within: Option<Duration>,
     pub(crate) granted: Option<Duration>,
-    pub(crate) repeats: Repeats,
-    pub(crate) cache: CacheUse,
+    pub(crate) repeats: Idempotency,
+    pub(crate) cache: CacheDirective,
     pub(crate) redirects: Option<u8>,
-    pub(crate) tries: Tries,
+    pub(crate) tries: RetryMode,
     /// Leave for the first attempt, if whoever calls has it already.
     pub(crate) permit: Option<Permit>,
-    pub(crate) mistake: Option<Mistake>,
+    pub(crate) mistake: Option<ErrorReason>,
 }
 
 /// Whether doing it twice is doing it once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Repeats {
+pub(crate) enum Idempotency {
     /// As the method says.
     ByMethod,
     /// The caller says so.
@@ -83,7 +83,7 @@ pub(crate) enum Repeats {
 
 /// How often it may be tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Tries {
+pub(crate) enum RetryMode {
     /// As the API's configuration says.
     Configured,
     /// Once: the caller repeats it, or does not.
@@ -92,7 +92,7 @@ pub(crate) enum Tries {
 
 /// What the cache has to do with one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum CacheUse {
+pub enum CacheDirective {
     /// What the API's configuration says.
     #[default]
     Configured,
@@ -104,12 +104,12 @@ pub enum CacheUse {
 
 impl Call {
     pub(super) fn new(client: Outflow, method: Method, api: &str, path: &str) -> Self {
-        let wish = Wish {
+        let wish = CallSpec {
             api: SmolStr::new(api),
             method,
             path: path.to_owned(),
             headers: HeaderMap::new(),
-            payload: Payload::Whole(Bytes::new()),
+            payload: RequestPayload::Whole(Bytes::new()),
             cost: None,
             group: None,
             priority: Priority::Normal,
@@ -117,10 +117,10 @@ impl Call {
             max_wait: None,
             within: None,
             granted: None,
-            repeats: Repeats::ByMethod,
-            cache: CacheUse::Configured,
+            repeats: Idempotency::ByMethod,
+            cache: CacheDirective::Configured,
             redirects: None,
-            tries: Tries::Configured,
+            tries: RetryMode::Configured,
             permit: None,
             mistake: None,
         };
@@ -138,12 +138,12 @@ impl Call {
         V: TryInto<HeaderValue>,
     {
         match (name.try_into(), value.try_into()) {
-            (Ok(name), Ok(_)) if is_the_connections(&name) => self.mistaken(Mistake::OwnHeader),
+            (Ok(name), Ok(_)) if is_the_connections(&name) => self.mistaken(ErrorReason::OwnHeader),
             (Ok(name), Ok(value)) => {
                 self.wish.headers.append(name, value);
                 self
             }
-            _ => self.mistaken(Mistake::Header),
+            _ => self.mistaken(ErrorReason::Header),
         }
     }
 
@@ -202,13 +202,13 @@ impl Call {
                 self.wish.headers.entry(CONTENT_TYPE).or_insert(json);
                 self.body(bytes)
             }
-            Err(_) => self.mistaken(Mistake::Json),
+            Err(_) => self.mistaken(ErrorReason::Json),
         }
     }
 
     /// Sends bytes. They are held until the call is over, so that it can be repeated.
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
-        self.wish.payload = Payload::Whole(bytes.into());
+        self.wish.payload = RequestPayload::Whole(bytes.into());
         self
     }
 
@@ -219,7 +219,7 @@ impl Call {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.wish.payload = Payload::streamed(body);
+        self.wish.payload = RequestPayload::streamed(body);
         self
     }
 
@@ -242,7 +242,7 @@ impl Call {
     }
 
     /// Whether it waits at all, if not what the API's rules say.
-    pub const fn mode(mut self, mode: Mode) -> Self {
+    pub const fn mode(mut self, mode: WaitMode) -> Self {
         self.wish.mode = Some(mode);
         self
     }
@@ -254,21 +254,21 @@ impl Call {
     }
 
     /// The longest that all of it may take: waits, attempts and what lies between them.
-    pub const fn within(mut self, span: Duration) -> Self {
+    pub const fn timeout(mut self, span: Duration) -> Self {
         self.wish.within = Some(span);
         self
     }
 
     /// Lets each of its attempts take so long, in silence too, if that is more than the API's timeouts say. For a
     /// call that is known to be slow; a shorter time is [`within`](Self::within).
-    pub const fn granting(mut self, span: Duration) -> Self {
+    pub const fn attempt_timeout(mut self, span: Duration) -> Self {
         self.wish.granted = Some(span);
         self
     }
 
     /// Says that doing it twice is doing it once, so that it may be repeated whatever its method.
     pub const fn idempotent(mut self) -> Self {
-        self.wish.repeats = Repeats::Safely;
+        self.wish.repeats = Idempotency::Safely;
         self
     }
 
@@ -279,20 +279,20 @@ impl Call {
     }
 
     /// Tries once. For whoever repeats calls by other rules: two who repeat multiply.
-    pub const fn once(mut self) -> Self {
-        self.wish.tries = Tries::One;
+    pub const fn no_retry(mut self) -> Self {
+        self.wish.tries = RetryMode::One;
         self
     }
 
     /// Goes with this permit of the API's own door, and [once](Self::once). If the permit is called off
     /// before the first byte has left, the call is refused and may be made again.
-    pub fn under(mut self, permit: Permit) -> Self {
+    pub fn with_permit(mut self, permit: Permit) -> Self {
         self.wish.permit = Some(permit);
-        self.once()
+        self.no_retry()
     }
 
     /// What the cache has to do with it.
-    pub const fn cache(mut self, cache: CacheUse) -> Self {
+    pub const fn cache(mut self, cache: CacheDirective) -> Self {
         self.wish.cache = cache;
         self
     }
@@ -306,7 +306,7 @@ impl Call {
     /// Makes it part of a trace, given as a W3C `traceparent`. The call becomes a span of its own.
     pub fn trace_parent(self, written: &str) -> Self {
         if TraceContext::parse(written).is_none() {
-            return self.mistaken(Mistake::Trace);
+            return self.mistaken(ErrorReason::Trace);
         }
         self.header("traceparent", written)
     }
@@ -317,7 +317,7 @@ impl Call {
     /// # Errors
     /// If no answer came, or the call could not be made.
     pub async fn send(self) -> Result<Response, Error> {
-        self.client.make(self.wish, Shape::Whole).await
+        self.client.make(self.wish, ResponseShape::Whole).await
     }
 
     /// Makes the call and answers as soon as the head is there. The body is read, and its place at
@@ -326,10 +326,10 @@ impl Call {
     /// # Errors
     /// If no answer came, or the call could not be made.
     pub async fn send_streaming(self) -> Result<Response, Error> {
-        self.client.make(self.wish, Shape::Flowing).await
+        self.client.make(self.wish, ResponseShape::Flowing).await
     }
 
-    fn mistaken(mut self, mistake: Mistake) -> Self {
+    fn mistaken(mut self, mistake: ErrorReason) -> Self {
         self.wish.mistake.get_or_insert(mistake);
         self
     }

@@ -11,25 +11,25 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::api::{Credential, Place};
+use crate::api::{Credential, CredentialPlacement};
 
 /// A key, ready to be sent.
 #[derive(Clone)]
-pub(crate) enum Shown {
+pub(crate) enum AuthApplier {
     /// In a header.
     Header(HeaderName, HeaderValue),
     /// In the query: `name=`, and the value already encoded.
     Query(String, SecretString),
 }
 
-impl Shown {
+impl AuthApplier {
     /// Makes a key ready; nothing if it holds what its place cannot.
     pub(crate) fn of(credential: &Credential) -> Option<Self> {
         let secret = credential.secret.expose_secret();
         match &credential.place {
-            Place::Bearer => Self::header(AUTHORIZATION, &format!("Bearer {secret}")),
-            Place::Header(name) => Self::header(name.clone(), secret),
-            Place::Query(name) => Some(Self::Query(
+            CredentialPlacement::Bearer => Self::header(AUTHORIZATION, &format!("Bearer {secret}")),
+            CredentialPlacement::Header(name) => Self::header(name.clone(), secret),
+            CredentialPlacement::Query(name) => Some(Self::Query(
                 format!("{}=", encoded(name)),
                 encoded(secret).into(),
             )),
@@ -88,7 +88,7 @@ impl Shown {
     }
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for AuthApplier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Header(..) => "Header",
@@ -99,11 +99,11 @@ impl fmt::Debug for Shown {
 
 /// Takes everything out of the headers by which another origin could know the caller. Custom names
 /// are taken by their sound: a key in a header of its own is still a key.
-pub(crate) fn forget(headers: &mut HeaderMap, shown: Option<&Shown>) {
+pub(crate) fn forget(headers: &mut HeaderMap, shown: Option<&AuthApplier>) {
     for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
         headers.remove(name);
     }
-    if let Some(Shown::Header(name, _)) = shown {
+    if let Some(AuthApplier::Header(name, _)) = shown {
         headers.remove(name);
     }
     let personal: Vec<_> = headers
@@ -173,8 +173,8 @@ const IN_A_QUERY: &AsciiSet = &NON_ALPHANUMERIC
 mod tests {
     use super::*;
 
-    fn shown(place: Place, secret: &str) -> Option<Shown> {
-        Shown::of(&Credential {
+    fn shown(place: CredentialPlacement, secret: &str) -> Option<AuthApplier> {
+        AuthApplier::of(&Credential {
             secret: secret.to_owned().into(),
             place,
         })
@@ -184,11 +184,11 @@ mod tests {
     fn a_key_is_put_where_it_was_configured() {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_static("the caller's own"));
-        shown(Place::Bearer, "abc")
+        shown(CredentialPlacement::Bearer, "abc")
             .expect("valid")
             .put(&mut headers);
         assert_eq!(headers[AUTHORIZATION], "Bearer abc");
-        let in_query = shown(Place::Query("api_key".into()), "a&b=c d").expect("valid");
+        let in_query = shown(CredentialPlacement::Query("api_key".into()), "a&b=c d").expect("valid");
         for (before, after) in [
             ("/films", "/films?api_key=a%26b%3Dc%20d"),
             ("/films?page=2", "/films?page=2&api_key=a%26b%3Dc%20d"),
@@ -203,7 +203,7 @@ mod tests {
     // The name in every spelling that a server undoes; names that only contain it are others.
     #[test]
     fn a_caller_cannot_send_another_key_beside_it() {
-        let in_query = shown(Place::Query("api_key".into()), "ours").expect("valid");
+        let in_query = shown(CredentialPlacement::Query("api_key".into()), "ours").expect("valid");
         for (before, after) in [
             ("/films?api_key=mine", "/films?api_key=ours"),
             (
@@ -229,15 +229,15 @@ mod tests {
     #[test]
     fn a_key_that_ends_a_line_is_refused() {
         for secret in ["a\r\nx-evil: 1", "a\n", "a\0b"] {
-            assert!(shown(Place::Bearer, secret).is_none());
-            assert!(shown(Place::Header(COOKIE), secret).is_none());
+            assert!(shown(CredentialPlacement::Bearer, secret).is_none());
+            assert!(shown(CredentialPlacement::Header(COOKIE), secret).is_none());
         }
     }
 
     #[test]
     fn a_key_prints_nothing() {
-        let place = Place::Header(HeaderName::from_static("x-api-key"));
-        for place in [Place::Bearer, place, Place::Query("key".into())] {
+        let place = CredentialPlacement::Header(HeaderName::from_static("x-api-key"));
+        for place in [CredentialPlacement::Bearer, place, CredentialPlacement::Query("key".into())] {
             let shown = shown(place, "CANARY").expect("valid");
             let mut headers = HeaderMap::new();
             shown.put(&mut headers);
@@ -261,7 +261,7 @@ mod tests {
         ] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
         }
-        let place = Place::Header(HeaderName::from_static("x-mine"));
+        let place = CredentialPlacement::Header(HeaderName::from_static("x-mine"));
         forget(&mut headers, shown(place, "v").as_ref());
         let mut kept: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         kept.sort_unstable();

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-use super::builder::{InvalidClient, Unfit};
-use super::outlet::{Outlet, Parts};
-use super::roster::{Outlets, Roster};
+use super::builder::{InvalidClient, InvalidClientReason};
+use super::api_client::{ApiClient, ClientDeps};
+use super::api_table::{Outlets, ApiTable};
 use crate::api::Api;
 
 /// What a reload changed.
@@ -30,7 +30,7 @@ use crate::api::Api;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
+pub struct ReloadChanges {
     /// APIs that are new, or are again.
     pub added: Vec<SmolStr>,
     /// APIs that are gone: whoever waited was refused, what is in flight ends as it would have.
@@ -41,7 +41,7 @@ pub struct Changes {
     pub restart: Vec<String>,
 }
 
-impl Changes {
+impl ReloadChanges {
     /// True if everything is as it was.
     pub fn is_empty(&self) -> bool {
         let same = self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty();
@@ -49,7 +49,7 @@ impl Changes {
     }
 }
 
-impl fmt::Display for Changes {
+impl fmt::Display for ReloadChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("nothing changed");
@@ -71,30 +71,30 @@ impl fmt::Display for Changes {
 }
 
 /// A new set of outlets, made and not yet in effect.
-pub(super) struct Plan {
+pub(super) struct ReloadPlan {
     outlets: Outlets,
-    renewed: Vec<Arc<Outlet>>,
-    changes: Changes,
+    renewed: Vec<Arc<ApiClient>>,
+    changes: ReloadChanges,
 }
 
-impl Plan {
+impl ReloadPlan {
     /// Makes everything that these APIs need.
     pub(super) fn of(
         apis: Vec<Api>,
-        roster: &Roster,
-        parts: &Parts,
+        roster: &ApiTable,
+        parts: &ClientDeps,
     ) -> Result<Self, InvalidClient> {
         let old = roster.all();
         let mut plan = Self {
             outlets: Outlets::default(),
             renewed: Vec::new(),
-            changes: Changes::default(),
+            changes: ReloadChanges::default(),
         };
         let mut unfit = Vec::new();
         for api in apis {
             let name = api.name.clone();
             if plan.outlets.contains_key(&name) {
-                unfit.push((name, Unfit::Twice));
+                unfit.push((name, InvalidClientReason::Twice));
             } else if let Err(why) = plan.add(api, &old, roster, parts) {
                 unfit.push((name, why));
             }
@@ -112,10 +112,10 @@ impl Plan {
         &mut self,
         api: Api,
         old: &Outlets,
-        roster: &Roster,
-        parts: &Parts,
-    ) -> Result<(), Unfit> {
-        let (name, api) = (api.name.clone(), Outlet::completed(api));
+        roster: &ApiTable,
+        parts: &ClientDeps,
+    ) -> Result<(), InvalidClientReason> {
+        let (name, api) = (api.name.clone(), ApiClient::completed(api));
         let before = old.get(&name);
         if let Some(before) = before.filter(|before| before.serves(&api)) {
             self.outlets.insert(name, Arc::clone(before));
@@ -129,12 +129,12 @@ impl Plan {
             }
             (None, Some(remains)) => {
                 self.changes.added.push(name.clone());
-                Arc::new(Outlet::returning(remains, api, parts)?)
+                Arc::new(ApiClient::returning(remains, api, parts)?)
             }
             (None, None) => {
                 self.changes.added.push(name.clone());
                 self.outlets
-                    .insert(name, Arc::new(Outlet::new(api, parts)?));
+                    .insert(name, Arc::new(ApiClient::new(api, parts)?));
                 return Ok(());
             }
         };
@@ -143,7 +143,7 @@ impl Plan {
         Ok(())
     }
 
-    fn note_change(&mut self, name: &SmolStr, before: &Outlet, api: &Api) {
+    fn note_change(&mut self, name: &SmolStr, before: &ApiClient, api: &Api) {
         if *before.api != *api {
             self.changes.changed.push(name.clone());
         }
@@ -167,7 +167,7 @@ impl Plan {
     }
 
     /// Puts it into effect.
-    pub(super) fn apply(self, roster: &Roster) -> Changes {
+    pub(super) fn apply(self, roster: &ApiTable) -> ReloadChanges {
         for outlet in &self.renewed {
             outlet.take_effect();
         }

@@ -11,8 +11,8 @@ use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::body::Body;
-use crate::error::{Error, Kind, Undecoded};
-use crate::event::Lookup;
+use crate::error::{Error, ErrorKind, DecodeError};
+use crate::event::CacheLabel;
 use crate::upstream::{Target, Verdict};
 
 /// An answer.
@@ -28,15 +28,15 @@ pub struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ResponseStats,
 }
 
 /// What it took to get an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct ResponseStats {
     pub(crate) attempts: u32,
     pub(crate) waited: Duration,
-    pub(crate) from_cache: Option<Lookup>,
+    pub(crate) from_cache: Option<CacheLabel>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) largest: u64,
@@ -65,7 +65,7 @@ impl Response {
     }
 
     /// What the cache had to do with it; nothing if it came from the server alone.
-    pub const fn from_cache(&self) -> Option<Lookup> {
+    pub const fn from_cache(&self) -> Option<CacheLabel> {
         self.facts.from_cache
     }
 
@@ -90,7 +90,7 @@ impl Response {
     /// If the server refused or failed.
     pub fn error_for_status(self) -> Result<Self, Error> {
         if self.status.is_client_error() || self.status.is_server_error() {
-            return Err(Error::new(Kind::Status(self.status.as_u16()))
+            return Err(Error::new(ErrorKind::Status(self.status.as_u16()))
                 .after(self.facts.attempts)
                 .asking_to_wait(self.facts.retry_after));
         }
@@ -112,7 +112,7 @@ impl Response {
     /// As [`Self::bytes`], and if it is not UTF-8.
     pub async fn text(self) -> Result<String, Error> {
         let bytes = self.bytes().await?;
-        String::from_utf8(bytes.into()).map_err(|_| Error::new(Kind::Undecoded(Undecoded::Text)))
+        String::from_utf8(bytes.into()).map_err(|_| Error::new(ErrorKind::Undecoded(DecodeError::Text)))
     }
 
     /// The whole body as a value.
@@ -123,7 +123,7 @@ impl Response {
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, Error> {
         let bytes = self.bytes().await?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| Error::new(Kind::Undecoded(Undecoded::json(&error))))
+            .map_err(|error| Error::new(ErrorKind::Undecoded(DecodeError::json(&error))))
     }
 
     /// The body, to be read piece by piece.

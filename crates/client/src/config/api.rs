@@ -6,16 +6,16 @@ use outflow_core::{Backoff, RetryBudgetSettings, Share};
 use smol_str::SmolStr;
 
 use super::environment::Environment;
-use super::fields::{Fields, Item, Wrong};
-use super::tree::Value;
-use super::values::{choice, duration, method, path, share, size, span, text, url, whole};
-use super::{credential, reach, rules};
-use crate::api::{Addresses, Api, CacheMode, Proxy, RetryRules, Timeouts, Trust};
+use super::reader::{TableReader, FieldValue, ValueError};
+use super::tree::TreeValue;
+use super::value_readers::{choice, duration, method, path, share, size, span, text, url, whole};
+use super::{credential, unreachable_routes, rules};
+use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, Timeouts, TlsTrust};
 use crate::base_url::BaseUrl;
 use crate::preset::Preset;
 
 /// Reads `[apis.NAME]`; `None` if it says not even where the API is.
-pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment) -> Option<Api> {
+pub(super) fn read(name: SmolStr, fields: &TableReader<'_>, environment: &Environment) -> Option<Api> {
     let base_url = base_url(fields);
     let timeouts = timeouts(fields);
     let rules = rules::read(fields, timeouts.attempt);
@@ -32,8 +32,8 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
     fields.finish();
     let usual = Api::new(&name, base_url?);
     if let Some(routes) = fields.item("routes") {
-        reach::check_prefix(&routes, usual.base_url.prefix());
-        reach::check_methods(&routes, &rules, &methods);
+        unreachable_routes::check_prefix(&routes, usual.base_url.prefix());
+        unreachable_routes::check_methods(&routes, &rules, &methods);
     }
     Some(Api {
         credential,
@@ -54,13 +54,13 @@ pub(super) fn read(name: SmolStr, fields: &Fields<'_>, environment: &Environment
     })
 }
 
-fn base_url(fields: &Fields<'_>) -> Option<BaseUrl> {
+fn base_url(fields: &TableReader<'_>) -> Option<BaseUrl> {
     let base_url = fields.read("base_url", url);
     let preset = fields.item("preset").and_then(|item| text(&item).ok());
     // An unknown preset has been told already, and it may have been the one to say where.
     let unknown = preset.is_some_and(|name| Preset::named(name).is_none());
     if !fields.has("base_url") && !unknown {
-        let wrong = Wrong::new("this API has no `base_url`");
+        let wrong = ValueError::new("this API has no `base_url`");
         let help = "say where it is: `base_url = \"https://api.example.com\"`";
         fields.tell("base_url", wrong.help(help));
     }
@@ -68,14 +68,14 @@ fn base_url(fields: &Fields<'_>) -> Option<BaseUrl> {
 }
 
 /// The parts of an attempt take no longer than the whole, unless that was said, which is a warning.
-fn timeouts(fields: &Fields<'_>) -> Timeouts {
+fn timeouts(fields: &TableReader<'_>) -> Timeouts {
     let usual = Timeouts::default();
     let said = fields.read("timeout", span);
     let attempt = said.unwrap_or(usual.attempt);
     let part = |name, usual: Duration| {
         let span = fields.read(name, span);
         if span.is_some_and(|span| span > attempt) {
-            let wrong = Wrong::warning(format!("`timeout` ends the attempt before `{name}` does"));
+            let wrong = ValueError::warning(format!("`timeout` ends the attempt before `{name}` does"));
             fields.tell(name, wrong.help("make it shorter than `timeout`"));
         }
         span.unwrap_or(usual)
@@ -87,14 +87,14 @@ fn timeouts(fields: &Fields<'_>) -> Timeouts {
     }
 }
 
-fn retry(fields: &Fields<'_>) -> RetryRules {
-    let usual = RetryRules::default();
+fn retry(fields: &TableReader<'_>) -> RetryConfig {
+    let usual = RetryConfig::default();
     let count = fields.read("retry_count", |item| whole(item, 0..=MOST_RETRIES));
     let written = fields.section("retry");
     let backoff = backoff(&written.section("backoff"));
     let budget = budget(&written.section("budget"));
     written.finish();
-    RetryRules {
+    RetryConfig {
         count: count
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(usual.count),
@@ -103,7 +103,7 @@ fn retry(fields: &Fields<'_>) -> RetryRules {
     }
 }
 
-fn backoff(fields: &Fields<'_>) -> Option<Backoff> {
+fn backoff(fields: &TableReader<'_>) -> Option<Backoff> {
     let base = fields.read("base", span).unwrap_or(BACKOFF_BASE);
     let cap = fields.read("cap", span);
     let cap = cap.unwrap_or(BACKOFF_CAP.max(base));
@@ -113,19 +113,19 @@ fn backoff(fields: &Fields<'_>) -> Option<Backoff> {
         None => Backoff::full_jitter(base, cap),
         Some(jitter) => Backoff::added_jitter(base, jitter, cap),
     };
-    made.map_err(|wrong| fields.tell("cap", Wrong::new(wrong.to_string())))
+    made.map_err(|wrong| fields.tell("cap", ValueError::new(wrong.to_string())))
         .ok()
 }
 
 /// `"full"`, or how much is added to a wait that is otherwise fixed.
-fn jitter(item: &Item<'_>) -> Result<Option<Duration>, Wrong> {
+fn jitter(item: &FieldValue<'_>) -> Result<Option<Duration>, ValueError> {
     match &item.node.value {
-        Value::Text(word) if word == "full" => Ok(None),
+        TreeValue::Text(word) if word == "full" => Ok(None),
         _ => span(item).map(Some),
     }
 }
 
-fn budget(fields: &Fields<'_>) -> RetryBudgetSettings {
+fn budget(fields: &TableReader<'_>) -> RetryBudgetSettings {
     let usual = RetryBudgetSettings::default();
     let earned = fields.read("share", share).unwrap_or(usual.share);
     let per_second = fields.read("per_second", |item| whole(item, 0..=MOST_PER_SECOND));
@@ -134,7 +134,7 @@ fn budget(fields: &Fields<'_>) -> RetryBudgetSettings {
         .unwrap_or(usual.per_second);
     let ttl = fields.read("ttl", ttl).unwrap_or(usual.ttl);
     if earned == Share::NONE && per_second == 0 {
-        let wrong = Wrong::new("such a budget allows no retry at all");
+        let wrong = ValueError::new("such a budget allows no retry at all");
         fields.tell("share", wrong.help("say `retry_count = 0` instead"));
     }
     fields.finish();
@@ -145,29 +145,29 @@ fn budget(fields: &Fields<'_>) -> RetryBudgetSettings {
     }
 }
 
-fn ttl(item: &Item<'_>) -> Result<Duration, Wrong> {
+fn ttl(item: &FieldValue<'_>) -> Result<Duration, ValueError> {
     match span(item)? {
         ttl if ttl < SHORTEST_TTL => {
-            Err(Wrong::new("what is earned would expire at once").help("use a second or more"))
+            Err(ValueError::new("what is earned would expire at once").help("use a second or more"))
         }
         ttl => Ok(ttl),
     }
 }
 
 /// Whether answers are kept, and how long they are good for when the API fails.
-fn kept(fields: &Fields<'_>) -> (CacheMode, Duration) {
+fn kept(fields: &TableReader<'_>) -> (CacheMode, Duration) {
     let mode = fields.read("cache", cache).unwrap_or_default();
     let stale = fields.read("stale_if_error", duration).unwrap_or_default();
     if mode == CacheMode::Off && stale > Duration::ZERO {
-        let wrong = Wrong::warning("no answer of this API is kept, so none can be given stale");
+        let wrong = ValueError::warning("no answer of this API is kept, so none can be given stale");
         fields.tell("stale_if_error", wrong.help("say `cache = \"standard\"`"));
     }
     (mode, stale)
 }
 
 /// Reads `"off"`, `"standard"` or `{ force = "5m" }`.
-fn cache(item: &Item<'_>) -> Result<CacheMode, Wrong> {
-    let Value::Table(_) = &item.node.value else {
+fn cache(item: &FieldValue<'_>) -> Result<CacheMode, ValueError> {
+    let TreeValue::Table(_) = &item.node.value else {
         let words = [("off", CacheMode::Off), ("standard", CacheMode::Standard)];
         return choice(item, &words);
     };
@@ -175,41 +175,41 @@ fn cache(item: &Item<'_>) -> Result<CacheMode, Wrong> {
     let force = fields.read("force", span);
     fields.finish();
     if !fields.has("force") {
-        return Err(Wrong::new("this says not how long answers are kept")
+        return Err(ValueError::new("this says not how long answers are kept")
             .help("say `cache = { force = \"5m\" }`"));
     }
-    force.map(CacheMode::Force).ok_or(Wrong::Told)
+    force.map(CacheMode::Force).ok_or(ValueError::Told)
 }
 
 /// Reads `"none"`, `"env"` or a URL.
-fn proxy(item: &Item<'_>) -> Result<Proxy, Wrong> {
+fn proxy(item: &FieldValue<'_>) -> Result<Proxy, ValueError> {
     match text(item)? {
         "none" => Ok(Proxy::None),
         "env" => Ok(Proxy::Environment),
         written if written.contains("://") => url(item).map(Proxy::Url),
-        _ => Err(Wrong::new("this is no proxy")
+        _ => Err(ValueError::new("this is no proxy")
             .help("write \"none\", \"env\" or a URL such as \"http://proxy.example:3128\"")),
     }
 }
 
 /// Reads `"system"`, `"anybody"` or `{ file = "ca.pem" }`.
-fn trust(item: &Item<'_>) -> Result<Trust, Wrong> {
-    if let Value::Table(_) = &item.node.value {
+fn trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
+    if let TreeValue::Table(_) = &item.node.value {
         let fields = item.fields()?;
         let file = fields.read("file", path);
         fields.finish();
         if !fields.has("file") {
-            return Err(Wrong::new("this names no file").help("say `file = \"ca.pem\"`"));
+            return Err(ValueError::new("this names no file").help("say `file = \"ca.pem\"`"));
         }
-        return file.map(Trust::File).ok_or(Wrong::Told);
+        return file.map(TlsTrust::File).ok_or(ValueError::Told);
     }
     let trusted = choice(
         item,
-        &[("system", &Trust::System), ("anybody", &Trust::Anybody)],
+        &[("system", &TlsTrust::System), ("anybody", &TlsTrust::Anybody)],
     )?;
-    if *trusted == Trust::Anybody {
+    if *trusted == TlsTrust::Anybody {
         item.tell(
-            Wrong::warning("anybody on the way can read the keys and answer in the API's name")
+            ValueError::warning("anybody on the way can read the keys and answer in the API's name")
                 .help(
                     "use it for a test at most; for a private authority say { file = \"ca.pem\" }",
                 ),
@@ -234,4 +234,4 @@ const MOST_PER_SECOND: u64 = 1_000_000;
 /// A call that earned a retry must live to see it.
 const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
-const ADDRESSES: [(&str, Addresses); 2] = [("public", Addresses::Public), ("any", Addresses::Any)];
+const ADDRESSES: [(&str, AddressPolicy); 2] = [("public", AddressPolicy::Public), ("any", AddressPolicy::Any)];

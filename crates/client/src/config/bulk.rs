@@ -3,7 +3,7 @@
 //! Plain values. The engine is above this library and makes its own settings of them; they are read here
 //! because one text configures everything, and a mistake in any line of it is told with all the others.
 
-mod difference;
+mod diff;
 mod read;
 mod redis;
 mod tenants;
@@ -31,7 +31,7 @@ pub(super) use read::read;
 /// # Ok::<(), outflow::config::Mistakes>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct BulkSection {
+pub struct BulkConfig {
     /// How a job gets its turn; with congestion control switched off never by the formula.
     pub scheduler: BulkScheduler,
     /// Where jobs are kept.
@@ -78,7 +78,7 @@ pub struct BulkSection {
     pub webhook_secret: Option<SecretString>,
 }
 
-impl Default for BulkSection {
+impl Default for BulkConfig {
     /// As the engine works if nothing is said.
     fn default() -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Default for BulkSection {
     }
 }
 
-impl BulkSection {
+impl BulkConfig {
     /// The keys in which this differs from another and that an engine cannot change while it runs: it
     /// holds its store open, and what it signs with.
     pub(crate) fn rebuilt(&self, other: &Self) -> [(&'static str, bool); 3] {

@@ -11,13 +11,13 @@ use std::fmt;
 
 use toml::de::DeValue;
 
-use super::book::Book;
-use super::depth::{MOST_PARTS, too_deep};
-use super::fields::Wrong;
-use super::health::{Measure, VARIABLES};
-use super::near::nearest;
+use super::collector::DiagnosticCollector;
+use super::nesting_limit::{MOST_PARTS, too_deep};
+use super::reader::ValueError;
+use super::health::{VariableUnit, VARIABLES};
+use super::suggest::nearest;
 use super::source::Source;
-use super::tree::{At, Begin, Node, Table, Value, node_of};
+use super::tree::{SourceSpan, TextStart, TreeNode, TreeTable, TreeValue, node_of};
 use super::units::decimal_millionths;
 
 /// Variables and their values.
@@ -54,20 +54,20 @@ impl Environment {
     }
 
     /// Every variable that names a key by its levels.
-    pub(super) fn overrides(&self, book: &Book) -> Vec<Variable> {
+    pub(super) fn overrides(&self, book: &DiagnosticCollector) -> Vec<EnvVariable> {
         let ours = self.0.iter().filter_map(|(name, value)| {
             let levels = name.strip_prefix(PREFIX)?;
             let levels: Vec<_> = levels.split("__").map(str::to_lowercase).collect();
             // A variable for somebody else, or a hostile one: no key of ours is so deep.
             let ours = (2..=MOST_PARTS).contains(&levels.len());
-            ours.then(|| Variable::new(name, value, levels, book))
+            ours.then(|| EnvVariable::new(name, value, levels, book))
         });
         ours.collect()
     }
 
     /// Every variable that names an operating variable alone, for the one API that it can mean. The
     /// older names come first, so that ours speak last.
-    pub(super) fn operating(&self, root: &Table, book: &Book) -> Vec<Variable> {
+    pub(super) fn operating(&self, root: &TreeTable, book: &DiagnosticCollector) -> Vec<EnvVariable> {
         let mut found = Vec::new();
         for (prefix, apis) in [
             (OLDER_PREFIX, tmdb_apis(root)),
@@ -106,13 +106,13 @@ impl fmt::Debug for Environment {
 
 /// A variable that sets a key.
 #[derive(Debug)]
-pub(super) struct Variable {
+pub(super) struct EnvVariable {
     levels: Vec<String>,
-    node: Node,
+    node: TreeNode,
 }
 
-impl Variable {
-    fn new(name: &str, value: &str, levels: Vec<String>, book: &Book) -> Self {
+impl EnvVariable {
+    fn new(name: &str, value: &str, levels: Vec<String>, book: &DiagnosticCollector) -> Self {
         let source = book.add(Source::variable(name, value));
         Self {
             levels,
@@ -126,19 +126,19 @@ impl Variable {
     }
 
     /// The key and its value as a table, with names spelled as they are in `root`.
-    pub(super) fn into_table(self, root: &Table) -> Table {
+    pub(super) fn into_table(self, root: &TreeTable) -> TreeTable {
         let mut below = Some(root);
         let mut levels = Vec::with_capacity(self.levels.len());
         for level in self.levels {
             let known = below.and_then(|table| table.iter().find(|e| same(&e.name, &level)));
             below = known.and_then(|entry| match &entry.node.value {
-                Value::Table(table) => Some(table),
+                TreeValue::Table(table) => Some(table),
                 _ => None,
             });
             levels.push(known.map_or(level, |entry| entry.name.clone()));
         }
         let levels: Vec<_> = levels.iter().map(String::as_str).collect();
-        Table::nested(&levels, self.node)
+        TreeTable::nested(&levels, self.node)
     }
 }
 
@@ -146,10 +146,10 @@ fn same(written: &str, level: &str) -> bool {
     written.to_lowercase().replace('-', "_") == level.replace('-', "_")
 }
 
-fn read(source: usize, value: &str) -> Node {
-    let text = || Node {
-        value: Value::Text(value.to_owned()),
-        at: At {
+fn read(source: usize, value: &str) -> TreeNode {
+    let text = || TreeNode {
+        value: TreeValue::Text(value.to_owned()),
+        at: SourceSpan {
             source,
             start: 0,
             end: value.len(),
@@ -160,9 +160,9 @@ fn read(source: usize, value: &str) -> Node {
         None => DeValue::parse(value).ok(),
     };
     match parsed {
-        Some(parsed) => match node_of(Begin::of(source), &parsed) {
-            Node {
-                value: Value::Date, ..
+        Some(parsed) => match node_of(TextStart::of(source), &parsed) {
+            TreeNode {
+                value: TreeValue::Date, ..
             } => text(),
             node => node,
         },
@@ -171,13 +171,13 @@ fn read(source: usize, value: &str) -> Node {
 }
 
 /// Where an operating variable belongs within its API, and what it is measured in.
-pub(super) fn levels_of(short: &str) -> Option<(Vec<&'static str>, Measure)> {
+pub(super) fn levels_of(short: &str) -> Option<(Vec<&'static str>, VariableUnit)> {
     let short = short.to_lowercase();
     let health = VARIABLES.iter().find(|(name, _)| *name == short);
     match short.as_str() {
-        "rate_base" => Some((vec!["rate_base"], Measure::Other)),
-        "bucket_cap" | "bucket_capacity" => Some((vec!["bucket_capacity"], Measure::Count)),
-        "concurrency" => Some((vec!["concurrency"], Measure::Count)),
+        "rate_base" => Some((vec!["rate_base"], VariableUnit::Other)),
+        "bucket_cap" | "bucket_capacity" => Some((vec!["bucket_capacity"], VariableUnit::Count)),
+        "concurrency" => Some((vec!["concurrency"], VariableUnit::Count)),
         _ => health.map(|(name, measure)| (vec!["health", *name], *measure)),
     }
 }
@@ -185,56 +185,56 @@ pub(super) fn levels_of(short: &str) -> Option<(Vec<&'static str>, Measure)> {
 fn for_apis(
     apis: &[String],
     (name, value): (&str, &str),
-    (levels, measure): &(Vec<&'static str>, Measure),
-    book: &Book,
-) -> Vec<Variable> {
+    (levels, measure): &(Vec<&'static str>, VariableUnit),
+    book: &DiagnosticCollector,
+) -> Vec<EnvVariable> {
     let value = with_unit(value.trim(), *measure);
     let value = value.as_ref();
     if apis.is_empty() && name.starts_with(PREFIX) {
-        let lone = Variable::new(name, value, Vec::new(), book);
-        let wrong = Wrong::new("it is not clear which API this is about");
+        let lone = EnvVariable::new(name, value, Vec::new(), book);
+        let wrong = ValueError::new("it is not clear which API this is about");
         let help = format!(
             "name it: `OUTFLOW_APIS__NAME__{}`",
             levels.join("__").to_uppercase()
         );
-        book.tell(lone.node.at, &levels.join("."), wrong.help(help));
+        book.report(lone.node.at, &levels.join("."), wrong.help(help));
     }
     apis.iter()
         .map(|api| {
             let mut path = vec!["apis".to_owned(), api.clone()];
             path.extend(levels.iter().map(|level| (*level).to_owned()));
-            Variable::new(name, value, path, book)
+            EnvVariable::new(name, value, path, book)
         })
         .collect()
 }
 
 /// These variables were told in plain numbers before, so a number alone is still one of seconds.
-pub(super) fn with_unit(value: &str, measure: Measure) -> Cow<'_, str> {
+pub(super) fn with_unit(value: &str, measure: VariableUnit) -> Cow<'_, str> {
     match measure {
-        Measure::Time if decimal_millionths(value).is_some() => Cow::Owned(format!("{value}s")),
-        Measure::Count => Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value)),
-        Measure::Time | Measure::Other => Cow::Borrowed(value),
+        VariableUnit::Time if decimal_millionths(value).is_some() => Cow::Owned(format!("{value}s")),
+        VariableUnit::Count => Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value)),
+        VariableUnit::Time | VariableUnit::Other => Cow::Borrowed(value),
     }
 }
 
 /// A variable that is nearly one of ours was hardly meant for somebody else.
-fn warn_if_near((name, value): (&str, &str), short: &str, book: &Book) {
+fn warn_if_near((name, value): (&str, &str), short: &str, book: &DiagnosticCollector) {
     let own = ["rate_base", "bucket_capacity", "concurrency"];
     let known = VARIABLES.iter().map(|(name, _)| *name).chain(own);
     if let Some(near) = nearest(short, known) {
-        let lone = Variable::new(name, value, Vec::new(), book);
+        let lone = EnvVariable::new(name, value, Vec::new(), book);
         let prefix = name.strip_suffix(short).unwrap_or(PREFIX);
-        let wrong = Wrong::warning(format!("the variable `{name}` sets nothing"));
+        let wrong = ValueError::warning(format!("the variable `{name}` sets nothing"));
         let help = format!("did you mean `{prefix}{}`?", near.to_uppercase());
-        book.tell(lone.node.at, "", wrong.help(help));
+        book.report(lone.node.at, "", wrong.help(help));
     }
 }
 
-fn tmdb_apis(root: &Table) -> Vec<String> {
-    let apis = root.table("apis").into_iter().flat_map(Table::iter);
-    let is_tmdb = |node: &Node| match &node.value {
-        Value::Table(api) => api.entry("preset").is_some_and(
-            |preset| matches!(&preset.node.value, Value::Text(name) if name == "tmdb"),
+fn tmdb_apis(root: &TreeTable) -> Vec<String> {
+    let apis = root.table("apis").into_iter().flat_map(TreeTable::iter);
+    let is_tmdb = |node: &TreeNode| match &node.value {
+        TreeValue::Table(api) => api.entry("preset").is_some_and(
+            |preset| matches!(&preset.node.value, TreeValue::Text(name) if name == "tmdb"),
         ),
         _ => false,
     };
@@ -244,8 +244,8 @@ fn tmdb_apis(root: &Table) -> Vec<String> {
 }
 
 /// The only API, or those of the preset that these variables were invented for.
-fn meant_by_default(root: &Table) -> Vec<String> {
-    let apis = root.table("apis").into_iter().flat_map(Table::iter);
+fn meant_by_default(root: &TreeTable) -> Vec<String> {
+    let apis = root.table("apis").into_iter().flat_map(TreeTable::iter);
     let mut names: Vec<_> = apis.map(|entry| entry.name.clone()).collect();
     if names.len() != 1 {
         names = tmdb_apis(root);

@@ -8,23 +8,23 @@ use std::collections::HashSet;
 use outflow_core::{Cost, Limit, MAX_LIMITS};
 use smol_str::SmolStr;
 
-use super::fields::{Fields, Item, Wrong, printable, unknown};
+use super::reader::{TableReader, FieldValue, ValueError, printable, unknown};
 use super::limits::limits;
-use super::portion::Portion;
-use super::reach;
-use super::tree::Entry;
-use super::values::{cost, method, name, text};
-use crate::pattern::Pattern;
+use super::rate_share::RateShare;
+use super::unreachable_routes;
+use super::tree::TreeEntry;
+use super::value_readers::{cost, method, name, text};
+use crate::path_pattern::PathPattern;
 use crate::rules::{DEFAULT_GROUP, Group, Route, Rules};
 
 /// Reads `groups` and `routes` beside the API's own limits.
-pub(super) fn read(fields: &Fields<'_>, rules: &mut Rules, portion: Portion) {
+pub(super) fn read(fields: &TableReader<'_>, rules: &mut Rules, portion: RateShare) {
     let written = fields.section("groups").entries();
     // One more may follow, for what none of them takes.
     rules.groups.reserve_exact(written.len() + 1);
     for (entry, item) in &written {
         let named = name(&entry.name);
-        let named = named.map_err(|wrong| fields.book().tell(entry.at, &item.key, wrong));
+        let named = named.map_err(|wrong| fields.book().report(entry.at, &item.key, wrong));
         let group = group(item, portion).map_err(|wrong| item.tell(wrong));
         if let (Ok(name), Ok(group)) = (named, group) {
             rules.groups.push(Group { name, ..group });
@@ -34,12 +34,12 @@ pub(super) fn read(fields: &Fields<'_>, rules: &mut Rules, portion: Portion) {
     let routes = fields.read("routes", |item| Ok(item.each(|item| route(item, rules))));
     rules.routes = routes.unwrap_or_default();
     if let Some(item) = fields.item("routes") {
-        reach::check(&item, rules);
+        unreachable_routes::check(&item, rules);
     }
 }
 
 /// Tells of calls that can never pass: too many limits to hold, or a cost above one of them.
-pub(super) fn check(fields: &Fields<'_>, rules: &Rules) {
+pub(super) fn check(fields: &TableReader<'_>, rules: &Rules) {
     if rules.limits.len() > MAX_LIMITS {
         fields.tell("limits", too_many(rules.limits.len()));
     }
@@ -53,7 +53,7 @@ pub(super) fn check(fields: &Fields<'_>, rules: &Rules) {
             groups.section_of(&group.name).tell("cost", wrong);
         }
     }
-    for item in fields.item("routes").iter().flat_map(Item::items) {
+    for item in fields.item("routes").iter().flat_map(FieldValue::items) {
         check_route(&item, rules);
     }
 }
@@ -66,11 +66,11 @@ pub(super) fn group_named<'r>(rules: &'r Rules, wanted: &str) -> Option<&'r Grou
         .find(|group| group.name == wanted || group.aliases.iter().any(|alias| alias == wanted))
 }
 
-fn group(item: &Item<'_>, portion: Portion) -> Result<Group, Wrong> {
+fn group(item: &FieldValue<'_>, portion: RateShare) -> Result<Group, ValueError> {
     let fields = item.fields()?;
     let limits = limits(&fields).unwrap_or_default();
     let cost = fields.read("cost", cost);
-    let alias = |item: &Item<'_>| name(text(item)?);
+    let alias = |item: &FieldValue<'_>| name(text(item)?);
     let aliases = fields.read("aliases", |item| Ok(item.each(alias)));
     fields.finish();
     let limits = limits.into_iter().map(|limit| portion.of(limit));
@@ -82,7 +82,7 @@ fn group(item: &Item<'_>, portion: Portion) -> Result<Group, Wrong> {
     })
 }
 
-fn route(item: &Item<'_>, rules: &Rules) -> Result<Route, Wrong> {
+fn route(item: &FieldValue<'_>, rules: &Rules) -> Result<Route, ValueError> {
     let fields = item.fields()?;
     let methods = fields.read("methods", |item| Ok(item.each(method)));
     let pattern = fields.read("path", pattern);
@@ -95,29 +95,29 @@ fn route(item: &Item<'_>, rules: &Rules) -> Result<Route, Wrong> {
         if !fields.has(name) {
             fields.tell(
                 name,
-                Wrong::new(format!("a route needs its {name}")).help(help),
+                ValueError::new(format!("a route needs its {name}")).help(help),
             );
         }
     }
     fields.finish();
     Ok(Route {
         methods: methods.unwrap_or_default(),
-        pattern: pattern.ok_or(Wrong::Told)?,
-        group: group.ok_or(Wrong::Told)?,
+        pattern: pattern.ok_or(ValueError::Told)?,
+        group: group.ok_or(ValueError::Told)?,
         cost,
     })
 }
 
-fn pattern(item: &Item<'_>) -> Result<Pattern, Wrong> {
+fn pattern(item: &FieldValue<'_>) -> Result<PathPattern, ValueError> {
     let written = text(item)?;
-    let pattern: Pattern = written
+    let pattern: PathPattern = written
         .parse()
-        .map_err(|wrong: crate::pattern::InvalidPattern| Wrong::new(wrong.to_string()))?;
-    reach::possible(written)?;
+        .map_err(|wrong: crate::path_pattern::InvalidPattern| ValueError::new(wrong.to_string()))?;
+    unreachable_routes::possible(written)?;
     Ok(pattern)
 }
 
-fn target(item: &Item<'_>, rules: &Rules) -> Result<SmolStr, Wrong> {
+fn target(item: &FieldValue<'_>, rules: &Rules) -> Result<SmolStr, ValueError> {
     let wanted = text(item)?;
     if wanted == DEFAULT_GROUP || group_named(rules, wanted).is_some() {
         return Ok(SmolStr::new(wanted));
@@ -130,22 +130,22 @@ fn target(item: &Item<'_>, rules: &Rules) -> Result<SmolStr, Wrong> {
 }
 
 /// Every name and alias stands for one group.
-fn tell_clashes(groups: &[(&Entry, Item<'_>)]) {
+fn tell_clashes(groups: &[(&TreeEntry, FieldValue<'_>)]) {
     let names = groups.iter().map(|(entry, _)| entry.name.as_str());
     let mut taken: HashSet<&str> = names.collect();
     for (_, item) in groups {
         let aliases = item.fields().ok().and_then(|fields| fields.item("aliases"));
-        for alias in aliases.iter().flat_map(Item::items) {
+        for alias in aliases.iter().flat_map(FieldValue::items) {
             let Ok(name) = text(&alias) else { continue };
             if !taken.insert(name) {
-                let wrong = Wrong::new(format!("the name `{}` is taken", printable(name)));
+                let wrong = ValueError::new(format!("the name `{}` is taken", printable(name)));
                 alias.tell(wrong.help("give each group and alias a name of its own"));
             }
         }
     }
 }
 
-fn check_route(item: &Item<'_>, rules: &Rules) {
+fn check_route(item: &FieldValue<'_>, rules: &Rules) {
     let Ok(fields) = item.fields() else { return };
     let (Some(cost_item), Some(group)) = (fields.item("cost"), fields.item("group")) else {
         return;
@@ -158,7 +158,7 @@ fn check_route(item: &Item<'_>, rules: &Rules) {
     }
 }
 
-fn never_passes(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<Wrong> {
+fn never_passes(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<ValueError> {
     let own = group.into_iter().flat_map(|group| &*group.limits);
     let too_low = |limit: &&Limit| limit.capacity() < cost.units();
     let limit = rules.limits.iter().chain(own).find(too_low)?;
@@ -167,11 +167,11 @@ fn never_passes(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<Wron
         cost.units(),
         limit.rate()
     );
-    Some(Wrong::new(message).help(format!("the cost is {} at most", limit.capacity())))
+    Some(ValueError::new(message).help(format!("the cost is {} at most", limit.capacity())))
 }
 
-fn too_many(count: usize) -> Wrong {
-    Wrong::new(format!("these are {count} limits for one call")).help(format!(
+fn too_many(count: usize) -> ValueError {
+    ValueError::new(format!("these are {count} limits for one call")).help(format!(
         "a call counts against {MAX_LIMITS} at most, its API's and its group's together"
     ))
 }

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use outflow_core::{Escalation, HealthConfig, HealthMistake, HealthSettings, Streak};
+use outflow_core::{Escalation, HealthConfig, HealthConfigError, HealthSettings, StreakRule};
 
-use super::fields::{Fields, Item, Wrong};
-use super::tree::Value;
-use super::values::{choice, duration, factor, number, rate, share, small};
+use super::reader::{TableReader, FieldValue, ValueError};
+use super::tree::TreeValue;
+use super::value_readers::{choice, duration, factor, number, rate, share, small};
 use crate::rules::{HealthScope, Rules, WhenAsleep};
 
 /// Reads `health` and `concurrency` into the rules.
-pub(super) fn read(api: &Fields<'_>, rules: &mut Rules) {
+pub(super) fn read(api: &TableReader<'_>, rules: &mut Rules) {
     let fields = api.section("health");
     let before = api.book().count();
     let profile = fields.read("profile", |item| choice(item, &PROFILES));
@@ -38,49 +38,49 @@ pub(super) fn read(api: &Fields<'_>, rules: &mut Rules) {
         }
     }
     if settings.probe_timeout <= rules.timeout && fields.has("probe_timeout") {
-        let wrong = Wrong::warning("a probe is given up before its attempt times out");
+        let wrong = ValueError::warning("a probe is given up before its attempt times out");
         fields.tell("probe_timeout", wrong.help("make it longer than `timeout`"));
     }
 }
 
 /// Every variable of the machine that can be named by itself, and whether it is a duration.
-pub(super) const VARIABLES: [(&str, Measure); 31] = [
-    ("window", Measure::Time),
-    ("window_length", Measure::Other),
-    ("min_samples", Measure::Other),
-    ("p_throttle", Measure::Other),
-    ("n_throttle", Measure::Other),
-    ("streak", Measure::Other),
-    ("escalation", Measure::Other),
-    ("p_recover", Measure::Other),
-    ("s_recover", Measure::Other),
-    ("n_cacheonly", Measure::Other),
-    ("p_sleep", Measure::Other),
-    ("p_sleep_held", Measure::Time),
-    ("confirm_after", Measure::Time),
-    ("short_retry_after", Measure::Time),
-    ("max_retry_after", Measure::Time),
-    ("sleep_min", Measure::Time),
-    ("sleep_max", Measure::Time),
-    ("sleep_jitter", Measure::Other),
-    ("cooldown_factor", Measure::Other),
-    ("throttle_share", Measure::Other),
-    ("throttle_floor", Measure::Other),
-    ("probe_success", Measure::Other),
-    ("neutral_per_success", Measure::Other),
-    ("probe_concurrency", Measure::Other),
-    ("probe_rate", Measure::Other),
-    ("probe_timeout", Measure::Time),
-    ("ramp_factor", Measure::Other),
-    ("ramp_every", Measure::Time),
-    ("cache_only_after", Measure::Other),
-    ("auto_recover", Measure::Time),
-    ("release_jitter", Measure::Time),
+pub(super) const VARIABLES: [(&str, VariableUnit); 31] = [
+    ("window", VariableUnit::Time),
+    ("window_length", VariableUnit::Other),
+    ("min_samples", VariableUnit::Other),
+    ("p_throttle", VariableUnit::Other),
+    ("n_throttle", VariableUnit::Other),
+    ("streak", VariableUnit::Other),
+    ("escalation", VariableUnit::Other),
+    ("p_recover", VariableUnit::Other),
+    ("s_recover", VariableUnit::Other),
+    ("n_cacheonly", VariableUnit::Other),
+    ("p_sleep", VariableUnit::Other),
+    ("p_sleep_held", VariableUnit::Time),
+    ("confirm_after", VariableUnit::Time),
+    ("short_retry_after", VariableUnit::Time),
+    ("max_retry_after", VariableUnit::Time),
+    ("sleep_min", VariableUnit::Time),
+    ("sleep_max", VariableUnit::Time),
+    ("sleep_jitter", VariableUnit::Other),
+    ("cooldown_factor", VariableUnit::Other),
+    ("throttle_share", VariableUnit::Other),
+    ("throttle_floor", VariableUnit::Other),
+    ("probe_success", VariableUnit::Other),
+    ("neutral_per_success", VariableUnit::Other),
+    ("probe_concurrency", VariableUnit::Other),
+    ("probe_rate", VariableUnit::Other),
+    ("probe_timeout", VariableUnit::Time),
+    ("ramp_factor", VariableUnit::Other),
+    ("ramp_every", VariableUnit::Time),
+    ("cache_only_after", VariableUnit::Other),
+    ("auto_recover", VariableUnit::Time),
+    ("release_jitter", VariableUnit::Time),
 ];
 
 /// What a variable is measured in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Measure {
+pub(super) enum VariableUnit {
     /// Time, which may be told in seconds where it has no unit.
     Time,
     /// A whole number, which may end in `.0`.
@@ -89,7 +89,7 @@ pub(super) enum Measure {
     Other,
 }
 
-fn thresholds(fields: &Fields<'_>, settings: &mut HealthSettings) {
+fn thresholds(fields: &TableReader<'_>, settings: &mut HealthSettings) {
     set(&mut settings.window, fields.read("window", duration));
     set(
         &mut settings.window_length,
@@ -115,7 +115,7 @@ fn thresholds(fields: &Fields<'_>, settings: &mut HealthSettings) {
     set(&mut settings.confirm_after, confirm);
 }
 
-fn sleeping(fields: &Fields<'_>, settings: &mut HealthSettings) {
+fn sleeping(fields: &TableReader<'_>, settings: &mut HealthSettings) {
     let short = fields.read("short_retry_after", duration);
     set(&mut settings.short_retry_after, short);
     let max = fields.read("max_retry_after", duration);
@@ -132,7 +132,7 @@ fn sleeping(fields: &Fields<'_>, settings: &mut HealthSettings) {
     set(&mut settings.throttle_floor, floor);
 }
 
-fn recovering(fields: &Fields<'_>, settings: &mut HealthSettings, attempt: Duration) {
+fn recovering(fields: &TableReader<'_>, settings: &mut HealthSettings, attempt: Duration) {
     let success = fields.read("probe_success", number);
     set(&mut settings.probe_success, success);
     let neutral = fields.read("neutral_per_success", number);
@@ -168,24 +168,24 @@ fn set<T>(place: &mut T, value: Option<T>) {
 }
 
 fn or_never<T>(
-    item: &Item<'_>,
-    read: impl FnOnce(&Item<'_>) -> Result<T, Wrong>,
-) -> Result<Option<T>, Wrong> {
+    item: &FieldValue<'_>,
+    read: impl FnOnce(&FieldValue<'_>) -> Result<T, ValueError>,
+) -> Result<Option<T>, ValueError> {
     match &item.node.value {
-        Value::Text(text) if text == "never" => Ok(None),
+        TreeValue::Text(text) if text == "never" => Ok(None),
         _ => read(item).map(Some),
     }
 }
 
 /// Puts a mistake at the key that was written, or at the first of those it is about.
-fn tell(api: &Fields<'_>, fields: &Fields<'_>, mistake: HealthMistake) {
+fn tell(api: &TableReader<'_>, fields: &TableReader<'_>, mistake: HealthConfigError) {
     let wrong = match mistake {
-        HealthMistake::CacheOnlyAtOnce | HealthMistake::AutoRecoverAtOnce => {
-            Wrong::new("this must be above 0").help("say \"never\" to do without")
+        HealthConfigError::CacheOnlyAtOnce | HealthConfigError::AutoRecoverAtOnce => {
+            ValueError::new("this must be above 0").help("say \"never\" to do without")
         }
-        _ => Wrong::new(mistake.to_string()),
+        _ => ValueError::new(mistake.to_string()),
     };
-    if mistake == HealthMistake::NoConcurrency {
+    if mistake == HealthConfigError::NoConcurrency {
         api.tell("concurrency", wrong);
         return;
     }
@@ -195,28 +195,28 @@ fn tell(api: &Fields<'_>, fields: &Fields<'_>, mistake: HealthMistake) {
     fields.tell(key, wrong);
 }
 
-const fn keys_of(mistake: HealthMistake) -> &'static [&'static str] {
+const fn keys_of(mistake: HealthConfigError) -> &'static [&'static str] {
     match mistake {
-        HealthMistake::NoWindow => &["window", "window_length"],
-        HealthMistake::SamplesOutsideWindow => &["min_samples", "window_length"],
-        HealthMistake::TripsOnNothing | HealthMistake::RecoversAboveThrottle => {
+        HealthConfigError::NoWindow => &["window", "window_length"],
+        HealthConfigError::SamplesOutsideWindow => &["min_samples", "window_length"],
+        HealthConfigError::TripsOnNothing | HealthConfigError::RecoversAboveThrottle => {
             &["p_recover", "p_throttle"]
         }
-        HealthMistake::NoStreak => &["n_throttle", "n_cacheonly"],
-        HealthMistake::ThrottlesAboveSleep => &["p_throttle", "p_sleep"],
-        HealthMistake::NoRecovery => &["s_recover"],
-        HealthMistake::ShortAboveMax => &["short_retry_after", "max_retry_after"],
-        HealthMistake::NoSleep => &["sleep_min"],
-        HealthMistake::SleepMinAboveMax => &["sleep_min", "sleep_max"],
-        HealthMistake::CooldownShrinks => &["cooldown_factor"],
-        HealthMistake::ThrottlesToNothing => &["throttle_share"],
-        HealthMistake::NoConcurrency => &["concurrency"],
-        HealthMistake::NoProbes => &["probe_success", "neutral_per_success"],
-        HealthMistake::ProbeConcurrencyOutOfRange => &["probe_concurrency"],
-        HealthMistake::NoProbeTime => &["probe_timeout"],
-        HealthMistake::NoRamp => &["ramp_factor", "ramp_every"],
-        HealthMistake::CacheOnlyAtOnce => &["cache_only_after"],
-        HealthMistake::AutoRecoverAtOnce => &["auto_recover"],
+        HealthConfigError::NoStreak => &["n_throttle", "n_cacheonly"],
+        HealthConfigError::ThrottlesAboveSleep => &["p_throttle", "p_sleep"],
+        HealthConfigError::NoRecovery => &["s_recover"],
+        HealthConfigError::ShortAboveMax => &["short_retry_after", "max_retry_after"],
+        HealthConfigError::NoSleep => &["sleep_min"],
+        HealthConfigError::SleepMinAboveMax => &["sleep_min", "sleep_max"],
+        HealthConfigError::CooldownShrinks => &["cooldown_factor"],
+        HealthConfigError::ThrottlesToNothing => &["throttle_share"],
+        HealthConfigError::NoConcurrency => &["concurrency"],
+        HealthConfigError::NoProbes => &["probe_success", "neutral_per_success"],
+        HealthConfigError::ProbeConcurrencyOutOfRange => &["probe_concurrency"],
+        HealthConfigError::NoProbeTime => &["probe_timeout"],
+        HealthConfigError::NoRamp => &["ramp_factor", "ramp_every"],
+        HealthConfigError::CacheOnlyAtOnce => &["cache_only_after"],
+        HealthConfigError::AutoRecoverAtOnce => &["auto_recover"],
     }
 }
 
@@ -230,9 +230,9 @@ const SCOPES: [(&str, HealthScope); 2] = [("api", HealthScope::Api), ("group", H
 const ASLEEP: [(&str, WhenAsleep); 2] =
     [("refuse", WhenAsleep::Refuse), ("wait", WhenAsleep::Wait)];
 
-const STREAKS: [(&str, Streak); 2] = [
-    ("throttled", Streak::Throttled),
-    ("failures", Streak::Failures),
+const STREAKS: [(&str, StreakRule); 2] = [
+    ("throttled", StreakRule::Throttled),
+    ("failures", StreakRule::Failures),
 ];
 
 const ESCALATIONS: [(&str, Escalation); 2] = [

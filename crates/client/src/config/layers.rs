@@ -6,26 +6,26 @@
 
 use toml::de::DeTable;
 
-use super::book::Book;
-use super::depth::too_deep;
-use super::environment::{Environment, Variable};
-use super::fields::{Wrong, joined, unknown};
+use super::collector::DiagnosticCollector;
+use super::nesting_limit::too_deep;
+use super::environment::{Environment, EnvVariable};
+use super::reader::{ValueError, joined, unknown};
 use super::pieces;
-use super::source::{Kind, Source};
-use super::syntax;
-use super::tree::{At, Begin, Entry, Node, Table, Value, table_of};
+use super::source::{SourceKind, Source};
+use super::syntax_hints;
+use super::tree::{SourceSpan, TextStart, TreeEntry, TreeNode, TreeTable, TreeValue, table_of};
 use crate::preset::Preset;
 
 /// All layers as one table.
-pub(super) fn merged(sources: &[Source], environment: &Environment, book: &Book) -> Table {
-    let mut root = Table::EMPTY;
-    let over_all = |source: &&Source| source.kind() == Kind::Runtime;
+pub(super) fn merged(sources: &[Source], environment: &Environment, book: &DiagnosticCollector) -> TreeTable {
+    let mut root = TreeTable::EMPTY;
+    let over_all = |source: &&Source| source.kind() == SourceKind::Runtime;
     for source in sources.iter().filter(|source| !over_all(source)) {
         overlay_root(&mut root, parsed(source, book));
     }
     let variables = environment.overrides(book);
     let (presets, others): (Vec<_>, Vec<_>) =
-        variables.into_iter().partition(Variable::names_a_preset);
+        variables.into_iter().partition(EnvVariable::names_a_preset);
     for variable in presets {
         let over = variable.into_table(&root);
         overlay_root(&mut root, over);
@@ -42,17 +42,17 @@ pub(super) fn merged(sources: &[Source], environment: &Environment, book: &Book)
 }
 
 /// The table of a source, and a mistake for everything in it that does not parse.
-fn parsed(source: &Source, book: &Book) -> Table {
+fn parsed(source: &Source, book: &DiagnosticCollector) -> TreeTable {
     let number = book.add(source.clone());
     if let Some(start) = too_deep(source.text()) {
-        let at = At {
+        let at = SourceSpan {
             source: number,
             start,
             end: start + 1,
         };
-        let wrong = Wrong::new("no key has so many parts");
-        book.tell(at, "", wrong.help("nothing of this text was read"));
-        return Table::EMPTY;
+        let wrong = ValueError::new("no key has so many parts");
+        book.report(at, "", wrong.help("nothing of this text was read"));
+        return TreeTable::EMPTY;
     }
     if let Some(table) = pieces::parsed(number, source.text()) {
         return canonical(table, book);
@@ -60,23 +60,23 @@ fn parsed(source: &Source, book: &Book) -> Table {
     let (table, errors) = DeTable::parse_recoverable(source.text());
     for error in errors {
         let span = error.span().unwrap_or_default();
-        let at = At {
+        let at = SourceSpan {
             source: number,
             start: span.start,
             end: span.end,
         };
-        book.doubt(number, syntax::doubtful_lines(source.text(), at.start));
-        book.tell(
+        book.doubt(number, syntax_hints::doubtful_lines(source.text(), at.start));
+        book.report(
             at,
             "",
-            syntax::mistake(source.text(), span, error.message()),
+            syntax_hints::mistake(source.text(), span, error.message()),
         );
     }
-    canonical(table_of(Begin::of(number), table.get_ref()), book)
+    canonical(table_of(TextStart::of(number), table.get_ref()), book)
 }
 
 /// The same table with each key under its one name.
-fn canonical(mut root: Table, book: &Book) -> Table {
+fn canonical(mut root: TreeTable, book: &DiagnosticCollector) -> TreeTable {
     root.each_table("apis", |name, api| {
         let prefix = joined("apis", name);
         rename(
@@ -103,30 +103,30 @@ fn canonical(mut root: Table, book: &Book) -> Table {
 }
 
 /// Moves a value to the key that it is another name of.
-fn rename(api: &mut Table, from: &[&str], to: &[&str], told: (&Book, &str)) {
+fn rename(api: &mut TreeTable, from: &[&str], to: &[&str], told: (&DiagnosticCollector, &str)) {
     let Some(entry) = api.remove_at(from) else {
         return;
     };
     if api.at(to).is_some() {
         let (book, prefix) = told;
         let (from, to) = (from.join("."), to.join("."));
-        let wrong = Wrong::new(format!("`{from}` and `{to}` say the same"));
-        book.tell(
+        let wrong = ValueError::new(format!("`{from}` and `{to}` say the same"));
+        book.report(
             entry.at,
             &format!("{prefix}.{from}"),
             wrong.help("keep one of them"),
         );
         return;
     }
-    api.overlay(Table::nested(to, entry.node));
+    api.overlay(TreeTable::nested(to, entry.node));
 }
 
-fn overlay_root(root: &mut Table, over: Table) {
+fn overlay_root(root: &mut TreeTable, over: TreeTable) {
     root.overlay_by(over, |below, above| below.overlay_by(above, overlay_api));
 }
 
 /// One API over another. Whatever is a choice among forms is replaced; the rest is merged.
-fn overlay_api(below: &mut Table, mut above: Table) {
+fn overlay_api(below: &mut TreeTable, mut above: TreeTable) {
     drop_rivals(below, &above);
     for whole in ["key", "cache", "trust", "proxy", "limits", "routes"] {
         if let Some(entry) = above.remove(whole) {
@@ -139,13 +139,13 @@ fn overlay_api(below: &mut Table, mut above: Table) {
     below.overlay(above);
 }
 
-fn overlay_groups(below: &mut Table, groups: Entry) {
-    let Some(Value::Table(own)) = below.value_mut("groups") else {
+fn overlay_groups(below: &mut TreeTable, groups: TreeEntry) {
+    let Some(TreeValue::Table(own)) = below.value_mut("groups") else {
         below.put(groups);
         return;
     };
     match groups.node.value {
-        Value::Table(above) => own.overlay_by(above, |below, above| {
+        TreeValue::Table(above) => own.overlay_by(above, |below, above| {
             drop_rivals(below, &above);
             below.overlay(above);
         }),
@@ -153,7 +153,7 @@ fn overlay_groups(below: &mut Table, groups: Entry) {
     }
 }
 
-fn drop_rivals(below: &mut Table, above: &Table) {
+fn drop_rivals(below: &mut TreeTable, above: &TreeTable) {
     for (one, other) in RIVALS {
         for (said, silenced) in [(one, other), (other, one)] {
             if above.entry(said).is_some() {
@@ -164,7 +164,7 @@ fn drop_rivals(below: &mut Table, above: &Table) {
 }
 
 /// Lays the preset that an API names under what the API says itself.
-fn lay_presets_under(root: &mut Table, book: &Book) {
+fn lay_presets_under(root: &mut TreeTable, book: &DiagnosticCollector) {
     root.each_table("apis", |name, api| {
         let Some(entry) = api.entry("preset") else {
             return;
@@ -177,24 +177,24 @@ fn lay_presets_under(root: &mut Table, book: &Book) {
                 overlay_api(&mut below, std::mem::take(api));
                 *api = below;
             }
-            Err(wrong) => book.tell(entry.node.at, &key, wrong),
+            Err(wrong) => book.report(entry.node.at, &key, wrong),
         }
     });
 }
 
-fn preset(node: &Node) -> Result<Preset, Wrong> {
-    let Value::Text(name) = &node.value else {
-        return Err(super::values::expected("the name of a preset", &node.value));
+fn preset(node: &TreeNode) -> Result<Preset, ValueError> {
+    let TreeValue::Text(name) = &node.value else {
+        return Err(super::value_readers::expected("the name of a preset", &node.value));
     };
     let known = Preset::ALL.iter().map(|preset| preset.name());
     Preset::named(name).ok_or_else(|| unknown("preset", name, known))
 }
 
-fn preset_table(preset: Preset, book: &Book) -> Table {
+fn preset_table(preset: Preset, book: &DiagnosticCollector) -> TreeTable {
     let mut text = parsed(&Source::preset(preset.name(), preset.text()), book);
     match text.remove("api").map(|entry| entry.node.value) {
-        Some(Value::Table(api)) => api,
-        _ => Table::EMPTY,
+        Some(TreeValue::Table(api)) => api,
+        _ => TreeTable::EMPTY,
     }
 }
 

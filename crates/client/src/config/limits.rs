@@ -6,19 +6,19 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Limit, Measure, Pacing, Rate};
+use outflow_core::{Accounting, Limit, CountBy, Pacing, Rate};
 
-use super::fields::{Fields, Item, Wrong};
-use super::tree::Value;
+use super::reader::{TableReader, FieldValue, ValueError};
+use super::tree::TreeValue;
 use super::units::decimal_millionths;
-use super::values::{choice, duration, per_second, rate, share, span, whole};
+use super::value_readers::{choice, duration, per_second, rate, share, span, whole};
 
 /// The limits that a table speaks of; `None` if it says nothing about them.
-pub(super) fn limits(fields: &Fields<'_>) -> Option<Vec<Limit>> {
+pub(super) fn limits(fields: &TableReader<'_>) -> Option<Vec<Limit>> {
     let listed = fields.read("limits", |item| Ok(item.each(limit)));
     let short = fields.read("rate_limit_per_sec", per_second);
     if fields.has("limits") && fields.has("rate_limit_per_sec") {
-        let wrong = Wrong::new("`limits` and `rate_limit_per_sec` both say how fast calls may go");
+        let wrong = ValueError::new("`limits` and `rate_limit_per_sec` both say how fast calls may go");
         fields.tell(
             "rate_limit_per_sec",
             wrong.help("put all of them into `limits`"),
@@ -28,11 +28,11 @@ pub(super) fn limits(fields: &Fields<'_>) -> Option<Vec<Limit>> {
 }
 
 /// The bucket of `rate_base` and `bucket_capacity`.
-pub(super) fn bucket(fields: &Fields<'_>) -> Option<Limit> {
+pub(super) fn bucket(fields: &TableReader<'_>) -> Option<Limit> {
     let base = fields.read("rate_base", base_rate);
     let capacity = fields.read("bucket_capacity", |item| whole(item, 1..=MOST_SAVED));
     if fields.has("bucket_capacity") && !fields.has("rate_base") {
-        let wrong = Wrong::new("a capacity alone is no limit");
+        let wrong = ValueError::new("a capacity alone is no limit");
         fields.tell("bucket_capacity", wrong.help("say `rate_base` too"));
     }
     let base = base?;
@@ -40,46 +40,46 @@ pub(super) fn bucket(fields: &Fields<'_>) -> Option<Limit> {
     Limit::bucket(base, capacity).ok()
 }
 
-fn limit(item: &Item<'_>) -> Result<Limit, Wrong> {
+fn limit(item: &FieldValue<'_>) -> Result<Limit, ValueError> {
     match &item.node.value {
-        Value::Table(_) => detailed(&item.fields()?),
+        TreeValue::Table(_) => detailed(&item.fields()?),
         _ => rate(item).map(Limit::sliding),
     }
 }
 
-fn detailed(fields: &Fields<'_>) -> Result<Limit, Wrong> {
+fn detailed(fields: &TableReader<'_>) -> Result<Limit, ValueError> {
     let rate = fields.read("rate", rate);
     let kind = fields.read("kind", |item| choice(item, &KINDS));
     let burst = fields.read("burst", |item| whole(item, 1..=MOST_SAVED));
-    let limit = rate.and_then(|rate| of_kind(fields, kind.unwrap_or(Kind::Sliding), rate, burst));
+    let limit = rate.and_then(|rate| of_kind(fields, kind.unwrap_or(LimitForm::Sliding), rate, burst));
     let limit = limit.map(|limit| refined(fields, limit));
     if !fields.has("rate") {
         fields.tell(
             "rate",
-            Wrong::new("a limit needs its rate").help("say `rate = \"10/s\"`"),
+            ValueError::new("a limit needs its rate").help("say `rate = \"10/s\"`"),
         );
     }
-    if fields.has("burst") && !matches!(kind, Some(Kind::Bucket)) {
-        let wrong = Wrong::new("only a bucket saves up for a burst");
+    if fields.has("burst") && !matches!(kind, Some(LimitForm::Bucket)) {
+        let wrong = ValueError::new("only a bucket saves up for a burst");
         fields.tell("burst", wrong.help("say `kind = \"bucket\"` or drop it"));
     }
-    let limit = limit.ok_or(Wrong::Told);
+    let limit = limit.ok_or(ValueError::Told);
     fields.finish();
     limit
 }
 
-fn of_kind(fields: &Fields<'_>, kind: Kind, rate: Rate, burst: Option<u64>) -> Option<Limit> {
+fn of_kind(fields: &TableReader<'_>, kind: LimitForm, rate: Rate, burst: Option<u64>) -> Option<Limit> {
     let made = match kind {
-        Kind::Sliding => Ok(Limit::sliding(rate)),
-        Kind::Fixed => Ok(Limit::fixed(rate)),
-        Kind::Aligned => Limit::aligned(rate),
-        Kind::Bucket => Limit::bucket(rate, burst.unwrap_or(rate.quantity())),
+        LimitForm::Sliding => Ok(Limit::sliding(rate)),
+        LimitForm::Fixed => Ok(Limit::fixed(rate)),
+        LimitForm::Aligned => Limit::aligned(rate),
+        LimitForm::Bucket => Limit::bucket(rate, burst.unwrap_or(rate.quantity())),
     };
-    made.map_err(|wrong| fields.tell("rate", Wrong::new(wrong.to_string())))
+    made.map_err(|wrong| fields.tell("rate", ValueError::new(wrong.to_string())))
         .ok()
 }
 
-fn refined(fields: &Fields<'_>, limit: Limit) -> Limit {
+fn refined(fields: &TableReader<'_>, limit: Limit) -> Limit {
     let counts = fields.read("counts", |item| choice(item, &MEASURES));
     let accounting = fields.read("accounting", |item| choice(item, &ACCOUNTINGS));
     let guard = fields.read("guard", duration);
@@ -92,8 +92,8 @@ fn refined(fields: &Fields<'_>, limit: Limit) -> Limit {
     warn_below.map_or(limit, |share| limit.warning_below(share))
 }
 
-fn pacing(item: &Item<'_>) -> Result<Pacing, Wrong> {
-    let Value::Table(_) = &item.node.value else {
+fn pacing(item: &FieldValue<'_>) -> Result<Pacing, ValueError> {
+    let TreeValue::Table(_) = &item.node.value else {
         return choice(item, &[("off", Pacing::Off), ("soft", Pacing::SOFT)]);
     };
     let fields = item.fields()?;
@@ -101,17 +101,17 @@ fn pacing(item: &Item<'_>) -> Result<Pacing, Wrong> {
     fields.finish();
     max_delay
         .map(|max_delay| Pacing::Soft { max_delay })
-        .ok_or_else(|| Wrong::new("soft pacing needs its cap").help("say `max_delay = \"500ms\"`"))
+        .ok_or_else(|| ValueError::new("soft pacing needs its cap").help("say `max_delay = \"500ms\"`"))
 }
 
 /// So many a second, with a fraction if need be: a bucket has no window that a fraction would stretch.
-fn base_rate(item: &Item<'_>) -> Result<Rate, Wrong> {
+fn base_rate(item: &FieldValue<'_>) -> Result<Rate, ValueError> {
     match &item.node.value {
-        Value::Decimal(number) => decimal_millionths(number)
+        TreeValue::Decimal(number) => decimal_millionths(number)
             .and_then(|millionths| u64::try_from(millionths).ok())
             .and_then(of_millionths)
-            .ok_or_else(|| Wrong::new("this is no rate").help("write it like 35 or \"35/s\"")),
-        Value::Whole(_) => per_second(item),
+            .ok_or_else(|| ValueError::new("this is no rate").help("write it like 35 or \"35/s\"")),
+        TreeValue::Whole(_) => per_second(item),
         _ => rate(item),
     }
 }
@@ -139,26 +139,26 @@ fn in_one_second(rate: Rate) -> u64 {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum LimitForm {
     Sliding,
     Fixed,
     Aligned,
     Bucket,
 }
 
-const KINDS: [(&str, Kind); 4] = [
-    ("sliding", Kind::Sliding),
-    ("fixed", Kind::Fixed),
-    ("aligned", Kind::Aligned),
-    ("bucket", Kind::Bucket),
+const KINDS: [(&str, LimitForm); 4] = [
+    ("sliding", LimitForm::Sliding),
+    ("fixed", LimitForm::Fixed),
+    ("aligned", LimitForm::Aligned),
+    ("bucket", LimitForm::Bucket),
 ];
 
-const MEASURES: [(&str, Measure); 5] = [
-    ("cost", Measure::Cost),
-    ("calls", Measure::Calls),
-    ("tokens", Measure::Tokens),
-    ("input_tokens", Measure::InputTokens),
-    ("output_tokens", Measure::OutputTokens),
+const MEASURES: [(&str, CountBy); 5] = [
+    ("cost", CountBy::Cost),
+    ("calls", CountBy::Calls),
+    ("tokens", CountBy::Tokens),
+    ("input_tokens", CountBy::InputTokens),
+    ("output_tokens", CountBy::OutputTokens),
 ];
 
 const ACCOUNTINGS: [(&str, Accounting); 3] = [

@@ -13,10 +13,10 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::tree::{Begin, Table, Value, table_of};
+use super::tree::{TextStart, TreeTable, TreeValue, table_of};
 
 /// The table of a text; `None` if it is small, or better parsed as a whole.
-pub(super) fn parsed(source: usize, text: &str) -> Option<Table> {
+pub(super) fn parsed(source: usize, text: &str) -> Option<TreeTable> {
     if text.len() < LARGE {
         return None;
     }
@@ -34,8 +34,8 @@ pub(super) fn parsed(source: usize, text: &str) -> Option<Table> {
     (distinct.len() == apis.iter().count()).then_some(root)
 }
 
-fn table(source: usize, text: &str, piece: Range<usize>) -> Option<Table> {
-    let begin = Begin {
+fn table(source: usize, text: &str, piece: Range<usize>) -> Option<TreeTable> {
+    let begin = TextStart {
         source,
         offset: piece.start,
     };
@@ -67,7 +67,7 @@ fn cut(text: &str, size: usize) -> (Range<usize>, Vec<Range<usize>>) {
 }
 
 /// Adds what a piece says to what the ones before it said; `None` if both speak of the same table.
-fn join(root: &mut Table, piece: Table, begin: usize) -> Option<()> {
+fn join(root: &mut TreeTable, piece: TreeTable, begin: usize) -> Option<()> {
     for entry in piece {
         // Where the table of all APIs has a header of its own, it is there and not in ours.
         if entry.name == APIS && entry.at.start != begin + 1 {
@@ -78,7 +78,7 @@ fn join(root: &mut Table, piece: Table, begin: usize) -> Option<()> {
             continue;
         };
         match (known, entry.node.value) {
-            (Value::Table(apis), Value::Table(more)) if entry.name == APIS => apis.append(more),
+            (TreeValue::Table(apis), TreeValue::Table(more)) if entry.name == APIS => apis.append(more),
             _ => return None,
         }
     }
@@ -100,15 +100,15 @@ const PIECE: usize = 64 * 1024;
 mod tests {
     use super::*;
 
-    fn in_pieces(text: &str) -> Option<Table> {
+    fn in_pieces(text: &str) -> Option<TreeTable> {
         let text = padded(text);
         parsed(3, &text)
     }
 
-    fn whole(text: &str) -> Table {
+    fn whole(text: &str) -> TreeTable {
         let text = padded(text);
         let written = DeTable::parse(&text).expect("valid");
-        let begin = Begin {
+        let begin = TextStart {
             source: 3,
             offset: 0,
         };

@@ -1,45 +1,45 @@
 //! Reads what an API's owner makes of statuses and faults, over the usual table.
 
-use outflow_core::{Effect, Fault, Policy, Retry, Rule, Treatment, Waiting, When};
+use outflow_core::{OutcomeClass, Fault, Policy, Retryability, PolicyRule, Handling, RetryAfterUse, RuleMatch};
 
-use super::fields::{Fields, Item, Wrong, unknown};
-use super::tree::Value;
-use super::values::{choice, truth};
+use super::reader::{TableReader, FieldValue, ValueError, unknown};
+use super::tree::TreeValue;
+use super::value_readers::{choice, truth};
 
 /// Reads `policy`: statuses, ranges of them and faults, each with its treatment.
-pub(super) fn read(api: &Fields<'_>) -> Policy {
+pub(super) fn read(api: &TableReader<'_>) -> Policy {
     let fields = api.section("policy");
     let mut rules = Vec::new();
     for (entry, item) in fields.entries() {
         let when = when(&entry.name);
-        let when = when.map_err(|wrong| api.book().tell(entry.at, &item.key, wrong));
+        let when = when.map_err(|wrong| api.book().report(entry.at, &item.key, wrong));
         let then = treatment(&item).map_err(|wrong| item.tell(wrong));
         api.book().note(&item.key, Some(item.node.at));
         if let (Ok(when), Ok(then)) = (when, then) {
-            rules.push(Rule { when, then });
+            rules.push(PolicyRule { when, then });
         }
     }
     Policy::with(&rules)
 }
 
 /// Reads `429`, `5xx`, `500-504`, `403 limited`, `dns`.
-fn when(name: &str) -> Result<When, Wrong> {
+fn when(name: &str) -> Result<RuleMatch, ValueError> {
     let named = ENDS.iter().find(|(known, _)| *known == name);
     if let Some((_, when)) = named {
         return Ok(*when);
     }
     let read = if let Some(status) = name.strip_suffix(" limited") {
-        status_code(status).map(When::RateLimited)
+        status_code(status).map(RuleMatch::RateLimited)
     } else if let Some(hundred) = name.strip_suffix("xx") {
         let first = hundred.parse::<u16>().ok().filter(|n| (1..=5).contains(n));
-        first.map(|n| When::Statuses(n * 100, n * 100 + 99))
+        first.map(|n| RuleMatch::Statuses(n * 100, n * 100 + 99))
     } else if let Some((first, last)) = name.split_once('-') {
         let range = status_code(first).zip(status_code(last));
         range
             .filter(|(first, last)| first <= last)
-            .map(|(first, last)| When::Statuses(first, last))
+            .map(|(first, last)| RuleMatch::Statuses(first, last))
     } else {
-        status_code(name).map(When::Status)
+        status_code(name).map(RuleMatch::Status)
     };
     read.ok_or_else(|| no_end(name))
 }
@@ -49,9 +49,9 @@ fn status_code(text: &str) -> Option<u16> {
     (100..=599).contains(&code).then_some(code)
 }
 
-fn no_end(name: &str) -> Wrong {
+fn no_end(name: &str) -> ValueError {
     if name.starts_with(|c: char| c.is_ascii_digit()) {
-        return Wrong::new("this is no status")
+        return ValueError::new("this is no status")
             .help("write 100 to 599, \"5xx\", \"500-504\" or \"403 limited\"");
     }
     unknown(
@@ -62,8 +62,8 @@ fn no_end(name: &str) -> Wrong {
 }
 
 /// Reads a word such as `neutral`, or a table of the three parts.
-fn treatment(item: &Item<'_>) -> Result<Treatment, Wrong> {
-    let Value::Table(_) = &item.node.value else {
+fn treatment(item: &FieldValue<'_>) -> Result<Handling, ValueError> {
+    let TreeValue::Table(_) = &item.node.value else {
         return choice(item, &TREATMENTS);
     };
     let fields = item.fields()?;
@@ -71,56 +71,56 @@ fn treatment(item: &Item<'_>) -> Result<Treatment, Wrong> {
     let again = fields.read("retry", truth);
     let obey = fields.read("obey_retry_after", truth);
     if !fields.has("counts_as") {
-        let wrong = Wrong::new("a treatment needs what it counts as");
+        let wrong = ValueError::new("a treatment needs what it counts as");
         fields.tell("counts_as", wrong.help("say `counts_as = \"neutral\"`"));
     }
     fields.finish();
-    Ok(Treatment {
-        effect: effect.ok_or(Wrong::Told)?,
+    Ok(Handling {
+        effect: effect.ok_or(ValueError::Told)?,
         retry: match again {
-            Some(true) => Retry::Worthwhile,
-            Some(false) | None => Retry::Pointless,
+            Some(true) => Retryability::Worthwhile,
+            Some(false) | None => Retryability::Pointless,
         },
         waiting: match obey {
-            Some(true) => Waiting::Obey,
-            Some(false) | None => Waiting::Ignore,
+            Some(true) => RetryAfterUse::Obey,
+            Some(false) | None => RetryAfterUse::Ignore,
         },
     })
 }
 
-const ENDS: [(&str, When); 8] = [
-    ("connect_timeout", When::Fault(Fault::ConnectTimeout)),
-    ("read_timeout", When::Fault(Fault::ReadTimeout)),
-    ("dns", When::Fault(Fault::Dns)),
-    ("reset", When::Fault(Fault::Reset)),
-    ("tls_handshake", When::Fault(Fault::TlsHandshake)),
-    ("tls_certificate", When::Fault(Fault::TlsCertificate)),
-    ("truncated_body", When::Fault(Fault::TruncatedBody)),
-    ("cancelled", When::Cancelled),
+const ENDS: [(&str, RuleMatch); 8] = [
+    ("connect_timeout", RuleMatch::Fault(Fault::ConnectTimeout)),
+    ("read_timeout", RuleMatch::Fault(Fault::ReadTimeout)),
+    ("dns", RuleMatch::Fault(Fault::Dns)),
+    ("reset", RuleMatch::Fault(Fault::Reset)),
+    ("tls_handshake", RuleMatch::Fault(Fault::TlsHandshake)),
+    ("tls_certificate", RuleMatch::Fault(Fault::TlsCertificate)),
+    ("truncated_body", RuleMatch::Fault(Fault::TruncatedBody)),
+    ("cancelled", RuleMatch::Cancelled),
 ];
 
-const EFFECTS: [(&str, Effect); 8] = [
-    ("success", Effect::Success),
-    ("throttled", Effect::Throttled),
-    ("server_failed", Effect::ServerFailed),
-    ("network_failed", Effect::NetworkFailed),
-    ("failed", Effect::OtherFailed),
-    ("banned", Effect::Banned),
-    ("neutral", Effect::Neutral),
-    ("cancelled", Effect::Cancelled),
+const EFFECTS: [(&str, OutcomeClass); 8] = [
+    ("success", OutcomeClass::Success),
+    ("throttled", OutcomeClass::Throttled),
+    ("server_failed", OutcomeClass::ServerFailed),
+    ("network_failed", OutcomeClass::NetworkFailed),
+    ("failed", OutcomeClass::OtherFailed),
+    ("banned", OutcomeClass::Banned),
+    ("neutral", OutcomeClass::Neutral),
+    ("cancelled", OutcomeClass::Cancelled),
 ];
 
 /// The treatments that have a name; `failed` counts and is not tried again, as a refused key is.
-const TREATMENTS: [(&str, Treatment); 8] = [
-    ("success", Treatment::SUCCESS),
-    ("neutral", Treatment::NEUTRAL),
-    ("cancelled", Treatment::CANCELLED),
-    ("banned", Treatment::BAN),
-    ("throttled", Treatment::THROTTLED),
-    ("slow_down", Treatment::SLOW_DOWN),
+const TREATMENTS: [(&str, Handling); 8] = [
+    ("success", Handling::SUCCESS),
+    ("neutral", Handling::NEUTRAL),
+    ("cancelled", Handling::CANCELLED),
+    ("banned", Handling::BAN),
+    ("throttled", Handling::THROTTLED),
+    ("slow_down", Handling::SLOW_DOWN),
     (
         "failed",
-        Treatment::failing(Effect::OtherFailed).never_again(),
+        Handling::failing(OutcomeClass::OtherFailed).not_retryable(),
     ),
-    ("server_failed", Treatment::failing(Effect::ServerFailed)),
+    ("server_failed", Handling::failing(OutcomeClass::ServerFailed)),
 ];

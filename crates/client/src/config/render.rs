@@ -5,11 +5,11 @@
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use super::mistake::{Mistake, Severity};
+use super::diagnostic::{Diagnostic, DiagnosticSeverity};
 
 /// How text is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Style {
+pub enum RenderStyle {
     /// Plain text, for a file or a pipe.
     #[default]
     Plain,
@@ -18,10 +18,10 @@ pub enum Style {
 }
 
 /// All of them, one after another, and how many there are.
-pub(super) fn all(mistakes: &[Mistake], style: Style) -> String {
+pub(super) fn all(mistakes: &[Diagnostic], style: RenderStyle) -> String {
     let renderer = match style {
-        Style::Plain => Renderer::plain(),
-        Style::Coloured => Renderer::styled(),
+        RenderStyle::Plain => Renderer::plain(),
+        RenderStyle::Coloured => Renderer::styled(),
     };
     let mut text: Vec<_> = mistakes
         .iter()
@@ -35,10 +35,10 @@ pub(super) fn all(mistakes: &[Mistake], style: Style) -> String {
     text.join("\n\n")
 }
 
-fn one(renderer: &Renderer, mistake: &Mistake) -> String {
+fn one(renderer: &Renderer, mistake: &Diagnostic) -> String {
     let level = match mistake.severity {
-        Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
+        DiagnosticSeverity::Error => Level::ERROR,
+        DiagnosticSeverity::Warning => Level::WARNING,
     };
     let snippet = Snippet::source(mistake.excerpt.line.as_str())
         .line_start(mistake.line)

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use outflow_core::{Adaptive, Dialect, Dialects, Kind, Limit, Share};
+use outflow_core::{AdaptiveMode, Dialect, Dialects, LimitKind, Limit, Share};
 
-use super::fields::{Fields, Item, Wrong};
+use super::reader::{TableReader, FieldValue, ValueError};
 use super::limits::{bucket, limits};
-use super::portion::Portion;
-use super::tree::Value;
-use super::values::{choice, duration, share, span, whole};
+use super::rate_share::RateShare;
+use super::tree::TreeValue;
+use super::value_readers::{choice, duration, share, span, whole};
 use super::{groups, health, policy};
-use crate::rules::{DEFAULT_GROUP, Group, Mode, Rules, Thresholds};
+use crate::rules::{DEFAULT_GROUP, Group, WaitMode, Rules, AlertThresholds};
 
 /// Reads all that stands behind the door; `timeout` is how long one attempt can take.
-pub(super) fn read(fields: &Fields<'_>, timeout: Duration) -> Rules {
+pub(super) fn read(fields: &TableReader<'_>, timeout: Duration) -> Rules {
     let mut rules = Rules {
         timeout,
         ..Rules::unlimited()
     };
-    let portion = fields.read("rate_share", Portion::read);
-    let portion = portion.unwrap_or(Portion::ALL);
+    let portion = fields.read("rate_share", RateShare::read);
+    let portion = portion.unwrap_or(RateShare::ALL);
     let own = own_limits(fields);
     let limits = own.iter().flatten();
     rules.limits = limits.map(|limit| portion.of(*limit)).collect();
@@ -36,7 +36,7 @@ pub(super) fn read(fields: &Fields<'_>, timeout: Duration) -> Rules {
     rules
 }
 
-fn own_limits(fields: &Fields<'_>) -> Option<Vec<Limit>> {
+fn own_limits(fields: &TableReader<'_>) -> Option<Vec<Limit>> {
     let bucket = bucket(fields);
     let listed = limits(fields);
     match (bucket, listed) {
@@ -51,8 +51,8 @@ fn own_limits(fields: &Fields<'_>) -> Option<Vec<Limit>> {
 }
 
 /// Where nothing is said, five calls a second: for the API, or for what no group of it takes.
-fn fall_back(fields: &Fields<'_>, rules: &mut Rules, portion: Portion) {
-    let usual = Rules::usual().limits.into_iter();
+fn fall_back(fields: &TableReader<'_>, rules: &mut Rules, portion: RateShare) {
+    let usual = Rules::with_default_limit().limits.into_iter();
     let usual: Vec<_> = usual.map(|limit| portion.of(limit)).collect();
     if rules.groups.is_empty() {
         rules.limits = usual;
@@ -62,18 +62,18 @@ fn fall_back(fields: &Fields<'_>, rules: &mut Rules, portion: Portion) {
 }
 
 /// An exact log that may hold fewer entries than its limit would forget what still counts.
-fn log_entries(fields: &Fields<'_>, rules: &Rules) {
+fn log_entries(fields: &TableReader<'_>, rules: &Rules) {
     let most = fields.read("max_log_entries", |item| whole(item, 1..=u64::MAX));
     let grouped = rules.groups.iter().flat_map(|group| &*group.limits);
     let logged = rules.limits.iter().chain(grouped);
     let largest = logged
-        .filter(|limit| limit.kind() == Kind::Sliding)
+        .filter(|limit| limit.kind() == LimitKind::Sliding)
         .map(Limit::capacity)
         .max();
     if let (Some(most), Some(largest)) = (most, largest)
         && most < largest
     {
-        let wrong = Wrong::new(format!(
+        let wrong = ValueError::new(format!(
             "a log of {most} entries forgets calls that a limit of {largest} still counts"
         ));
         let help = format!("use at least {largest}, or leave it out");
@@ -81,14 +81,14 @@ fn log_entries(fields: &Fields<'_>, rules: &Rules) {
     }
 }
 
-fn patience(fields: &Fields<'_>, rules: &mut Rules) {
+fn patience(fields: &TableReader<'_>, rules: &mut Rules) {
     let mode = fields.read("rate_limit_mode", |item| choice(item, &MODES));
     rules.mode = mode.unwrap_or_default();
     if let Some(max_wait) = fields.read("max_wait", duration) {
         rules.max_wait = max_wait;
     }
     let queue = fields.read("queue", |item| match whole(item, 0..=MOST_WAITERS)? {
-        0 => Err(Wrong::new("nobody could wait").help("say `rate_limit_mode = \"reject\"`")),
+        0 => Err(ValueError::new("nobody could wait").help("say `rate_limit_mode = \"reject\"`")),
         queue => Ok(queue),
     });
     if let Some(queue) = queue.and_then(|queue| usize::try_from(queue).ok()) {
@@ -101,10 +101,10 @@ fn patience(fields: &Fields<'_>, rules: &mut Rules) {
     }
 }
 
-fn dialects(item: &Item<'_>) -> Dialects {
+fn dialects(item: &FieldValue<'_>) -> Dialects {
     match &item.node.value {
-        Value::Text(word) if word == "all" => Dialects::ALL,
-        Value::Text(word) if word == "none" => Dialects::NONE,
+        TreeValue::Text(word) if word == "all" => Dialects::ALL,
+        TreeValue::Text(word) if word == "none" => Dialects::NONE,
         _ => {
             let listed = item.each(|item| choice(item, &DIALECTS));
             listed.into_iter().fold(Dialects::NONE, Dialects::with)
@@ -112,14 +112,14 @@ fn dialects(item: &Item<'_>) -> Dialects {
     }
 }
 
-fn thresholds(fields: &Fields<'_>) -> Thresholds {
-    let usual = Thresholds::default();
+fn thresholds(fields: &TableReader<'_>) -> AlertThresholds {
+    let usual = AlertThresholds::default();
     let usage = fields.read("usage_alert", some_share);
     let memory = fields.read("memory_threshold_mb", |item| {
         whole(item, 1..=MOST_MEGABYTES)
     });
     let every = fields.read("cleanup_interval", span);
-    Thresholds {
+    AlertThresholds {
         usage: usage.unwrap_or(usual.usage),
         memory: memory.map_or(usual.memory, |megabytes| megabytes * 1_000_000),
         statistics_every: every.unwrap_or(usual.statistics_every),
@@ -127,9 +127,9 @@ fn thresholds(fields: &Fields<'_>) -> Thresholds {
 }
 
 /// An alert at nothing would never rest.
-fn some_share(item: &Item<'_>) -> Result<Share, Wrong> {
+fn some_share(item: &FieldValue<'_>) -> Result<Share, ValueError> {
     match share(item)? {
-        Share::NONE => Err(Wrong::new("this must be above 0").help("write it like \"80%\"")),
+        Share::NONE => Err(ValueError::new("this must be above 0").help("write it like \"80%\"")),
         share => Ok(share),
     }
 }
@@ -140,12 +140,12 @@ const MOST_WAITERS: u64 = 10_000_000;
 /// A terabyte.
 const MOST_MEGABYTES: u64 = 1_000_000;
 
-const MODES: [(&str, Mode); 2] = [("wait", Mode::Wait), ("reject", Mode::Reject)];
+const MODES: [(&str, WaitMode); 2] = [("wait", WaitMode::Wait), ("reject", WaitMode::Reject)];
 
-const ADAPTIVES: [(&str, Adaptive); 3] = [
-    ("off", Adaptive::Off),
-    ("guard", Adaptive::Guard),
-    ("learn", Adaptive::Learn),
+const ADAPTIVES: [(&str, AdaptiveMode); 3] = [
+    ("off", AdaptiveMode::Off),
+    ("guard", AdaptiveMode::Guard),
+    ("learn", AdaptiveMode::Learn),
 ];
 
 const DIALECTS: [(&str, Dialect); 7] = [

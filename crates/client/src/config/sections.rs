@@ -5,13 +5,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::fields::{Fields, Item, Wrong};
-use super::tree::Value;
-use super::values::{choice, path, size, span, whole};
+use super::reader::{TableReader, FieldValue, ValueError};
+use super::tree::TreeValue;
+use super::value_readers::{choice, path, size, span, whole};
 
 /// How and where log lines are written.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogSettings {
+pub struct LogSection {
     /// The form of a line.
     pub format: LogFormat,
     /// The least important line that is written.
@@ -24,7 +24,7 @@ pub struct LogSettings {
     pub max_files: u32,
 }
 
-impl Default for LogSettings {
+impl Default for LogSection {
     /// Logfmt to the standard error stream; with a file, five of ten mebibytes: days of an ordinary
     /// program, and never more than fits a small disk.
     fn default() -> Self {
@@ -70,7 +70,7 @@ pub enum LogLevel {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetricsSettings {
     /// Where the lines go.
-    pub ndjson: Ndjson,
+    pub ndjson: NdjsonTarget,
     /// How often they are written.
     pub interval: Duration,
 }
@@ -79,7 +79,7 @@ impl Default for MetricsSettings {
     /// Nowhere; every ten seconds if somewhere.
     fn default() -> Self {
         Self {
-            ndjson: Ndjson::default(),
+            ndjson: NdjsonTarget::default(),
             interval: Duration::from_secs(10),
         }
     }
@@ -87,7 +87,7 @@ impl Default for MetricsSettings {
 
 /// Where lines of JSON go.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Ndjson {
+pub enum NdjsonTarget {
     /// Nowhere.
     #[default]
     Off,
@@ -99,14 +99,14 @@ pub enum Ndjson {
 
 /// Where answers are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CacheSettings {
+pub struct CacheSection {
     /// The directory; none keeps them in memory alone.
     pub dir: Option<PathBuf>,
     /// The most that they may take, in bytes.
     pub size: u64,
 }
 
-impl Default for CacheSettings {
+impl Default for CacheSection {
     /// In memory, up to 100 MiB.
     fn default() -> Self {
         Self {
@@ -116,16 +116,16 @@ impl Default for CacheSettings {
     }
 }
 
-pub(super) fn log(root: &Fields<'_>) -> LogSettings {
+pub(super) fn log(root: &TableReader<'_>) -> LogSection {
     let fields = root.section("log");
-    let usual = LogSettings::default();
+    let usual = LogSection::default();
     let format = fields.read("format", |item| choice(item, &FORMATS));
     let level = fields.read("level", |item| choice(item, &LEVELS));
     let file = fields.read("file", path);
     let max_size = fields.read("max_size", size);
     let max_files = fields.read("max_files", |item| whole(item, 1..=MOST_FILES));
     fields.finish();
-    LogSettings {
+    LogSection {
         format: format.unwrap_or(usual.format),
         level: level.unwrap_or(usual.level),
         file,
@@ -136,7 +136,7 @@ pub(super) fn log(root: &Fields<'_>) -> LogSettings {
     }
 }
 
-pub(super) fn metrics(root: &Fields<'_>) -> MetricsSettings {
+pub(super) fn metrics(root: &TableReader<'_>) -> MetricsSettings {
     let fields = root.section("metrics");
     let usual = MetricsSettings::default();
     let ndjson = fields.read("ndjson", ndjson);
@@ -148,27 +148,27 @@ pub(super) fn metrics(root: &Fields<'_>) -> MetricsSettings {
     }
 }
 
-pub(super) fn cache(root: &Fields<'_>) -> CacheSettings {
+pub(super) fn cache(root: &TableReader<'_>) -> CacheSection {
     let fields = root.section("cache");
     let dir = fields.read("dir", path);
     let most = fields.read("size", size);
     fields.finish();
-    CacheSettings {
+    CacheSection {
         dir,
-        size: most.unwrap_or(CacheSettings::default().size),
+        size: most.unwrap_or(CacheSection::default().size),
     }
 }
 
-fn ndjson(item: &Item<'_>) -> Result<Ndjson, Wrong> {
-    if let Value::Table(_) = &item.node.value {
+fn ndjson(item: &FieldValue<'_>) -> Result<NdjsonTarget, ValueError> {
+    if let TreeValue::Table(_) = &item.node.value {
         let fields = item.fields()?;
         let file = fields.read("file", path);
         fields.finish();
-        return file.map(Ndjson::File).ok_or_else(|| {
-            Wrong::new("this names no file").help("say `file = \"metrics.ndjson\"`")
+        return file.map(NdjsonTarget::File).ok_or_else(|| {
+            ValueError::new("this names no file").help("say `file = \"metrics.ndjson\"`")
         });
     }
-    let words = [("off", &Ndjson::Off), ("stdout", &Ndjson::Stdout)];
+    let words = [("off", &NdjsonTarget::Off), ("stdout", &NdjsonTarget::Stdout)];
     choice(item, &words).cloned()
 }
 

@@ -11,14 +11,14 @@ use secrecy::SecretString;
 
 use super::credential;
 use super::environment::Environment;
-use super::fields::{Fields, Item, Wrong};
-use super::values::{filled, size, span, whole};
+use super::reader::{TableReader, FieldValue, ValueError};
+use super::value_readers::{filled, size, span, whole};
 
 /// Where calls come in, and what a caller may ask of the program.
 #[derive(Clone, Debug)]
-pub struct ServerSettings {
+pub struct ServerConfig {
     /// Where programs send their calls.
-    pub listen: Listen,
+    pub listen: ListenTarget,
     /// What a caller must know; nothing is asked without one.
     pub token: Option<SecretString>,
     /// How many threads serve; as many as there are cores if nothing is said.
@@ -43,11 +43,11 @@ pub struct ServerSettings {
     pub grace: Duration,
 }
 
-impl Default for ServerSettings {
+impl Default for ServerConfig {
     /// This machine alone, and limits that hold a single careless or hostile caller.
     fn default() -> Self {
         Self {
-            listen: Listen::local(7070),
+            listen: ListenTarget::local(7070),
             token: None,
             workers: None,
             header_timeout: Duration::from_secs(10),
@@ -65,18 +65,18 @@ impl Default for ServerSettings {
 
 /// Where the program is watched and operated.
 #[derive(Clone, Debug)]
-pub struct AdminSettings {
+pub struct AdminConfig {
     /// Where it listens.
-    pub listen: Listen,
+    pub listen: ListenTarget,
     /// What an operator must know; nothing is asked without one.
     pub token: Option<SecretString>,
 }
 
-impl Default for AdminSettings {
+impl Default for AdminConfig {
     /// This machine alone.
     fn default() -> Self {
         Self {
-            listen: Listen::local(7071),
+            listen: ListenTarget::local(7071),
             token: None,
         }
     }
@@ -84,14 +84,14 @@ impl Default for AdminSettings {
 
 /// Where something listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Listen {
+pub enum ListenTarget {
     /// An address and a port; port 0 is any free one.
     Tcp(SocketAddr),
     /// A socket in the file system, for its owner alone.
     Unix(PathBuf),
 }
 
-impl Listen {
+impl ListenTarget {
     /// This port of this machine, for programs on it.
     pub fn local(port: u16) -> Self {
         Self::Tcp(SocketAddr::from(([127, 0, 0, 1], port)))
@@ -106,7 +106,7 @@ impl Listen {
     }
 }
 
-impl std::fmt::Display for Listen {
+impl std::fmt::Display for ListenTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -115,9 +115,9 @@ impl std::fmt::Display for Listen {
     }
 }
 
-pub(super) fn server(root: &Fields<'_>, environment: &Environment) -> ServerSettings {
+pub(super) fn server(root: &TableReader<'_>, environment: &Environment) -> ServerConfig {
     let fields = root.section("server");
-    let usual = ServerSettings::default();
+    let usual = ServerConfig::default();
     let (listen, token) = door(&fields, environment, usual.listen);
     let workers = fields.read("workers", |item| whole(item, 1..=MOST_WORKERS));
     let header_timeout = fields.read("header_timeout", span);
@@ -137,7 +137,7 @@ pub(super) fn server(root: &Fields<'_>, environment: &Environment) -> ServerSett
     } else {
         STRANGERS
     };
-    ServerSettings {
+    ServerConfig {
         listen,
         token,
         workers: workers.and_then(|count| u16::try_from(count).ok()),
@@ -155,24 +155,24 @@ pub(super) fn server(root: &Fields<'_>, environment: &Environment) -> ServerSett
     }
 }
 
-pub(super) fn admin(root: &Fields<'_>, environment: &Environment) -> AdminSettings {
+pub(super) fn admin(root: &TableReader<'_>, environment: &Environment) -> AdminConfig {
     let fields = root.section("admin");
-    let (listen, token) = door(&fields, environment, AdminSettings::default().listen);
+    let (listen, token) = door(&fields, environment, AdminConfig::default().listen);
     fields.finish();
-    AdminSettings { listen, token }
+    AdminConfig { listen, token }
 }
 
 /// Where to listen and what to ask of those who come. Whoever can be reached from elsewhere asks.
 fn door(
-    fields: &Fields<'_>,
+    fields: &TableReader<'_>,
     environment: &Environment,
-    usual: Listen,
-) -> (Listen, Option<SecretString>) {
+    usual: ListenTarget,
+) -> (ListenTarget, Option<SecretString>) {
     let listen = fields.read("listen", listen).unwrap_or(usual);
     let token = credential::secret(fields, environment, credential::TOKEN);
     let tokenless = !fields.has("token_env") && !fields.has("token_file");
     if tokenless && !listen.is_local() {
-        let wrong = Wrong::new("whoever reaches this address could use your keys");
+        let wrong = ValueError::new("whoever reaches this address could use your keys");
         let help = "name a secret that callers must send in `token_env` or `token_file`, or listen on \
                     127.0.0.1";
         fields.tell("listen", wrong.help(help));
@@ -181,29 +181,29 @@ fn door(
 }
 
 /// Reads `"127.0.0.1:7070"`, `":7070"` or `"unix:/run/outflow.sock"`.
-fn listen(item: &Item<'_>) -> Result<Listen, Wrong> {
+fn listen(item: &FieldValue<'_>) -> Result<ListenTarget, ValueError> {
     let text = filled(item)?;
     if let Some(path) = text.strip_prefix("unix:") {
-        return Ok(Listen::Unix(PathBuf::from(path)));
+        return Ok(ListenTarget::Unix(PathBuf::from(path)));
     }
     if let Some(port) = text.strip_prefix(':').and_then(|port| port.parse().ok()) {
-        return Ok(Listen::local(port));
+        return Ok(ListenTarget::local(port));
     }
-    text.parse().map(Listen::Tcp).map_err(|_| {
-        Wrong::new("this is no address to listen on")
+    text.parse().map(ListenTarget::Tcp).map_err(|_| {
+        ValueError::new("this is no address to listen on")
             .help("write it like \"127.0.0.1:7070\", \":7070\" or \"unix:/run/outflow.sock\"")
     })
 }
 
-fn connections(item: &Item<'_>) -> Result<u32, Wrong> {
+fn connections(item: &FieldValue<'_>) -> Result<u32, ValueError> {
     whole(item, 1..=MOST_CONNECTIONS).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Less than this is too little for an ordinary browser; more than that is an attack on memory.
-fn header_size(item: &Item<'_>) -> Result<u64, Wrong> {
+fn header_size(item: &FieldValue<'_>) -> Result<u64, ValueError> {
     match size(item)? {
         bytes @ 8_192..=1_048_576 => Ok(bytes),
-        _ => Err(Wrong::new("this must be from 8KiB to 1MiB").help("write it like \"32KiB\"")),
+        _ => Err(ValueError::new("this must be from 8KiB to 1MiB").help("write it like \"32KiB\"")),
     }
 }
 

@@ -9,8 +9,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use super::mistake::Mistakes;
-use super::scrub::scrubbed;
+use super::diagnostic::Diagnostics;
+use super::redact::scrubbed;
 use super::unreadable;
 
 /// A text with the name under which its mistakes are reported.
@@ -28,12 +28,12 @@ pub struct Source {
     shown: String,
     /// Where each line begins: a large text is asked for thousands of places.
     lines: Vec<usize>,
-    kind: Kind,
+    kind: SourceKind,
 }
 
 /// What a source is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum SourceKind {
     Text,
     Preset,
     Variable,
@@ -49,7 +49,7 @@ impl Source {
             shown: scrubbed(&text),
             lines: line_starts(&text),
             text,
-            kind: Kind::Text,
+            kind: SourceKind::Text,
         }
     }
 
@@ -57,7 +57,7 @@ impl Source {
     ///
     /// # Errors
     /// If the file cannot be read or is not text.
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Mistakes> {
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Diagnostics> {
         let name = path.as_ref().display().to_string();
         let bytes = std::fs::read(path).map_err(|error| {
             unreadable(&name, &format!("the file cannot be read: {}", error.kind()))
@@ -81,28 +81,28 @@ impl Source {
     /// a variable now means it.
     pub(super) fn runtime(text: String) -> Self {
         Self {
-            kind: Kind::Runtime,
+            kind: SourceKind::Runtime,
             ..Self::new("runtime", text)
         }
     }
 
     pub(super) fn preset(name: &str, text: &str) -> Self {
         Self {
-            kind: Kind::Preset,
+            kind: SourceKind::Preset,
             ..Self::new(name, text)
         }
     }
 
     /// The value of a variable. Its name decides whether the value may be shown.
     pub(super) fn variable(name: &str, value: &str) -> Self {
-        let prefix = format!("{} = ", super::scrub::last_level(name));
+        let prefix = format!("{} = ", super::redact::last_level(name));
         let line = scrubbed(&format!("{prefix}{value}"));
         Self {
             name: name.to_owned(),
             text: value.to_owned(),
             lines: line_starts(value),
             shown: line.get(prefix.len()..).unwrap_or_default().to_owned(),
-            kind: Kind::Variable,
+            kind: SourceKind::Variable,
         }
     }
 
@@ -114,7 +114,7 @@ impl Source {
         &self.text
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> SourceKind {
         self.kind
     }
 
@@ -124,12 +124,12 @@ impl Source {
     }
 
     /// Where an offset is, with the line it is in.
-    pub(super) fn position(&self, offset: usize) -> Position {
+    pub(super) fn position(&self, offset: usize) -> TextPosition {
         let offset = self.bounded(offset);
         let line = self.line(offset);
         let start = self.lines.get(line - 1).copied().unwrap_or_default();
         let before = self.shown.get(start..offset).unwrap_or_default();
-        Position {
+        TextPosition {
             line,
             column: before.chars().count() + 1,
             start,
@@ -137,7 +137,7 @@ impl Source {
     }
 
     /// The line that begins at `start`, and the part of `span` that is in it.
-    pub(super) fn excerpt(&self, start: usize, span: Range<usize>) -> Excerpt {
+    pub(super) fn excerpt(&self, start: usize, span: Range<usize>) -> SourceExcerpt {
         let rest = self.shown.get(start..).unwrap_or_default();
         let line = rest.split('\n').next().unwrap_or_default();
         let line = line.strip_suffix('\r').unwrap_or(line);
@@ -146,7 +146,7 @@ impl Source {
             line.floor_char_boundary(bounded.min(line.len()))
         };
         let (from, to) = (within(span.start), within(span.end));
-        Excerpt {
+        SourceExcerpt {
             line: line.to_owned(),
             span: from..to.max(from),
         }
@@ -193,7 +193,7 @@ const LONGEST_WRITTEN: usize = 4_096;
 
 /// A place in a text, for people: both numbers begin at 1, and a column is a character.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Position {
+pub(super) struct TextPosition {
     pub(super) line: usize,
     pub(super) column: usize,
     pub(super) start: usize,
@@ -201,7 +201,7 @@ pub(super) struct Position {
 
 /// One line of a text, and what of it is meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Excerpt {
+pub(super) struct SourceExcerpt {
     pub(super) line: String,
     pub(super) span: Range<usize>,
 }

@@ -8,14 +8,14 @@ use toml::de::{DeTable, DeValue};
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) at: At,
+pub(super) struct TreeNode {
+    pub(super) value: TreeValue,
+    pub(super) at: SourceSpan,
 }
 
 /// A place: which source, and from where to where in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct At {
+pub(super) struct SourceSpan {
     pub(super) source: usize,
     pub(super) start: usize,
     pub(super) end: usize,
@@ -23,7 +23,7 @@ pub(super) struct At {
 
 /// What can be written.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(super) enum TreeValue {
     Text(String),
     /// A whole number; `None` is one of more than 128 bits.
     Whole(Option<i128>),
@@ -31,11 +31,11 @@ pub(super) enum Value {
     Decimal(String),
     Truth(bool),
     Date,
-    List(Vec<Node>),
-    Table(Table),
+    List(Vec<TreeNode>),
+    Table(TreeTable),
 }
 
-impl Value {
+impl TreeValue {
     /// What it is called in a message.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
@@ -52,46 +52,46 @@ impl Value {
 
 /// Names and their values, in the order in which they were written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
-    entries: Vec<Entry>,
+pub(super) struct TreeTable {
+    entries: Vec<TreeEntry>,
 }
 
 /// A name and its value.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct TreeEntry {
     pub(super) name: String,
-    pub(super) at: At,
-    pub(super) node: Node,
+    pub(super) at: SourceSpan,
+    pub(super) node: TreeNode,
 }
 
-impl Table {
+impl TreeTable {
     pub(super) const EMPTY: Self = Self {
         entries: Vec::new(),
     };
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TreeEntry> {
         self.entries.iter()
     }
 
-    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, name: &str) -> Option<&TreeEntry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
     /// The table of this name, if it is one.
     pub(super) fn table(&self, name: &str) -> Option<&Self> {
         match &self.entry(name)?.node.value {
-            Value::Table(table) => Some(table),
+            TreeValue::Table(table) => Some(table),
             _ => None,
         }
     }
 
-    pub(super) fn remove(&mut self, name: &str) -> Option<Entry> {
+    pub(super) fn remove(&mut self, name: &str) -> Option<TreeEntry> {
         let at = self.entries.iter().position(|entry| entry.name == name)?;
         Some(self.entries.remove(at))
     }
 
     /// Puts an entry in the place of the one of its name, or at the end.
-    pub(super) fn put(&mut self, entry: Entry) {
+    pub(super) fn put(&mut self, entry: TreeEntry) {
         match self.entries.iter_mut().find(|old| old.name == entry.name) {
             Some(old) => *old = entry,
             None => self.entries.push(entry),
@@ -104,7 +104,7 @@ impl Table {
     }
 
     /// The entry at the end of some levels.
-    pub(super) fn at(&self, levels: &[&str]) -> Option<&Entry> {
+    pub(super) fn at(&self, levels: &[&str]) -> Option<&TreeEntry> {
         match levels {
             [] => None,
             [name] => self.entry(name),
@@ -113,52 +113,52 @@ impl Table {
     }
 
     /// Takes the entry at the end of some levels away.
-    pub(super) fn remove_at(&mut self, levels: &[&str]) -> Option<Entry> {
+    pub(super) fn remove_at(&mut self, levels: &[&str]) -> Option<TreeEntry> {
         match levels {
             [] => None,
             [name] => self.remove(name),
             [first, rest @ ..] => match self.value_mut(first)? {
-                Value::Table(table) => table.remove_at(rest),
+                TreeValue::Table(table) => table.remove_at(rest),
                 _ => None,
             },
         }
     }
 
-    pub(super) fn value_mut(&mut self, name: &str) -> Option<&mut Value> {
+    pub(super) fn value_mut(&mut self, name: &str) -> Option<&mut TreeValue> {
         let entry = self.entries.iter_mut().find(|entry| entry.name == name)?;
         Some(&mut entry.node.value)
     }
 
     /// Goes through the tables within the table of a name.
     pub(super) fn each_table(&mut self, name: &str, mut change: impl FnMut(&str, &mut Self)) {
-        let Some(Value::Table(outer)) = self.value_mut(name) else {
+        let Some(TreeValue::Table(outer)) = self.value_mut(name) else {
             return;
         };
         for entry in &mut outer.entries {
-            if let Value::Table(inner) = &mut entry.node.value {
+            if let TreeValue::Table(inner) = &mut entry.node.value {
                 change(&entry.name, inner);
             }
         }
     }
 
     /// A value under some levels, each of them a table of one entry.
-    pub(super) fn nested(levels: &[&str], node: Node) -> Self {
+    pub(super) fn nested(levels: &[&str], node: TreeNode) -> Self {
         match levels {
             [] => Self::EMPTY,
             [name] => Self::of(name, node),
             [first, rest @ ..] => {
                 let at = node.at;
-                let value = Value::Table(Self::nested(rest, node));
-                Self::of(first, Node { value, at })
+                let value = TreeValue::Table(Self::nested(rest, node));
+                Self::of(first, TreeNode { value, at })
             }
         }
     }
 
     /// A table of one entry, which stands where its value does.
-    fn of(name: &str, node: Node) -> Self {
+    fn of(name: &str, node: TreeNode) -> Self {
         let (name, at) = (name.to_owned(), node.at);
         Self {
-            entries: vec![Entry { name, at, node }],
+            entries: vec![TreeEntry { name, at, node }],
         }
     }
 
@@ -172,9 +172,9 @@ impl Table {
         for entry in over.entries {
             let below = self.entries.iter_mut().find(|old| old.name == entry.name);
             match (below.map(|old| &mut old.node.value), entry.node.value) {
-                (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
-                (_, value) => self.put(Entry {
-                    node: Node {
+                (Some(TreeValue::Table(below)), TreeValue::Table(above)) => merge(below, above),
+                (_, value) => self.put(TreeEntry {
+                    node: TreeNode {
                         value,
                         at: entry.node.at,
                     },
@@ -185,9 +185,9 @@ impl Table {
     }
 }
 
-impl IntoIterator for Table {
-    type Item = Entry;
-    type IntoIter = std::vec::IntoIter<Entry>;
+impl IntoIterator for TreeTable {
+    type Item = TreeEntry;
+    type IntoIter = std::vec::IntoIter<TreeEntry>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.entries.into_iter()
@@ -196,12 +196,12 @@ impl IntoIterator for Table {
 
 /// Where a text that is parsed begins: in which source, and how far in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begin {
+pub(super) struct TextStart {
     pub(super) source: usize,
     pub(super) offset: usize,
 }
 
-impl Begin {
+impl TextStart {
     /// At the beginning of a source.
     pub(super) const fn of(source: usize) -> Self {
         Self { source, offset: 0 }
@@ -209,42 +209,42 @@ impl Begin {
 }
 
 /// The table that was written from there on.
-pub(super) fn table_of(begin: Begin, written: &DeTable<'_>) -> Table {
+pub(super) fn table_of(begin: TextStart, written: &DeTable<'_>) -> TreeTable {
     // Room for these and no more: most tables are of one entry, and there may be very many.
     let mut entries = Vec::with_capacity(written.len());
-    entries.extend(written.iter().map(|(name, value)| Entry {
+    entries.extend(written.iter().map(|(name, value)| TreeEntry {
         name: name.get_ref().clone().into_owned(),
         at: at(begin, name.span()),
         node: node_of(begin, value),
     }));
     // The parser sorts by name; people expect their own order in lists of APIs and in messages.
     entries.sort_by_key(|entry| entry.at.start);
-    Table { entries }
+    TreeTable { entries }
 }
 
 /// The value that was written from there on.
-pub(super) fn node_of(begin: Begin, written: &toml::Spanned<DeValue<'_>>) -> Node {
+pub(super) fn node_of(begin: TextStart, written: &toml::Spanned<DeValue<'_>>) -> TreeNode {
     let value = match written.get_ref() {
-        DeValue::String(text) => Value::Text(text.clone().into_owned()),
+        DeValue::String(text) => TreeValue::Text(text.clone().into_owned()),
         DeValue::Integer(number) => {
-            Value::Whole(i128::from_str_radix(number.as_str(), number.radix()).ok())
+            TreeValue::Whole(i128::from_str_radix(number.as_str(), number.radix()).ok())
         }
-        DeValue::Float(number) => Value::Decimal(number.as_str().to_owned()),
-        DeValue::Boolean(truth) => Value::Truth(*truth),
-        DeValue::Datetime(_) => Value::Date,
+        DeValue::Float(number) => TreeValue::Decimal(number.as_str().to_owned()),
+        DeValue::Boolean(truth) => TreeValue::Truth(*truth),
+        DeValue::Datetime(_) => TreeValue::Date,
         DeValue::Array(items) => {
-            Value::List(items.iter().map(|item| node_of(begin, item)).collect())
+            TreeValue::List(items.iter().map(|item| node_of(begin, item)).collect())
         }
-        DeValue::Table(table) => Value::Table(table_of(begin, table)),
+        DeValue::Table(table) => TreeValue::Table(table_of(begin, table)),
     };
-    Node {
+    TreeNode {
         value,
         at: at(begin, written.span()),
     }
 }
 
-const fn at(begin: Begin, span: std::ops::Range<usize>) -> At {
-    At {
+const fn at(begin: TextStart, span: std::ops::Range<usize>) -> SourceSpan {
+    SourceSpan {
         source: begin.source,
         start: begin.offset + span.start,
         end: begin.offset + span.end,

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use outflow_core::{Factor, Share};
+use outflow_core::{RateFactor, Share};
 
-use super::fields::Wrong;
+use super::reader::ValueError;
 
 /// Reads `10s`, `1m30s`, `250ms`, `1.5h`.
-pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
+pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
     let mut rest = text.trim();
     let mut nanos = 0_u128;
     if rest.is_empty() {
@@ -30,16 +30,16 @@ pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
     }
     match u64::try_from(nanos) {
         Ok(nanos) if nanos <= YEAR => Ok(Duration::from_nanos(nanos)),
-        _ => Err(Wrong::new("this is longer than a year").help("write a shorter time")),
+        _ => Err(ValueError::new("this is longer than a year").help("write a shorter time")),
     }
 }
 
 /// Reads `10MiB`, `500kB`, `1.5GiB`.
-pub(super) fn size(text: &str) -> Result<u64, Wrong> {
+pub(super) fn size(text: &str) -> Result<u64, ValueError> {
     let (number, unit) = split_number(text.trim());
     let unit = unit.trim();
     let Some(millionths) = decimal_millionths(number) else {
-        return Err(Wrong::new("this is not a size").help("write it like \"10MiB\""));
+        return Err(ValueError::new("this is not a size").help("write it like \"10MiB\""));
     };
     let (_, each) = SIZES
         .iter()
@@ -48,11 +48,11 @@ pub(super) fn size(text: &str) -> Result<u64, Wrong> {
     u64::try_from(millionths.saturating_mul(*each) / MILLION)
         .ok()
         .filter(|bytes| *bytes <= LARGEST_SIZE)
-        .ok_or_else(|| Wrong::new("this is larger than any disk").help("write a smaller size"))
+        .ok_or_else(|| ValueError::new("this is larger than any disk").help("write a smaller size"))
 }
 
 /// Reads `20%` or `0.2`.
-pub(super) fn share(text: &str) -> Result<Share, Wrong> {
+pub(super) fn share(text: &str) -> Result<Share, ValueError> {
     let (number, parts) = match text.trim().strip_suffix('%') {
         Some(percent) => (percent.trim_end(), 100),
         None => (text.trim(), 1),
@@ -67,18 +67,18 @@ pub(super) fn share(text: &str) -> Result<Share, Wrong> {
                 whole @ 2..=100 if parts == 1 => format!("write \"{whole}%\""),
                 _ => "write a share from \"0%\" to \"100%\"".to_owned(),
             };
-            Wrong::new("this is more than all").help(help)
+            ValueError::new("this is more than all").help(help)
         })
 }
 
 /// Reads `2` or `1.5`, to multiply by.
-pub(super) fn factor(text: &str) -> Result<Factor, Wrong> {
+pub(super) fn factor(text: &str) -> Result<RateFactor, ValueError> {
     let millionths = decimal_millionths(text.trim()).ok_or_else(|| {
-        Wrong::new("this is no number to multiply by").help("write it like 2 or 1.5")
+        ValueError::new("this is no number to multiply by").help("write it like 2 or 1.5")
     })?;
     u32::try_from(millionths)
-        .map(Factor::parts_per_million)
-        .map_err(|_| Wrong::new("this factor is above 4294").help("write a smaller one"))
+        .map(RateFactor::parts_per_million)
+        .map_err(|_| ValueError::new("this factor is above 4294").help("write a smaller one"))
 }
 
 /// A plain decimal in millionths; digits beyond the sixth are dropped. Signs, exponents and names of
@@ -111,18 +111,18 @@ fn split_unit(text: &str) -> (&str, &str) {
     (unit, rest.trim_start())
 }
 
-fn not_a_duration(text: &str) -> Wrong {
+fn not_a_duration(text: &str) -> ValueError {
     let message = if text.trim().starts_with('-') {
         "a duration cannot be negative"
     } else {
         "this is not a duration"
     };
-    Wrong::new(message).help("write it like \"10s\", \"1m30s\" or \"250ms\"")
+    ValueError::new(message).help("write it like \"10s\", \"1m30s\" or \"250ms\"")
 }
 
-fn wrong_time_unit(number: &str, unit: &str) -> Wrong {
+fn wrong_time_unit(number: &str, unit: &str) -> ValueError {
     if unit.is_empty() {
-        return Wrong::new("a duration needs its unit").help(seconds_or_millis(number));
+        return ValueError::new("a duration needs its unit").help(seconds_or_millis(number));
     }
     let meant = LONG_TIMES
         .iter()
@@ -131,7 +131,7 @@ fn wrong_time_unit(number: &str, unit: &str) -> Wrong {
         Some((_, short)) => format!("write \"{number}{short}\""),
         None => "the units are ms, s, m, h and d".to_owned(),
     };
-    Wrong::new("this unit of time is unknown").help(help)
+    ValueError::new("this unit of time is unknown").help(help)
 }
 
 /// What one who wrote a bare number may have meant.
@@ -139,10 +139,10 @@ pub(super) fn seconds_or_millis(number: &str) -> String {
     format!("write \"{number}s\" for seconds or \"{number}ms\" for milliseconds")
 }
 
-fn wrong_size_unit(number: &str, unit: &str) -> Wrong {
+fn wrong_size_unit(number: &str, unit: &str) -> ValueError {
     if unit.is_empty() {
         let help = format!("write \"{number}MiB\", \"{number}KiB\" or \"{number}B\"");
-        return Wrong::new("a size needs its unit").help(help);
+        return ValueError::new("a size needs its unit").help(help);
     }
     let meant = SIZES.iter().find(|(name, _)| {
         let name = name.to_lowercase();
@@ -152,16 +152,16 @@ fn wrong_size_unit(number: &str, unit: &str) -> Wrong {
         Some((name, _)) => format!("write \"{number}{name}\""),
         None => "the units are B, KiB, MiB, GiB, TiB and kB, MB, GB, TB".to_owned(),
     };
-    Wrong::new("this unit of size is unknown").help(help)
+    ValueError::new("this unit of size is unknown").help(help)
 }
 
-fn not_a_share(text: &str) -> Wrong {
+fn not_a_share(text: &str) -> ValueError {
     let message = if text.trim().starts_with('-') {
         "a share cannot be negative"
     } else {
         "this is not a share"
     };
-    Wrong::new(message).help("write it like \"20%\" or 0.2")
+    ValueError::new(message).help("write it like \"20%\" or 0.2")
 }
 
 const MILLION: u128 = 1_000_000;
@@ -248,7 +248,7 @@ mod tests {
             share("12.5%").expect("valid")
         );
         assert_eq!(share("1").expect("valid"), Share::ALL);
-        assert_eq!(factor("1.1").expect("valid"), Factor::percent(110));
+        assert_eq!(factor("1.1").expect("valid"), RateFactor::percent(110));
         for text in ["nan", "inf", "-1", "1e2", "101%", "", "%", "20"] {
             assert!(share(text).is_err(), "{text}");
         }

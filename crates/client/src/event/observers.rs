@@ -22,11 +22,11 @@ pub trait Observer: Send + Sync {
 /// Where events are told. Clones tell the same observers.
 #[derive(Clone, Default)]
 pub struct Events {
-    inner: Arc<Inner>,
+    inner: Arc<ObserverList>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct ObserverList {
     heard: AtomicBool,
     observers: ArcSwap<All>,
     /// Held by whoever changes who listens, so that `heard` says what the last change made true.
@@ -73,21 +73,21 @@ impl Events {
 
     /// Whether anybody listens.
     #[inline]
-    pub fn are_heard(&self) -> bool {
+    pub fn has_observers(&self) -> bool {
         self.inner.heard.load(Ordering::Acquire)
     }
 
     /// Tells what happened, if anybody listens.
     #[inline]
     pub fn emit(&self, event: impl FnOnce() -> Event) {
-        if self.are_heard() {
-            self.tell(&event());
+        if self.has_observers() {
+            self.notify(&event());
         }
     }
 
     /// Tells what happened. An observer that panics loses that event and nothing else: neither the
     /// call it was told of nor the observers behind it. The program's panic hook has heard of it.
-    pub fn tell(&self, event: &Event) {
+    pub fn notify(&self, event: &Event) {
         for observer in self.inner.observers.load().iter() {
             let _unread = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
         }
@@ -111,7 +111,7 @@ mod tests {
     use smol_str::SmolStr;
 
     use super::*;
-    use crate::event::What;
+    use crate::event::EventKind;
 
     #[derive(Default)]
     struct Ear(AtomicU32);
@@ -130,7 +130,7 @@ mod tests {
             Event {
                 api: SmolStr::new_static("api"),
                 at: Nanos::ZERO,
-                what: What::Malformed { headers: 1 },
+                what: EventKind::Malformed { headers: 1 },
             }
         });
         built
@@ -154,7 +154,7 @@ mod tests {
         events.unsubscribe(&one);
         assert!(is_built(&events), "one who does not listen cannot leave");
         events.unsubscribe(&other);
-        assert!(!is_built(&events) && !events.are_heard());
+        assert!(!is_built(&events) && !events.has_observers());
         events.subscribe(one);
         assert!(is_built(&events), "and again");
     }
@@ -177,7 +177,7 @@ mod tests {
         let events = Events::new();
         events.subscribe(Arc::new(Parting(events.clone())));
         events.silence();
-        assert!(!events.are_heard());
+        assert!(!events.has_observers());
     }
 
     // Four threads come and go a thousand times each, and the last word is that nobody listens.
@@ -190,12 +190,12 @@ mod tests {
                     for _ in 0..1_000 {
                         let ear: Arc<dyn Observer> = Arc::new(Ear::default());
                         events.subscribe(Arc::clone(&ear));
-                        assert!(events.are_heard());
+                        assert!(events.has_observers());
                         events.unsubscribe(&ear);
                     }
                 });
             }
         });
-        assert!(!events.are_heard());
+        assert!(!events.has_observers());
     }
 }

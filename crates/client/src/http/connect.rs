@@ -29,12 +29,12 @@ pub trait Connect: Send + Sync {
 }
 
 /// A connection that is being made.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn IoStream>>> + Send>>;
 
 /// Both directions of a connection.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+pub trait IoStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> IoStream for S {}
 
 impl<F> Connect for F
 where

@@ -11,22 +11,22 @@ use std::io;
 use outflow_core::Fault;
 use rustls::CertificateError;
 
-use super::unresolved::Unresolved;
+use super::resolve_error::ResolveError;
 
 /// An attempt that brought no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct AttemptFailure {
     /// What is to be blamed.
-    pub(crate) trouble: Trouble,
+    pub(crate) trouble: FailureKind,
     /// Whether anything of the request left this machine.
-    pub(crate) left: Left,
+    pub(crate) left: BytesSent,
     /// What happened, in words.
-    pub(crate) words: Words,
+    pub(crate) words: FailureMessage,
 }
 
 /// What is to be blamed for a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum FailureKind {
     /// The way or the server: the policy judges it.
     Fault(Fault),
     /// The place, which may not be called. No server had a part in it.
@@ -41,7 +41,7 @@ pub(crate) enum Trouble {
 
 /// Whether anything of a request left this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Left {
+pub(crate) enum BytesSent {
     /// Provably nothing: there was no connection.
     Nothing,
     /// Something did, and the server says that it has done nothing with it. So it may be sent again,
@@ -53,16 +53,16 @@ pub(crate) enum Left {
 
 /// What happened, from a closed set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Words {
+pub(crate) enum FailureMessage {
     /// Ours.
     Phrase(&'static str),
     /// The operating system's.
     Kind(io::ErrorKind),
     /// The resolver's.
-    Unresolved(Unresolved),
+    Unresolved(ResolveError),
 }
 
-impl fmt::Display for Words {
+impl fmt::Display for FailureMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Phrase(phrase) => f.write_str(phrase),
@@ -72,12 +72,12 @@ impl fmt::Display for Words {
     }
 }
 
-impl Failure {
-    pub(super) const fn of(fault: Fault, left: Left, phrase: &'static str) -> Self {
+impl AttemptFailure {
+    pub(super) const fn of(fault: Fault, left: BytesSent, phrase: &'static str) -> Self {
         Self {
-            trouble: Trouble::Fault(fault),
+            trouble: FailureKind::Fault(fault),
             left,
-            words: Words::Phrase(phrase),
+            words: FailureMessage::Phrase(phrase),
         }
     }
 
@@ -92,7 +92,7 @@ impl Failure {
         }
         match find::<io::Error>(error) {
             Some(io) => Self {
-                words: Words::Kind(io.kind()),
+                words: FailureMessage::Kind(io.kind()),
                 ..Self::reset("")
             },
             None => Self::reset(phrase(error)),
@@ -105,11 +105,11 @@ impl Failure {
         let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
         if error.is_remote() && (error.is_go_away() || refused) {
             let phrase = "the server did not begin with the request";
-            return Self::of(Fault::Reset, Left::Untouched, phrase);
+            return Self::of(Fault::Reset, BytesSent::Untouched, phrase);
         }
         match error.get_io() {
             Some(io) => Self {
-                words: Words::Kind(io.kind()),
+                words: FailureMessage::Kind(io.kind()),
                 ..Self::reset("")
             },
             None if error.is_remote() => Self::reset("the server ended the request"),
@@ -118,35 +118,35 @@ impl Failure {
     }
 
     /// Why its name has no address, if that was it.
-    pub(crate) const fn unresolved(&self) -> Option<Unresolved> {
+    pub(crate) const fn unresolved(&self) -> Option<ResolveError> {
         match self.words {
-            Words::Unresolved(why) => Some(why),
-            Words::Phrase(_) | Words::Kind(_) => None,
+            FailureMessage::Unresolved(why) => Some(why),
+            FailureMessage::Phrase(_) | FailureMessage::Kind(_) => None,
         }
     }
 
     /// Whether it was time that ran out.
     pub(crate) fn is_timeout(&self) -> bool {
-        let late = Trouble::Fault(Fault::ConnectTimeout) == self.trouble
-            || Trouble::Fault(Fault::ReadTimeout) == self.trouble;
-        late || self.unresolved() == Some(Unresolved::TimedOut)
+        let late = FailureKind::Fault(Fault::ConnectTimeout) == self.trouble
+            || FailureKind::Fault(Fault::ReadTimeout) == self.trouble;
+        late || self.unresolved() == Some(ResolveError::TimedOut)
     }
 
     /// Reads what ended a body before its end.
     pub(super) fn of_body(error: &hyper::Error) -> Self {
         let words = match find::<io::Error>(error) {
-            Some(io) => Words::Kind(io.kind()),
-            None => Words::Phrase("the body ended before its end"),
+            Some(io) => FailureMessage::Kind(io.kind()),
+            None => FailureMessage::Phrase("the body ended before its end"),
         };
         Self {
             words,
-            ..Self::of(Fault::TruncatedBody, Left::Something, "")
+            ..Self::of(Fault::TruncatedBody, BytesSent::Something, "")
         }
     }
 
     const fn of_caller() -> Self {
         Self {
-            trouble: Trouble::Caller,
+            trouble: FailureKind::Caller,
             ..Self::reset("the request's body could not be produced")
         }
     }
@@ -154,13 +154,13 @@ impl Failure {
     /// The server was there and waited for the caller.
     pub(super) const fn of_late_caller() -> Self {
         Self {
-            trouble: Trouble::Caller,
+            trouble: FailureKind::Caller,
             ..Self::reset("the request's body did not come in time")
         }
     }
 
     const fn reset(phrase: &'static str) -> Self {
-        Self::of(Fault::Reset, Left::Something, phrase)
+        Self::of(Fault::Reset, BytesSent::Something, phrase)
     }
 }
 
@@ -176,9 +176,9 @@ fn phrase(error: &hyper::Error) -> &'static str {
 
 /// Why there is no connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unreached {
+pub(super) enum ConnectError {
     /// The name has no address.
-    Unresolved(Unresolved),
+    Unresolved(ResolveError),
     /// The name leads where we do not go.
     Forbidden,
     /// It took too long.
@@ -193,7 +193,7 @@ pub(super) enum Unreached {
     Certificate(&'static str),
 }
 
-impl Unreached {
+impl ConnectError {
     /// Reads why there is no stream to the server.
     pub(super) fn read(error: &(dyn StdError + 'static)) -> Self {
         match (find::<Self>(error), find::<io::Error>(error)) {
@@ -228,23 +228,23 @@ impl Unreached {
         }
     }
 
-    pub(super) fn failure(self) -> Failure {
-        let of = |fault, phrase| Failure::of(fault, Left::Nothing, phrase);
+    pub(super) fn failure(self) -> AttemptFailure {
+        let of = |fault, phrase| AttemptFailure::of(fault, BytesSent::Nothing, phrase);
         match self {
-            Self::Unresolved(why) => Failure {
-                words: Words::Unresolved(why),
+            Self::Unresolved(why) => AttemptFailure {
+                words: FailureMessage::Unresolved(why),
                 ..of(Fault::Dns, "")
             },
-            Self::Forbidden => Failure {
-                trouble: Trouble::Forbidden,
+            Self::Forbidden => AttemptFailure {
+                trouble: FailureKind::Forbidden,
                 ..of(
                     Fault::Dns,
                     "the name leads into a private network: allow it with `addresses = \"any\"`",
                 )
             },
             Self::Slow => of(Fault::ConnectTimeout, "no connection in time"),
-            Self::Network(kind) => Failure {
-                words: Words::Kind(kind),
+            Self::Network(kind) => AttemptFailure {
+                words: FailureMessage::Kind(kind),
                 ..of(Fault::Reset, "")
             },
             Self::Proxy => of(Fault::Reset, "the proxy did not let us through"),
@@ -254,13 +254,13 @@ impl Unreached {
     }
 }
 
-impl fmt::Display for Unreached {
+impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.failure().words.fmt(f)
     }
 }
 
-impl StdError for Unreached {}
+impl StdError for ConnectError {}
 
 fn certificate(why: &CertificateError) -> &'static str {
     match why {

@@ -8,9 +8,9 @@
 //! Idle connections are let go before most servers do, which keeps the race rare in which a request
 //! meets a connection that is just being closed.
 
-mod link;
+mod connection;
 mod origin;
-mod shelves;
+mod idle;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -21,49 +21,49 @@ use std::task::Poll;
 use http::Uri;
 use tokio::time::Instant;
 
-pub(super) use self::link::{Doubt, Link, Unanswered};
-pub(super) use self::origin::Origin;
+pub(super) use self::connection::{SuspectFlag, PooledConnection, UnansweredRequest};
+pub(super) use self::origin::PoolOrigin;
 
-use self::link::run;
-use self::shelves::Shelves;
-use super::dial::Dial;
-use super::failure::Failure;
+use self::connection::run;
+use self::idle::IdlePool;
+use super::tls_connector::TlsConnector;
+use super::failure::AttemptFailure;
 use crate::base_url::BaseUrl;
 
 /// The connections of one API.
 pub(super) struct Pool {
-    dial: Dial,
-    home: Option<Arc<Origin>>,
-    shelves: Arc<Shelves>,
+    dial: TlsConnector,
+    home: Option<Arc<PoolOrigin>>,
+    shelves: Arc<IdlePool>,
 }
 
 impl Pool {
-    pub(super) fn new(dial: Dial, base: &BaseUrl, most_idle: usize) -> Self {
+    pub(super) fn new(dial: TlsConnector, base: &BaseUrl, most_idle: usize) -> Self {
         Self {
             dial,
-            home: Origin::of_base(base).map(Arc::new),
-            shelves: Arc::new(Shelves::new(most_idle)),
+            home: PoolOrigin::of_base(base).map(Arc::new),
+            shelves: Arc::new(IdlePool::new(most_idle)),
         }
     }
 
     /// Where a request is for: the API, or wherever a redirect led; nothing if it does not say.
-    pub(super) fn origin(&self, uri: &Uri) -> Option<Arc<Origin>> {
+    pub(super) fn origin(&self, uri: &Uri) -> Option<Arc<PoolOrigin>> {
         let home = self.home.as_ref().filter(|home| home.leads(uri));
         home.map_or_else(
-            || Origin::of(uri).map(Arc::new),
+            || PoolOrigin::of(uri).map(Arc::new),
             |home| Some(Arc::clone(home)),
         )
     }
 
     /// A connection that is there already.
-    pub(super) fn idle(&self, origin: &Origin, now: Instant) -> Option<Link> {
+    pub(super) fn idle(&self, origin: &PoolOrigin, now: Instant) -> Option<PooledConnection> {
         self.shelves.take(origin, now)
     }
 
     /// A connection that is made now, or one that others do not need any more, whichever is first.
     /// One that comes second is kept: somebody will want it.
-    pub(super) async fn made(&self, origin: &Arc<Origin>) -> Result<(Link, Age), Failure> {
-        let _counted = Making::new(&self.shelves.making);
+    pub(super) async fn made(&self, origin: &Arc<PoolOrigin>) -> Result<(PooledConnection, ConnectionAge), AttemptFailure> {
+        let _counted = PendingConnect::new(&self.shelves.making);
         let mut making = Box::pin(making(self.dial.clone(), Arc::clone(origin)));
         loop {
             let mut freed = pin!(self.shelves.freed.notified());
@@ -72,7 +72,7 @@ impl Pool {
                 Poll::Pending => freed.as_mut().poll(cx).map(|()| None),
             });
             if let Some(made) = made.await {
-                return Ok((self.shelves.welcome(origin, made?), Age::New));
+                return Ok((self.shelves.welcome(origin, made?), ConnectionAge::New));
             }
             if let Some(link) = self.shelves.take(origin, Instant::now()) {
                 let (shelves, origin) = (Arc::clone(&self.shelves), Arc::clone(origin));
@@ -81,25 +81,25 @@ impl Pool {
                         shelves.give_back(&origin, shelves.welcome(&origin, made));
                     }
                 });
-                return Ok((link, Age::Used));
+                return Ok((link, ConnectionAge::Used));
             }
         }
     }
 
     /// A connection whose request was never handed to it.
-    pub(super) fn give_back(&self, origin: &Arc<Origin>, link: Link) {
+    pub(super) fn give_back(&self, origin: &Arc<PoolOrigin>, link: PooledConnection) {
         self.shelves.give_back(origin, link);
     }
 
     /// The way of an answer that has begun on this connection: one that many use is put back now, and
     /// any other with the end of the answer's body.
-    pub(super) fn way(&self, origin: Arc<Origin>, link: Link) -> Way {
-        if let Link::Shared(_, doubt) = &link {
+    pub(super) fn way(&self, origin: Arc<PoolOrigin>, link: PooledConnection) -> BodyFraming {
+        if let PooledConnection::Shared(_, doubt) = &link {
             let doubt = doubt.clone();
             self.give_back(&origin, link);
-            return Way::Shared(doubt);
+            return BodyFraming::Shared(doubt);
         }
-        Way::Lent(Loan {
+        BodyFraming::Lent(ConnectionLease {
             shelves: Arc::clone(&self.shelves),
             origin,
             link: Some(link),
@@ -108,22 +108,22 @@ impl Pool {
 }
 
 /// How a body comes.
-pub(super) enum Way {
+pub(super) enum BodyFraming {
     /// Over a connection that others use too, and can be warned of.
-    Shared(Doubt),
+    Shared(SuspectFlag),
     /// Over one of its own.
-    Lent(#[expect(dead_code, reason = "held for its end alone")] Loan),
+    Lent(#[expect(dead_code, reason = "held for its end alone")] ConnectionLease),
 }
 
 /// A connection that is put back when this is dropped. Whoever reads the body holds it, so that nobody
 /// has to wait beside for the connection to be free.
-pub(super) struct Loan {
-    shelves: Arc<Shelves>,
-    origin: Arc<Origin>,
-    link: Option<Link>,
+pub(super) struct ConnectionLease {
+    shelves: Arc<IdlePool>,
+    origin: Arc<PoolOrigin>,
+    link: Option<PooledConnection>,
 }
 
-impl Drop for Loan {
+impl Drop for ConnectionLease {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
             self.shelves.give_back(&self.origin, link);
@@ -133,28 +133,28 @@ impl Drop for Loan {
 
 /// Whether a connection has taken requests before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Age {
+pub(super) enum ConnectionAge {
     /// It may be about to be closed by the other side.
     Used,
     /// It was made for this request.
     New,
 }
 
-async fn making(dial: Dial, origin: Arc<Origin>) -> Result<Link, Failure> {
-    Link::made(dial, &origin).await
+async fn making(dial: TlsConnector, origin: Arc<PoolOrigin>) -> Result<PooledConnection, AttemptFailure> {
+    PooledConnection::made(dial, &origin).await
 }
 
 /// One who makes a connection and would take another.
-struct Making<'a>(&'a AtomicUsize);
+struct PendingConnect<'a>(&'a AtomicUsize);
 
-impl<'a> Making<'a> {
+impl<'a> PendingConnect<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::AcqRel);
         Self(count)
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for PendingConnect<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -12,45 +12,45 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::Matcher;
 use tower_service::Service;
 
-use super::dial::{Direct, Wire};
-use super::failure::Unreached;
-use super::resolve::Guard;
+use super::tls_connector::{DirectConnector, BoxedStream};
+use super::failure::ConnectError;
+use super::resolve::AddressGuard;
 use crate::api::Proxy;
 
 /// Which destinations are reached through which proxy.
-pub(super) struct Tunnels {
-    rule: Rule,
+pub(super) struct ProxyTable {
+    rule: BypassRule,
     /// To the proxy, which the operator named and which may be anywhere.
-    to_proxy: Direct,
+    to_proxy: DirectConnector,
     /// To destinations that need none.
-    direct: Direct,
-    guard: Guard,
+    direct: DirectConnector,
+    guard: AddressGuard,
 }
 
-enum Rule {
+enum BypassRule {
     All(Uri),
     Environment(Box<Matcher>),
 }
 
 /// How a proxy is reached.
-pub(super) struct Routes {
+pub(super) struct ProxyRoutes {
     /// To the proxy itself.
-    pub(super) to_proxy: Direct,
+    pub(super) to_proxy: DirectConnector,
     /// Around it.
-    pub(super) direct: Direct,
+    pub(super) direct: DirectConnector,
     /// What may be called through it.
-    pub(super) guard: Guard,
+    pub(super) guard: AddressGuard,
 }
 
-impl Tunnels {
+impl ProxyTable {
     /// The tunnels of a configuration; `None` if it wants none.
-    pub(super) fn of(proxy: &Proxy, routes: Routes) -> Result<Option<Self>, HttpsProxy> {
+    pub(super) fn of(proxy: &Proxy, routes: ProxyRoutes) -> Result<Option<Self>, HttpsProxy> {
         let rule = match proxy {
             Proxy::None => return Ok(None),
-            Proxy::Environment => Rule::Environment(Box::new(Matcher::from_env())),
+            Proxy::Environment => BypassRule::Environment(Box::new(Matcher::from_env())),
             Proxy::Url(url) => {
                 let uri = url.join("").map_err(|_| HttpsProxy)?;
-                Rule::All(plain(uri)?)
+                BypassRule::All(plain(uri)?)
             }
         };
         Ok(Some(Self {
@@ -64,7 +64,7 @@ impl Tunnels {
     pub(super) fn reach(
         &self,
         to: Uri,
-    ) -> Pin<Box<dyn Future<Output = Result<Wire, Unreached>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Result<BoxedStream, ConnectError>> + Send>> {
         let Some((proxy, auth)) = self.proxy_for(&to) else {
             return self.direct.clone().call(to);
         };
@@ -78,8 +78,8 @@ impl Tunnels {
             tunnel
                 .call(to)
                 .await
-                .map_err(|error| match Unreached::read(&error) {
-                    Unreached::Network(std::io::ErrorKind::Other) => Unreached::Proxy,
+                .map_err(|error| match ConnectError::read(&error) {
+                    ConnectError::Network(std::io::ErrorKind::Other) => ConnectError::Proxy,
                     known => known,
                 })
         })
@@ -87,8 +87,8 @@ impl Tunnels {
 
     fn proxy_for(&self, to: &Uri) -> Option<(Uri, Option<HeaderValue>)> {
         match &self.rule {
-            Rule::All(proxy) => Some((proxy.clone(), None)),
-            Rule::Environment(matcher) => {
+            BypassRule::All(proxy) => Some((proxy.clone(), None)),
+            BypassRule::Environment(matcher) => {
                 let found = matcher.intercept(to)?;
                 Some((found.uri().clone(), found.basic_auth().cloned()))
             }

@@ -14,10 +14,10 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
-use super::address::is_public;
-use super::failure::Unreached;
-use super::unresolved::Unresolved;
-use crate::api::{Addresses, Api};
+use super::public_address::is_public;
+use super::failure::ConnectError;
+use super::resolve_error::ResolveError;
+use crate::api::{AddressPolicy, Api};
 
 /// Finds the addresses of a name, for programs that do not want the system's answer.
 ///
@@ -42,17 +42,17 @@ pub trait Resolve: Send + Sync {
 }
 
 /// Addresses that are being looked up.
-pub type Resolving = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, Unresolved>> + Send>>;
+pub type Resolving = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send>>;
 
 /// Where a name may lead.
 #[derive(Clone, Debug)]
-pub(super) struct Guard {
-    addresses: Addresses,
+pub(super) struct AddressGuard {
+    addresses: AddressPolicy,
     /// The host of the base URL, if its owner wrote a private place down on purpose.
     meant: Option<Box<str>>,
 }
 
-impl Guard {
+impl AddressGuard {
     pub(super) fn of(api: &Api) -> Self {
         let host = api.base_url.host();
         let local = host.eq_ignore_ascii_case("localhost") || literal(host).is_some();
@@ -68,13 +68,13 @@ impl Guard {
             let meant = self.meant.as_deref();
             meant.is_some_and(|meant| unbracketed(meant).eq_ignore_ascii_case(unbracketed(host)))
         };
-        self.addresses == Addresses::Any || meant() || is_public(address)
+        self.addresses == AddressPolicy::Any || meant() || is_public(address)
     }
 
     /// Refuses a host that is itself an address, which no resolver is ever asked about.
-    pub(super) fn check_literal(&self, host: &str) -> Result<(), Unreached> {
+    pub(super) fn check_literal(&self, host: &str) -> Result<(), ConnectError> {
         match literal(host) {
-            Some(address) if !self.allows(host, address) => Err(Unreached::Forbidden),
+            Some(address) if !self.allows(host, address) => Err(ConnectError::Forbidden),
             Some(_) | None => Ok(()),
         }
     }
@@ -93,16 +93,16 @@ fn unbracketed(host: &str) -> &str {
 
 /// A resolver whose answers were looked at.
 #[derive(Clone)]
-pub(super) struct Checked {
+pub(super) struct CheckedResolver {
     names: Arc<dyn Resolve>,
-    guard: Guard,
+    guard: AddressGuard,
     patience: Duration,
 }
 
-impl Checked {
+impl CheckedResolver {
     /// The answers of `names` that come while a connection may still be made, which takes so long at
     /// most.
-    pub(super) fn new(names: Arc<dyn Resolve>, guard: Guard, connect: Duration) -> Self {
+    pub(super) fn new(names: Arc<dyn Resolve>, guard: AddressGuard, connect: Duration) -> Self {
         Self {
             names,
             guard,
@@ -111,12 +111,12 @@ impl Checked {
     }
 }
 
-impl Service<Name> for Checked {
+impl Service<Name> for CheckedResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = Unreached;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unreached>> + Send>>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unreached>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -125,8 +125,8 @@ impl Service<Name> for Checked {
         let patience = self.patience;
         Box::pin(async move {
             let found = tokio::time::timeout(patience, looking).await;
-            let found = found.unwrap_or(Err(Unresolved::TimedOut));
-            let found = found.map_err(Unreached::Unresolved)?;
+            let found = found.unwrap_or(Err(ResolveError::TimedOut));
+            let found = found.map_err(ConnectError::Unresolved)?;
             allowed(&guard, name.as_str(), found)
         })
     }
@@ -135,15 +135,15 @@ impl Service<Name> for Checked {
 /// All of the answers or none: a name that leads to one forbidden place is not to be trusted with
 /// the others.
 fn allowed(
-    guard: &Guard,
+    guard: &AddressGuard,
     name: &str,
     found: Vec<IpAddr>,
-) -> Result<std::vec::IntoIter<SocketAddr>, Unreached> {
+) -> Result<std::vec::IntoIter<SocketAddr>, ConnectError> {
     if found.is_empty() {
-        return Err(Unreached::Unresolved(Unresolved::NoAddress));
+        return Err(ConnectError::Unresolved(ResolveError::NoAddress));
     }
     if !found.iter().all(|address| guard.allows(name, *address)) {
-        return Err(Unreached::Forbidden);
+        return Err(ConnectError::Forbidden);
     }
     // The port is the connector's to fill in; a name with a hundred addresses is tried at a few.
     let few: Vec<_> = found
@@ -165,28 +165,28 @@ const KEPT_FOR_CONNECTING: u32 = 10;
 mod tests {
     use super::*;
 
-    fn guard(base: &str, addresses: Addresses) -> Guard {
+    fn guard(base: &str, addresses: AddressPolicy) -> AddressGuard {
         let mut api = Api::new("any", base.parse().expect("a URL"));
         api.addresses = addresses;
-        Guard::of(&api)
+        AddressGuard::of(&api)
     }
 
     // The name's owner answers with the metadata service, with this machine, or with one of each.
     #[test]
     fn a_name_never_leads_into_a_private_network() {
-        let guard = guard("https://api.example.com", Addresses::Public);
+        let guard = guard("https://api.example.com", AddressPolicy::Public);
         let (open, closed) = (
             IpAddr::from([8, 8, 8, 8]),
             IpAddr::from([169, 254, 169, 254]),
         );
         for found in [vec![closed], vec![open, closed], vec![closed, open]] {
             let refused = allowed(&guard, "api.example.com", found).err();
-            assert_eq!(refused, Some(Unreached::Forbidden));
+            assert_eq!(refused, Some(ConnectError::Forbidden));
         }
         assert!(allowed(&guard, "api.example.com", vec![open]).is_ok());
         assert_eq!(
             allowed(&guard, "api.example.com", Vec::new()).err(),
-            Some(Unreached::Unresolved(Unresolved::NoAddress))
+            Some(ConnectError::Unresolved(ResolveError::NoAddress))
         );
     }
 
@@ -202,38 +202,38 @@ mod tests {
                 Box::pin(async move { Ok(vec![to]) })
             }
         }
-        let guard = guard("https://api.example.com", Addresses::Public);
+        let guard = guard("https://api.example.com", AddressPolicy::Public);
         let names = Arc::new(Turning(false.into()));
-        let mut checked = Checked::new(names, guard, Duration::from_secs(1));
+        let mut checked = CheckedResolver::new(names, guard, Duration::from_secs(1));
         let name: Name = "api.example.com".parse().expect("a name");
         let first = checked.call(name.clone()).await.map(Iterator::collect);
         assert_eq!(first, Ok(vec![SocketAddr::from(([8, 8, 8, 8], 0))]));
         let second = checked.call(name).await.map(Iterator::count);
-        assert_eq!(second, Err(Unreached::Forbidden));
+        assert_eq!(second, Err(ConnectError::Forbidden));
     }
 
     #[test]
     fn a_private_place_is_called_only_where_it_was_written_down() {
         let loopback = IpAddr::from([127, 0, 0, 1]);
-        let written = guard("http://127.0.0.1:80", Addresses::Public);
+        let written = guard("http://127.0.0.1:80", AddressPolicy::Public);
         assert!(written.allows("127.0.0.1", loopback));
         assert!(
             !written.allows("other.example", loopback),
             "a redirect's name"
         );
-        assert_eq!(written.check_literal("10.0.0.1"), Err(Unreached::Forbidden));
-        assert_eq!(written.check_literal("[::1]"), Err(Unreached::Forbidden));
-        let named = guard("http://localhost", Addresses::Public);
+        assert_eq!(written.check_literal("10.0.0.1"), Err(ConnectError::Forbidden));
+        assert_eq!(written.check_literal("[::1]"), Err(ConnectError::Forbidden));
+        let named = guard("http://localhost", AddressPolicy::Public);
         assert!(named.allows("LOCALHOST", loopback));
-        let bracketed = guard("http://[::1]:80", Addresses::Public);
+        let bracketed = guard("http://[::1]:80", AddressPolicy::Public);
         assert_eq!(bracketed.check_literal("[::1]"), Ok(()));
-        let anywhere = guard("https://intra.example", Addresses::Any);
+        let anywhere = guard("https://intra.example", AddressPolicy::Any);
         assert!(anywhere.allows("intra.example", loopback));
     }
 
     #[test]
     fn a_hundred_addresses_are_not_tried_one_by_one() {
-        let guard = guard("https://api.example.com", Addresses::Public);
+        let guard = guard("https://api.example.com", AddressPolicy::Public);
         let many = vec![IpAddr::from([8, 8, 8, 8]); 100];
         let kept = allowed(&guard, "api.example.com", many).map(Iterator::count);
         assert_eq!(kept, Ok(MOST_ADDRESSES));

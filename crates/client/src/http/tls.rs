@@ -17,21 +17,21 @@ use rustls::{
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
-use crate::api::Trust;
+use crate::api::TlsTrust;
 
 /// The TLS settings that APIs share.
 #[derive(Debug, Default)]
-pub(crate) struct Vouchers {
+pub(crate) struct TrustStore {
     system: OnceLock<Option<Arc<ClientConfig>>>,
 }
 
-impl Vouchers {
+impl TrustStore {
     /// The settings for a kind of trust, or what is wrong with it.
-    pub(super) fn config(&self, trust: &Trust) -> Result<Arc<ClientConfig>, Untrusted> {
+    pub(super) fn config(&self, trust: &TlsTrust) -> Result<Arc<ClientConfig>, TrustError> {
         match trust {
-            Trust::System => self.system().ok_or(Untrusted::NoSystem),
-            Trust::File(path) => from_file(path),
-            Trust::Anybody => anybody(),
+            TlsTrust::System => self.system().ok_or(TrustError::NoSystem),
+            TlsTrust::File(path) => from_file(path),
+            TlsTrust::Anybody => anybody(),
         }
     }
 
@@ -45,39 +45,39 @@ impl Vouchers {
 }
 
 /// Settings that trust nobody, for an API that is called without TLS on a machine that trusts nobody.
-pub(super) fn nobody() -> Result<Arc<ClientConfig>, Untrusted> {
+pub(super) fn nobody() -> Result<Arc<ClientConfig>, TrustError> {
     with_roots(RootCertStore::empty())
 }
 
-fn from_file(path: &Path) -> Result<Arc<ClientConfig>, Untrusted> {
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|_| Untrusted::Unreadable)?;
+fn from_file(path: &Path) -> Result<Arc<ClientConfig>, TrustError> {
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|_| TrustError::Unreadable)?;
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
-        let certificate = certificate.map_err(|_| Untrusted::Unreadable)?;
-        roots.add(certificate).map_err(|_| Untrusted::Unreadable)?;
+        let certificate = certificate.map_err(|_| TrustError::Unreadable)?;
+        roots.add(certificate).map_err(|_| TrustError::Unreadable)?;
     }
     if roots.is_empty() {
-        return Err(Untrusted::Empty);
+        return Err(TrustError::Empty);
     }
     with_roots(roots)
 }
 
-fn with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, Untrusted> {
+fn with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, TrustError> {
     let verified = builder()?.with_root_certificates(roots);
     Ok(speaking_both(verified.with_no_client_auth()))
 }
 
-fn anybody() -> Result<Arc<ClientConfig>, Untrusted> {
+fn anybody() -> Result<Arc<ClientConfig>, TrustError> {
     let verified = builder()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider())));
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider())));
     Ok(speaking_both(verified.with_no_client_auth()))
 }
 
-fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Untrusted> {
+fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, TrustError> {
     ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|_| Untrusted::NoSystem)
+        .map_err(|_| TrustError::NoSystem)
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -92,9 +92,9 @@ fn speaking_both(mut config: ClientConfig) -> Arc<ClientConfig> {
 
 /// Takes anybody for the server. Signatures are still checked, so that a broken peer is noticed.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -133,7 +133,7 @@ impl ServerCertVerifier for Anybody {
 
 /// Why a kind of trust cannot be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Untrusted {
+pub(super) enum TrustError {
     /// The machine trusts nobody.
     NoSystem,
     /// The file cannot be read as certificates.

@@ -18,36 +18,36 @@ use outflow_core::Fault;
 use tokio::time::Instant;
 
 use super::connect::Connect;
-use super::dial::{Dial, Direct, Reach};
-use super::end::End;
-use super::failure::{Failure, Left, Trouble, Words};
-use super::incoming::Incoming;
-use super::outgoing::{Outgoing, Progress};
-use super::pool::{Age, Doubt, Link, Origin, Pool, Unanswered, Way};
-use super::proxy::{Routes, Tunnels};
-use super::resolve::{Checked, Guard, Resolve};
-use super::system::System;
-use super::tls::{Untrusted, Vouchers, nobody};
-use crate::api::{Addresses, Api, Timeouts, Trust};
+use super::tls_connector::{TlsConnector, DirectConnector, ConnectRoute};
+use super::deadline::AttemptDeadline;
+use super::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
+use super::response_body::IncomingBody;
+use super::request_body::{OutgoingBody, BodyProgress};
+use super::pool::{ConnectionAge, SuspectFlag, PooledConnection, PoolOrigin, Pool, UnansweredRequest, BodyFraming};
+use super::proxy::{ProxyRoutes, ProxyTable};
+use super::resolve::{CheckedResolver, AddressGuard, Resolve};
+use super::system_resolver::SystemResolver;
+use super::tls::{TrustError, TrustStore, nobody};
+use crate::api::{AddressPolicy, Api, Timeouts, TlsTrust};
 
 /// What transports are made with beside their API's own settings.
 #[derive(Clone, Default)]
-pub(crate) struct Wiring {
+pub(crate) struct TransportDeps {
     /// The program's own way to servers.
     pub(crate) connect: Option<Arc<dyn Connect>>,
     /// Who resolves names, if not the system.
     pub(crate) names: Option<Arc<dyn Resolve>>,
     /// What is trusted, shared by all.
-    pub(crate) vouchers: Arc<Vouchers>,
+    pub(crate) vouchers: Arc<TrustStore>,
 }
 
-impl Wiring {
+impl TransportDeps {
     /// Who resolves the names of one API: the program's own resolver, which all share, or the system
     /// at places of the API's own.
     fn resolver(&self) -> Arc<dyn Resolve> {
         match &self.names {
             Some(names) => Arc::clone(names),
-            None => Arc::new(System::new()),
+            None => Arc::new(SystemResolver::new()),
         }
     }
 }
@@ -59,9 +59,9 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    pub(crate) fn new(api: &Api, wiring: &Wiring) -> Result<Self, InvalidTransport> {
+    pub(crate) fn new(api: &Api, wiring: &TransportDeps) -> Result<Self, InvalidTransport> {
         let reach = reach(api, wiring)?;
-        let dial = Dial::new(reach, trust(api, &wiring.vouchers)?, api.timeouts.connect);
+        let dial = TlsConnector::new(reach, trust(api, &wiring.vouchers)?, api.timeouts.connect);
         Ok(Self {
             pool: Pool::new(dial, &api.base_url, most_idle(api)),
             timeouts: api.timeouts,
@@ -71,12 +71,12 @@ impl Transport {
     /// Sends a request and waits for the head of its response, until `end` at the latest.
     pub(crate) async fn send(
         &self,
-        mut request: Request<Outgoing>,
-        end: End,
-        leave: &mut impl Leave,
-    ) -> Result<Response<Incoming>, Failure> {
+        mut request: Request<OutgoingBody>,
+        end: AttemptDeadline,
+        leave: &mut impl SendHook,
+    ) -> Result<Response<IncomingBody>, AttemptFailure> {
         let origin = self.pool.origin(request.uri()).ok_or(NOWHERE)?;
-        let mut patience = Patience {
+        let mut patience = HeadTimeout {
             silence: end.silence(self.timeouts.read),
             end,
             progress: request.body().progress(),
@@ -86,17 +86,17 @@ impl Transport {
             let (mut link, age) = self.link(&origin, &mut patience, leave).await?;
             let answered = patience.last(link.answer(&origin, request)).await;
             if matches!(&answered, Err(failure) if failure.trouble == LATE) {
-                link.doubt().iter().for_each(Doubt::cast);
+                link.doubt().iter().for_each(SuspectFlag::cast);
             }
             match answered? {
                 Ok(response) => {
                     let way = self.pool.way(origin, link);
                     return self.incoming(response, end, way);
                 }
-                Err(Unanswered {
+                Err(UnansweredRequest {
                     unsent: Some(unsent),
                     ..
-                }) if age == Age::Used => {
+                }) if age == ConnectionAge::Used => {
                     // It may take long until there is another connection: it has not left yet.
                     leave.stayed();
                     (request, patience.departed) = (unsent, None);
@@ -109,14 +109,14 @@ impl Transport {
     /// A connection for a request that may leave now.
     async fn link(
         &self,
-        origin: &Arc<Origin>,
-        patience: &mut Patience,
-        leave: &mut impl Leave,
-    ) -> Result<(Link, Age), Failure> {
+        origin: &Arc<PoolOrigin>,
+        patience: &mut HeadTimeout,
+        leave: &mut impl SendHook,
+    ) -> Result<(PooledConnection, ConnectionAge), AttemptFailure> {
         // Reading the clock again would show a few microseconds more.
         let mut now = patience.end.begun;
         let (link, age) = if let Some(link) = self.pool.idle(origin, now) {
-            (link, Age::Used)
+            (link, ConnectionAge::Used)
         } else {
             // On the heap: nearly all requests find a connection.
             let made = Box::pin(patience.last(self.pool.made(origin))).await??;
@@ -135,19 +135,19 @@ impl Transport {
     fn incoming(
         &self,
         response: Response<hyper::body::Incoming>,
-        end: End,
-        way: Way,
-    ) -> Result<Response<Incoming>, Failure> {
+        end: AttemptDeadline,
+        way: BodyFraming,
+    ) -> Result<Response<IncomingBody>, AttemptFailure> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(UNASKED);
         }
         let silence = end.silence(self.timeouts.read);
-        Ok(response.map(|body| Incoming::new(body, silence, end, way)))
+        Ok(response.map(|body| IncomingBody::new(body, silence, end, way)))
     }
 }
 
 /// Leave to send one request, as its sender holds it.
-pub(crate) trait Leave {
+pub(crate) trait SendHook {
     /// Whether it was taken back. Asked when there is a connection for the request, so that it does
     /// not leave when its connection comes too late.
     fn is_taken_back(&self) -> bool;
@@ -160,16 +160,16 @@ pub(crate) trait Leave {
 }
 
 /// How long the head of a response is waited for.
-struct Patience {
+struct HeadTimeout {
     silence: Duration,
-    end: End,
-    progress: Option<Progress>,
+    end: AttemptDeadline,
+    progress: Option<BodyProgress>,
     departed: Option<Instant>,
 }
 
-impl Patience {
+impl HeadTimeout {
     /// What comes of work, if it comes before patience ends.
-    async fn last<W: Future>(&self, work: W) -> Result<W::Output, Failure> {
+    async fn last<W: Future>(&self, work: W) -> Result<W::Output, AttemptFailure> {
         let mut work = pin!(work);
         let mut alarm = pin!(tokio::time::sleep_until(self.until()));
         poll_fn(|cx| {
@@ -190,55 +190,55 @@ impl Patience {
 
     /// When patience ends, as far as is known now: a body that moves puts the end of silence off.
     fn until(&self) -> Instant {
-        let moved = self.progress.as_ref().and_then(Progress::last);
+        let moved = self.progress.as_ref().and_then(BodyProgress::last);
         let quiet = self.departed.max(moved).filter(|_| self.departed.is_some());
         quiet
             .and_then(|since| since.checked_add(self.silence))
             .map_or(self.end.at, |silent| silent.min(self.end.at))
     }
 
-    fn late(&self, until: Instant) -> Failure {
+    fn late(&self, until: Instant) -> AttemptFailure {
         let failure = match self.departed {
-            None => Failure::of(
+            None => AttemptFailure::of(
                 Fault::ConnectTimeout,
-                Left::Nothing,
+                BytesSent::Nothing,
                 "no connection in time",
             ),
-            Some(_) if self.progress.as_ref().is_some_and(Progress::is_starved) => {
-                Failure::of_late_caller()
+            Some(_) if self.progress.as_ref().is_some_and(BodyProgress::is_starved) => {
+                AttemptFailure::of_late_caller()
             }
-            Some(_) => Failure::of(Fault::ReadTimeout, Left::Something, "no answer in time"),
+            Some(_) => AttemptFailure::of(Fault::ReadTimeout, BytesSent::Something, "no answer in time"),
         };
         self.end.judge(until, failure)
     }
 }
 
-fn reach(api: &Api, wiring: &Wiring) -> Result<Reach, InvalidTransport> {
+fn reach(api: &Api, wiring: &TransportDeps) -> Result<ConnectRoute, InvalidTransport> {
     if let Some(connect) = &wiring.connect {
-        return Ok(Reach::Own(Arc::clone(connect)));
+        return Ok(ConnectRoute::Own(Arc::clone(connect)));
     }
-    let guard = Guard::of(api);
+    let guard = AddressGuard::of(api);
     let (resolver, timeout) = (wiring.resolver(), api.timeouts.connect);
-    let direct = |guard: &Guard| {
-        let names = Checked::new(Arc::clone(&resolver), guard.clone(), timeout);
-        Direct::new(names, guard.clone(), timeout)
+    let direct = |guard: &AddressGuard| {
+        let names = CheckedResolver::new(Arc::clone(&resolver), guard.clone(), timeout);
+        DirectConnector::new(names, guard.clone(), timeout)
     };
     let mut anywhere = api.clone();
-    anywhere.addresses = Addresses::Any;
-    let routes = Routes {
-        to_proxy: direct(&Guard::of(&anywhere)),
+    anywhere.addresses = AddressPolicy::Any;
+    let routes = ProxyRoutes {
+        to_proxy: direct(&AddressGuard::of(&anywhere)),
         direct: direct(&guard),
         guard: guard.clone(),
     };
-    let tunnels = Tunnels::of(&api.proxy, routes).map_err(|_| InvalidTransport::HttpsProxy)?;
+    let tunnels = ProxyTable::of(&api.proxy, routes).map_err(|_| InvalidTransport::HttpsProxy)?;
     Ok(match tunnels {
-        Some(tunnels) => Reach::Tunnelled(Arc::new(tunnels)),
-        None => Reach::Direct(direct(&guard)),
+        Some(tunnels) => ConnectRoute::Tunnelled(Arc::new(tunnels)),
+        None => ConnectRoute::Direct(direct(&guard)),
     })
 }
 
-fn trust(api: &Api, vouchers: &Vouchers) -> Result<Arc<rustls::ClientConfig>, InvalidTransport> {
-    if api.trust == Trust::Anybody {
+fn trust(api: &Api, vouchers: &TrustStore) -> Result<Arc<rustls::ClientConfig>, InvalidTransport> {
+    if api.trust == TlsTrust::Anybody {
         tracing::warn!(
             api = %api.name,
             "certificates are not checked: whoever sits on the way reads the keys"
@@ -246,7 +246,7 @@ fn trust(api: &Api, vouchers: &Vouchers) -> Result<Arc<rustls::ClientConfig>, In
     }
     let plain = *api.base_url.scheme() == Scheme::HTTP;
     match vouchers.config(&api.trust) {
-        Err(Untrusted::NoSystem) if plain => nobody().map_err(InvalidTransport::from),
+        Err(TrustError::NoSystem) if plain => nobody().map_err(InvalidTransport::from),
         config => config.map_err(InvalidTransport::from),
     }
 }
@@ -261,20 +261,20 @@ fn most_idle(api: &Api) -> usize {
 const FEW: usize = 32;
 
 /// What makes a connection doubtful.
-const LATE: Trouble = Trouble::Fault(Fault::ReadTimeout);
+const LATE: FailureKind = FailureKind::Fault(Fault::ReadTimeout);
 
-const NOWHERE: Failure = Failure::of(Fault::Dns, Left::Nothing, "the request names no host");
+const NOWHERE: AttemptFailure = AttemptFailure::of(Fault::Dns, BytesSent::Nothing, "the request names no host");
 
-const UNASKED: Failure = Failure::of(
+const UNASKED: AttemptFailure = AttemptFailure::of(
     Fault::Reset,
-    Left::Something,
+    BytesSent::Something,
     "the server changed the protocol unasked",
 );
 
-const TAKEN_BACK: Failure = Failure {
-    trouble: Trouble::CalledOff,
-    left: Left::Nothing,
-    words: Words::Phrase("leave to send was taken back"),
+const TAKEN_BACK: AttemptFailure = AttemptFailure {
+    trouble: FailureKind::CalledOff,
+    left: BytesSent::Nothing,
+    words: FailureMessage::Phrase("leave to send was taken back"),
 };
 
 /// Why there can be no connections to an API as it is configured.
@@ -291,12 +291,12 @@ pub enum InvalidTransport {
     HttpsProxy,
 }
 
-impl From<Untrusted> for InvalidTransport {
-    fn from(untrusted: Untrusted) -> Self {
+impl From<TrustError> for InvalidTransport {
+    fn from(untrusted: TrustError) -> Self {
         match untrusted {
-            Untrusted::NoSystem => Self::NoSystemTrust,
-            Untrusted::Unreadable => Self::UnreadableTrust,
-            Untrusted::Empty => Self::EmptyTrust,
+            TrustError::NoSystem => Self::NoSystemTrust,
+            TrustError::Unreadable => Self::UnreadableTrust,
+            TrustError::Empty => Self::EmptyTrust,
         }
     }
 }

@@ -7,31 +7,31 @@ use http_body::{Body, Frame, SizeHint};
 use outflow_core::Fault;
 use pin_project_lite::pin_project;
 
-use crate::send::Steady;
-use crate::upstream::Tail;
+use crate::send::StreamLiveness;
+use crate::upstream::PendingBody;
 
 pin_project! {
     /// The body of a governed response.
     #[derive(Debug)]
-    pub struct GovernedBody<B> {
+    pub struct UpstreamBody<B> {
         #[pin]
         body: B,
-        tail: Option<Tail>,
-        steady: Steady,
+        tail: Option<PendingBody>,
+        steady: StreamLiveness,
     }
 }
 
-impl<B> GovernedBody<B> {
-    pub(super) fn new(body: B, tail: Option<Tail>) -> Self {
+impl<B> UpstreamBody<B> {
+    pub(super) fn new(body: B, tail: Option<PendingBody>) -> Self {
         Self {
             body,
             tail,
-            steady: Steady::new(),
+            steady: StreamLiveness::new(),
         }
     }
 }
 
-impl<B: Body> Body for GovernedBody<B> {
+impl<B: Body> Body for UpstreamBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -45,7 +45,7 @@ impl<B: Body> Body for GovernedBody<B> {
             Some(Ok(_)) => this.steady.moved(this.tail.as_mut()),
             Some(Err(_)) => {
                 if let Some(tail) = this.tail.take() {
-                    tail.broke(Fault::TruncatedBody);
+                    tail.fail(Fault::TruncatedBody);
                 }
             }
             None => {

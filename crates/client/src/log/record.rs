@@ -7,7 +7,7 @@ use outflow_core::{Rate, WallTime};
 use smol_str::{SmolStr, SmolStrBuilder};
 use tracing::Level;
 
-use crate::event::{Event, Vitals};
+use crate::event::{Event, HealthGauges};
 use crate::metrics::{Key, key};
 use crate::redact::{self, Scrubber};
 
@@ -16,12 +16,12 @@ pub(super) struct Record<'a> {
     pub(super) level: Level,
     /// When, if the event itself says so.
     pub(super) ts: Option<WallTime>,
-    pub(super) fields: Vec<(Key, Value<'a>)>,
+    pub(super) fields: Vec<(Key, LogValue<'a>)>,
 }
 
 /// A value and how it is shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
+pub(super) enum LogValue<'a> {
     /// One of a closed set.
     Word(&'static str),
     /// The code of an answer: a name that happens to be of digits.
@@ -44,17 +44,17 @@ pub(super) enum Value<'a> {
 impl<'a> Record<'a> {
     pub(super) fn new(level: Level, comp: &'static str) -> Self {
         let mut fields = Vec::with_capacity(USUAL_FIELDS);
-        fields.push((key::COMP, Value::Word(comp)));
+        fields.push((key::COMP, LogValue::Word(comp)));
         let ts = None;
         Self { level, ts, fields }
     }
 
-    pub(super) fn with(mut self, key: Key, value: Value<'a>) -> Self {
+    pub(super) fn with(mut self, key: Key, value: LogValue<'a>) -> Self {
         self.fields.push((key, value));
         self
     }
 
-    pub(super) fn with_some(self, key: Key, value: Option<Value<'a>>) -> Self {
+    pub(super) fn with_some(self, key: Key, value: Option<LogValue<'a>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
             None => self,
@@ -63,23 +63,23 @@ impl<'a> Record<'a> {
 
     /// Whom the event is about.
     pub(super) fn about(self, event: &'a Event, group: Option<&'a SmolStr>) -> Self {
-        self.with(key::API, Value::Text(&event.api))
-            .with_some(key::GROUP, group.map(|group| Value::Text(group)))
+        self.with(key::API, LogValue::Text(&event.api))
+            .with_some(key::GROUP, group.map(|group| LogValue::Text(group)))
     }
 
     /// The numbers beside a change of state.
-    pub(super) fn with_vitals(self, vitals: &Vitals) -> Self {
-        let retry_after = vitals.retry_after.map(Value::Span);
-        self.with(key::SLEEP, Value::Span(vitals.sleep.unwrap_or_default()))
-            .with(key::STREAK, Value::Number(vitals.streak.into()))
-            .with(key::ERROR_RATE, Value::share(vitals.error_ppm))
-            .with(key::RATE, Value::PerSecond(vitals.rate))
-            .with(key::SEM, Value::Number(vitals.concurrency.into()))
+    pub(super) fn with_vitals(self, vitals: &HealthGauges) -> Self {
+        let retry_after = vitals.retry_after.map(LogValue::Span);
+        self.with(key::SLEEP, LogValue::Span(vitals.sleep.unwrap_or_default()))
+            .with(key::STREAK, LogValue::Number(vitals.streak.into()))
+            .with(key::ERROR_RATE, LogValue::share(vitals.error_ppm))
+            .with(key::RATE, LogValue::PerSecond(vitals.rate))
+            .with(key::SEM, LogValue::Number(vitals.concurrency.into()))
             .with_some(key::RETRY_AFTER, retry_after)
     }
 }
 
-impl Value<'_> {
+impl LogValue<'_> {
     pub(super) fn share(parts_per_million: u32) -> Self {
         Self::Ratio(f64::from(parts_per_million) / 1_000_000.0)
     }

@@ -29,13 +29,13 @@ pub struct RollingFile {
     path: PathBuf,
     most_bytes: u64,
     files: u32,
-    open: Option<Open>,
+    open: Option<OpenFile>,
     /// Whether the last write may have left part of a line.
     torn: bool,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenFile {
     file: File,
     length: u64,
 }
@@ -101,7 +101,7 @@ impl RollingFile {
     }
 
     /// The file that is written to, opened again if it is not the one at its path any more.
-    fn current(&mut self) -> io::Result<Open> {
+    fn current(&mut self) -> io::Result<OpenFile> {
         match self.open.take() {
             Some(open) if is_at(&open.file, &self.path) => Ok(open),
             _ => open(&self.path),
@@ -146,7 +146,7 @@ impl Write for RollingFile {
     }
 }
 
-impl Open {
+impl OpenFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -156,7 +156,7 @@ impl Open {
 
 /// Logs tell of what a program does: only its user reads them. A directory that was there before is
 /// left as its owner made it.
-fn open(path: &Path) -> io::Result<Open> {
+fn open(path: &Path) -> io::Result<OpenFile> {
     let (mut folders, mut options) = (DirBuilder::new(), OpenOptions::new());
     folders.recursive(true);
     options.append(true).create(true);
@@ -172,7 +172,7 @@ fn open(path: &Path) -> io::Result<Open> {
     }
     let file = options.open(path)?;
     let length = file.metadata()?.len();
-    Ok(Open { file, length })
+    Ok(OpenFile { file, length })
 }
 
 /// Whether this is the file at the path.

@@ -8,9 +8,9 @@ use outflow_core::WallTime;
 
 /// A point in time, shown to the millisecond.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp(pub(crate) WallTime);
+pub(crate) struct LogTime(pub(crate) WallTime);
 
-impl fmt::Display for Stamp {
+impl fmt::Display for LogTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let span = self.0.as_duration();
         let secs = span.as_secs().min(LAST_SECOND);
@@ -69,7 +69,7 @@ mod tests {
             (u64::MAX, "9999-12-31T23:59:59.615Z"),
         ] {
             let at = WallTime::since_epoch(Duration::from_millis(millis));
-            assert_eq!(Stamp(at).to_string(), shown);
+            assert_eq!(LogTime(at).to_string(), shown);
         }
     }
 

@@ -12,24 +12,24 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 
-use super::cells::{ApiCells, Tally, WholeCells};
-use super::family::{Sample, Value};
-use super::groups::{CIRCUITS, Counters, GroupCells};
-use super::histogram::{Filled, Histogram, Unit};
-use super::recorder::Board;
-use super::source::Reading;
-use super::{Kind, Metric, label};
-use crate::event::Status;
+use super::counters::{ApiCounters, LabelCounter, GlobalCounters};
+use super::family::{MetricSample, SampleValue};
+use super::groups::{CIRCUITS, GroupCounters, GroupCells};
+use super::histogram::{HistogramSnapshot, Histogram, HistogramUnit};
+use super::recorder::MetricsBoard;
+use super::gauges::GaugeSnapshot;
+use super::{MetricKind, Metric, label};
+use crate::event::StatusLabel;
 
 /// What the page is, for the `Content-Type` of its answer.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Standing = [(Arc<ApiCells>, Option<Reading>)];
+type Standing = [(Arc<ApiCounters>, Option<GaugeSnapshot>)];
 
-impl Collector for Board {
+impl Collector for MetricsBoard {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let standing = self.standing();
-        let mut page = Page {
+        let mut page = ExpositionPage {
             encoder,
             standing: &standing,
         };
@@ -42,21 +42,21 @@ impl Collector for Board {
     }
 }
 
-struct Page<'e, 's> {
+struct ExpositionPage<'e, 's> {
     encoder: DescriptorEncoder<'e>,
     standing: &'s Standing,
 }
 
-impl Page<'_, '_> {
+impl ExpositionPage<'_, '_> {
     fn calls(&mut self) -> fmt::Result {
         self.counters(super::CALLS, |api| api.calls.total())?;
         self.durations()?;
         self.counters(super::ABANDONED, |api| api.abandoned.total())?;
         self.tallies(super::FAILURES, |api| &api.failures)?;
-        self.histograms(super::WAIT, Unit::Seconds, |api| &api.waits)?;
+        self.histograms(super::WAIT, HistogramUnit::Seconds, |api| &api.waits)?;
         self.codes()?;
-        self.histograms(super::LATENCY, Unit::Millis, |api| &api.latency)?;
-        self.histograms(super::SLEEP, Unit::Millis, |api| &api.sleep)?;
+        self.histograms(super::LATENCY, HistogramUnit::Millis, |api| &api.latency)?;
+        self.histograms(super::SLEEP, HistogramUnit::Millis, |api| &api.sleep)?;
         self.tallies(super::RETRIES, |api| &api.retries)?;
         self.tallies(super::UNRESOLVED, |api| &api.unresolved)
     }
@@ -83,7 +83,7 @@ impl Page<'_, '_> {
         self.group_counters(super::ADMITTED, |group| group.admitted.total())?;
         self.refusals()?;
         self.group_counters(super::REFUNDED, |group| group.refunded.total())?;
-        self.group_gauges(super::DRIFT, Counters::drift)?;
+        self.group_gauges(super::DRIFT, GroupCounters::drift)?;
         self.group_gauges(super::USAGE_ALERT, |group| f64::from(group.alert()))?;
         self.foreign()?;
         self.counters(super::MALFORMED, |api| api.malformed.total())?;
@@ -91,12 +91,12 @@ impl Page<'_, '_> {
     }
 
     fn cache(&mut self) -> fmt::Result {
-        self.counters(super::CACHE_HITS, WholeCells::cache_hits)?;
-        self.counters(super::CACHE_MISSES, WholeCells::cache_misses)?;
+        self.counters(super::CACHE_HITS, GlobalCounters::cache_hits)?;
+        self.counters(super::CACHE_MISSES, GlobalCounters::cache_misses)?;
         self.tallies(super::LOOKUPS, |api| &api.lookups)
     }
 
-    fn process(&mut self, board: &Board) -> fmt::Result {
+    fn process(&mut self, board: &MetricsBoard) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::TASK_RESTARTS)?;
         for task in board.tasks.iter() {
             series.count(&[(label::TASK, task.name)], task.restarts())?;
@@ -116,7 +116,7 @@ impl Page<'_, '_> {
     }
 
     /// What others tell. A metric that is told twice would make the whole page unreadable.
-    fn further(&mut self, board: &Board) -> fmt::Result {
+    fn further(&mut self, board: &MetricsBoard) -> fmt::Result {
         let mut told = Vec::new();
         let all = board.families.load();
         for family in all.iter().flat_map(|one| one.families()) {
@@ -133,7 +133,7 @@ impl Page<'_, '_> {
     }
 
     /// One counter for each API.
-    fn counters(&mut self, metric: Metric, value: impl Fn(&WholeCells) -> u64) -> fmt::Result {
+    fn counters(&mut self, metric: Metric, value: impl Fn(&GlobalCounters) -> u64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.standing {
             series.count(&[(label::API, &api.name)], value(&api.whole))?;
@@ -145,7 +145,7 @@ impl Page<'_, '_> {
     fn tallies<const N: usize>(
         &mut self,
         metric: Metric,
-        tally: impl Fn(&WholeCells) -> &Tally<N>,
+        tally: impl Fn(&GlobalCounters) -> &LabelCounter<N>,
     ) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         let name = metric.labels.last().copied().unwrap_or_default();
@@ -160,8 +160,8 @@ impl Page<'_, '_> {
     fn histograms(
         &mut self,
         metric: Metric,
-        unit: Unit,
-        of: impl Fn(&WholeCells) -> &Histogram,
+        unit: HistogramUnit,
+        of: impl Fn(&GlobalCounters) -> &Histogram,
     ) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.standing {
@@ -173,12 +173,12 @@ impl Page<'_, '_> {
     fn durations(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::DURATION)?;
         for (api, _) in self.standing {
-            for (status, spans) in Status::ALL.iter().zip(&api.whole.durations) {
+            for (status, spans) in StatusLabel::ALL.iter().zip(&api.whole.durations) {
                 let labels = [
                     (label::API, api.name.as_str()),
                     (label::STATUS, status.name()),
                 ];
-                series.histogram(&labels, spans, Unit::Seconds)?;
+                series.histogram(&labels, spans, HistogramUnit::Seconds)?;
             }
         }
         Ok(())
@@ -211,7 +211,7 @@ impl Page<'_, '_> {
     }
 
     /// What sources tell; an API that none of them knows has no series, rather than a false zero.
-    fn readings(&mut self, metric: Metric, value: impl Fn(&Reading) -> f64) -> fmt::Result {
+    fn readings(&mut self, metric: Metric, value: impl Fn(&GaugeSnapshot) -> f64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, reading) in self.standing {
             if let Some(reading) = reading {
@@ -221,7 +221,7 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    fn group_counters(&mut self, metric: Metric, value: impl Fn(&Counters) -> u64) -> fmt::Result {
+    fn group_counters(&mut self, metric: Metric, value: impl Fn(&GroupCounters) -> u64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.standing {
             for group in api.groups.callable() {
@@ -231,7 +231,7 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    fn group_gauges(&mut self, metric: Metric, value: impl Fn(&Counters) -> f64) -> fmt::Result {
+    fn group_gauges(&mut self, metric: Metric, value: impl Fn(&GroupCounters) -> f64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.standing {
             for group in api.groups.iter() {
@@ -265,7 +265,7 @@ impl Page<'_, '_> {
     }
 }
 
-fn labels<'a>(api: &'a ApiCells, group: &'a GroupCells) -> [(&'static str, &'a str); 2] {
+fn labels<'a>(api: &'a ApiCounters, group: &'a GroupCells) -> [(&'static str, &'a str); 2] {
     [(label::API, &api.name), (label::GROUP, &group.name)]
 }
 
@@ -278,13 +278,13 @@ fn whole(count: u64) -> f64 {
 fn describe<'s>(
     encoder: &'s mut DescriptorEncoder<'_>,
     metric: Metric,
-) -> Result<Series<'s>, fmt::Error> {
+) -> Result<SeriesWriter<'s>, fmt::Error> {
     let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
     let encoder = encoder.encode_descriptor(name, metric.help, None, metric.kind.told())?;
-    Ok(Series { encoder })
+    Ok(SeriesWriter { encoder })
 }
 
-impl Kind {
+impl MetricKind {
     const fn told(self) -> MetricType {
         match self {
             Self::Counter => MetricType::Counter,
@@ -294,14 +294,14 @@ impl Kind {
     }
 }
 
-struct Series<'s> {
+struct SeriesWriter<'s> {
     encoder: MetricEncoder<'s>,
 }
 
 /// What tells one series from the others.
 type Labels<'a> = &'a [(&'static str, &'a str)];
 
-impl Series<'_> {
+impl SeriesWriter<'_> {
     fn count(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         let none: Option<&Exemplar<NoLabelSet, u64>> = None;
         if labels.is_empty() {
@@ -319,21 +319,21 @@ impl Series<'_> {
         self.encoder.encode_family(&labels)?.encode_gauge(&value)
     }
 
-    fn sample(&mut self, sample: &Sample) -> fmt::Result {
+    fn sample(&mut self, sample: &MetricSample) -> fmt::Result {
         let labels = sample.labels.iter();
         let labels: Vec<_> = labels.map(|(name, word)| (*name, word.as_str())).collect();
         match &sample.value {
-            Value::Count(count) => self.count(&labels, *count),
-            Value::Level(level) => self.gauge(&labels, *level),
-            Value::Spans(filled) => self.filled(&labels, filled),
+            SampleValue::Count(count) => self.count(&labels, *count),
+            SampleValue::Level(level) => self.gauge(&labels, *level),
+            SampleValue::Spans(filled) => self.filled(&labels, filled),
         }
     }
 
-    fn histogram(&mut self, labels: Labels<'_>, spans: &Histogram, unit: Unit) -> fmt::Result {
+    fn histogram(&mut self, labels: Labels<'_>, spans: &Histogram, unit: HistogramUnit) -> fmt::Result {
         self.filled(labels, &spans.read(unit))
     }
 
-    fn filled(&mut self, labels: Labels<'_>, filled: &Filled) -> fmt::Result {
+    fn filled(&mut self, labels: Labels<'_>, filled: &HistogramSnapshot) -> fmt::Result {
         self.encoder
             .encode_family(&labels)?
             .encode_histogram::<NoLabelSet>(filled.sum, filled.count, &filled.buckets, None)

@@ -4,57 +4,57 @@
 //! over as plain values, so that how a page is written stays known here alone. The names are ours to
 //! give: they stand with all others.
 
-use super::{Filled, Label, Metric};
+use super::{HistogramSnapshot, Label, Metric};
 
 /// Somebody whose metrics follow ours on the page.
-pub trait Families: Send + Sync {
+pub trait FamilySource: Send + Sync {
     /// All of its metrics, each once. It is asked at each scrape and must not wait for anything.
-    fn families(&self) -> Vec<Family>;
+    fn families(&self) -> Vec<MetricFamily>;
 }
 
 /// A metric and its series.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Family {
+pub struct MetricFamily {
     /// The metric.
     pub metric: Metric,
     /// Its series; none leaves it without any.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<MetricSample>,
 }
 
 /// One series.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Sample {
+pub struct MetricSample {
     /// What tells it from the others.
     pub labels: Vec<(Label, String)>,
     /// What it is now.
-    pub value: Value,
+    pub value: SampleValue,
 }
 
 /// What a series is now.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub enum SampleValue {
     /// Of a counter.
     Count(u64),
     /// Of a gauge.
     Level(f64),
     /// Of a histogram.
-    Spans(Filled),
+    Spans(HistogramSnapshot),
 }
 
-impl Family {
+impl MetricFamily {
     /// A metric without labels.
-    pub fn alone(metric: Metric, value: Value) -> Self {
+    pub fn alone(metric: Metric, value: SampleValue) -> Self {
         let labels = Vec::new();
         Self {
             metric,
-            samples: vec![Sample { labels, value }],
+            samples: vec![MetricSample { labels, value }],
         }
     }
 
     /// A metric with one series for each word of its only label.
-    pub fn by_word<'w>(metric: Metric, values: impl IntoIterator<Item = (&'w str, Value)>) -> Self {
+    pub fn by_word<'w>(metric: Metric, values: impl IntoIterator<Item = (&'w str, SampleValue)>) -> Self {
         let label = metric.labels.first().copied().unwrap_or_default();
-        let sample = |(word, value): (&str, Value)| Sample {
+        let sample = |(word, value): (&str, SampleValue)| MetricSample {
             labels: vec![(label, word.to_owned())],
             value,
         };

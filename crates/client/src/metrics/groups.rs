@@ -8,15 +8,15 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use outflow_core::{Circuit, State};
+use outflow_core::{CircuitState, HealthState};
 use smol_str::SmolStr;
 
-use super::cells::Tally;
+use super::counters::LabelCounter;
 use super::{ALL_GROUPS, OTHER};
 
 /// The groups of one API.
 #[derive(Clone, Debug)]
-pub(super) struct Groups {
+pub(super) struct GroupTable {
     /// For what concerns all groups.
     all: Arc<GroupCells>,
     /// For groups that nobody knows.
@@ -29,23 +29,23 @@ pub(super) struct Groups {
 #[derive(Debug)]
 pub(super) struct GroupCells {
     pub(super) name: SmolStr,
-    counters: OnceLock<Box<Counters>>,
+    counters: OnceLock<Box<GroupCounters>>,
 }
 
 /// The counters of one group.
 #[derive(Debug)]
-pub(super) struct Counters {
-    pub(super) admitted: Tally<1>,
-    pub(super) refused: Tally<{ CAUSES.len() }>,
-    pub(super) refunded: Tally<1>,
-    pub(super) foreign: Tally<1>,
+pub(super) struct GroupCounters {
+    pub(super) admitted: LabelCounter<1>,
+    pub(super) refused: LabelCounter<{ CAUSES.len() }>,
+    pub(super) refunded: LabelCounter<1>,
+    pub(super) foreign: LabelCounter<1>,
     /// A fraction, by its bits.
     drift: AtomicU64,
     alert: AtomicU8,
     circuit: AtomicU8,
 }
 
-impl Groups {
+impl GroupTable {
     /// No groups but those that every API has.
     pub(super) fn new() -> Self {
         let one = |name| Arc::new(GroupCells::new(SmolStr::new_static(name)));
@@ -99,14 +99,14 @@ impl Groups {
     }
 
     /// The worst that the circuit of any is in, as far as events have told.
-    pub(super) fn circuit(&self) -> Circuit {
+    pub(super) fn circuit(&self) -> CircuitState {
         let circuits = self.iter().map(|group| &group.read().circuit);
         let worst = circuits
             .map(|circuit| circuit.load(Ordering::Relaxed))
             .max();
         CIRCUITS
             .get(usize::from(worst.unwrap_or(0)))
-            .map_or(Circuit::Closed, |circuit| *circuit)
+            .map_or(CircuitState::Closed, |circuit| *circuit)
     }
 }
 
@@ -119,30 +119,30 @@ impl GroupCells {
     }
 
     /// What was counted so far.
-    pub(super) fn read(&self) -> &Counters {
+    pub(super) fn read(&self) -> &GroupCounters {
         self.counters.get().map_or(&NOTHING, |counters| &**counters)
     }
 
     /// Where to count.
     #[inline]
-    pub(super) fn count(&self) -> &Counters {
+    pub(super) fn count(&self) -> &GroupCounters {
         self.counters.get_or_init(Box::default)
     }
 }
 
-impl Default for Counters {
+impl Default for GroupCounters {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Counters {
+impl GroupCounters {
     const fn new() -> Self {
         Self {
-            admitted: Tally::new([""]),
-            refused: Tally::new(CAUSES),
-            refunded: Tally::new([""]),
-            foreign: Tally::new([""]),
+            admitted: LabelCounter::new([""]),
+            refused: LabelCounter::new(CAUSES),
+            refunded: LabelCounter::new([""]),
+            foreign: LabelCounter::new([""]),
             drift: AtomicU64::new(1.0_f64.to_bits()),
             alert: AtomicU8::new(0),
             circuit: AtomicU8::new(0),
@@ -165,7 +165,7 @@ impl Counters {
         self.alert.store(raised, Ordering::Relaxed);
     }
 
-    pub(super) fn set_state(&self, state: State) {
+    pub(super) fn set_state(&self, state: HealthState) {
         let place = CIRCUITS.iter().position(|one| *one == state.circuit());
         let place = u8::try_from(place.unwrap_or(0)).unwrap_or(0);
         self.circuit.store(place, Ordering::Relaxed);
@@ -173,10 +173,10 @@ impl Counters {
 }
 
 /// What nobody counted.
-static NOTHING: Counters = Counters::new();
+static NOTHING: GroupCounters = GroupCounters::new();
 
 /// From well to ill: the place is the severity.
-pub(super) const CIRCUITS: [Circuit; 3] = [Circuit::Closed, Circuit::HalfOpen, Circuit::Open];
+pub(super) const CIRCUITS: [CircuitState; 3] = [CircuitState::Closed, CircuitState::HalfOpen, CircuitState::Open];
 
 /// The names of the causes of a refusal, and of those to come.
 const CAUSES: [&str; 9] = [
@@ -201,7 +201,7 @@ mod tests {
         let names: Vec<SmolStr> = (0..100_000)
             .map(|n| smol_str::format_smolstr!("{n}"))
             .collect();
-        let groups = Groups::new().with(&names);
+        let groups = GroupTable::new().with(&names);
         groups.of(Some(&names[7])).count().admitted.increase(1);
         groups
             .of(Some(&"never heard of".into()))
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn groups_that_come_later_leave_the_others_as_they_are() {
         let (old, new) = (SmolStr::new_static("m"), SmolStr::new_static("a"));
-        let before = Groups::new().with([&old]);
+        let before = GroupTable::new().with([&old]);
         before.of(Some(&old)).count().admitted.increase(5);
         let after = before.with([&new, &old]);
         before.of(Some(&old)).count().admitted.increase(1);
@@ -233,24 +233,24 @@ mod tests {
     #[test]
     fn no_group_is_there_twice() {
         let groups = ["x", "*", "other", "x"].map(SmolStr::new_static);
-        let cells = Groups::new().with(&groups);
+        let cells = GroupTable::new().with(&groups);
         let names: Vec<_> = cells.iter().map(|group| group.name.as_str()).collect();
         assert_eq!(names, ["*", "other", "x"]);
     }
 
     #[test]
     fn the_worst_group_is_the_circuit_of_the_api() {
-        let cells = Groups::new().with(&["x", "y"].map(SmolStr::new_static));
+        let cells = GroupTable::new().with(&["x", "y"].map(SmolStr::new_static));
         let set = |name: &'static str, state| {
             let group = cells.of(Some(&SmolStr::new_static(name)));
             group.count().set_state(state);
         };
-        assert_eq!(cells.circuit(), Circuit::Closed);
-        set("other", State::HalfOpen);
-        assert_eq!(cells.circuit(), Circuit::HalfOpen);
-        set("x", State::CacheOnly);
-        assert_eq!(cells.circuit(), Circuit::Open);
-        set("x", State::Throttle);
-        assert_eq!(cells.circuit(), Circuit::HalfOpen);
+        assert_eq!(cells.circuit(), CircuitState::Closed);
+        set("other", HealthState::HalfOpen);
+        assert_eq!(cells.circuit(), CircuitState::HalfOpen);
+        set("x", HealthState::CacheOnly);
+        assert_eq!(cells.circuit(), CircuitState::Open);
+        set("x", HealthState::Throttle);
+        assert_eq!(cells.circuit(), CircuitState::HalfOpen);
     }
 }

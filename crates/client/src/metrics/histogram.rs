@@ -27,7 +27,7 @@ pub struct Histogram {
 
 /// What a histogram holds: upper bounds, and how many values lie between each and the one before.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Filled {
+pub struct HistogramSnapshot {
     /// All values together.
     pub sum: f64,
     /// How many there are.
@@ -38,7 +38,7 @@ pub struct Filled {
 
 /// In what a histogram is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unit {
+pub enum HistogramUnit {
     /// In seconds.
     Seconds,
     /// In thousandths of them.
@@ -65,7 +65,7 @@ impl Histogram {
     }
 
     /// What it holds now. The count is that of the buckets, so that the two always agree.
-    pub fn read(&self, unit: Unit) -> Filled {
+    pub fn read(&self, unit: HistogramUnit) -> HistogramSnapshot {
         let bounds = BOUNDS_MS
             .iter()
             .map(|bound| unit.of(Duration::from_millis(*bound)))
@@ -75,7 +75,7 @@ impl Histogram {
             .iter()
             .map(|bucket| bucket.load(Ordering::Relaxed));
         let buckets: Vec<_> = bounds.zip(counts).collect();
-        Filled {
+        HistogramSnapshot {
             sum: unit.of(Duration::from_micros(
                 self.sum_micros.load(Ordering::Relaxed),
             )),
@@ -91,7 +91,7 @@ impl Default for Histogram {
     }
 }
 
-impl Unit {
+impl HistogramUnit {
     fn of(self, span: Duration) -> f64 {
         match self {
             Self::Seconds => span.as_secs_f64(),
@@ -117,7 +117,7 @@ mod tests {
         for micros in [10_000, 10_001] {
             histogram.observe(Duration::from_micros(micros));
         }
-        let filled = histogram.read(Unit::Millis);
+        let filled = histogram.read(HistogramUnit::Millis);
         assert_eq!(filled.buckets[3], (10.0, 1));
         assert_eq!(filled.buckets[4], (25.0, 1));
         assert_eq!((filled.count, filled.sum), (2, 20.001));
@@ -128,7 +128,7 @@ mod tests {
         let histogram = Histogram::new();
         histogram.observe(Duration::MAX);
         histogram.observe(Duration::ZERO);
-        let filled = histogram.read(Unit::Seconds);
+        let filled = histogram.read(HistogramUnit::Seconds);
         assert_eq!(filled.buckets[0], (0.001, 1));
         assert_eq!(filled.buckets.last(), Some(&(f64::INFINITY, 1)));
     }

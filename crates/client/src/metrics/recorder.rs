@@ -10,21 +10,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use outflow_core::{Attempt, Drift, Effect, MeterEvent};
+use outflow_core::{AttemptReport, LimitDrift, OutcomeClass, MeterEvent};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use smol_str::SmolStr;
 
 use super::OTHER;
-use super::cells::{ApiCells, WARNINGS, WholeCells};
-use super::family::Families;
-use super::groups::Counters;
+use super::counters::{ApiCounters, WARNINGS, GlobalCounters};
+use super::family::FamilySource;
+use super::groups::GroupCounters;
 use super::reloads::ReloadCells;
-use super::source::{Reading, Source};
-use super::summary::Summary;
+use super::gauges::{GaugeSnapshot, GaugeSource};
+use super::summary::ApiSummary;
 use super::tasks::TaskCells;
 use crate::api::Api;
-use crate::event::{Event, Finished, Observer, Reason, Status, What};
+use crate::event::{Event, CallFinished, Observer, FailureLabel, StatusLabel, EventKind};
 use crate::rules::DEFAULT_GROUP;
 
 /// Metrics of every API, in a registry of their own.
@@ -42,20 +42,20 @@ use crate::rules::DEFAULT_GROUP;
 /// assert!(page.contains("external_requests_total{api=\"github\"} 0\n"));
 /// ```
 pub struct Metrics {
-    board: Arc<Board>,
+    board: Arc<MetricsBoard>,
     registry: Registry,
 }
 
 /// An API and its groups, by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct ApiLabels {
     /// The API.
     pub api: SmolStr,
     /// Its groups, beside `default`, which every API has.
     pub groups: Vec<SmolStr>,
 }
 
-impl Known {
+impl ApiLabels {
     /// An API with these groups.
     pub fn new<'a>(api: &str, groups: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Known {
     }
 }
 
-impl From<&Api> for Known {
+impl From<&Api> for ApiLabels {
     fn from(api: &Api) -> Self {
         let groups = api.rules.groups.iter().map(|group| group.name.as_str());
         Self::new(&api.name, groups)
@@ -74,23 +74,23 @@ impl From<&Api> for Known {
 
 impl Metrics {
     /// Metrics of these APIs.
-    pub fn new(apis: impl IntoIterator<Item = Known>) -> Self {
-        let board = Arc::new(Board::default());
+    pub fn new(apis: impl IntoIterator<Item = ApiLabels>) -> Self {
+        let board = Arc::new(MetricsBoard::default());
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Arc::clone(&board)));
         let metrics = Self { board, registry };
-        metrics.know(apis);
+        metrics.register(apis);
         metrics
     }
 
     /// Makes series for more APIs and groups; those that are known keep their counts.
-    pub fn know(&self, apis: impl IntoIterator<Item = Known>) {
+    pub fn register(&self, apis: impl IntoIterator<Item = ApiLabels>) {
         let apis: Vec<_> = apis.into_iter().collect();
         self.board.apis.rcu(|known| with_apis(known, &apis));
     }
 
     /// Asks this source too at each scrape.
-    pub fn ask(&self, source: Arc<dyn Source>) {
+    pub fn add_source(&self, source: Arc<dyn GaugeSource>) {
         self.board.sources.rcu(|known| {
             let mut all = Vec::clone(known);
             all.push(Arc::clone(&source));
@@ -100,7 +100,7 @@ impl Metrics {
 
     /// Puts these metrics on the page too, after all others. Of two that tell the same metric the first
     /// is heard.
-    pub fn append(&self, families: Arc<dyn Families>) {
+    pub fn append(&self, families: Arc<dyn FamilySource>) {
         self.board.families.rcu(|known| {
             let mut all = Vec::clone(known);
             all.push(Arc::clone(&families));
@@ -118,9 +118,9 @@ impl Metrics {
     }
 
     /// Every API in the order of their names, summed up.
-    pub(crate) fn summaries(&self) -> Vec<Summary> {
+    pub(crate) fn summaries(&self) -> Vec<ApiSummary> {
         let standing = self.board.standing();
-        let summary = |(api, reading): &(Arc<ApiCells>, _)| Summary::of(api, *reading);
+        let summary = |(api, reading): &(Arc<ApiCounters>, _)| ApiSummary::of(api, *reading);
         standing.iter().map(summary).collect()
     }
 }
@@ -139,13 +139,13 @@ impl fmt::Debug for Metrics {
     }
 }
 
-type Apis = BTreeMap<SmolStr, Arc<ApiCells>>;
+type Apis = BTreeMap<SmolStr, Arc<ApiCounters>>;
 
-fn with_apis(known: &Apis, more: &[Known]) -> Apis {
+fn with_apis(known: &Apis, more: &[ApiLabels]) -> Apis {
     let mut all = known.clone();
-    let other = Known::new(OTHER, []);
+    let other = ApiLabels::new(OTHER, []);
     for one in more.iter().chain([&other]) {
-        let fresh = || Arc::new(ApiCells::new(one.api.clone()));
+        let fresh = || Arc::new(ApiCounters::new(one.api.clone()));
         let cells = all.entry(one.api.clone()).or_insert_with(fresh);
         let usual = SmolStr::new_static(DEFAULT_GROUP);
         *cells = Arc::new(cells.with_groups(one.groups.iter().chain([&usual])));
@@ -155,17 +155,17 @@ fn with_apis(known: &Apis, more: &[Known]) -> Apis {
 
 /// All cells, and whom to ask for the rest.
 #[derive(Default)]
-pub(crate) struct Board {
+pub(crate) struct MetricsBoard {
     apis: ArcSwap<Apis>,
-    sources: ArcSwap<Vec<Arc<dyn Source>>>,
-    pub(super) families: ArcSwap<Vec<Arc<dyn Families>>>,
+    sources: ArcSwap<Vec<Arc<dyn GaugeSource>>>,
+    pub(super) families: ArcSwap<Vec<Arc<dyn FamilySource>>>,
     pub(super) tasks: TaskCells,
     pub(super) reloads: ReloadCells,
 }
 
-impl Board {
+impl MetricsBoard {
     /// The APIs in the order of their names, each with how it stands if a source knows.
-    pub(super) fn standing(&self) -> Vec<(Arc<ApiCells>, Option<Reading>)> {
+    pub(super) fn standing(&self) -> Vec<(Arc<ApiCounters>, Option<GaugeSnapshot>)> {
         let apis = self.apis.load();
         let mut readings = BTreeMap::new();
         for source in self.sources.load().iter() {
@@ -175,7 +175,7 @@ impl Board {
                 }
             });
         }
-        let standing = |(name, cells): (&SmolStr, &Arc<ApiCells>)| {
+        let standing = |(name, cells): (&SmolStr, &Arc<ApiCounters>)| {
             (Arc::clone(cells), readings.get(name).copied())
         };
         apis.iter().map(standing).collect()
@@ -187,10 +187,10 @@ impl Board {
     }
 
     fn count(&self, event: &Event) {
-        if let What::Task { name, state } = &event.what {
+        if let EventKind::Task { name, state } = &event.what {
             return self.tasks.count(name, *state);
         }
-        if let What::Reloaded(reload) = &event.what {
+        if let EventKind::Reloaded(reload) = &event.what {
             return self.reloads.count(*reload);
         }
         let apis = self.apis.load();
@@ -204,7 +204,7 @@ impl Board {
     }
 }
 
-impl fmt::Debug for Board {
+impl fmt::Debug for MetricsBoard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Board")
             .field("apis", &self.apis.load().len())
@@ -213,47 +213,47 @@ impl fmt::Debug for Board {
 }
 
 /// The group that an event is counted in, if it is counted in one.
-fn group_of<'a>(api: &'a ApiCells, what: &What) -> Option<&'a Counters> {
+fn group_of<'a>(api: &'a ApiCounters, what: &EventKind) -> Option<&'a GroupCounters> {
     let group = match what {
-        What::Admitted { group, .. }
-        | What::Refused { group, .. }
-        | What::Refunded { group, .. } => Some(group),
-        What::Moved { group, .. }
-        | What::Drifting { group, .. }
-        | What::Usage { group, .. }
-        | What::Foreign { group, .. } => group.as_ref(),
+        EventKind::Admitted { group, .. }
+        | EventKind::Refused { group, .. }
+        | EventKind::Refunded { group, .. } => Some(group),
+        EventKind::Moved { group, .. }
+        | EventKind::Drifting { group, .. }
+        | EventKind::Usage { group, .. }
+        | EventKind::Foreign { group, .. } => group.as_ref(),
         _ => return None,
     };
     Some(api.groups.of(group).count())
 }
 
-fn count_in_group(group: &Counters, what: &What) {
+fn count_in_group(group: &GroupCounters, what: &EventKind) {
     match what {
-        What::Admitted { .. } => group.admitted.increase(1),
-        What::Refused { refusal, .. } => group.refused.count(refusal.cause.name()),
-        What::Refunded { .. } => group.refunded.increase(1),
-        What::Moved { transition, .. } => group.set_state(transition.to),
-        What::Drifting { drift, .. } => group.set_drift(drift.as_ref().map_or(1.0, ratio)),
-        What::Usage { raised, .. } => group.set_alert(u8::from(*raised)),
-        What::Foreign { units, .. } => group.foreign.increase(*units),
+        EventKind::Admitted { .. } => group.admitted.increase(1),
+        EventKind::Refused { refusal, .. } => group.refused.count(refusal.cause.name()),
+        EventKind::Refunded { .. } => group.refunded.increase(1),
+        EventKind::Moved { transition, .. } => group.set_state(transition.to),
+        EventKind::Drifting { drift, .. } => group.set_drift(drift.as_ref().map_or(1.0, ratio)),
+        EventKind::Usage { raised, .. } => group.set_alert(u8::from(*raised)),
+        EventKind::Foreign { units, .. } => group.foreign.increase(*units),
         _ => {}
     }
 }
 
-fn ratio(drift: &Drift) -> f64 {
+fn ratio(drift: &LimitDrift) -> f64 {
     drift.evidence.as_per_second() / drift.configured.as_per_second()
 }
 
-fn count_in_api(api: &ApiCells, what: &What) {
+fn count_in_api(api: &ApiCounters, what: &EventKind) {
     let cells = &api.whole;
     match what {
-        What::Admitted { waited, .. } => cells.waits.observe(*waited),
-        What::Settled { .. } => count_attempt(api, what),
+        EventKind::Admitted { waited, .. } => cells.waits.observe(*waited),
+        EventKind::Settled { .. } => count_attempt(api, what),
         // Its attempt was counted when it was settled, and not as a failure.
-        What::Broken {
+        EventKind::Broken {
             attempt, effect, ..
         } => count_failure(cells, attempt, *effect),
-        What::Moved {
+        EventKind::Moved {
             transition, vitals, ..
         } => {
             cells.transitions.count(transition.reason.name());
@@ -261,22 +261,22 @@ fn count_in_api(api: &ApiCells, what: &What) {
                 cells.sleep.observe(span);
             }
         }
-        What::Cooling { wait, .. } => cells.sleep.observe(*wait),
-        What::Meter { event, .. } => cells.warnings.count(warning(event)),
-        What::Malformed { headers } => cells.malformed.increase(u64::from(*headers)),
-        What::Retrying { delay, reason, .. } => {
+        EventKind::Cooling { wait, .. } => cells.sleep.observe(*wait),
+        EventKind::Meter { event, .. } => cells.warnings.count(warning(event)),
+        EventKind::Malformed { headers } => cells.malformed.increase(u64::from(*headers)),
+        EventKind::Retrying { delay, reason, .. } => {
             cells.retries.count(reason.name());
             cells.sleep.observe(*delay);
         }
-        What::Unresolved { why } => cells.unresolved.count(why.name()),
-        What::Cache { lookup } => cells.lookups.count(lookup.name()),
-        What::Finished(call) => count_call(api, call),
+        EventKind::Unresolved { why } => cells.unresolved.count(why.name()),
+        EventKind::Cache { lookup } => cells.lookups.count(lookup.name()),
+        EventKind::Finished(call) => count_call(api, call),
         _ => {}
     }
 }
 
-fn count_attempt(api: &ApiCells, what: &What) {
-    let What::Settled {
+fn count_attempt(api: &ApiCounters, what: &EventKind) {
+    let EventKind::Settled {
         attempt,
         effect,
         round_trip,
@@ -293,18 +293,18 @@ fn count_attempt(api: &ApiCells, what: &What) {
     }
 }
 
-fn count_failure(cells: &WholeCells, attempt: &Attempt, effect: Effect) {
-    if let Some(reason) = Reason::of(attempt, effect) {
+fn count_failure(cells: &GlobalCounters, attempt: &AttemptReport, effect: OutcomeClass) {
+    if let Some(reason) = FailureLabel::of(attempt, effect) {
         cells.failures.count(reason.name());
     }
 }
 
-fn count_call(api: &ApiCells, call: &Finished) {
+fn count_call(api: &ApiCounters, call: &CallFinished) {
     api.whole.calls.increase(1);
-    if call.status == Status::Cancelled {
+    if call.status == StatusLabel::Cancelled {
         api.whole.abandoned.increase(1);
     }
-    let places = Status::ALL.iter().zip(&api.whole.durations);
+    let places = StatusLabel::ALL.iter().zip(&api.whole.durations);
     for (_, duration) in places.filter(|(status, _)| **status == call.status) {
         duration.observe(call.latency);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::event::Reload;
+use crate::event::ReloadEvent;
 
 /// The counters of reloads.
 #[derive(Debug, Default)]
@@ -14,10 +14,10 @@ pub(super) struct ReloadCells {
 }
 
 impl ReloadCells {
-    pub(super) fn count(&self, reload: Reload) {
+    pub(super) fn count(&self, reload: ReloadEvent) {
         let (cell, failing) = match reload {
-            Reload::Applied { .. } => (&self.applied, false),
-            Reload::Refused { .. } => (&self.refused, true),
+            ReloadEvent::Applied { .. } => (&self.applied, false),
+            ReloadEvent::Refused { .. } => (&self.refused, true),
         };
         cell.fetch_add(1, Ordering::Relaxed);
         self.failing.store(failing, Ordering::Relaxed);

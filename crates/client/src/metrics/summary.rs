@@ -2,31 +2,31 @@
 
 use smol_str::SmolStr;
 
-use super::cells::ApiCells;
-use super::histogram::{Filled, Unit};
-use super::source::Reading;
+use super::counters::ApiCounters;
+use super::histogram::{HistogramSnapshot, HistogramUnit};
+use super::gauges::GaugeSnapshot;
 
 /// What is known of one API.
-pub(crate) struct Summary {
+pub(crate) struct ApiSummary {
     pub(crate) api: SmolStr,
     pub(crate) codes: Vec<(SmolStr, u64)>,
     pub(crate) cache_hits: u64,
     pub(crate) cache_misses: u64,
-    pub(crate) latency: Filled,
-    pub(crate) sleep: Filled,
+    pub(crate) latency: HistogramSnapshot,
+    pub(crate) sleep: HistogramSnapshot,
     /// How it stands, if a source knows.
-    pub(crate) reading: Option<Reading>,
+    pub(crate) reading: Option<GaugeSnapshot>,
 }
 
-impl Summary {
-    pub(super) fn of(api: &ApiCells, reading: Option<Reading>) -> Self {
+impl ApiSummary {
+    pub(super) fn of(api: &ApiCounters, reading: Option<GaugeSnapshot>) -> Self {
         Self {
             api: api.name.clone(),
             codes: api.whole.codes.seen().collect(),
             cache_hits: api.whole.cache_hits(),
             cache_misses: api.whole.cache_misses(),
-            latency: api.whole.latency.read(Unit::Millis),
-            sleep: api.whole.sleep.read(Unit::Millis),
+            latency: api.whole.latency.read(HistogramUnit::Millis),
+            sleep: api.whole.sleep.read(HistogramUnit::Millis),
             reading,
         }
     }

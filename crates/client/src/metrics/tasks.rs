@@ -12,13 +12,13 @@ use crate::event::TaskState;
 /// The counters of all tasks.
 #[derive(Debug)]
 pub(super) struct TaskCells {
-    named: [OnceLock<Task>; MOST_TASKS],
-    rest: Task,
+    named: [OnceLock<TaskCounters>; MOST_TASKS],
+    rest: TaskCounters,
 }
 
 /// The counters of one task.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct TaskCounters {
     pub(super) name: &'static str,
     restarts: AtomicU64,
     running: AtomicU32,
@@ -27,14 +27,14 @@ pub(super) struct Task {
 impl TaskCells {
     pub(super) fn count(&self, name: &'static str, state: TaskState) {
         let task = self.named.iter().find_map(|place| {
-            let task = place.get_or_init(|| Task::new(name));
+            let task = place.get_or_init(|| TaskCounters::new(name));
             (task.name == name).then_some(task)
         });
         task.unwrap_or(&self.rest).count(state);
     }
 
     /// Those that were heard of.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Task> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TaskCounters> {
         let rest = Some(&self.rest).filter(|rest| rest.restarts() > 0);
         self.named.iter().filter_map(OnceLock::get).chain(rest)
     }
@@ -44,12 +44,12 @@ impl Default for TaskCells {
     fn default() -> Self {
         Self {
             named: [const { OnceLock::new() }; MOST_TASKS],
-            rest: Task::new(OTHER),
+            rest: TaskCounters::new(OTHER),
         }
     }
 }
 
-impl Task {
+impl TaskCounters {
     const fn new(name: &'static str) -> Self {
         Self {
             name,

@@ -1,27 +1,27 @@
 //! One attempt: a permit, a request, an answer or none, and the door's verdict on it.
 
 use http::response::Parts;
-use outflow_core::{Decision, Effect, Fault, Nanos, Retry};
+use outflow_core::{Decision, OutcomeClass, Fault, Nanos, Retryability};
 
-use super::order::Place;
-use super::{Trip, Turn};
-use crate::client::{Body, Facts, Response, Shape, Tries, gather};
+use super::prepared::RequestOrigin;
+use super::{CallState, QueuePosition};
+use crate::client::{Body, ResponseStats, Response, ResponseShape, RetryMode, gather};
 use crate::error::Error;
-use crate::event::{Reason, What};
-use crate::http::{End, Failure, Incoming, Leave, Left, Trouble};
-use crate::refusal::{Cause, Refusal, Why};
-use crate::upstream::{Answer, Ask, Lesson, Permit, Verdict};
+use crate::event::{FailureLabel, EventKind};
+use crate::http::{AttemptDeadline, AttemptFailure, IncomingBody, SendHook, BytesSent, FailureKind};
+use crate::refusal::{RefusalReason, Refusal, WaitReason};
+use crate::upstream::{AttemptResult, AcquireOptions, LimitFeedback, Permit, Verdict};
 
 /// An attempt that is over.
-pub(super) struct Ended {
+pub(super) struct FinishedAttempt {
     pub(super) result: Result<Response, Error>,
     pub(super) verdict: Verdict,
-    pub(super) left: Left,
+    pub(super) left: BytesSent,
 }
 
-impl Ended {
+impl FinishedAttempt {
     /// Why it failed, as metrics tell it.
-    pub(super) fn reason(&self) -> Option<Reason> {
+    pub(super) fn reason(&self) -> Option<FailureLabel> {
         match &self.result {
             Ok(answer) => reason_of_code(answer.status.as_u16()),
             Err(error) => error.reason(),
@@ -30,50 +30,50 @@ impl Ended {
 }
 
 /// Why a status counts as a failure, if it does.
-pub(super) const fn reason_of_code(code: u16) -> Option<Reason> {
+pub(super) const fn reason_of_code(code: u16) -> Option<FailureLabel> {
     match code {
-        429 => Some(Reason::TooMany),
-        500..=599 => Some(Reason::ServerError),
+        429 => Some(FailureLabel::TooMany),
+        500..=599 => Some(FailureLabel::ServerError),
         _ => None,
     }
 }
 
-impl Trip<'_> {
+impl CallState<'_> {
     /// Makes one attempt, or is turned away.
-    pub(super) async fn attempt(&mut self, now: Nanos) -> Result<Ended, Refusal> {
+    pub(super) async fn attempt(&mut self, now: Nanos) -> Result<FinishedAttempt, Refusal> {
         let mut ask = self.order.ask(self.patient_until(now));
-        if self.tally.turn == Turn::Kept {
+        if self.tally.turn == QueuePosition::Kept {
             ask = ask.returning();
         }
         loop {
             let permit = match self.order.place {
-                Place::Here => Some(match self.order.wish.permit.take() {
+                RequestOrigin::Here => Some(match self.order.wish.permit.take() {
                     Some(permit) => permit,
                     None => self.admitted(ask).await?,
                 }),
                 // Not this API's server any more: its limits say nothing about another's.
-                Place::Elsewhere => None,
+                RequestOrigin::Elsewhere => None,
             };
             // On the heap: of those who wait for a permit there are many, of those who have one few.
             if let Some(ended) = Box::pin(self.sent(permit)).await {
                 return Ok(ended);
             }
-            if !self.order.wish.payload.can_be_sent() || self.order.wish.tries == Tries::One {
+            if !self.order.wish.payload.can_be_sent() || self.order.wish.tries == RetryMode::One {
                 return Err(self.called_off(ask));
             }
         }
     }
 
     /// Sends, and hears the answer; nothing if its permit was called off before anything left.
-    async fn sent(&mut self, mut permit: Option<Permit>) -> Option<Ended> {
+    async fn sent(&mut self, mut permit: Option<Permit>) -> Option<FinishedAttempt> {
         if self.outlet.cache.is_some() {
             self.tally.sent = self.outlet.upstream.now();
         }
         let usual = self.outlet.api.timeouts.attempt;
-        let end = End::of(usual, self.order.wish.granted, self.time_left());
+        let end = AttemptDeadline::of(usual, self.order.wish.granted, self.time_left());
         let request = self.order.request();
         let sent = self.outlet.transport.send(request, end, &mut permit).await;
-        if matches!(&sent, Err(failure) if failure.trouble == Trouble::CalledOff) {
+        if matches!(&sent, Err(failure) if failure.trouble == FailureKind::CalledOff) {
             return None;
         }
         self.tally.attempts = self.tally.attempts.saturating_add(1);
@@ -83,28 +83,28 @@ impl Trip<'_> {
         })
     }
 
-    fn failed(&self, permit: Option<Permit>, failure: Failure) -> Ended {
+    fn failed(&self, permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
         if let Some(why) = failure.unresolved() {
-            self.tell(|| What::Unresolved { why });
+            self.tell(|| EventKind::Unresolved { why });
         }
         failed(permit, failure)
     }
 
     /// A stream that was handed over for sending does not come back, and who tries once has somebody
     /// behind who waits: neither call asks again.
-    fn called_off(&self, ask: Ask) -> Refusal {
+    fn called_off(&self, ask: AcquireOptions) -> Refusal {
         let upstream = &self.outlet.upstream;
         let retry_after = match upstream.check(ask) {
             Decision::WaitUntil(at) => Some(at.since(upstream.now())),
             Decision::Allow(()) | Decision::Never => None,
         };
         Refusal {
-            cause: Cause::Busy(Why::Cooldown),
+            cause: RefusalReason::Busy(WaitReason::Cooldown),
             retry_after,
         }
     }
 
-    async fn admitted(&mut self, ask: Ask) -> Result<Permit, Refusal> {
+    async fn admitted(&mut self, ask: AcquireOptions) -> Result<Permit, Refusal> {
         let permit = self.outlet.upstream.admit(ask).await?;
         self.tally.waited = self.tally.waited.saturating_add(permit.waited());
         if let Some(lead) = &self.lead {
@@ -113,56 +113,56 @@ impl Trip<'_> {
         Ok(permit)
     }
 
-    async fn answered(&self, permit: Option<Permit>, response: http::Response<Incoming>) -> Ended {
+    async fn answered(&self, permit: Option<Permit>, response: http::Response<IncomingBody>) -> FinishedAttempt {
         let (parts, incoming) = response.into_parts();
         let code = parts.status.as_u16();
         let (verdict, tail) = match permit {
             Some(permit) => {
-                let (verdict, tail) = permit.answered(Answer::response(code, &parts.headers));
+                let (verdict, tail) = permit.settle_head(AttemptResult::response(code, &parts.headers));
                 (verdict, Some(tail))
             }
             None => (BEYOND, None),
         };
-        if self.shape == Shape::Flowing && verdict.retry == Retry::Pointless {
+        if self.shape == ResponseShape::Flowing && verdict.retry == Retryability::Pointless {
             // It is bounded by silence and the caller's own deadline alone.
-            let incoming = incoming.until(self.time_left().map(End::callers));
+            let incoming = incoming.until(self.time_left().map(AttemptDeadline::callers));
             return self.ended(parts, Body::flowing(incoming, tail), verdict);
         }
         match gather(incoming, tail, self.outlet.api.largest_body).await {
             Ok(bytes) => self.ended(parts, Body::whole(bytes), verdict),
             // It may be repeated, and if it is not, its caller wants the head all the same.
-            Err(broken) if self.shape == Shape::Flowing => {
+            Err(broken) if self.shape == ResponseShape::Flowing => {
                 self.ended(parts, Body::lost(broken.error), verdict)
             }
-            Err(broken) => Ended {
+            Err(broken) => FinishedAttempt {
                 result: Err(broken.error),
                 verdict: broken.verdict.unwrap_or(BEYOND),
-                left: Left::Something,
+                left: BytesSent::Something,
             },
         }
     }
 
-    fn ended(&self, parts: Parts, body: Body, verdict: Verdict) -> Ended {
+    fn ended(&self, parts: Parts, body: Body, verdict: Verdict) -> FinishedAttempt {
         let retry_after = verdict.retry_after;
-        Ended {
+        FinishedAttempt {
             result: Ok(Response {
                 status: parts.status,
                 headers: parts.headers,
                 body,
-                facts: Facts {
+                facts: ResponseStats {
                     retry_after,
                     verdict: Some(verdict),
                     ..self.facts()
                 },
             }),
             verdict,
-            left: Left::Something,
+            left: BytesSent::Something,
         }
     }
 
     /// What the call has taken so far, as its answer tells it.
-    pub(super) fn facts(&self) -> Facts {
-        Facts {
+    pub(super) fn facts(&self) -> ResponseStats {
+        ResponseStats {
             attempts: self.tally.attempts,
             waited: self.tally.waited,
             from_cache: None,
@@ -174,9 +174,9 @@ impl Trip<'_> {
     }
 }
 
-impl Leave for Option<Permit> {
+impl SendHook for Option<Permit> {
     fn is_taken_back(&self) -> bool {
-        self.as_ref().is_some_and(Permit::is_called_off)
+        self.as_ref().is_some_and(Permit::is_revoked)
     }
 
     fn departing(&mut self) {
@@ -193,33 +193,33 @@ impl Leave for Option<Permit> {
 }
 
 /// Tells the door that no answer came.
-fn failed(permit: Option<Permit>, failure: Failure) -> Ended {
+fn failed(permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
     let verdict = permit.map_or(BEYOND, |permit| match failure.trouble {
-        Trouble::Fault(fault) => permit.settle(answer(fault, failure.left)),
+        FailureKind::Fault(fault) => permit.settle(answer(fault, failure.left)),
         // Sent, it counts as arrived; unsent, it is given back.
-        Trouble::Deadline | Trouble::Forbidden | Trouble::CalledOff | Trouble::Caller => {
+        FailureKind::Deadline | FailureKind::Forbidden | FailureKind::CalledOff | FailureKind::Caller => {
             drop(permit);
             BEYOND
         }
     });
-    Ended {
+    FinishedAttempt {
         result: Err(Error::of(failure)),
         verdict,
         left: failure.left,
     }
 }
 
-fn answer(fault: Fault, left: Left) -> Answer<'static> {
+fn answer(fault: Fault, left: BytesSent) -> AttemptResult<'static> {
     match left {
-        Left::Nothing => Answer::fault(fault).unsent(),
-        Left::Something | Left::Untouched => Answer::fault(fault),
+        BytesSent::Nothing => AttemptResult::fault(fault).unsent(),
+        BytesSent::Something | BytesSent::Untouched => AttemptResult::fault(fault),
     }
 }
 
 /// What is said of an attempt that no door was asked about, or that its caller gave up.
 const BEYOND: Verdict = Verdict {
-    effect: Effect::Neutral,
-    retry: Retry::Pointless,
+    effect: OutcomeClass::Neutral,
+    retry: Retryability::Pointless,
     retry_after: None,
-    lesson: Lesson::None,
+    lesson: LimitFeedback::None,
 };

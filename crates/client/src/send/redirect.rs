@@ -7,7 +7,7 @@
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 
-use crate::error::Wandered;
+use crate::error::RedirectError;
 
 /// Where a response leads, if it leads anywhere and is to be followed.
 pub(super) fn next(
@@ -15,7 +15,7 @@ pub(super) fn next(
     method: &Method,
     status: StatusCode,
     headers: &HeaderMap,
-) -> Option<Result<Uri, Wandered>> {
+) -> Option<Result<Uri, RedirectError>> {
     let asks_the_same = *method == Method::GET || *method == Method::HEAD;
     let follows = match status {
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => asks_the_same,
@@ -27,7 +27,7 @@ pub(super) fn next(
     Some(
         written
             .and_then(|to| resolved(from, to))
-            .ok_or(Wandered::Unreadable),
+            .ok_or(RedirectError::Unreadable),
     )
 }
 

@@ -3,31 +3,31 @@
 use http::Method;
 use smol_str::SmolStr;
 
-use super::Trip;
+use super::CallState;
 use super::attempt::reason_of_code;
 use crate::client::Response;
 use crate::error::Error;
-use crate::event::{Finished, Reason, Status, What};
+use crate::event::{CallFinished, FailureLabel, StatusLabel, EventKind};
 use crate::trace::RequestId;
 
 /// Tells whoever listens that a call is over.
-pub(super) fn finished(trip: &Trip<'_>, ended: &Result<Response, Error>) {
-    trip.tell(|| What::Finished(Box::new(line(trip, outcome(ended)))));
+pub(super) fn finished(trip: &CallState<'_>, ended: &Result<Response, Error>) {
+    trip.tell(|| EventKind::Finished(Box::new(line(trip, outcome(ended)))));
 }
 
 /// Tells whoever listens that a call's caller has left.
-pub(super) fn abandoned(trip: &Trip<'_>) {
-    trip.tell(|| What::Finished(Box::new(line(trip, (Status::Cancelled, None, None)))));
+pub(super) fn abandoned(trip: &CallState<'_>) {
+    trip.tell(|| EventKind::Finished(Box::new(line(trip, (StatusLabel::Cancelled, None, None)))));
 }
 
 /// How a call ended, with which code, and why it failed.
-type Outcome = (Status, Option<u16>, Option<Reason>);
+type Outcome = (StatusLabel, Option<u16>, Option<FailureLabel>);
 
 fn outcome(ended: &Result<Response, Error>) -> Outcome {
     match ended {
         Ok(answer) => {
             let code = answer.status.as_u16();
-            (Status::of(code), Some(code), reason_of_code(code))
+            (StatusLabel::of(code), Some(code), reason_of_code(code))
         }
         Err(error) => {
             let code = error.status().map(|status| status.as_u16());
@@ -36,10 +36,10 @@ fn outcome(ended: &Result<Response, Error>) -> Outcome {
     }
 }
 
-fn line(trip: &Trip<'_>, (status, code, reason): Outcome) -> Finished {
+fn line(trip: &CallState<'_>, (status, code, reason): Outcome) -> CallFinished {
     let upstream = &trip.outlet.upstream;
     let moment = upstream.timer().moment();
-    Finished {
+    CallFinished {
         ts: moment.wall,
         group: upstream.group_name(trip.order.target),
         method: name_of(&trip.order.wish.method),

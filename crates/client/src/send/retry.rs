@@ -10,25 +10,25 @@
 
 use std::time::Duration;
 
-use outflow_core::Retry;
+use outflow_core::Retryability;
 
-use super::Trip;
-use super::attempt::Ended;
-use crate::client::Tries;
-use crate::http::Left;
-use crate::rules::Mode;
-use crate::upstream::Lesson;
+use super::CallState;
+use super::attempt::FinishedAttempt;
+use crate::client::RetryMode;
+use crate::http::BytesSent;
+use crate::rules::WaitMode;
+use crate::upstream::LimitFeedback;
 
 /// How an attempt is repeated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Again {
+pub(super) enum RetryPlan {
     /// As one of the repetitions that are allowed, after so long.
     After(Duration),
     /// In its turn, which it keeps: the door knows when.
     InTurn,
 }
 
-impl Again {
+impl RetryPlan {
     /// How long before the door is asked.
     pub(super) const fn delay(self) -> Duration {
         match self {
@@ -38,34 +38,34 @@ impl Again {
     }
 }
 
-impl Trip<'_> {
+impl CallState<'_> {
     /// How the next attempt is made; nothing if there is none.
-    pub(super) fn again(&self, ended: &Ended) -> Option<Again> {
+    pub(super) fn again(&self, ended: &FinishedAttempt) -> Option<RetryPlan> {
         let count = match self.order.wish.tries {
-            Tries::Configured => self.outlet.api.retry.count,
-            Tries::One => 0,
+            RetryMode::Configured => self.outlet.api.retry.count,
+            RetryMode::One => 0,
         };
-        let wanted = ended.verdict.retry == Retry::Worthwhile && count > 0;
-        let harmless = ended.left != Left::Something || self.order.can_be_repeated();
+        let wanted = ended.verdict.retry == Retryability::Worthwhile && count > 0;
+        let harmless = ended.left != BytesSent::Something || self.order.can_be_repeated();
         if !wanted || !harmless || !self.order.wish.payload.can_be_sent() {
             return None;
         }
         if self.keeps_its_turn(ended) {
-            return Some(Again::InTurn);
+            return Some(RetryPlan::InTurn);
         }
         let delay = self.delay(ended);
         let allowed = self.tally.retries < count && self.is_timely(delay);
-        (allowed && self.outlet.spend(self.outlet.upstream.now())).then_some(Again::After(delay))
+        (allowed && self.outlet.spend(self.outlet.upstream.now())).then_some(RetryPlan::After(delay))
     }
 
     /// Whether it was refused for a limit of ours that was too high. Whoever does not wait for turns
     /// has none to keep.
-    fn keeps_its_turn(&self, ended: &Ended) -> bool {
+    fn keeps_its_turn(&self, ended: &FinishedAttempt) -> bool {
         let mode = self.order.wish.mode.unwrap_or(self.outlet.api.rules.mode);
         let asked = ended.verdict.retry_after.unwrap_or_default();
-        ended.verdict.lesson == Lesson::Lowered
+        ended.verdict.lesson == LimitFeedback::Lowered
             && self.tally.returns < MOST_RETURNS
-            && mode == Mode::Wait
+            && mode == WaitMode::Wait
             && self.is_timely(asked)
     }
 
@@ -74,7 +74,7 @@ impl Trip<'_> {
     }
 
     /// Our own backoff, or the server's word where that is longer.
-    fn delay(&self, ended: &Ended) -> Duration {
+    fn delay(&self, ended: &FinishedAttempt) -> Duration {
         let retry = self.tally.retries.saturating_add(1);
         let own = self
             .outlet

@@ -10,26 +10,26 @@ use std::time::Duration;
 
 use outflow_core::Backoff;
 
-use super::board::Place;
+use super::registry::TaskSlot;
 use crate::event::TaskState;
 
 /// How a piece of work came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ending {
+pub(super) enum TaskEnd {
     Finished,
     Panicked,
 }
 
 /// Runs work, and runs it again for as long as it panics and nobody said stop.
-pub(super) async fn supervise<F>(place: Place, make: impl Fn() -> F)
+pub(super) async fn supervise<F>(place: TaskSlot, make: impl Fn() -> F)
 where
-    F: Future<Output = Ending>,
+    F: Future<Output = TaskEnd>,
 {
     let stop = place.stop();
     let (mut restarts, mut in_a_row) = (0_u32, 0_u32);
     loop {
         let started = tokio::time::Instant::now();
-        if make().await == Ending::Finished || stop.is_told() {
+        if make().await == TaskEnd::Finished || stop.is_cancelled() {
             return;
         }
         if started.elapsed() >= SETTLED {
@@ -41,7 +41,7 @@ where
         place.turns(TaskState::Restarting { restarts, delay });
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
-            () = stop.told() => return,
+            () = stop.cancelled() => return,
         }
         place.turns(TaskState::Running);
     }
@@ -49,12 +49,12 @@ where
 
 /// Makes the work and polls it to its end or to its first panic, wherever that is: in the making, in
 /// a poll or in letting go of it.
-pub(super) async fn caught<F>(make: impl FnOnce() -> F) -> Ending
+pub(super) async fn caught<F>(make: impl FnOnce() -> F) -> TaskEnd
 where
     F: Future<Output = ()>,
 {
     let Ok(work) = catch_unwind(AssertUnwindSafe(|| Box::pin(make()))) else {
-        return Ending::Panicked;
+        return TaskEnd::Panicked;
     };
     let mut work = Some(work);
     poll_fn(|context| {
@@ -67,7 +67,7 @@ where
             Ok(Poll::Ready(())) => Poll::Ready(caught_here(|| drop(work.take()))),
             Err(_unread) => {
                 caught_here(|| drop(work.take()));
-                Poll::Ready(Ending::Panicked)
+                Poll::Ready(TaskEnd::Panicked)
             }
         }
     })
@@ -75,10 +75,10 @@ where
 }
 
 /// The same for work that does not wait.
-pub(super) fn caught_here(work: impl FnOnce()) -> Ending {
+pub(super) fn caught_here(work: impl FnOnce()) -> TaskEnd {
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(()) => Ending::Finished,
-        Err(_unread) => Ending::Panicked,
+        Ok(()) => TaskEnd::Finished,
+        Err(_unread) => TaskEnd::Panicked,
     }
 }
 

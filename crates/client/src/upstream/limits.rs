@@ -4,35 +4,35 @@
 //! the API scales it, evidence lowers it, and a server's headers tell of strangers who use the same
 //! key. Whoever asks sees one set of meters.
 
-mod change;
-mod moving;
-mod overhang;
-mod slot;
-mod told;
-mod verdict;
+mod reconfigure;
+mod limit_state;
+mod overdraft;
+mod earliest_fit;
+mod hints;
+mod feedback;
 
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, Cost, Decision, Drift, Grant, Health, Journey, Limit, Meter,
-    MeterEvent, MeterSet, Moment, Nanos, Rate, Reaction, Usage,
+    Accounting, AlertChange, Cost, Decision, LimitDrift, ReceiptSet, Health, RequestTiming, Limit, Meter,
+    MeterEvent, MeterSet, ClockPair, Nanos, Rate, LimitChange, Usage,
 };
 
-pub(super) use change::{Next, Past, Terms, Used, are_all_known};
-pub(super) use overhang::Overhang;
-pub(super) use slot::{Slot, When};
-pub(super) use verdict::{Charge, Heard, Landed, Refused};
+pub(super) use reconfigure::{NextLimits, ForeignUsage, LimitTerms, RetiredUsage, are_all_known};
+pub(super) use overdraft::Overdraft;
+pub(super) use earliest_fit::{EarliestFit, FitTime};
+pub(super) use feedback::{ThrottleEvidence, HintResult, ArrivalCount, Refused};
 
-use super::part::Part;
-use super::report::{Ceiling, Extent, History, Room};
-use moving::Moving;
+use super::fleet_share::FleetShare;
+use super::report::{EffectiveLimit, LimitScope, UsageHistory, RemainingQuota};
+use limit_state::LimitState;
 
 /// The live limits of a group, or of all calls of an API.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct ScopeLimits {
     configured: Vec<Limit>,
     meters: MeterSet,
-    moving: Vec<Moving>,
+    moving: Vec<LimitState>,
     /// The largest cost that can ever pass, where costs are counted.
     most: u64,
     /// The largest cost that fits while limits are lowered; a heavier call takes all there is.
@@ -42,7 +42,7 @@ pub(super) struct Limits {
     /// Of which limit.
     parked_by: Option<Rate>,
     /// What calls in flight come to beyond what they could take.
-    overhang: Overhang,
+    overhang: Overdraft,
     /// Limits that are gone, with what still counts should they come back; the latest last.
     gone: Vec<(Limit, Meter)>,
     /// Whether entries count from their sending, and so have to be stamped when that happens.
@@ -51,12 +51,12 @@ pub(super) struct Limits {
     counts_arrivals: bool,
 }
 
-impl Limits {
+impl ScopeLimits {
     /// Limits of which nothing was used, no more of them than a set can hold.
-    pub(super) fn new(configured: &[Limit], terms: Terms, moment: Moment) -> Self {
+    pub(super) fn new(configured: &[Limit], terms: LimitTerms, moment: ClockPair) -> Self {
         let moving = configured
             .iter()
-            .map(|limit| Moving::new(limit, terms, moment));
+            .map(|limit| LimitState::new(limit, terms, moment));
         let mut meters = MeterSet::default();
         // How many there may be was looked at when the rules were.
         let _few = meters.reconfigure(moment, configured);
@@ -68,7 +68,7 @@ impl Limits {
             largest: 0,
             parked: Nanos::ZERO,
             parked_by: None,
-            overhang: Overhang::default(),
+            overhang: Overdraft::default(),
             gone: Vec::new(),
             stamped_at_send: false,
             counts_arrivals: false,
@@ -85,7 +85,7 @@ impl Limits {
         self.stamped_at_send = self.configured.iter().any(counts_sending);
         self.counts_arrivals = !self.configured.iter().all(counts_sending);
         if !self.counts_arrivals {
-            self.overhang = Overhang::default();
+            self.overhang = Overdraft::default();
         }
     }
 
@@ -108,7 +108,7 @@ impl Limits {
 
     /// Takes from all limits or from none; `None` if there are no limits.
     #[inline]
-    pub(super) fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Option<Grant>> {
+    pub(super) fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Option<ReceiptSet>> {
         if self.is_empty() {
             return Decision::Allow(None);
         }
@@ -153,7 +153,7 @@ impl Limits {
     }
 
     /// A call goes that comes to so much more than it could take: limits were lowered below it.
-    pub(super) fn overhang(&mut self, now: Nanos, more: Overhang) {
+    pub(super) fn overhang(&mut self, now: Nanos, more: Overdraft) {
         if self.stamped_at_send {
             self.charge(now, more);
         }
@@ -163,26 +163,26 @@ impl Limits {
     }
 
     /// It has landed, or never left.
-    pub(super) fn overhang_landed(&mut self, now: Nanos, less: Overhang, sent: Landed) {
+    pub(super) fn overhang_landed(&mut self, now: Nanos, less: Overdraft, sent: ArrivalCount) {
         if less.is_nothing() || !self.counts_arrivals {
             return;
         }
         self.overhang = self.overhang.without(less);
-        if sent == Landed::Counts {
+        if sent == ArrivalCount::Counts {
             self.charge(now, less);
         }
     }
 
-    fn charge(&mut self, now: Nanos, overhang: Overhang) {
+    fn charge(&mut self, now: Nanos, overhang: Overdraft) {
         for (place, moving) in self.moving.iter().enumerate() {
             self.meters.charge(now, place, overhang.at(moving.toll));
         }
     }
 
     /// The limits in effect, which count these calls.
-    pub(super) fn ceilings(&mut self, extent: Extent, now: Nanos) -> impl Iterator<Item = Ceiling> {
+    pub(super) fn ceilings(&mut self, extent: LimitScope, now: Nanos) -> impl Iterator<Item = EffectiveLimit> {
         let limits = self.meters.standings(now);
-        limits.map(move |(limit, _)| Ceiling {
+        limits.map(move |(limit, _)| EffectiveLimit {
             extent,
             rate: limit.rate(),
             measure: limit.measure(),
@@ -190,23 +190,23 @@ impl Limits {
     }
 
     /// How the fullest of them stands.
-    pub(super) fn room(&mut self, now: Nanos) -> Option<Room> {
+    pub(super) fn room(&mut self, now: Nanos) -> Option<RemainingQuota> {
         let rooms = self.meters.standings(now).map(|(limit, standing)| {
             let expiry = standing
                 .oldest
                 .map(|oldest| oldest.saturating_add(limit.rate().per()));
             let reset = Some(standing.window_end).filter(|end| *end > now);
-            Room {
+            RemainingQuota {
                 rate: limit.rate(),
                 capacity: standing.capacity,
                 left: standing.remaining(),
                 more_in: reset.or(expiry).map(|at| at.since(now)),
             }
         });
-        rooms.reduce(Room::fuller)
+        rooms.reduce(RemainingQuota::fuller)
     }
 
-    pub(super) fn refund(&mut self, now: Nanos, grant: Option<Grant>) {
+    pub(super) fn refund(&mut self, now: Nanos, grant: Option<ReceiptSet>) {
         if let Some(grant) = grant {
             self.meters.refund(now, grant);
         }
@@ -215,8 +215,8 @@ impl Limits {
     pub(super) fn settle(
         &mut self,
         now: Nanos,
-        grant: Option<Grant>,
-        journey: Journey,
+        grant: Option<ReceiptSet>,
+        journey: RequestTiming,
         floor: Option<Duration>,
     ) {
         if let Some(grant) = grant {
@@ -225,8 +225,8 @@ impl Limits {
     }
 
     /// Puts into effect what health and evidence leave of the configured limits.
-    pub(super) fn retune(&mut self, moment: Moment, health: Option<&Health>) {
-        let scaled = |(limit, moving): (&Limit, &Moving)| {
+    pub(super) fn retune(&mut self, moment: ClockPair, health: Option<&Health>) {
+        let scaled = |(limit, moving): (&Limit, &LimitState)| {
             let learned = moving.learned.effective();
             limit.at(health.map_or(learned, |health| health.effective(learned)))
         };
@@ -242,12 +242,12 @@ impl Limits {
     }
 
     /// The server refused or banned: the fullest limit was too high.
-    pub(super) fn accused(&mut self, now: Nanos, charge: &Charge, part: Part) -> Reaction {
+    pub(super) fn accused(&mut self, now: Nanos, charge: &ThrottleEvidence, part: FleetShare) -> LimitChange {
         let Some(place) = self.fullest(now) else {
-            return Reaction::Unmoved;
+            return LimitChange::Unmoved;
         };
         let Some(moving) = self.moving.get_mut(place) else {
-            return Reaction::Unmoved;
+            return LimitChange::Unmoved;
         };
         let admitted = part.at_most(moving.admitted(now));
         moving.learned.evidence(now, charge.evidence(admitted))
@@ -270,7 +270,7 @@ impl Limits {
     }
 
     /// The server let a call pass. Answers whether a limit grew.
-    pub(super) fn passed(&mut self, now: Nanos, cost: Cost, part: Part) -> bool {
+    pub(super) fn passed(&mut self, now: Nanos, cost: Cost, part: FleetShare) -> bool {
         let mut grew = false;
         for moving in &mut self.moving {
             moving.passed.add(now, moving.toll.of(cost).units());
@@ -298,7 +298,7 @@ impl Limits {
             .collect()
     }
 
-    pub(super) fn drift_of_each(&self, now: Nanos) -> Vec<Option<Drift>> {
+    pub(super) fn drift_of_each(&self, now: Nanos) -> Vec<Option<LimitDrift>> {
         self.moving
             .iter()
             .map(|moving| moving.learned.drift(now))
@@ -306,7 +306,7 @@ impl Limits {
     }
 
     /// What there is to tell of how the limits differ from what is configured.
-    pub(super) fn drift_news(&mut self, now: Nanos) -> impl Iterator<Item = Option<Drift>> {
+    pub(super) fn drift_news(&mut self, now: Nanos) -> impl Iterator<Item = Option<LimitDrift>> {
         let drifts = self.moving.iter_mut().map(move |moving| {
             let drift = moving.learned.drift(now);
             (moving.is_news(drift), drift)
@@ -333,8 +333,8 @@ impl Limits {
         told
     }
 
-    pub(super) fn histories(&self) -> Vec<History> {
-        self.moving.iter().map(Moving::history).collect()
+    pub(super) fn histories(&self) -> Vec<UsageHistory> {
+        self.moving.iter().map(LimitState::history).collect()
     }
 
     /// What the meters keep on the heap, in bytes.
@@ -375,7 +375,7 @@ fn fullness(used: u128, capacity: u64) -> u64 {
 
 /// Of the limits that count costs: to the others every call is the same.
 fn smallest_capacity(limits: &[Limit]) -> u64 {
-    let by_cost = |limit: &&Limit| limit.measure().toll().heeds_cost();
+    let by_cost = |limit: &&Limit| limit.measure().toll().counts_cost();
     let smallest = limits.iter().filter(by_cost).map(Limit::capacity).min();
     smallest.unwrap_or(u64::MAX).max(1)
 }

@@ -9,27 +9,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow_core::{Attempt, Effect, Ended, Fault, Nanos, Retry};
+use outflow_core::{AttemptReport, OutcomeClass, AttemptEnd, Fault, Nanos, Retryability};
 
-use super::door::Door;
-use super::gate::{Open, Pass, Stamped};
+use super::shared::SharedState;
+use super::state::{ResponseInProgress, PermitParts, CountsFrom};
 
 /// Leave to send one request.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped unsent is given back at once"]
 pub struct Permit {
-    door: Option<Arc<Door>>,
+    door: Option<Arc<SharedState>>,
     flight: usize,
     id: u64,
     waited: Duration,
-    stamped: Stamped,
+    stamped: CountsFrom,
     sent: Option<Nanos>,
     /// It is called off after this instant.
     by: Option<Nanos>,
 }
 
 impl Permit {
-    pub(super) fn new(door: Option<Arc<Door>>, pass: Pass) -> Self {
+    pub(super) fn new(door: Option<Arc<SharedState>>, pass: PermitParts) -> Self {
         Self {
             door,
             flight: pass.flight,
@@ -43,7 +43,7 @@ impl Permit {
 
     /// Is to be used within this time from now: a moment later it is called off. For whoever has leave of
     /// somebody else too, for an instant and not for ever.
-    pub fn within(mut self, span: Duration) -> Self {
+    pub fn expire_after(mut self, span: Duration) -> Self {
         let door = self.door.as_ref();
         self.by = door.map(|door| door.now().saturating_add(span));
         self
@@ -63,7 +63,7 @@ impl Permit {
     /// go, or the [time](Self::within) for it passed. Whoever took long to get ready, with a connection
     /// perhaps, looks at this before the first byte leaves, drops the permit if so and asks again. What
     /// was sent cannot be called off.
-    pub fn is_called_off(&self) -> bool {
+    pub fn is_revoked(&self) -> bool {
         let door = self.door.as_ref().filter(|_| self.sent.is_none());
         door.is_some_and(|door| {
             let late = self.by.is_some_and(|by| door.now() > by);
@@ -76,9 +76,9 @@ impl Permit {
     pub fn sending(&mut self) {
         if let (Some(door), None) = (&self.door, self.sent) {
             self.sent = Some(match self.stamped {
-                Stamped::AtSending => door.sending(self.flight),
+                CountsFrom::AtSending => door.sending(self.flight),
                 // The gate has nothing to change: it need not be asked.
-                Stamped::AtGrant => door.now(),
+                CountsFrom::AtGrant => door.now(),
             });
         }
     }
@@ -90,7 +90,7 @@ impl Permit {
     }
 
     /// Tells how the whole attempt ended.
-    pub fn settle(mut self, answer: Answer<'_>) -> Verdict {
+    pub fn settle(mut self, answer: AttemptResult<'_>) -> Verdict {
         let door = self.door.take();
         let settled = door.and_then(|door| door.settled(self.flight, self.sent, &answer));
         settled.unwrap_or(Verdict::NOTHING)
@@ -98,13 +98,13 @@ impl Permit {
 
     /// Tells how the attempt was answered, when its body is still to come. The call stays in flight
     /// until the [`Tail`] is over.
-    pub fn answered(mut self, answer: Answer<'_>) -> (Verdict, Tail) {
+    pub fn settle_head(mut self, answer: AttemptResult<'_>) -> (Verdict, PendingBody) {
         let door = self.door.take();
         let settled = door
             .as_ref()
             .and_then(|door| door.answered(self.flight, self.sent, &answer));
         let (verdict, open) = settled.unzip();
-        (verdict.unwrap_or(Verdict::NOTHING), Tail { door, open })
+        (verdict.unwrap_or(Verdict::NOTHING), PendingBody { door, open })
     }
 
     /// Gives the permit back: the call provably never left.
@@ -121,7 +121,7 @@ impl Drop for Permit {
         if self.sent.is_none() {
             return door.refund(self.flight);
         }
-        door.settled(self.flight, self.sent, &Answer::cancelled());
+        door.settled(self.flight, self.sent, &AttemptResult::cancelled());
     }
 }
 
@@ -129,28 +129,28 @@ impl Drop for Permit {
 /// the API.
 #[derive(Debug)]
 #[must_use = "the call is in flight until its tail is over"]
-pub struct Tail {
-    door: Option<Arc<Door>>,
-    open: Option<Open>,
+pub struct PendingBody {
+    door: Option<Arc<SharedState>>,
+    open: Option<ResponseInProgress>,
 }
 
-impl Tail {
+impl PendingBody {
     /// The body ended as it should.
     pub fn finished(mut self) {
         self.end();
     }
 
     /// The body broke off.
-    pub fn broke(mut self, fault: Fault) -> Verdict {
+    pub fn fail(mut self, fault: Fault) -> Verdict {
         match (&self.door, self.open.take()) {
-            (Some(door), Some(open)) => door.broke(open, &Answer::fault(fault)),
+            (Some(door), Some(open)) => door.broke(open, &AttemptResult::fault(fault)),
             _ => Verdict::NOTHING,
         }
     }
 
     /// A body without an end, such as a stream of events, has begun to flow. Without this word a
     /// probe that reads such a stream would time out.
-    pub fn flowing(&mut self) {
+    pub fn mark_alive(&mut self) {
         if let (Some(door), Some(open)) = (&self.door, &mut self.open) {
             door.flowing(open);
         }
@@ -163,7 +163,7 @@ impl Tail {
     }
 }
 
-impl Drop for Tail {
+impl Drop for PendingBody {
     fn drop(&mut self) {
         self.end();
     }
@@ -171,75 +171,75 @@ impl Drop for Tail {
 
 /// What became of an attempt, as its sender tells it.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
-    attempt: Attempt,
+pub struct AttemptResult<'a> {
+    attempt: AttemptReport,
     headers: Option<&'a HeaderMap>,
-    sent: Sent,
-    signs: Signs,
+    sent: SendState,
+    signs: LimitSigns,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sent {
+enum SendState {
     Maybe,
     Never,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Signs {
+enum LimitSigns {
     None,
     Limit,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AttemptResult<'a> {
     /// A response of this status and these headers, which are read for what they say of limits.
     pub const fn response(status: u16, headers: &'a HeaderMap) -> Self {
-        Self::of(Attempt::status(status), Some(headers))
+        Self::of(AttemptReport::status(status), Some(headers))
     }
 
     /// A response of which only the status is known.
     pub const fn status(status: u16) -> Self {
-        Self::of(Attempt::status(status), None)
+        Self::of(AttemptReport::status(status), None)
     }
 
     /// No complete response.
     pub const fn fault(fault: Fault) -> Self {
-        Self::of(Attempt::fault(fault), None)
+        Self::of(AttemptReport::fault(fault), None)
     }
 
     /// The caller gave up.
     pub const fn cancelled() -> Self {
-        Self::of(Attempt::cancelled(), None)
+        Self::of(AttemptReport::cancelled(), None)
     }
 
     /// The same, of a call that provably never left: a connection that was refused, a name that does
     /// not resolve. It takes nothing from the limits.
     #[must_use]
     pub const fn unsent(mut self) -> Self {
-        self.sent = Sent::Never;
+        self.sent = SendState::Never;
         self
     }
 
     /// The same, whose body says that a limit was passed, whatever its status.
     #[must_use]
-    pub const fn naming_a_limit(mut self) -> Self {
-        self.signs = Signs::Limit;
+    pub const fn with_limit_signal(mut self) -> Self {
+        self.signs = LimitSigns::Limit;
         self
     }
 
-    const fn of(attempt: Attempt, headers: Option<&'a HeaderMap>) -> Self {
+    const fn of(attempt: AttemptReport, headers: Option<&'a HeaderMap>) -> Self {
         Self {
             attempt,
             headers,
-            sent: Sent::Maybe,
-            signs: Signs::None,
+            sent: SendState::Maybe,
+            signs: LimitSigns::None,
         }
     }
 
-    pub(super) const fn attempt(&self) -> Attempt {
+    pub(super) const fn attempt(&self) -> AttemptReport {
         self.attempt
     }
 
-    pub(super) const fn ended(&self) -> Ended {
+    pub(super) const fn ended(&self) -> AttemptEnd {
         self.attempt.ended()
     }
 
@@ -248,11 +248,11 @@ impl<'a> Answer<'a> {
     }
 
     pub(super) fn is_unsent(&self) -> bool {
-        self.sent == Sent::Never
+        self.sent == SendState::Never
     }
 
     pub(super) fn shows_a_limit(&self) -> bool {
-        self.signs == Signs::Limit
+        self.signs == LimitSigns::Limit
     }
 }
 
@@ -260,19 +260,19 @@ impl<'a> Answer<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// What it counts as.
-    pub effect: Effect,
+    pub effect: OutcomeClass,
     /// Whether another attempt could end better. Whether one may be made is for the caller to decide:
     /// it knows if the call can be repeated.
-    pub retry: Retry,
+    pub retry: Retryability,
     /// How long the server wants us away, if it said so.
     pub retry_after: Option<Duration>,
     /// What it taught about the limits.
-    pub lesson: Lesson,
+    pub lesson: LimitFeedback,
 }
 
 /// What a refusal taught about the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lesson {
+pub enum LimitFeedback {
     /// Nothing.
     None,
     /// A limit of ours was too high: it was lowered because of this call, or of another that was sent
@@ -284,14 +284,14 @@ pub enum Lesson {
 impl Verdict {
     /// True if the table says that another attempt could end better.
     pub fn is_worth_a_retry(&self) -> bool {
-        self.retry == Retry::Worthwhile
+        self.retry == Retryability::Worthwhile
     }
 
     /// Of a call that the gate does not know.
     const NOTHING: Self = Self {
-        effect: Effect::Neutral,
-        retry: Retry::Pointless,
+        effect: OutcomeClass::Neutral,
+        retry: Retryability::Pointless,
         retry_after: None,
-        lesson: Lesson::None,
+        lesson: LimitFeedback::None,
     };
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Drift, Limit, Measure, Nanos, Pattern, Rate, Snapshot, Usage};
+use outflow_core::{LimitDrift, Limit, CountBy, Nanos, TrendShape, Rate, HealthSnapshot, Usage};
 use smol_str::SmolStr;
 
 /// One API at one instant.
@@ -26,7 +26,7 @@ pub struct HealthReport {
     /// The group it is of, if not of the whole API.
     pub group: Option<SmolStr>,
     /// The machine.
-    pub snapshot: Snapshot,
+    pub snapshot: HealthSnapshot,
     /// How many calls are in flight.
     pub in_flight: u32,
     /// How many may be.
@@ -41,20 +41,20 @@ pub struct LimitReport {
     /// How much of it is used.
     pub usage: Usage,
     /// How far that is from what was configured.
-    pub drift: Option<Drift>,
+    pub drift: Option<LimitDrift>,
     /// How it was used of late.
-    pub history: History,
+    pub history: UsageHistory,
 }
 
 /// How a limit was used of late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct History {
+pub struct UsageHistory {
     /// The most that was ever used at once.
     pub peak: u64,
     /// What the next window will probably use, if that can be said.
     pub prediction: Option<u64>,
     /// Which way it goes.
-    pub pattern: Pattern,
+    pub pattern: TrendShape,
     /// Whether use has been near the limit for long.
     pub alert: Alerted,
 }
@@ -85,18 +85,18 @@ pub struct GroupReport {
 
 /// A limit in effect, for whoever shares it with other machines or keeps calls apart by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ceiling {
+pub struct EffectiveLimit {
     /// Which calls count against it.
-    pub extent: Extent,
+    pub extent: LimitScope,
     /// The rate in effect.
     pub rate: Rate,
     /// What of a call counts.
-    pub measure: Measure,
+    pub measure: CountBy,
 }
 
 /// Which calls count against a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Extent {
+pub enum LimitScope {
     /// All of the API.
     Api,
     /// Those of one group.
@@ -105,7 +105,7 @@ pub enum Extent {
 
 /// How a limit stands, for those who are told with every answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct RemainingQuota {
     /// The rate in effect.
     pub rate: Rate,
     /// The most that it lets through at once.
@@ -116,7 +116,7 @@ pub struct Room {
     pub more_in: Option<Duration>,
 }
 
-impl Room {
+impl RemainingQuota {
     /// The one of which less is left, in parts of the whole.
     pub(super) fn fuller(self, other: Self) -> Self {
         let part = |room: Self, whole: Self| u128::from(room.left) * u128::from(whole.capacity);

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow::event::What;
-use outflow::{Ask, Config, Event, Events, Observer, Outflow, Rules, SystemClock, Upstream};
-use outflow_upstream::{Answer, Quota, Script, Server, StrictApi, When};
+use outflow::event::EventKind;
+use outflow::{AcquireOptions, Config, Event, Events, Observer, Outflow, Rules, SystemClock, Upstream};
+use outflow_upstream::{MockResponse, Quota, Script, Server, MockApi, ScriptMatch};
 use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,8 +50,8 @@ fn configured_with(base_url: &str, dir: &Path, more: &str) -> Config {
 // log, and numbers that agree with both.
 #[tokio::test]
 async fn a_configured_client_logs_counts_and_keeps_its_answers() {
-    let kept = Answer::ok("{}").header("cache-control", "max-age=60");
-    let api = StrictApi::builder()
+    let kept = MockResponse::ok("{}").header("cache-control", "max-age=60");
+    let api = MockApi::builder()
         .limit(Quota::sliding("100/s".parse().expect("valid")))
         .answer("/**", kept)
         .build()
@@ -106,10 +106,10 @@ async fn a_configured_client_logs_counts_and_keeps_its_answers() {
 // What was written is there for the next process: the server is gone, the answer is not.
 #[tokio::test]
 async fn a_kept_answer_outlives_its_client() {
-    let api = StrictApi::builder()
+    let api = MockApi::builder()
         .answer(
             "/**",
-            Answer::ok("1.08").header("cache-control", "max-age=600"),
+            MockResponse::ok("1.08").header("cache-control", "max-age=600"),
         )
         .build()
         .expect("valid");
@@ -144,7 +144,7 @@ struct Heard(Mutex<Vec<bool>>);
 
 impl Observer for Heard {
     fn observe(&self, event: &Event) {
-        if let What::Memory { raised, .. } = event.what {
+        if let EventKind::Memory { raised, .. } = event.what {
             self.0.lock().expect("sound").push(raised);
         }
     }
@@ -154,25 +154,25 @@ impl Observer for Heard {
 // at, and it decides nothing: the next call goes.
 #[test]
 fn meters_that_take_too_much_memory_are_told_once() {
-    let mut rules = Rules::limited_to("100/s".parse().expect("valid"));
+    let mut rules = Rules::with_limit("100/s".parse().expect("valid"));
     rules.thresholds.memory = 1;
     let (events, heard) = (Events::new(), Arc::new(Heard::default()));
     events.subscribe(heard.clone());
     let door = Upstream::new("small", rules, Arc::new(SystemClock::new()), events).expect("valid");
-    let ask = Ask::new(door.group("default").expect("always there"));
+    let ask = AcquireOptions::new(door.group("default").expect("always there"));
     for _ in 0..3 {
-        let mut permit = door.try_admit(ask).expect("room");
+        let mut permit = door.try_acquire(ask).expect("room");
         permit.sending();
-        permit.settle(outflow::Answer::status(200));
-        door.tidy();
+        permit.settle(outflow::AttemptResult::status(200));
+        door.prune();
     }
     assert_eq!(*heard.0.lock().expect("sound"), [true]);
 }
 
 /// A server whose every answer may be kept for a minute.
 async fn keepable() -> Server {
-    let kept = Answer::ok("{}").header("cache-control", "max-age=60");
-    let api = StrictApi::builder().answer("/**", kept).build();
+    let kept = MockResponse::ok("{}").header("cache-control", "max-age=60");
+    let api = MockApi::builder().answer("/**", kept).build();
     api.expect("valid").listen().await.expect("a port")
 }
 
@@ -203,7 +203,7 @@ struct Failed(Notify);
 
 impl Observer for Failed {
     fn observe(&self, event: &Event) {
-        if let What::Retrying { .. } = event.what {
+        if let EventKind::Retrying { .. } = event.what {
             self.0.notify_one();
         }
     }
@@ -212,8 +212,8 @@ impl Observer for Failed {
 // Between two attempts a call has no permit, so that the doors do not know of it.
 #[tokio::test]
 async fn closing_waits_for_a_call_between_two_attempts() {
-    let script = Script::new().rule(When::always(), Answer::status(503));
-    let api = StrictApi::builder().script(script).build().expect("valid");
+    let script = Script::new().rule(ScriptMatch::always(), MockResponse::status(503));
+    let api = MockApi::builder().script(script).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let dir = tempfile::tempdir().expect("a directory");
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
@@ -238,7 +238,7 @@ struct Clumsy;
 
 impl Observer for Clumsy {
     fn observe(&self, event: &Event) {
-        assert!(!matches!(event.what, What::Finished(_)), "clumsy");
+        assert!(!matches!(event.what, EventKind::Finished(_)), "clumsy");
     }
 }
 
@@ -248,7 +248,7 @@ struct Ends(Mutex<u32>);
 
 impl Observer for Ends {
     fn observe(&self, event: &Event) {
-        if let What::Finished(_) = event.what {
+        if let EventKind::Finished(_) = event.what {
             *self.0.lock().expect("sound") += 1;
         }
     }
@@ -272,9 +272,9 @@ async fn an_observer_that_panics_takes_neither_a_call_nor_another_observer_down(
 // One refusal that is not repeated, with the wait that the server asks for.
 #[tokio::test]
 async fn the_line_of_a_refusal_counts_that_refusal() {
-    let refused = Answer::status(429).header("retry-after", "2");
-    let script = Script::new().rule(When::always(), refused);
-    let api = StrictApi::builder().script(script).build().expect("valid");
+    let refused = MockResponse::status(429).header("retry-after", "2");
+    let script = Script::new().rule(ScriptMatch::always(), refused);
+    let api = MockApi::builder().script(script).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let dir = tempfile::tempdir().expect("a directory");
     let config = configured_with(&server.url(), dir.path(), "retry_count = 0");

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
-use outflow::core::Effect;
-use outflow::event::What;
-use outflow::{Ask, Event, Events, Govern, Governed, Mode, Observer, Rules, Stopped, Upstream};
+use outflow::core::OutcomeClass;
+use outflow::event::EventKind;
+use outflow::{AcquireOptions, Event, Events, UpstreamLayer, UpstreamService, WaitMode, Observer, Rules, LayerError, Upstream};
 use outflow_testkit::VirtualTime;
 use tokio::time::Instant;
 use tower_layer::Layer;
@@ -55,7 +55,7 @@ fn answering<B>(status: u16, body: fn() -> B) -> Answers<B> {
 }
 
 fn door(rate: &str) -> Upstream {
-    let rules = Rules::limited_to(rate.parse().expect("valid"));
+    let rules = Rules::with_limit(rate.parse().expect("valid"));
     let time = Arc::new(VirtualTime::new());
     Upstream::new("any", rules, time, Events::new()).expect("valid")
 }
@@ -65,9 +65,9 @@ fn short() -> Full<Bytes> {
 }
 
 async fn through<S, B>(
-    service: &Governed<S>,
+    service: &UpstreamService<S>,
     request: Request<()>,
-) -> Result<Response<outflow::GovernedBody<B>>, Stopped<S::Error>>
+) -> Result<Response<outflow::UpstreamBody<B>>, LayerError<S::Error>>
 where
     S: Service<Request<()>, Response = Response<B>> + Clone,
 {
@@ -81,7 +81,7 @@ where
 async fn every_request_waits_for_its_permit() {
     let inner = answering(200, short);
     let called = Arc::clone(&inner.called);
-    let service = Govern::new(door("1/s")).layer(inner);
+    let service = UpstreamLayer::new(door("1/s")).layer(inner);
     let began = Instant::now();
     for _ in 0..3 {
         let response = through(&service, Request::new(()))
@@ -111,7 +111,7 @@ async fn a_request_that_is_refused_does_not_reach_the_service() {
     let inner = answering(200, short);
     let called = Arc::clone(&inner.called);
     let door = door("1/s");
-    let service = Govern::new(door.clone()).layer(inner);
+    let service = UpstreamLayer::new(door.clone()).layer(inner);
     through(&service, Request::new(()))
         .await
         .expect("the first");
@@ -119,9 +119,9 @@ async fn a_request_that_is_refused_does_not_reach_the_service() {
     let route = door.route(request.method(), "/");
     request
         .extensions_mut()
-        .insert(Ask::new(route).mode(Mode::Reject));
+        .insert(AcquireOptions::new(route).mode(WaitMode::Reject));
     let refused = through(&service, request).await.err();
-    assert!(matches!(refused, Some(Stopped::Refused(_))), "{refused:?}");
+    assert!(matches!(refused, Some(LayerError::Refused(_))), "{refused:?}");
     assert_eq!(called.load(Ordering::Relaxed), 1);
     assert!(door.is_idle());
 }
@@ -130,7 +130,7 @@ async fn a_request_that_is_refused_does_not_reach_the_service() {
 #[tokio::test(start_paused = true)]
 async fn a_body_holds_its_place_until_it_ends() {
     let door = door("10/s");
-    let service = Govern::new(door.clone()).layer(answering(200, short));
+    let service = UpstreamLayer::new(door.clone()).layer(answering(200, short));
     let response = through(&service, Request::new(()))
         .await
         .expect("an answer");
@@ -146,11 +146,11 @@ async fn a_body_holds_its_place_until_it_ends() {
 }
 
 #[derive(Default)]
-struct Effects(std::sync::Mutex<Vec<Effect>>);
+struct Effects(std::sync::Mutex<Vec<OutcomeClass>>);
 
 impl Observer for Effects {
     fn observe(&self, event: &Event) {
-        if let What::Settled { effect, .. } = &event.what {
+        if let EventKind::Settled { effect, .. } = &event.what {
             self.0.lock().expect("no panic").push(*effect);
         }
     }
@@ -197,7 +197,7 @@ async fn the_door_learns_what_became_of_a_request() {
     let door = door("10/s");
     let effects = Arc::new(Effects::default());
     door.events().subscribe(effects.clone());
-    let govern = Govern::new(door.clone());
+    let govern = UpstreamLayer::new(door.clone());
     let refused = govern.layer(answering(429, short));
     through(&refused, Request::new(()))
         .await
@@ -208,12 +208,12 @@ async fn the_door_learns_what_became_of_a_request() {
     assert!(broke.is_err());
     let failing = govern.layer(Fails);
     let ended = through(&failing, Request::new(())).await;
-    assert!(matches!(ended.err(), Some(Stopped::Failed(_))));
+    assert!(matches!(ended.err(), Some(LayerError::Failed(_))));
     assert!(door.is_idle());
     let seen = effects.0.lock().expect("no panic").clone();
     assert_eq!(
         seen,
-        [Effect::Throttled, Effect::Success, Effect::NetworkFailed]
+        [OutcomeClass::Throttled, OutcomeClass::Success, OutcomeClass::NetworkFailed]
     );
     let health = &door.report().health[0].snapshot;
     // The refusal began a new count, so only what came after it is in.
@@ -225,7 +225,7 @@ async fn the_door_learns_what_became_of_a_request() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_while_it_waits_costs_nothing() {
     let door = door("1/s");
-    let service = Govern::new(door.clone()).layer(answering(200, short));
+    let service = UpstreamLayer::new(door.clone()).layer(answering(200, short));
     through(&service, Request::new(()))
         .await
         .expect("the first");
@@ -286,18 +286,18 @@ async fn a_request_whose_service_was_slow_is_not_sent_before_the_server_s_time()
         ready: Arc::clone(&ready),
         called: Arc::clone(&called),
     };
-    let mut service = Govern::new(door.clone()).layer(inner);
+    let mut service = UpstreamLayer::new(door.clone()).layer(inner);
     let began = Instant::now();
     let mut request = pin!(service.call(Request::new(())));
     assert!(!polled(request.as_mut()), "its service is not ready");
 
     let mut other = door
-        .try_admit(Ask::new(door.group("default").expect("known")))
+        .try_acquire(AcquireOptions::new(door.group("default").expect("known")))
         .expect("room");
     other.sending();
     let mut told = http::HeaderMap::new();
     told.insert("retry-after", "2".parse().expect("a value"));
-    other.settle(outflow::Answer::response(429, &told));
+    other.settle(outflow::AttemptResult::response(429, &told));
     ready.store(1, Ordering::Relaxed);
     assert!(!polled(request.as_mut()));
     assert_eq!(

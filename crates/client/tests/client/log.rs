@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::support::sample_events::{self, NOON, event};
 use outflow::Observer;
 use outflow::core::{ManualClock, Nanos, WallTime};
-use outflow::event::What;
-use outflow::log::{Format, Log, LogPump, LogSettings, Narrator};
+use outflow::event::EventKind;
+use outflow::log::{LineFormat, Log, LogWriter, LogSettings, TracingObserver};
 use outflow::redact::Scrubber;
 use tracing::Level;
 use tracing_subscriber::layer::SubscriberExt;
@@ -39,7 +39,7 @@ impl Write for Page {
     }
 }
 
-pub(crate) fn settings(format: Format, level: Level) -> LogSettings {
+pub(crate) fn settings(format: LineFormat, level: Level) -> LogSettings {
     let wall = WallTime::from_unix_secs(NOON);
     let clock = Arc::new(ManualClock::new(Nanos::from_secs(100), wall));
     LogSettings {
@@ -49,14 +49,14 @@ pub(crate) fn settings(format: Format, level: Level) -> LogSettings {
     }
 }
 
-pub(crate) fn log(format: Format, level: Level) -> (Log, LogPump, Page) {
+pub(crate) fn log(format: LineFormat, level: Level) -> (Log, LogWriter, Page) {
     let page = Page::default();
     let (log, pump) = Log::new(settings(format, level), page.clone());
     (log, pump, page)
 }
 
 /// What a log of everything says of these events.
-pub(crate) fn written(format: Format, whats: Vec<What>) -> Vec<String> {
+pub(crate) fn written(format: LineFormat, whats: Vec<EventKind>) -> Vec<String> {
     let (log, mut pump, page) = log(format, Level::TRACE);
     for what in whats {
         log.observe(&event("tmdb", what));
@@ -70,7 +70,7 @@ const HEAD: &str = "ts=2024-05-01T10:00:00.000Z lvl=";
 // The example of the design that the keys come from, and the same event in full.
 #[test]
 fn a_refused_attempt_is_told_with_the_state_and_its_numbers() {
-    let lines = written(Format::Logfmt, sample_events::health("movies"));
+    let lines = written(LineFormat::Logfmt, sample_events::health("movies"));
     let vitals = "consec429=3 err_rate_30s=0.24 rate=18rps sem=2";
     assert_eq!(
         lines,
@@ -101,7 +101,7 @@ fn a_finished_call_is_told_with_all_that_finds_it_again() {
     call.request_id = "018f-1".into();
     call.trace_id = Some("4bf9".into());
     call.group = "movies".into();
-    let lines = written(Format::Logfmt, vec![What::Finished(Box::new(call))]);
+    let lines = written(LineFormat::Logfmt, vec![EventKind::Finished(Box::new(call))]);
     assert_eq!(
         lines,
         [format!(
@@ -117,8 +117,8 @@ fn every_other_event_has_its_line() {
     let mut whats = sample_events::door("movies");
     whats.extend(sample_events::told("movies"));
     whats.extend(sample_events::client("movies"));
-    whats.retain(|what| !matches!(what, What::Finished(_)));
-    let told: Vec<_> = written(Format::Logfmt, whats)
+    whats.retain(|what| !matches!(what, EventKind::Finished(_)));
+    let told: Vec<_> = written(LineFormat::Logfmt, whats)
         .iter()
         .map(|line| line.replace("ts=2024-05-01T10:00:00.000Z ", ""))
         .map(|line| line.split(" seq=").next().unwrap_or_default().to_owned())
@@ -164,12 +164,12 @@ fn every_other_event_has_its_line() {
 // What an operator wrote is a value like any other: it cannot end its line or begin another key.
 #[test]
 fn who_changed_what_is_told() {
-    let what = What::Operated {
+    let what = EventKind::Operated {
         group: Some("movies".into()),
         action: "hold_offline",
         who: "127.0.0.1: a move\nlvl=ERROR".into(),
     };
-    let lines = written(Format::Logfmt, vec![what]);
+    let lines = written(LineFormat::Logfmt, vec![what]);
     let line = lines[0].split(" seq=").next().unwrap_or_default();
     let expected = "lvl=INFO comp=admin event=operated reason=hold_offline api=tmdb group=movies \
                     msg=\"127.0.0.1: a move\\nlvl=ERROR\"";
@@ -183,8 +183,8 @@ fn json_holds_what_logfmt_holds() {
         .into_iter()
         .map(|one| one.what)
         .collect();
-    let logfmt = written(Format::Logfmt, whats.clone());
-    let json = written(Format::Json, whats);
+    let logfmt = written(LineFormat::Logfmt, whats.clone());
+    let json = written(LineFormat::Json, whats);
     assert_eq!((logfmt.len(), json.len()), (20, 20));
     for (logfmt, json) in logfmt.iter().zip(&json) {
         let object: serde_json::Value = serde_json::from_str(json).expect("valid");
@@ -212,7 +212,7 @@ fn only_what_is_as_important_as_asked_is_written() {
         Level::DEBUG,
         Level::TRACE,
     ] {
-        let (log, mut pump, page) = log(Format::Logfmt, level);
+        let (log, mut pump, page) = log(LineFormat::Logfmt, level);
         for event in sample_events::every("x") {
             log.observe(&event);
         }
@@ -225,11 +225,11 @@ fn only_what_is_as_important_as_asked_is_written() {
 // The two ways to a line, directly and through `tracing`, are one way for the reader.
 #[test]
 fn what_tracing_is_told_makes_the_same_line() {
-    for format in [Format::Logfmt, Format::Json] {
+    for format in [LineFormat::Logfmt, LineFormat::Json] {
         let (direct, mut pump, expected) = log(format, Level::TRACE);
         let (layered, mut layer_pump, page) = log(format, Level::TRACE);
         let subscriber = tracing_subscriber::registry().with(layered.layer());
-        let narrator = Narrator::new(Scrubber::new());
+        let narrator = TracingObserver::new(Scrubber::new());
         tracing::subscriber::with_default(subscriber, || {
             for event in sample_events::every("movies") {
                 direct.observe(&event);
@@ -245,7 +245,7 @@ fn what_tracing_is_told_makes_the_same_line() {
 
 #[test]
 fn a_program_s_own_lines_have_the_same_form() {
-    let (log, mut pump, page) = log(Format::Logfmt, Level::INFO);
+    let (log, mut pump, page) = log(LineFormat::Logfmt, Level::INFO);
     let subscriber = tracing_subscriber::registry().with(log.layer());
     tracing::subscriber::with_default(subscriber, || {
         tracing::info!(target: "outflow::serve", port = 7070, ok = true, ts = "x", "now serving");
@@ -266,7 +266,7 @@ fn a_program_s_own_lines_have_the_same_form() {
 // `shop` is the program; `shopping` and `outflowing` only begin like it and like us.
 #[test]
 fn a_crate_is_the_program_s_by_its_whole_name() {
-    let (log, mut pump, page) = log(Format::Logfmt, Level::INFO);
+    let (log, mut pump, page) = log(LineFormat::Logfmt, Level::INFO);
     let layer = log.layer().of_crate("shop");
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::with_default(subscriber, || {
@@ -298,7 +298,7 @@ fn the_order_of_lines_does_not_depend_on_the_clock() {
         clock.set_wall(WallTime::from_unix_secs(wall));
         log.observe(&event(
             "a",
-            What::Foreign {
+            EventKind::Foreign {
                 group: None,
                 units: 1,
             },

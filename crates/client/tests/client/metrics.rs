@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::support::sample_events::{self, event};
-use outflow::core::{OutcomeCounts, State, WallTime};
-use outflow::event::{Finished, What};
-use outflow::metrics::{Known, Metrics, Reading, Source};
-use outflow::{Cause, Event, Observer, Refusal, ndjson};
+use outflow::core::{OutcomeCounts, HealthState, WallTime};
+use outflow::event::{CallFinished, EventKind};
+use outflow::metrics::{ApiLabels, Metrics, GaugeSnapshot, GaugeSource};
+use outflow::{RefusalReason, Event, Observer, Refusal, ndjson};
 use smol_str::{SmolStr, format_smolstr};
 
 /// An API that is ill.
 struct Ill;
 
-impl Source for Ill {
-    fn read(&self, tell: &mut dyn FnMut(&str, Reading)) {
+impl GaugeSource for Ill {
+    fn read(&self, tell: &mut dyn FnMut(&str, GaugeSnapshot)) {
         let counts = OutcomeCounts {
             success: 40,
             throttled: 5,
@@ -24,8 +24,8 @@ impl Source for Ill {
             network: 1,
             other: 1,
         };
-        let reading = Reading {
-            state: State::Sleep,
+        let reading = GaugeSnapshot {
+            state: HealthState::Sleep,
             counts,
             error_ppm: 200_000,
             rate: 17.5,
@@ -43,7 +43,7 @@ impl Source for Ill {
 }
 
 fn tmdb() -> Metrics {
-    Metrics::new([Known::new("tmdb", ["movies"])])
+    Metrics::new([ApiLabels::new("tmdb", ["movies"])])
 }
 
 fn observed(events: impl IntoIterator<Item = Event>) -> Metrics {
@@ -71,7 +71,7 @@ fn every_event_is_counted_where_it_belongs() {
         event.api = "tmdb".into();
     }
     let metrics = observed(events);
-    metrics.ask(Arc::new(Ill));
+    metrics.add_source(Arc::new(Ill));
     let expected: Vec<_> = include_str!("metrics/counted.txt").lines().collect();
     assert_eq!(counted(&metrics.render()), expected);
 }
@@ -79,7 +79,7 @@ fn every_event_is_counted_where_it_belongs() {
 // All series of an API without groups, zeros included, apart from the buckets of histograms.
 #[test]
 fn every_series_is_there_before_the_first_event() {
-    let page = Metrics::new([Known::new("tmdb", [])]).render();
+    let page = Metrics::new([ApiLabels::new("tmdb", [])]).render();
     let shown: Vec<_> = page
         .lines()
         .filter(|line| !line.contains("api=\"other\"") && !line.contains("_bucket{"))
@@ -91,8 +91,8 @@ fn every_series_is_there_before_the_first_event() {
 #[test]
 fn the_page_keeps_every_rule_of_its_format() {
     let hostile = "a\"b\\c\nd{}= # x";
-    let metrics = Metrics::new([Known::new(hostile, [hostile]), Known::new("tmdb", [])]);
-    metrics.ask(Arc::new(Ill));
+    let metrics = Metrics::new([ApiLabels::new(hostile, [hostile]), ApiLabels::new("tmdb", [])]);
+    metrics.add_source(Arc::new(Ill));
     for text in [hostile, "tmdb", "unknown"] {
         for event in sample_events::every(text) {
             metrics.observe(&event);
@@ -107,30 +107,30 @@ fn the_page_keeps_every_rule_of_its_format() {
 fn no_caller_can_add_a_series() {
     let metrics = observed(sample_events::every("movies"));
     for code in 0..1_000 {
-        let attempt = outflow::core::Attempt::status(code);
-        let what = sample_events::settled("x", attempt, outflow::core::Effect::Success);
+        let attempt = outflow::core::AttemptReport::status(code);
+        let what = sample_events::settled("x", attempt, outflow::core::OutcomeClass::Success);
         metrics.observe(&event("x", what));
     }
     let before = strict_parser::check(&metrics.render());
     for number in 0..1_000_000_u32 {
         let name = format_smolstr!("/n/{number}");
-        let finished = Finished {
+        let finished = CallFinished {
             path: name.clone(),
             group: name.clone(),
             request_id: name.clone(),
             ..sample_events::finished("x")
         };
         let api = if number % 2 == 0 { "tmdb" } else { &*name };
-        metrics.observe(&event(api, What::Finished(Box::new(finished))));
+        metrics.observe(&event(api, EventKind::Finished(Box::new(finished))));
         let refusal = Refusal {
-            cause: Cause::UnknownGroup(name.clone()),
+            cause: RefusalReason::UnknownGroup(name.clone()),
             retry_after: None,
         };
         let waited = std::time::Duration::ZERO;
         let group = name.clone();
         metrics.observe(&event(
             api,
-            What::Refused {
+            EventKind::Refused {
                 group,
                 refusal,
                 waited,
@@ -146,30 +146,30 @@ fn no_caller_can_add_a_series() {
 // The names are written down twice, where they are made and where they are counted.
 #[test]
 fn every_reason_and_cause_has_a_series_of_its_own() {
-    use outflow::Why;
-    use outflow::core::{Nanos, Rate, Reason, Transition};
+    use outflow::WaitReason;
+    use outflow::core::{Nanos, Rate, TransitionReason, HealthTransition};
     let metrics = tmdb();
     let reasons = [
-        Reason::ErrorRatio,
-        Reason::Streak,
-        Reason::RetryAfter,
-        Reason::Banned,
-        Reason::ErrorRatioHeld,
-        Reason::SuccessWindowOk,
-        Reason::SleepOver,
-        Reason::ProbesOk,
-        Reason::ProbesAnswered,
-        Reason::ProbeFailed,
-        Reason::ProbeTimedOut,
-        Reason::RecoveriesExhausted,
-        Reason::AutoRecover,
-        Reason::Forced,
-        Reason::Released,
+        TransitionReason::ErrorRatio,
+        TransitionReason::Streak,
+        TransitionReason::RetryAfter,
+        TransitionReason::Banned,
+        TransitionReason::ErrorRatioHeld,
+        TransitionReason::SuccessWindowOk,
+        TransitionReason::SleepOver,
+        TransitionReason::ProbesOk,
+        TransitionReason::ProbesAnswered,
+        TransitionReason::ProbeFailed,
+        TransitionReason::ProbeTimedOut,
+        TransitionReason::RecoveriesExhausted,
+        TransitionReason::AutoRecover,
+        TransitionReason::Forced,
+        TransitionReason::Released,
     ];
     for reason in reasons {
-        let transition = Transition {
-            from: State::Normal,
-            to: State::Sleep,
+        let transition = HealthTransition {
+            from: HealthState::Normal,
+            to: HealthState::Sleep,
             reason,
             at: Nanos::ZERO,
             until: None,
@@ -177,7 +177,7 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
         let (group, vitals) = (None, sample_events::vitals());
         metrics.observe(&event(
             "tmdb",
-            What::Moved {
+            EventKind::Moved {
                 group,
                 transition,
                 vitals,
@@ -186,16 +186,16 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
     }
     let limit = Rate::per_second(1).expect("not zero");
     for cause in [
-        Cause::TooLate(Why::Turn),
-        Cause::Never { limit },
-        Cause::Busy(Why::Turn),
-        Cause::Blocked {
-            state: State::Sleep,
+        RefusalReason::TooLate(WaitReason::Turn),
+        RefusalReason::Never { limit },
+        RefusalReason::Busy(WaitReason::Turn),
+        RefusalReason::Blocked {
+            state: HealthState::Sleep,
         },
-        Cause::QueueFull,
-        Cause::UnknownGroup(SmolStr::default()),
-        Cause::ShuttingDown,
-        Cause::Removed,
+        RefusalReason::QueueFull,
+        RefusalReason::UnknownGroup(SmolStr::default()),
+        RefusalReason::ShuttingDown,
+        RefusalReason::Removed,
     ] {
         let refusal = Refusal {
             cause,
@@ -204,7 +204,7 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
         let (group, waited) = ("movies".into(), std::time::Duration::ZERO);
         metrics.observe(&event(
             "tmdb",
-            What::Refused {
+            EventKind::Refused {
                 group,
                 refusal,
                 waited,
@@ -228,7 +228,7 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
 fn what_was_counted_survives_a_new_configuration() {
     let metrics = observed(sample_events::every("movies"));
     metrics.observe(&event("tmdb", sample_events::door("movies")[1].clone()));
-    metrics.know([Known::new("tmdb", ["shows"]), Known::new("github", [])]);
+    metrics.register([ApiLabels::new("tmdb", ["shows"]), ApiLabels::new("github", [])]);
     metrics.observe(&event("tmdb", sample_events::door("shows")[1].clone()));
     let page = metrics.render();
     for series in [
@@ -263,7 +263,7 @@ fn a_line_of_json_holds_the_same_numbers() {
         event.api = "tmdb".into();
     }
     let metrics = observed(events);
-    metrics.ask(Arc::new(Ill));
+    metrics.add_source(Arc::new(Ill));
     let line = ndjson::snapshot_line(&metrics, WallTime::from_unix_secs(sample_events::NOON));
     assert_eq!(line.matches('\n').count(), 1);
     let read: serde_json::Value = serde_json::from_str(&line).expect("valid");

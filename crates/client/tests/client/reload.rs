@@ -9,15 +9,15 @@
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow::core::{Backoff, RetryBudgetSettings, Share, State};
-use outflow::{Api, Ask, Cause, Changes, Config, Credential, Outflow, Place, Rules, Trust};
-use outflow_upstream::{Answer, Latency, Server, StrictApi};
+use outflow::core::{Backoff, RetryBudgetSettings, Share, HealthState};
+use outflow::{Api, AcquireOptions, RefusalReason, ReloadChanges, Config, Credential, Outflow, CredentialPlacement, Rules, TlsTrust};
+use outflow_upstream::{MockResponse, Latency, Server, MockApi};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn server(delay: Duration) -> Server {
-    let api = StrictApi::builder()
-        .answer("/**", Answer::ok("{}"))
+    let api = MockApi::builder()
+        .answer("/**", MockResponse::ok("{}"))
         .delay(Latency::Fixed(delay), Latency::None)
         .build()
         .expect("valid");
@@ -27,7 +27,7 @@ async fn server(delay: Duration) -> Server {
 /// An API with this limit, ready to wait for an hour.
 fn api(name: &str, server: &Server, rate: &str) -> Api {
     let mut api = Api::new(name, server.url().parse().expect("a URL"));
-    api.rules = Rules::limited_to(rate.parse().expect("a rate"));
+    api.rules = Rules::with_limit(rate.parse().expect("a rate"));
     api.rules.max_wait = Duration::from_hours(2);
     api
 }
@@ -58,7 +58,7 @@ async fn a_limit_that_grew_lets_a_waiting_call_go_and_counts_what_was_used() {
     let (code, changes) = tokio::join!(waits, reload);
     assert_eq!((code, changes.changed), (200, names(&["one"])));
     let door = client.upstream("one").expect("there");
-    let third = door.try_admit(Ask::new(door.route(&http::Method::GET, "/")));
+    let third = door.try_acquire(AcquireOptions::new(door.route(&http::Method::GET, "/")));
     assert!(third.is_err(), "two in all");
     assert_eq!(server.api().audit().count(), 2);
 }
@@ -86,7 +86,7 @@ async fn a_removed_api_refuses_who_waits_and_ends_what_is_in_flight() {
     let refusal = waits.expect_err("it may not go");
     assert_eq!(
         refusal.refusal().map(|why| &why.cause),
-        Some(&Cause::Removed)
+        Some(&RefusalReason::Removed)
     );
     assert_eq!(changes.removed, names(&["gone"]));
     let unknown = client.get("gone", "/").send().await.expect_err("unknown");
@@ -104,16 +104,16 @@ async fn an_api_that_comes_back_has_used_what_it_had_used() {
     let changes = client.reload([api("one", &server, "1/h")]).expect("valid");
     assert_eq!(changes.added, names(&["one"]));
     let door = client.upstream("one").expect("there");
-    let ask = Ask::new(door.route(&http::Method::GET, "/"));
-    let refusal = door.try_admit(ask).expect_err("one an hour");
-    assert!(matches!(refusal.cause, Cause::Busy(_)), "{refusal:?}");
+    let ask = AcquireOptions::new(door.route(&http::Method::GET, "/"));
+    let refusal = door.try_acquire(ask).expect_err("one an hour");
+    assert!(matches!(refusal.cause, RefusalReason::Busy(_)), "{refusal:?}");
 }
 
 // Two calls earn one retry: the second call has it, and the third earns half of the next. The fourth has
 // that if the half was kept while the API was gone.
 #[tokio::test]
 async fn an_api_that_comes_back_has_the_retries_that_it_had() {
-    let failing = StrictApi::builder().answer("/**", Answer::status(503));
+    let failing = MockApi::builder().answer("/**", MockResponse::status(503));
     let failing = failing.build().expect("valid").listen().await;
     let failing = failing.expect("a port");
     let earning = || {
@@ -151,7 +151,7 @@ async fn an_api_that_comes_while_the_client_is_closed_stays_closed() {
     for name in ["one", "two"] {
         let refused = client.get(name, "/").send().await.expect_err("closed");
         let cause = refused.refusal().map(|why| &why.cause);
-        assert_eq!(cause, Some(&Cause::ShuttingDown), "{name}");
+        assert_eq!(cause, Some(&RefusalReason::ShuttingDown), "{name}");
     }
     assert_eq!(server.api().audit().count(), 0);
 }
@@ -169,12 +169,12 @@ async fn a_mistake_in_one_api_changes_no_other() {
     };
     for wrong in [
         broken(|api| api.name = "one".into()),
-        broken(|api| api.trust = Trust::File("/no/such/file.pem".into())),
+        broken(|api| api.trust = TlsTrust::File("/no/such/file.pem".into())),
         broken(|api| api.rules.limits = vec![api.rules.limits[0]; 9]),
         broken(|api| {
             api.credential = Some(Credential {
                 secret: "line\nend".to_owned().into(),
-                place: Place::Bearer,
+                place: CredentialPlacement::Bearer,
             });
         }),
     ] {
@@ -182,8 +182,8 @@ async fn a_mistake_in_one_api_changes_no_other() {
         assert_eq!(refused.expect_err("wrong").count(), 1);
         assert!(client.upstream("two").is_none());
         let door = client.upstream("one").expect("there");
-        let ask = Ask::new(door.route(&http::Method::GET, "/"));
-        assert!(door.try_admit(ask).is_err(), "one an hour, still");
+        let ask = AcquireOptions::new(door.route(&http::Method::GET, "/"));
+        assert!(door.try_acquire(ask).is_err(), "one an hour, still");
     }
     let page = client.metrics().expect("metrics").render();
     assert!(
@@ -200,14 +200,14 @@ async fn an_api_that_moves_keeps_its_door() {
     let client = Outflow::init([api("one", &old, "5/s")]).expect("valid");
     assert_eq!(status(&client, "one").await, 200);
     let door = client.upstream("one").expect("there");
-    door.force(None, outflow::core::Hold::Sleep);
+    door.force_health(None, outflow::core::HealthOverride::Sleep);
     client.reload([api("one", &new, "5/s")]).expect("valid");
     let target = door.route(&http::Method::GET, "/");
     assert_eq!(
         client.upstream("one").expect("there").state(target),
-        State::Sleep
+        HealthState::Sleep
     );
-    door.force(None, outflow::core::Hold::Normal);
+    door.force_health(None, outflow::core::HealthOverride::Normal);
     assert_eq!(status(&client, "one").await, 200);
     assert_eq!(
         (old.api().audit().count(), new.api().audit().count()),
@@ -244,10 +244,10 @@ async fn what_runs_beside_the_client_follows_as_far_as_it_can() {
     let changes = client
         .reload(configured(&text("debug", &more)))
         .expect("valid");
-    let expected = Changes {
+    let expected = ReloadChanges {
         added: names(&["two"]),
         restart: vec!["cache.size".to_owned()],
-        ..Changes::default()
+        ..ReloadChanges::default()
     };
     assert_eq!(changes, expected);
     assert_eq!(status(&client, "two").await, 200);

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outflow::core::{Clock, Nanos};
-use outflow::event::{TaskState, What};
-use outflow::{CannotStart, Event, Events, Observer, SystemClock, Tasks};
+use outflow::event::{TaskState, EventKind};
+use outflow::{SpawnError, Event, Events, Observer, SystemClock, Tasks};
 use outflow_testkit::VirtualTime;
 use tokio::time::sleep;
 
@@ -41,7 +41,7 @@ impl Observer for Diary {
     fn observe(&self, event: &Event) {
         let mut shown = self.1.lock().expect("no writer panics");
         writeln!(shown, "{event:?}").expect("a string takes all");
-        if let What::Task { name, state } = &event.what {
+        if let EventKind::Task { name, state } = &event.what {
             let mut told = self.0.lock().expect("no writer panics");
             told.push((event.at, name, *state));
         }
@@ -86,7 +86,7 @@ async fn work_that_panics_is_started_again_after_a_wait_that_grows_to_a_cap() {
             let run = counted.fetch_add(1, Ordering::Relaxed);
             async move {
                 assert!(run >= 12, "{SECRET}");
-                stop.told().await;
+                stop.cancelled().await;
             }
         })
         .unwrap();
@@ -275,7 +275,7 @@ async fn a_shutdown_waits_for_work_that_finishes_what_it_began() {
         .spawn("writer", move |stop| {
             let saved = lasting.clone();
             async move {
-                stop.told().await;
+                stop.cancelled().await;
                 sleep(Duration::from_secs(4)).await;
                 saved.fetch_add(1, Ordering::Relaxed);
             }
@@ -303,7 +303,7 @@ async fn a_shutdown_aborts_what_is_left_at_its_deadline_and_names_it() {
     tasks.once("deaf", deaf).unwrap();
     tasks.spawn("stubborn", |_| pending()).unwrap();
     tasks
-        .spawn("polite", |stop| async move { stop.told().await })
+        .spawn("polite", |stop| async move { stop.cancelled().await })
         .unwrap();
     let drained = tasks.shutdown(Duration::from_secs(5)).await;
     assert_eq!(drained.left, ["deaf", "stubborn"]);
@@ -323,8 +323,8 @@ async fn nothing_is_started_again_once_a_shutdown_has_begun() {
     let (tasks, diary, time) = office();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
-    let word = |stop: outflow::Stop| async move {
-        stop.told().await;
+    let word = |stop: outflow::CancelToken| async move {
+        stop.cancelled().await;
         panic!("{SECRET}");
     };
     tasks.spawn("dies of it", word).unwrap();
@@ -346,10 +346,10 @@ async fn nothing_is_started_again_once_a_shutdown_has_begun() {
     assert_eq!(diary.restarts("dies of it"), [], "nor is it said to be");
     assert_eq!(
         tasks.spawn("late", |_| pending()),
-        Err(CannotStart::Stopping)
+        Err(SpawnError::Stopping)
     );
-    assert_eq!(tasks.once("late", async {}), Err(CannotStart::Stopping));
-    assert_eq!(tasks.thread("late", |_| {}), Err(CannotStart::Stopping));
+    assert_eq!(tasks.once("late", async {}), Err(SpawnError::Stopping));
+    assert_eq!(tasks.thread("late", |_| {}), Err(SpawnError::Stopping));
 }
 
 #[tokio::test(start_paused = true)]
@@ -381,11 +381,11 @@ fn without_a_runtime_nothing_is_started_and_the_error_says_so() {
     let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
     assert_eq!(
         tasks.spawn("no", |_| pending()),
-        Err(CannotStart::NoRuntime)
+        Err(SpawnError::NoRuntime)
     );
-    assert_eq!(tasks.once("no", async {}), Err(CannotStart::NoRuntime));
+    assert_eq!(tasks.once("no", async {}), Err(SpawnError::NoRuntime));
     let refused = tasks.thread("no", |_| {}).unwrap_err();
-    assert_eq!(refused, CannotStart::NoRuntime);
+    assert_eq!(refused, SpawnError::NoRuntime);
     assert!(refused.to_string().contains("runtime"), "{refused}");
     assert!(tasks.report().is_empty());
 }
@@ -402,7 +402,7 @@ async fn a_thread_that_panics_is_started_again_and_is_unparked_for_its_stop() {
             let name = std::thread::current().name().map(str::to_owned);
             tell.send((run, name)).expect("the test listens");
             assert!(run > 0, "{SECRET}");
-            while !stop.is_told() {
+            while !stop.is_cancelled() {
                 std::thread::park();
             }
         })
@@ -420,9 +420,9 @@ async fn a_thread_that_panics_is_started_again_and_is_unparked_for_its_stop() {
 async fn a_thread_is_told_to_stop_when_the_last_handle_is_dropped() {
     let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
     let (tell, ended) = std::sync::mpsc::channel();
-    let work = move |stop: &outflow::Stop| {
+    let work = move |stop: &outflow::CancelToken| {
         tell.send("runs").expect("the test listens");
-        while !stop.is_told() {
+        while !stop.is_cancelled() {
             std::thread::park();
         }
     };
@@ -489,7 +489,7 @@ async fn a_crowd_that_does_not_leave_is_sent_away_and_named() {
     let drained = tasks.shutdown(Duration::from_secs(1)).await;
     assert!(!drained.is_clean() && format!("{drained:?}").contains("connections"));
     assert!(gone.load(Ordering::Acquire) && crowd.is_empty());
-    assert_eq!(crowd.spawn(async {}), Err(CannotStart::Stopping));
+    assert_eq!(crowd.spawn(async {}), Err(SpawnError::Stopping));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! Between the permit and the sending: what counts from where, and who is called back.
 
 use http::HeaderMap;
-use outflow::core::{Hold, Priority};
-use outflow::{Answer, Ask, Group};
+use outflow::core::{HealthOverride, Priority};
+use outflow::{AttemptResult, AcquireOptions, Group};
 
 use crate::support::{Caller, World, by_sending, ms, rules, secs};
 
@@ -46,20 +46,20 @@ fn a_permit_that_was_not_sent_ends_with_the_server_s_wish_to_wait() {
     let mut first = world.caller(world.ask()).admitted();
     let second = world.caller(world.ask()).admitted();
     first.sending();
-    assert!(!second.is_called_off());
+    assert!(!second.is_revoked());
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", "2".parse().expect("a value"));
-    first.settle(Answer::response(429, &headers));
-    assert!(second.is_called_off(), "it would be sent before its time");
+    first.settle(AttemptResult::response(429, &headers));
+    assert!(second.is_revoked(), "it would be sent before its time");
     drop(second);
     let mut again = world.waiting(world.ask());
     world.pass(secs(4));
     let mut permit = again.admitted();
-    assert!(!permit.is_called_off());
+    assert!(!permit.is_revoked());
     permit.sending();
-    world.door.force(None, Hold::Sleep);
+    world.door.force_health(None, HealthOverride::Sleep);
     assert!(
-        !permit.is_called_off(),
+        !permit.is_revoked(),
         "what was sent cannot be called back"
     );
 }
@@ -77,8 +77,8 @@ fn one_who_cannot_go_takes_no_turn_from_its_class() {
     ];
     all.max_wait = secs(1_000_000);
     let world = World::silent(all);
-    world.caller(Ask::new(world.group("daily"))).goes();
-    let ask = |group, class| Ask::new(world.group(group)).priority(class);
+    world.caller(AcquireOptions::new(world.group("daily"))).goes();
+    let ask = |group, class| AcquireOptions::new(world.group(group)).priority(class);
     let _stuck = world.waiting(ask("daily", Priority::Low));
     let mut low = world.waiting(ask("lowly", Priority::Low));
     let high = || world.waiting(ask("busy", Priority::High));

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow::core::{Accounting, Adaptive, Cost, Fault, Hold, Limit, Nanos, Priority, State};
-use outflow::{Answer, Ask, Group, HealthScope, Permit, Rules, Tail, WhenAsleep};
+use outflow::core::{Accounting, AdaptiveMode, Cost, Fault, HealthOverride, Limit, Nanos, Priority, HealthState};
+use outflow::{AttemptResult, AcquireOptions, Group, HealthScope, Permit, Rules, PendingBody, WhenAsleep};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -37,7 +37,7 @@ enum Step {
     },
     Force {
         group: Option<usize>,
-        hold: Hold,
+        hold: HealthOverride,
     },
     Release(Option<usize>),
     Tidy,
@@ -83,10 +83,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let status = prop::sample::select(vec![200_u16, 200, 200, 404, 429, 429, 500, 503, 418]);
     let asks = prop::option::weighted(0.2, prop::sample::select(vec![1_u64, 2, 7]));
     let hold = prop::sample::select(vec![
-        Hold::Normal,
-        Hold::Throttle,
-        Hold::Sleep,
-        Hold::CacheOnly,
+        HealthOverride::Normal,
+        HealthOverride::Throttle,
+        HealthOverride::Sleep,
+        HealthOverride::CacheOnly,
     ]);
     let group = || prop::option::of(0..2_usize);
     let step = prop_oneof![
@@ -128,7 +128,7 @@ struct Chaos {
     world: World,
     waiting: Vec<Waiting>,
     going: Vec<Going>,
-    tails: Vec<Tail>,
+    tails: Vec<PendingBody>,
     landed: Vec<(usize, Nanos, Nanos, u64)>,
 }
 
@@ -146,7 +146,7 @@ impl Chaos {
             health: health(|settings| settings.concurrency = shape.concurrency),
             health_scope: shape.scope,
             when_asleep: shape.asleep,
-            adaptive: Adaptive::Guard,
+            adaptive: AdaptiveMode::Guard,
             timeout: secs(1),
             ..rules(vec![limit(shape.shared)])
         };
@@ -194,22 +194,22 @@ impl Chaos {
                     one.permit.sending();
                     self.landed
                         .push((one.group, one.resumed, self.world.now(), one.cost));
-                    self.tails.push(one.permit.answered(Answer::status(200)).1);
+                    self.tails.push(one.permit.settle_head(AttemptResult::status(200)).1);
                 }
             }
             Step::End { nth, way } => {
                 if let Some(mut tail) = nth_of(&mut self.tails, *nth) {
                     match way {
                         0 => tail.finished(),
-                        1 => drop(tail.broke(Fault::TruncatedBody)),
-                        2 => tail.flowing(),
+                        1 => drop(tail.fail(Fault::TruncatedBody)),
+                        2 => tail.mark_alive(),
                         _ => drop(tail),
                     }
                 }
             }
-            Step::Force { group, hold } => world.door.force(group.as_ref().map(target), *hold),
-            Step::Release(group) => world.door.release(group.as_ref().map(target)),
-            Step::Tidy => world.door.tidy(),
+            Step::Force { group, hold } => world.door.force_health(group.as_ref().map(target), *hold),
+            Step::Release(group) => world.door.release_health(group.as_ref().map(target)),
+            Step::Tidy => world.door.prune(),
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Chaos {
         let deadline = self.world.now().saturating_add(ready);
         let mut caller = self
             .world
-            .caller(Ask::new(target).priority(class).by(deadline));
+            .caller(AcquireOptions::new(target).priority(class).deadline(deadline));
         match caller.poll() {
             Some(Ok(permit)) => return self.goes(group, cost, permit),
             Some(Err(_)) => {}
@@ -261,7 +261,7 @@ impl Chaos {
             0
         };
         let health = &self.world.door.report().health[ward];
-        let open = !matches!(health.snapshot.state, State::Sleep | State::CacheOnly);
+        let open = !matches!(health.snapshot.state, HealthState::Sleep | HealthState::CacheOnly);
         prop_assert!(open, "it went in {:?}", health.snapshot.state);
         let cooling = health.snapshot.cooling_until;
         prop_assert!(
@@ -288,7 +288,7 @@ impl Chaos {
         if let Some(asks) = asks {
             headers.insert("retry-after", asks.into());
         }
-        one.permit.settle(Answer::response(status, &headers));
+        one.permit.settle(AttemptResult::response(status, &headers));
     }
 
     fn check(&self) -> Checked {
@@ -328,13 +328,13 @@ impl Chaos {
 
     /// The operator lets go, the API is well again: everybody is answered, and all room comes back.
     fn end(mut self) -> Checked {
-        self.world.door.release(None);
+        self.world.door.release_health(None);
         for _ in 0..900 {
             self.going.drain(..).for_each(|mut one| {
                 one.permit.sending();
                 self.landed
                     .push((one.group, one.resumed, self.world.now(), one.cost));
-                one.permit.settle(Answer::status(200));
+                one.permit.settle(AttemptResult::status(200));
             });
             self.tails.clear();
             self.world.pass(ms(100));

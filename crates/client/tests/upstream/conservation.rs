@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use outflow::core::{Accounting, Cost, Fault, Limit, Pacing};
-use outflow::{Answer, Ask, Events, Group, HealthScope, Rules, SystemClock, Upstream};
+use outflow::{AttemptResult, AcquireOptions, Events, Group, HealthScope, Rules, SystemClock, Upstream};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -57,7 +57,7 @@ fn a_dropped_permit_counts_only_if_it_was_sent() {
     drop(world.caller(world.ask()).admitted());
     world.caller(world.ask()).admitted().refund();
     let unsent = world.caller(world.ask()).admitted();
-    unsent.settle(Answer::fault(Fault::Dns).unsent());
+    unsent.settle(AttemptResult::fault(Fault::Dns).unsent());
     let mut sent = world.caller(world.ask()).admitted();
     sent.sending();
     world.pass(secs(1));
@@ -91,7 +91,7 @@ fn tight_counts_from_the_latest_arrival_that_is_possible() {
         gaps.push(world.now().since(began));
         permit.sending();
         world.pass(ms(100));
-        permit.settle(Answer::status(200));
+        permit.settle(AttemptResult::status(200));
     }
     assert_eq!(gaps[10], ms(1_002), "a window from the answer");
     assert_eq!(gaps[58], ms(902), "a window from the sending");
@@ -107,12 +107,12 @@ fn a_tail_holds_its_place_until_the_body_is_over() {
     for way in 0..3 {
         let mut permit = world.caller(world.ask()).admitted();
         permit.sending();
-        let (_, tail) = permit.answered(Answer::status(200));
+        let (_, tail) = permit.settle_head(AttemptResult::status(200));
         let mut next = world.waiting(world.ask());
         match way {
             0 => tail.finished(),
             1 => drop(tail),
-            _ => drop(tail.broke(Fault::TruncatedBody)),
+            _ => drop(tail.fail(Fault::TruncatedBody)),
         }
         assert!(next.is_woken(), "way {way}");
         next.goes();
@@ -190,7 +190,7 @@ fn without_its_timer_the_door_is_late_and_never_early() {
     world.sends(2, world.ask());
     let mut waits = world.waiting(world.ask());
     world.pass(ms(999));
-    assert!(world.door.try_admit(world.ask()).is_err() && waits.poll().is_none());
+    assert!(world.door.try_acquire(world.ask()).is_err() && waits.poll().is_none());
     world.pass(ms(1));
     let mut next = world.caller(world.ask());
     assert!(next.poll().is_some_and(|answer| answer.is_ok()));
@@ -215,13 +215,13 @@ fn rings_do_not_multiply() {
         max_wait: secs(1_000),
         ..rules(Vec::new())
     });
-    let (slow, full) = (Ask::new(world.group("slow")), Ask::new(world.group("full")));
+    let (slow, full) = (AcquireOptions::new(world.group("slow")), AcquireOptions::new(world.group("full")));
     world.caller(slow).goes();
     let _held = world.caller(full).admitted();
     let mut line: Vec<Caller> = (0..11).map(|_| world.waiting(slow)).collect();
     let before = world.timer.asked();
     for _ in 0..1_000 {
-        let _short = world.waiting(full.by(world.now().saturating_add(ms(50))));
+        let _short = world.waiting(full.deadline(world.now().saturating_add(ms(50))));
         world.pass(ms(100));
         line.retain_mut(|caller| !caller.is_woken() || caller.waits_on());
     }
@@ -250,7 +250,7 @@ fn memory_comes_back_when_a_crowd_has_left() {
         let middle = line.len() / 2;
         line.swap_remove(middle);
     }
-    world.door.tidy();
+    world.door.prune();
     let empty = world.door.memory_bytes();
     assert!(
         full > 5_000_000 && empty < 50_000,
@@ -278,7 +278,7 @@ outflow_testkit::laws! {
         for gap in gaps {
             world.pass(ms(gap * 10));
             if late.is_woken() {
-                world.caller(world.ask().mode(outflow::Mode::Reject)).waits_on();
+                world.caller(world.ask().mode(outflow::WaitMode::Reject)).waits_on();
                 if !late.waits_on() {
                     return Ok(());
                 }
@@ -299,7 +299,7 @@ impl Wake for Unpark {
     }
 }
 
-fn block_on(door: &Upstream, ask: Ask, give_up_after: u32) -> bool {
+fn block_on(door: &Upstream, ask: AcquireOptions, give_up_after: u32) -> bool {
     let unpark = Arc::new(Unpark(std::thread::current(), AtomicU32::new(0)));
     let waker = Waker::from(Arc::clone(&unpark));
     let mut admit = Box::pin(door.admit(ask));
@@ -307,7 +307,7 @@ fn block_on(door: &Upstream, ask: Ask, give_up_after: u32) -> bool {
         if let Poll::Ready(answer) = admit.as_mut().poll(&mut Context::from_waker(&waker)) {
             let Ok(mut permit) = answer else { return false };
             permit.sending();
-            permit.settle(Answer::status(200));
+            permit.settle(AttemptResult::status(200));
             return true;
         }
         while unpark.1.swap(0, Ordering::Acquire) == 0 {
@@ -332,7 +332,7 @@ fn threads_on_the_real_clock_leave_nothing_behind() {
         Events::new(),
     );
     let door = door.expect("the rules fit together");
-    let ask = Ask::new(door.group("default").expect("there is one"));
+    let ask = AcquireOptions::new(door.group("default").expect("there is one"));
     let went = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for thread in 0..4_u32 {
@@ -356,7 +356,7 @@ fn threads_on_the_real_clock_leave_nothing_behind() {
 #[test]
 fn cost_zero_takes_nothing() {
     let world = World::new(rules(vec![by_sending("1/s")]));
-    let free = Ask::new(world.group("default").costing(Cost::ZERO));
+    let free = AcquireOptions::new(world.group("default").costing(Cost::ZERO));
     world.sends(100, free);
     world.caller(world.ask()).goes();
 }

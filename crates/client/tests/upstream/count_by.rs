@@ -2,9 +2,9 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use outflow::core::{Adaptive, Cost, Decision, Limit, Measure};
-use outflow::event::What;
-use outflow::{Answer, Ask, Cause, Group, Permit, Rules, Why};
+use outflow::core::{AdaptiveMode, Cost, Decision, Limit, CountBy};
+use outflow::event::EventKind;
+use outflow::{AttemptResult, AcquireOptions, RefusalReason, Group, Permit, Rules, WaitReason};
 
 use crate::support::{INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
 
@@ -19,13 +19,13 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
 /// So many calls and so many tokens.
 fn both(calls: &str, tokens: &str, counted: fn(&str) -> Limit) -> Vec<Limit> {
     vec![
-        counted(calls).measured_in(Measure::Calls),
-        counted(tokens).measured_in(Measure::Tokens),
+        counted(calls).measured_in(CountBy::Calls),
+        counted(tokens).measured_in(CountBy::Tokens),
     ]
 }
 
-fn costing(world: &World, cost: u64) -> Ask {
-    Ask::new(world.group("default").costing(Cost::new(cost)))
+fn costing(world: &World, cost: u64) -> AcquireOptions {
+    AcquireOptions::new(world.group("default").costing(Cost::new(cost)))
 }
 
 fn sent(world: &World, cost: u64) -> Permit {
@@ -41,7 +41,7 @@ fn used(world: &World) -> Vec<u64> {
 
 fn foreign(world: &World) -> Vec<u64> {
     world.diary.of(|what| match what {
-        What::Foreign { units, .. } => Some(*units),
+        EventKind::Foreign { units, .. } => Some(*units),
         _ => None,
     })
 }
@@ -53,10 +53,10 @@ fn each_call_waits_for_what_it_lacks() {
     let world = World::new(rules(both("3/s", "100/s", by_sending)));
     world.sends(2, costing(&world, 40));
     let heavy = world.waiting(costing(&world, 30));
-    let why = |told: Option<outflow::Explanation>| told.map(|told| told.why);
+    let why = |told: Option<outflow::WaitEstimate>| told.map(|told| told.why);
     assert_eq!(
         why(heavy.explain()),
-        Some(Why::Limit {
+        Some(WaitReason::Limit {
             rate: parsed("100/s")
         })
     );
@@ -66,7 +66,7 @@ fn each_call_waits_for_what_it_lacks() {
     let free = world.waiting(costing(&world, 0));
     assert_eq!(
         why(free.explain()),
-        Some(Why::Limit {
+        Some(WaitReason::Limit {
             rate: parsed("3/s")
         })
     );
@@ -82,9 +82,9 @@ fn a_cost_is_impossible_only_where_costs_are_counted() {
     let world = World::new(rules(both("3/s", "100/s", by_arrival)));
     let refused = world.caller(costing(&world, 101)).refused();
     let limit = parsed("100/s");
-    assert!(matches!(refused.cause, Cause::Never { limit: told } if told == limit));
+    assert!(matches!(refused.cause, RefusalReason::Never { limit: told } if told == limit));
     world.caller(costing(&world, 100)).goes();
-    let calls = vec![by_arrival("3/s").measured_in(Measure::Calls)];
+    let calls = vec![by_arrival("3/s").measured_in(CountBy::Calls)];
     let world = World::new(rules(calls));
     world.sends(3, costing(&world, u64::MAX));
 }
@@ -93,8 +93,8 @@ fn a_cost_is_impossible_only_where_costs_are_counted() {
 // third second, whatever the tokens of its group would allow.
 #[test]
 fn those_ahead_are_counted_as_calls_and_with_what_they_cost() {
-    let calls = vec![by_sending("2/s").measured_in(Measure::Calls)];
-    let tokens = by_sending("1000/s").measured_in(Measure::Tokens);
+    let calls = vec![by_sending("2/s").measured_in(CountBy::Calls)];
+    let tokens = by_sending("1000/s").measured_in(CountBy::Tokens);
     let world = World::new(Rules {
         groups: vec![
             Group::new("default", vec![tokens]),
@@ -103,7 +103,7 @@ fn those_ahead_are_counted_as_calls_and_with_what_they_cost() {
         ..rules(calls)
     });
     world.sends(2, costing(&world, 1));
-    let other = Ask::new(world.group("other").costing(Cost::new(100)));
+    let other = AcquireOptions::new(world.group("other").costing(Cost::new(100)));
     let mut ahead = [(); 2]
         .map(|()| world.waiting(other))
         .into_iter()
@@ -138,7 +138,7 @@ fn a_call_sent_too_late_counts_as_a_call_and_with_its_cost() {
     let _on_time = sent(&world, 5);
     late.sending();
     assert_eq!(used(&world), [2, 9]);
-    late.settle(Answer::status(200));
+    late.settle(AttemptResult::status(200));
     assert_eq!(used(&world), [2, 9]);
 }
 
@@ -147,7 +147,7 @@ fn a_call_sent_too_late_counts_as_a_call_and_with_its_cost() {
 #[test]
 fn a_cost_above_a_lowered_limit_is_still_one_call() {
     let world = World::new(Rules {
-        adaptive: Adaptive::Guard,
+        adaptive: AdaptiveMode::Guard,
         health: health(|settings| {
             settings.concurrency = 1_000;
             settings.n_throttle = 1_000;
@@ -155,11 +155,11 @@ fn a_cost_above_a_lowered_limit_is_still_one_call() {
         ..rules(both("1000/s", "100/s", by_arrival))
     });
     // The first second of a limit, in which a burst is held back, is over.
-    sent(&world, 1).settle(Answer::status(200));
+    sent(&world, 1).settle(AttemptResult::status(200));
     world.pass(secs(2));
     let burst: Vec<Permit> = (0..100).map(|_| sent(&world, 1)).collect();
     for (n, permit) in burst.into_iter().enumerate() {
-        permit.settle(Answer::status(if n < 5 { 200 } else { 429 }));
+        permit.settle(AttemptResult::status(if n < 5 { 200 } else { 429 }));
     }
     let effective = |world: &World| {
         let report = world.door.report();
@@ -172,7 +172,7 @@ fn a_cost_above_a_lowered_limit_is_still_one_call() {
     let heavy = sent(&world, 40);
     assert_eq!(used(&world)[0], 1);
     world.pass(ms(10));
-    heavy.settle(Answer::status(200));
+    heavy.settle(AttemptResult::status(200));
     assert_eq!(used(&world), [1, 40]);
 }
 
@@ -189,9 +189,9 @@ fn headers_correct_the_limits_of_their_own_measure() {
         ("x-ratelimit-remaining-tokens", "300"),
         ("x-ratelimit-reset-tokens", "42s"),
     ]);
-    sent(&world, 100).settle(Answer::response(200, &told));
+    sent(&world, 100).settle(AttemptResult::response(200, &told));
     for permit in [(); 3].map(|()| sent(&world, 100)) {
-        permit.settle(Answer::response(200, &told));
+        permit.settle(AttemptResult::response(200, &told));
         assert_eq!(used(&world), [20, 700]);
     }
     assert_eq!(foreign(&world), [16, 300]);
@@ -210,7 +210,7 @@ fn tokens_say_nothing_of_a_limit_that_counts_costs() {
         ("anthropic-ratelimit-tokens-remaining", "0"),
     ]);
     for _ in 0..2 {
-        sent(&world, 1).settle(Answer::response(200, &told));
+        sent(&world, 1).settle(AttemptResult::response(200, &told));
     }
     assert_eq!(used(&world), [10]);
 }
@@ -218,12 +218,12 @@ fn tokens_say_nothing_of_a_limit_that_counts_costs() {
 /// As of a new organisation, with few tokens for the answers.
 fn anthropic() -> World {
     World::new(Rules {
-        adaptive: Adaptive::Guard,
+        adaptive: AdaptiveMode::Guard,
         max_wait: secs(90),
         ..rules(vec![
-            by_arrival("50/min").measured_in(Measure::Calls),
-            by_arrival("30000/min").measured_in(Measure::InputTokens),
-            by_arrival("1000/min").measured_in(Measure::OutputTokens),
+            by_arrival("50/min").measured_in(CountBy::Calls),
+            by_arrival("30000/min").measured_in(CountBy::InputTokens),
+            by_arrival("1000/min").measured_in(CountBy::OutputTokens),
         ])
     })
 }
@@ -242,7 +242,7 @@ fn the_tokens_of_answers_are_counted_as_they_are_told() {
             ),
         ])
     };
-    sent(&world, 200).settle(Answer::response(200, &left(700)));
+    sent(&world, 200).settle(AttemptResult::response(200, &left(700)));
     assert_eq!(
         used(&world),
         [1, 200, 1],
@@ -250,16 +250,16 @@ fn the_tokens_of_answers_are_counted_as_they_are_told() {
     );
     for (so_far, answers) in [(400, 2), (100, 3)] {
         let permit = sent(&world, 200);
-        permit.settle(Answer::response(200, &left(so_far)));
+        permit.settle(AttemptResult::response(200, &left(so_far)));
         assert_eq!(used(&world), [answers, 200 * answers, 1_000 - so_far]);
     }
-    sent(&world, 200).settle(Answer::response(200, &left(0)));
+    sent(&world, 200).settle(AttemptResult::response(200, &left(0)));
     assert_eq!(used(&world), [4, 800, 1_000]);
     assert!(foreign(&world).is_empty());
     let waits = world.waiting(costing(&world, 200));
     let rate = parsed("1000/min");
     let why = waits.explain().map(|told| told.why);
-    assert_eq!(why, Some(Why::Limit { rate }));
+    assert_eq!(why, Some(WaitReason::Limit { rate }));
     world.pass_all_but_an_instant_of(secs(60));
     assert!(!waits.is_woken());
     world.pass(secs(1));
@@ -276,7 +276,7 @@ fn a_lower_limit_of_tokens_is_believed_and_a_higher_one_of_calls_is_not() {
         ("anthropic-ratelimit-input-tokens-limit", "20000"),
         ("anthropic-ratelimit-input-tokens-remaining", "19800"),
     ]);
-    sent(&world, 200).settle(Answer::response(200, &told));
+    sent(&world, 200).settle(AttemptResult::response(200, &told));
     let report = world.door.report();
     let effective = report.limits.iter().map(|one| one.limit.capacity());
     assert_eq!(effective.collect::<Vec<_>>(), [50, 20_000, 1_000]);

@@ -3,23 +3,23 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use outflow::core::{Effect, MeterEvent, Share, State};
-use outflow::event::What;
-use outflow::{Alerted, Answer, Ask, Cause, Event, Group, Observer, Rules, Upstream, Why};
+use outflow::core::{OutcomeClass, MeterEvent, Share, HealthState};
+use outflow::event::EventKind;
+use outflow::{Alerted, AttemptResult, AcquireOptions, RefusalReason, Event, Group, Observer, Rules, Upstream, WaitReason};
 
 use crate::support::{World, by_arrival, by_sending, ms, rules, secs};
 
 fn names(world: &World) -> Vec<&'static str> {
-    let name = |what: &What| {
+    let name = |what: &EventKind| {
         Some(match what {
-            What::Waiting { .. } => "waiting",
-            What::Admitted { .. } => "admitted",
-            What::Refused { .. } => "refused",
-            What::Settled { .. } => "settled",
-            What::Refunded { .. } => "refunded",
-            What::Moved { .. } => "moved",
-            What::Cooling { .. } => "cooling",
-            What::Meter { .. } => "meter",
+            EventKind::Waiting { .. } => "waiting",
+            EventKind::Admitted { .. } => "admitted",
+            EventKind::Refused { .. } => "refused",
+            EventKind::Settled { .. } => "settled",
+            EventKind::Refunded { .. } => "refunded",
+            EventKind::Moved { .. } => "moved",
+            EventKind::Cooling { .. } => "cooling",
+            EventKind::Meter { .. } => "meter",
             _ => "other",
         })
     };
@@ -33,16 +33,16 @@ fn every_step_of_a_call_is_told_in_order() {
         groups: vec![Group::new("orders", vec![by_sending("1/s")])],
         ..rules(Vec::new())
     });
-    let orders = Ask::new(world.group("orders"));
+    let orders = AcquireOptions::new(world.group("orders"));
     let mut permit = world.caller(orders).admitted();
     permit.sending();
     world.pass(ms(250));
     let id = permit.id();
-    permit.settle(Answer::status(200));
+    permit.settle(AttemptResult::status(200));
     let told = world.diary.read();
     assert!(told.iter().all(|event| event.api == "api"));
     let settled = told.iter().find_map(|event| match &event.what {
-        What::Settled {
+        EventKind::Settled {
             group,
             permit,
             effect,
@@ -53,14 +53,14 @@ fn every_step_of_a_call_is_told_in_order() {
     });
     assert_eq!(
         settled,
-        Some(("orders".into(), id, Effect::Success, Some(ms(250))))
+        Some(("orders".into(), id, OutcomeClass::Success, Some(ms(250))))
     );
     let mut waits = world.waiting(orders);
     world.pass(ms(750));
     let permit = waits.admitted();
     assert!(permit.id() > id);
     permit.refund();
-    let refused = world.door.try_admit(orders).map(drop);
+    let refused = world.door.try_acquire(orders).map(drop);
     assert!(refused.is_ok());
     assert_eq!(
         names(&world),
@@ -75,23 +75,23 @@ fn a_refusal_is_told_with_its_cause_and_how_long_was_waited() {
         ..rules(Vec::new())
     });
     let _held = world.caller(world.ask()).admitted();
-    let _late = world.waiting(world.ask().by(world.now().saturating_add(secs(3))));
+    let _late = world.waiting(world.ask().deadline(world.now().saturating_add(secs(3))));
     world.pass(secs(3));
     let told = world.diary.of(|what| match what {
-        What::Refused {
+        EventKind::Refused {
             refusal, waited, ..
         } => Some((refusal.cause.clone(), *waited)),
-        What::Waiting { explanation, .. } => {
-            Some((Cause::Busy(explanation.why.clone()), Duration::ZERO))
+        EventKind::Waiting { explanation, .. } => {
+            Some((RefusalReason::Busy(explanation.why.clone()), Duration::ZERO))
         }
         _ => None,
     });
-    let why = Why::Concurrency { most: 1 };
+    let why = WaitReason::Concurrency { most: 1 };
     assert_eq!(
         told,
         [
-            (Cause::Busy(why.clone()), Duration::ZERO),
-            (Cause::TooLate(why), secs(3))
+            (RefusalReason::Busy(why.clone()), Duration::ZERO),
+            (RefusalReason::TooLate(why), secs(3))
         ]
     );
 }
@@ -101,21 +101,21 @@ fn a_move_and_a_cooldown_are_told_with_their_numbers() {
     let world = World::new(rules(vec![by_sending("50/s")]));
     crate::health::asks_to_wait(&world, world.ask(), 429, "2");
     let told = world.diary.of(|what| match what {
-        What::Cooling { wait, vitals, .. } => Some((*wait, vitals.streak, vitals.retry_after)),
+        EventKind::Cooling { wait, vitals, .. } => Some((*wait, vitals.streak, vitals.retry_after)),
         _ => None,
     });
     assert_eq!(told, [(secs(2), 1, Some(secs(2)))]);
     world.pass(secs(4));
     crate::health::asks_to_wait(&world, world.ask(), 429, "60");
     let told = world.diary.of(|what| match what {
-        What::Moved {
+        EventKind::Moved {
             group,
             transition,
             vitals,
         } => Some((group.clone(), transition.to, vitals.sleep)),
         _ => None,
     });
-    assert_eq!(told, [(None, State::Sleep, Some(secs(60)))]);
+    assert_eq!(told, [(None, HealthState::Sleep, Some(secs(60)))]);
 }
 
 // Less than half is left of ten: told once, when the sixth is taken.
@@ -125,7 +125,7 @@ fn a_meter_that_runs_low_is_told_once() {
     let world = World::new(rules(vec![limit]));
     world.sends(10, world.ask());
     let told = world.diary.of(|what| match what {
-        What::Meter {
+        EventKind::Meter {
             group: None,
             event: MeterEvent::Low { .. },
         } => Some(()),
@@ -141,9 +141,9 @@ fn long_use_near_the_limit_raises_an_alert_and_its_end_is_told() {
     world.sends(9, world.ask());
     let mut raised = Vec::new();
     for _ in 0..80 {
-        world.door.tidy();
+        world.door.prune();
         raised.extend(world.diary.of(|what| match what {
-            What::Usage {
+            EventKind::Usage {
                 raised, used_ppm, ..
             } => Some((*raised, *used_ppm)),
             _ => None,
@@ -169,9 +169,9 @@ impl Observer for Meddler {
         let Some(door) = self.door.get() else { return };
         let target = door.group("default").expect("there is one");
         let _report = door.report();
-        let _foretold = door.check(Ask::new(target));
-        if matches!(event.what, What::Settled { .. }) {
-            drop(door.try_admit(Ask::new(target)));
+        let _foretold = door.check(AcquireOptions::new(target));
+        if matches!(event.what, EventKind::Settled { .. }) {
+            drop(door.try_acquire(AcquireOptions::new(target)));
         }
     }
 }
@@ -220,7 +220,7 @@ fn admitted_and_refused_are_counted_once_by_group() {
         ],
         ..rules(Vec::new())
     });
-    let (a, b) = (Ask::new(world.group("a")), Ask::new(world.group("b")));
+    let (a, b) = (AcquireOptions::new(world.group("a")), AcquireOptions::new(world.group("b")));
     let mut slow = world.caller(b).admitted();
     slow.sending();
     world.sends(2, a);
@@ -228,13 +228,13 @@ fn admitted_and_refused_are_counted_once_by_group() {
     world.pass(secs(1));
     let mut headers = http::HeaderMap::new();
     headers.insert("retry-after", "2".parse().expect("a value"));
-    slow.settle(Answer::response(429, &headers));
+    slow.settle(AttemptResult::response(429, &headers));
     assert!(called.poll().is_none());
     world.pass(secs(4));
     called.goes();
-    (0..2).for_each(|_| drop(world.door.try_admit(a)));
+    (0..2).for_each(|_| drop(world.door.try_acquire(a)));
     world.caller(a).goes();
-    drop(world.door.try_admit(a));
+    drop(world.door.try_acquire(a));
     let report = world.door.report();
     let counts: Vec<(&str, u64, u64)> = report
         .groups

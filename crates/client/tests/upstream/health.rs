@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow::core::{Cost, Decision, Effect, Fault, Hold, State};
-use outflow::event::What;
-use outflow::{Answer, Ask, Cause, Group, HealthScope, Rules, WhenAsleep, Why};
+use outflow::core::{Cost, Decision, OutcomeClass, Fault, HealthOverride, HealthState};
+use outflow::event::EventKind;
+use outflow::{AttemptResult, AcquireOptions, RefusalReason, Group, HealthScope, Rules, WhenAsleep, WaitReason};
 
 use crate::support::{Caller, INSTANT, World, by_sending, health, ms, parsed, rules, secs};
 
@@ -14,21 +14,21 @@ fn unlimited() -> Rules {
 }
 
 /// An answer with this status that asks to wait so many seconds.
-pub(crate) fn asks_to_wait(world: &World, ask: Ask, status: u16, seconds: &str) {
+pub(crate) fn asks_to_wait(world: &World, ask: AcquireOptions, status: u16, seconds: &str) {
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", seconds.parse().expect("a value"));
     let mut permit = world.caller(ask).admitted();
     permit.sending();
-    permit.settle(Answer::response(status, &headers));
+    permit.settle(AttemptResult::response(status, &headers));
 }
 
-fn fails(world: &World, answer: Answer<'_>) {
+fn fails(world: &World, answer: AttemptResult<'_>) {
     let mut permit = world.caller(world.ask()).admitted();
     permit.sending();
     permit.settle(answer);
 }
 
-fn state(world: &World) -> State {
+fn state(world: &World) -> HealthState {
     world.door.state(world.group("default"))
 }
 
@@ -50,18 +50,18 @@ fn a_sleep_that_begins_while_a_hundred_wait_lets_none_of_them_go() {
     let mut line = a_hundred(&world);
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", "60".parse().expect("a value"));
-    let verdict = banned.settle(Answer::response(418, &headers));
+    let verdict = banned.settle(AttemptResult::response(418, &headers));
     assert_eq!(
         (verdict.effect, state(&world)),
-        (Effect::Banned, State::Sleep)
+        (OutcomeClass::Banned, HealthState::Sleep)
     );
     for caller in &mut line {
         assert!(caller.is_woken());
         let refusal = caller.refused();
         assert_eq!(
             refusal.cause,
-            Cause::Blocked {
-                state: State::Sleep
+            RefusalReason::Blocked {
+                state: HealthState::Sleep
             }
         );
         assert_eq!(refusal.retry_after, Some(secs(60)));
@@ -87,12 +87,12 @@ fn who_would_rather_wait_is_told_only_if_its_deadline_comes_first() {
         let mut line = a_hundred(&world);
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", seconds.parse().expect("a value"));
-        banned.settle(Answer::response(418, &headers));
+        banned.settle(AttemptResult::response(418, &headers));
         if all_told {
             let told = line.iter_mut().map(|one| one.refused().cause);
             assert!(
                 told.into_iter()
-                    .all(|cause| matches!(cause, Cause::TooLate(Why::State(State::Sleep))))
+                    .all(|cause| matches!(cause, RefusalReason::TooLate(WaitReason::State(HealthState::Sleep))))
             );
             continue;
         }
@@ -100,7 +100,7 @@ fn who_would_rather_wait_is_told_only_if_its_deadline_comes_first() {
         world.pass(ms(9_999));
         assert!(line.iter().all(|one| !one.is_woken()));
         world.pass(ms(1));
-        assert_eq!(state(&world), State::HalfOpen);
+        assert_eq!(state(&world), HealthState::HalfOpen);
         let woken: Vec<usize> = (0..100).filter(|n| line[*n].is_woken()).collect();
         assert_eq!(woken, [0], "one probe, and the first in line");
     }
@@ -111,18 +111,18 @@ fn who_would_rather_wait_is_told_only_if_its_deadline_comes_first() {
 fn a_sleep_ends_by_its_timer_without_a_caller() {
     let world = World::new(unlimited());
     asks_to_wait(&world, world.ask(), 429, "60");
-    assert_eq!(state(&world), State::Sleep);
+    assert_eq!(state(&world), HealthState::Sleep);
     world.pass_all_but_an_instant_of(secs(60));
-    assert_eq!(state(&world), State::Sleep);
+    assert_eq!(state(&world), HealthState::Sleep);
     world.pass(INSTANT);
-    assert_eq!(state(&world), State::HalfOpen);
+    assert_eq!(state(&world), HealthState::HalfOpen);
 }
 
 fn half_open(rules: Rules) -> World {
     let world = World::new(rules);
     asks_to_wait(&world, world.ask(), 429, "60");
     world.pass(secs(60));
-    assert_eq!(state(&world), State::HalfOpen);
+    assert_eq!(state(&world), HealthState::HalfOpen);
     world
 }
 
@@ -134,12 +134,12 @@ fn one_probe_is_in_flight_and_five_good_ones_end_it() {
     for n in 0..5 {
         let mut probe = line[n].admitted();
         assert!(line[n + 1..].iter_mut().all(|one| one.poll().is_none()));
-        assert_eq!((state(&world), world.in_flight()), (State::HalfOpen, 1));
+        assert_eq!((state(&world), world.in_flight()), (HealthState::HalfOpen, 1));
         probe.sending();
-        probe.settle(Answer::status(200));
+        probe.settle(AttemptResult::status(200));
         world.pass(ms(334));
     }
-    assert_eq!(state(&world), State::Normal);
+    assert_eq!(state(&world), HealthState::Normal);
     world.pass(ms(1_100));
     assert!(
         line[5..]
@@ -164,12 +164,12 @@ fn a_probe_that_says_nothing_gives_its_place_back() {
             }
             _ => {
                 permit.sending();
-                permit.settle(Answer::status(404));
+                permit.settle(AttemptResult::status(404));
             }
         }
         assert_eq!(
             (state(&world), world.in_flight()),
-            (State::HalfOpen, 0),
+            (HealthState::HalfOpen, 0),
             "way {way}"
         );
         world.pass(ms(334));
@@ -188,7 +188,7 @@ fn probes_keep_to_their_rate_where_nothing_else_is_limited() {
     for _ in 0..3 {
         let mut probe = world.caller(world.ask()).admitted();
         probe.sending();
-        probe.settle(Answer::status(404));
+        probe.settle(AttemptResult::status(404));
     }
     let mut fourth = world.waiting(world.ask());
     world.pass(ms(999));
@@ -236,7 +236,7 @@ fn a_probe_counts_when_it_is_sent() {
     let mut probe = late.admitted();
     world.pass(ms(300));
     probe.sending();
-    probe.settle(Answer::status(404));
+    probe.settle(AttemptResult::status(404));
     let mut next = world.waiting(world.ask());
     world.pass_all_but_an_instant_of(secs(1));
     assert!(!next.is_woken());
@@ -253,20 +253,20 @@ fn a_probe_that_hangs_does_not_stick() {
     let mut waits = world.waiting(world.ask());
     assert_eq!(
         waits.explain().map(|told| (told.why, told.eta)),
-        Some((Why::State(State::HalfOpen), None))
+        Some((WaitReason::State(HealthState::HalfOpen), None))
     );
     world.pass(secs(15));
-    assert_eq!(state(&world), State::Sleep);
+    assert_eq!(state(&world), HealthState::Sleep);
     assert!(matches!(
         waits.refused().cause,
-        Cause::Blocked {
-            state: State::Sleep
+        RefusalReason::Blocked {
+            state: HealthState::Sleep
         }
     ));
     world.pass(secs(10));
-    assert_eq!(state(&world), State::HalfOpen);
+    assert_eq!(state(&world), HealthState::HalfOpen);
     world.caller(world.ask()).goes();
-    hung.settle(Answer::status(200));
+    hung.settle(AttemptResult::status(200));
     assert!(world.is_at_rest());
 }
 
@@ -277,8 +277,8 @@ fn nobody_is_refused_because_a_probe_might_hang() {
     let world = half_open(unlimited());
     let mut probe = world.caller(world.ask()).admitted();
     probe.sending();
-    let mut next = world.waiting(world.ask().by(world.now().saturating_add(secs(10))));
-    probe.settle(Answer::status(200));
+    let mut next = world.waiting(world.ask().deadline(world.now().saturating_add(secs(10))));
+    probe.settle(AttemptResult::status(200));
     assert!(next.is_woken());
     next.goes();
 }
@@ -290,14 +290,14 @@ fn a_probe_whose_body_flows_has_succeeded() {
     for n in 1..=5 {
         let mut permit = world.caller(world.ask()).admitted();
         permit.sending();
-        let (_, mut tail) = permit.answered(Answer::status(200));
-        assert_eq!(state(&world), State::HalfOpen);
-        tail.flowing();
+        let (_, mut tail) = permit.settle_head(AttemptResult::status(200));
+        assert_eq!(state(&world), HealthState::HalfOpen);
+        tail.mark_alive();
         if n < 5 {
             tail.finished();
             world.pass(ms(334));
         } else {
-            assert_eq!((state(&world), world.in_flight()), (State::Normal, 1));
+            assert_eq!((state(&world), world.in_flight()), (HealthState::Normal, 1));
         }
     }
 }
@@ -308,9 +308,9 @@ fn a_failed_probe_ends_in_sleep_and_all_who_wait_are_told() {
     let mut probe = world.caller(world.ask()).admitted();
     probe.sending();
     let mut waits = world.waiting(world.ask());
-    probe.settle(Answer::status(500));
-    assert_eq!(state(&world), State::Sleep);
-    assert!(matches!(waits.refused().cause, Cause::Blocked { .. }));
+    probe.settle(AttemptResult::status(500));
+    assert_eq!(state(&world), HealthState::Sleep);
+    assert!(matches!(waits.refused().cause, RefusalReason::Blocked { .. }));
 }
 
 // Three refusals in a row: 50/s becomes 25/s and four in flight become two; both come back on release.
@@ -320,8 +320,8 @@ fn throttle_halves_rates_and_concurrency() {
         health: health(|_| {}),
         ..rules(vec![by_sending("50/s")])
     });
-    (0..3).for_each(|_| fails(&world, Answer::status(429)));
-    assert_eq!(state(&world), State::Throttle);
+    (0..3).for_each(|_| fails(&world, AttemptResult::status(429)));
+    assert_eq!(state(&world), HealthState::Throttle);
     let report = world.door.report();
     assert_eq!(report.limits[0].limit.capacity(), 25);
     assert_eq!(report.health[0].concurrency, 2);
@@ -329,9 +329,9 @@ fn throttle_halves_rates_and_concurrency() {
     let third = world.waiting(world.ask());
     assert_eq!(
         third.explain().map(|told| told.why),
-        Some(Why::Concurrency { most: 2 })
+        Some(WaitReason::Concurrency { most: 2 })
     );
-    world.door.force(None, Hold::Normal);
+    world.door.force_health(None, HealthOverride::Normal);
     assert_eq!(world.door.report().limits[0].limit.capacity(), 50);
     assert!(third.is_woken());
 }
@@ -341,15 +341,15 @@ fn throttle_halves_rates_and_concurrency() {
 #[test]
 fn what_begins_a_wave_still_counts() {
     let world = World::new(Rules {
-        adaptive: outflow::core::Adaptive::Guard,
+        adaptive: outflow::core::AdaptiveMode::Guard,
         health: health(|_| {}),
         ..rules(vec![by_sending("50/s")])
     });
     (0..3).for_each(|_| {
-        fails(&world, Answer::status(429));
+        fails(&world, AttemptResult::status(429));
         world.pass(secs(1));
     });
-    assert_eq!(state(&world), State::Throttle);
+    assert_eq!(state(&world), HealthState::Throttle);
 }
 
 // A group of its own health: orders are banned, quotes go on, and the limit of both stays as it is.
@@ -364,18 +364,18 @@ fn a_ban_of_one_group_does_not_stop_another() {
         ..rules(vec![by_sending("20/s")])
     });
     let (order, quote) = (
-        Ask::new(world.group("order")),
-        Ask::new(world.group("quote")),
+        AcquireOptions::new(world.group("order")),
+        AcquireOptions::new(world.group("quote")),
     );
     asks_to_wait(&world, order, 418, "60");
     assert_eq!(world.caller(order).refused().retry_after, Some(secs(60)));
     world.caller(quote).goes();
-    assert_eq!(world.door.state(world.group("order")), State::Sleep);
-    assert_eq!(world.door.state(world.group("quote")), State::Normal);
+    assert_eq!(world.door.state(world.group("order")), HealthState::Sleep);
+    assert_eq!(world.door.state(world.group("quote")), HealthState::Normal);
     assert_eq!(world.door.report().limits[0].limit.capacity(), 20);
-    world.door.force(Some(world.group("quote")), Hold::Sleep);
-    assert!(world.door.try_admit(quote).is_err());
-    world.door.release(Some(world.group("quote")));
+    world.door.force_health(Some(world.group("quote")), HealthOverride::Sleep);
+    assert!(world.door.try_acquire(quote).is_err());
+    world.door.release_health(Some(world.group("quote")));
     world.caller(quote).goes();
 }
 
@@ -388,11 +388,11 @@ fn a_short_wait_parks_everybody_and_lets_them_back_one_by_one() {
         asks_to_wait(&world, world.ask(), 429, "2");
         assert_eq!(
             state(&world),
-            State::Normal,
+            HealthState::Normal,
             "it is a cooldown and no state"
         );
         let mut line: Vec<Caller> = (0..crowd).map(|_| world.waiting(world.ask())).collect();
-        assert_eq!(line[0].explain().map(|told| told.why), Some(Why::Cooldown));
+        assert_eq!(line[0].explain().map(|told| told.why), Some(WaitReason::Cooldown));
         world.pass_all_but_an_instant_of(secs(2));
         assert!(line.iter().all(|one| !one.is_woken()));
         let released = world.now().saturating_add(INSTANT);
@@ -428,7 +428,7 @@ fn waits_are_merged_by_their_maximum() {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", seconds.parse().expect("a value"));
         permit.sending();
-        permit.settle(Answer::response(503, &headers));
+        permit.settle(AttemptResult::response(503, &headers));
     }
     let waits = world.waiting(world.ask());
     world.pass_all_but_an_instant_of(secs(3));
@@ -449,7 +449,7 @@ fn one_who_was_called_before_a_cooldown_waits_again_and_keeps_its_place() {
     assert!(line[..3].iter().all(Caller::is_woken));
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", "2".parse().expect("a value"));
-    slow.settle(Answer::response(429, &headers));
+    slow.settle(AttemptResult::response(429, &headers));
     for called in [2, 0, 1] {
         assert!(
             line[called].poll().is_none(),
@@ -472,13 +472,13 @@ fn an_operator_s_hold_lets_nothing_go_for_an_hour() {
         when_asleep: WhenAsleep::Wait,
         ..unlimited()
     });
-    world.door.force(None, Hold::Sleep);
+    world.door.force_health(None, HealthOverride::Sleep);
     for _ in 0..60 {
         let refusal = world.caller(world.ask()).refused();
         assert_eq!(
             refusal.cause,
-            Cause::Blocked {
-                state: State::Sleep
+            RefusalReason::Blocked {
+                state: HealthState::Sleep
             }
         );
         assert_eq!(refusal.retry_after, None);
@@ -488,8 +488,8 @@ fn an_operator_s_hold_lets_nothing_go_for_an_hour() {
         world.door.check(world.ask()),
         Decision::WaitUntil(outflow::core::Nanos::MAX)
     );
-    world.door.release(None);
-    assert_eq!(state(&world), State::HalfOpen);
+    world.door.release_health(None);
+    assert_eq!(state(&world), HealthState::HalfOpen);
     world.caller(world.ask()).goes();
 }
 
@@ -497,8 +497,8 @@ fn an_operator_s_hold_lets_nothing_go_for_an_hour() {
 #[test]
 fn a_cost_above_a_lowered_limit_goes_and_counts_in_full() {
     let world = World::new(rules(vec![by_sending("10/s"), by_sending("100/min")]));
-    world.door.force(None, Hold::Throttle);
-    let heavy = Ask::new(world.group("default").costing(Cost::new(8)));
+    world.door.force_health(None, HealthOverride::Throttle);
+    let heavy = AcquireOptions::new(world.group("default").costing(Cost::new(8)));
     world.caller(world.ask()).goes();
     let mut waits = world.waiting(heavy);
     world.pass(secs(1));
@@ -511,10 +511,10 @@ fn a_cost_above_a_lowered_limit_goes_and_counts_in_full() {
         .map(|limit| limit.usage.weight)
         .collect::<Vec<_>>();
     assert_eq!(used, [8, 9]);
-    world.door.force(None, Hold::Normal);
+    world.door.force_health(None, HealthOverride::Normal);
     let left = (0..20)
         .filter(|_| {
-            world.door.try_admit(world.ask()).is_ok_and(|permit| {
+            world.door.try_acquire(world.ask()).is_ok_and(|permit| {
                 std::mem::forget(permit);
                 true
             })
@@ -530,30 +530,30 @@ fn a_broken_body_counts_as_a_failure() {
     for _ in 0..20 {
         let mut permit = world.caller(world.ask()).admitted();
         permit.sending();
-        let (_, tail) = permit.answered(Answer::status(200));
+        let (_, tail) = permit.settle_head(AttemptResult::status(200));
         assert_eq!(world.in_flight(), 1);
-        let verdict = tail.broke(Fault::TruncatedBody);
-        assert_eq!(verdict.effect, Effect::NetworkFailed);
+        let verdict = tail.fail(Fault::TruncatedBody);
+        assert_eq!(verdict.effect, OutcomeClass::NetworkFailed);
         assert_eq!(world.in_flight(), 0);
     }
     world.pass(ms(250));
-    assert_eq!(state(&world), State::Throttle);
+    assert_eq!(state(&world), HealthState::Throttle);
     let moved = world.diary.of(|what| match what {
-        What::Moved { transition, .. } => Some(transition.to),
+        EventKind::Moved { transition, .. } => Some(transition.to),
         _ => None,
     });
-    assert_eq!(moved, [State::Throttle]);
+    assert_eq!(moved, [HealthState::Throttle]);
 }
 
 // 403 is no refusal for limits, unless its body says so.
 #[test]
 fn a_body_that_names_a_limit_is_believed_without_headers() {
     let world = World::new(unlimited());
-    let settle = |answer: Answer<'_>| {
+    let settle = |answer: AttemptResult<'_>| {
         let mut permit = world.caller(world.ask()).admitted();
         permit.sending();
         permit.settle(answer).effect
     };
-    assert_eq!(settle(Answer::status(403)), Effect::Neutral);
-    assert_eq!(settle(Answer::status(403).naming_a_limit()), Effect::Banned);
+    assert_eq!(settle(AttemptResult::status(403)), OutcomeClass::Neutral);
+    assert_eq!(settle(AttemptResult::status(403).with_limit_signal()), OutcomeClass::Banned);
 }

@@ -1,7 +1,7 @@
 //! Rules that change while calls wait and are in flight.
 
-use outflow::core::{Accounting, Cost, Hold, Limit, Nanos, Rate, State};
-use outflow::{Answer, Ask, Cause, Group, HealthScope, Mode, Permit, Refusal, Rules};
+use outflow::core::{Accounting, Cost, HealthOverride, Limit, Nanos, Rate, HealthState};
+use outflow::{AttemptResult, AcquireOptions, RefusalReason, Group, HealthScope, WaitMode, Permit, Refusal, Rules};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -113,11 +113,11 @@ impl Play {
             Step::Pass(ticks) => self.world.pass(ms(ticks * 10)),
             Step::Settle(nth) if nth < self.held.len() => {
                 let (permit, call) = self.held.remove(nth);
-                permit.settle(Answer::status(200));
+                permit.settle(AttemptResult::status(200));
                 self.sent[call].settled = Some(self.world.now());
             }
             Step::Settle(_) => {}
-            Step::Return { group } => drop(self.world.door.try_admit(self.ask(group, 1))),
+            Step::Return { group } => drop(self.world.door.try_acquire(self.ask(group, 1))),
             Step::Change(nth) => {
                 self.list = LISTS[nth];
                 let rules = listed(self.list, self.accounting);
@@ -133,10 +133,10 @@ impl Play {
     }
 
     /// A call of a group that there is not is one that no route names.
-    fn ask(&self, group: usize, cost: u64) -> Ask {
+    fn ask(&self, group: usize, cost: u64) -> AcquireOptions {
         let door = &self.world.door;
         let target = door.group(NAMES[group]).or_else(|| door.group(NAMES[0]));
-        Ask::new(target.expect("there").costing(Cost::new(cost)))
+        AcquireOptions::new(target.expect("there").costing(Cost::new(cost)))
     }
 
     fn join(&mut self, group: usize, cost: u64) -> Result<(), TestCaseError> {
@@ -159,7 +159,7 @@ impl Play {
         match answer {
             Ok(permit) => self.send(permit, group, cost),
             Err(refusal) => {
-                prop_assert!(matches!(refusal.cause, Cause::Never { .. }), "{refusal:?}");
+                prop_assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
                 Ok(())
             }
         }
@@ -339,7 +339,7 @@ fn what_is_in_flight_is_settled_under_the_new_limits() {
             "{limit:?}"
         );
         for permit in permits {
-            permit.settle(Answer::status(200));
+            permit.settle(AttemptResult::status(200));
         }
         world.pass(secs(2));
         let used = |world: &World| {
@@ -381,14 +381,14 @@ fn a_group_keeps_what_it_used_under_another_name() {
     };
     for (renamed, left) in [(aliased, 1), (grouped("order", "2/h"), 0)] {
         let world = World::new(grouped("orders", "2/h"));
-        let old = Ask::new(world.group("orders"));
+        let old = AcquireOptions::new(world.group("orders"));
         world.sends(2, old);
         let mut before = world.waiting(old);
         world.door.reconfigure(&renamed).expect("they fit");
         let told = before.poll();
         assert_eq!(told.is_some(), left == 1);
-        let ask = Ask::new(world.group("order"));
-        assert!(world.door.try_admit(ask).is_err() && world.door.try_admit(old).is_err());
+        let ask = AcquireOptions::new(world.group("order"));
+        assert!(world.door.try_acquire(ask).is_err() && world.door.try_acquire(old).is_err());
         assert_eq!(world.door.group_name(world.group("order")), "order");
     }
 }
@@ -406,7 +406,7 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
         rules
     };
     let world = World::new(with_orders());
-    let orders = Ask::new(world.group("orders"));
+    let orders = AcquireOptions::new(world.group("orders"));
     world.sends(2, orders);
     let mut waiting = [world.waiting(orders), world.waiting(orders)];
     world
@@ -415,7 +415,7 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
         .expect("they fit");
     assert!(waiting[0].is_woken() && !waiting[1].is_woken());
     waiting[0].goes();
-    assert!(world.door.try_admit(orders).is_err() && world.door.try_admit(world.ask()).is_err());
+    assert!(world.door.try_acquire(orders).is_err() && world.door.try_acquire(world.ask()).is_err());
     let names: Vec<_> = world
         .door
         .report()
@@ -431,7 +431,7 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
     assert_eq!(world.door.group_name(world.group("orders")), "orders");
     world
         .door
-        .try_admit(orders)
+        .try_acquire(orders)
         .expect("an hour has passed")
         .refund();
     assert!(world.is_at_rest());
@@ -454,22 +454,22 @@ fn a_limit_that_comes_back_has_used_what_it_had_used() {
         let world = World::new(with.clone());
         let ask = || {
             let orders = world.door.group("orders");
-            orders.map_or_else(|| world.ask(), Ask::new)
+            orders.map_or_else(|| world.ask(), AcquireOptions::new)
         };
         world.sends(1, ask());
         let mut permit = world.caller(ask()).admitted();
         permit.sending();
         world.door.reconfigure(&without).expect("they fit");
-        permit.settle(Answer::status(200));
+        permit.settle(AttemptResult::status(200));
         world.pass(secs(2));
-        world.door.tidy();
+        world.door.prune();
         world.door.reconfigure(&with).expect("they fit");
         assert!(
-            world.door.try_admit(ask()).is_err(),
+            world.door.try_acquire(ask()).is_err(),
             "two an hour: {with:?}"
         );
         world.pass(secs(3_602));
-        world.door.try_admit(ask()).expect("an hour later").refund();
+        world.door.try_acquire(ask()).expect("an hour later").refund();
         assert!(world.is_at_rest());
     }
 }
@@ -482,14 +482,14 @@ fn a_call_comes_back_to_the_health_it_left_under() {
         ..rules
     };
     let world = World::new(scoped(grouped("orders", "2/s")));
-    let mut permit = world.caller(Ask::new(world.group("orders"))).admitted();
+    let mut permit = world.caller(AcquireOptions::new(world.group("orders"))).admitted();
     permit.sending();
     world
         .door
         .reconfigure(&scoped(rules(Vec::new())))
         .expect("they fit");
     assert!(!world.door.is_idle());
-    permit.settle(Answer::status(200));
+    permit.settle(AttemptResult::status(200));
     assert!(world.is_at_rest());
     assert_eq!(world.door.report().health.len(), 1);
 }
@@ -497,14 +497,14 @@ fn a_call_comes_back_to_the_health_it_left_under() {
 #[test]
 fn a_state_stays_and_its_variables_change() {
     let world = World::new(rules(Vec::new()));
-    world.door.force(None, Hold::Sleep);
+    world.door.force_health(None, HealthOverride::Sleep);
     let one = Rules {
         health: health(|settings| settings.concurrency = 1),
         ..rules(Vec::new())
     };
     world.door.reconfigure(&one).expect("they fit");
-    assert_eq!(world.door.state(world.group("default")), State::Sleep);
-    world.door.force(None, Hold::Normal);
+    assert_eq!(world.door.state(world.group("default")), HealthState::Sleep);
+    world.door.force_health(None, HealthOverride::Normal);
     let held = world.caller(world.ask()).admitted();
     let waits = world.waiting(world.ask());
     let two = Rules {
@@ -521,7 +521,7 @@ fn a_state_stays_and_its_variables_change() {
 fn whoever_can_never_go_any_more_is_told_at_once() {
     let world = World::new(rules(vec![by_sending("3/s")]));
     world.sends(1, world.ask());
-    let heavy = Ask::new(world.group("default").costing(Cost::new(3)));
+    let heavy = AcquireOptions::new(world.group("default").costing(Cost::new(3)));
     let mut waits = world.waiting(heavy);
     world
         .door
@@ -530,7 +530,7 @@ fn whoever_can_never_go_any_more_is_told_at_once() {
     assert!(waits.is_woken());
     assert_eq!(
         waits.refused().cause,
-        Cause::Never {
+        RefusalReason::Never {
             limit: parsed("2/s")
         }
     );
@@ -543,12 +543,12 @@ fn other_terms_hold_for_those_who_come_after_the_change() {
     world.sends(1, world.ask());
     let mut waits = world.waiting(world.ask());
     let strict = Rules {
-        mode: Mode::Reject,
+        mode: WaitMode::Reject,
         ..rules(vec![by_sending("1/s")])
     };
     world.door.reconfigure(&strict).expect("they fit");
     let refusal = world.caller(world.ask()).refused();
-    assert!(matches!(refusal.cause, Cause::Busy(_)), "{refusal:?}");
+    assert!(matches!(refusal.cause, RefusalReason::Busy(_)), "{refusal:?}");
     world.pass(secs(1));
     waits.goes();
 }
@@ -556,12 +556,12 @@ fn other_terms_hold_for_those_who_come_after_the_change() {
 #[test]
 fn rules_that_contradict_each_other_change_nothing() {
     let world = World::new(grouped("orders", "2/h"));
-    world.sends(2, Ask::new(world.group("orders")));
+    world.sends(2, AcquireOptions::new(world.group("orders")));
     let mut twice = grouped("orders", "9/h");
     twice.groups.push(Group::new("orders", Vec::new()));
     assert!(world.door.reconfigure(&twice).is_err());
     let many = rules(vec![by_sending("9/h"); 9]);
     assert!(world.door.reconfigure(&many).is_err());
-    let ask = Ask::new(world.group("orders"));
-    assert!(world.door.try_admit(ask).is_err(), "two an hour, both used");
+    let ask = AcquireOptions::new(world.group("orders"));
+    assert!(world.door.try_acquire(ask).is_err(), "two an hour, both used");
 }

@@ -2,9 +2,9 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use outflow::core::{Accounting, Adaptive, Cost, Effect, Hold, Limit, State};
-use outflow::event::What;
-use outflow::{Answer, Ask, Cause, Part, Permit, Rules};
+use outflow::core::{Accounting, AdaptiveMode, Cost, OutcomeClass, HealthOverride, Limit, HealthState};
+use outflow::event::EventKind;
+use outflow::{AttemptResult, AcquireOptions, RefusalReason, FleetShare, Permit, Rules};
 
 use crate::support::{INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
 
@@ -84,15 +84,15 @@ fn strangers_shrink_our_share_once_in_every_dialect() {
     for (limit, told, counted) in cases {
         let world = World::new(rules(vec![limit]));
         // The first answer only shows that this API speaks of its limits.
-        sent(&world).settle(Answer::response(200, &headers(told)));
+        sent(&world).settle(AttemptResult::response(200, &headers(told)));
         let flights = [(); 3].map(|()| sent(&world));
         assert_eq!(used(&world), 4);
         for permit in flights {
-            permit.settle(Answer::response(200, &headers(told)));
+            permit.settle(AttemptResult::response(200, &headers(told)));
             assert_eq!(used(&world), counted, "{told:?}");
         }
         let foreign = world.diary.of(|what| match what {
-            What::Foreign { units, .. } => Some(*units),
+            EventKind::Foreign { units, .. } => Some(*units),
             _ => None,
         });
         assert_eq!(foreign, [counted - 4], "{told:?}");
@@ -108,7 +108,7 @@ fn nothing_left_after_a_refusal_parks_until_the_reset() {
         ("X-RateLimit-Remaining", "0"),
         ("X-RateLimit-Reset", "20"),
     ]);
-    sent(&world).settle(Answer::response(429, &told));
+    sent(&world).settle(AttemptResult::response(429, &told));
     let waits = world.waiting(world.ask());
     assert_eq!(
         waits.explain().and_then(|told| told.eta),
@@ -124,21 +124,21 @@ fn nothing_left_after_a_refusal_parks_until_the_reset() {
 // left it is what 403 usually is, and stops nobody.
 #[test]
 fn a_403_with_nothing_left_is_a_ban_until_the_reset() {
-    for (left, state) in [("0", State::Sleep), ("1", State::Normal)] {
+    for (left, state) in [("0", HealthState::Sleep), ("1", HealthState::Normal)] {
         let world = World::new(rules(vec![by_sending("5000/h")]));
         let told = headers(&[
             ("x-ratelimit-limit", "5000"),
             ("x-ratelimit-remaining", left),
             ("x-ratelimit-reset", "1800"),
         ]);
-        sent(&world).settle(Answer::response(403, &told));
+        sent(&world).settle(AttemptResult::response(403, &told));
         assert_eq!(
             world.door.report().health[0].snapshot.state,
             state,
             "{left} left"
         );
-        if state == State::Sleep {
-            let refused = world.door.try_admit(world.ask()).expect_err("banned");
+        if state == HealthState::Sleep {
+            let refused = world.door.try_acquire(world.ask()).expect_err("banned");
             assert_eq!(refused.retry_after, Some(secs(1_800)));
         }
     }
@@ -154,7 +154,7 @@ fn nothing_left_of_our_own_use_parks_nobody() {
         ("X-RateLimit-Reset", "30"),
     ]);
     for _ in 0..10 {
-        sent(&world).settle(Answer::response(200, &told));
+        sent(&world).settle(AttemptResult::response(200, &told));
     }
     let waits = world.waiting(world.ask());
     world.pass(secs(1));
@@ -165,13 +165,13 @@ fn nothing_left_of_our_own_use_parks_nobody() {
 fn what_cannot_be_understood_is_told_and_changes_nothing() {
     let world = World::new(rules(vec![by_arrival("10/s")]));
     let told = headers(&[("X-RateLimit-Limit", "ten"), ("Retry-After", "soon")]);
-    let verdict = sent(&world).settle(Answer::response(429, &told));
+    let verdict = sent(&world).settle(AttemptResult::response(429, &told));
     assert_eq!(
         (verdict.effect, verdict.retry_after),
-        (Effect::Throttled, None)
+        (OutcomeClass::Throttled, None)
     );
     let malformed = world.diary.of(|what| match what {
-        What::Malformed { headers } => Some(*headers),
+        EventKind::Malformed { headers } => Some(*headers),
         _ => None,
     });
     assert_eq!(malformed, [2]);
@@ -179,7 +179,7 @@ fn what_cannot_be_understood_is_told_and_changes_nothing() {
 }
 
 /// A door whose limit has been tried, so that a burst is not held back.
-fn adaptive(mode: Adaptive) -> World {
+fn adaptive(mode: AdaptiveMode) -> World {
     let world = World::new(Rules {
         adaptive: mode,
         health: health(|settings| {
@@ -188,7 +188,7 @@ fn adaptive(mode: Adaptive) -> World {
         }),
         ..rules(vec![by_arrival("50/s")])
     });
-    sent(&world).settle(Answer::status(200));
+    sent(&world).settle(AttemptResult::status(200));
     world.pass(secs(2));
     world
 }
@@ -199,7 +199,7 @@ fn effective(world: &World) -> u64 {
 
 fn drifts(world: &World) -> Vec<Option<String>> {
     world.diary.of(|what| match what {
-        What::Drifting { drift, .. } => Some(drift.map(|drift| drift.evidence.to_string())),
+        EventKind::Drifting { drift, .. } => Some(drift.map(|drift| drift.evidence.to_string())),
         _ => None,
     })
 }
@@ -209,7 +209,7 @@ fn a_wave(world: &World) {
     let burst: Vec<Permit> = (0..50).map(|_| sent(world)).collect();
     world.pass(ms(100));
     for (n, permit) in burst.into_iter().enumerate() {
-        permit.settle(Answer::status(if n < 30 { 200 } else { 429 }));
+        permit.settle(AttemptResult::status(if n < 30 { 200 } else { 429 }));
     }
 }
 
@@ -217,7 +217,7 @@ fn a_wave(world: &World) {
 // each of them; then it grows back slowly and is told to be over.
 #[test]
 fn a_wave_of_refusals_is_one_step_down_and_grows_back() {
-    let world = adaptive(Adaptive::Guard);
+    let world = adaptive(AdaptiveMode::Guard);
     a_wave(&world);
     assert_eq!(effective(&world), 30);
     assert_eq!(drifts(&world), [Some("30/s".to_owned())]);
@@ -226,9 +226,9 @@ fn a_wave_of_refusals_is_one_step_down_and_grows_back() {
     let mut last = 30;
     for second in 0..600 {
         world.pass(secs(1));
-        while let Ok(mut permit) = world.door.try_admit(world.ask()) {
+        while let Ok(mut permit) = world.door.try_acquire(world.ask()) {
             permit.sending();
-            permit.settle(Answer::status(200));
+            permit.settle(AttemptResult::status(200));
         }
         assert!(effective(&world) >= last, "it fell in second {second}");
         last = effective(&world);
@@ -245,7 +245,7 @@ fn a_wave_of_refusals_is_one_step_down_and_grows_back() {
 /// A second in which so many pass here.
 fn a_second_of(world: &World, calls: usize) {
     for permit in (0..calls).map(|_| sent(world)) {
-        permit.settle(Answer::status(200));
+        permit.settle(AttemptResult::status(200));
     }
     world.pass(secs(1));
 }
@@ -254,13 +254,13 @@ fn a_second_of(world: &World, calls: usize) {
 // lowered by what nobody knows better, and not to ten. While only ten pass here it grows back to 50.
 #[test]
 fn who_sees_a_part_does_not_take_it_for_all() {
-    let world = adaptive(Adaptive::Guard);
+    let world = adaptive(AdaptiveMode::Guard);
     let a_second = |_| {
-        world.door.sees(Part::new(10, 50));
+        world.door.set_fleet_share(FleetShare::new(10, 50));
         a_second_of(&world, 10);
     };
     (0..5).for_each(a_second);
-    sent(&world).settle(Answer::status(429));
+    sent(&world).settle(AttemptResult::status(429));
     assert!(effective(&world) >= 45, "{}", effective(&world));
     (0..60).for_each(a_second);
     assert_eq!(effective(&world), 50);
@@ -269,9 +269,9 @@ fn who_sees_a_part_does_not_take_it_for_all() {
 // The server allows ten, of which this machine has two: after some refusals all are within reach of ten.
 #[test]
 fn who_sees_a_part_still_finds_a_limit_that_is_far_lower() {
-    let world = adaptive(Adaptive::Guard);
+    let world = adaptive(AdaptiveMode::Guard);
     for second in 0..20 {
-        world.door.sees(Part::new(10, 50));
+        world.door.set_fleet_share(FleetShare::new(10, 50));
         let passed = if effective(&world) > 10 {
             2
         } else {
@@ -279,7 +279,7 @@ fn who_sees_a_part_still_finds_a_limit_that_is_far_lower() {
         };
         a_second_of(&world, usize::try_from(passed).expect("few"));
         if effective(&world) > 10 {
-            sent(&world).settle(Answer::status(429));
+            sent(&world).settle(AttemptResult::status(429));
         }
         world.pass(secs(1));
         assert!(second < 15 || effective(&world) <= 15, "{second} s");
@@ -288,7 +288,7 @@ fn who_sees_a_part_still_finds_a_limit_that_is_far_lower() {
 
 #[test]
 fn without_adaptation_refusals_change_no_limit() {
-    let world = adaptive(Adaptive::Off);
+    let world = adaptive(AdaptiveMode::Off);
     a_wave(&world);
     assert_eq!(effective(&world), 50);
     assert_eq!(drifts(&world), []);
@@ -297,9 +297,9 @@ fn without_adaptation_refusals_change_no_limit() {
 // The API tells 42 a second where 50 were configured.
 #[test]
 fn a_limit_that_the_server_tells_is_kept_to() {
-    let world = adaptive(Adaptive::Guard);
+    let world = adaptive(AdaptiveMode::Guard);
     let told = headers(&[("RateLimit-Policy", "\"a\";q=42;w=1")]);
-    sent(&world).settle(Answer::response(200, &told));
+    sent(&world).settle(AttemptResult::response(200, &told));
     assert_eq!(effective(&world), 42);
     assert_eq!(drifts(&world), [Some("42/s".to_owned())]);
 }
@@ -307,20 +307,20 @@ fn a_limit_that_the_server_tells_is_kept_to() {
 // Only five of fifty pass: a call that costs 40 still goes, once all of the lowered limit is free.
 #[test]
 fn a_cost_above_a_lowered_limit_still_goes() {
-    let world = adaptive(Adaptive::Guard);
+    let world = adaptive(AdaptiveMode::Guard);
     let burst: Vec<Permit> = (0..50).map(|_| sent(&world)).collect();
     for (n, permit) in burst.into_iter().enumerate() {
-        permit.settle(Answer::status(if n < 5 { 200 } else { 429 }));
+        permit.settle(AttemptResult::status(if n < 5 { 200 } else { 429 }));
     }
     assert!(effective(&world) < 40);
-    let heavy = Ask::new(world.group("default").costing(Cost::new(40)));
+    let heavy = AcquireOptions::new(world.group("default").costing(Cost::new(40)));
     let mut waits = world.waiting(heavy);
     world.pass(secs(3));
     waits.goes();
-    let too_heavy = Ask::new(world.group("default").costing(Cost::new(51)));
+    let too_heavy = AcquireOptions::new(world.group("default").costing(Cost::new(51)));
     assert!(matches!(
         world.caller(too_heavy).refused().cause,
-        Cause::Never { .. }
+        RefusalReason::Never { .. }
     ));
 }
 
@@ -331,9 +331,9 @@ fn an_aligned_window_stays_aligned_when_limits_change() {
     let limit = Limit::aligned(parsed("1200/min")).expect("a day has whole minutes");
     let world = World::new(rules(vec![limit.counted(Accounting::Send)]));
     world.pass(secs(60 * 61 + 37));
-    world.door.force(None, Hold::Throttle);
-    world.door.force(None, Hold::Normal);
-    let all = Ask::new(world.group("default").costing(Cost::new(1_200)));
+    world.door.force_health(None, HealthOverride::Throttle);
+    world.door.force_health(None, HealthOverride::Normal);
+    let all = AcquireOptions::new(world.group("default").costing(Cost::new(1_200)));
     world.caller(all).goes();
     let waits = world.waiting(world.ask());
     world.pass_all_but_an_instant_of(secs(23));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::{Accounting, Limit, Nanos, Rate};
-use outflow::{Ask, Events, Rules, Target, Upstream};
+use outflow::{AcquireOptions, Events, Rules, Target, Upstream};
 
 pub(crate) use caller::Caller;
 pub(crate) use diary::Diary;
@@ -68,24 +68,24 @@ impl World {
     }
 
     /// An ordinary call of the group that takes what no route names.
-    pub(crate) fn ask(&self) -> Ask {
-        Ask::new(self.group("default"))
+    pub(crate) fn ask(&self) -> AcquireOptions {
+        AcquireOptions::new(self.group("default"))
     }
 
     /// A caller that has not been polled.
-    pub(crate) fn caller(&self, ask: Ask) -> Caller {
+    pub(crate) fn caller(&self, ask: AcquireOptions) -> Caller {
         Caller::new(self.door.admit(ask), Arc::clone(&self.timer))
     }
 
     /// So many calls go at once, and all is well with them.
-    pub(crate) fn sends(&self, calls: usize, ask: Ask) {
+    pub(crate) fn sends(&self, calls: usize, ask: AcquireOptions) {
         for _ in 0..calls {
             self.caller(ask).goes();
         }
     }
 
     /// A caller that has been polled once and waits.
-    pub(crate) fn waiting(&self, ask: Ask) -> Caller {
+    pub(crate) fn waiting(&self, ask: AcquireOptions) -> Caller {
         let mut caller = self.caller(ask);
         let answer = caller.poll();
         assert!(answer.is_none(), "it should wait: {answer:?}");
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// One that waits behind a permit that is held, given back a moment later: called, not resumed.
-    pub(crate) fn waiting_behind(&self, ask: Ask) -> Caller {
+    pub(crate) fn waiting_behind(&self, ask: AcquireOptions) -> Caller {
         let held = self.caller(ask).admitted();
         let caller = self.waiting(ask);
         drop(held);
@@ -117,7 +117,7 @@ pub(crate) fn rules(limits: Vec<Limit>) -> Rules {
     Rules {
         limits,
         health: health(|settings| settings.concurrency = 1_000_000),
-        adaptive: outflow::core::Adaptive::Off,
+        adaptive: outflow::core::AdaptiveMode::Off,
         ..Rules::unlimited()
     }
 }

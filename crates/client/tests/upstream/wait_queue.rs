@@ -1,13 +1,13 @@
 //! Turns, deadlines, refusals and what is foretold.
 
 use outflow::core::{Accounting, Cost, Decision, Limit, Nanos, Pacing, Priority};
-use outflow::{Ask, Cause, Group, Mode, Rules, Why};
+use outflow::{AcquireOptions, RefusalReason, Group, WaitMode, Rules, WaitReason};
 use proptest::prelude::*;
 
 use crate::support::{Caller, INSTANT, World, by_sending, ms, parsed, rules, secs};
 
-fn costing(world: &World, units: u64) -> Ask {
-    Ask::new(world.group("default").costing(Cost::new(units)))
+fn costing(world: &World, units: u64) -> AcquireOptions {
+    AcquireOptions::new(world.group("default").costing(Cost::new(units)))
 }
 
 // Two a second: the third waits until the first is a second old, to the nanosecond.
@@ -28,13 +28,13 @@ fn the_next_goes_when_the_oldest_has_left_the_window() {
 fn a_cost_above_the_limit_is_refused_for_good() {
     let world = World::new(rules(vec![by_sending("10/s")]));
     let heavy = costing(&world, 11);
-    let refusal = world.door.try_admit(heavy).expect_err("never");
-    assert!(matches!(refusal.cause, Cause::Never { .. }), "{refusal:?}");
+    let refusal = world.door.try_acquire(heavy).expect_err("never");
+    assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
     assert_eq!(world.door.check(heavy), Decision::Never);
     let _all = world.caller(costing(&world, 10)).admitted();
     let _waits = world.waiting(world.ask());
     let refusal = world.caller(heavy).refused();
-    assert!(matches!(refusal.cause, Cause::Never { .. }), "{refusal:?}");
+    assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
 }
 
 // One a second and three before it: the fourth would go in 4 s, so 3.999 s is too short and 4 s is
@@ -44,14 +44,14 @@ fn a_deadline_before_the_computed_slot_is_refused_at_once() {
     let world = World::new(rules(vec![by_sending("1/s")]));
     world.caller(world.ask()).goes();
     let mut line: Vec<Caller> = (0..3).map(|_| world.waiting(world.ask())).collect();
-    let short = world.ask().by(world.now().saturating_add(ms(3_999)));
+    let short = world.ask().deadline(world.now().saturating_add(ms(3_999)));
     let refusal = world.caller(short).refused();
     assert!(
-        matches!(refusal.cause, Cause::TooLate(Why::Limit { .. })),
+        matches!(refusal.cause, RefusalReason::TooLate(WaitReason::Limit { .. })),
         "{refusal:?}"
     );
     assert_eq!(refusal.retry_after, Some(secs(4)));
-    let mut last = world.waiting(world.ask().by(world.now().saturating_add(secs(4))));
+    let mut last = world.waiting(world.ask().deadline(world.now().saturating_add(secs(4))));
     for caller in &mut line {
         world.pass(secs(1));
         caller.goes();
@@ -70,14 +70,14 @@ fn whoever_waits_for_the_unknown_is_refused_at_its_deadline() {
     };
     let world = World::new(rules);
     let held = world.caller(world.ask()).admitted();
-    let mut short = world.waiting(world.ask().by(world.now().saturating_add(ms(500))));
+    let mut short = world.waiting(world.ask().deadline(world.now().saturating_add(ms(500))));
     let mut long = world.waiting(world.ask());
     world.pass_all_but_an_instant_of(ms(500));
     assert!(!short.is_woken());
     world.pass(INSTANT);
     assert!(short.is_woken());
     let refusal = short.refused();
-    assert_eq!(refusal.cause, Cause::TooLate(Why::Concurrency { most: 1 }));
+    assert_eq!(refusal.cause, RefusalReason::TooLate(WaitReason::Concurrency { most: 1 }));
     drop(held);
     assert!(long.is_woken());
     long.goes();
@@ -86,10 +86,10 @@ fn whoever_waits_for_the_unknown_is_refused_at_its_deadline() {
 #[test]
 fn a_deadline_that_has_passed_still_lets_go_what_can_go_now() {
     let world = World::new(rules(vec![by_sending("1/s")]));
-    let past = world.ask().by(Nanos::ZERO);
+    let past = world.ask().deadline(Nanos::ZERO);
     world.caller(past).goes();
     let refusal = world.caller(past).refused();
-    assert!(matches!(refusal.cause, Cause::TooLate(_)), "{refusal:?}");
+    assert!(matches!(refusal.cause, RefusalReason::TooLate(_)), "{refusal:?}");
 }
 
 // Two may wait: the third is refused and takes nobody's place.
@@ -101,7 +101,7 @@ fn the_queue_is_bounded() {
     });
     world.caller(world.ask()).goes();
     let mut line = [world.waiting(world.ask()), world.waiting(world.ask())];
-    assert_eq!(world.caller(world.ask()).refused().cause, Cause::QueueFull);
+    assert_eq!(world.caller(world.ask()).refused().cause, RefusalReason::QueueFull);
     world.pass(secs(1));
     line[0].goes();
     let _third = world.waiting(world.ask());
@@ -114,19 +114,19 @@ fn reject_answers_at_once_with_the_time_to_come_back() {
     world.caller(world.ask()).goes();
     world.pass(ms(300));
     world.caller(world.ask()).goes();
-    let now_or_never = world.ask().mode(Mode::Reject);
+    let now_or_never = world.ask().mode(WaitMode::Reject);
     for refusal in [
-        world.door.try_admit(world.ask()).expect_err("full"),
+        world.door.try_acquire(world.ask()).expect_err("full"),
         world.caller(now_or_never).refused(),
     ] {
         assert!(
-            matches!(refusal.cause, Cause::Busy(Why::Limit { .. })),
+            matches!(refusal.cause, RefusalReason::Busy(WaitReason::Limit { .. })),
             "{refusal:?}"
         );
         assert_eq!(refusal.retry_after, Some(ms(700)));
     }
     world.pass(ms(700));
-    assert!(world.door.try_admit(world.ask()).is_ok());
+    assert!(world.door.try_acquire(world.ask()).is_ok());
     assert_eq!(world.door.report().groups[0].refused, 2);
 }
 
@@ -167,15 +167,15 @@ fn two_groups() -> Rules {
 fn a_group_blocked_by_its_own_limit_does_not_block_another() {
     let world = World::new(two_groups());
     let (slow, quick) = (
-        Ask::new(world.group("slow")),
-        Ask::new(world.group("quick")),
+        AcquireOptions::new(world.group("slow")),
+        AcquireOptions::new(world.group("quick")),
     );
-    let slow = slow.by(world.now().saturating_add(secs(1_000)));
+    let slow = slow.deadline(world.now().saturating_add(secs(1_000)));
     world.caller(slow).goes();
     let _line: Vec<Caller> = (0..100).map(|_| world.waiting(slow)).collect();
     assert!(world.door.check(quick).is_allow());
-    assert!(world.door.try_admit(quick).is_ok());
-    let soon = quick.by(world.now().saturating_add(ms(1)));
+    assert!(world.door.try_acquire(quick).is_ok());
+    let soon = quick.deadline(world.now().saturating_add(ms(1)));
     let _gone: Vec<_> = (0..49).map(|_| world.caller(soon).admitted()).collect();
     let at = world.now().saturating_add(secs(1));
     assert_eq!(
@@ -193,10 +193,10 @@ fn a_head_blocked_by_the_shared_limit_is_not_overtaken() {
         ..rules(vec![by_sending("10/s")])
     });
     let (a, b) = (world.group("a"), world.group("b"));
-    let _one = world.caller(Ask::new(a)).admitted();
-    let mut heavy = world.waiting(Ask::new(a.costing(Cost::new(10))));
-    let mut light = world.waiting(Ask::new(b));
-    assert!(world.door.try_admit(Ask::new(b)).is_err(), "heavy is first");
+    let _one = world.caller(AcquireOptions::new(a)).admitted();
+    let mut heavy = world.waiting(AcquireOptions::new(a.costing(Cost::new(10))));
+    let mut light = world.waiting(AcquireOptions::new(b));
+    assert!(world.door.try_acquire(AcquireOptions::new(b)).is_err(), "heavy is first");
     world.pass(secs(1));
     assert!(heavy.is_woken() && !light.is_woken());
     heavy.goes();
@@ -241,7 +241,7 @@ fn under_full_load(
         max_wait: secs(1_000_000),
         ..rules(vec![by_sending("1/s")])
     });
-    let ask = |group: usize, class| Ask::new(world.group(groups[group])).priority(class);
+    let ask = |group: usize, class| AcquireOptions::new(world.group(groups[group])).priority(class);
     let mut line: Vec<(usize, Priority, Caller)> = Vec::new();
     world.caller(ask(0, Priority::High)).goes();
     for group in 0..groups.len() {
@@ -315,9 +315,9 @@ fn turns_of_a_busy_group_count_nothing_in_a_slow_one() {
         max_wait: secs(1_000_000),
         ..rules(vec![by_sending("2/s")])
     });
-    let slow = Ask::new(world.group("slow"));
+    let slow = AcquireOptions::new(world.group("slow"));
     let (high, low) = (slow.priority(Priority::High), slow.priority(Priority::Low));
-    let busy = Ask::new(world.group("busy")).priority(Priority::High);
+    let busy = AcquireOptions::new(world.group("busy")).priority(Priority::High);
     world.sends(1, slow);
     world.sends(1, busy);
     let mut line = vec![(true, world.waiting(high)), (false, world.waiting(low))];
@@ -381,7 +381,7 @@ fn those_ahead_are_counted_with_what_they_cost() {
         (told.position, told.eta),
         (2, Some(world.now().saturating_add(secs(3))))
     );
-    assert!(matches!(told.why, Why::Limit { .. }));
+    assert!(matches!(told.why, WaitReason::Limit { .. }));
 }
 
 #[test]
@@ -414,15 +414,15 @@ fn paced_calls_go_at_their_instant_and_can_give_up_before() {
     let third = world.waiting(world.ask());
     drop(third);
     assert!(world.is_at_rest());
-    let refusal = world.door.try_admit(world.ask()).expect_err("paced");
+    let refusal = world.door.try_acquire(world.ask()).expect_err("paced");
     assert!(
-        matches!(refusal.cause, Cause::Busy(Why::Turn)),
+        matches!(refusal.cause, RefusalReason::Busy(WaitReason::Turn)),
         "{refusal:?}"
     );
-    let soon = world.ask().by(world.now().saturating_add(ms(1)));
+    let soon = world.ask().deadline(world.now().saturating_add(ms(1)));
     assert!(matches!(
         world.caller(soon).refused().cause,
-        Cause::TooLate(_)
+        RefusalReason::TooLate(_)
     ));
     assert!(world.is_at_rest());
 }
@@ -437,15 +437,15 @@ fn a_closed_door_refuses_all_who_wait_and_all_who_come() {
     assert!(called.is_woken());
     world.door.close();
     assert!(waits.is_woken());
-    assert_eq!(called.refused().cause, Cause::ShuttingDown);
-    assert_eq!(waits.refused().cause, Cause::ShuttingDown);
+    assert_eq!(called.refused().cause, RefusalReason::ShuttingDown);
+    assert_eq!(waits.refused().cause, RefusalReason::ShuttingDown);
     assert_eq!(
         world.caller(world.ask()).refused().cause,
-        Cause::ShuttingDown
+        RefusalReason::ShuttingDown
     );
     assert_eq!(world.door.check(world.ask()), Decision::Never);
     assert!(!world.door.is_idle());
-    permit.settle(outflow::Answer::status(200));
+    permit.settle(outflow::AttemptResult::status(200));
     assert!(world.is_at_rest());
 }
 
@@ -453,8 +453,8 @@ fn a_closed_door_refuses_all_who_wait_and_all_who_come() {
 fn a_target_of_another_door_is_a_call_that_no_route_names() {
     let many = World::new(two_groups());
     let few = World::new(rules(vec![by_sending("1/s")]));
-    let stranger = Ask::new(many.group("default"));
-    assert!(few.door.try_admit(stranger).is_ok());
+    let stranger = AcquireOptions::new(many.group("default"));
+    assert!(few.door.try_acquire(stranger).is_ok());
     assert_eq!(few.door.report().groups[0].admitted, 1);
 }
 
@@ -486,7 +486,7 @@ outflow_testkit::laws! {
         let world = World::silent(Rules { max_wait: secs(1_000), ..rules(limits) });
         for gap in used {
             world.pass(ms(gap * 30));
-            world.caller(world.ask().mode(Mode::Reject)).waits_on();
+            world.caller(world.ask().mode(WaitMode::Reject)).waits_on();
         }
         let mut ahead: Vec<Caller> = Vec::new();
         for _ in line {
@@ -526,7 +526,7 @@ outflow_testkit::laws! {
             ..rules(shared.clone())
         });
         let ask = |world: &World, group: usize, cost: u64| {
-            Ask::new(world.group(&group.to_string()).costing(Cost::new(cost.min(most))))
+            AcquireOptions::new(world.group(&group.to_string()).costing(Cost::new(cost.min(most))))
         };
         let join = |world: &World| -> Vec<Caller> {
             let all = line.iter().map(|(group, cost)| world.caller(ask(world, *group, *cost)));
@@ -536,7 +536,7 @@ outflow_testkit::laws! {
         let _line = join(&world);
         let ready = ms(ready * 10);
         let by = |world: &World| world.now().saturating_add(ready);
-        let mut hasty = world.caller(ask(&world, 0, 1).by(by(&world)));
+        let mut hasty = world.caller(ask(&world, 0, 1).deadline(by(&world)));
         if !matches!(hasty.poll(), Some(Err(_))) {
             return Ok(());
         }

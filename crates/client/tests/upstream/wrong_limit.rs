@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outflow::core::{HealthConfig, HealthSettings, Hold, Rate, RetryBudgetSettings, Share};
-use outflow::event::{Event, What};
-use outflow::{Api, Observer, Outflow, Rules, Stream};
+use outflow::core::{HealthConfig, HealthSettings, HealthOverride, Rate, RetryBudgetSettings, Share};
+use outflow::event::{Event, EventKind};
+use outflow::{Api, Observer, Outflow, Rules, IoStream};
 use outflow_testkit::{Background, VirtualTime};
 use outflow_upstream::{
-    Dialect, Latency, Quota, Refusal, ResetForm, Script, StrictApi, Tell, Verdict, When,
+    Dialect, Latency, Quota, ThrottleResponse, ResetForm, Script, MockApi, RetryAfterForm, ArrivalVerdict, ScriptMatch,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -56,12 +56,12 @@ enum Told {
 }
 
 /// A server five milliseconds away that allows so much.
-fn server(real: u64, kind: Kind, told: Told) -> StrictApi {
+fn server(real: u64, kind: Kind, told: Told) -> MockApi {
     let quota = kind.quota(Rate::per_second(real).expect("valid"));
     let way = Latency::Fixed(Duration::from_millis(5));
-    let api = StrictApi::builder().limit(quota).delay(way, way);
+    let api = MockApi::builder().limit(quota).delay(way, way);
     let api = match told {
-        Told::Nothing => api.refusing(429, Tell::Nothing),
+        Told::Nothing => api.refusing(429, RetryAfterForm::Nothing),
         Told::RetryAfter => api,
         Told::Ietf => api.dialect(Dialect::Ietf),
         Told::Plain => api.dialect(Dialect::XRateLimit(ResetForm::Seconds)),
@@ -71,10 +71,10 @@ fn server(real: u64, kind: Kind, told: Told) -> StrictApi {
 
 /// A client that believes in so much, with room for a hundred calls in flight and one repetition, of
 /// which there is one a second for all: whoever is refused for a wrong limit must not need it.
-fn client(strict: &StrictApi, believed: u64) -> Outflow {
+fn client(strict: &MockApi, believed: u64) -> Outflow {
     let server = Arc::new(strict.in_memory());
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
-    api.rules = Rules::limited_to(Rate::per_second(believed).expect("valid"));
+    api.rules = Rules::with_limit(Rate::per_second(believed).expect("valid"));
     api.rules.health = HealthConfig::new(HealthSettings {
         concurrency: 100,
         ..HealthSettings::ADAPTIVE
@@ -90,7 +90,7 @@ fn client(strict: &StrictApi, believed: u64) -> Outflow {
         .api(api)
         .timer(Arc::new(VirtualTime::new()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
-            let pipe: Box<dyn Stream> = Box::new(server.connect());
+            let pipe: Box<dyn IoStream> = Box::new(server.connect());
             Box::pin(async move { Ok(pipe) })
         }))
         .build()
@@ -103,7 +103,7 @@ struct Moves(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Moves {
     fn observe(&self, event: &Event) {
-        if let What::Moved { transition, .. } = &event.what {
+        if let EventKind::Moved { transition, .. } = &event.what {
             self.0
                 .lock()
                 .expect("no panic")
@@ -122,7 +122,7 @@ struct Storm {
 }
 
 /// So many calls by so many callers, each after its last was answered.
-async fn storm(strict: &StrictApi, client: &Outflow, calls: usize, callers: usize) -> Storm {
+async fn storm(strict: &MockApi, client: &Outflow, calls: usize, callers: usize) -> Storm {
     let moves = Moves::default();
     client.events().subscribe(Arc::new(moves.clone()));
     let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -232,7 +232,7 @@ async fn whoever_was_refused_for_a_wrong_limit_keeps_its_turn() {
         let storm = storm(&strict, &client, 200, 200).await;
         assert_eq!(storm.failed, 0);
         assert!(storm.refused > 0, "nobody lost its turn");
-        let audit = strict.audit().only(|one| one.verdict == Verdict::Allowed);
+        let audit = strict.audit().only(|one| one.verdict == ArrivalVerdict::Allowed);
         let number = |path: &str| path[1..].parse::<u32>().expect("a number");
         for (place, one) in (0..).zip(audit.arrivals()) {
             let off = number(&one.path).abs_diff(place);
@@ -272,13 +272,13 @@ fn way_costs(millis: u64) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_everything_is_not_asked_again_for_ever() {
     let strict = server(1_000, Kind::Sliding, Told::Nothing);
-    let refusal = Refusal::new(429, Duration::ZERO).told_as(Tell::Nothing);
-    strict.rewrite(Script::new().rule(When::always(), refusal));
+    let refusal = ThrottleResponse::new(429, Duration::ZERO).told_as(RetryAfterForm::Nothing);
+    strict.rewrite(Script::new().rule(ScriptMatch::always(), refusal));
     let client = client(&strict, 200);
     client
         .upstream("strict")
         .expect("there")
-        .force(None, Hold::Normal);
+        .force_health(None, HealthOverride::Normal);
     let storm = storm(&strict, &client, 400, 100).await;
     assert_eq!(storm.failed, 400);
     let sent = strict.audit().count();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
-use outflow::core::{Accounting, Cost, HealthConfig, HealthSettings, Limit, Measure, Rate};
-use outflow::{Api, Outflow, Rules, Stream};
+use outflow::core::{Accounting, Cost, HealthConfig, HealthSettings, Limit, CountBy, Rate};
+use outflow::{Api, Outflow, Rules, IoStream};
 use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::{Latency, Quota, StrictApi};
+use outflow_upstream::{Latency, Quota, MockApi};
 
 /// What a server counts by, and the limit that a client is told of it.
 type Kind = (fn(Rate) -> Quota, fn(Rate) -> Limit);
@@ -28,15 +28,15 @@ fn ten_in_the_bucket(rate: Rate) -> Limit {
 }
 
 /// A server that is 20 ms away, and exponentially further, each way.
-fn server(quota: Quota, jitter: u64) -> StrictApi {
+fn server(quota: Quota, jitter: u64) -> MockApi {
     let (base, mean) = (Duration::from_millis(20), Duration::from_millis(jitter));
     let way = Latency::Exponential { base, mean };
-    let api = StrictApi::builder().limit(quota).delay(way, way).seed(7);
+    let api = MockApi::builder().limit(quota).delay(way, way).seed(7);
     api.build().expect("valid")
 }
 
 /// A client that may have as many calls in flight as it likes, and repeats none.
-fn client(strict: &StrictApi, limits: Vec<Limit>) -> Outflow {
+fn client(strict: &MockApi, limits: Vec<Limit>) -> Outflow {
     let server = Arc::new(strict.in_memory());
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     let health = HealthSettings {
@@ -54,7 +54,7 @@ fn client(strict: &StrictApi, limits: Vec<Limit>) -> Outflow {
         .api(api)
         .timer(Arc::new(VirtualTime::new()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
-            let pipe: Box<dyn Stream> = Box::new(server.connect());
+            let pipe: Box<dyn IoStream> = Box::new(server.connect());
             Box::pin(async move { Ok(pipe) })
         }))
         .build()
@@ -63,7 +63,7 @@ fn client(strict: &StrictApi, limits: Vec<Limit>) -> Outflow {
 
 /// So many calls by so many callers, each of whom keeps a few under way: what the server refused, and
 /// the most that it saw in a second.
-async fn refused(strict: &StrictApi, limit: Limit, callers: usize) -> (usize, u64) {
+async fn refused(strict: &MockApi, limit: Limit, callers: usize) -> (usize, u64) {
     let client = client(strict, vec![limit]);
     let caller = |calls: usize| {
         let client = client.clone();
@@ -132,7 +132,7 @@ async fn refused_by_both(limits: &[Limit]) -> (usize, u64, u64) {
     let rate = |units| Rate::per_second(units).expect("valid");
     let (base, mean) = (Duration::from_millis(20), Duration::from_millis(10));
     let way = Latency::Exponential { base, mean };
-    let strict = StrictApi::builder()
+    let strict = MockApi::builder()
         .limit(Quota::sliding(rate(10)).named("requests").counting_calls())
         .limit(Quota::sliding(rate(100)).named("tokens"))
         .cost_from(HeaderName::from_static("x-tokens"))
@@ -165,8 +165,8 @@ async fn refused_by_both(limits: &[Limit]) -> (usize, u64, u64) {
 #[tokio::test(start_paused = true)]
 async fn calls_and_tokens_are_kept_to_at_once() {
     let rate = |units| Rate::per_second(units).expect("valid");
-    let calls = Limit::sliding(rate(10)).measured_in(Measure::Calls);
-    let tokens = Limit::sliding(rate(100)).measured_in(Measure::Tokens);
+    let calls = Limit::sliding(rate(10)).measured_in(CountBy::Calls);
+    let tokens = Limit::sliding(rate(100)).measured_in(CountBy::Tokens);
     assert_eq!(refused_by_both(&[calls, tokens]).await, (0, 10, 100));
     // Whoever knows only one of them is refused for the other.
     for alone in [calls, tokens] {

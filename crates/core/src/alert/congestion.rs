@@ -8,9 +8,9 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use super::{Alert, AlertChange, Sight};
+use super::{Alert, AlertChange, Observation};
 use crate::{
-    Congestion, CongestionLevel, CongestionRule, CongestionStats, Nanos, Share, Throttles,
+    Congestion, CongestionLevel, CongestionRule, CongestionStats, Nanos, Share, ThrottleCounts,
 };
 
 /// What can be wrong with a tenant's bulk work.
@@ -31,10 +31,10 @@ impl CongestionAlert {
     pub const ALL: [Self; 4] = [Self::Critical, Self::Throttled, Self::Growing, Self::Capped];
 
     /// How bad it is.
-    pub const fn severity(self) -> Severity {
+    pub const fn severity(self) -> AlertSeverity {
         match self {
-            Self::Critical => Severity::Critical,
-            Self::Throttled | Self::Growing | Self::Capped => Severity::Warning,
+            Self::Critical => AlertSeverity::Critical,
+            Self::Throttled | Self::Growing | Self::Capped => AlertSeverity::Warning,
         }
     }
 
@@ -81,7 +81,7 @@ impl CongestionAlert {
 
 /// How bad an alert is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Severity {
+pub enum AlertSeverity {
     /// Look at it today.
     Warning,
     /// Look at it now.
@@ -92,8 +92,8 @@ pub enum Severity {
 #[derive(Clone, Debug)]
 pub struct CongestionWatch {
     alerts: [Alert; 4],
-    backlog: Backlog,
-    waits: Waits,
+    backlog: BacklogHistory,
+    waits: WaitHistory,
 }
 
 impl CongestionWatch {
@@ -101,8 +101,8 @@ impl CongestionWatch {
     pub fn new() -> Self {
         Self {
             alerts: CongestionAlert::ALL.map(|alert| Alert::new(alert.hold())),
-            backlog: Backlog::default(),
-            waits: Waits::default(),
+            backlog: BacklogHistory::default(),
+            waits: WaitHistory::default(),
         }
     }
 
@@ -129,7 +129,7 @@ impl CongestionWatch {
         now: Nanos,
         level: CongestionLevel,
         non_ready: u64,
-        throttles: Throttles,
+        throttles: ThrottleCounts,
     ) -> impl Iterator<Item = (CongestionAlert, AlertChange)> + use<> {
         self.backlog.sample(minute(now), non_ready);
         let sights = [
@@ -161,32 +161,32 @@ impl Default for CongestionWatch {
     }
 }
 
-fn level_sight(level: CongestionLevel) -> Sight {
+fn level_sight(level: CongestionLevel) -> Observation {
     match level {
-        CongestionLevel::Critical => Sight::Over,
-        CongestionLevel::High => Sight::Between,
-        CongestionLevel::None | CongestionLevel::Low | CongestionLevel::Moderate => Sight::Under,
+        CongestionLevel::Critical => Observation::Over,
+        CongestionLevel::High => Observation::Between,
+        CongestionLevel::None | CongestionLevel::Low | CongestionLevel::Moderate => Observation::Under,
     }
 }
 
-fn throttle_sight(throttles: Throttles) -> Sight {
+fn throttle_sight(throttles: ThrottleCounts) -> Observation {
     if throttles.jobs() >= FEWEST && throttles.is_above(MOST_THROTTLES) {
-        Sight::Over
+        Observation::Over
     } else if throttles.is_above(MOST_THROTTLES - 1) {
-        Sight::Between
+        Observation::Between
     } else {
-        Sight::Under
+        Observation::Under
     }
 }
 
 /// How many jobs waited at the beginning of each recent minute.
 #[derive(Clone, Debug, Default)]
-struct Backlog {
+struct BacklogHistory {
     samples: VecDeque<u64>,
     minute: u64,
 }
 
-impl Backlog {
+impl BacklogHistory {
     fn sample(&mut self, minute: u64, non_ready: u64) {
         if !self.samples.is_empty() && minute <= self.minute {
             return;
@@ -201,13 +201,13 @@ impl Backlog {
         self.minute = minute;
     }
 
-    fn sight(&self) -> Sight {
+    fn sight(&self) -> Observation {
         let steps = self.samples.iter().zip(self.samples.iter().skip(1));
         let rising = steps.rev().take_while(|(before, after)| after > before);
         match rising.count() {
-            0 => Sight::Under,
-            RISING_MINUTES if self.has_grown() => Sight::Over,
-            _ => Sight::Between,
+            0 => Observation::Under,
+            RISING_MINUTES if self.has_grown() => Observation::Over,
+            _ => Observation::Between,
         }
     }
 
@@ -221,7 +221,7 @@ impl Backlog {
 
 /// How many waits each recent minute gave, and how many of them were cut off.
 #[derive(Clone, Debug, Default)]
-struct Waits {
+struct WaitHistory {
     minutes: VecDeque<WaitMinute>,
 }
 
@@ -232,7 +232,7 @@ struct WaitMinute {
     capped: u64,
 }
 
-impl Waits {
+impl WaitHistory {
     fn count(&mut self, minute: u64, is_capped: bool) {
         self.forget(minute);
         if self.minutes.back().is_none_or(|last| last.minute < minute) {
@@ -256,7 +256,7 @@ impl Waits {
         }
     }
 
-    fn sight(&mut self, minute: u64) -> Sight {
+    fn sight(&mut self, minute: u64) -> Observation {
         self.forget(minute);
         let sum = |of: fn(&WaitMinute) -> u64| {
             let each = self.minutes.iter().map(of);
@@ -264,11 +264,11 @@ impl Waits {
         };
         let (capped, all) = (sum(|m| m.capped), sum(|m| m.all));
         if CAPPED_RECOVERY.is_above(capped, all) {
-            Sight::Under
+            Observation::Under
         } else if all < FEWEST || CAPPED.is_above(capped, all) {
-            Sight::Between
+            Observation::Between
         } else {
-            Sight::Over
+            Observation::Over
         }
     }
 }
@@ -530,7 +530,7 @@ mod tests {
         assert_eq!(names.len(), 4);
         for alert in CongestionAlert::ALL {
             let critical = alert == CongestionAlert::Critical;
-            assert_eq!(alert.severity() == Severity::Critical, critical);
+            assert_eq!(alert.severity() == AlertSeverity::Critical, critical);
             assert!(alert.advice().contains(':'), "says what, then what to do");
         }
     }

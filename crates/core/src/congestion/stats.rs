@@ -19,7 +19,7 @@ pub struct CongestionStats {
     speed: u64,
     last_backoff: Duration,
     last_update: Option<Nanos>,
-    throttles: Throttles,
+    throttles: ThrottleCounts,
     history: VecDeque<CongestionSnapshot>,
 }
 
@@ -32,7 +32,7 @@ impl CongestionStats {
             speed: 0,
             last_backoff: Duration::ZERO,
             last_update: None,
-            throttles: Throttles::NONE,
+            throttles: ThrottleCounts::NONE,
             history: VecDeque::new(),
         }
     }
@@ -114,7 +114,7 @@ impl CongestionStats {
     }
 
     /// How often completed jobs had been put back.
-    pub const fn throttles(&self) -> Throttles {
+    pub const fn throttles(&self) -> ThrottleCounts {
         self.throttles
     }
 }
@@ -173,12 +173,12 @@ pub struct CongestionSnapshot {
 
 /// How often jobs were put back before they were done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Throttles {
+pub struct ThrottleCounts {
     sum: u64,
     jobs: u64,
 }
 
-impl Throttles {
+impl ThrottleCounts {
     /// No job is done yet.
     pub const NONE: Self = Self { sum: 0, jobs: 0 };
 
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_nothing_is_zero_and_the_largest_sum_saturates() {
-        let mut throttles = Throttles::NONE;
+        let mut throttles = ThrottleCounts::NONE;
         assert!(throttles.per_job().abs() < f64::EPSILON && !throttles.is_above(0));
         throttles.record(u64::MAX);
         throttles.record(u64::MAX);
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(stats.history(9).len(), 0);
         assert_eq!(
             (stats.last_update(), stats.throttles(), stats.last_backoff()),
-            (None, Throttles::NONE, Duration::ZERO)
+            (None, ThrottleCounts::NONE, Duration::ZERO)
         );
     }
 }

@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use super::mistake::InvalidHealth;
+use super::invalid_config::InvalidHealth;
 use crate::{Rate, Share};
 
 /// All variables of the machine, as written. Every one can be changed while it runs.
@@ -23,7 +23,7 @@ pub struct HealthSettings {
     /// The streak at which Normal is left.
     pub n_throttle: u32,
     /// What makes a streak.
-    pub streak: Streak,
+    pub streak: StreakRule,
     /// Where Normal goes in trouble.
     pub escalation: Escalation,
     /// The share of failures below which Throttle may be left for the better.
@@ -53,7 +53,7 @@ pub struct HealthSettings {
     /// wake together.
     pub sleep_jitter: Share,
     /// By how much the cooldown grows with each recovery that fails.
-    pub cooldown_factor: Factor,
+    pub cooldown_factor: RateFactor,
     /// The share of each rate that is left in Throttle.
     pub throttle_share: Share,
     /// The speed that Throttle leaves to every rate that had it.
@@ -74,7 +74,7 @@ pub struct HealthSettings {
     /// can take.
     pub probe_timeout: Duration,
     /// By how much the rate grows at each step of the ramp after a recovery.
-    pub ramp_factor: Factor,
+    pub ramp_factor: RateFactor,
     /// How long each step of the ramp lasts.
     pub ramp_every: Duration,
     /// How many recoveries in a row must fail for `CacheOnly`; `None` never goes there by itself.
@@ -94,7 +94,7 @@ impl HealthSettings {
     pub const BREAKER: Self = Self {
         p_throttle: Share::percent(50),
         n_throttle: 5,
-        streak: Streak::Failures,
+        streak: StreakRule::Failures,
         escalation: Escalation::Sleep,
         sleep_min: Duration::from_secs(30),
         sleep_jitter: Share::NONE,
@@ -112,7 +112,7 @@ impl HealthSettings {
         min_samples: 20,
         p_throttle: Share::percent(20),
         n_throttle: 3,
-        streak: Streak::Throttled,
+        streak: StreakRule::Throttled,
         escalation: Escalation::Throttle,
         p_recover: Share::percent(10),
         s_recover: 10,
@@ -127,7 +127,7 @@ impl HealthSettings {
         sleep_min: Duration::from_secs(2),
         sleep_max: Duration::from_mins(5),
         sleep_jitter: Share::percent(25),
-        cooldown_factor: Factor::percent(200),
+        cooldown_factor: RateFactor::percent(200),
         throttle_share: Share::percent(50),
         throttle_floor: FIVE_A_SECOND,
         concurrency: 4,
@@ -138,7 +138,7 @@ impl HealthSettings {
         probe_rate: THREE_A_SECOND,
         // An attempt may take ten seconds; half as much again covers its cancellation.
         probe_timeout: Duration::from_secs(15),
-        ramp_factor: Factor::percent(110),
+        ramp_factor: RateFactor::percent(110),
         ramp_every: Duration::from_mins(5),
         cache_only_after: Some(5),
         // Five failed recoveries take a minute or more, so one try in a quarter of an hour is rare
@@ -204,7 +204,7 @@ impl Default for HealthConfig {
 
 /// What makes a streak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Streak {
+pub enum StreakRule {
     /// Refusals for the server's limits; any other outcome that counts ends it.
     Throttled,
     /// Failures of any kind; a success ends it.
@@ -222,9 +222,9 @@ pub enum Escalation {
 
 /// A number to multiply by, in parts per million.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Factor(u32);
+pub struct RateFactor(u32);
 
-impl Factor {
+impl RateFactor {
     /// Changes nothing.
     pub const ONE: Self = Self(1_000_000);
 
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_factor_is_told_in_millionths() {
-        assert_eq!(Factor::percent(150).as_parts_per_million(), 1_500_000);
-        assert_eq!(Factor::parts_per_million(7).as_parts_per_million(), 7);
+        assert_eq!(RateFactor::percent(150).as_parts_per_million(), 1_500_000);
+        assert_eq!(RateFactor::parts_per_million(7).as_parts_per_million(), 7);
     }
 }

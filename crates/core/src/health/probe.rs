@@ -13,7 +13,7 @@ pub(super) const MOST_PROBES: u32 = 8;
 
 /// The slots and the good and neutral answers so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Probes {
+pub(super) struct ProbeSlots {
     /// When the probe in this slot is given up; a free slot has none.
     deadlines: [Option<Nanos>; 8],
     succeeded: u32,
@@ -23,9 +23,9 @@ pub(super) struct Probes {
 /// Which slot a probe has, counted from 1: a ticket with no slot then fits two registers, which is
 /// worth a third of an ordinary request's way through the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot(NonZeroU8);
+pub(super) struct ProbeSlot(NonZeroU8);
 
-impl Probes {
+impl ProbeSlots {
     pub(super) const NONE: Self = Self {
         deadlines: [None; 8],
         succeeded: 0,
@@ -33,7 +33,7 @@ impl Probes {
     };
 
     /// A slot for a probe sent now, if fewer than `most` are out.
-    pub(super) fn send(&mut self, now: Nanos, timeout: Duration, most: u32) -> Option<Slot> {
+    pub(super) fn send(&mut self, now: Nanos, timeout: Duration, most: u32) -> Option<ProbeSlot> {
         if self.out() >= most {
             return None;
         }
@@ -41,11 +41,11 @@ impl Probes {
             .zip(&mut self.deadlines)
             .find(|(_, deadline)| deadline.is_none())?;
         *free = Some(now.saturating_add(timeout));
-        NonZeroU8::new(number).map(Slot)
+        NonZeroU8::new(number).map(ProbeSlot)
     }
 
     /// Gives a slot back.
-    pub(super) fn free(&mut self, slot: Slot) {
+    pub(super) fn free(&mut self, slot: ProbeSlot) {
         let at = usize::from(slot.0.get()) - 1;
         if let Some(deadline) = self.deadlines.get_mut(at) {
             *deadline = None;

@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use super::config::{Factor, HealthSettings};
+use super::config::{RateFactor, HealthSettings};
 use crate::{Nanos, Share};
 
 /// A ramp that is under way.
@@ -64,7 +64,7 @@ impl Ramp {
         self.next
     }
 
-    fn step(self, factor: Factor, every: Duration) -> Self {
+    fn step(self, factor: RateFactor, every: Duration) -> Self {
         Self {
             multiple: factor.times(self.multiple),
             stepped: self.next,

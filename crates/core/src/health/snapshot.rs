@@ -2,24 +2,24 @@
 
 use core::time::Duration;
 
-use super::{Circuit, Health, Hold, Reason, State};
+use super::{CircuitState, Health, HealthOverride, TransitionReason, HealthState};
 use crate::{Nanos, OutcomeCounts};
 
 /// Everything that can be told about an API's health at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Snapshot {
+pub struct HealthSnapshot {
     /// The state.
-    pub state: State,
+    pub state: HealthState,
     /// The same in the words of a circuit breaker.
-    pub circuit: Circuit,
+    pub circuit: CircuitState,
     /// Since when.
     pub since: Nanos,
     /// When a timer leaves it, if one will.
     pub until: Option<Nanos>,
     /// What led here; nothing has yet if it is `None`.
-    pub reason: Option<Reason>,
+    pub reason: Option<TransitionReason>,
     /// The operator's hold, if there is one.
-    pub hold: Option<Hold>,
+    pub hold: Option<HealthOverride>,
     /// Until when nobody calls because the server asked, if that is in the future.
     pub cooling_until: Option<Nanos>,
     /// The outcomes of this state that count.
@@ -53,10 +53,10 @@ pub enum RampStage {
 
 impl Health {
     /// The machine as it is now.
-    pub fn snapshot(&mut self, now: Nanos) -> Snapshot {
+    pub fn snapshot(&mut self, now: Nanos) -> HealthSnapshot {
         let now = self.clamped(now);
         self.window.refresh(now);
-        Snapshot {
+        HealthSnapshot {
             state: self.state,
             circuit: self.circuit(),
             since: self.since,

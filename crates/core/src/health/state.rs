@@ -8,7 +8,7 @@ use crate::Nanos;
 
 /// What state an API is in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum State {
+pub enum HealthState {
     /// Calls go at the configured rates, or at a ramp towards them.
     Normal,
     /// Calls go at a reduced rate.
@@ -21,13 +21,13 @@ pub enum State {
     CacheOnly,
 }
 
-impl State {
+impl HealthState {
     /// The same state in the words of a circuit breaker.
-    pub const fn circuit(self) -> Circuit {
+    pub const fn circuit(self) -> CircuitState {
         match self {
-            Self::Normal | Self::Throttle => Circuit::Closed,
-            Self::Sleep | Self::CacheOnly => Circuit::Open,
-            Self::HalfOpen => Circuit::HalfOpen,
+            Self::Normal | Self::Throttle => CircuitState::Closed,
+            Self::Sleep | Self::CacheOnly => CircuitState::Open,
+            Self::HalfOpen => CircuitState::HalfOpen,
         }
     }
 
@@ -43,7 +43,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for HealthState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -51,7 +51,7 @@ impl fmt::Display for State {
 
 /// A state in the words of a circuit breaker: a view of the one machine, not a second one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Circuit {
+pub enum CircuitState {
     /// Calls go.
     Closed,
     /// No call goes.
@@ -60,7 +60,7 @@ pub enum Circuit {
     HalfOpen,
 }
 
-impl Circuit {
+impl CircuitState {
     /// The name in logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Circuit {
 
 /// A state in which an operator holds an API until it is released; no timer and no outcome leaves it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Hold {
+pub enum HealthOverride {
     /// Full speed whatever happens; what the server asks to wait is still waited.
     Normal,
     /// Reduced speed.
@@ -84,27 +84,27 @@ pub enum Hold {
     CacheOnly,
 }
 
-impl Hold {
+impl HealthOverride {
     /// The state in which it holds.
-    pub const fn state(self) -> State {
+    pub const fn state(self) -> HealthState {
         match self {
-            Self::Normal => State::Normal,
-            Self::Throttle => State::Throttle,
-            Self::Sleep => State::Sleep,
-            Self::CacheOnly => State::CacheOnly,
+            Self::Normal => HealthState::Normal,
+            Self::Throttle => HealthState::Throttle,
+            Self::Sleep => HealthState::Sleep,
+            Self::CacheOnly => HealthState::CacheOnly,
         }
     }
 }
 
 /// A move from one state to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Transition {
+pub struct HealthTransition {
     /// The state that was left.
-    pub from: State,
+    pub from: HealthState,
     /// The state that was entered.
-    pub to: State,
+    pub to: HealthState,
     /// What moved it.
-    pub reason: Reason,
+    pub reason: TransitionReason,
     /// When.
     pub at: Nanos,
     /// When a timer will leave the new state, if one will.
@@ -113,7 +113,7 @@ pub struct Transition {
 
 /// What moved an API from one state to another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
+pub enum TransitionReason {
     /// Too large a share of the calls failed.
     ErrorRatio,
     /// Too many in a row were refused, or failed where failures make the streak.
@@ -146,7 +146,7 @@ pub enum Reason {
     Released,
 }
 
-impl Reason {
+impl TransitionReason {
     /// The name in logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -169,7 +169,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for TransitionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

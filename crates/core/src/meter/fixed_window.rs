@@ -5,8 +5,8 @@
 //! Windows that went by unused are skipped by division, never by a loop.
 
 use crate::meter::in_flight::InFlight;
-use crate::meter::{Counting, Receipt, Standing};
-use crate::{Cost, Decision, Kind, Limit, Moment, Nanos};
+use crate::meter::{WindowStart, Receipt, MeterStatus};
+use crate::{Cost, Decision, LimitKind, Limit, ClockPair, Nanos};
 
 /// The live state of a fixed or aligned limit.
 ///
@@ -16,11 +16,11 @@ use crate::{Cost, Decision, Kind, Limit, Moment, Nanos};
 pub(crate) struct FixedWindow {
     quantity: u64,
     window: u64,
-    counting: Counting,
+    counting: WindowStart,
     /// Where aligned windows begin, as a remainder of the window; `None` if they begin with use.
     phase: Option<u64>,
     /// When the current window began and how long it is; `None` while untouched.
-    current: Option<Window>,
+    current: Option<FixedSpan>,
     spent: u128,
     requests: usize,
     in_flight: InFlight,
@@ -30,7 +30,7 @@ pub(crate) struct FixedWindow {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Window {
+struct FixedSpan {
     start: u64,
     length: u64,
     /// When `spent` was last zero; a receipt from before it has nothing left to give back.
@@ -39,11 +39,11 @@ struct Window {
 
 impl FixedWindow {
     /// A window of which nothing was used. `moment` places aligned windows on the timeline.
-    pub(crate) fn new(limit: &Limit, moment: Moment) -> Self {
+    pub(crate) fn new(limit: &Limit, moment: ClockPair) -> Self {
         let mut fixed = Self {
             quantity: limit.rate().quantity(),
             window: limit.rate().per_nanos(),
-            counting: Counting::of(limit),
+            counting: WindowStart::of(limit),
             phase: None,
             current: None,
             spent: 0,
@@ -81,10 +81,10 @@ impl FixedWindow {
         let beyond = self.reset_at().is_some_and(|edge| send_at >= edge);
         match self.counting {
             _ if units == 0 => {}
-            Counting::FromArrival => self.in_flight.hold(units),
+            WindowStart::FromArrival => self.in_flight.hold(units),
             // Sent after the edge it counts on both sides of it.
-            Counting::FromSend if beyond => self.in_flight.lose(send_at, units),
-            Counting::FromSend => self.spend(units),
+            WindowStart::FromSend if beyond => self.in_flight.lose(send_at, units),
+            WindowStart::FromSend => self.spend(units),
         }
         self.peak = self.peak.max(self.used());
         let receipt = Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting);
@@ -102,7 +102,7 @@ impl FixedWindow {
         if cost == 0 {
             return false;
         }
-        if receipt.counting() == Counting::FromArrival {
+        if receipt.counting() == WindowStart::FromArrival {
             self.in_flight.release(cost);
             return true;
         }
@@ -126,8 +126,8 @@ impl FixedWindow {
     pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
         self.advance(now);
         let (cost, arrived) = (receipt.cost().units(), arrived.as_nanos());
-        let counted = receipt.counting() == Counting::FromArrival;
-        let lands = counted || self.counting == Counting::FromArrival;
+        let counted = receipt.counting() == WindowStart::FromArrival;
+        let lands = counted || self.counting == WindowStart::FromArrival;
         if cost == 0 || !lands {
             return;
         }
@@ -141,12 +141,12 @@ impl FixedWindow {
         }
     }
 
-    pub(crate) fn reconfigure(&mut self, moment: Moment, limit: &Limit) {
+    pub(crate) fn reconfigure(&mut self, moment: ClockPair, limit: &Limit) {
         self.advance(moment.now);
         let was_aligned = self.phase.is_some();
         self.quantity = limit.rate().quantity();
         self.window = limit.rate().per_nanos();
-        self.counting = Counting::of(limit);
+        self.counting = WindowStart::of(limit);
         self.phase = self.phase_for(limit, moment);
         self.relocate();
         if was_aligned && self.phase.is_none() {
@@ -156,7 +156,7 @@ impl FixedWindow {
 
     /// Places aligned windows anew after the civil clock was set. What was spent stays spent until
     /// the next edge, wherever that is now.
-    pub(crate) fn realign(&mut self, moment: Moment) {
+    pub(crate) fn realign(&mut self, moment: ClockPair) {
         self.advance(moment.now);
         if self.phase.is_some() {
             self.phase = Some(phase_of(self.window, moment));
@@ -169,7 +169,7 @@ impl FixedWindow {
     }
 
     /// Goes on counting where another kind of meter left off.
-    pub(crate) fn inherit(&mut self, standing: &Standing) {
+    pub(crate) fn inherit(&mut self, standing: &MeterStatus) {
         (self.peak, self.expired) = (standing.peak, standing.expired);
     }
 
@@ -190,10 +190,10 @@ impl FixedWindow {
         self.reset_at().map(Nanos::from_nanos)
     }
 
-    pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
+    pub(crate) fn standing(&mut self, now: Nanos) -> MeterStatus {
         self.advance(now);
         let window = self.current.unwrap_or_else(|| self.window_at(self.latest));
-        Standing {
+        MeterStatus {
             at: Nanos::from_nanos(self.latest),
             capacity: self.quantity,
             used: self.used(),
@@ -249,12 +249,12 @@ impl FixedWindow {
     fn relocate(&mut self) {
         let Some(old) = self.current else { return };
         if self.phase.is_some() {
-            self.current = Some(Window {
+            self.current = Some(FixedSpan {
                 opened: old.opened,
                 ..self.window_at(self.latest)
             });
         } else if self.latest - old.start < self.window {
-            self.current = Some(Window {
+            self.current = Some(FixedSpan {
                 length: self.window,
                 ..old
             });
@@ -267,7 +267,7 @@ impl FixedWindow {
     /// Begins the window now, as if all that was spent in it had been spent now.
     fn restart(&mut self) {
         if let Some(old) = self.current {
-            self.current = Some(Window {
+            self.current = Some(FixedSpan {
                 start: self.latest,
                 length: self.window,
                 ..old
@@ -275,9 +275,9 @@ impl FixedWindow {
         }
     }
 
-    fn window_at(&self, time: u64) -> Window {
+    fn window_at(&self, time: u64) -> FixedSpan {
         let Some(phase) = self.phase else {
-            return Window {
+            return FixedSpan {
                 start: time,
                 length: self.window,
                 opened: time,
@@ -288,7 +288,7 @@ impl FixedWindow {
         let into = u64::try_from(into).unwrap_or(0);
         // The first window of the timeline began before its origin: only its rest is left.
         let start = time.saturating_sub(into);
-        Window {
+        FixedSpan {
             start,
             length: self.window - (into - (time - start)),
             opened: time,
@@ -317,8 +317,8 @@ impl FixedWindow {
         self.spent + self.in_flight.weight()
     }
 
-    fn phase_for(&self, limit: &Limit, moment: Moment) -> Option<u64> {
-        matches!(limit.kind(), Kind::Aligned).then(|| phase_of(self.window, moment))
+    fn phase_for(&self, limit: &Limit, moment: ClockPair) -> Option<u64> {
+        matches!(limit.kind(), LimitKind::Aligned).then(|| phase_of(self.window, moment))
     }
 }
 
@@ -327,7 +327,7 @@ const KEPT: u64 = 1;
 
 /// The remainder, by the window, of every instant at which the civil clock shows a whole multiple
 /// of the window.
-fn phase_of(window: u64, moment: Moment) -> u64 {
+fn phase_of(window: u64, moment: ClockPair) -> u64 {
     let window = u128::from(window);
     let into = moment.wall.as_duration().as_nanos() % window;
     let phase = (u128::from(moment.now.as_nanos()) + window - into) % window;

@@ -87,11 +87,11 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::meter::Counting;
+    use crate::meter::WindowStart;
     use crate::{Cost, Nanos};
 
     fn take(queue: &mut RefillQueue, cost: u64) -> Receipt {
-        let receipt = Receipt::new(Nanos::ZERO, Cost::new(cost), Counting::FromSend);
+        let receipt = Receipt::new(Nanos::ZERO, Cost::new(cost), WindowStart::FromSend);
         let receipt = receipt.marked(queue.end());
         queue.join(cost);
         receipt

@@ -6,8 +6,8 @@
 //! more entries than its limit.
 
 use crate::meter::in_flight::InFlight;
-use crate::meter::log::Log;
-use crate::meter::{Counting, Receipt, Standing};
+use crate::meter::sliding_log::SlidingLog;
+use crate::meter::{WindowStart, Receipt, MeterStatus};
 use crate::time::span_nanos;
 use crate::{Cost, Decision, Limit, Nanos};
 
@@ -18,8 +18,8 @@ use crate::{Cost, Decision, Limit, Nanos};
 pub(crate) struct SlidingWindow {
     quantity: u64,
     window: u64,
-    counting: Counting,
-    log: Log,
+    counting: WindowStart,
+    log: SlidingLog,
     in_flight: InFlight,
     latest: u64,
     peak: u128,
@@ -34,7 +34,7 @@ impl SlidingWindow {
             quantity,
             window,
             counting,
-            log: Log::default(),
+            log: SlidingLog::default(),
             in_flight: InFlight::default(),
             latest: 0,
             peak: 0,
@@ -63,8 +63,8 @@ impl SlidingWindow {
         let at = self.latest.max(send_at.as_nanos());
         match self.counting {
             _ if cost == Cost::ZERO => {}
-            Counting::FromArrival => self.in_flight.hold(cost.units()),
-            Counting::FromSend => self.log.add(at, cost.units(), self.quantity),
+            WindowStart::FromArrival => self.in_flight.hold(cost.units()),
+            WindowStart::FromSend => self.log.add(at, cost.units(), self.quantity),
         }
         self.peak = self.peak.max(self.used());
         Receipt::new(Nanos::from_nanos(at), cost, self.counting)
@@ -86,11 +86,11 @@ impl SlidingWindow {
         let cost = receipt.cost().units();
         match receipt.counting() {
             _ if cost == 0 => false,
-            Counting::FromArrival => {
+            WindowStart::FromArrival => {
                 self.in_flight.release(cost);
                 true
             }
-            Counting::FromSend => self.log.remove(receipt.at().as_nanos(), cost),
+            WindowStart::FromSend => self.log.remove(receipt.at().as_nanos(), cost),
         }
     }
 
@@ -116,8 +116,8 @@ impl SlidingWindow {
     /// Whether the receipt's arrival is to be counted now; its time in flight, or its entry at the
     /// moment of sending if the limit was changed to count arrivals since, ends here.
     fn lands(&mut self, now: Nanos, receipt: &Receipt) -> bool {
-        let counted = receipt.counting() == Counting::FromArrival;
-        (counted || self.counting == Counting::FromArrival) && self.refund(now, receipt)
+        let counted = receipt.counting() == WindowStart::FromArrival;
+        (counted || self.counting == WindowStart::FromArrival) && self.refund(now, receipt)
     }
 
     pub(crate) fn reconfigure(&mut self, now: Nanos, limit: &Limit) {
@@ -132,7 +132,7 @@ impl SlidingWindow {
     }
 
     /// Goes on counting where another kind of meter left off.
-    pub(crate) fn inherit(&mut self, standing: &Standing) {
+    pub(crate) fn inherit(&mut self, standing: &MeterStatus) {
         (self.peak, self.expired) = (standing.peak, standing.expired);
     }
 
@@ -147,9 +147,9 @@ impl SlidingWindow {
             .flatten()
     }
 
-    pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
+    pub(crate) fn standing(&mut self, now: Nanos) -> MeterStatus {
         self.advance(now);
-        Standing {
+        MeterStatus {
             at: Nanos::from_nanos(self.latest),
             capacity: self.quantity,
             used: self.used(),
@@ -171,9 +171,9 @@ impl SlidingWindow {
         self.in_flight.shrink();
     }
 
-    fn rule(limit: &Limit) -> (u64, u64, Counting) {
-        let counting = Counting::of(limit);
-        let margin = span_nanos(Counting::margin(limit));
+    fn rule(limit: &Limit) -> (u64, u64, WindowStart) {
+        let counting = WindowStart::of(limit);
+        let margin = span_nanos(WindowStart::margin(limit));
         let window = limit.rate().per_nanos().saturating_add(margin);
         (limit.rate().quantity(), window, counting)
     }

@@ -4,10 +4,10 @@
 //! is the very first that passes. A counter with a refill timestamp would need two fields and lose
 //! the remainder at every refill.
 
-use crate::gcra::{Gcra, Level};
+use crate::gcra::{Gcra, BucketLevel};
 use crate::meter::in_flight::InFlight;
 use crate::meter::refill_queue::RefillQueue;
-use crate::meter::{Counting, Receipt, Standing};
+use crate::meter::{WindowStart, Receipt, MeterStatus};
 use crate::time::span_nanos;
 use crate::{Cost, Decision, Limit, Nanos};
 
@@ -18,7 +18,7 @@ use crate::{Cost, Decision, Limit, Nanos};
 #[derive(Debug, Clone)]
 pub(crate) struct TokenBucket {
     rule: Gcra,
-    counting: Counting,
+    counting: WindowStart,
     margin: u64,
     /// When the bucket is full again, in scaled time.
     full_at: u128,
@@ -34,8 +34,8 @@ impl TokenBucket {
     pub(crate) fn new(limit: &Limit) -> Self {
         Self {
             rule: Gcra::of(limit),
-            counting: Counting::of(limit),
-            margin: span_nanos(Counting::margin(limit)),
+            counting: WindowStart::of(limit),
+            margin: span_nanos(WindowStart::margin(limit)),
             full_at: 0,
             queue: RefillQueue::default(),
             in_flight: InFlight::default(),
@@ -66,9 +66,9 @@ impl TokenBucket {
             });
         }
         match self.rule.level(self.full_at, self.latest, wanted) {
-            Level::Enough { .. } => Decision::Allow(()),
-            Level::WaitUntil(at) => Decision::WaitUntil(Nanos::from_nanos(at)),
-            Level::Never => Decision::Never,
+            BucketLevel::Enough { .. } => Decision::Allow(()),
+            BucketLevel::WaitUntil(at) => Decision::WaitUntil(Nanos::from_nanos(at)),
+            BucketLevel::Never => Decision::Never,
         }
     }
 
@@ -78,8 +78,8 @@ impl TokenBucket {
         let receipt = receipt.marked(self.queue.end());
         match self.counting {
             _ if cost == Cost::ZERO => {}
-            Counting::FromArrival => self.in_flight.hold(cost.units()),
-            Counting::FromSend => self.consume(self.latest.max(send_at.as_nanos()), cost.units()),
+            WindowStart::FromArrival => self.in_flight.hold(cost.units()),
+            WindowStart::FromSend => self.consume(self.latest.max(send_at.as_nanos()), cost.units()),
         }
         self.peak = self.peak.max(self.used());
         receipt
@@ -98,7 +98,7 @@ impl TokenBucket {
         if cost == 0 {
             return false;
         }
-        if receipt.counting() == Counting::FromArrival {
+        if receipt.counting() == WindowStart::FromArrival {
             self.in_flight.release(cost);
             return true;
         }
@@ -116,8 +116,8 @@ impl TokenBucket {
     pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
         self.advance(now);
         let (cost, arrived) = (receipt.cost().units(), arrived.as_nanos());
-        let counted = receipt.counting() == Counting::FromArrival;
-        let lands = counted || self.counting == Counting::FromArrival;
+        let counted = receipt.counting() == WindowStart::FromArrival;
+        let lands = counted || self.counting == WindowStart::FromArrival;
         if cost == 0 || !lands || !self.refund(now, receipt) {
             return;
         }
@@ -133,8 +133,8 @@ impl TokenBucket {
         self.advance(now);
         let backlog = self.rule.rescale(self.backlog(), Gcra::of(limit));
         self.rule = Gcra::of(limit);
-        self.counting = Counting::of(limit);
-        self.margin = span_nanos(Counting::margin(limit));
+        self.counting = WindowStart::of(limit);
+        self.margin = span_nanos(WindowStart::margin(limit));
         self.full_at = self.rule.scale(self.latest).saturating_add(backlog);
     }
 
@@ -142,7 +142,7 @@ impl TokenBucket {
         &mut self.in_flight
     }
 
-    pub(crate) fn inherit(&mut self, standing: &Standing) {
+    pub(crate) fn inherit(&mut self, standing: &MeterStatus) {
         self.peak = standing.peak;
     }
 
@@ -173,9 +173,9 @@ impl TokenBucket {
         }
     }
 
-    pub(crate) fn standing(&mut self, now: Nanos) -> Standing {
+    pub(crate) fn standing(&mut self, now: Nanos) -> MeterStatus {
         self.advance(now);
-        Standing {
+        MeterStatus {
             at: Nanos::from_nanos(self.latest),
             capacity: self.rule.burst,
             used: self.used(),

@@ -4,8 +4,8 @@
 //! has forgotten part of that by then. Adding it up beside the meter takes one number, where
 //! remembering each request in flight would take a list. It decides nothing and moves no meter.
 
-use super::{Correction, Ours};
-use crate::{Cost, Hint, Limit, Nanos, Standing};
+use super::{UsageCorrection, LocalUsage};
+use crate::{Cost, Hint, Limit, Nanos, MeterStatus};
 
 /// The running total of one limit, and what follows from hints about it.
 ///
@@ -36,18 +36,18 @@ use crate::{Cost, Hint, Limit, Nanos, Standing};
 /// # Ok::<(), outflow_core::InvalidRate>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct UsageLedger {
     added: u64,
 }
 
 /// Where a ledger and its meter stood when a request was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark {
+pub struct UsageMark {
     counted: u64,
     added: u64,
 }
 
-impl Ledger {
+impl UsageLedger {
     /// Notes what was taken from the meter. What is given back later stays noted: an excess only
     /// makes the next comparison more careful.
     pub const fn taken(&mut self, cost: Cost) {
@@ -56,8 +56,8 @@ impl Ledger {
 
     /// Where things stand as a request is sent, right after its cost was taken and noted. It goes
     /// with the request until its response.
-    pub fn mark(&self, standing: &Standing) -> Mark {
-        Mark {
+    pub fn mark(&self, standing: &MeterStatus) -> UsageMark {
+        UsageMark {
             counted: u64::try_from(standing.used).unwrap_or(u64::MAX),
             added: self.added,
         }
@@ -67,13 +67,13 @@ impl Ledger {
     /// [`foreign`](Correction::foreign) units are noted as charged, so charge the meter with them at
     /// once: before any other request is marked.
     #[must_use = "the foreign units are to be charged to the meter"]
-    pub fn correct(&mut self, hint: &Hint, limit: &Limit, mark: Mark, now: Nanos) -> Correction {
-        let ours = Ours {
+    pub fn correct(&mut self, hint: &Hint, limit: &Limit, mark: UsageMark, now: Nanos) -> UsageCorrection {
+        let ours = LocalUsage {
             limit: *limit,
             counted_at_send: mark.counted,
             added_since: self.added.wrapping_sub(mark.added),
         };
-        let correction = Correction::of(hint, &ours, now);
+        let correction = UsageCorrection::of(hint, &ours, now);
         self.add(correction.foreign);
         correction
     }

@@ -3,9 +3,9 @@
 
 use core::time::Duration;
 
-use super::{Dialect, Hint, Noted, Part, Reading, Unit, after, named};
+use super::{Dialect, Hint, Noted, HintPart, HintReader, HintUnit, after, named};
 
-pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = after(name, "anthropic-ratelimit-")?;
     reading.listens_to(Dialect::Anthropic)?;
     let (unit, part) = UNITS
@@ -19,15 +19,15 @@ pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Optio
     Some(read.map(|hint| reading.note(hint)))
 }
 
-const UNITS: [(&str, Unit); 4] = [
-    ("requests", Unit::Requests),
-    ("tokens", Unit::Tokens),
-    ("input-tokens", Unit::InputTokens),
-    ("output-tokens", Unit::OutputTokens),
+const UNITS: [(&str, HintUnit); 4] = [
+    ("requests", HintUnit::Requests),
+    ("tokens", HintUnit::Tokens),
+    ("input-tokens", HintUnit::InputTokens),
+    ("output-tokens", HintUnit::OutputTokens),
 ];
 
-const PARTS: [(&str, Part); 3] = [
-    ("-limit", Part::Limit),
-    ("-remaining", Part::Remaining),
-    ("-reset", Part::Reset),
+const PARTS: [(&str, HintPart); 3] = [
+    ("-limit", HintPart::Limit),
+    ("-remaining", HintPart::Remaining),
+    ("-reset", HintPart::Reset),
 ];

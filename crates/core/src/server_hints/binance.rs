@@ -5,22 +5,22 @@
 
 use core::time::Duration;
 
-use super::{Dialect, Hint, Label, Malformed, Noted, Reading, Unit, after};
-use crate::scan::{Scan, trimmed, whole};
+use super::{Dialect, Hint, HintLabel, MalformedHint, Noted, HintReader, HintUnit, after};
+use crate::byte_cursor::{ByteCursor, trimmed, whole};
 
-pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let (rest, unit, group) = COUNTERS
         .iter()
         .find_map(|counter| Some((after(name, counter.name)?, counter.unit, counter.group)))?;
     reading.listens_to(Dialect::Binance)?;
     let window = window(rest)?;
     let Some(used) = whole(trimmed(value)) else {
-        return Some(Err(Malformed));
+        return Some(Err(MalformedHint));
     };
     reading.note(Hint {
         used: Some(used),
         window: Some(window),
-        group: group.and_then(Label::new),
+        group: group.and_then(HintLabel::new),
         ..Hint::about(Dialect::Binance, unit)
     });
     Some(Ok(()))
@@ -28,7 +28,7 @@ pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Optio
 
 /// `1M` is a minute: the letters are second, minute, hour and day.
 fn window(text: &str) -> Option<Duration> {
-    let mut scan = Scan::new(text.as_bytes());
+    let mut scan = ByteCursor::new(text.as_bytes());
     let count = whole(scan.run(|b| b.is_ascii_digit())).filter(|count| *count > 0)?;
     let unit = match scan.name(&["S", "M", "H", "D"])? {
         0 => 1,
@@ -40,32 +40,32 @@ fn window(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(secs))
 }
 
-struct Counter {
+struct WeightCounter {
     name: &'static str,
-    unit: Unit,
+    unit: HintUnit,
     group: Option<&'static [u8]>,
 }
 
 /// The margin endpoints count addresses and accounts apart.
-const COUNTERS: [Counter; 4] = [
-    Counter {
+const COUNTERS: [WeightCounter; 4] = [
+    WeightCounter {
         name: "x-mbx-used-weight-",
-        unit: Unit::Weight,
+        unit: HintUnit::Weight,
         group: None,
     },
-    Counter {
+    WeightCounter {
         name: "x-mbx-order-count-",
-        unit: Unit::Orders,
+        unit: HintUnit::Orders,
         group: None,
     },
-    Counter {
+    WeightCounter {
         name: "x-sapi-used-ip-weight-",
-        unit: Unit::Weight,
+        unit: HintUnit::Weight,
         group: Some(b"ip"),
     },
-    Counter {
+    WeightCounter {
         name: "x-sapi-used-uid-weight-",
-        unit: Unit::Weight,
+        unit: HintUnit::Weight,
         group: Some(b"uid"),
     },
 ];

@@ -5,12 +5,12 @@
 
 use core::time::Duration;
 
-use super::{Dialect, Label};
+use super::{Dialect, HintLabel};
 
 /// What a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-pub enum Unit {
+pub enum HintUnit {
     /// Calls.
     Requests,
     /// Tokens of a language model, both ways.
@@ -43,9 +43,9 @@ pub struct Hint {
     /// How long until all of it, or with a sliding limit some of it, returns.
     pub resets_in: Option<Duration>,
     /// Which of the provider's limits it is.
-    pub group: Option<Label>,
+    pub group: Option<HintLabel>,
     /// What it counts.
-    pub unit: Unit,
+    pub unit: HintUnit,
     /// Where it was read.
     pub dialect: Dialect,
 }
@@ -64,7 +64,7 @@ impl Hint {
             || self.resets_in.is_some()
     }
 
-    pub(super) const fn about(dialect: Dialect, unit: Unit) -> Self {
+    pub(super) const fn about(dialect: Dialect, unit: HintUnit) -> Self {
         Self {
             limit: None,
             remaining: None,
@@ -78,9 +78,9 @@ impl Hint {
     }
 
     /// Both as one, if they speak of the same limit and nowhere contradict each other.
-    pub(super) fn merged(self, other: Self) -> Result<Self, Contradiction> {
+    pub(super) fn merged(self, other: Self) -> Result<Self, HintConflict> {
         if (self.dialect, self.unit) != (other.dialect, other.unit) {
-            return Err(Contradiction);
+            return Err(HintConflict);
         }
         Ok(Self {
             limit: either(self.limit, other.limit)?,
@@ -95,12 +95,12 @@ impl Hint {
 }
 
 /// Two partial hints speak of different limits.
-pub(super) struct Contradiction;
+pub(super) struct HintConflict;
 
 /// What either says, unless they say different things.
-fn either<T: PartialEq>(a: Option<T>, b: Option<T>) -> Result<Option<T>, Contradiction> {
+fn either<T: PartialEq>(a: Option<T>, b: Option<T>) -> Result<Option<T>, HintConflict> {
     match (a, b) {
-        (Some(a), Some(b)) if a != b => Err(Contradiction),
+        (Some(a), Some(b)) if a != b => Err(HintConflict),
         (Some(said), _) => Ok(Some(said)),
         (None, said) => Ok(said),
     }

@@ -7,54 +7,54 @@
 
 use core::time::Duration;
 
-use super::structured::{Bare, Member, members};
-use super::{Dialect, Hint, Label, Malformed, Noted, Part, Reading, Unit, after, named};
+use super::structured_fields::{BareItem, FieldMember, members};
+use super::{Dialect, Hint, HintLabel, MalformedHint, Noted, HintPart, HintReader, HintUnit, after, named};
 
-pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = after(name, "ratelimit")?;
     reading.listens_to(Dialect::Ietf)?;
     let field = named(&FIELDS, rest)?;
     Some(match field {
-        Field::Named => each(reading, value, named_or_keyed),
-        Field::Quotas => quotas(reading, value, Dialect::Ietf),
-        Field::Single(part) => part
+        RateLimitField::Named => each(reading, value, named_or_keyed),
+        RateLimitField::Quotas => quotas(reading, value, Dialect::Ietf),
+        RateLimitField::Single(part) => part
             .of(about(), value, reading.now())
             .map(|hint| reading.note(hint)),
     })
 }
 
 /// `100`, `100;w=60` or `10, 10;w=1, 50;w=60`: the one in force, and perhaps all that there are.
-pub(super) fn quotas(reading: &mut Reading<'_>, value: &[u8], dialect: Dialect) -> Noted {
+pub(super) fn quotas(reading: &mut HintReader<'_>, value: &[u8], dialect: Dialect) -> Noted {
     each(reading, value, |member| match member.value {
-        Bare::Whole(_) => policy(member).map(|hint| Hint { dialect, ..hint }),
-        Bare::Name(_) | Bare::Other => Err(Malformed),
+        BareItem::Whole(_) => policy(member).map(|hint| Hint { dialect, ..hint }),
+        BareItem::Name(_) | BareItem::Other => Err(MalformedHint),
     })
 }
 
 #[derive(Clone, Copy)]
-enum Field {
+enum RateLimitField {
     Named,
     Quotas,
-    Single(Part),
+    Single(HintPart),
 }
 
-const FIELDS: [(&str, Field); 5] = [
-    ("", Field::Named),
-    ("-policy", Field::Named),
-    ("-limit", Field::Quotas),
-    ("-remaining", Field::Single(Part::Remaining)),
-    ("-reset", Field::Single(Part::Reset)),
+const FIELDS: [(&str, RateLimitField); 5] = [
+    ("", RateLimitField::Named),
+    ("-policy", RateLimitField::Named),
+    ("-limit", RateLimitField::Quotas),
+    ("-remaining", RateLimitField::Single(HintPart::Remaining)),
+    ("-reset", RateLimitField::Single(HintPart::Reset)),
 ];
 
 /// Notes every member, or none if one of them makes no sense.
 fn each(
-    reading: &mut Reading<'_>,
+    reading: &mut HintReader<'_>,
     value: &[u8],
-    hint: impl Fn(&Member<'_>) -> Result<Hint, Malformed>,
+    hint: impl Fn(&FieldMember<'_>) -> Result<Hint, MalformedHint>,
 ) -> Noted {
-    let known = || members(value).ok_or(Malformed);
+    let known = || members(value).ok_or(MalformedHint);
     if known()?.any(|member| hint(&member).is_err()) {
-        return Err(Malformed);
+        return Err(MalformedHint);
     }
     for partial in known()?.filter_map(|member| hint(&member).ok()) {
         reading.note(partial);
@@ -62,20 +62,20 @@ fn each(
     Ok(())
 }
 
-fn named_or_keyed(member: &Member<'_>) -> Result<Hint, Malformed> {
+fn named_or_keyed(member: &FieldMember<'_>) -> Result<Hint, MalformedHint> {
     match (member.key, member.value) {
         (Some(key), value) => keyed(key, value),
-        (None, Bare::Name(name)) => {
-            let group = Some(Label::new(name).ok_or(Malformed)?);
+        (None, BareItem::Name(name)) => {
+            let group = Some(HintLabel::new(name).ok_or(MalformedHint)?);
             policy(member).map(|hint| Hint { group, ..hint })
         }
-        (None, Bare::Whole(_)) => policy(member),
-        (None, Bare::Other) => Err(Malformed),
+        (None, BareItem::Whole(_)) => policy(member),
+        (None, BareItem::Other) => Err(MalformedHint),
     }
 }
 
 /// `limit=100` of the second generation; keys that we do not know say nothing.
-fn keyed(key: &[u8], value: Bare<'_>) -> Result<Hint, Malformed> {
+fn keyed(key: &[u8], value: BareItem<'_>) -> Result<Hint, MalformedHint> {
     let number = whole(Some(value))?;
     let mut hint = about();
     match key {
@@ -88,11 +88,11 @@ fn keyed(key: &[u8], value: Bare<'_>) -> Result<Hint, Malformed> {
 }
 
 /// The parameters of a policy, and a number that stands for its quota.
-fn policy(member: &Member<'_>) -> Result<Hint, Malformed> {
+fn policy(member: &FieldMember<'_>) -> Result<Hint, MalformedHint> {
     let param = |name: &[u8]| whole(member.param(name));
     let quota = match member.value {
-        Bare::Whole(quota) => Some(quota),
-        Bare::Name(_) | Bare::Other => param(b"q")?,
+        BareItem::Whole(quota) => Some(quota),
+        BareItem::Name(_) | BareItem::Other => param(b"q")?,
     };
     Ok(Hint {
         limit: quota,
@@ -104,24 +104,24 @@ fn policy(member: &Member<'_>) -> Result<Hint, Malformed> {
     })
 }
 
-fn unit(quota_unit: Option<Bare<'_>>) -> Result<Unit, Malformed> {
+fn unit(quota_unit: Option<BareItem<'_>>) -> Result<HintUnit, MalformedHint> {
     match quota_unit {
-        None | Some(Bare::Name(b"requests")) => Ok(Unit::Requests),
-        Some(Bare::Name(b"content-bytes")) => Ok(Unit::Bytes),
-        Some(Bare::Name(b"concurrent-requests")) => Ok(Unit::Concurrent),
-        Some(_) => Err(Malformed),
+        None | Some(BareItem::Name(b"requests")) => Ok(HintUnit::Requests),
+        Some(BareItem::Name(b"content-bytes")) => Ok(HintUnit::Bytes),
+        Some(BareItem::Name(b"concurrent-requests")) => Ok(HintUnit::Concurrent),
+        Some(_) => Err(MalformedHint),
     }
 }
 
 /// A whole number where there is a value at all.
-fn whole(value: Option<Bare<'_>>) -> Result<Option<u64>, Malformed> {
+fn whole(value: Option<BareItem<'_>>) -> Result<Option<u64>, MalformedHint> {
     match value {
         None => Ok(None),
-        Some(Bare::Whole(number)) => Ok(Some(number)),
-        Some(Bare::Name(_) | Bare::Other) => Err(Malformed),
+        Some(BareItem::Whole(number)) => Ok(Some(number)),
+        Some(BareItem::Name(_) | BareItem::Other) => Err(MalformedHint),
     }
 }
 
 const fn about() -> Hint {
-    Hint::about(Dialect::Ietf, Unit::Requests)
+    Hint::about(Dialect::Ietf, HintUnit::Requests)
 }

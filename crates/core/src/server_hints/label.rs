@@ -8,12 +8,12 @@ use core::fmt;
 
 /// Up to 32 printable ASCII characters without quotes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Label {
+pub struct HintLabel {
     bytes: [u8; MOST_BYTES],
     length: u8,
 }
 
-impl Label {
+impl HintLabel {
     /// A name, or `None` if it is empty, too long or could break out of a line of log.
     pub fn new(name: &[u8]) -> Option<Self> {
         let printable = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\');
@@ -34,13 +34,13 @@ impl Label {
     }
 }
 
-impl fmt::Display for Label {
+impl fmt::Display for HintLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl fmt::Debug for Label {
+impl fmt::Debug for HintLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_name_is_short_and_printable_or_none() {
-        let name = |text: &str| Label::new(text.as_bytes()).map(|label| label.as_str().len());
+        let name = |text: &str| HintLabel::new(text.as_bytes()).map(|label| label.as_str().len());
         assert_eq!(name("default"), Some(7));
         assert_eq!(name(&"x".repeat(32)), Some(32));
         for bad in ["", "a b", "a\nb", "a\"b", "é", &"x".repeat(33)] {

@@ -16,7 +16,7 @@ use core::time::Duration;
 
 use super::rfc3339;
 use crate::WallTime;
-use crate::scan::{Scan, fraction_nanos, whole};
+use crate::byte_cursor::{ByteCursor, fraction_nanos, whole};
 
 /// How long until the reset, by the server's clock `now`.
 pub(super) fn read(value: &[u8], now: WallTime) -> Option<Duration> {
@@ -26,7 +26,7 @@ pub(super) fn read(value: &[u8], now: WallTime) -> Option<Duration> {
 }
 
 fn bare_number(value: &[u8], now: WallTime) -> Option<Duration> {
-    let mut scan = Scan::new(value);
+    let mut scan = ByteCursor::new(value);
     let number = decimal(&mut scan)?;
     if !scan.is_done() {
         return None;
@@ -44,7 +44,7 @@ fn bare_number(value: &[u8], now: WallTime) -> Option<Duration> {
 
 /// `6m0s`, `1h2m3.5s`, `20ms`.
 fn go_duration(value: &[u8]) -> Option<Duration> {
-    let mut scan = Scan::new(value);
+    let mut scan = ByteCursor::new(value);
     let mut total = Duration::ZERO;
     while !scan.is_done() {
         let number = decimal(&mut scan)?;
@@ -54,7 +54,7 @@ fn go_duration(value: &[u8]) -> Option<Duration> {
 }
 
 /// `12` or `12.5`, counted as seconds.
-fn decimal(scan: &mut Scan<'_>) -> Option<Duration> {
+fn decimal(scan: &mut ByteCursor<'_>) -> Option<Duration> {
     let secs = whole(scan.run(|b| b.is_ascii_digit()))?;
     let nanos = match scan.text(b".") {
         Some(()) => fraction_nanos(scan.run(|b| b.is_ascii_digit()))?,
@@ -79,7 +79,7 @@ impl SpanUnit {
     }
 }
 
-fn unit(scan: &mut Scan<'_>) -> Option<SpanUnit> {
+fn unit(scan: &mut ByteCursor<'_>) -> Option<SpanUnit> {
     // `ms` before `m`: the longer name would never be met otherwise.
     const NAMES: [&str; 8] = ["ms", "us", "µs", "ns", "d", "h", "m", "s"];
     match scan.name(&NAMES)? {

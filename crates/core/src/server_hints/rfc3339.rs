@@ -6,12 +6,12 @@
 use core::time::Duration;
 
 use crate::WallTime;
-use crate::civil::{Civil, wall};
-use crate::scan::{Scan, fraction_nanos};
+use crate::utc_date::{UtcDate, wall};
+use crate::byte_cursor::{ByteCursor, fraction_nanos};
 
 /// The point in time, or `None` if it is no such date or before 1970.
 pub(super) fn read(value: &[u8]) -> Option<WallTime> {
-    let mut scan = Scan::new(value);
+    let mut scan = ByteCursor::new(value);
     let secs = date_and_time(&mut scan)?.unix_secs().ok()?;
     let nanos = match scan.text(b".") {
         Some(()) => fraction_nanos(scan.run(|b| b.is_ascii_digit()))?,
@@ -21,7 +21,7 @@ pub(super) fn read(value: &[u8]) -> Option<WallTime> {
     offset(scan)?.to_utc(local)
 }
 
-fn date_and_time(scan: &mut Scan<'_>) -> Option<Civil> {
+fn date_and_time(scan: &mut ByteCursor<'_>) -> Option<UtcDate> {
     let year = scan.digits(4)?;
     scan.text(b"-")?;
     let month = scan.digits(2)?;
@@ -32,7 +32,7 @@ fn date_and_time(scan: &mut Scan<'_>) -> Option<Civil> {
     scan.text(b":")?;
     let minute = scan.digits(2)?;
     scan.text(b":")?;
-    Some(Civil {
+    Some(UtcDate {
         year,
         month,
         day,
@@ -42,12 +42,12 @@ fn date_and_time(scan: &mut Scan<'_>) -> Option<Civil> {
     })
 }
 
-enum Offset {
+enum UtcOffset {
     East(Duration),
     West(Duration),
 }
 
-impl Offset {
+impl UtcOffset {
     fn to_utc(&self, local: WallTime) -> Option<WallTime> {
         match *self {
             Self::East(by) => local
@@ -60,9 +60,9 @@ impl Offset {
 }
 
 /// `Z`, `+09:00`, `-05:30`, and nothing behind it.
-fn offset(mut scan: Scan<'_>) -> Option<Offset> {
+fn offset(mut scan: ByteCursor<'_>) -> Option<UtcOffset> {
     if scan.text(b"Z").is_some() {
-        return scan.is_done().then_some(Offset::West(Duration::ZERO));
+        return scan.is_done().then_some(UtcOffset::West(Duration::ZERO));
     }
     let sign = scan.byte(|b| matches!(b, b'+' | b'-'))?;
     let hours = scan.digits(2).filter(|hours| *hours <= 23)?;
@@ -70,9 +70,9 @@ fn offset(mut scan: Scan<'_>) -> Option<Offset> {
     let minutes = scan.digits(2).filter(|minutes| *minutes <= 59)?;
     let by = Duration::from_secs(u64::from((hours * 60 + minutes) * 60));
     let offset = if sign == b'+' {
-        Offset::East(by)
+        UtcOffset::East(by)
     } else {
-        Offset::West(by)
+        UtcOffset::West(by)
     };
     scan.is_done().then_some(offset)
 }

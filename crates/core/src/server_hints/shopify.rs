@@ -1,15 +1,15 @@
 //! Shopify's `X-Shopify-Shop-Api-Call-Limit: 32/40`: what is in the leaky bucket and what it holds.
 //! It has no window; how fast the bucket leaks is known from its plan alone.
 
-use super::{Dialect, Hint, Malformed, Noted, Reading, Unit};
-use crate::scan::{trimmed, whole};
+use super::{Dialect, Hint, MalformedHint, Noted, HintReader, HintUnit};
+use crate::byte_cursor::{trimmed, whole};
 
-pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     if !name.eq_ignore_ascii_case("x-shopify-shop-api-call-limit") {
         return None;
     }
     reading.listens_to(Dialect::Shopify)?;
-    let hint = used_of_limit(value).ok_or(Malformed);
+    let hint = used_of_limit(value).ok_or(MalformedHint);
     Some(hint.map(|hint| reading.note(hint)))
 }
 
@@ -21,6 +21,6 @@ fn used_of_limit(value: &[u8]) -> Option<Hint> {
         used: Some(used),
         limit: Some(limit),
         remaining: Some(limit.saturating_sub(used)),
-        ..Hint::about(Dialect::Shopify, Unit::Requests)
+        ..Hint::about(Dialect::Shopify, HintUnit::Requests)
     })
 }

@@ -5,10 +5,10 @@
 
 use core::time::Duration;
 
-use super::{Dialect, Hint, Label, Malformed, Noted, Reading, Unit};
-use crate::scan::{trimmed, whole};
+use super::{Dialect, Hint, HintLabel, MalformedHint, Noted, HintReader, HintUnit};
+use crate::byte_cursor::{trimmed, whole};
 
-pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     if !name.eq_ignore_ascii_case("remaining-req") {
         return None;
     }
@@ -16,24 +16,24 @@ pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Optio
     Some(hint(value).map(|hint| reading.note(hint)))
 }
 
-fn hint(value: &[u8]) -> Result<Hint, Malformed> {
+fn hint(value: &[u8]) -> Result<Hint, MalformedHint> {
     let mut hint = Hint {
         window: Some(Duration::from_secs(1)),
-        ..Hint::about(Dialect::Upbit, Unit::Requests)
+        ..Hint::about(Dialect::Upbit, HintUnit::Requests)
     };
     for pair in value.split(|b| *b == b';') {
         let mut halves = pair.splitn(2, |b| *b == b'=').map(trimmed);
-        let key = halves.next().ok_or(Malformed)?;
-        let value = halves.next().ok_or(Malformed)?;
+        let key = halves.next().ok_or(MalformedHint)?;
+        let value = halves.next().ok_or(MalformedHint)?;
         match key {
-            b"group" => hint.group = Some(Label::new(value).ok_or(Malformed)?),
-            b"sec" => hint.remaining = Some(whole(value).ok_or(Malformed)?),
-            b"min" => drop(whole(value).ok_or(Malformed)?),
+            b"group" => hint.group = Some(HintLabel::new(value).ok_or(MalformedHint)?),
+            b"sec" => hint.remaining = Some(whole(value).ok_or(MalformedHint)?),
+            b"min" => drop(whole(value).ok_or(MalformedHint)?),
             _ => {}
         }
     }
     match (hint.group, hint.remaining) {
         (Some(_), Some(_)) => Ok(hint),
-        _ => Err(Malformed),
+        _ => Err(MalformedHint),
     }
 }

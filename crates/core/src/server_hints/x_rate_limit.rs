@@ -6,9 +6,9 @@
 
 use core::time::Duration;
 
-use super::{Dialect, Hint, Noted, Part, Reading, Unit, after, ietf, named};
+use super::{Dialect, Hint, Noted, HintPart, HintReader, HintUnit, after, ietf, named};
 
-pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Option<Noted> {
+pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = PREFIXES.iter().find_map(|prefix| after(name, prefix))?;
     let (part, about) = PARTS
         .iter()
@@ -16,7 +16,7 @@ pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Optio
     let hint = about.hint();
     reading.listens_to(hint.dialect)?;
     // Some providers list all their limits where others have one number.
-    if matches!((part, about), (Part::Limit, About::Calls)) {
+    if matches!((part, about), (HintPart::Limit, HeaderField::Calls)) {
         return Some(ietf::quotas(reading, value, hint.dialect));
     }
     let read = part.of(hint, value, reading.now());
@@ -25,34 +25,34 @@ pub(super) fn read(reading: &mut Reading<'_>, name: &str, value: &[u8]) -> Optio
 
 const PREFIXES: [&str; 2] = ["x-ratelimit-", "x-rate-limit-"];
 
-const PARTS: [(&str, Part); 5] = [
-    ("limit", Part::Limit),
-    ("remaining", Part::Remaining),
-    ("reset", Part::Reset),
-    ("used", Part::Used),
-    ("resource", Part::Group),
+const PARTS: [(&str, HintPart); 5] = [
+    ("limit", HintPart::Limit),
+    ("remaining", HintPart::Remaining),
+    ("reset", HintPart::Reset),
+    ("used", HintPart::Used),
+    ("resource", HintPart::Group),
 ];
 
-const ABOUT: [(&str, About); 7] = [
-    ("", About::Calls),
-    ("-requests", About::Model(Unit::Requests)),
-    ("-tokens", About::Model(Unit::Tokens)),
-    ("-second", About::Window(Duration::from_secs(1))),
-    ("-minute", About::Window(Duration::from_mins(1))),
-    ("-hour", About::Window(Duration::from_hours(1))),
-    ("-day", About::Window(Duration::from_hours(24))),
+const ABOUT: [(&str, HeaderField); 7] = [
+    ("", HeaderField::Calls),
+    ("-requests", HeaderField::Model(HintUnit::Requests)),
+    ("-tokens", HeaderField::Model(HintUnit::Tokens)),
+    ("-second", HeaderField::Window(Duration::from_secs(1))),
+    ("-minute", HeaderField::Window(Duration::from_mins(1))),
+    ("-hour", HeaderField::Window(Duration::from_hours(1))),
+    ("-day", HeaderField::Window(Duration::from_hours(24))),
 ];
 
 #[derive(Clone, Copy)]
-enum About {
+enum HeaderField {
     Calls,
-    Model(Unit),
+    Model(HintUnit),
     Window(Duration),
 }
 
-impl About {
+impl HeaderField {
     const fn hint(self) -> Hint {
-        let calls = Hint::about(Dialect::XRateLimit, Unit::Requests);
+        let calls = Hint::about(Dialect::XRateLimit, HintUnit::Requests);
         match self {
             Self::Calls => calls,
             Self::Model(unit) => Hint::about(Dialect::OpenAi, unit),

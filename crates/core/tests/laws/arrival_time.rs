@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, Grant, Journey, Limit, MeterSet, Moment, Nanos, RoundTrips,
+    Accounting, Cost, Decision, ReceiptSet, RequestTiming, Limit, MeterSet, ClockPair, Nanos, MinRtt,
     WallTime,
 };
 use proptest::prelude::*;
@@ -46,17 +46,17 @@ fn calls(base: u64, jitter: u64) -> impl Strategy<Value = Vec<Call>> {
 
 struct Client {
     set: MeterSet,
-    trips: RoundTrips,
+    trips: MinRtt,
     in_flight: BinaryHeap<Reverse<(u64, usize)>>,
-    grants: Vec<Option<(Grant, u64, u64)>>,
+    grants: Vec<Option<(ReceiptSet, u64, u64)>>,
     arrivals: Vec<(u64, u64)>,
 }
 
 impl Client {
-    fn new(limits: &[Limit], trips: RoundTrips) -> Self {
+    fn new(limits: &[Limit], trips: MinRtt) -> Self {
         let set = MeterSet::new(
             limits,
-            Moment {
+            ClockPair {
                 now: at(0),
                 wall: WallTime::EPOCH,
             },
@@ -96,7 +96,7 @@ impl Client {
             let (journey, floor) = if ends < answered {
                 // Given up: it may arrive until its answer would have come.
                 (
-                    Journey::Lost {
+                    RequestTiming::Lost {
                         until: at(answered),
                     },
                     None,
@@ -106,7 +106,7 @@ impl Client {
                     .trips
                     .observe(at(ends), Duration::from_nanos(ends - sent));
                 (
-                    Journey::Answered {
+                    RequestTiming::Answered {
                         sent: at(sent),
                         answered: at(ends),
                     },
@@ -162,8 +162,8 @@ fn rules() -> impl Strategy<Value = Rule> {
 }
 
 /// A path whose lowest round trip has been seen often enough to be relied on.
-fn known_path(base: u64) -> RoundTrips {
-    let mut trips = RoundTrips::default();
+fn known_path(base: u64) -> MinRtt {
+    let mut trips = MinRtt::default();
     for _ in 0..51 {
         trips.observe(Nanos::ZERO, Duration::from_nanos(2 * base));
     }
@@ -181,7 +181,7 @@ outflow_testkit::laws! {
     #[test]
     fn counted_safely_nothing_is_refused / fn stress_counted_safely_nothing_is_refused
         ((rules(), calls(0, 40))) = |(rule, calls)| {
-            let mut client = Client::new(&[limits_for(rule, Accounting::Safe)], RoundTrips::default());
+            let mut client = Client::new(&[limits_for(rule, Accounting::Safe)], MinRtt::default());
             never_refused(rule, &mut client, &calls)
         };
 
@@ -197,7 +197,7 @@ outflow_testkit::laws! {
     #[test]
     fn counted_tightly_nothing_is_refused_on_an_unknown_path / fn stress_counted_tightly_nothing_is_refused_on_an_unknown_path
         ((rules(), calls(0, 40).prop_map(|mut calls| { calls.truncate(50); calls }))) = |(rule, calls)| {
-            let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], RoundTrips::default());
+            let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], MinRtt::default());
             never_refused(rule, &mut client, &calls)
         };
 
@@ -235,7 +235,7 @@ fn counted_from_sending_the_server_refuses() {
         quantity: 10,
         window: 100,
     };
-    let mut client = Client::new(&[limits_for(rule, Accounting::Send)], RoundTrips::default());
+    let mut client = Client::new(&[limits_for(rule, Accounting::Send)], MinRtt::default());
     client.run(&jittered(2_000, 2));
     assert!(refusals(rule, &client.arrivals) > 10);
 }
@@ -269,9 +269,9 @@ fn tight_uses_nearly_all_of_the_limit_and_safe_loses_a_round_trip() {
 #[test]
 fn a_lost_request_counts_from_its_last_possible_moment() {
     let limit = Limit::sliding(rate(1, 100)).counted(Accounting::Safe);
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let grant = set.take(at(0), Cost::ONE).allowed().expect("untouched");
-    set.settle(at(5), grant, Journey::Lost { until: at(50) }, None);
+    set.settle(at(5), grant, RequestTiming::Lost { until: at(50) }, None);
     assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(150)));
     assert!(set.check(at(150), Cost::ONE).is_allow());
 }
@@ -284,7 +284,7 @@ fn an_aligned_window_charges_both_sides_of_its_edge() {
         .counted(Accounting::Safe);
     let mut set = MeterSet::new(
         &[limit],
-        Moment {
+        ClockPair {
             now: at(0),
             wall: WallTime::EPOCH,
         },
@@ -297,7 +297,7 @@ fn an_aligned_window_charges_both_sides_of_its_edge() {
         Decision::WaitUntil(at(200)),
         "both may arrive now"
     );
-    let answered = Journey::Answered {
+    let answered = RequestTiming::Answered {
         sent: at(95),
         answered: at(110),
     };
@@ -328,7 +328,7 @@ fn a_refund_ends_the_time_in_flight() {
         },
     ] {
         let mut set =
-            MeterSet::new(&[limits_for(rule, Accounting::Safe)], Moment::default()).expect("one");
+            MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default()).expect("one");
         let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
         assert!(!set.check(at(2), Cost::ONE).is_allow());
         set.refund(at(2), grant);
@@ -343,7 +343,7 @@ fn a_bucket_whose_tokens_are_all_in_flight_waits_for_one_token() {
     let limit = Limit::bucket(rate(3, 100), 2)
         .expect("positive")
         .counted(Accounting::Safe);
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     assert!(set.take(at(10), Cost::new(2)).is_allow());
     assert_eq!(set.check(at(500), Cost::ONE), Decision::WaitUntil(at(534)));
 }
@@ -380,9 +380,9 @@ fn the_promise_knows_the_last_moment_of_what_was_given_up() {
         ),
     ] {
         let mut set =
-            MeterSet::new(&[limits_for(rule, Accounting::Safe)], Moment::default()).expect("one");
+            MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default()).expect("one");
         let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
-        set.settle(at(2), grant, Journey::Lost { until: at(3_000) }, None);
+        set.settle(at(2), grant, RequestTiming::Lost { until: at(3_000) }, None);
         assert_eq!(
             set.check(at(3), Cost::ONE),
             Decision::WaitUntil(at(first_try)),
@@ -397,15 +397,15 @@ fn the_promise_knows_the_last_moment_of_what_was_given_up() {
 #[test]
 fn a_lost_request_does_not_hide_one_that_is_in_flight() {
     let limit = Limit::sliding(rate(2, 1_000)).counted(Accounting::Safe);
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let lost = set.take(at(0), Cost::ONE).allowed().expect("untouched");
     let held = set.take(at(0), Cost::ONE).allowed().expect("fits");
-    set.settle(at(10), lost, Journey::Lost { until: at(900_000) }, None);
+    set.settle(at(10), lost, RequestTiming::Lost { until: at(900_000) }, None);
     assert_eq!(set.check(at(10), Cost::ONE), Decision::WaitUntil(at(1_010)));
     set.settle(
         at(100),
         held,
-        Journey::Answered {
+        RequestTiming::Answered {
             sent: at(0),
             answered: at(100),
         },
@@ -421,12 +421,12 @@ fn a_lost_request_does_not_hide_one_that_is_in_flight() {
 #[test]
 fn a_late_settlement_counts_from_its_own_arrival() {
     let limit = Limit::sliding(rate(2, 1_000)).counted(Accounting::Safe);
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let [first, second] = [0, 0].map(|now| set.take(at(now), Cost::ONE).allowed().expect("fits"));
     set.settle(
         at(900),
         second,
-        Journey::Answered {
+        RequestTiming::Answered {
             sent: at(0),
             answered: at(900),
         },
@@ -435,7 +435,7 @@ fn a_late_settlement_counts_from_its_own_arrival() {
     set.settle(
         at(950),
         first,
-        Journey::Answered {
+        RequestTiming::Answered {
             sent: at(0),
             answered: at(50),
         },
@@ -461,19 +461,19 @@ fn a_change_to_arrivals_reaches_what_is_in_flight() {
             burst: 1,
         },
     ] {
-        let moment = Moment {
+        let moment = ClockPair {
             now: at(10),
-            ..Moment::default()
+            ..ClockPair::default()
         };
         let mut set =
-            MeterSet::new(&[limits_for(rule, Accounting::Send)], Moment::default()).expect("one");
+            MeterSet::new(&[limits_for(rule, Accounting::Send)], ClockPair::default()).expect("one");
         let grant = set.take(at(0), Cost::ONE).allowed().expect("untouched");
         set.reconfigure(moment, &[limits_for(rule, Accounting::Safe)])
             .expect("one");
         set.settle(
             at(90),
             grant,
-            Journey::Answered {
+            RequestTiming::Answered {
                 sent: at(0),
                 answered: at(90),
             },
@@ -493,9 +493,9 @@ fn the_guard_delays_a_tight_token() {
     let limit = Limit::bucket(rate(1, 100), 1)
         .expect("positive")
         .guarded(Duration::from_nanos(7));
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let grant = set.take(at(10), Cost::ONE).allowed().expect("untouched");
-    let journey = Journey::Answered {
+    let journey = RequestTiming::Answered {
         sent: at(10),
         answered: at(50),
     };
@@ -508,9 +508,9 @@ fn the_guard_delays_a_tight_token() {
 fn the_guard_lengthens_a_tight_window() {
     let limit = Limit::sliding(rate(1, 100)).guarded(Duration::from_nanos(7));
     for (accounting, free_at) in [(Accounting::Tight, 127), (Accounting::Safe, 150)] {
-        let mut set = MeterSet::new(&[limit.counted(accounting)], Moment::default()).expect("one");
+        let mut set = MeterSet::new(&[limit.counted(accounting)], ClockPair::default()).expect("one");
         let grant = set.take(at(10), Cost::ONE).allowed().expect("untouched");
-        let journey = Journey::Answered {
+        let journey = RequestTiming::Answered {
             sent: at(10),
             answered: at(50),
         };

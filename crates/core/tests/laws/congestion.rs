@@ -59,7 +59,7 @@ fn estimates_enclose_the_truth((count, speed): (u64, u64)) -> Result<(), TestCas
     Ok(())
 }
 
-/// When snapshots are asked for, how long they are kept, how far apart, and how many are shown.
+/// RuleMatch snapshots are asked for, how long they are kept, how far apart, and how many are shown.
 type Course = (Vec<u64>, (u64, u64), usize);
 
 fn courses() -> impl Strategy<Value = Course> {

@@ -1,25 +1,25 @@
 //! Limits that count different things of the same request.
 
 use outflow_core::{
-    Accounting, Cost, Decision, Grant, Journey, Limit, Measure, MeterSet, Moment, Pacing, Unit,
+    Accounting, Cost, Decision, ReceiptSet, RequestTiming, Limit, CountBy, MeterSet, ClockPair, Pacing, HintUnit,
 };
 use proptest::prelude::*;
 
 use crate::support::sliding::SlidingOracle;
 use crate::support::{Step, at, rate, sliding, steps};
 
-const MEASURES: [Measure; 5] = [
-    Measure::Cost,
-    Measure::Calls,
-    Measure::Tokens,
-    Measure::InputTokens,
-    Measure::OutputTokens,
+const MEASURES: [CountBy; 5] = [
+    CountBy::Cost,
+    CountBy::Calls,
+    CountBy::Tokens,
+    CountBy::InputTokens,
+    CountBy::OutputTokens,
 ];
 
 /// What one request comes to, said a second time.
-fn counted(measure: Measure, cost: u64) -> u64 {
+fn counted(measure: CountBy, cost: u64) -> u64 {
     match measure {
-        Measure::Calls | Measure::OutputTokens => 1,
+        CountBy::Calls | CountBy::OutputTokens => 1,
         _ => cost,
     }
 }
@@ -27,17 +27,17 @@ fn counted(measure: Measure, cost: u64) -> u64 {
 /// A set of limits, each with an oracle of its own.
 struct Pair {
     set: MeterSet,
-    oracles: Vec<(Measure, SlidingOracle)>,
-    held: Vec<(Vec<usize>, Grant)>,
+    oracles: Vec<(CountBy, SlidingOracle)>,
+    held: Vec<(Vec<usize>, ReceiptSet)>,
 }
 
 impl Pair {
-    fn new(shapes: &[(u64, u64, Measure)]) -> Self {
-        let limit = |(q, w, measure): &(u64, u64, Measure)| sliding(*q, *w).measured_in(*measure);
+    fn new(shapes: &[(u64, u64, CountBy)]) -> Self {
+        let limit = |(q, w, measure): &(u64, u64, CountBy)| sliding(*q, *w).measured_in(*measure);
         let limits: Vec<Limit> = shapes.iter().map(limit).collect();
-        let oracle = |(q, w, m): &(u64, u64, Measure)| (*m, SlidingOracle::new(*q, *w));
+        let oracle = |(q, w, m): &(u64, u64, CountBy)| (*m, SlidingOracle::new(*q, *w));
         Self {
-            set: MeterSet::new(&limits, Moment::default()).expect("few"),
+            set: MeterSet::new(&limits, ClockPair::default()).expect("few"),
             oracles: shapes.iter().map(oracle).collect(),
             held: Vec::new(),
         }
@@ -133,14 +133,14 @@ fn each_limit_gives_back_and_settles_what_it_counted() {
         .flat_map(|kind| [Accounting::Send, Accounting::Safe].map(|way| (kind, way)))
     {
         let kind = kind.counted(accounting);
-        let limits = [kind, kind.measured_in(Measure::Calls)];
-        let mut set = MeterSet::new(&limits, Moment::default()).expect("two");
+        let limits = [kind, kind.measured_in(CountBy::Calls)];
+        let mut set = MeterSet::new(&limits, ClockPair::default()).expect("two");
         let seven = |set: &mut MeterSet| set.take(at(10), Cost::new(7)).allowed().expect("room");
         let (first, second) = (seven(&mut set), seven(&mut set));
         assert_eq!(used(&mut set, 10), [14, 2], "{kind:?}");
         set.refund(at(10), first);
         assert_eq!(used(&mut set, 10), [7, 1], "{kind:?}");
-        let journey = Journey::Answered {
+        let journey = RequestTiming::Answered {
             sent: at(10),
             answered: at(10),
         };
@@ -156,12 +156,12 @@ fn each_limit_gives_back_and_settles_what_it_counted() {
 // never.
 #[test]
 fn a_cost_is_too_large_only_where_costs_are_counted() {
-    let calls = sliding(1, 10).measured_in(Measure::Calls);
-    let mut set = MeterSet::new(&[calls], Moment::default()).expect("one");
+    let calls = sliding(1, 10).measured_in(CountBy::Calls);
+    let mut set = MeterSet::new(&[calls], ClockPair::default()).expect("one");
     assert!(set.take(at(0), Cost::new(u64::MAX)).is_allow());
     assert_eq!(set.check(at(0), Cost::ONE), Decision::WaitUntil(at(10)));
-    let both = [calls, sliding(1_000, 10).measured_in(Measure::Tokens)];
-    let mut set = MeterSet::new(&both, Moment::default()).expect("two");
+    let both = [calls, sliding(1_000, 10).measured_in(CountBy::Tokens)];
+    let mut set = MeterSet::new(&both, ClockPair::default()).expect("two");
     assert_eq!(set.take(at(0), Cost::new(1_001)), Decision::Never);
     assert_eq!(used(&mut set, 0), [0, 0]);
     assert!(set.take(at(0), Cost::new(1_000)).is_allow());
@@ -170,9 +170,9 @@ fn a_cost_is_too_large_only_where_costs_are_counted() {
 // Nothing is left of either. What costs nothing passes the tokens as ever, and waits for a call.
 #[test]
 fn a_call_that_costs_nothing_is_a_call() {
-    let calls = sliding(1, 10).measured_in(Measure::Calls);
-    let tokens = sliding(1, 20).measured_in(Measure::Tokens);
-    let mut set = MeterSet::new(&[calls, tokens], Moment::default()).expect("two");
+    let calls = sliding(1, 10).measured_in(CountBy::Calls);
+    let tokens = sliding(1, 20).measured_in(CountBy::Tokens);
+    let mut set = MeterSet::new(&[calls, tokens], ClockPair::default()).expect("two");
     assert!(set.take(at(0), Cost::ONE).is_allow());
     assert_eq!(set.take(at(5), Cost::ZERO), Decision::WaitUntil(at(10)));
     let free = set.take(at(10), Cost::ZERO).allowed().expect("one call");
@@ -187,9 +187,9 @@ fn calls_are_paced_as_calls() {
     let cap = Pacing::Soft {
         max_delay: std::time::Duration::from_secs(1),
     };
-    let limit = sliding(10, 900).paced(cap).measured_in(Measure::Calls);
+    let limit = sliding(10, 900).paced(cap).measured_in(CountBy::Calls);
     let sent = |cost| {
-        let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+        let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
         let _ = set.take(at(0), Cost::new(cost));
         let second = set.take(at(0), Cost::new(cost));
         second.allowed().expect("room").send_at()
@@ -201,14 +201,14 @@ fn calls_are_paced_as_calls() {
 // Four tokens used say nothing of how many calls may go, and a grant from before is of neither.
 #[test]
 fn a_limit_that_counts_something_else_begins_anew() {
-    let tokens = sliding(5, 1_000).measured_in(Measure::Tokens);
-    let mut set = MeterSet::new(&[tokens, tokens], Moment::default()).expect("two");
+    let tokens = sliding(5, 1_000).measured_in(CountBy::Tokens);
+    let mut set = MeterSet::new(&[tokens, tokens], ClockPair::default()).expect("two");
     let old = set.take(at(10), Cost::new(4)).allowed().expect("room");
-    let moment = Moment {
+    let moment = ClockPair {
         now: at(20),
-        ..Moment::default()
+        ..ClockPair::default()
     };
-    let changed = [tokens, tokens.measured_in(Measure::Calls)];
+    let changed = [tokens, tokens.measured_in(CountBy::Calls)];
     set.reconfigure(moment, &changed).expect("two");
     assert_eq!(used(&mut set, 20), [4, 0]);
     assert!(set.take(at(20), Cost::ONE).is_allow());
@@ -218,8 +218,8 @@ fn a_limit_that_counts_something_else_begins_anew() {
 
 #[test]
 fn units_are_asked_about_as_they_are() {
-    let calls = sliding(3, 10).measured_in(Measure::Calls);
-    let mut set = MeterSet::new(&[calls], Moment::default()).expect("one");
+    let calls = sliding(3, 10).measured_in(CountBy::Calls);
+    let mut set = MeterSet::new(&[calls], ClockPair::default()).expect("one");
     assert!(set.take(at(0), Cost::new(9)).is_allow());
     assert!(set.check_units(at(0), 0, 2).is_allow());
     assert_eq!(set.check_units(at(0), 0, 3), Decision::WaitUntil(at(10)));
@@ -232,13 +232,13 @@ fn units_are_asked_about_as_they_are() {
 
 #[test]
 fn a_header_speaks_of_what_it_counts() {
-    let told = |unit| MEASURES.map(|measure| measure.is_told_in(unit));
-    assert_eq!(told(Unit::Requests), [true, true, false, false, false]);
-    assert_eq!(told(Unit::Weight), [true, false, false, false, false]);
-    assert_eq!(told(Unit::Tokens), [false, false, true, false, false]);
-    assert_eq!(told(Unit::InputTokens), [false, false, false, true, false]);
-    assert_eq!(told(Unit::OutputTokens), [false, false, false, false, true]);
-    for unit in [Unit::Orders, Unit::Bytes, Unit::Concurrent] {
+    let told = |unit| MEASURES.map(|measure| measure.is_reported_in(unit));
+    assert_eq!(told(HintUnit::Requests), [true, true, false, false, false]);
+    assert_eq!(told(HintUnit::Weight), [true, false, false, false, false]);
+    assert_eq!(told(HintUnit::Tokens), [false, false, true, false, false]);
+    assert_eq!(told(HintUnit::InputTokens), [false, false, false, true, false]);
+    assert_eq!(told(HintUnit::OutputTokens), [false, false, false, false, true]);
+    for unit in [HintUnit::Orders, HintUnit::Bytes, HintUnit::Concurrent] {
         assert_eq!(told(unit), [false; 5], "{unit:?}");
     }
 }

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use outflow_core::{Effect, ErrorWindow, Nanos, OutcomeCounts, Share};
+use outflow_core::{OutcomeClass, ErrorWindow, Nanos, OutcomeCounts, Share};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    Record(Effect),
+    Record(OutcomeClass),
     /// Forwards, in milliseconds.
     Pass(u64),
     /// Backwards, in milliseconds.
@@ -17,7 +17,7 @@ enum Event {
 }
 
 struct Oracle {
-    all: Vec<(u64, Effect)>,
+    all: Vec<(u64, OutcomeClass)>,
     latest: u64,
     span: u64,
     length: usize,
@@ -35,19 +35,19 @@ impl Oracle {
                 continue;
             }
             match effect {
-                Effect::Success => counts.success += 1,
-                Effect::Throttled | Effect::Banned => counts.throttled += 1,
-                Effect::ServerFailed => counts.server += 1,
-                Effect::NetworkFailed => counts.network += 1,
-                Effect::OtherFailed => counts.other += 1,
-                Effect::Neutral | Effect::Cancelled => unreachable!("never kept"),
+                OutcomeClass::Success => counts.success += 1,
+                OutcomeClass::Throttled | OutcomeClass::Banned => counts.throttled += 1,
+                OutcomeClass::ServerFailed => counts.server += 1,
+                OutcomeClass::NetworkFailed => counts.network += 1,
+                OutcomeClass::OtherFailed => counts.other += 1,
+                OutcomeClass::Neutral | OutcomeClass::Cancelled => unreachable!("never kept"),
             }
         }
         counts
     }
 
-    fn record(&mut self, now: u64, effect: Effect) {
-        if !matches!(effect, Effect::Neutral | Effect::Cancelled) {
+    fn record(&mut self, now: u64, effect: OutcomeClass) {
+        if !matches!(effect, OutcomeClass::Neutral | OutcomeClass::Cancelled) {
             self.latest = self.latest.max(now);
             self.all.push((self.latest, effect));
         }
@@ -64,16 +64,16 @@ impl Oracle {
     }
 }
 
-fn effects() -> impl Strategy<Value = Effect> {
+fn effects() -> impl Strategy<Value = OutcomeClass> {
     prop_oneof![
-        4 => Just(Effect::Success),
-        2 => Just(Effect::Throttled),
-        1 => Just(Effect::Banned),
-        1 => Just(Effect::ServerFailed),
-        1 => Just(Effect::NetworkFailed),
-        1 => Just(Effect::OtherFailed),
-        2 => Just(Effect::Neutral),
-        1 => Just(Effect::Cancelled),
+        4 => Just(OutcomeClass::Success),
+        2 => Just(OutcomeClass::Throttled),
+        1 => Just(OutcomeClass::Banned),
+        1 => Just(OutcomeClass::ServerFailed),
+        1 => Just(OutcomeClass::NetworkFailed),
+        1 => Just(OutcomeClass::OtherFailed),
+        2 => Just(OutcomeClass::Neutral),
+        1 => Just(OutcomeClass::Cancelled),
     ]
 }
 

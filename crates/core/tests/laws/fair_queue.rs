@@ -5,7 +5,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
-use outflow_core::{Cost, FairOrder, Nanos, Priority, Tag, Tenant, Weight};
+use outflow_core::{Cost, FairQueue, Nanos, Priority, FairCharge, Tenant, Weight};
 use proptest::prelude::*;
 
 /// Divisible by every weight up to 16 in every priority: service over claim is a whole number. The
@@ -226,9 +226,9 @@ impl Naive {
 /// The order under test and the naive one, side by side.
 #[derive(Default)]
 struct Pair {
-    order: FairOrder,
+    order: FairQueue,
     naive: Naive,
-    tags: Vec<(Tag, (Tenant, u64, u64))>,
+    tags: Vec<(FairCharge, (Tenant, u64, u64))>,
 }
 
 impl Pair {
@@ -236,26 +236,26 @@ impl Pair {
         match *step {
             Step::Join(w, p) if self.naive.known.len() < 8 => self.join(w, p),
             Step::Leave(i) => self.leave(i),
-            Step::Enter(i) => self.change(i, FairOrder::enter, |k| k.working = true),
+            Step::Enter(i) => self.change(i, FairQueue::enter, |k| k.working = true),
             Step::Rest(i) => {
-                self.change(i, FairOrder::rest, |k| {
+                self.change(i, FairQueue::set_idle, |k| {
                     k.working = false;
                     k.owed = 0;
                 });
                 self.naive.settle();
                 self.naive.rested();
             }
-            Step::Pause(i) => self.change(i, FairOrder::pause, |k| k.paused = true),
-            Step::Resume(i) => self.change(i, FairOrder::resume, |k| k.paused = false),
+            Step::Pause(i) => self.change(i, FairQueue::pause, |k| k.paused = true),
+            Step::Resume(i) => self.change(i, FairQueue::resume, |k| k.paused = false),
             Step::Park(i, span) => {
                 let until = self.naive.now + 1 + span;
                 self.change(
                     i,
-                    |order, tenant| order.park(tenant, Nanos::from_nanos(until)),
+                    |order, tenant| order.block_until(tenant, Nanos::from_nanos(until)),
                     |k| k.parked = k.parked.max(Some(until)),
                 );
             }
-            Step::Unpark(i) => self.change(i, FairOrder::unpark, |k| k.parked = None),
+            Step::Unpark(i) => self.change(i, FairQueue::unpark, |k| k.parked = None),
             Step::Serve(cost) => return self.serve(cost),
             Step::Refund(i) if i < self.tags.len() => {
                 let (tag, known) = self.tags.remove(i);
@@ -295,7 +295,7 @@ impl Pair {
     fn change(
         &mut self,
         who: usize,
-        order: impl FnOnce(&mut FairOrder, Tenant),
+        order: impl FnOnce(&mut FairQueue, Tenant),
         naive: impl FnOnce(&mut Known),
     ) {
         if let Some(known) = self.naive.known.get_mut(who) {
@@ -434,10 +434,10 @@ impl Auditor {
 /// The order under test, and what the law needs to know of its tenants.
 #[derive(Default)]
 struct Audited {
-    order: FairOrder,
+    order: FairQueue,
     states: Vec<Known>,
     auditor: Auditor,
-    tags: Vec<(Tag, u64)>,
+    tags: Vec<(FairCharge, u64)>,
     now: u64,
 }
 
@@ -450,7 +450,7 @@ impl Audited {
                 self.states[i].working = true;
             }
             Step::Rest(i) if i < self.states.len() => {
-                self.order.rest(self.states[i].tenant);
+                self.order.set_idle(self.states[i].tenant);
                 self.states[i].working = false;
             }
             Step::Pause(i) if i < self.states.len() => {
@@ -464,7 +464,7 @@ impl Audited {
             Step::Park(i, span) if i < self.states.len() => {
                 let until = self.now + span;
                 let state = &mut self.states[i];
-                self.order.park(state.tenant, Nanos::from_nanos(until));
+                self.order.block_until(state.tenant, Nanos::from_nanos(until));
                 state.parked = state.parked.max(Some(until));
             }
             Step::Reweight(i, w, p) if i < self.states.len() => {

@@ -5,7 +5,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
-use outflow_core::{Cost, FairOrder, Nanos, Priority, Tag, Tenant, Weight};
+use outflow_core::{Cost, FairQueue, Nanos, Priority, FairCharge, Tenant, Weight};
 use proptest::prelude::*;
 
 fn priority() -> impl Strategy<Value = Priority> {
@@ -51,9 +51,9 @@ fn dealings(most: usize) -> impl Strategy<Value = Dealings> {
 
 /// Tenants that all have work, each with jobs of one cost.
 struct Crowd {
-    order: FairOrder,
+    order: FairQueue,
     costs: Vec<(Tenant, u64)>,
-    tags: Vec<Tag>,
+    tags: Vec<FairCharge>,
     refunds: usize,
 }
 
@@ -76,7 +76,7 @@ impl Crowd {
 fn newcomers_wait_few_services_of_each(
     (tenants, (before, meanwhile)): (Newcomers, (Dealings, Dealings)),
 ) -> Result<(), TestCaseError> {
-    let mut order = FairOrder::new();
+    let mut order = FairQueue::new();
     let costs: Vec<_> = tenants
         .iter()
         .map(|(w, p, cost)| (order.join(weight(*w), *p), *cost))
@@ -114,7 +114,7 @@ fn newcomers_wait_few_services_of_each(
 fn every_tenant_returns_within_its_share(
     (tenants, turns): (Vec<(u32, Priority)>, usize),
 ) -> Result<(), TestCaseError> {
-    let mut order = FairOrder::new();
+    let mut order = FairQueue::new();
     let claims: Vec<_> = tenants
         .iter()
         .map(|(w, p)| (order.join(weight(*w), *p), claim(*w, *p)))

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Cost, Decision, Limit, Meter, Moment, Nanos, Receipt, WallTime};
+use outflow_core::{Accounting, Cost, Decision, Limit, Meter, ClockPair, Nanos, Receipt, WallTime};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -50,7 +50,7 @@ fn agrees(
         oracle.latest = oracle.latest.max(now);
         let left = oracle.quantity - oracle.used(oracle.latest);
         prop_assert_eq!(
-            meter.standing(at(now)).remaining(),
+            meter.status(at(now)).remaining(),
             left,
             "remaining at {}",
             now
@@ -64,7 +64,7 @@ outflow_testkit::laws! {
     fn a_window_from_first_use_agrees_with_its_whole_history
         / fn stress_a_window_from_first_use_agrees_with_its_whole_history
         ((1..8_u64, 1..25_u64, steps(false))) = |(quantity, window, history)| {
-            let meter = Meter::new(&fixed(quantity, window), Moment::default());
+            let meter = Meter::new(&fixed(quantity, window), ClockPair::default());
             agrees(meter, FixedOracle::new(quantity, window, None), &history)
         };
 
@@ -76,7 +76,7 @@ outflow_testkit::laws! {
         = |(quantity, window, wall, made, history)| {
             let limit = Limit::aligned(rate(quantity, window)).expect("divides a day");
             let wall = WallTime::since_epoch(Duration::from_nanos(wall));
-            let moment = Moment { now: at(made), wall };
+            let moment = ClockPair { now: at(made), wall };
             let meter = Meter::new(&limit.counted(Accounting::Send), moment);
             let into = u64::try_from(wall.as_duration().as_nanos()).expect("small") % window;
             let phase = (made + window - into) % window;
@@ -87,7 +87,7 @@ outflow_testkit::laws! {
     fn refused_before_and_allowed_at_the_promised_instant
         / fn stress_refused_before_and_allowed_at_the_promised_instant
         ((1..6_u64, 1..25_u64, steps(false), 1..6_u64)) = |(quantity, window, history, cost)| {
-            let mut meter = Meter::new(&fixed(quantity, window), Moment::default());
+            let mut meter = Meter::new(&fixed(quantity, window), ClockPair::default());
             let mut now = 0;
             for step in history {
                 if let Step::Take { after, cost } = step {
@@ -114,7 +114,7 @@ outflow_testkit::laws! {
                 let limit = if aligned >> (nth % 8) & 1 == 1 { even.expect("even") } else { fixed(quantity, window) };
                 limit.counted(Accounting::Send)
             };
-            let mut meter = Meter::new(&limit(5, 20, 0), Moment::default());
+            let mut meter = Meter::new(&limit(5, 20, 0), ClockPair::default());
             let (mut now, mut nth) = (50_u64, 0);
             for step in history {
                 match step {
@@ -124,10 +124,10 @@ outflow_testkit::laws! {
                     }
                     Step::Reconfigure { after, quantity, window } => {
                         (now, nth) = (now + after, nth + 1);
-                        let used = meter.standing(at(now)).used;
+                        let used = meter.status(at(now)).used;
                         let wall = WallTime::since_epoch(Duration::from_nanos(now));
-                        meter.reconfigure(Moment { now: at(now), wall }, &limit(quantity, window, nth));
-                        let standing = meter.standing(at(now));
+                        meter.reconfigure(ClockPair { now: at(now), wall }, &limit(quantity, window, nth));
+                        let standing = meter.status(at(now));
                         prop_assert_eq!(standing.used, used, "at {}", now);
                         prop_assert!(standing.window_end > at(now));
                     }
@@ -142,7 +142,7 @@ outflow_testkit::laws! {
     fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, wall, asks)| {
-            let moment = Moment { now: at(wall), wall: WallTime::from_unix_secs(wall) };
+            let moment = ClockPair { now: at(wall), wall: WallTime::from_unix_secs(wall) };
             let limits = [
                 Some(fixed(quantity.max(1), window.max(1))),
                 Limit::aligned(rate(quantity.max(1), window.max(1))).ok(),
@@ -155,7 +155,7 @@ outflow_testkit::laws! {
                         Decision::WaitUntil(until) => prop_assert!(until > at(now)),
                         Decision::Never => {}
                     }
-                    let standing = meter.standing(at(now));
+                    let standing = meter.status(at(now));
                     prop_assert!(standing.used <= u128::from(standing.capacity));
                 }
             }
@@ -166,7 +166,7 @@ outflow_testkit::laws! {
 // 20 calls in a tenth of a second at 10 per minute: the edge of two windows, as the rule has it.
 #[test]
 fn all_capacity_returns_at_once_when_the_window_ends() {
-    let mut meter = Meter::new(&fixed(10, 60_000_000_000), Moment::default());
+    let mut meter = Meter::new(&fixed(10, 60_000_000_000), ClockPair::default());
     assert!(meter.take(Nanos::ZERO, Cost::ONE).is_allow());
     assert!(
         meter
@@ -183,7 +183,7 @@ fn all_capacity_returns_at_once_when_the_window_ends() {
 fn an_aligned_window_ends_on_the_full_minute() {
     let limit = Limit::aligned("10/min".parse().expect("valid")).expect("even");
     let noon = 1_700_049_600 + 30;
-    let moment = Moment {
+    let moment = ClockPair {
         now: Nanos::from_secs(7),
         wall: WallTime::from_unix_secs(noon),
     };
@@ -199,45 +199,45 @@ fn an_aligned_window_ends_on_the_full_minute() {
 #[test]
 fn setting_the_civil_clock_moves_the_edge_and_mints_nothing() {
     let limit = Limit::aligned("10/min".parse().expect("valid")).expect("even");
-    let start = Moment {
+    let start = ClockPair {
         now: Nanos::from_secs(100),
         wall: WallTime::from_unix_secs(6_030),
     };
     let mut meter = Meter::new(&limit.counted(Accounting::Send), start);
     assert!(meter.take(start.now, Cost::new(10)).is_allow());
-    meter.realign(Moment {
+    meter.realign(ClockPair {
         now: Nanos::from_secs(101),
         wall: WallTime::from_unix_secs(6_021),
     });
     let refused = meter.check(Nanos::from_secs(101), Cost::ONE);
     assert_eq!(refused, Decision::WaitUntil(Nanos::from_secs(140)));
-    meter.realign(Moment {
+    meter.realign(ClockPair {
         now: Nanos::from_secs(102),
         wall: WallTime::from_unix_secs(6_059),
     });
-    assert_eq!(meter.standing(Nanos::from_secs(102)).remaining(), 0);
+    assert_eq!(meter.status(Nanos::from_secs(102)).remaining(), 0);
     assert!(meter.check(Nanos::from_secs(103), Cost::new(10)).is_allow());
 }
 
 #[test]
 fn a_refund_from_an_earlier_window_changes_nothing() {
-    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     let old = meter
         .take(at(0), Cost::new(10))
         .allowed()
         .expect("untouched");
     assert!(meter.take(at(100), Cost::new(4)).is_allow());
     assert!(!meter.refund(at(101), old), "its window is over");
-    assert_eq!(meter.standing(at(101)).remaining(), 6);
+    assert_eq!(meter.status(at(101)).remaining(), 6);
 }
 
 // The refund by time ignores the time for a fixed window and never exceeds the limit.
 #[test]
 fn a_refund_by_time_never_exceeds_the_limit() {
-    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     assert!(meter.take(at(0), Cost::new(4)).is_allow());
     assert!(meter.refund_at(at(99), Cost::new(9)));
-    assert_eq!(meter.standing(at(1)).remaining(), 10);
+    assert_eq!(meter.status(at(1)).remaining(), 10);
     assert!(!meter.refund_at(at(1), Cost::ONE));
 }
 
@@ -245,18 +245,18 @@ fn a_refund_by_time_never_exceeds_the_limit() {
 // first was longer ago.
 #[test]
 fn a_shorter_window_begins_anew_with_what_was_used() {
-    let mut meter = Meter::new(&fixed(10, 60), Moment::default());
+    let mut meter = Meter::new(&fixed(10, 60), ClockPair::default());
     assert!(meter.take(at(0), Cost::ONE).is_allow());
     assert!(meter.take(at(30), Cost::new(9)).is_allow());
     meter.reconfigure(
-        Moment {
+        ClockPair {
             now: at(30),
-            ..Moment::default()
+            ..ClockPair::default()
         },
         &fixed(10, 20),
     );
     assert_eq!(meter.check(at(30), Cost::ONE), Decision::WaitUntil(at(50)));
-    assert_eq!(meter.standing(at(30)).requests, 2);
+    assert_eq!(meter.status(at(30)).requests, 2);
 }
 
 // Leaving the full minute behind: what was used at 50 s is back a window after the change.
@@ -265,7 +265,7 @@ fn leaving_alignment_begins_the_window_at_the_change() {
     let aligned = Limit::aligned(rate(10, 60))
         .expect("even")
         .counted(Accounting::Send);
-    let moment = |now| Moment {
+    let moment = |now| ClockPair {
         now: at(now),
         wall: WallTime::since_epoch(Duration::from_nanos(now)),
     };
@@ -278,12 +278,12 @@ fn leaving_alignment_begins_the_window_at_the_change() {
 // The window began long after the origin: it is its own age that decides whether a change ends it.
 #[test]
 fn a_window_is_as_old_as_its_first_use() {
-    let mut meter = Meter::new(&fixed(10, 60), Moment::default());
+    let mut meter = Meter::new(&fixed(10, 60), ClockPair::default());
     assert!(meter.take(at(1_000), Cost::new(4)).is_allow());
     meter.reconfigure(
-        Moment {
+        ClockPair {
             now: at(1_030),
-            ..Moment::default()
+            ..ClockPair::default()
         },
         &fixed(10, 100),
     );
@@ -296,13 +296,13 @@ fn a_window_is_as_old_as_its_first_use() {
 // Only windows in which something was spent are counted when they end.
 #[test]
 fn used_windows_are_counted_when_they_end() {
-    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     let nothing = meter.take(at(0), Cost::ONE).allowed().expect("untouched");
     assert!(meter.refund(at(1), nothing));
-    assert_eq!(meter.standing(at(150)).expired, 0);
+    assert_eq!(meter.status(at(150)).expired, 0);
     assert!(meter.take(at(200), Cost::ONE).is_allow());
-    assert_eq!(meter.standing(at(299)).expired, 0);
-    assert_eq!(meter.standing(at(300)).expired, 1);
+    assert_eq!(meter.status(at(299)).expired, 0);
+    assert_eq!(meter.status(at(300)).expired, 1);
 }
 
 // The civil clock was set between a take and its refund: it is still the same window.
@@ -311,23 +311,23 @@ fn a_refund_outlives_a_new_alignment() {
     let limit = Limit::aligned(rate(10, 100))
         .expect("even")
         .counted(Accounting::Send);
-    let mut meter = Meter::new(&limit, Moment::default());
+    let mut meter = Meter::new(&limit, ClockPair::default());
     let taken = meter
         .take(at(10), Cost::new(4))
         .allowed()
         .expect("untouched");
     let wall = WallTime::since_epoch(Duration::from_nanos(35));
-    meter.realign(Moment { now: at(40), wall });
+    meter.realign(ClockPair { now: at(40), wall });
     assert!(meter.refund(at(41), taken));
-    assert_eq!(meter.standing(at(41)).remaining(), 10);
+    assert_eq!(meter.status(at(41)).remaining(), 10);
 }
 
 // What strangers used of the window is gone until its end.
 #[test]
 fn foreign_use_is_spent_until_the_window_ends() {
-    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     meter.charge(at(5), 8);
-    assert_eq!(meter.standing(at(5)).remaining(), 2);
+    assert_eq!(meter.status(at(5)).remaining(), 2);
     assert_eq!(
         meter.check(at(5), Cost::new(3)),
         Decision::WaitUntil(at(105))
@@ -340,36 +340,36 @@ fn foreign_use_is_spent_until_the_window_ends() {
 fn an_answer_is_charged_to_its_window_once_arrivals_count() {
     let aligned = Limit::aligned(rate(10, 100)).expect("even");
     for (accounting, used) in [(Accounting::Safe, 1), (Accounting::Send, 0)] {
-        let mut meter = Meter::new(&aligned.counted(Accounting::Send), Moment::default());
+        let mut meter = Meter::new(&aligned.counted(Accounting::Send), ClockPair::default());
         let sent = meter.take(at(90), Cost::ONE).allowed().expect("untouched");
-        let moment = Moment {
+        let moment = ClockPair {
             now: at(95),
             wall: WallTime::since_epoch(Duration::from_nanos(95)),
         };
         meter.reconfigure(moment, &aligned.counted(accounting));
         meter.settle(at(110), sent, at(110));
-        assert_eq!(meter.standing(at(110)).used, used, "{accounting:?}");
+        assert_eq!(meter.status(at(110)).used, used, "{accounting:?}");
     }
 }
 
 // A longer window keeps its beginning, a smaller quantity keeps what was spent.
 #[test]
 fn a_live_change_keeps_what_was_used() {
-    let mut meter = Meter::new(&fixed(10, 100), Moment::default());
+    let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     assert!(meter.take(at(20), Cost::new(6)).is_allow());
-    let moment = Moment {
+    let moment = ClockPair {
         now: at(50),
-        ..Moment::default()
+        ..ClockPair::default()
     };
     meter.reconfigure(moment, &fixed(8, 300));
-    assert_eq!(meter.standing(at(50)).remaining(), 2);
+    assert_eq!(meter.status(at(50)).remaining(), 2);
     assert_eq!(
         meter.check(at(50), Cost::new(3)),
         Decision::WaitUntil(at(320))
     );
     meter.reconfigure(moment, &sliding(8, 300));
     assert_eq!(
-        meter.standing(at(50)).remaining(),
+        meter.status(at(50)).remaining(),
         2,
         "another kind takes over what counts"
     );

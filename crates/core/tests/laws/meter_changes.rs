@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, Grant, Journey, Limit, Meter, MeterSet, Moment, WallTime,
+    Accounting, Cost, Decision, ReceiptSet, RequestTiming, Limit, Meter, MeterSet, ClockPair, WallTime,
 };
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ enum Turn {
         after: u64,
         nth: usize,
     },
-    Change {
+    HealthChange {
         after: u64,
         limits: Vec<u8>,
     },
@@ -38,7 +38,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
             .prop_map(|(after, nth, gone_for)| Turn::Settle { after, nth, gone_for }),
         1 => (0..8_u64, 0..4_usize).prop_map(|(after, nth)| Turn::Refund { after, nth }),
         1 => (0..8_u64, prop::collection::vec(0..4_u8, 1..4))
-            .prop_map(|(after, limits)| Turn::Change { after, limits }),
+            .prop_map(|(after, limits)| Turn::HealthChange { after, limits }),
     ];
     prop::collection::vec(turn, 1..60)
 }
@@ -64,9 +64,9 @@ outflow_testkit::laws! {
     #[test]
     fn what_is_in_flight_survives_every_change / fn stress_what_is_in_flight_survives_every_change
         (turns()) = |turns| {
-            let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+            let mut set = MeterSet::new(&[of_kind(0)], ClockPair::default()).expect("one");
             let (mut now, mut made) = (50_u64, vec![0_u64]);
-            let mut held: Vec<(Grant, u64)> = Vec::new();
+            let mut held: Vec<(ReceiptSet, u64)> = Vec::new();
             let mut lost: Vec<(u64, u64, u64)> = Vec::new();
             for turn in turns {
                 match turn {
@@ -80,16 +80,16 @@ outflow_testkit::laws! {
                         now += after;
                         let (grant, left) = held.remove(nth);
                         lost.push((now + gone_for, grant.cost().units(), left));
-                        set.settle(at(now), grant, Journey::Lost { until: at(now + gone_for) }, None);
+                        set.settle(at(now), grant, RequestTiming::Lost { until: at(now + gone_for) }, None);
                     }
                     Turn::Refund { after, nth } if nth < held.len() => {
                         now += after;
                         set.refund(at(now), held.remove(nth).0);
                     }
-                    Turn::Change { after, limits } => {
+                    Turn::HealthChange { after, limits } => {
                         now += after;
                         let next: Vec<Limit> = limits.iter().map(|kind| of_kind(*kind)).collect();
-                        let moment = Moment { now: at(now), ..Moment::default() };
+                        let moment = ClockPair { now: at(now), ..ClockPair::default() };
                         set.reconfigure(moment, &next).expect("few");
                         made.resize(next.len(), now);
                     }
@@ -122,14 +122,14 @@ fn nothing_leaves_no_trace() {
         send(fixed),
         send(bucket),
     ] {
-        let mut meter = Meter::new(&limit, Moment::default());
+        let mut meter = Meter::new(&limit, ClockPair::default());
         let mut nothing = || meter.take(at(5), Cost::ZERO).allowed().expect("always");
         let (first, second) = (nothing(), nothing());
         assert!(!meter.refund(at(6), first));
         meter.settle(at(6), second, at(6));
         meter.charge(at(6), 0);
         assert!(!meter.refund_at(at(6), Cost::ZERO));
-        let standing = meter.standing(at(6));
+        let standing = meter.status(at(6));
         assert_eq!(
             (standing.used, standing.requests, standing.peak),
             (0, 0, 0),
@@ -147,13 +147,13 @@ fn nothing_leaves_no_trace() {
 // all along, and two of them are in flight.
 #[test]
 fn a_change_of_kind_takes_over_what_landed_and_what_did_not() {
-    let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[of_kind(0)], ClockPair::default()).expect("one");
     let landed = set.take(at(0), Cost::ONE).allowed().expect("untouched");
     assert!(set.take(at(0), Cost::new(2)).is_allow());
     set.settle(
         at(5),
         landed,
-        Journey::Answered {
+        RequestTiming::Answered {
             sent: at(0),
             answered: at(5),
         },
@@ -161,9 +161,9 @@ fn a_change_of_kind_takes_over_what_landed_and_what_did_not() {
     );
     for kind in [2, 1, 0] {
         set.reconfigure(
-            Moment {
+            ClockPair {
                 now: at(6),
-                ..Moment::default()
+                ..ClockPair::default()
             },
             &[of_kind(kind)],
         )
@@ -185,11 +185,11 @@ fn a_grant_gives_back_only_to_limits_that_gave_it() {
     let bucket = Limit::bucket(rate(1, 1_000), 1)
         .expect("positive")
         .counted(Accounting::Send);
-    let moment = |now| Moment {
+    let moment = |now| ClockPair {
         now: at(now),
-        ..Moment::default()
+        ..ClockPair::default()
     };
-    let mut set = MeterSet::new(&[first], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[first], ClockPair::default()).expect("one");
     let before = set.take(at(0), Cost::ONE).allowed().expect("untouched");
     set.reconfigure(moment(10), &[first, bucket]).expect("two");
     assert!(set.take(at(20), Cost::ONE).is_allow());
@@ -200,7 +200,7 @@ fn a_grant_gives_back_only_to_limits_that_gave_it() {
     );
 
     let strict = Limit::sliding(rate(1, 1_000)).counted(Accounting::Safe);
-    let mut set = MeterSet::new(&[first, strict], Moment::default()).expect("two");
+    let mut set = MeterSet::new(&[first, strict], ClockPair::default()).expect("two");
     let before = set.take(at(0), Cost::ONE).allowed().expect("untouched");
     set.reconfigure(moment(10), &[first]).expect("one");
     set.reconfigure(moment(10), &[first, strict]).expect("two");
@@ -217,9 +217,9 @@ fn a_grant_gives_back_only_to_limits_that_gave_it() {
 #[test]
 fn no_change_of_kind_happens_in_the_past() {
     for (from, to) in [(1, 0), (2, 0), (0, 2)] {
-        let mut meter = Meter::new(&of_kind(from), Moment::default());
+        let mut meter = Meter::new(&of_kind(from), ClockPair::default());
         meter.charge(at(100_000), 9);
-        meter.reconfigure(Moment::default(), &of_kind(to));
+        meter.reconfigure(ClockPair::default(), &of_kind(to));
         let next = meter.check(at(100_001), Cost::new(9));
         assert_eq!(
             next,
@@ -235,11 +235,11 @@ fn a_set_places_its_windows_anew() {
     let limit = Limit::aligned(rate(9, 100))
         .expect("even")
         .counted(Accounting::Send);
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     assert!(set.take(at(50), Cost::new(9)).is_allow());
     assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(100)));
     let wall = WallTime::since_epoch(Duration::from_nanos(30));
-    set.realign(Moment { now: at(60), wall });
+    set.realign(ClockPair { now: at(60), wall });
     assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(130)));
 }
 
@@ -250,10 +250,10 @@ fn a_limit_added_with_an_old_moment_has_its_edges_in_place() {
     let aligned = Limit::aligned(rate(1, 100))
         .expect("even")
         .counted(Accounting::Send);
-    let mut set = MeterSet::new(&[of_kind(0)], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[of_kind(0)], ClockPair::default()).expect("one");
     assert!(set.check(at(500), Cost::ONE).is_allow());
     let wall = WallTime::since_epoch(Duration::from_nanos(20));
-    set.reconfigure(Moment { now: at(450), wall }, &[of_kind(0), aligned])
+    set.reconfigure(ClockPair { now: at(450), wall }, &[of_kind(0), aligned])
         .expect("two");
     assert!(set.take(at(510), Cost::ONE).is_allow());
     let next = set.explain(at(510), Cost::ONE).last();
@@ -269,7 +269,7 @@ fn a_limit_added_with_an_old_moment_has_its_edges_in_place() {
 fn an_answer_changes_nothing_where_sendings_count() {
     let fixed = Limit::fixed(rate(9, 20));
     for limit in [of_kind(0), fixed, of_kind(2)].map(|limit| limit.counted(Accounting::Send)) {
-        let mut meter = Meter::new(&limit, Moment::default());
+        let mut meter = Meter::new(&limit, ClockPair::default());
         let sent = meter
             .take(at(5), Cost::new(9))
             .allowed()
@@ -283,7 +283,7 @@ fn an_answer_changes_nothing_where_sendings_count() {
 #[test]
 fn a_set_gives_back_what_its_meters_no_longer_need() {
     let mut set =
-        MeterSet::new(&[sliding(9, 10), sliding(99, 10)], Moment::default()).expect("two");
+        MeterSet::new(&[sliding(9, 10), sliding(99, 10)], ClockPair::default()).expect("two");
     assert!(set.take(at(0), Cost::new(9)).is_allow());
     set.tidy(at(50));
     assert!(set.usage(at(50), 0).all(|usage| usage.memory_bytes == 0));
@@ -293,7 +293,7 @@ fn a_set_gives_back_what_its_meters_no_longer_need() {
 #[test]
 fn what_was_lost_leaves_no_memory_behind() {
     for kind in 0..3 {
-        let mut meter = Meter::new(&of_kind(kind), Moment::default());
+        let mut meter = Meter::new(&of_kind(kind), ClockPair::default());
         for n in 0..9 {
             let grant = meter
                 .take(at(n), Cost::ONE)
@@ -301,14 +301,14 @@ fn what_was_lost_leaves_no_memory_behind() {
                 .expect("room for nine");
             meter.settle(at(n), grant, at(1_000 - n));
         }
-        let standing = meter.standing(at(10));
+        let standing = meter.status(at(10));
         assert_eq!(
             (standing.used, standing.in_flight, standing.requests),
             (9, 9, 9)
         );
         assert!(standing.memory >= 9 * 16);
-        meter.tidy(at(5_000));
-        let standing = meter.standing(at(5_000));
+        meter.prune(at(5_000));
+        let standing = meter.status(at(5_000));
         assert_eq!((standing.used, standing.memory), (0, 0), "kind {kind}");
     }
 }

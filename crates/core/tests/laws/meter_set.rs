@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, Grant, Limit, Limiter, MAX_LIMITS, MeterEvent, MeterSet, Moment,
+    Accounting, Cost, Decision, ReceiptSet, Limit, SharedLimiter, MAX_LIMITS, MeterEvent, MeterSet, ClockPair,
     Nanos, Pacing, Share, TooManyLimits,
 };
 use proptest::prelude::*;
@@ -17,9 +17,9 @@ outflow_testkit::laws! {
     fn passes_when_all_pass_and_otherwise_touches_none / fn stress_passes_when_all_pass_and_otherwise_touches_none
         ((prop::collection::vec((1..8_u64, 1..25_u64), 0..5), steps(false))) = |(shapes, history)| {
             let limits: Vec<Limit> = shapes.iter().map(|(q, w)| sliding(*q, *w)).collect();
-            let mut set = MeterSet::new(&limits, Moment::default()).expect("few");
+            let mut set = MeterSet::new(&limits, ClockPair::default()).expect("few");
             let mut oracles: Vec<_> = shapes.iter().map(|(q, w)| SlidingOracle::new(*q, *w)).collect();
-            let mut held: Vec<(Vec<usize>, Grant)> = Vec::new();
+            let mut held: Vec<(Vec<usize>, ReceiptSet)> = Vec::new();
             let mut now = 50_u64;
             for step in history {
                 match step {
@@ -66,7 +66,7 @@ outflow_testkit::laws! {
     fn a_shared_set_passes_when_all_pass / fn stress_a_shared_set_passes_when_all_pass
         ((prop::collection::vec((1..8_u64, 1..25_u64), 0..4), steps(false))) = |(shapes, history)| {
             let rates: Vec<_> = shapes.iter().map(|(q, w)| rate(*q, *w)).collect();
-            let limiter = Limiter::all_of(&rates).expect("small");
+            let limiter = SharedLimiter::all_of(&rates).expect("small");
             let mut oracles: Vec<_> = shapes.iter().map(|(q, w)| SlidingOracle::new(*q, *w)).collect();
             let mut held = Vec::new();
             let mut now = 50_u64;
@@ -108,7 +108,7 @@ outflow_testkit::laws! {
 #[test]
 fn the_wait_is_the_longest_of_all_limits() {
     let limits = [sliding(3, 1_000_000_000), sliding(4, 60_000_000_000)];
-    let mut set = MeterSet::new(&limits, Moment::default()).expect("two");
+    let mut set = MeterSet::new(&limits, ClockPair::default()).expect("two");
     assert!(set.take(Nanos::ZERO, Cost::new(3)).is_allow());
     assert_eq!(
         set.check(Nanos::ZERO, Cost::ONE),
@@ -132,22 +132,22 @@ fn the_wait_is_the_longest_of_all_limits() {
 fn more_limits_than_a_grant_can_hold_are_refused() {
     let limits = [sliding(1, 1); MAX_LIMITS + 1];
     assert_eq!(
-        MeterSet::new(&limits, Moment::default()).err(),
+        MeterSet::new(&limits, ClockPair::default()).err(),
         Some(TooManyLimits)
     );
     assert!(TooManyLimits.to_string().contains("8 limits at most"));
-    let mut set = MeterSet::new(&limits[1..], Moment::default()).expect("eight");
+    let mut set = MeterSet::new(&limits[1..], ClockPair::default()).expect("eight");
     assert_eq!(
-        set.reconfigure(Moment::default(), &limits),
+        set.reconfigure(ClockPair::default(), &limits),
         Err(TooManyLimits)
     );
-    assert_eq!(set.reconfigure(Moment::default(), &limits[1..]), Ok(()));
+    assert_eq!(set.reconfigure(ClockPair::default(), &limits[1..]), Ok(()));
     assert_eq!(set.standings(Nanos::ZERO).count(), MAX_LIMITS);
 }
 
 #[test]
 fn no_limit_at_all_lets_everything_pass() {
-    let mut set = MeterSet::new(&[], Moment::default()).expect("none");
+    let mut set = MeterSet::new(&[], ClockPair::default()).expect("none");
     assert!(set.take(Nanos::ZERO, Cost::new(u64::MAX)).is_allow());
 }
 
@@ -155,7 +155,7 @@ fn no_limit_at_all_lets_everything_pass() {
 #[test]
 fn little_remaining_is_told_once_until_it_recovers() {
     let limit = sliding(10, 1_000).warning_below(Share::percent(20));
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     assert!(set.take(at(0), Cost::new(8)).is_allow());
     assert_eq!(set.poll_event(), None, "two of ten are not below a fifth");
     assert!(set.take(at(1), Cost::ONE).is_allow());
@@ -189,7 +189,7 @@ fn pacing_beyond_its_cap_is_told_at_most_once_a_minute() {
     let limit = Limit::fixed(rate(10, 60_000_000_000))
         .counted(Accounting::Send)
         .paced(Pacing::SOFT);
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let take = |set: &mut MeterSet, ms| {
         set.take(Nanos::from_millis(ms), Cost::ONE)
             .allowed()
@@ -216,7 +216,7 @@ fn pacing_beyond_its_cap_is_told_at_most_once_a_minute() {
 
 #[test]
 fn pacing_is_off_unless_asked_for() {
-    let mut set = MeterSet::new(&[sliding(10, 1_000)], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[sliding(10, 1_000)], ClockPair::default()).expect("one");
     let _ = set.take(at(0), Cost::ONE);
     let grant = set.take(at(1), Cost::ONE).allowed().expect("fits");
     assert_eq!(grant.send_at(), at(1));
@@ -227,7 +227,7 @@ fn pacing_is_off_unless_asked_for() {
 #[test]
 fn a_grant_taken_after_a_step_back_is_given_back_everywhere() {
     let limits = [sliding(5, 1_000), sliding(5, 1_000)];
-    let mut set = MeterSet::new(&limits, Moment::default()).expect("two");
+    let mut set = MeterSet::new(&limits, ClockPair::default()).expect("two");
     set.charge(at(100), 0, 1);
     let grant = set.take(at(50), Cost::new(2)).allowed().expect("fits");
     assert_eq!(grant.at(), at(100));
@@ -239,7 +239,7 @@ fn a_grant_taken_after_a_step_back_is_given_back_everywhere() {
 // Three calls weighing 8 of 10 a minute, a fourth refused: what an operator is shown of them.
 #[test]
 fn usage_tells_the_facts_of_each_limit() {
-    let mut set = MeterSet::new(&[sliding(10, 60_000_000_000)], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[sliding(10, 60_000_000_000)], ClockPair::default()).expect("one");
     for (second, cost) in [(10, 2), (20, 5), (30, 1), (40, 9)] {
         let _ = set.take(Nanos::from_secs(second), Cost::new(cost));
     }
@@ -286,7 +286,7 @@ fn usage_tells_the_facts_of_each_limit() {
 #[test]
 fn a_paced_request_counts_from_when_it_is_sent() {
     let limit = sliding(10, 1_000_000_000).paced(Pacing::SOFT);
-    let mut set = MeterSet::new(&[limit], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let mut times: Vec<u64> = Vec::new();
     for ms in (0..4_000).step_by(3) {
         if let Decision::Allow(grant) = set.take(Nanos::from_millis(ms), Cost::ONE) {
@@ -311,7 +311,7 @@ fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
     let spread = sliding(10, 10_000).paced(Pacing::Soft {
         max_delay: Duration::from_nanos(150),
     });
-    let mut set = MeterSet::new(&[narrow, spread], Moment::default()).expect("two");
+    let mut set = MeterSet::new(&[narrow, spread], ClockPair::default()).expect("two");
     let used = |set: &mut MeterSet, now| set.standings(at(now)).next().map(|(_, s)| s.used);
     assert!(
         set.take(at(0), Cost::ONE).is_allow(),
@@ -338,7 +338,7 @@ fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
 // back what one of the limits still counts opens it again.
 #[test]
 fn a_shared_set_opens_when_it_promised_and_when_something_is_given_back() {
-    let limiter = Limiter::all_of(&[rate(2, 10), rate(3, 100)]).expect("small");
+    let limiter = SharedLimiter::all_of(&[rate(2, 10), rate(3, 100)]).expect("small");
     let first = limiter
         .take(at(0), Cost::new(2))
         .allowed()
@@ -371,13 +371,13 @@ fn a_shared_set_opens_when_it_promised_and_when_something_is_given_back() {
 #[test]
 fn a_limit_that_shrinks_below_its_threshold_tells_so() {
     let limit = |quantity| sliding(quantity, 1_000).warning_below(Share::percent(50));
-    let mut set = MeterSet::new(&[limit(10)], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[limit(10)], ClockPair::default()).expect("one");
     assert!(set.take(at(0), Cost::new(4)).is_allow());
     assert_eq!(set.poll_event(), None);
     set.reconfigure(
-        Moment {
+        ClockPair {
             now: at(1),
-            ..Moment::default()
+            ..ClockPair::default()
         },
         &[limit(4)],
     )
@@ -399,7 +399,7 @@ fn usage_counts_what_is_in_flight() {
         Limit::sliding(rate(10, 1_000)),
         Limit::bucket(rate(10, 1_000), 10).expect("positive"),
     ];
-    let mut set = MeterSet::new(&limits, Moment::default()).expect("two");
+    let mut set = MeterSet::new(&limits, ClockPair::default()).expect("two");
     for _ in 0..3 {
         let _ = set.take(at(5), Cost::new(2));
     }
@@ -412,11 +412,11 @@ fn usage_counts_what_is_in_flight() {
 // can still be given back.
 #[test]
 fn a_live_change_keeps_use_and_outstanding_grants() {
-    let mut set = MeterSet::new(&[sliding(5, 1_000)], Moment::default()).expect("one");
+    let mut set = MeterSet::new(&[sliding(5, 1_000)], ClockPair::default()).expect("one");
     let grant = set.take(at(10), Cost::new(4)).allowed().expect("fits");
-    let moment = Moment {
+    let moment = ClockPair {
         now: at(20),
-        ..Moment::default()
+        ..ClockPair::default()
     };
     set.reconfigure(moment, &[sliding(6, 2_000), sliding(2, 1_000)])
         .expect("two");

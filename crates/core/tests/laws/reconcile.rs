@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Correction, Cost, Dialects, Grant, Hint, Hints, Journey, Ledger, Limit, Mark,
-    MeterSet, Moment, Nanos, Ours, Rate, ResponseTime, WallTime,
+    Accounting, UsageCorrection, Cost, Dialects, ReceiptSet, Hint, Hints, RequestTiming, UsageLedger, Limit, UsageMark,
+    MeterSet, ClockPair, Nanos, LocalUsage, Rate, ResponseTime, WallTime,
 };
 use proptest::prelude::*;
 
@@ -61,11 +61,11 @@ fn header(ours: &[Sent], theirs: &[u64], at: u64) -> Hint {
 }
 
 /// What our own meter knows: entries count in flight and for one window after their response.
-fn known(all: &[Sent], of: Sent) -> Ours {
+fn known(all: &[Sent], of: Sent) -> LocalUsage {
     let at_send = |sent: &&Sent| sent.at <= of.at && of.at < sent.returns + WINDOW;
     let since = |sent: &&Sent| sent.at > of.at && sent.at <= of.returns;
     let count = |number: usize| u64::try_from(number).expect("few");
-    Ours {
+    LocalUsage {
         limit: limit(),
         counted_at_send: count(all.iter().filter(at_send).count()),
         added_since: count(all.iter().filter(since).count()),
@@ -74,7 +74,7 @@ fn known(all: &[Sent], of: Sent) -> Ours {
 
 fn conclude(ours: &[Sent], theirs: &[u64], of: Sent) -> u64 {
     let hint = header(ours, theirs, of.arrives);
-    Correction::of(&hint, &known(ours, of), Nanos::from_millis(of.returns)).foreign
+    UsageCorrection::of(&hint, &known(ours, of), Nanos::from_millis(of.returns)).foreign
 }
 
 fn never_accused_beyond_truth(ours: &[Sent], theirs: &[u64]) -> Result<(), TestCaseError> {
@@ -108,22 +108,22 @@ fn found_exactly_when_quiet(ours: &[Sent], theirs: &[u64]) -> Result<(), TestCas
 /// A request on its way, with what is needed when it comes back.
 struct Waiting {
     sent: Sent,
-    grant: Grant,
-    mark: Mark,
+    grant: ReceiptSet,
+    mark: UsageMark,
 }
 
 /// One client with a real meter that charges whatever it concludes.
 struct Client {
     set: MeterSet,
-    ledger: Ledger,
+    ledger: UsageLedger,
     charged: u64,
 }
 
 impl Client {
     fn new() -> Self {
         Self {
-            set: MeterSet::new(&[limit()], Moment::default()).expect("one limit"),
-            ledger: Ledger::default(),
+            set: MeterSet::new(&[limit()], ClockPair::default()).expect("one limit"),
+            ledger: UsageLedger::default(),
             charged: 0,
         }
     }
@@ -144,7 +144,7 @@ impl Client {
         let foreign = self.ledger.correct(hint, &limit(), mark, now).foreign;
         self.set.charge(now, 0, foreign);
         self.charged += foreign;
-        let journey = Journey::Answered {
+        let journey = RequestTiming::Answered {
             sent: grant.at(),
             answered: now,
         };

@@ -1,10 +1,10 @@
-//! `Retry-After` as servers really send it: every known form, right and wrong, with the server's
+//! `Retryability-After` as servers really send it: every known form, right and wrong, with the server's
 //! clock a day ahead and a day behind.
 
 use std::time::Duration;
 
 use outflow_core::{
-    Garbage, HttpDate, InvalidWaitBounds, ResponseTime, RetryAfter, WaitBounds, WallTime,
+    MalformedRetryAfter, HttpDate, InvalidWaitBounds, ResponseTime, RetryAfter, WaitBounds, WallTime,
 };
 use proptest::prelude::*;
 
@@ -18,11 +18,11 @@ enum Is {
     Millis(u64),
     Floored,
     Capped,
-    Ignored(Garbage),
+    Ignored(MalformedRetryAfter),
 }
 
 use Is::{Capped, Floored, Ignored, Millis};
-const NEITHER: Is = Ignored(Garbage::NeitherSecondsNorDate);
+const NEITHER: Is = Ignored(MalformedRetryAfter::NeitherSecondsNorDate);
 
 /// Name, value and answer. Dates are relative to a server whose clock shows `NOW`.
 const ROWS: [(&str, &[u8], Is); 64] = [
@@ -43,8 +43,8 @@ const ROWS: [(&str, &[u8], Is); 64] = [
     ("exponent", b"1e3", NEITHER),
     ("hexadecimal", b"0x10", NEITHER),
     ("unit", b"120s", NEITHER),
-    ("empty", b"", Ignored(Garbage::Empty)),
-    ("blank", b"  ", Ignored(Garbage::Empty)),
+    ("empty", b"", Ignored(MalformedRetryAfter::Empty)),
+    ("blank", b"  ", Ignored(MalformedRetryAfter::Empty)),
     ("leading zeros", b"000000120", Millis(120_000)),
     ("list of equals", b"120, 120", Millis(120_000)),
     ("list of differents", b"5,120 , 7", Millis(120_000)),
@@ -140,7 +140,7 @@ const ROWS: [(&str, &[u8], Is); 64] = [
     (
         "no such day",
         b"Thu, 31 Nov 2023 22:15:20 GMT",
-        Ignored(Garbage::NoSuchTime),
+        Ignored(MalformedRetryAfter::NoSuchTime),
     ),
 ];
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Call,
-    Retry,
+    Retryability,
     /// Forwards, in milliseconds.
     Pass(u64),
     /// Backwards, in milliseconds.
@@ -53,8 +53,8 @@ impl Oracle {
                     let share = self.settings.share.as_parts_per_million();
                     earned.push((current, u64::from(share)));
                 }
-                Event::Retry if allowance >= self.each() => allowance -= self.each(),
-                Event::Retry => {
+                Event::Retryability if allowance >= self.each() => allowance -= self.each(),
+                Event::Retryability => {
                     let mut due = RETRY;
                     for (_, left) in &mut earned {
                         let taken = due.min(*left);
@@ -76,7 +76,7 @@ impl Oracle {
         for (first, (from, _)) in self.history.iter().enumerate() {
             let mut retries = 0;
             for (last, (to, event)) in self.history.iter().enumerate().skip(first) {
-                retries += u64::from(matches!(event, Event::Retry));
+                retries += u64::from(matches!(event, Event::Retryability));
                 let calls = self.history.iter().take(last + 1);
                 let calls =
                     calls.filter(|(at, event)| matches!(event, Event::Call) && at + ttl >= *from);
@@ -91,7 +91,7 @@ impl Oracle {
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         8 => Just(Event::Call),
-        12 => Just(Event::Retry),
+        12 => Just(Event::Retryability),
         4 => (0_u64..400).prop_map(Event::Pass),
         1 => (0_u64..15_000).prop_map(Event::Pass),
         1 => (0_u64..3_000).prop_map(Event::StepBack),
@@ -108,7 +108,7 @@ fn budget_equals_a_replay(events: &[Event], settings: RetryBudgetSettings) {
     };
     for event in events {
         let at = Nanos::from_nanos(now);
-        if matches!(event, Event::Call | Event::Retry) {
+        if matches!(event, Event::Call | Event::Retryability) {
             latest = latest.max(now);
         }
         match event {
@@ -116,12 +116,12 @@ fn budget_equals_a_replay(events: &[Event], settings: RetryBudgetSettings) {
                 budget.deposit(at);
                 oracle.history.push((latest, Event::Call));
             }
-            Event::Retry => {
+            Event::Retryability => {
                 let grants = oracle.grants(latest);
                 assert_eq!(budget.balance(at) > 0, grants, "balance at {latest}");
                 assert_eq!(budget.withdraw(at), grants, "at {latest}");
                 if grants {
-                    oracle.history.push((latest, Event::Retry));
+                    oracle.history.push((latest, Event::Retryability));
                 }
             }
             Event::Pass(millis) => now += millis * MILLI,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Dialect, Dialects, Hint, Hints, ResponseTime, Unit, WallTime};
+use outflow_core::{Dialect, Dialects, Hint, Hints, ResponseTime, HintUnit, WallTime};
 
 /// Tue, 14 Nov 2023 22:13:20 GMT.
 const NOW: WallTime = WallTime::from_unix_secs(1_700_000_000);
@@ -387,7 +387,7 @@ fn used_is_what_was_said_or_what_is_gone() {
 
 #[test]
 fn each_dialect_counts_what_it_says() {
-    let units: Vec<Unit> = read(&[
+    let units: Vec<HintUnit> = read(&[
         ("x-ratelimit-remaining-tokens", "1"),
         ("anthropic-ratelimit-output-tokens-limit", "1"),
         ("x-mbx-order-count-1d", "1"),
@@ -395,5 +395,5 @@ fn each_dialect_counts_what_it_says() {
     .iter()
     .map(|hint| hint.unit)
     .collect();
-    assert_eq!(units, [Unit::Tokens, Unit::OutputTokens, Unit::Orders]);
+    assert_eq!(units, [HintUnit::Tokens, HintUnit::OutputTokens, HintUnit::Orders]);
 }

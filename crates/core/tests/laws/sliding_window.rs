@@ -4,7 +4,7 @@
 //! window), maximality (never refuses what would fit) and the promise (the first instant that
 //! passes).
 
-use outflow_core::{Cost, Decision, Limiter, Meter, Moment, Nanos, Receipt};
+use outflow_core::{Cost, Decision, SharedLimiter, Meter, ClockPair, Nanos, Receipt};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -14,29 +14,29 @@ use crate::support::{Step, at, extreme, rate, sliding, steps};
 /// A meter or a shared limiter.
 enum Subject {
     Meter(Box<Meter>),
-    Limiter(Limiter),
+    SharedLimiter(SharedLimiter),
 }
 
 impl Subject {
     fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Receipt> {
         match self {
             Self::Meter(meter) => meter.take(now, cost),
-            Self::Limiter(limiter) => limiter.take(now, cost),
+            Self::SharedLimiter(limiter) => limiter.take(now, cost),
         }
     }
 
     fn refund(&mut self, now: Nanos, receipt: Receipt) {
         match self {
             Self::Meter(meter) => meter.refund(now, receipt),
-            Self::Limiter(limiter) => limiter.refund(now, receipt),
+            Self::SharedLimiter(limiter) => limiter.refund(now, receipt),
         };
     }
 
     fn reconfigure(&mut self, now: Nanos, quantity: u64, window: u64) {
         if let Self::Meter(meter) = self {
-            let moment = Moment {
+            let moment = ClockPair {
                 now,
-                ..Moment::default()
+                ..ClockPair::default()
             };
             meter.reconfigure(moment, &sliding(quantity, window));
         }
@@ -44,8 +44,8 @@ impl Subject {
 
     fn remaining(&mut self, now: Nanos) -> u64 {
         match self {
-            Self::Meter(meter) => meter.standing(now).remaining(),
-            Self::Limiter(limiter) => limiter.remaining(now),
+            Self::Meter(meter) => meter.status(now).remaining(),
+            Self::SharedLimiter(limiter) => limiter.remaining(now),
         }
     }
 }
@@ -106,7 +106,7 @@ outflow_testkit::laws! {
     #[test]
     fn a_meter_agrees_with_its_whole_history / fn stress_a_meter_agrees_with_its_whole_history
         ((shapes(), steps(true))) = |((quantity, window), history)| {
-            let meter = Meter::new(&sliding(quantity, window), Moment::default());
+            let meter = Meter::new(&sliding(quantity, window), ClockPair::default());
             agrees(Subject::Meter(Box::new(meter)), SlidingOracle::new(quantity, window), &history)
         };
 
@@ -114,10 +114,10 @@ outflow_testkit::laws! {
     fn a_shared_limiter_agrees_with_its_whole_history / fn stress_a_shared_limiter_agrees_with_its_whole_history
         ((shapes(), steps(false))) = |((quantity, window), mut history)| {
             history.retain(|step| !matches!(step, Step::Back { .. }));
-            let limiter = Limiter::sliding(rate(quantity, window)).expect("small");
+            let limiter = SharedLimiter::sliding(rate(quantity, window)).expect("small");
             let oracle = SlidingOracle::new(quantity, window);
             let oracle = SlidingOracle { remembers_asking: false, ..oracle };
-            agrees(Subject::Limiter(limiter), oracle, &history)
+            agrees(Subject::SharedLimiter(limiter), oracle, &history)
         };
 
     // Threads read the clock before they take, so a shared limiter sees times out of order all the
@@ -125,7 +125,7 @@ outflow_testkit::laws! {
     #[test]
     fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
         ((shapes(), steps(false))) = |((quantity, window), history)| {
-            let mut limiter = Subject::Limiter(Limiter::sliding(rate(quantity, window)).expect("small"));
+            let mut limiter = Subject::SharedLimiter(SharedLimiter::sliding(rate(quantity, window)).expect("small"));
             let mut oracle = SlidingOracle::new(quantity, window);
             oracle.remembers_asking = false;
             let mut now = 50_u64;
@@ -154,7 +154,7 @@ outflow_testkit::laws! {
         ((extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, asks)| {
             let (quantity, window) = (quantity.max(1), window.max(1));
-            let mut meter = Meter::new(&sliding(quantity, window), Moment::default());
+            let mut meter = Meter::new(&sliding(quantity, window), ClockPair::default());
             let mut oracle = SlidingOracle::new(quantity, window);
             for (now, cost) in asks {
                 let expected = oracle.decide(now, cost);
@@ -170,7 +170,7 @@ outflow_testkit::laws! {
     #[test]
     fn refused_before_and_allowed_at_the_promised_instant / fn stress_refused_before_and_allowed_at_the_promised_instant
         ((shapes(), steps(true), 1..8_u64)) = |((quantity, window), history, cost)| {
-            let mut meter = Meter::new(&sliding(quantity, window), Moment::default());
+            let mut meter = Meter::new(&sliding(quantity, window), ClockPair::default());
             let mut now = 0;
             for step in &history {
                 if let Step::Take { after, cost } = *step {
@@ -193,7 +193,7 @@ outflow_testkit::laws! {
 // at 62 s; the oldest alone goes at 60 s.
 #[test]
 fn a_heavy_request_waits_for_as_many_entries_as_it_needs() {
-    let mut meter = Meter::new(&sliding(5, 60_000_000_000), Moment::default());
+    let mut meter = Meter::new(&sliding(5, 60_000_000_000), ClockPair::default());
     for second in 0..5 {
         assert!(meter.take(Nanos::from_secs(second), Cost::ONE).is_allow());
     }
@@ -204,7 +204,7 @@ fn a_heavy_request_waits_for_as_many_entries_as_it_needs() {
 // The check of the exact log: 100 a minute, weight 5 behind 96 ones does not fit, 4 does.
 #[test]
 fn weights_add_up_against_the_limit() {
-    let mut meter = Meter::new(&sliding(100, 60_000_000_000), Moment::default());
+    let mut meter = Meter::new(&sliding(100, 60_000_000_000), ClockPair::default());
     for second in 0..48 {
         assert!(
             meter
@@ -218,7 +218,7 @@ fn weights_add_up_against_the_limit() {
         Decision::WaitUntil(Nanos::from_secs(60))
     );
     assert!(meter.check(now, Cost::new(4)).is_allow());
-    let standing = meter.standing(now);
+    let standing = meter.status(now);
     assert_eq!(
         (standing.used, standing.requests, standing.remaining()),
         (96, 48, 4)
@@ -231,7 +231,7 @@ fn weights_add_up_against_the_limit() {
 // Ten thousand entries on one tick, every other one given back: ids must not be confused.
 #[test]
 fn refunds_on_one_tick_are_told_apart() {
-    let mut meter = Meter::new(&sliding(100_000, 1_000), Moment::default());
+    let mut meter = Meter::new(&sliding(100_000, 1_000), ClockPair::default());
     let take =
         |meter: &mut Meter, cost| meter.take(at(7), Cost::new(cost)).allowed().expect("fits");
     let receipts: Vec<Receipt> = (0..10_000).map(|n| take(&mut meter, 1 + n % 3)).collect();
@@ -241,20 +241,20 @@ fn refunds_on_one_tick_are_told_apart() {
             assert!(meter.refund(at(8), receipt));
         }
     }
-    assert_eq!(meter.standing(at(8)).used, u128::from(kept));
+    assert_eq!(meter.status(at(8)).used, u128::from(kept));
 }
 
 // By time and cost: the latest match within a millisecond goes, and only once.
 #[test]
 fn a_refund_by_time_removes_the_latest_match_only() {
     let ms = Nanos::from_millis;
-    let mut meter = Meter::new(&sliding(10, 1_000_000_000), Moment::default());
+    let mut meter = Meter::new(&sliding(10, 1_000_000_000), ClockPair::default());
     for (millis, cost) in [(10, 2), (11, 2), (12, 3)] {
         assert!(meter.take(ms(millis), Cost::new(cost)).is_allow());
     }
     assert!(meter.refund_at(ms(10), Cost::new(2)));
     assert_eq!(
-        meter.standing(ms(12)).used,
+        meter.status(ms(12)).used,
         5,
         "the one at 11 ms is within a millisecond and later"
     );
@@ -267,34 +267,34 @@ fn a_refund_by_time_removes_the_latest_match_only() {
         !meter.refund_at(ms(14), Cost::new(3)),
         "two milliseconds away"
     );
-    assert_eq!(meter.standing(ms(12)).used, 3);
+    assert_eq!(meter.status(ms(12)).used, 3);
 }
 
 #[test]
 fn a_cost_above_the_limit_never_passes_and_zero_always_does() {
-    let mut meter = Meter::new(&sliding(3, 1_000), Moment::default());
+    let mut meter = Meter::new(&sliding(3, 1_000), ClockPair::default());
     assert_eq!(meter.take(at(0), Cost::new(4)), Decision::Never);
     assert!(meter.take(at(0), Cost::new(3)).is_allow());
     assert!(meter.take(at(0), Cost::ZERO).is_allow());
-    assert_eq!(meter.standing(at(0)).used, 3);
+    assert_eq!(meter.status(at(0)).used, 3);
 }
 
 // A million entries that all expired must not be dropped one by one; the ring keeps its memory
 // until it is tidied, and then an idle meter costs nothing.
 #[test]
 fn an_idle_log_costs_nothing_once_tidied() {
-    let mut meter = Meter::new(&sliding(1_000, 1_000), Moment::default());
+    let mut meter = Meter::new(&sliding(1_000, 1_000), ClockPair::default());
     for n in 0..1_000 {
         assert!(meter.take(at(n), Cost::ONE).is_allow());
     }
     assert_eq!(
-        meter.standing(at(999)).memory,
+        meter.status(at(999)).memory,
         8_000,
         "8 bytes for a unit entry"
     );
-    assert_eq!(meter.standing(at(1_999)).requests, 0);
-    meter.tidy(at(2_000));
-    let standing = meter.standing(at(2_000));
+    assert_eq!(meter.status(at(1_999)).requests, 0);
+    meter.prune(at(2_000));
+    let standing = meter.status(at(2_000));
     assert_eq!(
         (standing.memory, standing.expired, standing.peak),
         (0, 1_000, 1_000)
@@ -305,11 +305,11 @@ fn an_idle_log_costs_nothing_once_tidied() {
 // and forgets none of the use.
 #[test]
 fn foreign_use_is_counted_in_bounded_memory() {
-    let mut meter = Meter::new(&sliding(10, 1_000_000_000), Moment::default());
+    let mut meter = Meter::new(&sliding(10, 1_000_000_000), ClockPair::default());
     for n in 0..1_000_000 {
         meter.charge(at(n), 2);
     }
-    let standing = meter.standing(at(1_000_000));
+    let standing = meter.status(at(1_000_000));
     assert_eq!((standing.used, standing.requests), (2_000_000, 10));
     assert!(standing.memory < 1_000, "{}", standing.memory);
 }
@@ -317,13 +317,13 @@ fn foreign_use_is_counted_in_bounded_memory() {
 // A thousand unit entries, then one of another width: 8 bytes for the time and few for the cost.
 #[test]
 fn costs_that_widen_late_stay_small() {
-    let mut meter = Meter::new(&sliding(1_000_000, 1_000_000), Moment::default());
+    let mut meter = Meter::new(&sliding(1_000_000, 1_000_000), ClockPair::default());
     for n in 0..10_000 {
         assert!(meter.take(at(n), Cost::ONE).is_allow());
     }
     for (cost, most) in [(5, 11), (70_000, 14), (900_000, 14)] {
         let _ = meter.take(at(10_000), Cost::new(cost));
-        let standing = meter.standing(at(10_000));
+        let standing = meter.status(at(10_000));
         assert!(
             standing.memory <= standing.requests * most,
             "{} bytes",
@@ -335,7 +335,7 @@ fn costs_that_widen_late_stay_small() {
 // What others used of the same key may stand above the limit; it leaves with its window.
 #[test]
 fn foreign_use_is_counted_and_expires() {
-    let mut meter = Meter::new(&sliding(5, 100), Moment::default());
+    let mut meter = Meter::new(&sliding(5, 100), ClockPair::default());
     meter.charge(at(10), 7);
     assert_eq!(meter.check(at(20), Cost::ONE), Decision::WaitUntil(at(110)));
     assert!(meter.check(at(110), Cost::new(5)).is_allow());

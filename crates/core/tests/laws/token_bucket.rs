@@ -1,6 +1,6 @@
 //! The bucket against an oracle that refills it from its whole history.
 
-use outflow_core::{Accounting, Cost, Decision, Limit, Limiter, Meter, Moment, Nanos, Receipt};
+use outflow_core::{Accounting, Cost, Decision, Limit, SharedLimiter, Meter, ClockPair, Nanos, Receipt};
 use proptest::prelude::*;
 
 use crate::support::bucket::BucketOracle;
@@ -22,8 +22,8 @@ outflow_testkit::laws! {
     #[test]
     fn agrees_with_its_whole_history / fn stress_agrees_with_its_whole_history
         ((shapes(), steps(false))) = |((quantity, per, burst), history)| {
-            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
-            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let mut meter = Meter::new(&bucket(quantity, per, burst), ClockPair::default());
+            let limiter = SharedLimiter::bucket(rate(quantity, per), burst).expect("positive");
             let mut oracle = BucketOracle::new(quantity, per, burst);
             let (mut now, mut stepped_back) = (50_u64, false);
             for step in history {
@@ -34,13 +34,13 @@ outflow_testkit::laws! {
                         prop_assert_eq!(meter.take(at(now), Cost::new(cost)).map(drop), expected);
                         if !stepped_back {
                             prop_assert_eq!(limiter.take(at(now), Cost::new(cost)).map(drop), expected);
-                            prop_assert_eq!(limiter.remaining(at(now)), meter.standing(at(now)).remaining());
+                            prop_assert_eq!(limiter.remaining(at(now)), meter.status(at(now)).remaining());
                         }
                         if expected.is_allow() {
                             oracle.take(cost);
                         }
                         let left = oracle.level(oracle.latest).expect("never overdrawn") / u128::from(per);
-                        prop_assert_eq!(u128::from(meter.standing(at(now)).remaining()), left);
+                        prop_assert_eq!(u128::from(meter.status(at(now)).remaining()), left);
                     }
                     Step::Back { by } => {
                         now = now.saturating_sub(by);
@@ -57,7 +57,7 @@ outflow_testkit::laws! {
     #[test]
     fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
         ((shapes(), prop::collection::vec((30..80_u64, 1..4_u64), 1..60))) = |((quantity, per, burst), asks)| {
-            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let limiter = SharedLimiter::bucket(rate(quantity, per), burst).expect("positive");
             let mut oracle = BucketOracle::new(quantity, per, burst);
             for (now, cost) in asks {
                 if let Decision::Allow(receipt) = limiter.take(at(now), Cost::new(cost)) {
@@ -74,8 +74,8 @@ outflow_testkit::laws! {
     #[test]
     fn refunds_never_mint_a_token / fn stress_refunds_never_mint_a_token
         ((shapes(), steps(false), any::<bool>())) = |((quantity, per, burst), history, shared)| {
-            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
-            let limiter = Limiter::bucket(rate(quantity, per), burst).expect("positive");
+            let mut meter = Meter::new(&bucket(quantity, per, burst), ClockPair::default());
+            let limiter = SharedLimiter::bucket(rate(quantity, per), burst).expect("positive");
             let mut oracle = BucketOracle::new(quantity, per, burst);
             let mut held: Vec<(usize, Receipt)> = Vec::new();
             let mut now = 50_u64;
@@ -117,7 +117,7 @@ outflow_testkit::laws! {
         ((shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 0..20),
           prop::collection::vec((1..4_u64, any::<prop::sample::Index>()), 1..6)))
         = |((quantity, per, burst), before, costs)| {
-            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let mut meter = Meter::new(&bucket(quantity, per, burst), ClockPair::default());
             let mut now = 0;
             for (after, cost) in before {
                 now += after;
@@ -145,15 +145,15 @@ outflow_testkit::laws! {
         ((shapes(), shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 1..20)))
         = |(first, second, history)| {
             let limit = |(quantity, per, burst)| bucket(quantity, per, burst);
-            let mut meter = Meter::new(&limit(first), Moment::default());
+            let mut meter = Meter::new(&limit(first), ClockPair::default());
             let mut now = 50;
             for (n, (after, cost)) in history.into_iter().enumerate() {
                 now += after;
                 let _ = meter.take(at(now), Cost::new(cost));
-                let gone = meter.standing(at(now)).used;
-                let moment = Moment { now: at(now), ..Moment::default() };
+                let gone = meter.status(at(now)).used;
+                let moment = ClockPair { now: at(now), ..ClockPair::default() };
                 meter.reconfigure(moment, &limit(if n % 2 == 0 { second } else { first }));
-                prop_assert_eq!(meter.standing(at(now)).used, gone);
+                prop_assert_eq!(meter.status(at(now)).used, gone);
             }
             Ok(())
         };
@@ -163,7 +163,7 @@ outflow_testkit::laws! {
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, per, burst, asks)| {
             let (quantity, per, burst) = (quantity.max(1), per.max(1), burst.max(1));
-            let mut meter = Meter::new(&bucket(quantity, per, burst), Moment::default());
+            let mut meter = Meter::new(&bucket(quantity, per, burst), ClockPair::default());
             let mut latest = 0;
             for (now, cost) in asks {
                 latest = latest.max(now);
@@ -179,7 +179,7 @@ outflow_testkit::laws! {
                     }
                     Decision::Never => {}
                 }
-                prop_assert!(meter.standing(at(now)).used <= u128::from(burst));
+                prop_assert!(meter.status(at(now)).used <= u128::from(burst));
             }
             Ok(())
         };
@@ -188,12 +188,12 @@ outflow_testkit::laws! {
 // Known by its cost alone, up to what is missing comes back, and the time does not matter.
 #[test]
 fn a_refund_without_a_receipt_fills_up_to_the_brim() {
-    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
     assert!(meter.take(at(0), Cost::new(3)).is_allow());
     assert!(meter.refund_at(at(0), Cost::new(2)));
-    assert_eq!(meter.standing(at(0)).remaining(), 4);
+    assert_eq!(meter.status(at(0)).remaining(), 4);
     assert!(meter.refund_at(at(77), Cost::new(9)));
-    assert_eq!(meter.standing(at(0)).remaining(), 5);
+    assert_eq!(meter.status(at(0)).remaining(), 5);
     assert!(!meter.refund_at(at(0), Cost::ONE), "it is full");
 }
 
@@ -201,27 +201,27 @@ fn a_refund_without_a_receipt_fills_up_to_the_brim() {
 // still remembered. Once all has refilled there is nothing to give back.
 #[test]
 fn a_take_between_two_refunds_forgets_neither() {
-    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
     let mut take = |now| meter.take(at(now), Cost::ONE).allowed().expect("there");
     let (first, second, _third) = (take(0), take(0), take(0));
     assert!(meter.refund(at(0), second));
     let fourth = meter.take(at(0), Cost::ONE).allowed().expect("there");
     assert!(meter.refund(at(0), first));
-    assert_eq!(meter.standing(at(0)).used, 2);
+    assert_eq!(meter.status(at(0)).used, 2);
     assert!(!meter.refund(at(500), fourth), "it has refilled");
 }
 
 // Half a token has refilled: the next is whole at 100. In flight, a token has yet to start.
 #[test]
 fn the_next_recovery_is_that_of_the_token_that_refills() {
-    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
     assert_eq!(meter.recovery(at(0)), None);
     assert!(meter.take(at(0), Cost::new(2)).is_allow());
     assert_eq!(meter.recovery(at(50)), Some(at(100)));
     assert_eq!(meter.recovery(at(100)), Some(at(200)));
     let mut flying = Meter::new(
         &bucket(1, 100, 5).counted(Accounting::Safe),
-        Moment::default(),
+        ClockPair::default(),
     );
     assert!(flying.take(at(0), Cost::new(2)).is_allow());
     assert_eq!(flying.recovery(at(50)), Some(at(150)));
@@ -230,18 +230,18 @@ fn the_next_recovery_is_that_of_the_token_that_refills() {
 // A refund from the middle is remembered, in memory that is accounted for, until all has refilled.
 #[test]
 fn the_memory_of_refunds_is_told() {
-    let mut meter = Meter::new(&bucket(1, 100, 5), Moment::default());
+    let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
     let mut take = || meter.take(at(0), Cost::ONE).allowed().expect("five");
     let (first, _second) = (take(), take());
-    assert_eq!(meter.standing(at(0)).memory, 0);
+    assert_eq!(meter.status(at(0)).memory, 0);
     assert!(meter.refund(at(0), first));
-    assert!(meter.standing(at(0)).memory >= 16);
+    assert!(meter.status(at(0)).memory >= 16);
 }
 
 // The shared bucket remembers until when it refused; at that very instant it no longer does.
 #[test]
 fn a_shared_bucket_allows_at_the_instant_it_promised() {
-    let limiter = Limiter::bucket(rate(1, 100), 1).expect("positive");
+    let limiter = SharedLimiter::bucket(rate(1, 100), 1).expect("positive");
     assert!(limiter.take(at(0), Cost::ONE).is_allow());
     for now in [1, 50, 99] {
         assert_eq!(
@@ -256,7 +256,7 @@ fn a_shared_bucket_allows_at_the_instant_it_promised() {
 #[test]
 fn a_shared_bucket_keeps_time_beyond_64_bits() {
     let day = Nanos::from_secs(86_400).as_nanos();
-    let limiter = Limiter::bucket(rate(1_000_000, 1_000_000_000), 1).expect("positive");
+    let limiter = SharedLimiter::bucket(rate(1_000_000, 1_000_000_000), 1).expect("positive");
     assert!(limiter.take(at(day), Cost::ONE).is_allow());
     assert_eq!(
         limiter.take(at(day), Cost::ONE),
@@ -269,7 +269,7 @@ fn a_shared_bucket_keeps_time_beyond_64_bits() {
 // and nothing is left to give once all has refilled.
 #[test]
 fn a_shared_bucket_gives_back_what_has_not_refilled() {
-    let limiter = Limiter::bucket(rate(1, 100), 3).expect("positive");
+    let limiter = SharedLimiter::bucket(rate(1, 100), 3).expect("positive");
     let take = |now| limiter.take(at(now), Cost::ONE).allowed().expect("there");
     let (first, second, third) = (take(0), take(0), take(0));
     assert!(limiter.refund(at(50), third));
@@ -288,8 +288,8 @@ fn a_shared_bucket_gives_back_what_has_not_refilled() {
 #[test]
 fn a_bucket_that_has_counted_to_the_end_gives_nothing_back() {
     let limit = bucket(u64::MAX, 1, u64::MAX);
-    let mut meter = Meter::new(&limit, Moment::default());
-    let limiter = Limiter::bucket(rate(u64::MAX, 1), u64::MAX).expect("positive");
+    let mut meter = Meter::new(&limit, ClockPair::default());
+    let limiter = SharedLimiter::bucket(rate(u64::MAX, 1), u64::MAX).expect("positive");
     for now in [10, 20] {
         assert!(meter.take(at(now), Cost::new(u64::MAX)).is_allow());
         assert!(limiter.take(at(now), Cost::new(u64::MAX)).is_allow());
@@ -307,28 +307,28 @@ fn what_was_taken_over_is_not_settled_again() {
     let safe = Limit::bucket(rate(1, 100), 2)
         .expect("positive")
         .counted(Accounting::Safe);
-    let mut meter = Meter::new(&sliding(2, 100), Moment::default());
+    let mut meter = Meter::new(&sliding(2, 100), ClockPair::default());
     let sent = meter.take(at(0), Cost::ONE).allowed().expect("untouched");
     meter.reconfigure(
-        Moment {
+        ClockPair {
             now: at(10),
-            ..Moment::default()
+            ..ClockPair::default()
         },
         &safe,
     );
     meter.settle(at(50), sent, at(50));
-    assert_eq!(meter.standing(at(50)).used, 1);
+    assert_eq!(meter.status(at(50)).used, 1);
     assert_eq!(
-        meter.standing(at(110)).used,
+        meter.status(at(110)).used,
         0,
         "a token from the change on"
     );
 
     let flown = meter.take(at(200), Cost::ONE).allowed().expect("full");
     meter.settle(at(250), flown, at(240));
-    assert_eq!(meter.standing(at(339)).used, 1);
+    assert_eq!(meter.status(at(339)).used, 1);
     assert_eq!(
-        meter.standing(at(340)).used,
+        meter.status(at(340)).used,
         0,
         "a token from its arrival on"
     );
@@ -338,11 +338,11 @@ fn what_was_taken_over_is_not_settled_again() {
 // does one that has expired.
 #[test]
 fn a_receipt_from_before_a_change_of_kind_gives_nothing_back() {
-    let moment = Moment {
+    let moment = ClockPair {
         now: at(2_000),
-        ..Moment::default()
+        ..ClockPair::default()
     };
-    let mut meter = Meter::new(&sliding(1, 1_000), Moment::default());
+    let mut meter = Meter::new(&sliding(1, 1_000), ClockPair::default());
     let old = meter.take(at(0), Cost::ONE).allowed().expect("untouched");
     assert!(meter.take(at(2_000), Cost::ONE).is_allow());
     meter.reconfigure(moment, &bucket(1, 1_000, 1));
@@ -360,7 +360,7 @@ fn a_receipt_from_before_a_change_of_kind_gives_nothing_back() {
         "what the new kind gave it takes back"
     );
     assert_eq!(
-        meter.standing(at(3_001)).peak,
+        meter.status(at(3_001)).peak,
         1,
         "facts go on from kind to kind"
     );
@@ -369,9 +369,9 @@ fn a_receipt_from_before_a_change_of_kind_gives_nothing_back() {
 // A change that is told with an earlier time than the meter has seen happens at the latest one.
 #[test]
 fn a_change_of_kind_after_a_step_back_mints_nothing() {
-    let mut meter = Meter::new(&sliding(1, 1_000), Moment::default());
+    let mut meter = Meter::new(&sliding(1, 1_000), ClockPair::default());
     assert!(meter.take(at(100_000), Cost::ONE).is_allow());
-    meter.reconfigure(Moment::default(), &bucket(1, 1_000, 1));
+    meter.reconfigure(ClockPair::default(), &bucket(1, 1_000, 1));
     assert_eq!(
         meter.check(at(100_100), Cost::ONE),
         Decision::WaitUntil(at(101_000))
@@ -384,7 +384,7 @@ fn a_change_of_kind_after_a_step_back_mints_nothing() {
 fn a_window_beside_the_bucket_caps_its_burst() {
     let limits = [bucket(35, 1_000_000_000, 35), sliding(50, 1_000_000_000)];
     let through = |limits: &[Limit]| {
-        let mut set = outflow_core::MeterSet::new(limits, Moment::default()).expect("two");
+        let mut set = outflow_core::MeterSet::new(limits, ClockPair::default()).expect("two");
         (0..1_000)
             .filter(|ms| set.take(Nanos::from_millis(*ms), Cost::ONE).is_allow())
             .count()
@@ -401,7 +401,7 @@ fn a_window_beside_the_bucket_caps_its_burst() {
 // burst of two keeps the fraction that a wait of whole nanoseconds is late by.
 #[test]
 fn an_odd_rate_does_not_drift() {
-    let mut meter = Meter::new(&bucket(35, 1_000_000_000, 2), Moment::default());
+    let mut meter = Meter::new(&bucket(35, 1_000_000_000, 2), ClockPair::default());
     let mut now = Nanos::ZERO;
     for _ in 0..1_000_000 {
         if let Decision::WaitUntil(at) = meter.check(now, Cost::ONE) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Cost, Limit, Meter, Moment, Nanos, WaitTime};
+use outflow_core::{Accounting, Cost, Limit, Meter, ClockPair, Nanos, WaitTime};
 
 use crate::support::{rate, sliding};
 
@@ -15,7 +15,7 @@ fn ms(millis: u64) -> Nanos {
 
 fn fixed(quantity: u64, seconds: u64) -> Meter {
     let limit = Limit::fixed(rate(quantity, seconds * SECOND)).counted(Accounting::Send);
-    Meter::new(&limit, Moment::default())
+    Meter::new(&limit, ClockPair::default())
 }
 
 fn soft(delay: u64, asked: u64) -> WaitTime {
@@ -47,7 +47,7 @@ fn a_fixed_window_spreads_what_is_left_until_its_reset() {
 // 10 in 2 s, the oldest entry at 0 s: from 1.5 s the next recovery is 500 ms away.
 #[test]
 fn a_sliding_window_spreads_what_is_left_until_its_next_recovery() {
-    let mut meter = Meter::new(&sliding(10, 2 * SECOND), Moment::default());
+    let mut meter = Meter::new(&sliding(10, 2 * SECOND), ClockPair::default());
     assert!(meter.take(ms(0), Cost::new(4)).is_allow());
     assert!(meter.take(ms(1_000), Cost::ONE).is_allow());
     assert_eq!(meter.wait_time(ms(1_500), Cost::ONE, CAP), soft(100, 100));
@@ -63,7 +63,7 @@ fn a_bucket_spreads_what_is_left_until_its_next_token() {
     let limit = Limit::bucket(rate(10, SECOND), 10)
         .expect("positive")
         .counted(Accounting::Send);
-    let mut meter = Meter::new(&limit, Moment::default());
+    let mut meter = Meter::new(&limit, ClockPair::default());
     assert!(meter.take(ms(0), Cost::new(5)).is_allow());
     assert_eq!(meter.wait_time(ms(0), Cost::ONE, CAP), soft(20, 20));
 }
@@ -86,7 +86,7 @@ fn without_enough_left_the_wait_is_hard() {
 // recovery, and nothing is divided by zero.
 #[test]
 fn asking_for_nothing_while_nothing_is_left_tells_the_next_recovery() {
-    let mut meter = Meter::new(&sliding(2, SECOND), Moment::default());
+    let mut meter = Meter::new(&sliding(2, SECOND), ClockPair::default());
     assert!(meter.take(ms(100), Cost::ONE).is_allow());
     assert!(meter.take(ms(300), Cost::ONE).is_allow());
     assert_eq!(
@@ -99,7 +99,7 @@ fn asking_for_nothing_while_nothing_is_left_tells_the_next_recovery() {
 #[test]
 fn the_remaining_rate_runs_from_one_to_zero() {
     let mut meter = fixed(8, 1);
-    let rate = |meter: &mut Meter, millis| meter.standing(ms(millis)).remaining_rate();
+    let rate = |meter: &mut Meter, millis| meter.status(ms(millis)).remaining_rate();
     assert!((rate(&mut meter, 0) - 1.0).abs() < f64::EPSILON);
     assert!(meter.take(ms(0), Cost::new(6)).is_allow());
     assert!((rate(&mut meter, 0) - 0.25).abs() < f64::EPSILON);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use outflow_core::{Nanos, WallTime};
 
-use super::entry::Entry;
-use crate::action::{ActionReport, ActionSpec, Stage, Tally};
+use super::job_entry::JobEntry;
+use crate::action::{ActionReport, ActionSpec, ActionStage, JobCounts};
 
 /// An action's own state, as the disk keeps it.
 #[derive(Clone, Debug)]
@@ -16,19 +16,19 @@ pub(super) struct ActionState {
     pub(super) ended: Option<WallTime>,
     pub(super) closed: bool,
     pub(super) told: bool,
-    pub(super) fate: Fate,
+    pub(super) fate: ActionEnd,
     pub(super) paused: bool,
 }
 
 /// What ended an action before its jobs did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
+pub(super) enum ActionEnd {
     Open,
     Failed,
     Cancelled,
 }
 
-impl Fate {
+impl ActionEnd {
     pub(super) const fn number(self) -> u32 {
         match self {
             Self::Open => 0,
@@ -48,18 +48,18 @@ impl Fate {
 
 /// An action with its jobs.
 #[derive(Debug)]
-pub(super) struct Action {
+pub(super) struct ActionEntry {
     pub(super) state: ActionState,
-    pub(super) tally: Tally,
+    pub(super) tally: JobCounts,
     /// When it has taken too long.
     pub(super) expires: Nanos,
     /// Somebody tells its end until then, or has died over it. Of this process alone: another begins anew.
     pub(super) told_until: Nanos,
     /// Jobs whose turn came while it was paused.
-    pub(super) held: BTreeMap<u64, Entry>,
+    pub(super) held: BTreeMap<u64, JobEntry>,
 }
 
-impl Action {
+impl ActionEntry {
     pub(super) fn new(spec: ActionSpec, opened: WallTime, now: Nanos) -> Self {
         Self {
             expires: now.saturating_add(spec.timeout),
@@ -70,36 +70,36 @@ impl Action {
                 ended: None,
                 closed: false,
                 told: false,
-                fate: Fate::Open,
+                fate: ActionEnd::Open,
                 paused: false,
             },
-            tally: Tally::default(),
+            tally: JobCounts::default(),
             told_until: Nanos::ZERO,
             held: BTreeMap::new(),
         }
     }
 
-    pub(super) fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> ActionStage {
         let state = &self.state;
         match state.fate {
-            Fate::Failed => Stage::Failed,
-            Fate::Cancelled => Stage::Cancelled,
-            Fate::Open if state.told => Stage::Completed,
-            Fate::Open if state.closed && self.tally.open() == 0 => Stage::Aggregating,
-            Fate::Open if state.started.is_some() => Stage::Running,
-            Fate::Open if state.closed => Stage::Dispatched,
-            Fate::Open => Stage::Created,
+            ActionEnd::Failed => ActionStage::Failed,
+            ActionEnd::Cancelled => ActionStage::Cancelled,
+            ActionEnd::Open if state.told => ActionStage::Completed,
+            ActionEnd::Open if state.closed && self.tally.open() == 0 => ActionStage::Aggregating,
+            ActionEnd::Open if state.started.is_some() => ActionStage::Running,
+            ActionEnd::Open if state.closed => ActionStage::Dispatched,
+            ActionEnd::Open => ActionStage::Created,
         }
     }
 
     /// Whether its end waits to be told: what is told is what came of all of its jobs.
     pub(super) fn is_ripe(&self) -> bool {
-        self.stage() >= Stage::Aggregating && !self.state.told && self.tally.open() == 0
+        self.stage() >= ActionStage::Aggregating && !self.state.told && self.tally.open() == 0
     }
 
     /// Whether it ended early, and jobs of it wait all the same.
     pub(super) fn is_cut_short(&self) -> bool {
-        self.state.fate != Fate::Open && self.tally.queued > 0
+        self.state.fate != ActionEnd::Open && self.tally.queued > 0
     }
 
     /// As it stands, with so many tenants that hold it up.

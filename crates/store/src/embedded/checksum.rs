@@ -8,7 +8,7 @@
 use outflow_core::{Cost, Priority, WallTime};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::number::{class_number, many, millis, stored};
+use super::int_codec::{class_number, many, millis, stored};
 
 /// What a job is, as its submitter said it.
 #[derive(Clone, Copy, Debug)]

@@ -2,27 +2,27 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use outflow_core::{Nanos, Tag};
+use outflow_core::{Nanos, FairCharge};
 
-use super::entry::Entry;
-use crate::claim::Token;
+use super::job_entry::JobEntry;
+use crate::claim::FencingToken;
 use crate::name::Name;
 
 /// A job that somebody works on, or did until his lease ran out.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct ClaimState {
     pub(super) seq: u64,
     pub(super) number: u64,
     /// Nobody, once the lease ran out.
     pub(super) session: Option<Name>,
-    pub(super) entry: Entry,
+    pub(super) entry: JobEntry,
     /// Gives the turn back to its tenant.
-    pub(super) tag: Option<Tag>,
+    pub(super) tag: Option<FairCharge>,
     /// Whether it was cancelled meanwhile.
     pub(super) doomed: bool,
 }
 
-impl Claim {
+impl ClaimState {
     /// The same claim without what it owes its tenant, which can be given back once.
     pub(super) fn copy(&self) -> Self {
         Self {
@@ -37,16 +37,16 @@ impl Claim {
 }
 
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct SessionState {
     pub(super) until: Nanos,
     pub(super) jobs: BTreeSet<u64>,
 }
 
 /// Everything that is claimed.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
-    pub(super) by_job: HashMap<u64, Claim>,
-    pub(super) sessions: HashMap<Name, Session>,
+pub(super) struct ClaimTable {
+    pub(super) by_job: HashMap<u64, ClaimState>,
+    pub(super) sessions: HashMap<Name, SessionState>,
     /// Jobs whose session is gone, until somebody takes them back.
     pub(super) orphans: BTreeSet<u64>,
     /// The one beside which nothing is under way.
@@ -55,7 +55,7 @@ pub(super) struct Claims {
     made: u64,
 }
 
-impl Claims {
+impl ClaimTable {
     /// A number that no claim had.
     pub(super) const fn next_number(&mut self, epoch: u64) -> u64 {
         self.made += 1;
@@ -90,12 +90,12 @@ impl Claims {
     }
 
     /// All claims of a session.
-    pub(super) fn held_by(&self, session: &Name) -> impl Iterator<Item = Token> {
+    pub(super) fn held_by(&self, session: &Name) -> impl Iterator<Item = FencingToken> {
         let jobs = self.sessions.get(session).map(|session| &session.jobs);
         let claims = jobs.into_iter().flatten();
         claims.filter_map(|job| {
             let claim = self.by_job.get(job)?.number;
-            Some(Token { job: *job, claim })
+            Some(FencingToken { job: *job, claim })
         })
     }
 
@@ -108,11 +108,11 @@ impl Claims {
     /// A session lives until then.
     pub(super) fn hold(&mut self, name: Name, until: Nanos) {
         let jobs = BTreeSet::new();
-        self.sessions.insert(name, Session { until, jobs });
+        self.sessions.insert(name, SessionState { until, jobs });
     }
 
     /// Gives a job that the disk knows as claimed back to whom it belonged.
-    pub(super) fn reclaim(&mut self, old: &Claim) {
+    pub(super) fn reclaim(&mut self, old: &ClaimState) {
         let lives = old.session.as_ref();
         let lives = lives.is_some_and(|session| self.sessions.contains_key(session));
         if !lives || !self.orphans.contains(&old.seq) {
@@ -125,7 +125,7 @@ impl Claims {
         }
     }
 
-    pub(super) fn insert(&mut self, claim: Claim) {
+    pub(super) fn insert(&mut self, claim: ClaimState) {
         match &claim.session {
             Some(name) => {
                 if let Some(session) = self.sessions.get_mut(name) {
@@ -139,7 +139,7 @@ impl Claims {
         self.by_job.insert(claim.seq, claim);
     }
 
-    pub(super) fn remove(&mut self, seq: u64) -> Option<Claim> {
+    pub(super) fn remove(&mut self, seq: u64) -> Option<ClaimState> {
         let claim = self.by_job.remove(&seq)?;
         self.alone = self.alone.filter(|alone| *alone != seq);
         match &claim.session {

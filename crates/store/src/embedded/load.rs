@@ -6,24 +6,24 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use outflow_core::{Moment, Nanos, WallTime};
+use outflow_core::{ClockPair, Nanos, WallTime};
 use rusqlite::{Connection, Row, ffi, params};
 
-use super::action::Action;
-use super::change::MarkState;
-use super::claims::{Claim, Claims};
-use super::entry::{Entry, Place, Run, Tries};
-use super::memory::{Lane, Memory, Phase};
-use super::moving::{Standing, Until, Waiting, count_as};
-use super::number::{counted, span, stored, wall};
+use super::action::ActionEntry;
+use super::write_op::MarkState;
+use super::claims::{ClaimState, ClaimTable};
+use super::job_entry::{JobEntry, JobPosition, IdRun, AttemptHistory};
+use super::state::{LaneState, StoreState, StorePhase};
+use super::transitions::{JobCountState, DelayUntil, DelayedJob, count_as};
+use super::int_codec::{counted, span, stored, wall};
 use super::rows::{action_of, entry_from, id_at, name_of, place_of, rows, tally_of, tenant_of};
-use super::runs::OpenRuns;
-use crate::action::Tally;
+use super::id_ranges::OpenRuns;
+use crate::action::JobCounts;
 use crate::tenant::TenantRule;
 
-impl Memory {
+impl StoreState {
     /// Reads everything that memory keeps.
-    pub(super) fn load(reader: Connection, moment: Moment) -> rusqlite::Result<Self> {
+    pub(super) fn load(reader: Connection, moment: ClockPair) -> rusqlite::Result<Self> {
         let mut memory = Self::empty(reader);
         memory.read_total()?;
         memory.read_lanes()?;
@@ -38,9 +38,9 @@ impl Memory {
     /// Takes over from a memory that went astray what the disk does not know: sessions with their claims,
     /// who is parked, the usual rule, and what was remembered for a while. `undo` are claims that ended in a step which
     /// failed.
-    pub(super) fn inherit(&mut self, old: &mut Self, undo: Vec<Claim>) {
-        if old.phase == Phase::Closed {
-            self.phase = Phase::Closed;
+    pub(super) fn inherit(&mut self, old: &mut Self, undo: Vec<ClaimState>) {
+        if old.phase == StorePhase::Closed {
+            self.phase = StorePhase::Closed;
         }
         self.set_usual(old.usual.clone());
         self.claims.go_on_after(&old.claims);
@@ -76,13 +76,13 @@ impl Memory {
             places: HashMap::new(),
             actions: HashMap::new(),
             action_ids: BTreeMap::new(),
-            claims: Claims::default(),
+            claims: ClaimTable::default(),
             drain: None,
             waiting: HashMap::new(),
             due: BTreeSet::new(),
             starts: BTreeSet::new(),
             runs: OpenRuns::default(),
-            total: Tally::default(),
+            total: JobCounts::default(),
             active: 0,
             looked_at: (0, 0),
             weight: 0,
@@ -95,7 +95,7 @@ impl Memory {
             recounts: Vec::new(),
             urgent: false,
             rings: false,
-            phase: Phase::Open,
+            phase: StorePhase::Open,
         }
     }
 
@@ -118,7 +118,7 @@ impl Memory {
         })? {
             self.saw_id(id);
             self.lane_ids.insert(name.clone(), id);
-            self.lanes.insert(id, Lane::new(name));
+            self.lanes.insert(id, LaneState::new(name));
         }
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Memory {
         Ok(())
     }
 
-    fn read_actions(&mut self, moment: Moment) -> rusqlite::Result<()> {
+    fn read_actions(&mut self, moment: ClockPair) -> rusqlite::Result<()> {
         let sql = "SELECT id, name, timeout, keep, note, opened, started, ended, closed, told, \
                    fate, paused, live, done, dead, failed, cancelled, throttles, busy FROM action";
         for (id, state, tally) in rows(&self.reader, sql, action_of)? {
@@ -142,7 +142,7 @@ impl Memory {
             self.action_ids.insert(state.spec.id.clone(), id);
             let lasted = moment.wall.since(state.opened);
             let left = state.spec.timeout.saturating_sub(lasted);
-            let action = Action {
+            let action = ActionEntry {
                 expires: moment.now.saturating_add(left),
                 state,
                 tally,
@@ -168,7 +168,7 @@ impl Memory {
     }
 
     /// Jobs of a line, all as if they stood in it; actions have counted their own.
-    fn count_many(&mut self, place: Place, jobs: u64) {
+    fn count_many(&mut self, place: JobPosition, jobs: u64) {
         self.total.queued += jobs;
         if let Some(tenant) = self.tenants.get_mut(&place.tenant) {
             if jobs > 0 && tenant.tally.open() == 0 {
@@ -182,10 +182,10 @@ impl Memory {
         self.count_seat(place, |queued| *queued += jobs);
     }
 
-    fn read_marks(&mut self, moment: Moment) -> rusqlite::Result<()> {
+    fn read_marks(&mut self, moment: ClockPair) -> rusqlite::Result<()> {
         let sql = "SELECT seq, state, attempts, mark.retries, throttles, recoveries, due, span, \
                    line, action, cost, deadline, job.retries FROM mark JOIN job USING (seq)";
-        let found = rows(&self.reader, sql, |row| Marked::of(row, &self.places))?;
+        let found = rows(&self.reader, sql, |row| MarkedJob::of(row, &self.places))?;
         for marked in found.into_iter().flatten() {
             self.runs.apart.insert(marked.seq);
             self.restore(marked, moment);
@@ -193,15 +193,15 @@ impl Memory {
         Ok(())
     }
 
-    fn restore(&mut self, marked: Marked, moment: Moment) {
-        let Marked {
+    fn restore(&mut self, marked: MarkedJob, moment: ClockPair) {
+        let MarkedJob {
             seq, entry, state, ..
         } = marked;
         let standing = match state {
-            MarkState::Back => Standing::InLine,
-            MarkState::Claimed | MarkState::Doomed => Standing::InFlight,
-            MarkState::PutOff => Standing::PutOff,
-            MarkState::Retry | MarkState::Start => Standing::Delayed,
+            MarkState::Back => JobCountState::InLine,
+            MarkState::Claimed | MarkState::Doomed => JobCountState::InFlight,
+            MarkState::PutOff => JobCountState::PutOff,
+            MarkState::Retry | MarkState::Start => JobCountState::Delayed,
         };
         self.count(entry.place, entry.action, |tally| {
             tally.queued -= 1;
@@ -211,7 +211,7 @@ impl Memory {
             MarkState::Back => return self.stand(seq, entry),
             MarkState::Claimed | MarkState::Doomed => {
                 self.count_seat(entry.place, |queued| *queued = queued.saturating_sub(1));
-                return self.claims.insert(Claim {
+                return self.claims.insert(ClaimState {
                     seq,
                     number: 0,
                     session: None,
@@ -220,15 +220,15 @@ impl Memory {
                     doomed: state == MarkState::Doomed,
                 });
             }
-            MarkState::Start => Until::Civil(marked.due),
+            MarkState::Start => DelayUntil::Civil(marked.due),
             MarkState::Retry | MarkState::PutOff => {
                 let left = marked.due.since(moment.wall).min(marked.span);
-                Until::Instant(moment.now.saturating_add(left))
+                DelayUntil::Instant(moment.now.saturating_add(left))
             }
         };
         self.wait(
             seq,
-            Waiting {
+            DelayedJob {
                 entry,
                 until,
                 standing,
@@ -240,7 +240,7 @@ impl Memory {
         let sql = "SELECT first, line, count FROM run ORDER BY first";
         let mut touched = Vec::new();
         for (run, line) in rows(&self.reader, sql, |row| {
-            let run = Run {
+            let run = IdRun {
                 first: counted(row.get(0)?),
                 count: counted(row.get(2)?),
             };
@@ -264,7 +264,7 @@ impl Memory {
     }
 
     /// A tenant that is forgotten may leave runs behind, but no job in them: that would be in no line.
-    fn is_over(&self, run: Run) -> rusqlite::Result<()> {
+    fn is_over(&self, run: IdRun) -> rusqlite::Result<()> {
         let sql = "SELECT EXISTS (SELECT 1 FROM job WHERE seq >= ?1 AND seq < ?2)";
         let mut statement = self.reader.prepare_cached(sql)?;
         let range = params![stored(run.first), stored(run.end())];
@@ -282,17 +282,17 @@ impl Memory {
 }
 
 /// A job that something befell, as it is read.
-struct Marked {
+struct MarkedJob {
     seq: u64,
-    entry: Entry,
+    entry: JobEntry,
     state: MarkState,
     due: WallTime,
     span: std::time::Duration,
 }
 
-impl Marked {
-    fn of(row: &Row<'_>, places: &HashMap<u32, Place>) -> rusqlite::Result<Option<Self>> {
-        let tries = Tries {
+impl MarkedJob {
+    fn of(row: &Row<'_>, places: &HashMap<u32, JobPosition>) -> rusqlite::Result<Option<Self>> {
+        let tries = AttemptHistory {
             attempts: row.get(2)?,
             retries: row.get(3)?,
             throttles: row.get(4)?,
@@ -307,7 +307,7 @@ impl Marked {
             state: MarkState::of(row.get(1)?),
             due: wall(row.get::<_, Option<i64>>(6)?.unwrap_or(0)),
             span: span(row.get::<_, Option<i64>>(7)?.unwrap_or(0)),
-            entry: Entry {
+            entry: JobEntry {
                 tries,
                 ..entry_from(row, place, 9)
             },

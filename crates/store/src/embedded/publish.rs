@@ -1,19 +1,19 @@
 //! Jobs that are on the disk become known to memory, and may be claimed from then on.
 
-use outflow_core::{Moment, WallTime};
+use outflow_core::{ClockPair, WallTime};
 
-use super::change::{ActionRow, Change};
-use super::entry::{Body, Entry, Place, RUN_MOST, Run, Tries};
-use super::memory::Memory;
-use super::moving::{Standing, Until, Waiting, count_as};
-use super::submit::{Taken, TakenJob};
-use crate::action::Stage;
-use crate::job::{NewJob, Receipt, Submitted};
+use super::write_op::{ActionRow, WriteOp};
+use super::job_entry::{JobBody, JobEntry, JobPosition, RUN_MOST, IdRun, AttemptHistory};
+use super::state::StoreState;
+use super::transitions::{JobCountState, DelayUntil, DelayedJob, count_as};
+use super::submit::{AcceptedBatch, TakenJob};
+use crate::action::ActionStage;
+use crate::job::{NewJob, SubmitReceipt, SubmitResult};
 
-impl Memory {
+impl StoreState {
     /// Lets the jobs of a batch that is on the disk stand in line.
-    pub(super) fn publish(&mut self, taken: Taken, moment: Moment) -> Submitted {
-        let Taken {
+    pub(super) fn publish(&mut self, taken: AcceptedBatch, moment: ClockPair) -> SubmitResult {
+        let AcceptedBatch {
             mut receipts,
             jobs,
             runs,
@@ -34,14 +34,14 @@ impl Memory {
             while let Some(job) = jobs.next_if(|job| job.seq < run.end()) {
                 let receipt = receipts.get_mut(job.index);
                 let place = self.admit(job, action, near, moment);
-                if let Some(Receipt::Accepted { place: of, .. }) = receipt {
+                if let Some(SubmitReceipt::Accepted { place: of, .. }) = receipt {
                     *of = place;
                 }
             }
             self.settle_seat(place.lane, place.tenant);
         }
         self.close_action(action, moment.wall);
-        Submitted {
+        SubmitResult {
             receipts,
             queued: self.total.queued,
             active: self.active,
@@ -49,13 +49,13 @@ impl Memory {
     }
 
     /// Whether a new job of this line is so near the front that it can as well stay in memory.
-    fn is_near(&mut self, place: Place) -> bool {
+    fn is_near(&mut self, place: JobPosition) -> bool {
         let room = self.weight < WEIGHT_MOST;
         let line = self.line_mut(place);
         line.is_some_and(|line| room && line.runs.is_empty() && line.front.len() < RUN_MOST)
     }
 
-    fn push_run(&mut self, place: Place, run: Run) {
+    fn push_run(&mut self, place: JobPosition, run: IdRun) {
         if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
             if !seat.lines.of(place.class).waits() {
                 seat.classes.arrive(place.class);
@@ -65,14 +65,14 @@ impl Memory {
     }
 
     /// One job that is on the disk. Answers how many of its tenant wait in its lane.
-    fn admit(&mut self, taken: TakenJob, action: Option<u32>, near: bool, moment: Moment) -> u64 {
+    fn admit(&mut self, taken: TakenJob, action: Option<u32>, near: bool, moment: ClockPair) -> u64 {
         let TakenJob {
             seq, place, job, ..
         } = taken;
         let start = job.not_before.filter(|at| *at > moment.wall);
         let standing = match start {
-            Some(_) => Standing::Delayed,
-            None => Standing::InLine,
+            Some(_) => JobCountState::Delayed,
+            None => JobCountState::InLine,
         };
         self.awake(place.tenant);
         self.count(place, action, |tally| count_as(tally, standing));
@@ -89,22 +89,22 @@ impl Memory {
                 if !near {
                     self.runs.apart.insert(seq);
                 }
-                let waiting = Waiting {
+                let waiting = DelayedJob {
                     entry,
-                    until: Until::Civil(at),
+                    until: DelayUntil::Civil(at),
                     standing,
                 };
                 self.wait(seq, waiting);
             }
             None if near => {
-                let body = Body {
+                let body = JobBody {
                     name: job.id,
                     payload: job.payload,
                 };
                 self.weight += body.weight();
                 let body = Some(body);
                 if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
-                    seat.insert(seq, Entry { body, ..entry });
+                    seat.insert(seq, JobEntry { body, ..entry });
                 }
             }
             None => {}
@@ -120,22 +120,22 @@ impl Memory {
         else {
             return;
         };
-        if action.stage() == Stage::Aggregating && action.state.ended.is_none() {
+        if action.stage() == ActionStage::Aggregating && action.state.ended.is_none() {
             action.state.ended = Some(at);
             let state = action.state.clone();
-            self.tell(Change::Action(Box::new(ActionRow { id, state })));
+            self.tell(WriteOp::Action(Box::new(ActionRow { id, state })));
         }
     }
 }
 
-fn entry_of(job: &NewJob, place: Place, action: Option<u32>) -> Entry {
-    Entry {
+fn entry_of(job: &NewJob, place: JobPosition, action: Option<u32>) -> JobEntry {
+    JobEntry {
         place,
         action,
         cost: job.cost,
         deadline: job.deadline,
         max_retries: job.max_retries,
-        tries: Tries::default(),
+        tries: AttemptHistory::default(),
         body: None,
     }
 }

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use outflow_core::{Cost, Priority, Rate, Weight};
 use rusqlite::{Connection, Row};
 
-use super::action::{ActionState, Fate};
-use super::entry::{Entry, Place, Tries};
-use super::number::{class_of, counted, few, span, wall};
+use super::action::{ActionState, ActionEnd};
+use super::job_entry::{JobEntry, JobPosition, AttemptHistory};
+use super::int_codec::{class_of, counted, few, span, wall};
 use super::tenant::TenantState;
-use crate::action::{ActionSpec, Tally};
+use crate::action::{ActionSpec, JobCounts};
 use crate::name::Name;
 use crate::tenant::TenantRule;
 
@@ -30,20 +30,20 @@ pub(super) fn text_at<'a>(row: &'a Row<'_>, column: usize) -> Option<&'a str> {
 
 /// A job without its payload, of a row that holds its action, cost, deadline and retries one after the
 /// other.
-pub(super) fn entry_from(row: &Row<'_>, place: Place, first: usize) -> Entry {
-    Entry {
+pub(super) fn entry_from(row: &Row<'_>, place: JobPosition, first: usize) -> JobEntry {
+    JobEntry {
         place,
         action: id_at(row, first),
         cost: Cost::new(number_at(row, first + 1).map_or(0, counted)),
         deadline: number_at(row, first + 2).map(wall),
         max_retries: id_at(row, first + 3).unwrap_or(0),
-        tries: Tries::default(),
+        tries: AttemptHistory::default(),
         body: None,
     }
 }
 
 /// A job that is read without its payload, if its line is known.
-pub(super) fn entry_at(row: &Row<'_>, places: &HashMap<u32, Place>) -> Option<Entry> {
+pub(super) fn entry_at(row: &Row<'_>, places: &HashMap<u32, JobPosition>) -> Option<JobEntry> {
     let place = places.get(&id_at(row, 1)?)?;
     Some(entry_from(row, *place, 2))
 }
@@ -67,15 +67,15 @@ pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
     })
 }
 
-pub(super) fn tally_of(row: &Row<'_>, first: usize) -> rusqlite::Result<Tally> {
-    Ok(Tally {
+pub(super) fn tally_of(row: &Row<'_>, first: usize) -> rusqlite::Result<JobCounts> {
+    Ok(JobCounts {
         done: counted(row.get(first)?),
         dead: counted(row.get(first + 1)?),
         failed: counted(row.get(first + 2)?),
         cancelled: counted(row.get(first + 3)?),
         throttles: counted(row.get(first + 4)?),
         busy: span(row.get(first + 5)?),
-        ..Tally::default()
+        ..JobCounts::default()
     })
 }
 
@@ -107,7 +107,7 @@ fn rule_of(row: &Row<'_>) -> rusqlite::Result<TenantRule> {
     })
 }
 
-pub(super) fn action_of(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, Tally)> {
+pub(super) fn action_of(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, JobCounts)> {
     let spec = ActionSpec {
         id: name_of(row, 1)?,
         timeout: span(row.get(2)?),
@@ -121,19 +121,19 @@ pub(super) fn action_of(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, Ta
         ended: row.get::<_, Option<i64>>(7)?.map(wall),
         closed: row.get(8)?,
         told: row.get(9)?,
-        fate: Fate::of(row.get(10)?),
+        fate: ActionEnd::of(row.get(10)?),
         paused: row.get(11)?,
     };
-    let tally = Tally {
+    let tally = JobCounts {
         queued: counted(row.get(12)?),
         ..tally_of(row, 13)?
     };
     Ok((row.get(0)?, state, tally))
 }
 
-pub(super) fn place_of(row: &Row<'_>) -> rusqlite::Result<(Place, u64)> {
+pub(super) fn place_of(row: &Row<'_>) -> rusqlite::Result<(JobPosition, u64)> {
     let class: Priority = class_of(row.get(3)?);
-    let place = Place {
+    let place = JobPosition {
         line: few(row.get(0)?),
         lane: row.get(1)?,
         tenant: row.get(2)?,

@@ -6,14 +6,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use outflow_core::Clock;
 use tokio::sync::Notify;
 
-use super::claims::Claim;
-use super::files::Files;
-use super::memory::{Memory, Phase};
+use super::claims::ClaimState;
+use super::directory::StoreFiles;
+use super::state::{StoreState, StorePhase};
 use crate::error::StoreError;
 
 /// What the handles and the writer share.
-pub(super) struct Shared {
-    pub(super) memory: Mutex<Memory>,
+pub(super) struct StoreShared {
+    pub(super) memory: Mutex<StoreState>,
     pub(super) work: Condvar,
     /// Rings with it, for a writer without a thread.
     pub(super) call: Notify,
@@ -21,15 +21,15 @@ pub(super) struct Shared {
     /// Dead letters are picked by one at a time: what is picked is still on the disk.
     pub(super) letters: tokio::sync::Mutex<()>,
     pub(super) clock: Arc<dyn Clock + Send + Sync>,
-    pub(super) files: Files,
+    pub(super) files: StoreFiles,
 }
 
-impl Shared {
+impl StoreShared {
     /// A thread that panicked with the lock in hand left a step undone in memory, and none on the disk.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Memory> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.memory.lock().unwrap_or_else(|poisoned| {
             let mut memory = PoisonError::into_inner(poisoned);
-            memory.phase = memory.phase.max(Phase::Astray);
+            memory.phase = memory.phase.max(StorePhase::Astray);
             self.memory.clear_poison();
             memory
         })
@@ -40,45 +40,45 @@ impl Shared {
         self.call.notify_one();
     }
 
-    pub(super) fn wait<'a>(&self, memory: MutexGuard<'a, Memory>) -> MutexGuard<'a, Memory> {
+    pub(super) fn wait<'a>(&self, memory: MutexGuard<'a, StoreState>) -> MutexGuard<'a, StoreState> {
         let woken = self.work.wait(memory);
         woken.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Memory that is in step with the disk.
-    pub(super) fn enter(&self) -> Result<MutexGuard<'_, Memory>, StoreError> {
+    pub(super) fn enter(&self) -> Result<MutexGuard<'_, StoreState>, StoreError> {
         let mut memory = self.lock();
-        if memory.phase == Phase::Astray {
+        if memory.phase == StorePhase::Astray {
             self.read_anew(&mut memory, Vec::new());
         }
         match memory.phase {
-            Phase::Open => Ok(memory),
-            Phase::Astray => Err(StoreError::unreachable(
+            StorePhase::Open => Ok(memory),
+            StorePhase::Astray => Err(StoreError::unreachable(
                 "the job store could not be read after its disk failed: it is tried again",
             )),
-            Phase::Closed => Err(StoreError::closed()),
+            StorePhase::Closed => Err(StoreError::closed()),
         }
     }
 
     pub(super) fn end(&self) {
-        self.lock().phase = Phase::Closed;
+        self.lock().phase = StorePhase::Closed;
         self.call_the_writer();
         self.bell.notify_waiters();
     }
 
     /// Reads everything from the disk again, and keeps what only memory knows: who holds which claim.
-    pub(super) fn read_anew(&self, memory: &mut Memory, undo: Vec<Claim>) {
+    pub(super) fn read_anew(&self, memory: &mut StoreState, undo: Vec<ClaimState>) {
         let Ok(reader) = self.files.reading() else {
             return;
         };
-        if let Ok(mut fresh) = Memory::load(reader, self.clock.moment()) {
+        if let Ok(mut fresh) = StoreState::load(reader, self.clock.moment()) {
             fresh.inherit(memory, undo);
             *memory = fresh;
         }
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for StoreShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
             .field("files", &self.files)

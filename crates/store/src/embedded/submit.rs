@@ -6,26 +6,26 @@
 
 use std::collections::HashSet;
 
-use outflow_core::{Moment, WallTime};
+use outflow_core::{ClockPair, WallTime};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-use super::action::Action;
-use super::change::{ActionRow, Change, Mark, MarkState, Step};
+use super::action::ActionEntry;
+use super::write_op::{ActionRow, WriteOp, JobMark, MarkState, WriteStep};
 use super::checksum::Record;
-use super::entry::{Place, RUN_MOST, Run, Tries};
-use super::ledger::Ledger;
-use super::memory::Memory;
-use super::number::{many, millis, nanos, stored};
+use super::job_entry::{JobPosition, RUN_MOST, IdRun, AttemptHistory};
+use super::sql_writer::SqlWriter;
+use super::state::StoreState;
+use super::int_codec::{many, millis, nanos, stored};
 use crate::action::ActionSpec;
-use crate::job::{Batch, NewJob, Receipt, Rest};
+use crate::job::{SubmitBatch, NewJob, SubmitReceipt, BatchPosition};
 use crate::name::Name;
 
 /// A batch that is on the disk as soon as the transaction is.
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) receipts: Vec<Receipt>,
+pub(super) struct AcceptedBatch {
+    pub(super) receipts: Vec<SubmitReceipt>,
     pub(super) jobs: Vec<TakenJob>,
-    pub(super) runs: Vec<(Place, Run)>,
+    pub(super) runs: Vec<(JobPosition, IdRun)>,
     pub(super) action: Option<u32>,
     pub(super) closes: bool,
 }
@@ -35,7 +35,7 @@ pub(super) struct TakenJob {
     pub(super) seq: u64,
     /// Which of the batch it is.
     pub(super) index: usize,
-    pub(super) place: Place,
+    pub(super) place: JobPosition,
     pub(super) job: NewJob,
 }
 
@@ -56,7 +56,7 @@ impl TakenJob {
     }
 }
 
-impl Taken {
+impl AcceptedBatch {
     /// How many jobs it adds.
     pub(super) fn count(&self) -> u64 {
         many(self.jobs.len())
@@ -65,19 +65,19 @@ impl Taken {
 
 /// What is decided about a batch while memory is locked.
 #[derive(Debug)]
-pub(super) struct Decision {
-    receipts: Vec<Receipt>,
-    accepted: Vec<(usize, Place)>,
+pub(super) struct SubmitDecision {
+    receipts: Vec<SubmitReceipt>,
+    accepted: Vec<(usize, JobPosition)>,
     action: Option<u32>,
     /// What has to be written first: tenants, lanes, lines and the action that are new.
-    pub(super) before: Vec<Step>,
+    pub(super) before: Vec<WriteStep>,
     closes: bool,
 }
 
 /// Which jobs of a batch are known already.
 pub(super) fn known_names(
     disk: &Connection,
-    batch: &Batch,
+    batch: &SubmitBatch,
     at: WallTime,
 ) -> rusqlite::Result<Vec<bool>> {
     let sql = "SELECT 1 FROM name WHERE name = ?1 AND (until IS NULL OR until > ?2)";
@@ -99,45 +99,45 @@ pub(super) fn known_names(
     Ok(known)
 }
 
-impl Memory {
+impl StoreState {
     /// Decides about each job of a batch; `taken` jobs were taken and are not counted yet.
     pub(super) fn decide(
         &mut self,
-        batch: &Batch,
+        batch: &SubmitBatch,
         known: &[bool],
         taken: u64,
-        moment: Moment,
-    ) -> Decision {
+        moment: ClockPair,
+    ) -> SubmitDecision {
         let before = self.pending.len();
         let joins = batch.action.as_ref().map(|spec| self.joins(&spec.id));
-        let mut decision = Decision {
+        let mut decision = SubmitDecision {
             receipts: Vec::with_capacity(batch.jobs.len()),
             accepted: Vec::new(),
             action: None,
             before: Vec::new(),
             closes: false,
         };
-        let shut = joins == Some(Joins::Shut);
+        let shut = joins == Some(ActionMatch::Shut);
         let mut room = batch
             .queue_max
             .saturating_sub(self.total.queued.saturating_add(taken));
         for (index, (job, known)) in batch.jobs.iter().zip(known).enumerate() {
             let receipt = match (&job.id, known) {
-                (Some(id), true) => Receipt::Duplicate { id: id.clone() },
-                _ if shut => Receipt::Closed,
-                _ if room == 0 => Receipt::Full,
+                (Some(id), true) => SubmitReceipt::Duplicate { id: id.clone() },
+                _ if shut => SubmitReceipt::Closed,
+                _ if room == 0 => SubmitReceipt::Full,
                 (id, _) => {
                     room -= 1;
                     decision.accepted.push((index, self.place_for(job)));
                     // A name that nobody gave follows with the number.
                     let id = id.clone().unwrap_or_else(|| job.tenant.clone());
-                    Receipt::Accepted { id, place: 0 }
+                    SubmitReceipt::Accepted { id, place: 0 }
                 }
             };
             decision.receipts.push(receipt);
         }
         decision.action = match joins {
-            Some(Joins::Open(id)) => Some(id),
+            Some(ActionMatch::Open(id)) => Some(id),
             Some(joins) if joins.opens(batch, decision.accepted.len()) => {
                 let spec = batch.action.clone();
                 spec.map(|spec| self.open_action(spec, moment))
@@ -145,35 +145,35 @@ impl Memory {
             _ => None,
         };
         // Whoever was told that there is no room comes again: the action stays open for him.
-        let full = decision.receipts.contains(&Receipt::Full);
-        decision.closes = batch.rest == Rest::Last && decision.action.is_some() && !full;
+        let full = decision.receipts.contains(&SubmitReceipt::Full);
+        decision.closes = batch.rest == BatchPosition::Last && decision.action.is_some() && !full;
         decision.before = self.pending.split_off(before);
         decision
     }
 
-    fn place_for(&mut self, job: &NewJob) -> Place {
+    fn place_for(&mut self, job: &NewJob) -> JobPosition {
         let lane = self.lane_of(&job.lane);
         let tenant = self.tenant_of(&job.tenant);
         self.place_of(lane, tenant, job.priority)
     }
 
     /// What a batch finds under the name of its action.
-    fn joins(&self, name: &Name) -> Joins {
+    fn joins(&self, name: &Name) -> ActionMatch {
         let known = self.action_ids.get(name);
         let Some((id, action)) = known.and_then(|id| Some((*id, self.actions.get(id)?))) else {
-            return Joins::New;
+            return ActionMatch::New;
         };
         match action.stage() {
-            stage if stage.is_over() => Joins::Over,
-            _ if action.state.closed => Joins::Shut,
-            _ => Joins::Open(id),
+            stage if stage.is_over() => ActionMatch::Over,
+            _ if action.state.closed => ActionMatch::Shut,
+            _ => ActionMatch::Open(id),
         }
     }
 
     /// Opens an action under a name that is free, or was that of one that is over.
-    pub(super) fn open_action(&mut self, spec: ActionSpec, moment: Moment) -> u32 {
+    pub(super) fn open_action(&mut self, spec: ActionSpec, moment: ClockPair) -> u32 {
         let id = self.fresh_id();
-        let action = Action::new(spec, moment.wall, moment.now);
+        let action = ActionEntry::new(spec, moment.wall, moment.now);
         let row = ActionRow {
             id,
             state: action.state.clone(),
@@ -182,23 +182,23 @@ impl Memory {
             self.actions.remove(&old);
         }
         self.actions.insert(id, action);
-        self.tell(Change::Action(Box::new(row)));
+        self.tell(WriteOp::Action(Box::new(row)));
         id
     }
 
     /// The state of an action, to be written with something about it changed that memory does not know
     /// yet.
-    pub(super) fn closed_row(&self, decision: &Decision) -> Option<Change> {
+    pub(super) fn closed_row(&self, decision: &SubmitDecision) -> Option<WriteOp> {
         let id = decision.action.filter(|_| decision.closes)?;
         let mut state = self.actions.get(&id)?.state.clone();
         state.closed = true;
-        Some(Change::Action(Box::new(ActionRow { id, state })))
+        Some(WriteOp::Action(Box::new(ActionRow { id, state })))
     }
 }
 
 /// What a batch finds under the name of its action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Joins {
+enum ActionMatch {
     /// Nothing.
     New,
     /// One that takes jobs.
@@ -209,14 +209,14 @@ enum Joins {
     Over,
 }
 
-impl Joins {
+impl ActionMatch {
     /// Whether a batch of which so many jobs are taken opens an action under this name.
-    const fn opens(self, batch: &Batch, accepted: usize) -> bool {
+    const fn opens(self, batch: &SubmitBatch, accepted: usize) -> bool {
         let asked = accepted > 0 || batch.jobs.is_empty();
         match self {
             Self::New => asked,
             // To close once more what is over is no reason to forget what came of it.
-            Self::Over => asked && (accepted > 0 || matches!(batch.rest, Rest::More)),
+            Self::Over => asked && (accepted > 0 || matches!(batch.rest, BatchPosition::More)),
             Self::Open(_) | Self::Shut => false,
         }
     }
@@ -224,18 +224,18 @@ impl Joins {
 
 /// Writes what was decided; numbers follow `seq`, which moves on.
 pub(super) fn write(
-    ledger: &mut Ledger<'_>,
-    batch: Batch,
-    decision: Decision,
-    numbering: &mut Numbering<'_>,
-) -> rusqlite::Result<Taken> {
+    ledger: &mut SqlWriter<'_>,
+    batch: SubmitBatch,
+    decision: SubmitDecision,
+    numbering: &mut JobNumbering<'_>,
+) -> rusqlite::Result<AcceptedBatch> {
     let mut receipts = decision.receipts;
     let mut accepted = decision.accepted;
     // Jobs of one line get numbers that follow each other; within a line the order stays.
     accepted.sort_by_key(|(_, place)| place.line);
     let mut sources: Vec<Option<NewJob>> = batch.jobs.into_iter().map(Some).collect();
     let mut jobs = Vec::with_capacity(accepted.len());
-    let mut inserts = Inserts::new(ledger.disk)?;
+    let mut inserts = InsertStatements::new(ledger.disk)?;
     let remember = nanos_millis(batch.remember);
     for (index, place) in accepted {
         let Some(job) = sources.get_mut(index).and_then(Option::take) else {
@@ -251,16 +251,16 @@ pub(super) fn write(
         inserts.insert(&taken, decision.action, remember)?;
         ledger.add_live(place, decision.action);
         if taken.job.id.is_none()
-            && let Some(Receipt::Accepted { id, .. }) = receipts.get_mut(index)
+            && let Some(SubmitReceipt::Accepted { id, .. }) = receipts.get_mut(index)
             && let Some(name) = numbering.name(seq)
         {
             *id = name;
         }
         if let Some(start) = taken.job.not_before.filter(|at| *at > numbering.at) {
-            ledger.mark(Mark {
+            ledger.mark(JobMark {
                 seq,
                 state: MarkState::Start,
-                tries: Tries::default(),
+                tries: AttemptHistory::default(),
                 due: Some(start),
                 span: None,
             });
@@ -275,7 +275,7 @@ pub(super) fn write(
             params![stored(run.first), place.line, stored(run.count)],
         )?;
     }
-    Ok(Taken {
+    Ok(AcceptedBatch {
         receipts,
         jobs,
         runs,
@@ -289,12 +289,12 @@ fn nanos_millis(span: std::time::Duration) -> i64 {
 }
 
 /// The statements that every job of a batch needs, looked up once.
-struct Inserts<'a> {
+struct InsertStatements<'a> {
     job: CachedStatement<'a>,
     name: CachedStatement<'a>,
 }
 
-impl<'a> Inserts<'a> {
+impl<'a> InsertStatements<'a> {
     fn new(disk: &'a Connection) -> rusqlite::Result<Self> {
         let job = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload, \
                    sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -334,13 +334,13 @@ impl<'a> Inserts<'a> {
 
 /// Where the numbers of jobs stand, and what their names are made of.
 #[derive(Debug)]
-pub(super) struct Numbering<'a> {
+pub(super) struct JobNumbering<'a> {
     pub(super) seq: &'a mut u64,
     pub(super) mint: &'a str,
     pub(super) at: WallTime,
 }
 
-impl Numbering<'_> {
+impl JobNumbering<'_> {
     fn next(&mut self) -> u64 {
         *self.seq += 1;
         *self.seq
@@ -357,12 +357,12 @@ pub(super) fn minted(mint: &str, seq: u64) -> Option<Name> {
 }
 
 /// Numbers that follow each other in one line, in pieces that are read at once.
-fn runs_of(jobs: &[TakenJob]) -> Vec<(Place, Run)> {
+fn runs_of(jobs: &[TakenJob]) -> Vec<(JobPosition, IdRun)> {
     let mut runs = Vec::new();
     for line in jobs.chunk_by(|a, b| a.place.line == b.place.line) {
         for piece in line.chunks(RUN_MOST) {
             if let Some(first) = piece.first() {
-                let run = Run {
+                let run = IdRun {
                     first: first.seq,
                     count: many(piece.len()),
                 };

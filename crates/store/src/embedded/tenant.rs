@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use outflow_core::{Nanos, WallTime};
 
-use crate::action::Tally;
+use crate::action::JobCounts;
 use crate::name::Name;
-use crate::tenant::{Snapshot, TenantRule};
+use crate::tenant::{CongestionSample, TenantRule};
 
 #[derive(Debug)]
 pub(super) struct TenantState {
@@ -17,11 +17,11 @@ pub(super) struct TenantState {
     /// Whether the rule is its own: such a tenant is not forgotten.
     pub(super) ruled: bool,
     pub(super) paused: bool,
-    pub(super) tally: Tally,
+    pub(super) tally: JobCounts,
     pub(super) last_backoff: Duration,
     pub(super) speed: u64,
     pub(super) last_update: Option<WallTime>,
-    pub(super) history: VecDeque<Snapshot>,
+    pub(super) history: VecDeque<CongestionSample>,
     /// The lanes it has a seat in.
     pub(super) lanes: Vec<u32>,
     /// Jobs up to this number are being cancelled.
@@ -37,7 +37,7 @@ impl TenantState {
             rule: usual,
             ruled: false,
             paused: false,
-            tally: Tally::default(),
+            tally: JobCounts::default(),
             last_backoff: Duration::ZERO,
             speed: 0,
             last_update: None,

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use outflow_core::Moment;
+use outflow_core::ClockPair;
 
-use super::acting::names_after;
-use super::change::{Change, Mark, MarkState, Pause};
-use super::memory::{Memory, claim_of};
-use super::moving::Standing;
-use super::number::length;
+use super::actions::names_after;
+use super::write_op::{WriteOp, JobMark, MarkState, PauseWrite};
+use super::state::{StoreState, claim_of};
+use super::transitions::JobCountState;
+use super::int_codec::length;
 use super::tenant::TenantState;
 use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::{Page, Scope, Snapshot, TenantReport, TenantRule};
+use crate::tenant::{PageRequest, ControlScope, CongestionSample, TenantReport, TenantRule};
 
-impl Memory {
+impl StoreState {
     /// Sets the claim of all tenants that have none of their own. In memory alone: whoever opens the
     /// store says it first.
     pub(super) fn set_usual(&mut self, rule: TenantRule) {
@@ -33,7 +33,7 @@ impl Memory {
             tenant.ruled = true;
         }
         self.entitle(id, rule.clone());
-        self.tell_urgently(Change::Rule(id, Some(Box::new(rule))));
+        self.tell_urgently(WriteOp::Rule(id, Some(Box::new(rule))));
     }
 
     /// Serves a tenant as all others.
@@ -44,7 +44,7 @@ impl Memory {
         if let Some(tenant) = self.tenants.get_mut(&id).filter(|tenant| tenant.ruled) {
             tenant.ruled = false;
             self.entitle(id, self.usual.clone());
-            self.tell_urgently(Change::Rule(id, None));
+            self.tell_urgently(WriteOp::Rule(id, None));
         }
     }
 
@@ -67,29 +67,29 @@ impl Memory {
     }
 
     /// Stops or lets go a tenant or an action.
-    pub(super) fn set_pause(&mut self, scope: &Scope, pause: Pause) -> Result<(), StoreError> {
+    pub(super) fn set_pause(&mut self, scope: &ControlScope, pause: PauseWrite) -> Result<(), StoreError> {
         match scope {
-            Scope::Tenant(name) => self.pause_tenant(name, pause),
-            Scope::Action(name) => self.pause_action(name, pause)?,
+            ControlScope::Tenant(name) => self.pause_tenant(name, pause),
+            ControlScope::Action(name) => self.pause_action(name, pause)?,
         }
         Ok(())
     }
 
-    fn pause_tenant(&mut self, name: &Name, pause: Pause) {
+    fn pause_tenant(&mut self, name: &Name, pause: PauseWrite) {
         let id = self.tenant_of(name);
         if let Some(tenant) = self.tenants.get_mut(&id) {
-            tenant.paused = pause == Pause::Stopped;
+            tenant.paused = pause == PauseWrite::Stopped;
         }
         self.arrange(id);
-        self.tell_urgently(Change::Paused(id, pause));
+        self.tell_urgently(WriteOp::Paused(id, pause));
     }
 
-    fn pause_action(&mut self, name: &Name, pause: Pause) -> Result<(), StoreError> {
+    fn pause_action(&mut self, name: &Name, pause: PauseWrite) -> Result<(), StoreError> {
         let (id, action) = self.known_action(name)?;
-        action.state.paused = pause == Pause::Stopped;
+        action.state.paused = pause == PauseWrite::Stopped;
         let held = match pause {
-            Pause::Stopped => std::collections::BTreeMap::new(),
-            Pause::Running => std::mem::take(&mut action.held),
+            PauseWrite::Stopped => std::collections::BTreeMap::new(),
+            PauseWrite::Running => std::mem::take(&mut action.held),
         };
         self.urgent = true;
         self.tell_action(id);
@@ -100,7 +100,7 @@ impl Memory {
     }
 
     /// Lets jobs that were put off stand in line. Answers how many still are.
-    pub(super) fn release(&mut self, name: &Name, most: u64, moment: Moment) -> u64 {
+    pub(super) fn release(&mut self, name: &Name, most: u64, moment: ClockPair) -> u64 {
         self.catch_up(moment);
         let Some(id) = self.tenant_ids.get(name).copied() else {
             return 0;
@@ -108,7 +108,7 @@ impl Memory {
         let put_off = |seq: &u64| {
             let waiting = self.waiting.get(seq);
             waiting.is_some_and(|waiting| {
-                waiting.standing == Standing::PutOff && waiting.entry.place.tenant == id
+                waiting.standing == JobCountState::PutOff && waiting.entry.place.tenant == id
             })
         };
         let mut freed: Vec<u64> = self.due.iter().map(|(_, seq)| *seq).collect();
@@ -117,7 +117,7 @@ impl Memory {
         for seq in freed {
             let tries = self.waiting.get(&seq).map(|waiting| waiting.entry.tries);
             self.line_up(seq);
-            self.tell_urgently(Change::Mark(Mark {
+            self.tell_urgently(WriteOp::Mark(JobMark {
                 seq,
                 state: MarkState::Back,
                 tries: tries.unwrap_or_default(),
@@ -134,7 +134,7 @@ impl Memory {
         self.tenants.get(id).map(TenantState::report)
     }
 
-    pub(super) fn tenant_reports(&self, page: &Page) -> Vec<TenantReport> {
+    pub(super) fn tenant_reports(&self, page: &PageRequest) -> Vec<TenantReport> {
         names_after(&self.tenant_ids, page)
             .filter_map(|id| self.tenants.get(id).map(TenantState::report))
             .collect()
@@ -142,11 +142,11 @@ impl Memory {
 
     /// Remembers how congested tenants with work are. In memory alone: it tells of the last hour, and a
     /// new process has none.
-    pub(super) fn snapshot(&mut self, keep: Duration, moment: Moment) {
+    pub(super) fn snapshot(&mut self, keep: Duration, moment: ClockPair) {
         self.catch_up(moment);
         for tenant in self.tenants.values_mut() {
             if tenant.tally.open() > 0 {
-                tenant.history.push_back(Snapshot {
+                tenant.history.push_back(CongestionSample {
                     at: moment.wall,
                     non_ready: tenant.tally.non_ready,
                     speed: tenant.speed,
@@ -162,7 +162,7 @@ impl Memory {
         }
     }
 
-    pub(super) fn history(&self, name: &Name, most: usize) -> Vec<Snapshot> {
+    pub(super) fn history(&self, name: &Name, most: usize) -> Vec<CongestionSample> {
         let id = self.tenant_ids.get(name);
         let Some(tenant) = id.and_then(|id| self.tenants.get(id)) else {
             return Vec::new();
@@ -172,7 +172,7 @@ impl Memory {
     }
 
     /// Forgets a tenant's statistics.
-    pub(super) fn reset(&mut self, name: &Name, moment: Moment) -> Result<(), StoreError> {
+    pub(super) fn reset(&mut self, name: &Name, moment: ClockPair) -> Result<(), StoreError> {
         self.catch_up(moment);
         let Some(id) = self.tenant_ids.get(name).copied() else {
             return Ok(());
@@ -187,7 +187,7 @@ impl Memory {
             )));
         }
         tenant.reset();
-        self.tell_urgently(Change::Reset(id));
+        self.tell_urgently(WriteOp::Reset(id));
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl Memory {
         let before = (tenant.tally, tenant.last_update);
         tenant.count_anew();
         if before != (tenant.tally, tenant.last_update) {
-            self.tell(Change::Reset(id));
+            self.tell(WriteOp::Reset(id));
         }
     }
 

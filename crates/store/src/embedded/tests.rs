@@ -8,19 +8,19 @@ use outflow_core::ManualClock;
 use tokio::runtime::Builder;
 
 use super::*;
-use crate::{Batch, ClaimAsk, End, JobStore, Name, NewJob, OpenGate, Settled, Settlement};
+use crate::{SubmitBatch, ClaimRequest, JobEnd, JobStore, Name, NewJob, AllowAll, SettleResult, Settlement};
 
 fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-fn batch(jobs: usize) -> Batch {
+fn batch(jobs: usize) -> SubmitBatch {
     let job = NewJob::new(name("a"), name("mail"), vec![7; 400].into());
-    Batch::of(vec![job; jobs])
+    SubmitBatch::of(vec![job; jobs])
 }
 
-fn ask(most: usize) -> ClaimAsk {
-    ClaimAsk {
+fn ask(most: usize) -> ClaimRequest {
+    ClaimRequest {
         lane: name("mail"),
         session: name("w"),
         most,
@@ -31,10 +31,10 @@ fn ask(most: usize) -> ClaimAsk {
 }
 
 /// Runs something in a store whose database has this many pages at most.
-fn within_pages(pages: u32, act: impl AsyncFnOnce(&Embedded)) {
+fn within_pages(pages: u32, act: impl AsyncFnOnce(&EmbeddedStore)) {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = Arc::new(ManualClock::default());
-    let (store, writer) = Embedded::open(dir.path(), clock).expect("a store");
+    let (store, writer) = EmbeddedStore::open(dir.path(), clock).expect("a store");
     writer.limit(pages);
     thread::scope(|threads| {
         threads.spawn(|| writer.run());
@@ -48,7 +48,7 @@ fn within_pages(pages: u32, act: impl AsyncFnOnce(&Embedded)) {
 #[test]
 fn a_full_disk_refuses_whole_batches_and_works_again_when_there_is_room() {
     within_pages(100, async |store| {
-        let claimed = store.claim(ask(1), &mut OpenGate).await.expect("none");
+        let claimed = store.claim(ask(1), &mut AllowAll).await.expect("none");
         assert!(claimed.jobs.is_empty());
         let mut taken = 0;
         let error = loop {
@@ -59,13 +59,13 @@ fn a_full_disk_refuses_whole_batches_and_works_again_when_there_is_room() {
         };
         assert!(error.is_full() && error.is_passing(), "{error:?}");
         assert!((50..1_000).contains(&taken), "{taken}");
-        assert_eq!(store.tally().await.expect("counted").queued, taken);
-        assert_eq!(store.recount().await.expect("counted"), 0);
-        let jobs = store.claim(ask(50), &mut OpenGate).await;
+        assert_eq!(store.job_counts().await.expect("counted").queued, taken);
+        assert_eq!(store.audit().await.expect("counted"), 0);
+        let jobs = store.claim(ask(50), &mut AllowAll).await;
         let jobs = jobs.expect("a claim fits").jobs;
         let ends = jobs.iter().map(|job| Settlement {
             token: job.token,
-            end: End::Done {
+            end: JobEnd::Done {
                 took: Duration::ZERO,
                 result: None,
             },
@@ -73,9 +73,9 @@ fn a_full_disk_refuses_whole_batches_and_works_again_when_there_is_room() {
         let settled = store.settle(&name("w"), ends.collect()).await;
         assert_eq!(settled.expect("settled").len(), 50);
         store.submit(batch(20)).await.expect("there is room again");
-        let tally = store.tally().await.expect("counted");
+        let tally = store.job_counts().await.expect("counted");
         assert_eq!((tally.queued, tally.done), (taken - 30, 50));
-        assert_eq!(store.recount().await.expect("counted"), 0);
+        assert_eq!(store.audit().await.expect("counted"), 0);
     });
 }
 
@@ -87,27 +87,27 @@ fn a_claim_whose_settlement_failed_is_still_held() {
         let mut batch = batch(1);
         batch.action = Some(crate::ActionSpec::new(name("act")));
         store.submit(batch).await.expect("submitted");
-        let claims = store.claim(ask(1), &mut OpenGate).await.expect("claimed");
+        let claims = store.claim(ask(1), &mut AllowAll).await.expect("claimed");
         let token = claims.jobs[0].token;
         let settle = |result| {
-            let end = End::Done {
+            let end = JobEnd::Done {
                 took: Duration::ZERO,
                 result,
             };
             store.settle(&WORKER, vec![Settlement { token, end }])
         };
-        let large = crate::Kept {
+        let large = crate::StoredResult {
             status: 200,
             body: vec![7; 400_000].into(),
             keep: Duration::from_hours(1),
         };
         let error = settle(Some(large)).await.expect_err("no room");
         assert!(error.is_full(), "{error:?}");
-        let tally = store.tally().await.expect("counted");
+        let tally = store.job_counts().await.expect("counted");
         assert_eq!((tally.in_flight, tally.done), (1, 0));
         let again = settle(None).await.expect("settled");
-        assert_eq!(again, [Settled::Done]);
-        assert_eq!(store.recount().await.expect("counted"), 0);
+        assert_eq!(again, [SettleResult::Done]);
+        assert_eq!(store.audit().await.expect("counted"), 0);
     });
 }
 

@@ -11,62 +11,62 @@ use std::{mem, vec};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::change::{Change, Letter, Letters, Step, Submission};
-use super::claims::Claim;
-use super::files::failed;
-use super::keeping::{Journal, Sync};
-use super::ledger::Ledger;
-use super::memory::{Memory, Phase};
-use super::number::counted;
-use super::recounting::RecountAsk;
+use super::write_op::{WriteOp, LetterWrite, LetterOp, WriteStep, PendingSubmission};
+use super::claims::ClaimState;
+use super::directory::failed;
+use super::durability::{JournalState, SyncLevel};
+use super::sql_writer::SqlWriter;
+use super::state::{StoreState, StorePhase};
+use super::int_codec::counted;
+use super::audit::RecountAsk;
 use super::rows::rows;
-use super::shared::Shared;
-use super::submit::{self, Numbering, Taken};
-use super::witness;
+use super::shared::StoreShared;
+use super::submit::{self, JobNumbering, AcceptedBatch};
+use super::failpoints;
 use crate::error::StoreError;
-use crate::job::{Batch, Submitted};
+use crate::job::{SubmitBatch, SubmitResult};
 
 /// Writes for an [`Embedded`](crate::Embedded). Somebody gives it a thread.
 #[derive(Debug)]
 pub struct Writer {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<StoreShared>,
     pub(super) disk: Connection,
     /// The number of the last job, and the place of the last outcome.
     seq: u64,
     place: u64,
     mint: String,
-    pub(super) sync: Option<Sync>,
-    pub(super) journal: Journal,
+    pub(super) sync: Option<SyncLevel>,
+    pub(super) journal: JournalState,
     /// Steps since the last that was synced.
     pub(super) handed: usize,
 }
 
 /// What came in since the last time.
-struct Work {
-    steps: Vec<Step>,
+struct PendingWork {
+    steps: Vec<WriteStep>,
     waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
     recounts: Vec<RecountAsk>,
-    sync: Sync,
+    sync: SyncLevel,
 }
 
 /// What a writer finds when it looks.
-enum Waiting {
-    Work(Work),
+enum WriterPoll {
+    Work(PendingWork),
     Nothing,
     End,
 }
 
 /// What a transaction brought, and what it takes to undo it in memory if it did not.
 #[derive(Default)]
-struct Cycle {
-    taken: Vec<(Taken, Reply)>,
-    revived: Vec<Letter>,
-    undo: Vec<Claim>,
+struct WriteCycle {
+    taken: Vec<(AcceptedBatch, Reply)>,
+    revived: Vec<LetterWrite>,
+    undo: Vec<ClaimState>,
     /// Submissions that were not answered yet when something failed.
     unanswered: Vec<Reply>,
 }
 
-impl Cycle {
+impl WriteCycle {
     /// How many jobs were taken.
     fn count(&self) -> u64 {
         self.taken.iter().map(|(taken, _)| taken.count()).sum()
@@ -79,10 +79,10 @@ impl Cycle {
     }
 }
 
-type Reply = oneshot::Sender<Result<Submitted, StoreError>>;
+type Reply = oneshot::Sender<Result<SubmitResult, StoreError>>;
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, disk: Connection) -> Result<Self, StoreError> {
+    pub(super) fn new(shared: Arc<StoreShared>, disk: Connection) -> Result<Self, StoreError> {
         let mut writer = Self {
             shared,
             disk,
@@ -90,7 +90,7 @@ impl Writer {
             place: 0,
             mint: String::new(),
             sync: None,
-            journal: Journal::Sound,
+            journal: JournalState::Sound,
             handed: 0,
         };
         writer.read_numbers()?;
@@ -114,9 +114,9 @@ impl Writer {
             // Made before looking: what comes in between is not missed.
             let called = shared.call.notified();
             match self.waiting_work() {
-                Waiting::Work(work) => self.cycle(work),
-                Waiting::Nothing => called.await,
-                Waiting::End => return self.merge_journal(),
+                WriterPoll::Work(work) => self.cycle(work),
+                WriterPoll::Nothing => called.await,
+                WriterPoll::End => return self.merge_journal(),
             }
         }
     }
@@ -128,12 +128,12 @@ impl Writer {
         let _merged = self.disk.pragma_update(None, "wal_checkpoint", "TRUNCATE");
     }
 
-    fn waiting_work(&self) -> Waiting {
+    fn waiting_work(&self) -> WriterPoll {
         let mut memory = self.shared.lock();
         match memory.is_idle() {
-            false => Waiting::Work(Work::take(&mut memory)),
-            true if memory.phase == Phase::Closed => Waiting::End,
-            true => Waiting::Nothing,
+            false => WriterPoll::Work(PendingWork::take(&mut memory)),
+            true if memory.phase == StorePhase::Closed => WriterPoll::End,
+            true => WriterPoll::Nothing,
         }
     }
 
@@ -156,25 +156,25 @@ impl Writer {
     }
 
     /// Waits for something to write. Nothing once the store is ended and all is written.
-    fn next_work(&self) -> Option<Work> {
+    fn next_work(&self) -> Option<PendingWork> {
         let mut memory = self.shared.lock();
         while memory.is_idle() {
-            if memory.phase == Phase::Closed {
+            if memory.phase == StorePhase::Closed {
                 return None;
             }
             memory = self.shared.wait(memory);
         }
-        Some(Work::take(&mut memory))
+        Some(PendingWork::take(&mut memory))
     }
 
-    fn cycle(&mut self, work: Work) {
-        let Work {
+    fn cycle(&mut self, work: PendingWork) {
+        let PendingWork {
             steps,
             waiters,
             recounts,
             sync,
         } = work;
-        let mut cycle = Cycle::default();
+        let mut cycle = WriteCycle::default();
         match self.commit(steps, sync, &mut cycle) {
             Ok(()) => self.succeed(cycle, waiters, recounts),
             Err(error) => self.fail(cycle, waiters, recounts, &error),
@@ -183,16 +183,16 @@ impl Writer {
 
     fn commit(
         &mut self,
-        steps: Vec<Step>,
-        sync: Sync,
-        cycle: &mut Cycle,
+        steps: Vec<WriteStep>,
+        sync: SyncLevel,
+        cycle: &mut WriteCycle,
     ) -> Result<(), StoreError> {
         let mut steps = steps.into_iter();
         let committed = self.commit_all(&mut steps, sync, cycle);
         // What was not reached when something failed is undone and answered, too.
         for step in steps {
             cycle.undo.extend(step.undo);
-            if let Change::Submit(submission) = step.change {
+            if let WriteOp::Submit(submission) = step.change {
                 cycle.unanswered.push(submission.reply);
             }
         }
@@ -201,19 +201,19 @@ impl Writer {
 
     fn commit_all(
         &mut self,
-        steps: &mut vec::IntoIter<Step>,
-        sync: Sync,
-        cycle: &mut Cycle,
+        steps: &mut vec::IntoIter<WriteStep>,
+        sync: SyncLevel,
+        cycle: &mut WriteCycle,
     ) -> Result<(), StoreError> {
-        let points = witness::points(steps.as_slice());
-        let is_sweep = |step: &Step| matches!(step.change, Change::Tidy(_));
+        let points = failpoints::points(steps.as_slice());
+        let is_sweep = |step: &WriteStep| matches!(step.change, WriteOp::Tidy(_));
         let sweeps = steps.as_slice().iter().any(is_sweep);
         let sync = self.reaches(sync, steps.len());
         self.reach(sync).map_err(failed)?;
         self.settle_doubts()?;
-        witness::before(&points);
+        failpoints::before(&points);
         let transaction = self.disk.unchecked_transaction().map_err(failed)?;
-        let mut ledger = Ledger::new(&transaction, self.place);
+        let mut ledger = SqlWriter::new(&transaction, self.place);
         let mut seq = self.seq;
         for step in steps {
             let written = self.write(&mut ledger, step, &mut seq, cycle);
@@ -222,7 +222,7 @@ impl Writer {
         let place = ledger.close(self.seq, seq).map_err(failed)?;
         transaction.commit().map_err(failed)?;
         (self.seq, self.place) = (seq, place);
-        witness::after(&points);
+        failpoints::after(&points);
         if sweeps {
             self.shrink();
         }
@@ -231,15 +231,15 @@ impl Writer {
 
     fn write(
         &self,
-        ledger: &mut Ledger<'_>,
-        step: Step,
+        ledger: &mut SqlWriter<'_>,
+        step: WriteStep,
         seq: &mut u64,
-        cycle: &mut Cycle,
+        cycle: &mut WriteCycle,
     ) -> rusqlite::Result<()> {
         cycle.undo.extend(step.undo);
         match step.change {
-            Change::Submit(submission) => {
-                let Submission { batch, reply } = *submission;
+            WriteOp::Submit(submission) => {
+                let PendingSubmission { batch, reply } = *submission;
                 match self.take(ledger, batch, seq, cycle.count()) {
                     Ok(taken) => cycle.taken.push((taken, reply)),
                     Err(error) => {
@@ -248,7 +248,7 @@ impl Writer {
                     }
                 }
             }
-            Change::Tidy(sweep) => {
+            WriteOp::Tidy(sweep) => {
                 let mut memory = self.shared.lock();
                 let idle = memory.forget_idle(&sweep, &cycle.tenants());
                 drop(memory);
@@ -256,7 +256,7 @@ impl Writer {
             }
             change => {
                 ledger.write(&change)?;
-                if let Change::Letters(Letters::Revived(letters)) = change {
+                if let WriteOp::Letters(LetterOp::Revived(letters)) = change {
                     cycle.revived.extend(letters);
                 }
             }
@@ -267,11 +267,11 @@ impl Writer {
     /// Decides about a batch and writes it; `taken` jobs were taken before it in this transaction.
     fn take(
         &self,
-        ledger: &mut Ledger<'_>,
-        batch: Batch,
+        ledger: &mut SqlWriter<'_>,
+        batch: SubmitBatch,
         seq: &mut u64,
         taken: u64,
-    ) -> rusqlite::Result<Taken> {
+    ) -> rusqlite::Result<AcceptedBatch> {
         let moment = self.shared.clock.moment();
         let known = submit::known_names(&self.disk, &batch, moment.wall)?;
         let mut memory = self.shared.lock();
@@ -282,7 +282,7 @@ impl Writer {
             ledger.write(&step.change)?;
         }
         closed.map_or(Ok(()), |row| ledger.write(&row))?;
-        let mut numbering = Numbering {
+        let mut numbering = JobNumbering {
             seq,
             mint: &self.mint,
             at: moment.wall,
@@ -292,7 +292,7 @@ impl Writer {
 
     fn succeed(
         &mut self,
-        cycle: Cycle,
+        cycle: WriteCycle,
         waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
         recounts: Vec<RecountAsk>,
     ) {
@@ -322,30 +322,30 @@ impl Writer {
     /// Nothing of this was done: says so to everybody, and reads the truth from the disk.
     fn fail(
         &mut self,
-        cycle: Cycle,
+        cycle: WriteCycle,
         waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
         recounts: Vec<RecountAsk>,
         error: &StoreError,
     ) {
         if error.is_doubtful() {
-            self.journal = Journal::Doubtful;
+            self.journal = JournalState::Doubtful;
             // At once, while the system still has in memory what it could not write. If that fails it is
             // tried again before the next commit.
             let _ = self.settle_doubts();
         }
         let mut memory = self.shared.lock();
         // What was changed in memory meanwhile stands on what failed.
-        let since = Work::take(&mut memory);
+        let since = PendingWork::take(&mut memory);
         let mut undo = cycle.undo;
         let mut unanswered = cycle.unanswered;
         unanswered.extend(cycle.taken.into_iter().map(|(_, reply)| reply));
         for step in since.steps {
             undo.extend(step.undo);
-            if let Change::Submit(submission) = step.change {
+            if let WriteOp::Submit(submission) = step.change {
                 unanswered.push(submission.reply);
             }
         }
-        memory.phase = memory.phase.max(Phase::Astray);
+        memory.phase = memory.phase.max(StorePhase::Astray);
         self.shared.read_anew(&mut memory, undo);
         drop(memory);
         for reply in unanswered {
@@ -362,7 +362,7 @@ impl Writer {
 }
 
 /// Lets those count who want to, as soon as disk and memory agree.
-fn recount_if_asked(memory: &mut Memory) {
+fn recount_if_asked(memory: &mut StoreState) {
     if memory.pending.is_empty() {
         for RecountAsk { reader, reply } in mem::take(&mut memory.recounts) {
             let recount = memory.begin_recount(reader).map_err(failed);
@@ -375,22 +375,22 @@ fn recount_if_asked(memory: &mut Memory) {
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut memory = self.shared.lock();
-        memory.phase = Phase::Closed;
+        memory.phase = StorePhase::Closed;
         // Whoever still waits hears that it is closed when his half is dropped.
-        drop(Work::take(&mut memory));
+        drop(PendingWork::take(&mut memory));
         drop(memory);
         self.shared.bell.notify_waiters();
     }
 }
 
-impl Work {
-    fn take(memory: &mut Memory) -> Self {
+impl PendingWork {
+    fn take(memory: &mut StoreState) -> Self {
         let urgent = mem::take(&mut memory.urgent);
         Self {
             steps: mem::take(&mut memory.pending),
             waiters: mem::take(&mut memory.waiters),
             recounts: mem::take(&mut memory.recounts),
-            sync: if urgent { Sync::Kept } else { Sync::Handed },
+            sync: if urgent { SyncLevel::Kept } else { SyncLevel::Handed },
         }
     }
 }

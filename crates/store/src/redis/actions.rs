@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::call::{Call, Caller};
-use super::fault::strange;
-use super::lives::Lives;
-use super::pages::{self, PAGE, ask, reports};
-use super::record::{byte, instant, micros, name, number, part, small, wall, words};
-use super::reply::{self, Reply};
-use super::sweep::{forget, places, resume_held, sweep_action};
-use crate::action::{ActionReport, ActionSpec, RipeAsk, Stage, Tally};
+use super::script_call::{ScriptCall, ScriptRunner};
+use super::error_map::strange;
+use super::action_epoch::ActionEpochs;
+use super::paging::{self, PAGE, ask, reports};
+use super::job_codec::{byte, instant, micros, name, number, part, small, wall, words};
+use super::reply::{self, ScriptReply};
+use super::scope_ops::{forget, places, resume_held, sweep_action};
+use crate::action::{ActionReport, ActionSpec, FinishedQuery, ActionStage, JobCounts};
 use crate::error::StoreError;
-use crate::jobs::Answer;
+use crate::contract::StoreResult;
 use crate::name::Name;
-use crate::settle::{Ended, Outcome};
-use crate::tenant::Page;
+use crate::settle::{JobStatus, JobOutcome};
+use crate::tenant::PageRequest;
 
-pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
+pub(super) async fn open(caller: &ScriptRunner, spec: ActionSpec) -> StoreResult<()> {
     for _ in 0..MOST_CLEANINGS {
         let call = step(caller, &spec.id, "open")
             .arg(micros(spec.timeout))
@@ -32,7 +32,7 @@ pub(super) async fn open(caller: &Caller, spec: ActionSpec) -> Answer<()> {
     Err(not_clean(&spec.id))
 }
 
-pub(super) async fn close(caller: &Caller, action: &Name) -> Answer<()> {
+pub(super) async fn close(caller: &ScriptRunner, action: &Name) -> StoreResult<()> {
     let known = caller.run(step(caller, action, "close")).await?;
     if reply::number(&known)? == 0 {
         return Err(unknown(action));
@@ -64,7 +64,7 @@ fn unknown(action: &Name) -> StoreError {
     ))
 }
 
-pub(super) async fn told(caller: &Caller, lives: &Lives, action: &Name) -> Answer<()> {
+pub(super) async fn told(caller: &ScriptRunner, lives: &ActionEpochs, action: &Name) -> StoreResult<()> {
     let mut call = step(caller, action, "told");
     if let Some(begun) = lives.end(action) {
         call.push(begun);
@@ -79,13 +79,13 @@ pub(super) async fn told(caller: &Caller, lives: &Lives, action: &Name) -> Answe
     }
 }
 
-pub(super) fn step<'a>(caller: &'a Caller, action: &Name, what: &str) -> Call<'a> {
+pub(super) fn step<'a>(caller: &'a ScriptRunner, action: &Name, what: &str) -> ScriptCall<'a> {
     let call = caller.call(&caller.scripts.action);
     call.arg(action.as_str()).arg(what)
 }
 
 /// Ends what is left of an action that is over; answers how many jobs that were.
-pub(super) async fn finish_cleaning(caller: &Caller, action: &Name) -> Answer<u64> {
+pub(super) async fn finish_cleaning(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     let (mut ended, mut cursor) = (0, 0);
     loop {
         let found = places(caller, action, cursor).await?;
@@ -103,26 +103,26 @@ pub(super) async fn finish_cleaning(caller: &Caller, action: &Name) -> Answer<u6
 }
 
 /// Ends what is left of an action that ended early, and says that there is nothing more to end.
-pub(super) async fn clean(caller: &Caller, action: &Name) -> Answer<u64> {
+pub(super) async fn clean(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     let ended = finish_cleaning(caller, action).await?;
     caller.run(step(caller, action, "cleaned")).await?;
     Ok(ended)
 }
 
-pub(super) async fn action(caller: &Caller, id: &Name) -> Answer<Option<ActionReport>> {
+pub(super) async fn action(caller: &ScriptRunner, id: &Name) -> StoreResult<Option<ActionReport>> {
     let call = ask(caller, "action").arg(id.as_str());
-    let reply = Reply::maybe(caller.run(call).await?)?;
+    let reply = ScriptReply::maybe(caller.run(call).await?)?;
     reply.map_or(Ok(None), report)
 }
 
-pub(super) async fn actions(caller: &Caller, page: &Page) -> Answer<Vec<ActionReport>> {
-    pages::page(caller, "actions", page, report).await
+pub(super) async fn actions(caller: &ScriptRunner, page: &PageRequest) -> StoreResult<Vec<ActionReport>> {
+    paging::page(caller, "actions", page, report).await
 }
 
-pub(super) async fn ripe(caller: &Caller, asked: RipeAsk<'_>) -> Answer<Vec<ActionReport>> {
+pub(super) async fn ripe(caller: &ScriptRunner, asked: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
     let most = asked.most.clamp(1, PAGE);
     let finished = finish_begun(caller, most).await;
-    let mut taken = Reply::new(caller.run(take(caller, asked, most)).await?)?;
+    let mut taken = ScriptReply::new(caller.run(take(caller, asked, most)).await?)?;
     if taken.is_empty() {
         return finished.map(|()| Vec::new());
     }
@@ -130,12 +130,12 @@ pub(super) async fn ripe(caller: &Caller, asked: RipeAsk<'_>) -> Answer<Vec<Acti
     while !taken.is_empty() {
         call.push(taken.name()?.as_str());
     }
-    reports(Reply::new(caller.run(call).await?)?, report)
+    reports(ScriptReply::new(caller.run(call).await?)?, report)
 }
 
 /// Ends what is out of time, and what somebody died over who had begun to cancel or to resume it. One that cannot be
 /// finished keeps none of the others from it, and is told last.
-async fn finish_begun(caller: &Caller, most: usize) -> Answer<()> {
+async fn finish_begun(caller: &ScriptRunner, most: usize) -> StoreResult<()> {
     let mut answer = Ok(());
     for action in standing(caller, "overdue", most).await? {
         answer = answer.and(end_overdue(caller, &action).await);
@@ -146,8 +146,8 @@ async fn finish_begun(caller: &Caller, most: usize) -> Answer<()> {
     answer
 }
 
-async fn standing(caller: &Caller, what: &str, most: usize) -> Answer<Vec<Name>> {
-    let mut reply = Reply::new(caller.run(ask(caller, what).arg(most)).await?)?;
+async fn standing(caller: &ScriptRunner, what: &str, most: usize) -> StoreResult<Vec<Name>> {
+    let mut reply = ScriptReply::new(caller.run(ask(caller, what).arg(most)).await?)?;
     let mut names = Vec::with_capacity(reply.len());
     while !reply.is_empty() {
         names.push(reply.name()?);
@@ -155,12 +155,12 @@ async fn standing(caller: &Caller, what: &str, most: usize) -> Answer<Vec<Name>>
     Ok(names)
 }
 
-async fn end_overdue(caller: &Caller, action: &Name) -> Answer<()> {
+async fn end_overdue(caller: &ScriptRunner, action: &Name) -> StoreResult<()> {
     caller.run(step(caller, action, "fail")).await?;
     clean_if_over(caller, action).await
 }
 
-fn take<'a>(caller: &'a Caller, asked: RipeAsk<'_>, most: usize) -> Call<'a> {
+fn take<'a>(caller: &'a ScriptRunner, asked: FinishedQuery<'_>, most: usize) -> ScriptCall<'a> {
     let call = caller.call(&caller.scripts.ripe);
     let mut call = call.arg(most).arg(micros(asked.lease));
     for action in asked.telling {
@@ -170,9 +170,9 @@ fn take<'a>(caller: &'a Caller, asked: RipeAsk<'_>, most: usize) -> Call<'a> {
 }
 
 /// One that took too long just now, and one that somebody died over who had begun to cancel it.
-async fn clean_if_over(caller: &Caller, id: &Name) -> Answer<()> {
+async fn clean_if_over(caller: &ScriptRunner, id: &Name) -> StoreResult<()> {
     match action(caller, id).await? {
-        Some(report) if matches!(report.stage, Stage::Failed | Stage::Cancelled) => {
+        Some(report) if matches!(report.stage, ActionStage::Failed | ActionStage::Cancelled) => {
             clean(caller, id).await.map(drop)
         }
         _ => Ok(()),
@@ -180,11 +180,11 @@ async fn clean_if_over(caller: &Caller, id: &Name) -> Answer<()> {
 }
 
 pub(super) async fn outcomes(
-    caller: &Caller,
+    caller: &ScriptRunner,
     action: &Name,
     after: u64,
     most: usize,
-) -> Answer<Vec<Outcome>> {
+) -> StoreResult<Vec<JobOutcome>> {
     let (mut outcomes, mut place) = (Vec::new(), after);
     // A page may hold nothing but places of jobs that were tried anew.
     while outcomes.is_empty() {
@@ -192,7 +192,7 @@ pub(super) async fn outcomes(
             .arg(action.as_str())
             .arg(place)
             .arg(most.clamp(1, PAGE));
-        let mut reply = Reply::new(caller.run(call).await?)?;
+        let mut reply = ScriptReply::new(caller.run(call).await?)?;
         let now = reply.number()?;
         let mut lines = reply.list()?;
         if lines.is_empty() {
@@ -209,7 +209,7 @@ pub(super) async fn outcomes(
     Ok(outcomes)
 }
 
-fn outcome(mut bytes: Bytes, place: u64, now: u64) -> Answer<Outcome> {
+fn outcome(mut bytes: Bytes, place: u64, now: u64) -> StoreResult<JobOutcome> {
     let how = byte(&mut bytes)?;
     let at = instant(&mut bytes)?;
     let (attempts, throttles) = (small(&mut bytes)?, small(&mut bytes)?);
@@ -221,7 +221,7 @@ fn outcome(mut bytes: Bytes, place: u64, now: u64) -> Answer<Outcome> {
     let kept = expiry > now;
     let length = bytes.len();
     let body = part(&mut bytes, length)?;
-    Ok(Outcome {
+    Ok(JobOutcome {
         place,
         id,
         tenant,
@@ -235,22 +235,22 @@ fn outcome(mut bytes: Bytes, place: u64, now: u64) -> Answer<Outcome> {
     })
 }
 
-const fn ended_of(number: u8) -> Option<Ended> {
+const fn ended_of(number: u8) -> Option<JobStatus> {
     match number {
-        1 => Some(Ended::Done),
-        2 => Some(Ended::Failed),
-        3 => Some(Ended::Expired),
-        4 => Some(Ended::Cancelled),
+        1 => Some(JobStatus::Done),
+        2 => Some(JobStatus::Failed),
+        3 => Some(JobStatus::Expired),
+        4 => Some(JobStatus::Cancelled),
         _ => None,
     }
 }
 
-fn ended(number: u8) -> Answer<Ended> {
+fn ended(number: u8) -> StoreResult<JobStatus> {
     ended_of(number).ok_or_else(strange)
 }
 
 /// A report, or nothing where only the name is left.
-fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
+fn report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
     let id = reply.name()?;
     if reply.is_empty() {
         return Ok(None);
@@ -262,7 +262,7 @@ fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
     let (_floor, _told) = (reply.number()?, reply.number()?);
     let (queued, non_ready, delayed) = (reply.number()?, reply.number()?, reply.number()?);
     let _set_aside = reply.number()?;
-    let tally = Tally {
+    let tally = JobCounts {
         queued,
         non_ready,
         delayed,
@@ -276,7 +276,7 @@ fn report(mut reply: Reply) -> Answer<Option<ActionReport>> {
     };
     let note = reply.maybe_bytes()?;
     let at = |micros: u64| (micros > 0).then(|| wall(micros));
-    let progress = Progress {
+    let progress = ActionCounts {
         stage,
         closed,
         started,
@@ -302,22 +302,22 @@ fn spec(id: Name, timeout: Duration, keep: Duration, note: Option<Bytes>) -> Act
     }
 }
 
-struct Progress {
+struct ActionCounts {
     stage: u64,
     closed: bool,
     started: u64,
 }
 
-impl Progress {
-    const fn stage(&self, tally: &Tally) -> Stage {
+impl ActionCounts {
+    const fn stage(&self, tally: &JobCounts) -> ActionStage {
         match self.stage {
-            5 => Stage::Completed,
-            6 => Stage::Failed,
-            7 => Stage::Cancelled,
-            _ if self.closed && tally.open() == 0 => Stage::Aggregating,
-            _ if self.started > 0 => Stage::Running,
-            _ if self.closed => Stage::Dispatched,
-            _ => Stage::Created,
+            5 => ActionStage::Completed,
+            6 => ActionStage::Failed,
+            7 => ActionStage::Cancelled,
+            _ if self.closed && tally.open() == 0 => ActionStage::Aggregating,
+            _ if self.started > 0 => ActionStage::Running,
+            _ if self.closed => ActionStage::Dispatched,
+            _ => ActionStage::Created,
         }
     }
 }

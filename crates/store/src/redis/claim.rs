@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use super::call::Caller;
-use super::limit::push_plan;
-use super::record::{self, Entry, micros, read_entry, six};
-use super::reply::{Reply, number};
+use super::script_call::ScriptRunner;
+use super::shared_limits::push_plan;
+use super::job_codec::{self, ListedJob, micros, read_entry, six};
+use super::reply::{ScriptReply, number};
 use super::settle::settle;
-use crate::claim::{Admission, Beat, ClaimAsk, Claimed, Claims, Gate, Head, Reaped, Token};
+use crate::claim::{ClaimDecision, HeartbeatResult, ClaimRequest, ClaimedJob, ClaimBatch, ClaimFilter, NextJob, ReapResult, FencingToken};
 use crate::error::StoreError;
-use crate::jobs::Answer;
+use crate::contract::StoreResult;
 use crate::name::Name;
-use crate::settle::{End, Settlement};
+use crate::settle::{JobEnd, Settlement};
 
 /// Claims, and asks the gate about each job in its order. The server cannot ask it, so this is done
 /// afterwards: what may not go is returned as if it had not been claimed, which costs a second round trip.
 /// A gate that lets everything go costs nothing; limits belong into the plan.
-pub(super) async fn claim(caller: &Caller, ask: ClaimAsk, gate: &mut dyn Gate) -> Answer<Claims> {
+pub(super) async fn claim(caller: &ScriptRunner, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
     let session = ask.session.clone();
     let mut claims = take(caller, ask).await?;
     let mut back = Vec::new();
-    let mut barrier = Barrier::default();
+    let mut barrier = ClaimBarrier::default();
     claims.jobs.retain(|job| match barrier.judge(job, gate) {
         None => true,
         Some(end) => {
@@ -46,34 +46,34 @@ pub(super) async fn claim(caller: &Caller, ask: ClaimAsk, gate: &mut dyn Gate) -
 
 /// What a gate has said so far.
 #[derive(Default)]
-struct Barrier {
+struct ClaimBarrier {
     stopped: bool,
     parked: Vec<Name>,
 }
 
-impl Barrier {
+impl ClaimBarrier {
     /// How the claim ends at once, unless it may go.
-    fn judge(&mut self, job: &Claimed, gate: &mut dyn Gate) -> Option<End> {
+    fn judge(&mut self, job: &ClaimedJob, gate: &mut dyn ClaimFilter) -> Option<JobEnd> {
         if self.stopped {
-            return Some(End::Returned);
+            return Some(JobEnd::Returned);
         }
         if !self.parked.contains(&job.tenant) {
-            let head = Head {
+            let head = NextJob {
                 tenant: &job.tenant,
                 cost: job.cost,
                 priority: job.priority,
             };
-            match gate.admit(&head) {
-                Admission::Take => return None,
-                Admission::Park(_) => self.parked.push(job.tenant.clone()),
-                Admission::Stop => self.stopped = true,
+            match gate.decide(&head) {
+                ClaimDecision::Take => return None,
+                ClaimDecision::Park(_) => self.parked.push(job.tenant.clone()),
+                ClaimDecision::Stop => self.stopped = true,
             }
         }
-        Some(End::Returned)
+        Some(JobEnd::Returned)
     }
 }
 
-async fn take(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
+async fn take(caller: &ScriptRunner, ask: ClaimRequest) -> StoreResult<ClaimBatch> {
     let plan = ask.plan.as_ref();
     let mut call = caller
         .call(&caller.scripts.claim)
@@ -83,10 +83,10 @@ async fn take(caller: &Caller, ask: ClaimAsk) -> Answer<Claims> {
         .arg(micros(ask.lease))
         .arg(u8::from(plan.is_some()));
     push_plan(&mut call, plan);
-    claims(Reply::new(caller.run(call).await?)?)
+    claims(ScriptReply::new(caller.run(call).await?)?)
 }
 
-fn claims(mut reply: Reply) -> Answer<Claims> {
+fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
     let next = reply.maybe_span()?;
     let expired = reply.number()?;
     let first = reply.number()?;
@@ -97,7 +97,7 @@ fn claims(mut reply: Reply) -> Answer<Claims> {
         let starts_in = if starts.is_empty() {
             Duration::ZERO
         } else {
-            Duration::from_micros(record::number(&mut starts, 7)?)
+            Duration::from_micros(job_codec::number(&mut starts, 7)?)
         };
         // What is no job stays where it is until its session ends, and keeps none of the others from going.
         if let Ok(entry) = read_entry(entries.bytes()?) {
@@ -108,7 +108,7 @@ fn claims(mut reply: Reply) -> Answer<Claims> {
     let decided = Some(Duration::from_micros(reply.number()?));
     // Claims are numbered one after the other.
     let given = jobs.iter().map(|job| job.token.claim).max();
-    Ok(Claims {
+    Ok(ClaimBatch {
         jobs,
         next,
         expired,
@@ -117,10 +117,10 @@ fn claims(mut reply: Reply) -> Answer<Claims> {
     })
 }
 
-fn claimed(entry: Entry, claim: u64, starts_in: Duration) -> Claimed {
+fn claimed(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJob {
     let record = entry.record;
-    Claimed {
-        token: Token {
+    ClaimedJob {
+        token: FencingToken {
             job: entry.first,
             claim,
         },
@@ -139,24 +139,24 @@ fn claimed(entry: Entry, claim: u64, starts_in: Duration) -> Claimed {
     }
 }
 
-pub(super) async fn beat(caller: &Caller, session: &Name, lease: Duration) -> Answer<Beat> {
+pub(super) async fn beat(caller: &ScriptRunner, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
     let call = caller
         .call(&caller.scripts.beat)
         .arg(session.as_str())
         .arg(micros(lease));
     Ok(match number(&caller.run(call).await?)? {
-        0 => Beat::Lost,
-        _ => Beat::Alive,
+        0 => HeartbeatResult::Lost,
+        _ => HeartbeatResult::Alive,
     })
 }
 
-pub(super) async fn reap(caller: &Caller, most: usize, recoveries: u32) -> Answer<Reaped> {
+pub(super) async fn reap(caller: &ScriptRunner, most: usize, recoveries: u32) -> StoreResult<ReapResult> {
     let call = caller
         .call(&caller.scripts.reap)
         .arg(most.clamp(1, MOST_JOBS))
         .arg(recoveries);
-    let mut reply = Reply::new(caller.run(call).await?)?;
-    Ok(Reaped {
+    let mut reply = ScriptReply::new(caller.run(call).await?)?;
+    Ok(ReapResult {
         returned: reply.number()?,
         buried: reply.number()?,
         next: reply.maybe_span()?,
@@ -164,7 +164,7 @@ pub(super) async fn reap(caller: &Caller, most: usize, recoveries: u32) -> Answe
     })
 }
 
-pub(super) async fn disown(caller: &Caller, session: &Name, known: &[Token]) -> Answer<u64> {
+pub(super) async fn disown(caller: &ScriptRunner, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
     let known: Vec<u8> = known.iter().flat_map(|token| six(token.claim)).collect();
     let mut given = 0;
     loop {
@@ -173,7 +173,7 @@ pub(super) async fn disown(caller: &Caller, session: &Name, known: &[Token]) -> 
             .arg(session.as_str())
             .arg(known.as_slice())
             .arg(MOST_JOBS);
-        let mut reply = Reply::new(caller.run(call).await?)?;
+        let mut reply = ScriptReply::new(caller.run(call).await?)?;
         given += reply.number()?;
         if reply.number()? == 0 {
             return Ok(given);

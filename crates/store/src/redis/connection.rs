@@ -14,20 +14,20 @@ use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::fault;
+use super::error_map;
 use crate::error::StoreError;
-use crate::jobs::Answer;
+use crate::contract::StoreResult;
 
-pub(super) struct Connection {
+pub(super) struct RedisConnection {
     client: Client,
     config: AsyncConnectionConfig,
     timeout: Duration,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
 }
 
 #[derive(Default)]
-struct State {
-    open: Option<Open>,
+struct ConnectionState {
+    open: Option<OpenConnection>,
     opened: u64,
     failures: u32,
     not_before: Option<Instant>,
@@ -35,17 +35,17 @@ struct State {
 
 /// A connection, and its number: who finds it broken throws away this one and no later one.
 #[derive(Clone)]
-pub(super) struct Open {
+pub(super) struct OpenConnection {
     pub(super) wire: MultiplexedConnection,
     number: u64,
 }
 
 /// What is said to a server as soon as it is reached, before anybody else may speak.
-pub(super) trait Greeting: Sync {
-    fn greet(&self, wire: &mut MultiplexedConnection) -> impl Future<Output = Answer<()>> + Send;
+pub(super) trait ConnectionSetup: Sync {
+    fn greet(&self, wire: &mut MultiplexedConnection) -> impl Future<Output = StoreResult<()>> + Send;
 }
 
-impl Connection {
+impl RedisConnection {
     pub(super) fn new(client: Client, config: AsyncConnectionConfig, timeout: Duration) -> Self {
         // The deadline of a call holds for all of it; the library's own would cut in before.
         let config = config
@@ -60,7 +60,7 @@ impl Connection {
     }
 
     /// Sends one command and waits for its answer.
-    pub(super) async fn send(&self, greeting: &impl Greeting, command: &Cmd) -> Answer<Value> {
+    pub(super) async fn send(&self, greeting: &impl ConnectionSetup, command: &Cmd) -> StoreResult<Value> {
         let deadline = Instant::now() + self.timeout;
         let mut open = match timeout_at(deadline, self.ready(greeting)).await {
             Ok(open) => open?,
@@ -81,7 +81,7 @@ impl Connection {
     }
 
     /// The number of a connection that is open now, or is made.
-    pub(super) async fn opened(&self, greeting: &impl Greeting) -> Answer<u64> {
+    pub(super) async fn opened(&self, greeting: &impl ConnectionSetup) -> StoreResult<u64> {
         let ready = tokio::time::timeout(self.timeout, self.ready(greeting));
         ready
             .await
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// A connection that was greeted. Whoever comes while one is made waits for it.
-    pub(super) async fn ready(&self, greeting: &impl Greeting) -> Answer<Open> {
+    pub(super) async fn ready(&self, greeting: &impl ConnectionSetup) -> StoreResult<OpenConnection> {
         let mut state = self.state.lock().await;
         if let Some(open) = &state.open {
             return Ok(open.clone());
@@ -111,7 +111,7 @@ impl Connection {
                 state.failures = 0;
                 state.not_before = None;
                 let number = state.opened;
-                Ok(state.open.insert(Open { wire, number }).clone())
+                Ok(state.open.insert(OpenConnection { wire, number }).clone())
             }
             Err(error) => {
                 let pause = FIRST_PAUSE * 2_u32.pow(state.failures.min(MOST_DOUBLINGS));
@@ -122,26 +122,26 @@ impl Connection {
         }
     }
 
-    async fn open(&self, greeting: &impl Greeting) -> Answer<MultiplexedConnection> {
+    async fn open(&self, greeting: &impl ConnectionSetup) -> StoreResult<MultiplexedConnection> {
         let reached = self
             .client
             .get_multiplexed_async_connection_with_config(&self.config)
             .await;
-        let mut wire = reached.map_err(|error| fault::before(&error))?;
+        let mut wire = reached.map_err(|error| error_map::before(&error))?;
         match tokio::time::timeout(self.timeout, greeting.greet(&mut wire)).await {
             Ok(greeted) => greeted.map(|()| wire),
             Err(_) => Err(silent(self.timeout)),
         }
     }
 
-    async fn failed<T>(&self, open: &Open, error: RedisError) -> Answer<T> {
-        if fault::breaks(&error) {
+    async fn failed<T>(&self, open: &OpenConnection, error: RedisError) -> StoreResult<T> {
+        if error_map::breaks(&error) {
             self.drop_if(open).await;
         }
-        Err(fault::after(&error))
+        Err(error_map::after(&error))
     }
 
-    pub(super) async fn drop_if(&self, open: &Open) {
+    pub(super) async fn drop_if(&self, open: &OpenConnection) {
         let mut state = self.state.lock().await;
         if state
             .open

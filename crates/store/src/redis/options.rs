@@ -33,12 +33,12 @@ pub struct RedisOptions {
     /// shorter than a lease.
     pub timeout: Duration,
     /// How many replicas must have what was submitted or settled before that is answered.
-    pub wait_replicas: Option<Replicas>,
+    pub wait_replicas: Option<ReplicaWait>,
 }
 
 /// Copies that are waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Replicas {
+pub struct ReplicaWait {
     /// So many.
     pub count: u32,
     /// For so long. What is not confirmed by then is doubtful.

@@ -6,16 +6,16 @@ use std::vec;
 use bytes::Bytes;
 use redis::Value;
 
-use super::fault::strange;
-use crate::jobs::Answer;
+use super::error_map::strange;
+use crate::contract::StoreResult;
 use crate::name::Name;
 
 /// The values of one answer.
-pub(super) struct Reply(vec::IntoIter<Value>);
+pub(super) struct ScriptReply(vec::IntoIter<Value>);
 
-impl Reply {
+impl ScriptReply {
     /// The parts of a list.
-    pub(super) fn new(value: Value) -> Answer<Self> {
+    pub(super) fn new(value: Value) -> StoreResult<Self> {
         match value {
             Value::Array(values) => Ok(Self(values.into_iter())),
             _ => Err(strange()),
@@ -23,7 +23,7 @@ impl Reply {
     }
 
     /// The parts of a list, or none where there is no list.
-    pub(super) fn maybe(value: Value) -> Answer<Option<Self>> {
+    pub(super) fn maybe(value: Value) -> StoreResult<Option<Self>> {
         match value {
             Value::Nil => Ok(None),
             value => Self::new(value).map(Some),
@@ -38,63 +38,63 @@ impl Reply {
         self.0.as_slice().len()
     }
 
-    pub(super) fn value(&mut self) -> Answer<Value> {
+    pub(super) fn value(&mut self) -> StoreResult<Value> {
         self.0.next().ok_or_else(strange)
     }
 
-    pub(super) fn signed(&mut self) -> Answer<i64> {
+    pub(super) fn signed(&mut self) -> StoreResult<i64> {
         match self.value()? {
             Value::Int(number) => Ok(number),
             _ => Err(strange()),
         }
     }
 
-    pub(super) fn number(&mut self) -> Answer<u64> {
+    pub(super) fn number(&mut self) -> StoreResult<u64> {
         u64::try_from(self.signed()?).map_err(|_| strange())
     }
 
-    pub(super) fn small(&mut self) -> Answer<u32> {
+    pub(super) fn small(&mut self) -> StoreResult<u32> {
         u32::try_from(self.number()?).map_err(|_| strange())
     }
 
     /// A number that comes as text: a cursor, or a score.
-    pub(super) fn written_number(&mut self) -> Answer<u64> {
+    pub(super) fn written_number(&mut self) -> StoreResult<u64> {
         let bytes = self.bytes()?;
         let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
         text.parse().map_err(|_| strange())
     }
 
-    pub(super) fn span(&mut self) -> Answer<Duration> {
+    pub(super) fn span(&mut self) -> StoreResult<Duration> {
         self.number().map(Duration::from_micros)
     }
 
     /// A span, or nothing where there is a negative number.
-    pub(super) fn maybe_span(&mut self) -> Answer<Option<Duration>> {
+    pub(super) fn maybe_span(&mut self) -> StoreResult<Option<Duration>> {
         let number = self.signed()?;
         Ok(u64::try_from(number).ok().map(Duration::from_micros))
     }
 
-    pub(super) fn bytes(&mut self) -> Answer<Bytes> {
+    pub(super) fn bytes(&mut self) -> StoreResult<Bytes> {
         self.maybe_bytes()?.ok_or_else(strange)
     }
 
-    pub(super) fn maybe_bytes(&mut self) -> Answer<Option<Bytes>> {
+    pub(super) fn maybe_bytes(&mut self) -> StoreResult<Option<Bytes>> {
         maybe_bytes(self.value()?)
     }
 
-    pub(super) fn name(&mut self) -> Answer<Name> {
+    pub(super) fn name(&mut self) -> StoreResult<Name> {
         let bytes = self.bytes()?;
         let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
         Name::new(text).map_err(|_| strange())
     }
 
-    pub(super) fn list(&mut self) -> Answer<Self> {
+    pub(super) fn list(&mut self) -> StoreResult<Self> {
         Self::new(self.value()?)
     }
 }
 
 /// A number that an answer consists of.
-pub(super) fn number(value: &Value) -> Answer<u64> {
+pub(super) fn number(value: &Value) -> StoreResult<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).map_err(|_| strange()),
         _ => Err(strange()),
@@ -102,7 +102,7 @@ pub(super) fn number(value: &Value) -> Answer<u64> {
 }
 
 /// A text that an answer consists of, if there is one.
-pub(super) fn maybe_bytes(value: Value) -> Answer<Option<Bytes>> {
+pub(super) fn maybe_bytes(value: Value) -> StoreResult<Option<Bytes>> {
     match value {
         Value::BulkString(bytes) => Ok(Some(bytes.into())),
         Value::Nil => Ok(None),

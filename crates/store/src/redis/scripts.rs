@@ -10,7 +10,7 @@
 use redis::Script;
 
 /// One step, as it is sent.
-pub(super) struct Step {
+pub(super) struct ScriptStep {
     /// The function of the library.
     pub(super) function: String,
     /// The script, where there is no library.
@@ -24,34 +24,34 @@ pub(super) struct Scripts {
     pub(super) library: String,
     /// Makes the queue, and notices a server that was replaced.
     pub(super) greet: &'static str,
-    pub(super) submit: Step,
-    pub(super) claim: Step,
+    pub(super) submit: ScriptStep,
+    pub(super) claim: ScriptStep,
     /// Debits a start outside of a claim, or gives one back.
-    pub(super) limit: Step,
-    pub(super) settle: Step,
-    pub(super) beat: Step,
-    pub(super) reap: Step,
-    pub(super) disown: Step,
-    pub(super) rule: Step,
-    pub(super) action: Step,
+    pub(super) limit: ScriptStep,
+    pub(super) settle: ScriptStep,
+    pub(super) beat: ScriptStep,
+    pub(super) reap: ScriptStep,
+    pub(super) disown: ScriptStep,
+    pub(super) rule: ScriptStep,
+    pub(super) action: ScriptStep,
     /// Gives out ends of actions to be told.
-    pub(super) ripe: Step,
-    pub(super) sweep: Step,
-    pub(super) tell: Step,
-    pub(super) dead: Step,
-    pub(super) tidy: Step,
-    pub(super) snapshot: Step,
+    pub(super) ripe: ScriptStep,
+    pub(super) sweep: ScriptStep,
+    pub(super) tell: ScriptStep,
+    pub(super) dead: ScriptStep,
+    pub(super) tidy: ScriptStep,
+    pub(super) snapshot: ScriptStep,
 }
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        let parts: Vec<String> = SOURCES.iter().map(Source::part).collect();
+        let parts: Vec<String> = SOURCES.iter().map(ScriptSource::part).collect();
         let name = library_name(&parts);
         let step = |wanted: &str| {
             let at = SOURCES.iter().position(|source| source.name == wanted);
             let part = at.and_then(|at| parts.get(at));
             let source = at.and_then(|at| SOURCES.get(at));
-            let begin = source.map_or("", Source::beginning);
+            let begin = source.map_or("", ScriptSource::beginning);
             step(&name, wanted, (begin, part.map_or("", String::as_str)))
         };
         Self {
@@ -77,7 +77,7 @@ impl Scripts {
 }
 
 /// What a step is made of.
-struct Source {
+struct ScriptSource {
     name: &'static str,
     /// The short way, which says itself what the step is; nothing where there is one way.
     plain: &'static str,
@@ -85,7 +85,7 @@ struct Source {
     flags: &'static str,
 }
 
-impl Source {
+impl ScriptSource {
     const fn new(name: &'static str, any: &'static str) -> Self {
         Self {
             name,
@@ -162,13 +162,13 @@ fn library(name: &str, parts: &[String]) -> String {
 /// function needs of its own level is looked for along the whole stack, what it needs of the levels around
 /// it is at hand, though at most 60 names of them. All parts on one level took 100 µs to set up before any
 /// of them did a thing. In the library, which is set up once, they are on one level.
-fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> Step {
+fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> ScriptStep {
     let [base, seats, jobs] = COMMON;
     let text = format!(
         "{begin}local steps, given = {{}}, ARGV\n{base}\nreturn (function()\n{seats}\nreturn (function()\n\
          {jobs}\n{part}\nreturn run(steps.{name}, given)\nend)()\nend)()"
     );
-    Step {
+    ScriptStep {
         function: format!("{library}_{name}"),
         hash: Script::new(&text).get_hash().to_owned(),
         text,
@@ -188,11 +188,11 @@ const EVEN_IF_FULL: &str = "'allow-oom'";
 const ONLY_WITH_ROOM: &str = "";
 const READS: &str = "'no-writes'";
 
-const SOURCES: [Source; 15] = [
-    Source::new("submit", include_str!("lua/submit/any.lua"))
+const SOURCES: [ScriptSource; 15] = [
+    ScriptSource::new("submit", include_str!("lua/submit/any.lua"))
         .after(include_str!("lua/submit/plain.lua"))
         .flags(ONLY_WITH_ROOM),
-    Source::new(
+    ScriptSource::new(
         "claim",
         concat!(
             include_str!("lua/claim/limits.lua"),
@@ -202,26 +202,26 @@ const SOURCES: [Source; 15] = [
         ),
     )
     .after(include_str!("lua/claim/plain.lua")),
-    Source::new(
+    ScriptSource::new(
         "limit",
         concat!(
             include_str!("lua/claim/limits.lua"),
             include_str!("lua/limit.lua")
         ),
     ),
-    Source::new("settle", include_str!("lua/settle/any.lua"))
+    ScriptSource::new("settle", include_str!("lua/settle/any.lua"))
         .after(include_str!("lua/settle/plain.lua")),
-    Source::new("beat", include_str!("lua/beat.lua")),
-    Source::new("reap", include_str!("lua/reap.lua")),
-    Source::new("disown", include_str!("lua/disown.lua")),
-    Source::new("rule", include_str!("lua/rule.lua")),
-    Source::new("action", include_str!("lua/action.lua")),
-    Source::new("ripe", include_str!("lua/ripe.lua")),
-    Source::new("sweep", include_str!("lua/sweep.lua")),
-    Source::new("tell", include_str!("lua/tell.lua")).flags(READS),
-    Source::new("dead", include_str!("lua/dead.lua")),
-    Source::new("tidy", include_str!("lua/tidy.lua")),
-    Source::new("snapshot", include_str!("lua/snapshot.lua")),
+    ScriptSource::new("beat", include_str!("lua/beat.lua")),
+    ScriptSource::new("reap", include_str!("lua/reap.lua")),
+    ScriptSource::new("disown", include_str!("lua/disown.lua")),
+    ScriptSource::new("rule", include_str!("lua/rule.lua")),
+    ScriptSource::new("action", include_str!("lua/action.lua")),
+    ScriptSource::new("ripe", include_str!("lua/ripe.lua")),
+    ScriptSource::new("sweep", include_str!("lua/sweep.lua")),
+    ScriptSource::new("tell", include_str!("lua/tell.lua")).flags(READS),
+    ScriptSource::new("dead", include_str!("lua/dead.lua")),
+    ScriptSource::new("tidy", include_str!("lua/tidy.lua")),
+    ScriptSource::new("snapshot", include_str!("lua/snapshot.lua")),
 ];
 
 /// What each is: the queue's identity and counts; tenants; leases of sessions; names that are taken; lanes

@@ -1,20 +1,20 @@
 //! Ends of claims, as the script takes them.
 
-use super::call::Caller;
-use super::fault::strange;
-use super::record::{micros, seven, six};
-use super::reply::Reply;
+use super::script_call::ScriptRunner;
+use super::error_map::strange;
+use super::job_codec::{micros, seven, six};
+use super::reply::ScriptReply;
 use crate::error::StoreError;
-use crate::jobs::Answer;
+use crate::contract::StoreResult;
 use crate::name::Name;
-use crate::settle::{End, Kept, Park, PutOff, Settled, Settlement};
+use crate::settle::{JobEnd, StoredResult, CooldownScope, Defer, SettleResult, Settlement};
 use redis::Value;
 
 pub(super) async fn settle(
-    caller: &Caller,
+    caller: &ScriptRunner,
     session: &Name,
     ends: Vec<Settlement>,
-) -> Answer<Vec<Settled>> {
+) -> StoreResult<Vec<SettleResult>> {
     if ends.len() > MOST_ENDS {
         return Err(StoreError::refused(format_args!(
             "{} ends would keep redis from everybody else: settle at most {MOST_ENDS} at once",
@@ -35,9 +35,9 @@ pub(super) async fn settle(
         }
     }
     match caller.run_safely(call).await? {
-        Value::Int(1) => Ok(vec![Settled::Done; ends.len()]),
+        Value::Int(1) => Ok(vec![SettleResult::Done; ends.len()]),
         answers => {
-            let mut reply = Reply::new(answers)?;
+            let mut reply = ScriptReply::new(answers)?;
             ends.iter().map(|_| settled(reply.value()?)).collect()
         }
     }
@@ -50,7 +50,7 @@ fn tooks(ends: &[Settlement]) -> Option<Vec<u8>> {
     }
     let mut tooks = Vec::with_capacity(7 * ends.len());
     for end in ends {
-        let End::Done { took, result: None } = &end.end else {
+        let JobEnd::Done { took, result: None } = &end.end else {
             return None;
         };
         tooks.extend(seven(micros(*took)));
@@ -67,14 +67,14 @@ fn has_twins(ends: &[Settlement]) -> bool {
 }
 
 /// How it ended, three numbers, and what belongs to it.
-struct Form {
+struct SettleForm {
     kind: u8,
     numbers: [u64; 3],
     rest: Vec<u8>,
 }
 
-fn form(end: &End) -> Vec<u8> {
-    let form = Form::of(end);
+fn form(end: &JobEnd) -> Vec<u8> {
+    let form = SettleForm::of(end);
     let mut bytes = Vec::with_capacity(22 + form.rest.len());
     bytes.push(form.kind);
     for number in form.numbers {
@@ -84,13 +84,13 @@ fn form(end: &End) -> Vec<u8> {
     bytes
 }
 
-impl Form {
-    fn of(end: &End) -> Self {
+impl SettleForm {
+    fn of(end: &JobEnd) -> Self {
         match end {
-            End::Done { took, result } => {
+            JobEnd::Done { took, result } => {
                 Self::new(1, [micros(*took), 0, 0], kept(result.as_ref()))
             }
-            End::Retry {
+            JobEnd::Retry {
                 after,
                 words,
                 result,
@@ -98,24 +98,24 @@ impl Form {
                 let (length, rest) = told_and_kept(words, result.as_ref());
                 Self::new(2, [length, micros(*after), 0], rest)
             }
-            End::RetryPutOff { by, words, result } => {
+            JobEnd::RetryPutOff { by, words, result } => {
                 let (length, told) = told_and_kept(words, result.as_ref());
                 let mut rest = seven(length).to_vec();
                 rest.extend(told);
                 Self::new(8, put_off(*by), rest)
             }
-            End::Failed { words, result } => {
+            JobEnd::Failed { words, result } => {
                 let (length, rest) = told_and_kept(words, result.as_ref());
                 Self::new(3, [length, 0, 0], rest)
             }
-            End::Throttled { after, park } => {
-                let whole_lane = u64::from(*park == Park::Lane);
+            JobEnd::Throttled { after, park } => {
+                let whole_lane = u64::from(*park == CooldownScope::Lane);
                 Self::new(4, [micros(*after), whole_lane, 0], Vec::new())
             }
-            End::Returned => Self::new(5, [0; 3], Vec::new()),
-            End::Interrupted => Self::new(5, [1, 0, 0], Vec::new()),
-            End::PutOff(by @ PutOff::Fixed(_)) => Self::new(6, put_off(*by), Vec::new()),
-            End::PutOff(by @ PutOff::Formula { .. }) => Self::new(7, put_off(*by), Vec::new()),
+            JobEnd::Returned => Self::new(5, [0; 3], Vec::new()),
+            JobEnd::Interrupted => Self::new(5, [1, 0, 0], Vec::new()),
+            JobEnd::PutOff(by @ Defer::Fixed(_)) => Self::new(6, put_off(*by), Vec::new()),
+            JobEnd::PutOff(by @ Defer::Formula { .. }) => Self::new(7, put_off(*by), Vec::new()),
         }
     }
 
@@ -129,15 +129,15 @@ impl Form {
 }
 
 /// The shortest and the longest wait, and the rate of all.
-fn put_off(by: PutOff) -> [u64; 3] {
+fn put_off(by: Defer) -> [u64; 3] {
     match by {
-        PutOff::Fixed(span) => [micros(span), micros(span), 0],
-        PutOff::Formula { rule, global } => [micros(rule.base()), micros(rule.max()), global],
+        Defer::Fixed(span) => [micros(span), micros(span), 0],
+        Defer::Formula { rule, global } => [micros(rule.base()), micros(rule.max()), global],
     }
 }
 
 /// What is kept: its number, for how long, and the body.
-fn kept(result: Option<&Kept>) -> Vec<u8> {
+fn kept(result: Option<&StoredResult>) -> Vec<u8> {
     let Some(kept) = result else {
         return Vec::new();
     };
@@ -149,7 +149,7 @@ fn kept(result: Option<&Kept>) -> Vec<u8> {
 }
 
 /// Words about a failure and how long they are, then what is kept.
-fn told_and_kept(words: &str, result: Option<&Kept>) -> (u64, Vec<u8>) {
+fn told_and_kept(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) {
     let mut rest = told(words);
     let length = u64::try_from(rest.len()).unwrap_or(0);
     rest.extend(kept(result));
@@ -165,17 +165,17 @@ fn told(words: &str) -> Vec<u8> {
     words.as_bytes().iter().take(end).copied().collect()
 }
 
-fn settled(value: Value) -> Answer<Settled> {
+fn settled(value: Value) -> StoreResult<SettleResult> {
     match value {
-        Value::Int(1) => Ok(Settled::Done),
-        Value::Int(2) => Ok(Settled::Buried),
-        Value::Int(3) => Ok(Settled::Waits),
-        Value::Int(5) => Ok(Settled::Cancelled),
-        Value::Int(6) => Ok(Settled::Fenced),
+        Value::Int(1) => Ok(SettleResult::Done),
+        Value::Int(2) => Ok(SettleResult::Buried),
+        Value::Int(3) => Ok(SettleResult::Waits),
+        Value::Int(5) => Ok(SettleResult::Cancelled),
+        Value::Int(6) => Ok(SettleResult::Fenced),
         Value::Int(_) => Err(strange()),
         value => {
-            let mut parts = Reply::new(value)?;
-            Ok(Settled::PutOff {
+            let mut parts = ScriptReply::new(value)?;
+            Ok(SettleResult::PutOff {
                 backoff: parts.span()?,
                 non_ready: parts.number()?,
                 speed: parts.number()?,

@@ -10,25 +10,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::actions::{MOST_CLEANINGS, finish_cleaning, is_cleaning, not_clean, note};
-use super::call::{Call, Caller};
-use super::fault::strange;
-use super::record::{self, Common, class, micros, seven};
-use super::reply::Reply;
+use super::script_call::{ScriptCall, ScriptRunner};
+use super::error_map::strange;
+use super::job_codec::{self, BatchHeader, class, micros, seven};
+use super::reply::ScriptReply;
 use crate::action::ActionSpec;
 use crate::error::StoreError;
-use crate::job::{Batch, NewJob, Receipt, Rest, Submitted};
-use crate::jobs::Answer;
+use crate::job::{SubmitBatch, NewJob, SubmitReceipt, BatchPosition, SubmitResult};
+use crate::contract::StoreResult;
 use crate::name::Name;
 use redis::Value;
 
 /// Makes names for jobs whose submitter gave none. They begin with a word of this process that no other
 /// has, because they are sent to APIs as idempotency keys and must not repeat even after a queue was lost.
-pub(super) struct Names {
+pub(super) struct JobNames {
     word: String,
     next: AtomicU64,
 }
 
-impl Names {
+impl JobNames {
     pub(super) fn new() -> Self {
         Self {
             word: random_word(10),
@@ -36,14 +36,14 @@ impl Names {
         }
     }
 
-    fn next(&self) -> Answer<Name> {
+    fn next(&self) -> StoreResult<Name> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         Name::new(&format!("{}-{}", self.word, in_letters(number))).map_err(StoreError::refused)
     }
 }
 
 /// Jobs of one lane, tenant and class, in the order of the batch.
-struct Group {
+struct JobGroup {
     lane: Name,
     tenant: Name,
     class: u8,
@@ -55,23 +55,23 @@ struct Group {
 
 /// Submits a batch as a step of its own.
 pub(super) async fn submit_alone(
-    caller: &Caller,
-    names: &Names,
-    batch: Batch,
-) -> Answer<Submitted> {
+    caller: &ScriptRunner,
+    names: &JobNames,
+    batch: SubmitBatch,
+) -> StoreResult<SubmitResult> {
     check(&batch)?;
     let ids: Vec<Name> = batch
         .jobs
         .iter()
         .map(|job| job.id.clone().map_or_else(|| names.next(), Ok))
-        .collect::<Answer<_>>()?;
+        .collect::<StoreResult<_>>()?;
     let groups = group(&batch, &ids);
     let answer = sent(caller, &batch, &groups).await?;
-    receipts(Reply::new(answer)?, &groups, ids)
+    receipts(ScriptReply::new(answer)?, &groups, ids)
 }
 
 /// Sends a batch, after what was left under the name of its action if that is to begin anew.
-async fn sent(caller: &Caller, batch: &Batch, groups: &[Group]) -> Answer<Value> {
+async fn sent(caller: &ScriptRunner, batch: &SubmitBatch, groups: &[JobGroup]) -> StoreResult<Value> {
     let mut left = MOST_CLEANINGS;
     loop {
         let answer = caller.run_safely(call(caller, batch, groups)).await;
@@ -85,7 +85,7 @@ async fn sent(caller: &Caller, batch: &Batch, groups: &[Group]) -> Answer<Value>
     }
 }
 
-fn check(batch: &Batch) -> Answer<()> {
+fn check(batch: &SubmitBatch) -> StoreResult<()> {
     if batch.jobs.len() > MOST_JOBS {
         return Err(StoreError::refused(format_args!(
             "a batch of {} jobs would keep redis from everybody else: submit at most {MOST_JOBS} at once",
@@ -95,27 +95,27 @@ fn check(batch: &Batch) -> Answer<()> {
     Ok(())
 }
 
-fn group(batch: &Batch, ids: &[Name]) -> Vec<Group> {
-    let common = Common {
+fn group(batch: &SubmitBatch, ids: &[Name]) -> Vec<JobGroup> {
+    let common = BatchHeader {
         action: batch.action.as_ref().map(|spec| &spec.id),
         remember: batch.remember,
     };
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<JobGroup> = Vec::new();
     let mut known = HashMap::new();
     for (place, (job, id)) in batch.jobs.iter().zip(ids).enumerate() {
         let key = (&job.lane, &job.tenant, class(job.priority));
         let at = *known.entry(key).or_insert_with(|| {
-            groups.push(Group::of(job));
+            groups.push(JobGroup::of(job));
             groups.len() - 1
         });
         if let Some(group) = groups.get_mut(at) {
-            group.add(job, place, record::write(job, id, &common));
+            group.add(job, place, job_codec::write(job, id, &common));
         }
     }
     groups
 }
 
-impl Group {
+impl JobGroup {
     fn of(job: &NewJob) -> Self {
         Self {
             lane: job.lane.clone(),
@@ -132,7 +132,7 @@ impl Group {
         if job.cost.units() != 1 {
             self.mark |= COSTS_DIFFER;
         }
-        if record::is_more_than_plain(&record) {
+        if job_codec::is_more_than_plain(&record) {
             self.mark |= MORE;
         }
         self.places.push(place);
@@ -144,8 +144,8 @@ impl Group {
     /// What the script is told of it before the jobs themselves.
     fn head(&self) -> Vec<u8> {
         let mut head = Vec::with_capacity(64);
-        record::put_name(&mut head, &self.lane);
-        record::put_name(&mut head, &self.tenant);
+        job_codec::put_name(&mut head, &self.lane);
+        job_codec::put_name(&mut head, &self.tenant);
         head.extend([self.class, self.mark]);
         let size = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
         head.extend(size.to_be_bytes());
@@ -154,14 +154,14 @@ impl Group {
 }
 
 /// The places of all jobs in their batch, group by group.
-fn ordinals(groups: &[Group]) -> Vec<u8> {
+fn ordinals(groups: &[JobGroup]) -> Vec<u8> {
     let ordinal = |place: &usize| u32::try_from(place + 1).unwrap_or(u32::MAX).to_be_bytes();
     let places = groups.iter().flat_map(|group| &group.places);
     places.flat_map(ordinal).collect()
 }
 
 /// The start times, if any job has one.
-fn start_times(groups: &[Group]) -> Vec<u8> {
+fn start_times(groups: &[JobGroup]) -> Vec<u8> {
     let starts = || groups.iter().flat_map(|group| &group.starts);
     if starts().all(|start| *start == 0) {
         return Vec::new();
@@ -169,16 +169,16 @@ fn start_times(groups: &[Group]) -> Vec<u8> {
     starts().flat_map(|start| seven(*start)).collect()
 }
 
-fn call<'a>(caller: &'a Caller, batch: &Batch, groups: &[Group]) -> Call<'a> {
+fn call<'a>(caller: &'a ScriptRunner, batch: &SubmitBatch, groups: &[JobGroup]) -> ScriptCall<'a> {
     let careful = |job: &NewJob| job.id.is_some() || job.not_before.is_some();
     let spec = batch.action.as_ref();
     let span = |of: fn(&ActionSpec) -> Duration| spec.map_or(0, |spec| micros(of(spec)));
-    let heads: Vec<u8> = groups.iter().flat_map(Group::head).collect();
+    let heads: Vec<u8> = groups.iter().flat_map(JobGroup::head).collect();
     let mut call = caller
         .call(&caller.scripts.submit)
         .arg(batch.queue_max)
         .arg(spec.map_or("", |spec| spec.id.as_str()))
-        .arg(u8::from(batch.rest == Rest::Last))
+        .arg(u8::from(batch.rest == BatchPosition::Last))
         .arg(span(|spec| spec.timeout))
         .arg(span(|spec| spec.keep))
         .arg(batch.jobs.len())
@@ -193,7 +193,7 @@ fn call<'a>(caller: &'a Caller, batch: &Batch, groups: &[Group]) -> Call<'a> {
     call
 }
 
-fn receipts(mut reply: Reply, groups: &[Group], ids: Vec<Name>) -> Answer<Submitted> {
+fn receipts(mut reply: ScriptReply, groups: &[JobGroup], ids: Vec<Name>) -> StoreResult<SubmitResult> {
     let (queued, active, each) = (reply.number()?, reply.number()?, reply.number()? == 1);
     let mut reply = reply.list()?;
     let mut verdicts = vec![0; ids.len()];
@@ -212,14 +212,14 @@ fn receipts(mut reply: Reply, groups: &[Group], ids: Vec<Name>) -> Answer<Submit
         }
     }
     let receipt = |(id, verdict)| match verdict {
-        DUPLICATE => Receipt::Duplicate { id },
-        CLOSED => Receipt::Closed,
+        DUPLICATE => SubmitReceipt::Duplicate { id },
+        CLOSED => SubmitReceipt::Closed,
         place => match u64::try_from(place) {
-            Ok(place) if place > 0 => Receipt::Accepted { id, place },
-            _ => Receipt::Full,
+            Ok(place) if place > 0 => SubmitReceipt::Accepted { id, place },
+            _ => SubmitReceipt::Full,
         },
     };
-    Ok(Submitted {
+    Ok(SubmitResult {
         receipts: ids.into_iter().zip(verdicts).map(receipt).collect(),
         queued,
         active,

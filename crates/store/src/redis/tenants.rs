@@ -5,23 +5,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::{Priority, Rate, Weight};
 
-use super::call::{Call, Caller};
-use super::fault::strange;
-use super::pages::{self, PAGE, ask};
-use super::record::{class, instant, micros, number, priority, wall};
-use super::reply::{self, Reply};
-use crate::action::Tally;
+use super::script_call::{ScriptCall, ScriptRunner};
+use super::error_map::strange;
+use super::paging::{self, PAGE, ask};
+use super::job_codec::{class, instant, micros, number, priority, wall};
+use super::reply::{self, ScriptReply};
+use crate::action::JobCounts;
 use crate::error::StoreError;
-use crate::jobs::Answer;
+use crate::contract::StoreResult;
 use crate::name::Name;
-use crate::tenant::{Page, Snapshot, TenantReport, TenantRule};
+use crate::tenant::{PageRequest, CongestionSample, TenantReport, TenantRule};
 use redis::Value;
 
-pub(super) async fn lanes(caller: &Caller) -> Answer<Vec<Name>> {
+pub(super) async fn lanes(caller: &ScriptRunner) -> StoreResult<Vec<Name>> {
     let mut lanes: Vec<Name> = Vec::new();
     loop {
         let after = lanes.last().map_or("", Name::as_str);
-        let mut reply = Reply::new(caller.run(ask(caller, "lanes").arg(after)).await?)?;
+        let mut reply = ScriptReply::new(caller.run(ask(caller, "lanes").arg(after)).await?)?;
         let full = reply.len() == PAGE;
         while !reply.is_empty() {
             lanes.push(reply.name()?);
@@ -33,7 +33,7 @@ pub(super) async fn lanes(caller: &Caller) -> Answer<Vec<Name>> {
 }
 
 /// Holds at once for all; those who wait because of the old bound are woken piece by piece.
-pub(super) async fn set_usual(caller: &Caller, rule: &TenantRule) -> Answer<()> {
+pub(super) async fn set_usual(caller: &ScriptRunner, rule: &TenantRule) -> StoreResult<()> {
     let set = with_rule(step(caller, "", "usual"), rule);
     let number = reply::number(&caller.run(set).await?)?;
     if number == 0 {
@@ -52,26 +52,26 @@ pub(super) async fn set_usual(caller: &Caller, rule: &TenantRule) -> Answer<()> 
     }
 }
 
-pub(super) async fn set_rule(caller: &Caller, tenant: &Name, rule: &TenantRule) -> Answer<()> {
+pub(super) async fn set_rule(caller: &ScriptRunner, tenant: &Name, rule: &TenantRule) -> StoreResult<()> {
     let call = with_rule(step(caller, tenant.as_str(), "rule"), rule);
     caller.run(call).await.map(drop)
 }
 
-pub(super) async fn unset_rule(caller: &Caller, tenant: &Name) -> Answer<()> {
+pub(super) async fn unset_rule(caller: &ScriptRunner, tenant: &Name) -> StoreResult<()> {
     let call = step(caller, tenant.as_str(), "unset");
     caller.run(call).await.map(drop)
 }
 
-pub(super) async fn set_paused(caller: &Caller, tenant: &Name, paused: u8) -> Answer<()> {
+pub(super) async fn set_paused(caller: &ScriptRunner, tenant: &Name, paused: u8) -> StoreResult<()> {
     let call = step(caller, tenant.as_str(), "pause").arg(paused);
     caller.run(call).await.map(drop)
 }
 
-fn step<'a>(caller: &'a Caller, tenant: &str, what: &str) -> Call<'a> {
+fn step<'a>(caller: &'a ScriptRunner, tenant: &str, what: &str) -> ScriptCall<'a> {
     caller.call(&caller.scripts.rule).arg(tenant).arg(what)
 }
 
-fn with_rule<'a>(call: Call<'a>, rule: &TenantRule) -> Call<'a> {
+fn with_rule<'a>(call: ScriptCall<'a>, rule: &TenantRule) -> ScriptCall<'a> {
     let claim = u64::from(rule.weight.as_u32()) * factor(rule.priority);
     call.arg(claim)
         .arg(rule.in_flight.map_or(0, |most| most.max(1)))
@@ -81,32 +81,32 @@ fn with_rule<'a>(call: Call<'a>, rule: &TenantRule) -> Call<'a> {
         .arg(class(rule.priority))
 }
 
-pub(super) async fn tally(caller: &Caller) -> Answer<Tally> {
-    let mut reply = Reply::new(caller.run(ask(caller, "tally")).await?)?;
+pub(super) async fn tally(caller: &ScriptRunner) -> StoreResult<JobCounts> {
+    let mut reply = ScriptReply::new(caller.run(ask(caller, "tally")).await?)?;
     read_tally(&mut reply)
 }
 
 /// What was counted as jobs moved, without regard to those whose time has come.
-pub(super) async fn books(caller: &Caller) -> Answer<Tally> {
-    let mut reply = Reply::new(caller.run(ask(caller, "books")).await?)?;
+pub(super) async fn books(caller: &ScriptRunner) -> StoreResult<JobCounts> {
+    let mut reply = ScriptReply::new(caller.run(ask(caller, "books")).await?)?;
     read_tally(&mut reply)
 }
 
-pub(super) async fn active(caller: &Caller) -> Answer<u64> {
+pub(super) async fn active(caller: &ScriptRunner) -> StoreResult<u64> {
     reply::number(&caller.run(ask(caller, "active")).await?)
 }
 
-pub(super) async fn tenant(caller: &Caller, name: &Name) -> Answer<Option<TenantReport>> {
+pub(super) async fn tenant(caller: &ScriptRunner, name: &Name) -> StoreResult<Option<TenantReport>> {
     let call = ask(caller, "tenant").arg(name.as_str());
-    let reply = Reply::maybe(caller.run(call).await?)?;
+    let reply = ScriptReply::maybe(caller.run(call).await?)?;
     reply.map_or(Ok(None), report)
 }
 
-pub(super) async fn tenants(caller: &Caller, page: &Page) -> Answer<Vec<TenantReport>> {
-    pages::page(caller, "tenants", page, report).await
+pub(super) async fn tenants(caller: &ScriptRunner, page: &PageRequest) -> StoreResult<Vec<TenantReport>> {
+    paging::page(caller, "tenants", page, report).await
 }
 
-pub(super) async fn snapshot(caller: &Caller, keep: Duration) -> Answer<()> {
+pub(super) async fn snapshot(caller: &ScriptRunner, keep: Duration) -> StoreResult<()> {
     let mut after = Bytes::new();
     loop {
         let call = caller
@@ -122,18 +122,18 @@ pub(super) async fn snapshot(caller: &Caller, keep: Duration) -> Answer<()> {
     }
 }
 
-pub(super) async fn history(caller: &Caller, tenant: &Name, most: usize) -> Answer<Vec<Snapshot>> {
+pub(super) async fn history(caller: &ScriptRunner, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
     if most == 0 {
         return Ok(Vec::new());
     }
     let call = ask(caller, "history")
         .arg(tenant.as_str())
         .arg(most.min(MOST_HISTORY));
-    let mut reply = Reply::new(caller.run(call).await?)?;
+    let mut reply = ScriptReply::new(caller.run(call).await?)?;
     let mut history = Vec::with_capacity(reply.len());
     while !reply.is_empty() {
         let mut bytes = reply.bytes()?;
-        history.push(Snapshot {
+        history.push(CongestionSample {
             at: instant(&mut bytes)?,
             non_ready: number(&mut bytes, 7)?,
             speed: number(&mut bytes, 7)?,
@@ -143,7 +143,7 @@ pub(super) async fn history(caller: &Caller, tenant: &Name, most: usize) -> Answ
     Ok(history)
 }
 
-pub(super) async fn reset(caller: &Caller, tenant: &Name) -> Answer<()> {
+pub(super) async fn reset(caller: &ScriptRunner, tenant: &Name) -> StoreResult<()> {
     let call = caller
         .call(&caller.scripts.snapshot)
         .arg("reset")
@@ -157,7 +157,7 @@ pub(super) async fn reset(caller: &Caller, tenant: &Name) -> Answer<()> {
 }
 
 /// A report, or nothing where only the name is left.
-fn report(mut reply: Reply) -> Answer<Option<TenantReport>> {
+fn report(mut reply: ScriptReply) -> StoreResult<Option<TenantReport>> {
     let name = reply.name()?;
     if reply.is_empty() {
         return Ok(None);
@@ -187,8 +187,8 @@ fn report(mut reply: Reply) -> Answer<Option<TenantReport>> {
     }))
 }
 
-fn read_tally(reply: &mut Reply) -> Answer<Tally> {
-    Ok(Tally {
+fn read_tally(reply: &mut ScriptReply) -> StoreResult<JobCounts> {
+    Ok(JobCounts {
         queued: reply.number()?,
         non_ready: reply.number()?,
         delayed: reply.number()?,

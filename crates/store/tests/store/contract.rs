@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionSpec, Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Receipt, Rest,
-    Settled, Settlement, Submitted,
+    ActionSpec, SubmitBatch, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, AllowAll, SubmitReceipt, BatchPosition,
+    SettleResult, Settlement, SubmitResult,
 };
 
 pub(crate) mod actions;
@@ -65,37 +65,37 @@ pub(crate) fn jobs(tenant: &str, count: u32) -> Vec<NewJob> {
 }
 
 /// A batch of an action.
-pub(crate) fn batch(action: &str, jobs: Vec<NewJob>) -> Batch {
-    Batch {
+pub(crate) fn batch(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
+    SubmitBatch {
         action: Some(ActionSpec::new(name(action))),
-        ..Batch::of(jobs)
+        ..SubmitBatch::of(jobs)
     }
 }
 
 /// Jobs of an action that gets no more.
-pub(crate) fn last(action: &str, jobs: Vec<NewJob>) -> Batch {
-    Batch {
-        rest: Rest::Last,
+pub(crate) fn last(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
+    SubmitBatch {
+        rest: BatchPosition::Last,
         ..batch(action, jobs)
     }
 }
 
 /// Submits jobs that belong to no action, all of which must be taken.
-pub(crate) async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> Submitted {
-    let submitted = store.submit(Batch::of(jobs)).await.expect("submitted");
-    let taken = |receipt: &Receipt| matches!(receipt, Receipt::Accepted { .. });
+pub(crate) async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> SubmitResult {
+    let submitted = store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+    let taken = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Accepted { .. });
     assert!(submitted.receipts.iter().all(taken), "{submitted:?}");
     submitted
 }
 
 /// What the session `worker` asks for, under a lease that outlives the test.
-pub(crate) fn ask(most: usize) -> ClaimAsk {
+pub(crate) fn ask(most: usize) -> ClaimRequest {
     ask_as("worker", most, Duration::from_hours(1))
 }
 
 /// What a session asks for.
-pub(crate) fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimAsk {
-    ClaimAsk {
+pub(crate) fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimRequest {
+    ClaimRequest {
         lane: name("mail"),
         session: name(session),
         most,
@@ -106,20 +106,20 @@ pub(crate) fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimAsk {
 }
 
 /// Claims for the session `worker`.
-pub(crate) async fn claim(store: &impl JobStore, most: usize) -> Vec<Claimed> {
-    let claims = store.claim(ask(most), &mut OpenGate).await;
+pub(crate) async fn claim(store: &impl JobStore, most: usize) -> Vec<ClaimedJob> {
+    let claims = store.claim(ask(most), &mut AllowAll).await;
     claims.expect("claimed").jobs
 }
 
 /// Claims exactly one job for the session `worker`.
-pub(crate) async fn claim_one(store: &impl JobStore) -> Claimed {
+pub(crate) async fn claim_one(store: &impl JobStore) -> ClaimedJob {
     let mut jobs = claim(store, 1).await;
     assert_eq!(jobs.len(), 1, "one job was to be had");
     jobs.remove(0)
 }
 
 /// Ends claims of the session `worker` alike.
-pub(crate) async fn settle_all(store: &impl JobStore, jobs: &[Claimed], end: End) -> Vec<Settled> {
+pub(crate) async fn settle_all(store: &impl JobStore, jobs: &[ClaimedJob], end: JobEnd) -> Vec<SettleResult> {
     let ends = jobs.iter().map(|job| Settlement {
         token: job.token,
         end: end.clone(),
@@ -129,20 +129,20 @@ pub(crate) async fn settle_all(store: &impl JobStore, jobs: &[Claimed], end: End
 }
 
 /// Ends one claim of the session `worker`.
-pub(crate) async fn settle(store: &impl JobStore, job: &Claimed, end: End) -> Settled {
+pub(crate) async fn settle(store: &impl JobStore, job: &ClaimedJob, end: JobEnd) -> SettleResult {
     settle_all(store, std::slice::from_ref(job), end).await[0]
 }
 
 /// Done in a millisecond, and nothing kept.
-pub(crate) fn done() -> End {
-    End::Done {
+pub(crate) fn done() -> JobEnd {
+    JobEnd::Done {
         took: Duration::from_millis(1),
         result: None,
     }
 }
 
 /// The names of claimed jobs.
-pub(crate) fn ids(jobs: &[Claimed]) -> Vec<String> {
+pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<String> {
     jobs.iter().map(|job| job.id.to_string()).collect()
 }
 

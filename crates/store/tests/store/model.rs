@@ -9,7 +9,7 @@ use crate::contract::World;
 use crate::support::store_dir::{clock, within};
 use history::{Event, Naive, event, happen};
 use outflow_core::WallTime;
-use outflow_store::{JobStore, Redis, RedisOptions};
+use outflow_store::{JobStore, RedisStore, RedisOptions};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions, RedisServer};
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Builder;
@@ -55,13 +55,13 @@ fn a_store_is_a_list_that_is_slower_to_lose() {
 /// A store in a server whose time is moved by hand: what waits for its time is brought nearer.
 struct Far {
     server: RedisServer,
-    store: Redis,
+    store: RedisStore,
 }
 
 impl World for Far {
-    type Store = Redis;
+    type Store = RedisStore;
 
-    fn store(&self) -> &Redis {
+    fn store(&self) -> &RedisStore {
         &self.store
     }
 
@@ -105,7 +105,7 @@ impl Far {
                 return;
             }
             self.server.restart().expect("restarted");
-            while let Err(error) = self.store.tally().await {
+            while let Err(error) = self.store.job_counts().await {
                 assert!(error.is_passing(), "{error}");
             }
         }
@@ -132,7 +132,7 @@ fn far(events: &[Event]) {
             ..ServerOptions::default()
         })
         .expect("a server");
-        let store = Redis::connect(RedisOptions::new(server.url())).await;
+        let store = RedisStore::connect(RedisOptions::new(server.url())).await;
         let store = store.expect("connected");
         Far { server, store }.happen(events).await;
     });

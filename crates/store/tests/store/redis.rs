@@ -22,15 +22,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    Batch, ClaimAsk, Claimed, Claims, End, JobStore, Name, NewJob, OpenGate, Redis, RedisOptions,
-    Settled, Settlement, SharedPlan,
+    SubmitBatch, ClaimRequest, ClaimedJob, ClaimBatch, JobEnd, JobStore, Name, NewJob, AllowAll, RedisStore, RedisOptions,
+    SettleResult, Settlement, SharedLimits,
 };
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
 /// A server and a store on it.
 struct Room {
     server: RedisServer,
-    store: Redis,
+    store: RedisStore,
 }
 
 impl Room {
@@ -46,53 +46,53 @@ impl Room {
 
     async fn submit(&self, tenant: &str, many: usize) {
         let jobs = (0..many).map(|n| job(tenant, n)).collect();
-        let submitted = self.store.submit(Batch::of(jobs)).await.expect("submitted");
+        let submitted = self.store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
         assert_eq!(submitted.receipts.len(), many);
     }
 
-    async fn claim(&self, most: usize) -> Claims {
+    async fn claim(&self, most: usize) -> ClaimBatch {
         claim(&self.store, "worker", most, None).await
     }
 
-    async fn settle(&self, ends: Vec<Settlement>) -> Vec<Settled> {
+    async fn settle(&self, ends: Vec<Settlement>) -> Vec<SettleResult> {
         let settled = self.store.settle(&name("worker"), ends).await;
         settled.expect("settled")
     }
 
-    async fn finish(&self, jobs: &[Claimed]) {
+    async fn finish(&self, jobs: &[ClaimedJob]) {
         let ends = jobs.iter().map(done).collect();
         for settled in self.settle(ends).await {
-            assert_eq!(settled, Settled::Done);
+            assert_eq!(settled, SettleResult::Done);
         }
     }
 
     async fn balanced(&self) {
         assert_eq!(
-            self.store.recount().await.expect("counted"),
+            self.store.audit().await.expect("counted"),
             0,
             "{:?}",
-            self.store.tally().await
+            self.store.job_counts().await
         );
     }
 }
 
-async fn connect(server: &RedisServer) -> Redis {
-    Redis::connect(RedisOptions::new(server.url()))
+async fn connect(server: &RedisServer) -> RedisStore {
+    RedisStore::connect(RedisOptions::new(server.url()))
         .await
         .expect("connected")
 }
 
-async fn claim(store: &Redis, session: &str, most: usize, plan: Option<SharedPlan>) -> Claims {
+async fn claim(store: &RedisStore, session: &str, most: usize, plan: Option<SharedLimits>) -> ClaimBatch {
     claim_of("api", store, session, (most, plan)).await
 }
 
 async fn claim_of(
     lane: &str,
-    store: &Redis,
+    store: &RedisStore,
     session: &str,
-    (most, plan): (usize, Option<SharedPlan>),
-) -> Claims {
-    let ask = ClaimAsk {
+    (most, plan): (usize, Option<SharedLimits>),
+) -> ClaimBatch {
+    let ask = ClaimRequest {
         lane: name(lane),
         session: name(session),
         most,
@@ -100,7 +100,7 @@ async fn claim_of(
         recoveries: 2,
         plan,
     };
-    store.claim(ask, &mut OpenGate).await.expect("claimed")
+    store.claim(ask, &mut AllowAll).await.expect("claimed")
 }
 
 fn job(tenant: &str, n: usize) -> NewJob {
@@ -115,25 +115,25 @@ fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-fn done(job: &Claimed) -> Settlement {
+fn done(job: &ClaimedJob) -> Settlement {
     end(
         job,
-        End::Done {
+        JobEnd::Done {
             took: Duration::from_millis(3),
             result: None,
         },
     )
 }
 
-fn end(job: &Claimed, end: End) -> Settlement {
+fn end(job: &ClaimedJob, end: JobEnd) -> Settlement {
     Settlement {
         token: job.token,
         end,
     }
 }
 
-fn payloads(jobs: &[Claimed]) -> Vec<String> {
-    let text = |job: &Claimed| String::from_utf8(job.payload.to_vec()).expect("text");
+fn payloads(jobs: &[ClaimedJob]) -> Vec<String> {
+    let text = |job: &ClaimedJob| String::from_utf8(job.payload.to_vec()).expect("text");
     jobs.iter().map(text).collect()
 }
 

@@ -9,8 +9,8 @@ use tokio::io::ReadBuf;
 use tokio::time::Instant;
 
 use super::Shared;
-use crate::link::Direction;
-use crate::weather::Stall;
+use crate::link_latency::Direction;
+use crate::net_conditions::Stall;
 
 /// Bytes between a writer and a reader. News travels with the delay too: a writer learns that its
 /// reader is gone no sooner than it could.

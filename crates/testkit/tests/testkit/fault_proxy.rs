@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use outflow_testkit::{Background, Cut, Direction, FaultProxy, Link, Path, Traffic, Weather};
+use outflow_testkit::{Background, Cut, Direction, FaultProxy, LinkLatency, Path, Traffic, NetConditions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
@@ -76,7 +76,7 @@ async fn without_faults_all_goes_through_and_is_counted() {
 #[tokio::test]
 async fn a_delay_is_added_each_way_and_is_not_a_bandwidth() {
     let (proxy, _server) = proxied().await;
-    let mut link = Link::of(Duration::from_millis(100));
+    let mut link = LinkLatency::of(Duration::from_millis(100));
     link.back.delay = Duration::from_millis(60);
     proxy.set_link(link);
     let mut client = connect(&proxy).await;
@@ -101,7 +101,7 @@ async fn a_narrow_way_takes_its_time() {
         bandwidth: NonZeroU64::new(100_000),
         ..Path::default()
     };
-    proxy.set_link(Link {
+    proxy.set_link(LinkLatency {
         there,
         back: Path::default(),
     });
@@ -123,7 +123,7 @@ async fn bytes_can_be_cut_into_single_ones() {
         segment: NonZeroUsize::new(1),
         ..Path::default()
     };
-    proxy.set_link(Link {
+    proxy.set_link(LinkLatency {
         there: path,
         back: path,
     });
@@ -139,11 +139,11 @@ async fn a_refusing_proxy_refuses_at_once_and_listens_again_on_the_same_port() {
     let (proxy, _server) = proxied().await;
     let mut old = connect(&proxy).await;
     round_trip(&mut old, b"before").await.unwrap();
-    proxy.set_weather(Weather::Refusing).await;
+    proxy.set_weather(NetConditions::Refusing).await;
     let refused = TcpStream::connect(proxy.address()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(round_trip(&mut old, b"old").await.unwrap(), b"old");
-    proxy.set_weather(Weather::Clear).await;
+    proxy.set_weather(NetConditions::Clear).await;
     assert_eq!(
         round_trip(&mut connect(&proxy).await, b"new")
             .await
@@ -157,7 +157,7 @@ async fn a_black_hole_takes_everything_and_gives_nothing_until_it_clears() {
     let (proxy, _server) = proxied().await;
     let mut old = connect(&proxy).await;
     round_trip(&mut old, b"before").await.unwrap();
-    proxy.set_weather(Weather::Blackhole).await;
+    proxy.set_weather(NetConditions::Blackhole).await;
     let mut new = connect(&proxy).await;
     for client in [&mut old, &mut new] {
         assert!(
@@ -166,7 +166,7 @@ async fn a_black_hole_takes_everything_and_gives_nothing_until_it_clears() {
                 .is_err()
         );
     }
-    proxy.set_weather(Weather::Clear).await;
+    proxy.set_weather(NetConditions::Clear).await;
     for client in [&mut old, &mut new] {
         let mut answer = [0; 5];
         client.read_exact(&mut answer).await.unwrap();
@@ -181,7 +181,7 @@ async fn one_way_can_be_lost_alone() {
     let mut client = connect(&proxy).await;
     round_trip(&mut client, b"before").await.unwrap();
     let lost = Direction::Back;
-    proxy.set_weather(Weather::OneWay { lost }).await;
+    proxy.set_weather(NetConditions::OneWay { lost }).await;
     assert!(
         timeout(A_WHILE, round_trip(&mut client, b"hello"))
             .await
@@ -189,7 +189,7 @@ async fn one_way_can_be_lost_alone() {
     );
     assert_eq!((proxy.traffic().there, proxy.traffic().back), (11, 11));
     let lost = Direction::There;
-    proxy.set_weather(Weather::OneWay { lost }).await;
+    proxy.set_weather(NetConditions::OneWay { lost }).await;
     client
         .read_exact(&mut [0; 5])
         .await

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use outflow_testkit::{Brand, Keep, Listen, RedisOptions, RedisServer};
+use outflow_testkit::{ServerFlavor, Keep, Listen, RedisOptions, RedisServer};
 
 fn started(options: RedisOptions) -> RedisServer {
     RedisServer::start(options).expect("`cargo xtask test` installs it")
@@ -109,7 +109,7 @@ fn a_redis_that_cannot_start_says_why() {
 #[test]
 fn a_valkey_keeps_values_and_runs_scripts() {
     let server = started(RedisOptions {
-        brand: Brand::Valkey,
+        brand: ServerFlavor::Valkey,
         ..RedisOptions::default()
     });
     let about = server.ask(&["INFO", "server"]).unwrap();
@@ -124,7 +124,7 @@ fn a_valkey_keeps_values_and_runs_scripts() {
 #[test]
 fn a_valkey_that_keeps_every_write_has_it_after_a_kill() {
     let mut server = started(RedisOptions {
-        brand: Brand::Valkey,
+        brand: ServerFlavor::Valkey,
         keep: Keep::EveryWrite,
         ..RedisOptions::default()
     });

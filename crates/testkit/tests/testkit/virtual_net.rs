@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use outflow_testkit::{Direction, Jitter, Link, Path, Traffic, VirtualNet, VirtualStream, Weather};
+use outflow_testkit::{Direction, Jitter, LinkLatency, Path, Traffic, VirtualNet, VirtualStream, NetConditions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -25,7 +25,7 @@ async fn read(stream: &mut VirtualStream) -> Vec<u8> {
 // Different ways each direction, so that a mix-up is seen.
 #[tokio::test(start_paused = true)]
 async fn bytes_arrive_their_ways_delay_later() {
-    let mut link = Link::of(DELAY);
+    let mut link = LinkLatency::of(DELAY);
     link.back.delay = Duration::from_millis(70);
     let net = VirtualNet::new(1, link);
     let begun = Instant::now();
@@ -51,7 +51,7 @@ async fn bytes_arrive_their_ways_delay_later() {
 
 #[tokio::test(start_paused = true)]
 async fn the_server_hears_of_a_connection_one_way_after_it_was_begun() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let begun = Instant::now();
     let (_client, heard) = tokio::join!(net.connect(), async {
         let _server = net.accept().await;
@@ -65,7 +65,7 @@ async fn the_server_hears_of_a_connection_one_way_after_it_was_begun() {
 async fn nothing_overtakes_what_was_written_before() {
     let net = VirtualNet::new(
         7,
-        Link::default().with_jitter(Jitter::Exponential(Duration::from_millis(50))),
+        LinkLatency::default().with_jitter(Jitter::Exponential(Duration::from_millis(50))),
     );
     let (mut client, mut server) = connected(&net).await;
     let writer = async {
@@ -84,7 +84,7 @@ async fn nothing_overtakes_what_was_written_before() {
 
 /// The delays of a thousand messages, each sent when the one before has arrived.
 async fn delays(seed: u64, jitter: Jitter) -> Vec<Duration> {
-    let net = VirtualNet::new(seed, Link::of(DELAY).with_jitter(jitter));
+    let net = VirtualNet::new(seed, LinkLatency::of(DELAY).with_jitter(jitter));
     let (mut client, mut server) = connected(&net).await;
     let mut delays = Vec::new();
     for _ in 0..1_000 {
@@ -134,7 +134,7 @@ async fn the_same_seed_tells_the_same_story() {
 // A hundred thousand bytes at ten thousand a second.
 #[tokio::test(start_paused = true)]
 async fn a_narrow_way_takes_its_time() {
-    let link = Link {
+    let link = LinkLatency {
         there: Path {
             bandwidth: NonZeroU64::new(10_000),
             ..Path::default()
@@ -157,7 +157,7 @@ async fn a_narrow_way_takes_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_arrive_in_pieces_no_larger_than_the_segment() {
-    let mut link = Link::of(DELAY);
+    let mut link = LinkLatency::of(DELAY);
     link.there.segment = NonZeroUsize::new(3);
     let net = VirtualNet::new(1, link);
     let (mut client, mut server) = connected(&net).await;
@@ -170,7 +170,7 @@ async fn bytes_arrive_in_pieces_no_larger_than_the_segment() {
 // Ten megabytes and a reader that does not read: the window is all that is taken.
 #[tokio::test(start_paused = true)]
 async fn a_writer_is_held_up_by_a_reader_that_does_not_read() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, mut server) = connected(&net).await;
     let body = vec![7; 10 << 20];
     let held = timeout(Duration::from_mins(1), client.write_all(&body)).await;
@@ -186,7 +186,7 @@ async fn a_writer_is_held_up_by_a_reader_that_does_not_read() {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_is_seen_a_delay_later_and_after_all_bytes() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, mut server) = connected(&net).await;
     client.write_all(b"last words").await.unwrap();
     client.shutdown().await.unwrap();
@@ -202,7 +202,7 @@ async fn an_end_is_seen_a_delay_later_and_after_all_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_writer_learns_that_nobody_reads_no_sooner_than_it_can() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, server) = connected(&net).await;
     drop(server);
     client
@@ -218,7 +218,7 @@ async fn a_writer_learns_that_nobody_reads_no_sooner_than_it_can() {
 // The window is full when the reader goes: the writer must not wait for it for ever.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_was_held_up_learns_it_too() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, server) = connected(&net).await;
     let body = vec![7; 10 << 20];
     assert!(timeout(DELAY, client.write_all(&body)).await.is_err());
@@ -236,7 +236,7 @@ async fn a_writer_that_was_held_up_learns_it_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_breaks_the_other_end_a_delay_later() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, mut server) = connected(&net).await;
     server.write_all(b"half an ans").await.unwrap();
     sleep(Duration::from_millis(5)).await;
@@ -254,7 +254,7 @@ async fn a_reset_breaks_the_other_end_a_delay_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_of_all_breaks_both_ends_at_once_and_new_connections_work() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, mut server) = connected(&net).await;
     let begun = Instant::now();
     let reset = async { net.reset_all() };
@@ -270,9 +270,9 @@ async fn a_reset_of_all_breaks_both_ends_at_once_and_new_connections_work() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_connection_costs_a_round_trip_and_old_ones_go_on() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, mut server) = connected(&net).await;
-    net.set_weather(Weather::Refusing);
+    net.set_weather(NetConditions::Refusing);
     let begun = Instant::now();
     let refused = net.connect().await.unwrap_err();
     assert_eq!(
@@ -287,10 +287,10 @@ async fn a_refused_connection_costs_a_round_trip_and_old_ones_go_on() {
 // A minute of nothing; then all that was written, in order, one delay after the weather cleared.
 #[tokio::test(start_paused = true)]
 async fn a_black_hole_holds_everything_up_until_it_clears() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, mut server) = connected(&net).await;
     client.write_all(b"under way, ").await.unwrap();
-    net.set_weather(Weather::Blackhole);
+    net.set_weather(NetConditions::Blackhole);
     client.write_all(b"then more").await.unwrap();
     client.shutdown().await.unwrap();
     let minute = Duration::from_mins(1);
@@ -301,7 +301,7 @@ async fn a_black_hole_holds_everything_up_until_it_clears() {
             .is_err()
     );
     assert!(timeout(minute, net.connect()).await.is_err());
-    net.set_weather(Weather::Clear);
+    net.set_weather(NetConditions::Clear);
     let begun = Instant::now();
     server.read_to_string(&mut all).await.unwrap();
     assert_eq!(
@@ -312,9 +312,9 @@ async fn a_black_hole_holds_everything_up_until_it_clears() {
 
 #[tokio::test(start_paused = true)]
 async fn a_one_way_hole_lets_the_other_way_through() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let (mut client, mut server) = connected(&net).await;
-    net.set_weather(Weather::OneWay {
+    net.set_weather(NetConditions::OneWay {
         lost: Direction::Back,
     });
     client.write_all(b"asked").await.unwrap();
@@ -329,7 +329,7 @@ async fn a_one_way_hole_lets_the_other_way_through() {
 
 #[tokio::test(start_paused = true)]
 async fn giving_up_on_accepting_loses_no_connection() {
-    let net = VirtualNet::new(1, Link::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
     let client = net.connect();
     let server = async {
         assert!(timeout(DELAY / 2, net.accept()).await.is_err());
@@ -342,7 +342,7 @@ async fn giving_up_on_accepting_loses_no_connection() {
 // Two hundred clients at once, whose jitter turns their order around.
 #[tokio::test(start_paused = true)]
 async fn every_connection_is_accepted_once() {
-    let net = VirtualNet::new(9, Link::of(DELAY).with_jitter(Jitter::Uniform(DELAY)));
+    let net = VirtualNet::new(9, LinkLatency::of(DELAY).with_jitter(Jitter::Uniform(DELAY)));
     let clients: Vec<_> = (0..200_u32)
         .map(|number| {
             let net = net.clone();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use outflow_core::{Alarm, Clock, Nanos, Timer, WallTime};
+use outflow_core::{TimerCallback, Clock, Nanos, Timer, WallTime};
 use outflow_testkit::VirtualTime;
 use tokio::time::sleep;
 
@@ -26,14 +26,14 @@ impl Bell {
     }
 }
 
-impl Alarm for Bell {
-    fn ring(&self) {
+impl TimerCallback for Bell {
+    fn fire(&self) {
         let now = self.time.now();
         self.rung.lock().expect("no bell panics").push(now);
     }
 }
 
-fn weak<A: Alarm + 'static>(alarm: &Arc<A>) -> Weak<dyn Alarm> {
+fn weak<A: TimerCallback + 'static>(alarm: &Arc<A>) -> Weak<dyn TimerCallback> {
     let weak: Weak<A> = Arc::downgrade(alarm);
     weak
 }
@@ -135,8 +135,8 @@ async fn all_who_asked_for_one_instant_are_rung() {
 /// Asks to be rung again each time it is, every ten milliseconds.
 struct Ticker(VirtualTime, Mutex<u32>, Weak<Ticker>);
 
-impl Alarm for Ticker {
-    fn ring(&self) {
+impl TimerCallback for Ticker {
+    fn fire(&self) {
         *self.1.lock().expect("no ticker panics") += 1;
         let next = self.0.now().saturating_add(Duration::from_millis(10));
         self.0.ring_at(next, self.2.clone());

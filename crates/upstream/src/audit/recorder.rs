@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Audit, Wait};
-use crate::arrival::{Arrival, Received, Verdict};
+use super::{Audit, WaitAudit};
+use crate::arrival::{Arrival, Received, ArrivalVerdict};
 
 /// How many requests are remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Recorder {
     keep: Keep,
     next: u64,
     arrivals: VecDeque<Arrival>,
-    waits: VecDeque<Wait>,
+    waits: VecDeque<WaitAudit>,
     totals: Totals,
 }
 
@@ -63,10 +63,10 @@ impl Recorder {
         self.next += 1;
         self.totals.seen += 1;
         match arrival.verdict {
-            Verdict::Allowed => self.totals.allowed += 1,
-            Verdict::Refused(_) => self.totals.refused += 1,
-            Verdict::Banned => self.totals.banned += 1,
-            Verdict::Scripted => {
+            ArrivalVerdict::Allowed => self.totals.allowed += 1,
+            ArrivalVerdict::Refused(_) => self.totals.refused += 1,
+            ArrivalVerdict::Banned => self.totals.banned += 1,
+            ArrivalVerdict::Scripted => {
                 self.totals.allowed += 1;
                 self.totals.scripted += 1;
             }
@@ -87,7 +87,7 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn told(&mut self, wait: Wait) {
+    pub(crate) fn told(&mut self, wait: WaitAudit) {
         push(&mut self.waits, wait, self.keep);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow_core::{Cost, Nanos};
-use outflow_upstream::{Arrival, Audit, Received, Scope, Verdict, Wait};
+use outflow_upstream::{Arrival, Audit, Received, Scope, ArrivalVerdict, WaitAudit};
 use proptest::prelude::*;
 
 fn at(millis: u64) -> Arrival {
@@ -85,8 +85,8 @@ proptest! {
     }
 }
 
-fn told(caller: Option<&str>, told: u64, until: u64) -> Wait {
-    Wait {
+fn told(caller: Option<&str>, told: u64, until: u64) -> WaitAudit {
+    WaitAudit {
         scope: Scope {
             caller: caller.map(Into::into),
             route: None,
@@ -100,7 +100,7 @@ fn told(caller: Option<&str>, told: u64, until: u64) -> Wait {
 
 fn early(audit: &Audit) -> Vec<u64> {
     let times = audit.sent_before_retry_after();
-    let millis = |early: &outflow_upstream::Early| early.arrival.at.as_nanos() / 1_000_000;
+    let millis = |early: &outflow_upstream::EarlyRequest| early.arrival.at.as_nanos() / 1_000_000;
     times.iter().map(millis).collect()
 }
 
@@ -152,7 +152,7 @@ fn a_wait_is_for_those_it_was_told_to() {
 #[test]
 fn counts_are_by_path_status_verdict_and_body() {
     let refused = Arrival {
-        verdict: Verdict::Refused("requests".into()),
+        verdict: ArrivalVerdict::Refused("requests".into()),
         status: Some(429),
         path: "/a".into(),
         ..at(1)
@@ -164,7 +164,7 @@ fn counts_are_by_path_status_verdict_and_body() {
         ..at(2)
     };
     let banned = Arrival {
-        verdict: Verdict::Banned,
+        verdict: ArrivalVerdict::Banned,
         status: Some(418),
         ..at(3)
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_upstream::{
-    Act, Answer, Content, Fault, Received, Refusal, Script, Server, StrictApi, Tell, When,
+    ScriptedFault, MockResponse, Content, Fault, Received, ThrottleResponse, Script, Server, MockApi, RetryAfterForm, ScriptMatch,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
@@ -14,9 +14,9 @@ use crate::support::{
     api, first, get, head, header, last_get, said_to, serving, status, talk, tcp,
 };
 
-fn scripted(act: impl Into<Act>) -> Server {
-    let script = Script::new().rule(When::always(), act);
-    serving(StrictApi::builder().script(script))
+fn scripted(act: impl Into<ScriptedFault>) -> Server {
+    let script = Script::new().rule(ScriptMatch::always(), act);
+    serving(MockApi::builder().script(script))
 }
 
 async fn broken(fault: Fault) -> String {
@@ -24,8 +24,8 @@ async fn broken(fault: Fault) -> String {
 }
 
 async fn reset_on_tcp(fault: Fault) -> (String, ErrorKind) {
-    let script = Script::new().rule(When::always(), fault);
-    let server = api(StrictApi::builder().script(script))
+    let script = Script::new().rule(ScriptMatch::always(), fault);
+    let server = api(MockApi::builder().script(script))
         .listen()
         .await
         .expect("a port");
@@ -173,7 +173,7 @@ async fn a_body_can_drip() {
         every: Duration::from_secs(1),
     };
     let start = Instant::now();
-    let said = said_to(&scripted(Answer::ok("").content(drip)), &last_get("/")).await;
+    let said = said_to(&scripted(MockResponse::ok("").content(drip)), &last_get("/")).await;
     assert!(said.ends_with("\r\n\r\nslow"), "{said}");
     assert_eq!(header(&said, "content-length"), Some("4"));
     assert_eq!(start.elapsed().as_secs(), 4);
@@ -182,12 +182,12 @@ async fn a_body_can_drip() {
 #[tokio::test]
 async fn a_body_can_be_huge_or_have_no_end() {
     let length = 3_000_001;
-    let zeros = Answer::ok("").content(Content::Zeros(length));
+    let zeros = MockResponse::ok("").content(Content::Zeros(length));
     let said = said_to(&scripted(zeros), &last_get("/")).await;
     let (head, body) = said.split_once("\r\n\r\n").unwrap();
     assert_eq!(header(head, "content-length"), Some("3000001"));
     assert_eq!(body.len(), usize::try_from(length).unwrap());
-    let endless = Answer::ok("").content(Content::Endless);
+    let endless = MockResponse::ok("").content(Content::Endless);
     let (_server, mut pipe) = scripted(endless).into_pipe();
     let said = first(&mut pipe, &get("/"), 3_000_000).await;
     assert_eq!(header(&said, "content-length"), None);
@@ -197,21 +197,21 @@ async fn a_body_can_be_huge_or_have_no_end() {
 async fn refusals_carry_any_retry_after() {
     let wait = Duration::from_secs(2);
     for (refusal, wanted, value) in [
-        (Refusal::new(429, wait), "429", Some("2")),
+        (ThrottleResponse::new(429, wait), "429", Some("2")),
         (
-            Refusal::new(503, wait).told_as(Tell::Fraction),
+            ThrottleResponse::new(503, wait).told_as(RetryAfterForm::Fraction),
             "503",
             Some("2.000"),
         ),
-        (Refusal::new(429, wait).told_as(Tell::Nothing), "429", None),
-        (Refusal::with_bytes("soon"), "429", Some("soon")),
-        (Refusal::with_bytes(""), "429", Some("")),
+        (ThrottleResponse::new(429, wait).told_as(RetryAfterForm::Nothing), "429", None),
+        (ThrottleResponse::with_bytes("soon"), "429", Some("soon")),
+        (ThrottleResponse::with_bytes(""), "429", Some("")),
     ] {
         let said = said_to(&scripted(refusal), &last_get("/")).await;
         assert_eq!(status(&said), wanted);
         assert_eq!(header(&said, "retry-after"), value, "{said}");
     }
-    let twice = Answer::status(429)
+    let twice = MockResponse::status(429)
         .header("retry-after", "1")
         .header("retry-after", "²");
     let said = said_to(&scripted(twice), &last_get("/")).await;
@@ -221,23 +221,23 @@ async fn refusals_carry_any_retry_after() {
 #[tokio::test]
 async fn redirects_and_empty_and_bad_answers_are_plain_answers() {
     let said = said_to(
-        &scripted(Answer::redirect(307, "http://other.test/x")),
+        &scripted(MockResponse::redirect(307, "http://other.test/x")),
         &last_get("/"),
     )
     .await;
     assert_eq!(status(&said), "307");
     assert_eq!(header(&said, "location"), Some("http://other.test/x"));
-    let said = said_to(&scripted(Answer::status(204)), &last_get("/")).await;
+    let said = said_to(&scripted(MockResponse::status(204)), &last_get("/")).await;
     assert_eq!(status(&said), "204");
     assert!(said.ends_with("\r\n\r\n"), "{said}");
-    let said = said_to(&scripted(Answer::bad_json()), &last_get("/")).await;
+    let said = said_to(&scripted(MockResponse::bad_json()), &last_get("/")).await;
     assert!(said.ends_with("{\"ok\": tru"), "{said}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_can_be_late() {
     let start = Instant::now();
-    let said = said_to(&scripted(Act::Late(Duration::from_secs(3))), &last_get("/")).await;
+    let said = said_to(&scripted(ScriptedFault::Late(Duration::from_secs(3))), &last_get("/")).await;
     assert_eq!(status(&said), "200");
     assert_eq!(start.elapsed().as_secs(), 3);
 }
@@ -246,9 +246,9 @@ async fn an_answer_can_be_late() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_has_a_span() {
     let secs = Duration::from_secs;
-    let outage = When::always().between(secs(10)..secs(20));
-    let script = Script::new().rule(outage, Answer::status(503));
-    let server = serving(StrictApi::builder().script(script));
+    let outage = ScriptMatch::always().between(secs(10)..secs(20));
+    let script = Script::new().rule(outage, MockResponse::status(503));
+    let server = serving(MockApi::builder().script(script));
     for _ in 0..30 {
         said_to(&server, &last_get("/")).await;
         tokio::time::sleep(secs(1)).await;
@@ -263,9 +263,9 @@ async fn an_outage_has_a_span() {
 
 #[tokio::test]
 async fn an_answer_can_depend_on_a_header() {
-    let when = When::path("/page").header("accept", "text/csv");
-    let script = Script::new().rule(when, Answer::ok("a,b").header("vary", "accept"));
-    let server = serving(StrictApi::builder().script(script));
+    let when = ScriptMatch::path("/page").header("accept", "text/csv");
+    let script = Script::new().rule(when, MockResponse::ok("a,b").header("vary", "accept"));
+    let server = serving(MockApi::builder().script(script));
     let asking =
         |accept| format!("GET /page HTTP/1.1\r\naccept: {accept}\r\nconnection: close\r\n\r\n");
     assert!(said_to(&server, &asking("text/csv")).await.ends_with("a,b"));

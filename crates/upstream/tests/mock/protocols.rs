@@ -7,7 +7,7 @@ use http::{Request, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use outflow_upstream::{Answer, Fault, Protocols, Script, Server, StrictApi, Tls, When};
+use outflow_upstream::{MockResponse, Fault, Protocols, Script, Server, MockApi, Tls, ScriptMatch};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
@@ -39,7 +39,7 @@ async fn get_over_http2(
 
 #[tokio::test]
 async fn http2_is_spoken_to_who_knows_it_is() {
-    let server = serving(StrictApi::builder().answer("/echo", Answer::echo()));
+    let server = serving(MockApi::builder().answer("/echo", MockResponse::echo()));
     let (version, body) = get_over_http2(server.connect()).await.expect("an answer");
     assert_eq!(version, Version::HTTP_2);
     assert!(body.contains("\"version\":\"HTTP/2.0\""), "{body}");
@@ -48,8 +48,8 @@ async fn http2_is_spoken_to_who_knows_it_is() {
 
 #[tokio::test]
 async fn a_fault_ends_a_connection_of_http2() {
-    let script = Script::new().rule(When::always(), Fault::CutBody);
-    let server = serving(StrictApi::builder().script(script));
+    let script = Script::new().rule(ScriptMatch::always(), Fault::CutBody);
+    let server = serving(MockApi::builder().script(script));
     let failed = get_over_http2(server.connect()).await;
     failed.expect_err("no answer");
     assert_eq!(server.api().totals().scripted, 1);
@@ -73,7 +73,7 @@ async fn secured(server: &Server) -> std::io::Result<TlsStream<tokio::net::TcpSt
 }
 
 async fn refused_by_client(tls: Tls) -> rustls::Error {
-    let server = api(StrictApi::builder());
+    let server = api(MockApi::builder());
     let server = server.listen_tls(tls).await.expect("a port");
     let error = secured(&server).await.expect_err("not trusted");
     let inner = error.into_inner().expect("a reason");
@@ -82,7 +82,7 @@ async fn refused_by_client(tls: Tls) -> rustls::Error {
 
 #[tokio::test]
 async fn a_good_certificate_is_trusted_and_http2_agreed_on() {
-    let builder = StrictApi::builder().answer("/echo", Answer::echo());
+    let builder = MockApi::builder().answer("/echo", MockResponse::echo());
     let server = api(builder).listen_tls(Tls::Good).await.unwrap();
     assert!(server.url().starts_with("https://localhost:"));
     let stream = secured(&server).await.expect("trusted");
@@ -123,7 +123,7 @@ async fn certificates_are_wrong_in_the_way_they_say() {
 
 #[tokio::test]
 async fn a_handshake_can_end_midway() {
-    let server = api(StrictApi::builder())
+    let server = api(MockApi::builder())
         .listen_tls(Tls::CloseMidway)
         .await
         .unwrap();
@@ -138,7 +138,7 @@ async fn a_handshake_can_end_midway() {
 
 #[tokio::test]
 async fn plain_text_on_a_tls_port_gets_no_answer() {
-    let server = api(StrictApi::builder())
+    let server = api(MockApi::builder())
         .listen_tls(Tls::Good)
         .await
         .unwrap();
@@ -150,10 +150,10 @@ async fn plain_text_on_a_tls_port_gets_no_answer() {
 // A client that only knows HTTP/2 finds nothing to agree on.
 #[tokio::test]
 async fn a_server_of_one_protocol_offers_no_other() {
-    let builder = StrictApi::builder().protocols(Protocols::Http1);
+    let builder = MockApi::builder().protocols(Protocols::Http1);
     let server = api(builder).listen_tls(Tls::Good).await.unwrap();
     secured(&server).await.expect_err("nothing in common");
-    let builder = StrictApi::builder().protocols(Protocols::Http2);
+    let builder = MockApi::builder().protocols(Protocols::Http2);
     let (said, _) = talk(serving(builder).connect(), &last_get("/")).await;
     assert!(!said.starts_with("HTTP/1.1"), "{said}");
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http::{HeaderName, Method, header};
-use outflow_core::{Clock, Cost, Dialects, Hints, Nanos, ResponseTime, Unit, WallTime};
+use outflow_core::{Clock, Cost, Dialects, Hints, Nanos, ResponseTime, HintUnit, WallTime};
 use outflow_upstream::{
-    Answer, Bans, Dialect, InvalidApi, Key, Latency, Quota, Received, ResetForm, Route, StrictApi,
-    Tell, TokioClock, Verdict,
+    MockResponse, Bans, Dialect, InvalidApi, CallerKey, Latency, Quota, Received, ResetForm, Route, MockApi,
+    RetryAfterForm, TokioClock, ArrivalVerdict,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
@@ -22,8 +22,8 @@ fn quota(rate: &str) -> Quota {
 // Two per second: the third is told to come back when the first one leaves the log.
 #[tokio::test(start_paused = true)]
 async fn a_limit_refuses_and_says_until_when() {
-    let builder = StrictApi::builder().limit(quota("2/s"));
-    let server = serving(builder.refusing(429, Tell::Fraction));
+    let builder = MockApi::builder().limit(quota("2/s"));
+    let server = serving(builder.refusing(429, RetryAfterForm::Fraction));
     said_to(&server, &last_get("/a")).await;
     sleep(250 * MS).await;
     said_to(&server, &last_get("/b")).await;
@@ -38,7 +38,7 @@ async fn a_limit_refuses_and_says_until_when() {
     assert_eq!(audit.refused(), 2);
     assert_eq!(
         audit.arrivals()[2].verdict,
-        Verdict::Refused("requests".into())
+        ArrivalVerdict::Refused("requests".into())
     );
     let early: Vec<_> = audit.sent_before_retry_after();
     assert_eq!(early.len(), 1, "the one at 999 ms: {early:?}");
@@ -49,7 +49,7 @@ async fn a_limit_refuses_and_says_until_when() {
 // with the second on a fast way is first.
 #[tokio::test(start_paused = true)]
 async fn a_request_counts_when_its_way_there_ends() {
-    let builder = StrictApi::builder().limit(quota("1/s"));
+    let builder = MockApi::builder().limit(quota("1/s"));
     let server = serving(builder.delay(Latency::Fixed(10 * MS), Latency::Fixed(30 * MS)));
     let start = Instant::now();
     said_to(&server, &last_get("/first")).await;
@@ -66,7 +66,7 @@ async fn a_request_counts_when_its_way_there_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_request_arrives_even_if_its_sender_gave_up() {
     let slow = Latency::Fixed(100 * MS);
-    let server = serving(StrictApi::builder().delay(slow, slow));
+    let server = serving(MockApi::builder().delay(slow, slow));
     let mut pipe = server.connect();
     pipe.write_all(get("/lost").as_bytes()).await.unwrap();
     sleep(50 * MS).await;
@@ -80,8 +80,8 @@ async fn a_request_arrives_even_if_its_sender_gave_up() {
 
 #[tokio::test]
 async fn routes_have_costs_and_callers_have_keys() {
-    let builder = StrictApi::builder()
-        .key(Key::Header(header::AUTHORIZATION))
+    let builder = MockApi::builder()
+        .key(CallerKey::Header(header::AUTHORIZATION))
         .route(
             Route::new("orders", "/orders/**")
                 .method(Method::POST)
@@ -132,7 +132,7 @@ async fn routes_have_costs_and_callers_have_keys() {
 
 #[test]
 fn a_limit_needs_its_route() {
-    let built = StrictApi::builder()
+    let built = MockApi::builder()
         .limit(quota("1/s").on("orders"))
         .build();
     let wrong = built.expect_err("nobody named it");
@@ -144,7 +144,7 @@ fn a_limit_needs_its_route() {
 #[tokio::test(start_paused = true)]
 async fn who_goes_on_after_refusals_is_banned() {
     let bans = Bans::after(3).lasting(Duration::from_mins(1));
-    let server = serving(StrictApi::builder().limit(quota("1/s")).banning(bans));
+    let server = serving(MockApi::builder().limit(quota("1/s")).banning(bans));
     let mut seen = Vec::new();
     for _ in 0..7 {
         let said = said_to(&server, &last_get("/")).await;
@@ -183,7 +183,7 @@ async fn every_dialect_tells_how_the_limit_stands() {
         Dialect::Shopify,
     ] {
         let clock = TokioClock::starting_at(WallTime::from_unix_secs(1_700_000_000));
-        let builder = StrictApi::builder()
+        let builder = MockApi::builder()
             .limit(Quota::fixed("10/min".parse().unwrap()))
             .clock(std::sync::Arc::new(clock))
             .dialect(dialect);
@@ -216,7 +216,7 @@ async fn every_dialect_tells_how_the_limit_stands() {
             "{dialect:?} {hint:?}"
         );
         if dialect == Dialect::Binance {
-            assert_eq!((hint.window, hint.unit), (Some(minute), Unit::Weight));
+            assert_eq!((hint.window, hint.unit), (Some(minute), HintUnit::Weight));
         }
     }
 }
@@ -224,7 +224,7 @@ async fn every_dialect_tells_how_the_limit_stands() {
 // Seven of ten calls and a hundred of a thousand tokens are left: the calls are the tighter limit.
 #[tokio::test]
 async fn of_several_limits_the_tightest_is_told_or_all_by_name() {
-    let builder = StrictApi::builder()
+    let builder = MockApi::builder()
         .limit(quota("1000/min").named("tokens"))
         .limit(quota("10/min").named("requests").counting_calls())
         .cost_from(HeaderName::from_static("x-cost"))
@@ -245,12 +245,12 @@ async fn of_several_limits_the_tightest_is_told_or_all_by_name() {
 #[tokio::test]
 async fn a_page_is_revalidated_and_can_be_replaced() {
     let page = |tag: &str| {
-        Answer::ok("{}")
+        MockResponse::ok("{}")
             .header("etag", tag)
             .header("cache-control", "max-age=60")
             .header("vary", "accept")
     };
-    let server = serving(StrictApi::builder().answer("/page", page("\"v1\"")));
+    let server = serving(MockApi::builder().answer("/page", page("\"v1\"")));
     let ask = "GET /page HTTP/1.1\r\nif-none-match: \"v1\"\r\nconnection: close\r\n\r\n";
     let said = said_to(&server, ask).await;
     assert_eq!(status(&said), "304");
@@ -263,7 +263,7 @@ async fn a_page_is_revalidated_and_can_be_replaced() {
 // The hash of the empty text is FNV's offset, that of `a` is in its published table.
 #[tokio::test]
 async fn an_echo_tells_what_was_received() {
-    let server = serving(StrictApi::builder().answer("/echo/**", Answer::echo()));
+    let server = serving(MockApi::builder().answer("/echo/**", MockResponse::echo()));
     let request =
         "PUT /echo/x?y=1 HTTP/1.1\r\nx-a: 1\r\ncontent-length: 1\r\nconnection: close\r\n\r\na";
     let said = said_to(&server, request).await;
@@ -280,7 +280,7 @@ async fn an_echo_tells_what_was_received() {
 
 #[tokio::test]
 async fn a_body_that_breaks_off_is_a_cut_body() {
-    let server = serving(StrictApi::builder());
+    let server = serving(MockApi::builder());
     let mut pipe = server.connect();
     let request = "POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\nhalf";
     pipe.write_all(request.as_bytes()).await.unwrap();
@@ -293,7 +293,7 @@ async fn a_body_that_breaks_off_is_a_cut_body() {
 
 #[tokio::test]
 async fn it_listens_on_a_free_port_and_numbers_connections() {
-    let api = api(StrictApi::builder());
+    let api = api(MockApi::builder());
     let server = api.listen().await.unwrap();
     let other = api.listen().await.unwrap();
     assert_ne!(server.address().port(), other.address().port());
@@ -310,7 +310,7 @@ async fn it_listens_on_a_free_port_and_numbers_connections() {
 
 #[tokio::test]
 async fn it_stops_when_its_handle_is_dropped() {
-    let server = api(StrictApi::builder()).listen().await.unwrap();
+    let server = api(MockApi::builder()).listen().await.unwrap();
     let mut open = tcp(&server).await;
     let address = server.address();
     drop(server);
@@ -326,7 +326,7 @@ async fn it_stops_when_its_handle_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn dates_are_those_of_the_servers_clock() {
     let clock = TokioClock::starting_at(WallTime::from_unix_secs(784_111_777));
-    let server = serving(StrictApi::builder().clock(std::sync::Arc::new(clock)));
+    let server = serving(MockApi::builder().clock(std::sync::Arc::new(clock)));
     let said = said_to(&server, &last_get("/")).await;
     assert_eq!(told(&said, "date"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
     assert_eq!(said.matches("date: ").count(), 1, "{said}");
@@ -335,7 +335,7 @@ async fn dates_are_those_of_the_servers_clock() {
 
 #[tokio::test]
 async fn a_long_run_keeps_totals_and_the_last_requests() {
-    let server = serving(StrictApi::builder().limit(quota("3/h")).remembering(2));
+    let server = serving(MockApi::builder().limit(quota("3/h")).remembering(2));
     for _ in 0..5 {
         said_to(&server, &last_get("/")).await;
     }
@@ -373,7 +373,7 @@ async fn a_panic_inside_fails_whoever_owns_the_server() {
     for there in [Latency::None, Latency::Fixed(MS)] {
         let clock = std::sync::Arc::new(BrokenClock);
         let server = serving(
-            StrictApi::builder()
+            MockApi::builder()
                 .clock(clock)
                 .delay(there, Latency::None),
         );

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use outflow_upstream::{Builder, Server, StrictApi};
+use outflow_upstream::{Builder, Server, MockApi};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -11,7 +11,7 @@ pub(crate) fn serving(builder: Builder) -> Server {
     api(builder).in_memory()
 }
 
-pub(crate) fn api(builder: Builder) -> StrictApi {
+pub(crate) fn api(builder: Builder) -> MockApi {
     builder.build().expect("a valid API")
 }
 

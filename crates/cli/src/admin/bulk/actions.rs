@@ -12,19 +12,19 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Asked, Names, Places, Why, done, name, of_action};
-use crate::admin::audit::Who;
-use crate::admin::named::Named;
-use crate::admin::problem::Problem;
-use crate::admin::{Admin, body};
-use crate::bulk::told;
+use super::{Asked, NamePage, PlacePage, AuditReason, done, name, of_action};
+use crate::admin::audit::AuditActor;
+use crate::admin::api_param::ApiParam;
+use crate::admin::problem::AdminProblem;
+use crate::admin::{Admin, json_body};
+use crate::open::views;
 
 /// Actions by name.
 pub(in crate::admin) async fn list(
     State(admin): State<Arc<Admin>>,
-    query: Asked<Names>,
-) -> Result<Json<Value>, Problem> {
-    let page = Names::page(query)?;
+    query: Asked<NamePage>,
+) -> Result<Json<Value>, AdminProblem> {
+    let page = NamePage::page(query)?;
     let actions = admin.bulk()?.store().actions(page).await?;
     let next = actions.last().map(|action| action.spec.id.to_string());
     let mut told = Vec::with_capacity(actions.len());
@@ -37,18 +37,18 @@ pub(in crate::admin) async fn list(
 /// An action that is to be.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct Open {
+pub(in crate::admin) struct OpenBody {
     id: SmolStr,
     timeout_ms: Option<u64>,
     keep_ms: Option<u64>,
-    webhook: Option<Hook>,
+    webhook: Option<WebhookParam>,
     reason: Option<SmolStr>,
 }
 
 /// Whom to tell.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Hook {
+struct WebhookParam {
     api: String,
     path: String,
 }
@@ -56,15 +56,15 @@ struct Hook {
 /// Opens an action, or changes one that is open.
 pub(in crate::admin) async fn open(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    body::Json(open): body::Json<Open>,
-) -> Result<Json<Value>, Problem> {
+    Extension(who): Extension<AuditActor>,
+    json_body::JsonBody(open): json_body::JsonBody<OpenBody>,
+) -> Result<Json<Value>, AdminProblem> {
     let bulk = admin.bulk()?;
     let usual = bulk.engine().settings().action(name(&open.id)?);
     let webhook = open.webhook.map(|hook| admin.webhook(hook)).transpose()?;
     if open.timeout_ms == Some(0) {
         let detail = "timeout_ms: nothing is done in no time: say at least 1, or leave it out";
-        return Err(Problem::bad(detail));
+        return Err(AdminProblem::bad(detail));
     }
     let spec = ActionSpec {
         timeout: span("timeout_ms", open.timeout_ms)?.unwrap_or(usual.timeout),
@@ -74,7 +74,7 @@ pub(in crate::admin) async fn open(
     };
     let id = spec.id.clone();
     bulk.store().open(spec).await?;
-    let why = Why {
+    let why = AuditReason {
         reason: open.reason,
     };
     admin.note_jobs("bulk_open", of_action(&id), (why, &who));
@@ -82,10 +82,10 @@ pub(in crate::admin) async fn open(
 }
 
 /// A span that somebody can mean.
-fn span(field: &str, millis: Option<u64>) -> Result<Option<Duration>, Problem> {
+fn span(field: &str, millis: Option<u64>) -> Result<Option<Duration>, AdminProblem> {
     let span = millis.map(Duration::from_millis);
     if span.is_some_and(|span| span > TEN_YEARS) {
-        return Err(Problem::bad(format!(
+        return Err(AdminProblem::bad(format!(
             "{field}: longer than ten years: write milliseconds"
         )));
     }
@@ -95,8 +95,8 @@ fn span(field: &str, millis: Option<u64>) -> Result<Option<Duration>, Problem> {
 /// One action.
 pub(in crate::admin) async fn one(
     State(admin): State<Arc<Admin>>,
-    Named(action): Named,
-) -> Result<Json<Value>, Problem> {
+    ApiParam(action): ApiParam,
+) -> Result<Json<Value>, AdminProblem> {
     let report = admin.action(&name(&action)?).await?;
     Ok(Json(admin.told(&report).await?))
 }
@@ -104,10 +104,10 @@ pub(in crate::admin) async fn one(
 /// Says that it gets no more jobs.
 pub(in crate::admin) async fn close(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(action): Named,
-    body::Json(why): body::Json<Why>,
-) -> Result<Json<Value>, Problem> {
+    Extension(who): Extension<AuditActor>,
+    ApiParam(action): ApiParam,
+    json_body::JsonBody(why): json_body::JsonBody<AuditReason>,
+) -> Result<Json<Value>, AdminProblem> {
     let action = admin.action(&name(&action)?).await?.spec.id;
     admin.bulk()?.store().close(&action).await?;
     admin.note_jobs("bulk_close", of_action(&action), (why, &who));
@@ -117,10 +117,10 @@ pub(in crate::admin) async fn close(
 /// What came of its jobs, in the order in which it came.
 pub(in crate::admin) async fn results(
     State(admin): State<Arc<Admin>>,
-    Named(action): Named,
-    query: Asked<Places>,
-) -> Result<Json<Value>, Problem> {
-    let (after, most) = Places::page(query)?;
+    ApiParam(action): ApiParam,
+    query: Asked<PlacePage>,
+) -> Result<Json<Value>, AdminProblem> {
+    let (after, most) = PlacePage::page(query)?;
     let action = admin.action(&name(&action)?).await?.spec.id;
     let store = admin.bulk()?.store();
     let (mut results, mut next, mut held) = (Vec::new(), None, 0);
@@ -133,7 +133,7 @@ pub(in crate::admin) async fn results(
         for outcome in &outcomes {
             held += outcome.body.as_ref().map_or(0, bytes::Bytes::len);
             next = Some(outcome.place);
-            results.push(told::outcome(outcome));
+            results.push(views::outcome(outcome));
             if held >= ENOUGH {
                 break;
             }
@@ -143,30 +143,30 @@ pub(in crate::admin) async fn results(
 }
 
 impl Admin {
-    pub(super) async fn action(&self, id: &Name) -> Result<ActionReport, Problem> {
+    pub(super) async fn action(&self, id: &Name) -> Result<ActionReport, AdminProblem> {
         let known = self.bulk()?.store().action(id).await?;
         known.ok_or_else(|| {
             let detail = "there is no action of this name: GET /v1/bulk/actions lists them";
-            Problem::new(StatusCode::NOT_FOUND, "unknown_action", detail)
+            AdminProblem::new(StatusCode::NOT_FOUND, "unknown_action", detail)
         })
     }
 
     /// Where an action's end is told, if that is a place.
-    fn webhook(&self, hook: Hook) -> Result<Webhook, Problem> {
-        let Hook { api, path } = hook;
+    fn webhook(&self, hook: WebhookParam) -> Result<Webhook, AdminProblem> {
+        let WebhookParam { api, path } = hook;
         self.door(&api)?;
         let known = self.station.client().api(&api);
-        let known = known.ok_or_else(Problem::unknown_api)?;
+        let known = known.ok_or_else(AdminProblem::unknown_api)?;
         let joined = known.base_url.join(&path);
         if let Err(wrong) = joined {
-            return Err(Problem::bad(format!("webhook.path: {wrong}")));
+            return Err(AdminProblem::bad(format!("webhook.path: {wrong}")));
         }
         Ok(Webhook { api, path })
     }
 
-    async fn told(&self, report: &ActionReport) -> Result<Value, Problem> {
+    async fn told(&self, report: &ActionReport) -> Result<Value, AdminProblem> {
         let progress = self.bulk()?.engine().progress_of(report).await?;
-        Ok(told::action(report, &progress))
+        Ok(views::action(report, &progress))
     }
 }
 

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Query, State};
 use http::StatusCode;
-use outflow_bulk::{Destination, Order, Placed, Submission};
-use outflow_store::Rest;
+use outflow_bulk::{JobDestination, JobSpec, SubmittedJob, JobSubmission};
+use outflow_store::BatchPosition;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::{Asked, name};
 use crate::admin::Admin;
-use crate::admin::body::Many;
-use crate::admin::problem::Problem;
-use crate::bulk::{Bulk, JobLine, told};
+use crate::admin::json_body::JobLines;
+use crate::admin::problem::AdminProblem;
+use crate::open::{RunningEngine, JobLine, views};
 use crate::terminal::count;
 
 /// What jobs belong to.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct Together {
+pub(in crate::admin) struct BatchView {
     /// The action; it is opened if nobody has.
     action: Option<SmolStr>,
     /// Whether the action gets no more.
@@ -37,11 +37,11 @@ pub(in crate::admin) struct Together {
 /// nothing.
 pub(in crate::admin) async fn submit(
     State(admin): State<Arc<Admin>>,
-    query: Asked<Together>,
-    Many(bytes): Many,
-) -> Result<Json<Value>, Problem> {
+    query: Asked<BatchView>,
+    JobLines(bytes): JobLines,
+) -> Result<Json<Value>, AdminProblem> {
     let bulk = admin.bulk()?;
-    let Query(together) = query.map_err(|why| Problem::bad(why.body_text()))?;
+    let Query(together) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
     let orders = orders(bulk, &bytes)?;
     if together.check {
         return Ok(Json(json!({
@@ -51,11 +51,11 @@ pub(in crate::admin) async fn submit(
     let action = together.action.as_deref().map(name).transpose()?;
     let action = action.map(|id| bulk.engine().settings().action(id));
     let rest = if together.last {
-        Rest::Last
+        BatchPosition::Last
     } else {
-        Rest::More
+        BatchPosition::More
     };
-    let submission = Submission {
+    let submission = JobSubmission {
         action,
         rest,
         orders,
@@ -64,22 +64,22 @@ pub(in crate::admin) async fn submit(
     Ok(Json(answer(&placed)))
 }
 
-fn answer(placed: &[Placed]) -> Value {
-    let count = |wanted: fn(&Destination) -> bool| {
+fn answer(placed: &[SubmittedJob]) -> Value {
+    let count = |wanted: fn(&JobDestination) -> bool| {
         placed.iter().filter(|one| wanted(&one.destination)).count()
     };
-    let duplicates = count(|to| matches!(to, Destination::Duplicate));
-    let rejected = count(|to| matches!(to, Destination::Rejected { .. }));
+    let duplicates = count(|to| matches!(to, JobDestination::Duplicate));
+    let rejected = count(|to| matches!(to, JobDestination::Rejected { .. }));
     json!({
         "accepted": placed.len() - duplicates - rejected,
         "duplicates": duplicates,
         "rejected": rejected,
-        "jobs": placed.iter().map(told::placed).collect::<Vec<_>>(),
+        "jobs": placed.iter().map(views::placed).collect::<Vec<_>>(),
     })
 }
 
 /// All orders of a body, or everything that is wrong with them.
-fn orders(bulk: &Bulk, bytes: &[u8]) -> Result<Vec<Order>, Problem> {
+fn orders(bulk: &RunningEngine, bytes: &[u8]) -> Result<Vec<JobSpec>, AdminProblem> {
     let (mut orders, mut wrong) = (Vec::new(), Vec::new());
     for (number, read) in lines(bytes)? {
         let order = read.and_then(|line| line.order(None)).and_then(|order| {
@@ -100,7 +100,7 @@ fn orders(bulk: &Bulk, bytes: &[u8]) -> Result<Vec<Order>, Problem> {
         );
         let all = wrong.len();
         wrong.truncate(MOST_TOLD);
-        let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_jobs", detail);
+        let problem = AdminProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_jobs", detail);
         let problem = problem.with("wrong", all.into());
         return Err(problem.with("jobs", wrong.into()));
     }
@@ -110,19 +110,19 @@ fn orders(bulk: &Bulk, bytes: &[u8]) -> Result<Vec<Order>, Problem> {
 type Numbered = (usize, Result<JobLine, String>);
 
 /// The jobs of a body, each with its number: of an array from 1, of lines its line.
-fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, Problem> {
+fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, AdminProblem> {
     // Some editors write a mark of the order of bytes, which UTF-8 does not need.
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let bytes = bytes.trim_ascii_start();
     if bytes.starts_with(b"[") {
         let array: Vec<Value> = serde_json::from_slice(bytes)
-            .map_err(|error| Problem::bad(format!("the array cannot be read: {error}")))?;
+            .map_err(|error| AdminProblem::bad(format!("the array cannot be read: {error}")))?;
         let numbered = (1..).zip(array);
         return Ok(numbered
             .map(|(number, job)| (number, JobLine::of_value(job)))
             .collect());
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| Problem::bad("the body is not UTF-8"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| AdminProblem::bad("the body is not UTF-8"))?;
     let numbered = (1..).zip(text.lines());
     let said = numbered.filter(|(_, line)| !line.trim().is_empty());
     Ok(said

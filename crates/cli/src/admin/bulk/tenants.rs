@@ -10,38 +10,38 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Asked, Names, Why, done, name, of_tenant};
-use crate::admin::audit::Who;
-use crate::admin::named::Named;
-use crate::admin::problem::Problem;
-use crate::admin::{Admin, body};
-use crate::bulk::told;
+use super::{Asked, NamePage, AuditReason, done, name, of_tenant};
+use crate::admin::audit::AuditActor;
+use crate::admin::api_param::ApiParam;
+use crate::admin::problem::AdminProblem;
+use crate::admin::{Admin, json_body};
+use crate::open::views;
 
 /// Tenants by name.
 pub(in crate::admin) async fn list(
     State(admin): State<Arc<Admin>>,
-    query: Asked<Names>,
-) -> Result<Json<Value>, Problem> {
-    let page = Names::page(query)?;
+    query: Asked<NamePage>,
+) -> Result<Json<Value>, AdminProblem> {
+    let page = NamePage::page(query)?;
     let tenants = admin.bulk()?.store().tenants(page).await?;
     let next = tenants.last().map(|tenant| tenant.name.to_string());
-    let tenants: Vec<_> = tenants.iter().map(told::tenant).collect();
+    let tenants: Vec<_> = tenants.iter().map(views::tenant).collect();
     Ok(Json(json!({ "tenants": tenants, "next": next })))
 }
 
 /// One tenant.
 pub(in crate::admin) async fn one(
     State(admin): State<Arc<Admin>>,
-    Named(tenant): Named,
-) -> Result<Json<Value>, Problem> {
+    ApiParam(tenant): ApiParam,
+) -> Result<Json<Value>, AdminProblem> {
     let (bulk, tenant) = (admin.bulk()?, name(&tenant)?);
     let report = bulk.store().tenant(&tenant).await?;
     let report = report.ok_or_else(|| unknown(&tenant))?;
     let state = bulk.engine().congestion(&tenant).await?;
-    let mut told = told::tenant(&report);
+    let mut told = views::tenant(&report);
     if let (Some(told), Some(state)) = (told.as_object_mut(), state) {
         told.insert("congestion".to_owned(), state.level.to_string().into());
-        let estimate = super::super::units::millis_up(state.estimate);
+        let estimate = super::super::millis::millis_up(state.estimate);
         told.insert("estimate_ms".to_owned(), estimate.into());
     }
     Ok(Json(told))
@@ -50,23 +50,23 @@ pub(in crate::admin) async fn one(
 /// How many snapshots are wanted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct Most {
+pub(in crate::admin) struct HistoryQuery {
     most: Option<usize>,
 }
 
 /// How congested it was.
 pub(in crate::admin) async fn history(
     State(admin): State<Arc<Admin>>,
-    Named(tenant): Named,
-    query: Asked<Most>,
-) -> Result<Json<Value>, Problem> {
-    let Query(asked) = query.map_err(|why| Problem::bad(why.body_text()))?;
+    ApiParam(tenant): ApiParam,
+    query: Asked<HistoryQuery>,
+) -> Result<Json<Value>, AdminProblem> {
+    let Query(asked) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
     let most = asked.most.unwrap_or(super::USUAL_PAGE);
     let most = most.clamp(1, super::MOST_PAGE);
     let tenant = name(&tenant)?;
     let history = admin.bulk()?.engine();
     let history = history.congestion_history(&tenant, most).await?;
-    let history: Vec<_> = history.iter().map(told::snapshot).collect();
+    let history: Vec<_> = history.iter().map(views::snapshot).collect();
     Ok(Json(
         json!({ "tenant": tenant.as_str(), "history": history }),
     ))
@@ -75,7 +75,7 @@ pub(in crate::admin) async fn history(
 /// How many jobs that were put off stand in line again.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct Release {
+pub(in crate::admin) struct ReleaseView {
     most: Option<u64>,
     reason: Option<SmolStr>,
 }
@@ -83,14 +83,14 @@ pub(in crate::admin) struct Release {
 /// Lets jobs that were put off stand in line again; answers how many are still put off.
 pub(in crate::admin) async fn release(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(tenant): Named,
-    body::Json(release): body::Json<Release>,
-) -> Result<Json<Value>, Problem> {
+    Extension(who): Extension<AuditActor>,
+    ApiParam(tenant): ApiParam,
+    json_body::JsonBody(release): json_body::JsonBody<ReleaseView>,
+) -> Result<Json<Value>, AdminProblem> {
     let tenant = admin.known_tenant(&tenant).await?;
     let most = release.most.unwrap_or(u64::MAX);
     let left = admin.bulk()?.engine().release(&tenant, most).await?;
-    let why = Why {
+    let why = AuditReason {
         reason: release.reason,
     };
     admin.note_jobs("bulk_release", of_tenant(&tenant), (why, &who));
@@ -100,10 +100,10 @@ pub(in crate::admin) async fn release(
 /// Forgets its statistics.
 pub(in crate::admin) async fn reset(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<Who>,
-    Named(tenant): Named,
-    body::Json(why): body::Json<Why>,
-) -> Result<Json<Value>, Problem> {
+    Extension(who): Extension<AuditActor>,
+    ApiParam(tenant): ApiParam,
+    json_body::JsonBody(why): json_body::JsonBody<AuditReason>,
+) -> Result<Json<Value>, AdminProblem> {
     let tenant = admin.known_tenant(&tenant).await?;
     admin.bulk()?.engine().congestion_reset(&tenant).await?;
     admin.note_jobs("bulk_reset", of_tenant(&tenant), (why, &who));
@@ -112,7 +112,7 @@ pub(in crate::admin) async fn reset(
 
 impl Admin {
     /// The name of a tenant that somebody has heard of: any other may be misspelt.
-    async fn known_tenant(&self, tenant: &str) -> Result<Name, Problem> {
+    async fn known_tenant(&self, tenant: &str) -> Result<Name, AdminProblem> {
         let tenant = name(tenant)?;
         let known = self.bulk()?.store().tenant(&tenant).await?;
         known
@@ -121,8 +121,8 @@ impl Admin {
     }
 }
 
-pub(super) fn unknown(tenant: &Name) -> Problem {
+pub(super) fn unknown(tenant: &Name) -> AdminProblem {
     let tenant = tenant.as_str();
     let detail = format!("no tenant called {tenant:?} has jobs: GET /v1/bulk/tenants lists them");
-    Problem::new(StatusCode::NOT_FOUND, "unknown_tenant", detail)
+    AdminProblem::new(StatusCode::NOT_FOUND, "unknown_tenant", detail)
 }

@@ -1,12 +1,12 @@
 //! One state of health, as JSON.
 
 use outflow::HealthReport;
-use outflow::core::{Hold, Nanos, OutcomeCounts, RampStage, State};
+use outflow::core::{HealthOverride, Nanos, OutcomeCounts, RampStage, HealthState};
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::admin::units::{millis, millis_up};
-use crate::admin::words;
+use crate::admin::millis::{millis, millis_up};
+use crate::admin::labels;
 
 /// One state: of the API, or of a group.
 #[derive(Debug, Serialize)]
@@ -41,11 +41,11 @@ impl HealthView {
             since_ms: millis(now.since(health.since)),
             // Nothing but an operator ends what one began: there is nothing to wait for.
             until_ms: match health.hold {
-                Some(Hold::Sleep) => Some(0),
+                Some(HealthOverride::Sleep) => Some(0),
                 _ => health.until.map(ahead),
             },
-            reason: health.reason.map(outflow::core::Reason::name),
-            held: health.hold.map(words::hold),
+            reason: health.reason.map(outflow::core::TransitionReason::name),
+            held: health.hold.map(labels::hold),
             cooling_ms: health.cooling_until.map(ahead),
             in_flight: report.in_flight,
             concurrency: report.concurrency,
@@ -86,12 +86,12 @@ impl CountsView {
 }
 
 /// How much a state keeps from calling, to find the worst of several.
-pub(super) const fn badness(state: State) -> u8 {
+pub(super) const fn badness(state: HealthState) -> u8 {
     match state {
-        State::Normal => 0,
-        State::Throttle => 1,
-        State::HalfOpen => 2,
-        State::Sleep => 3,
-        State::CacheOnly => 4,
+        HealthState::Normal => 0,
+        HealthState::Throttle => 1,
+        HealthState::HalfOpen => 2,
+        HealthState::Sleep => 3,
+        HealthState::CacheOnly => 4,
     }
 }

@@ -1,12 +1,12 @@
 //! Limits and their groups, as JSON.
 
-use outflow::core::{Drift, Limit, Nanos};
+use outflow::core::{LimitDrift, Limit, Nanos};
 use outflow::{Alerted, Group, GroupReport, LimitReport};
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::admin::units::{millis, millis_up};
-use crate::admin::words;
+use crate::admin::millis::{millis, millis_up};
+use crate::admin::labels;
 
 /// One limit: what was configured, what holds, and how it is used.
 #[derive(Debug, Serialize)]
@@ -50,8 +50,8 @@ impl LimitView {
         Self {
             configured: configured.or(drifted).unwrap_or(limit.rate()).to_string(),
             effective: limit.rate().to_string(),
-            kind: words::kind(limit.kind()),
-            accounting: words::accounting(limit.accounting()),
+            kind: labels::kind(limit.kind()),
+            accounting: labels::accounting(limit.accounting()),
             used: usage.weight,
             capacity: usage.limit,
             remaining: usage.remaining(),
@@ -65,7 +65,7 @@ impl LimitView {
             waiting: usage.waiting,
             expired: usage.expired,
             memory_bytes: usage.memory_bytes,
-            pattern: words::pattern(history.pattern),
+            pattern: labels::pattern(history.pattern),
             prediction: history.prediction,
             alert: history.alert == Alerted::Yes,
             drift: report.drift.map(DriftView::of),
@@ -87,7 +87,7 @@ struct DriftView {
 }
 
 impl DriftView {
-    fn of(drift: Drift) -> Self {
+    fn of(drift: LimitDrift) -> Self {
         Self {
             configured: drift.configured.to_string(),
             evidence: drift.evidence.to_string(),

@@ -4,7 +4,7 @@
 //! submitted even if somebody writes to the file meanwhile. Every job keeps the number of its line, by
 //! which it is told what is wrong with it and, if it has no name of its own, what it is called.
 
-mod table;
+mod csv_rows;
 
 use std::io::Read;
 use std::path::Path;
@@ -13,11 +13,11 @@ use anyhow::Context;
 use clap::ValueEnum;
 use outflow_store::Name;
 
-use crate::bulk::JobLine;
+use crate::open::JobLine;
 
 /// How jobs are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum InputFormat {
     /// An object of JSON on every line.
     Ndjson,
     /// Rows under names of columns.
@@ -25,18 +25,18 @@ pub(crate) enum Format {
 }
 
 /// A file of jobs.
-pub(super) struct Input {
+pub(super) struct JobInput {
     /// Its name without folder and ending.
     pub(super) stem: String,
     /// What only a file of the same bytes has.
     pub(super) mark: String,
     bytes: Vec<u8>,
-    format: Format,
+    format: InputFormat,
 }
 
-impl Input {
+impl JobInput {
     /// Reads a file, or what is piped in for `-`.
-    pub(super) fn read(file: &str, format: Option<Format>) -> anyhow::Result<Self> {
+    pub(super) fn read(file: &str, format: Option<InputFormat>) -> anyhow::Result<Self> {
         let (stem, bytes) = if file == "-" {
             let mut bytes = Vec::new();
             let read = std::io::stdin().read_to_end(&mut bytes);
@@ -50,7 +50,7 @@ impl Input {
         };
         let end = Path::new(file).extension();
         let named = end.is_some_and(|end| end.eq_ignore_ascii_case("csv"));
-        let usual = if named { Format::Csv } else { Format::Ndjson };
+        let usual = if named { InputFormat::Csv } else { InputFormat::Ndjson };
         let mark = mark(&bytes);
         Ok(Self {
             stem,
@@ -63,8 +63,8 @@ impl Input {
     /// Goes through all jobs in their order, each with the number of its line.
     pub(super) fn jobs(&self) -> Box<dyn Iterator<Item = Numbered> + '_> {
         match self.format {
-            Format::Ndjson => Box::new(lines(&self.bytes)),
-            Format::Csv => table::rows(&self.bytes),
+            InputFormat::Ndjson => Box::new(lines(&self.bytes)),
+            InputFormat::Csv => csv_rows::rows(&self.bytes),
         }
     }
 
@@ -125,8 +125,8 @@ const BOM: &[u8] = "\u{feff}".as_bytes();
 mod tests {
     use super::*;
 
-    fn input(text: &str, format: Format) -> Input {
-        Input {
+    fn input(text: &str, format: InputFormat) -> JobInput {
+        JobInput {
             stem: "jobs".to_owned(),
             mark: mark(text.as_bytes()),
             bytes: text.as_bytes().to_vec(),
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_line_keeps_its_number_in_the_file() {
         let text = "{\"api\":\"up\",\"path\":\"/1\"}\r\n\n{\"api\":\n\u{feff}\n";
-        let input = input(text, Format::Ndjson);
+        let input = input(text, InputFormat::Ndjson);
         let found: Vec<_> = input
             .jobs()
             .map(|(line, job)| (line, job.is_ok()))
@@ -161,7 +161,7 @@ mod tests {
         ] {
             let file = dir.path().join(name);
             std::fs::write(&file, text).expect("writable");
-            let input = Input::read(file.to_str().expect("text"), None).expect("readable");
+            let input = JobInput::read(file.to_str().expect("text"), None).expect("readable");
             let found: Vec<_> = input.jobs().map(|(_, job)| job.err()).collect();
             assert_eq!(found, [None], "{name}");
         }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_name_follows_the_bytes() {
-        let [one, other] = ["a", "b"].map(|text| input(text, Format::Csv).mark);
+        let [one, other] = ["a", "b"].map(|text| input(text, InputFormat::Csv).mark);
         assert_ne!(one, other);
         assert_eq!(one.len(), 16);
     }

@@ -4,12 +4,12 @@
 //! begun, by names that follow from the file, so that the same command goes on where the last one was
 //! stopped, by whatever: what is done is not done again, and no result is written twice.
 
-mod board;
-mod checked;
-mod ledger;
-mod record;
+mod progress_bars;
+mod validate;
+mod checkpoint;
+mod line_results;
 mod results;
-mod sitting;
+mod run_loop;
 mod summary;
 
 use std::fmt::Write as _;
@@ -20,21 +20,21 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use outflow::{Config, Outflow, SystemClock};
-use outflow_bulk::Settings;
+use outflow_bulk::EngineSettings;
 use outflow_core::{Clock, WallTime};
 use outflow_store::JobStore as _;
 
-use self::checked::Checked;
-use self::ledger::Ledger;
-use self::results::Results;
-use self::sitting::{Desk, Ended, Sitting};
-use self::summary::Summary;
-use super::input::{Format, Input};
-use crate::bulk::{CannotBulk, Demand, Earlier, Forecast, Opened, Place, data};
-use crate::command_line::Misuse;
-use crate::commands::user_config::{UserConfig, quiet};
+use self::validate::ValidatedFile;
+use self::checkpoint::Checkpoint;
+use self::results::ResultWriter;
+use self::run_loop::{RunDeps, LoopEnd, RunLoop};
+use self::summary::RunSummary;
+use super::input::{InputFormat, JobInput};
+use crate::open::{OpenError, Workload, PreviousRun, TenantBounds, OpenStore, StoreLocation, data};
+use crate::command_line::UsageError;
+use crate::commands::config_args::{ConfigArgs, quiet};
 use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, answer, answer_json, say, spoken};
 
 /// Makes the calls of a file, and goes on where it was when it is run again.
@@ -44,14 +44,14 @@ use crate::terminal::{Terminal, answer, answer_json, say, spoken};
     clippy::struct_excessive_bools,
     reason = "each is a switch of its own on the command line"
 )]
-pub(crate) struct Run {
+pub(crate) struct RunCommand {
     /// The file of jobs, or `-` for what is piped in.
     file: String,
     #[command(flatten)]
-    config: UserConfig,
+    config: ConfigArgs,
     /// How jobs are written, if the file's ending does not say it.
     #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<InputFormat>,
     /// Where jobs are kept until they are done; otherwise a directory of their own for this file.
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
@@ -74,24 +74,24 @@ pub(crate) struct Run {
 
 /// What becomes of lines that failed for good in an earlier sitting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Failed {
+enum FailedLines {
     /// They stay as they are.
     Left,
     /// They are tried anew.
     TriedAnew,
 }
 
-impl Run {
+impl RunCommand {
     /// Runs it to its end, or until it is told to stop.
     pub(crate) fn run(mut self, terminal: Terminal) -> anyhow::Result<Exit> {
         self.out = self.out.filter(|out| out != Path::new("-"));
         if self.json && self.out.is_none() && !self.rehearse {
             let told =
                 "one document and results do not go together: name a file for results with `--out`";
-            return Err(Misuse(told.to_owned()).into());
+            return Err(UsageError(told.to_owned()).into());
         }
         let config = quiet(self.config.sources()?.read()?);
-        let input = Input::read(&self.file, self.format)?;
+        let input = JobInput::read(&self.file, self.format)?;
         let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
         runtime.block_on(self.work(&config, &input, terminal))
     }
@@ -99,19 +99,19 @@ impl Run {
     async fn work(
         &self,
         config: &Config,
-        input: &Input,
+        input: &JobInput,
         terminal: Terminal,
     ) -> anyhow::Result<Exit> {
         let client = Outflow::init(config.clone())?;
-        let settings = lasting(Settings::of(&config.bulk)?);
-        let checked = Checked::of(input, &client, &settings);
+        let settings = lasting(EngineSettings::of(&config.bulk)?);
+        let checked = ValidatedFile::of(input, &client, &settings);
         checked.pass(self)?;
         let now = SystemClock::new().wall();
-        let forecast = Forecast::of(&checked.demand, &client, &settings, now);
+        let forecast = TenantBounds::of(&checked.demand, &client, &settings, now);
         if self.rehearse {
             return self.foretell(&forecast);
         }
-        let shift = Shift {
+        let shift = RunContext {
             client: &client,
             settings: &settings,
             all: &checked.demand,
@@ -130,48 +130,48 @@ impl Run {
     async fn sit(
         &self,
         config: &Config,
-        input: &Input,
-        shift: Shift<'_>,
-    ) -> anyhow::Result<Summary> {
+        input: &JobInput,
+        shift: RunContext<'_>,
+    ) -> anyhow::Result<RunSummary> {
         let dir = self.place(input);
-        let jobs = Place::Dir(dir.join("jobs"));
-        let earlier = Earlier::of(&jobs);
+        let jobs = StoreLocation::Dir(dir.join("jobs"));
+        let earlier = PreviousRun::of(&jobs);
         // The lock of the jobs is that of everything in the directory, and of the results.
-        let opened = Opened::at(shift.client, jobs).await.map_err(in_use)?;
-        let ledger = Ledger::open(&dir, &input.stem, &input.mark)?;
-        let tally = opened.store().tally().await?;
+        let opened = OpenStore::at(shift.client, jobs).await.map_err(in_use)?;
+        let ledger = Checkpoint::open(&dir, &input.stem, &input.mark)?;
+        let tally = opened.store().job_counts().await?;
         ledger.fits(tally.submitted())?;
-        let results = Results::open(self.out.as_deref(), ledger)?;
-        let desk = Desk {
+        let results = ResultWriter::open(self.out.as_deref(), ledger)?;
+        let desk = RunDeps {
             store: Arc::clone(opened.store()),
             client: shift.client,
             settings: shift.settings,
             input,
             failed: self.failed(),
         };
-        let mut sitting = Sitting::new(desk, results).await?;
+        let mut sitting = RunLoop::new(desk, results).await?;
         let ended = if sitting.has_work().await? {
             let over = earlier.all_over_by(config);
             shift.work(opened, &mut sitting, over).await?
         } else {
             sitting.finish().await?;
             opened.close().await;
-            Ended::Finished
+            LoopEnd::Finished
         };
         sitting.are_read().await?;
         Ok(sitting.summary(ended, &dir))
     }
 
-    const fn failed(&self) -> Failed {
+    const fn failed(&self) -> FailedLines {
         if self.retry_failed {
-            Failed::TriedAnew
+            FailedLines::TriedAnew
         } else {
-            Failed::Left
+            FailedLines::Left
         }
     }
 
     /// A directory of its own for each file, so that two never meet.
-    fn place(&self, input: &Input) -> PathBuf {
+    fn place(&self, input: &JobInput) -> PathBuf {
         let own = || {
             data()
                 .join("runs")
@@ -180,7 +180,7 @@ impl Run {
         self.dir.clone().unwrap_or_else(own)
     }
 
-    fn foretell(&self, forecast: &Forecast) -> anyhow::Result<Exit> {
+    fn foretell(&self, forecast: &TenantBounds) -> anyhow::Result<Exit> {
         if self.json {
             answer_json(&forecast.json())?;
         } else {
@@ -191,28 +191,28 @@ impl Run {
 }
 
 /// What a sitting that has something to do needs besides.
-struct Shift<'a> {
+struct RunContext<'a> {
     client: &'a Outflow,
-    settings: &'a Settings,
-    all: &'a Demand,
+    settings: &'a EngineSettings,
+    all: &'a Workload,
     terminal: Terminal,
 }
 
-impl Shift<'_> {
+impl RunContext<'_> {
     /// Works to the end, or until somebody interrupts, who may not even wait for the calls under way.
     /// What was sent before is over at this instant.
     async fn work(
         self,
-        opened: Opened,
-        sitting: &mut Sitting<'_>,
+        opened: OpenStore,
+        sitting: &mut RunLoop<'_>,
         over: Option<WallTime>,
-    ) -> anyhow::Result<Ended> {
-        let mut interrupt = Interrupt::listen()?;
+    ) -> anyhow::Result<LoopEnd> {
+        let mut interrupt = ShutdownSignals::listen()?;
         tokio::select! {
             () = wait_out(over) => {}
             () = interrupt.told() => {
                 opened.close().await;
-                return Ok(Ended::Interrupted);
+                return Ok(LoopEnd::Interrupted);
             }
         }
         let bulk = opened
@@ -220,7 +220,7 @@ impl Shift<'_> {
             .await?;
         let worked = tokio::select! {
             ended = sitting.work(&bulk, self.all, self.terminal) => ended,
-            () = interrupt.told() => Ok(Ended::Interrupted),
+            () = interrupt.told() => Ok(LoopEnd::Interrupted),
         };
         if worked.is_err() {
             // What is under way comes to its end, so that the next run need not send it again.
@@ -230,14 +230,14 @@ impl Shift<'_> {
             }
         }
         let mut ended = worked?;
-        if ended == Ended::Interrupted {
+        if ended == LoopEnd::Interrupted {
             say!("finishing the calls under way; once more ends at once");
             tokio::select! {
                 _ = bulk.rest() => sitting.write_results().await?,
                 () = interrupt.told() => return Ok(ended),
             }
             if !sitting.has_work().await? {
-                ended = Ended::Finished;
+                ended = LoopEnd::Finished;
             }
         }
         bulk.stop().await;
@@ -257,8 +257,8 @@ async fn wait_out(over: Option<WallTime>) {
     }
 }
 
-fn in_use(error: CannotBulk) -> anyhow::Error {
-    let is_in_use = matches!(&error, CannotBulk::Store(why) if why.is_in_use());
+fn in_use(error: OpenError) -> anyhow::Error {
+    let is_in_use = matches!(&error, OpenError::Store(why) if why.is_in_use());
     let error = anyhow::Error::new(error);
     if is_in_use {
         return error.context("this file is being run already, and nothing was changed");
@@ -266,7 +266,7 @@ fn in_use(error: CannotBulk) -> anyhow::Error {
     error
 }
 
-fn foretold(forecast: &Forecast) -> String {
+fn foretold(forecast: &TenantBounds) -> String {
     let mut text = format!(
         "{} jobs take at least {}, by {}\n",
         forecast.jobs,
@@ -294,8 +294,8 @@ fn foretold(forecast: &Forecast) -> String {
 
 /// A directory of a run is kept for one file, and nothing in it is forgotten while somebody may still go
 /// on with it. Whatever the file holds has room.
-fn lasting(settings: Settings) -> Settings {
-    let mut settings = Settings {
+fn lasting(settings: EngineSettings) -> EngineSettings {
+    let mut settings = EngineSettings {
         queue_max: u64::MAX,
         shared: None,
         ..settings

@@ -16,16 +16,16 @@ use clap::Args;
 use http::{Method, StatusCode};
 use outflow::config::read_duration;
 use outflow_bulk::Webhook;
-use outflow_store::Rest;
+use outflow_store::BatchPosition;
 use serde_json::{Value, json};
 
-use self::batches::{Batch, Mistakes, batches};
-use super::Asked;
-use super::input::{Format, Input};
+use self::batches::{JobBatch, LineErrors, batches};
+use super::AdminTarget;
+use super::input::{InputFormat, JobInput};
 use super::tables::part;
 use super::watch::is_over;
 use crate::admin_client::encoded;
-use crate::command_line::WrongLines;
+use crate::command_line::InvalidLines;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, count};
 
@@ -36,7 +36,7 @@ pub(crate) struct Submit {
     file: String,
     /// How jobs are written, if the file's ending does not say it.
     #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<InputFormat>,
     /// The action that they belong to; otherwise one that is named after the file.
     #[arg(long, value_name = "NAME")]
     action: Option<String>,
@@ -51,12 +51,12 @@ pub(crate) struct Submit {
     #[arg(long, value_name = "API/PATH", value_parser = hook)]
     webhook: Option<Webhook>,
     #[command(flatten)]
-    asked: Asked,
+    asked: AdminTarget,
 }
 
 /// What became of the jobs so far.
 #[derive(Default)]
-struct Taken {
+struct AcceptedCounts {
     accepted: u64,
     duplicates: u64,
     rejected: u64,
@@ -65,8 +65,8 @@ struct Taken {
 
 impl Submit {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let input = Input::read(&self.file, self.format)?;
-        let batches = batches(&input).map_err(|wrong| self.refusal(&Mistakes::of(wrong)))?;
+        let input = JobInput::read(&self.file, self.format)?;
+        let batches = batches(&input).map_err(|wrong| self.refusal(&LineErrors::of(wrong)))?;
         let wrong = self.check(&batches)?;
         if wrong.all > 0 {
             return Err(self.refusal(&wrong).into());
@@ -83,8 +83,8 @@ impl Submit {
 
     /// Hands all of it over to an action that is what it is said to be. One that is over keeps what came of it
     /// unless a job is new, so it is not opened before that is known.
-    fn submit(&self, action: &str, batches: &[Batch], terminal: Terminal) -> anyhow::Result<Taken> {
-        let rest = if self.more { Rest::More } else { Rest::Last };
+    fn submit(&self, action: &str, batches: &[JobBatch], terminal: Terminal) -> anyhow::Result<AcceptedCounts> {
+        let rest = if self.more { BatchPosition::More } else { BatchPosition::Last };
         let said = self.timeout.is_some() || self.webhook.is_some();
         if !said {
             return self.hand_over(action, (batches, rest), terminal);
@@ -95,10 +95,10 @@ impl Submit {
             self.open(action)?;
             return self.hand_over(action, (batches, rest), terminal);
         }
-        let taken = self.hand_over(action, (batches, Rest::More), terminal)?;
+        let taken = self.hand_over(action, (batches, BatchPosition::More), terminal)?;
         if taken.accepted > 0 {
             self.open(action)?;
-            if rest == Rest::Last && !taken.is_crowded_out() {
+            if rest == BatchPosition::Last && !taken.is_crowded_out() {
                 self.asked.post(&format!("{place}/close"), &json!({}))?;
             }
         }
@@ -116,7 +116,7 @@ impl Submit {
     }
 
     /// What is wrong; nothing was handed over by then.
-    fn refusal(&self, wrong: &Mistakes) -> WrongLines {
+    fn refusal(&self, wrong: &LineErrors) -> InvalidLines {
         let file = &self.file;
         let lines = wrong.told.iter();
         let lines = lines.map(|(line, why)| format!("{file}:{line}: {why}"));
@@ -129,14 +129,14 @@ impl Submit {
             // Writing to a string cannot fail.
             let _whole = write!(words, ", which is {} of them", lines.len());
         }
-        WrongLines { words, lines }
+        InvalidLines { words, lines }
     }
 
     /// That nothing is handed over, if the queue has not room for all of it. An action that is open may have
     /// got a part of the file before, which needs no room again: how much, only the program finds out.
-    fn crowded_out(&self, action: &str, batches: &[Batch]) -> anyhow::Result<Option<Taken>> {
+    fn crowded_out(&self, action: &str, batches: &[JobBatch]) -> anyhow::Result<Option<AcceptedCounts>> {
         let told = self.asked.get("/v1/bulk")?;
-        let all: usize = batches.iter().map(Batch::len).sum();
+        let all: usize = batches.iter().map(JobBatch::len).sum();
         let all = u64::try_from(all).unwrap_or(u64::MAX);
         // A program of an earlier version does not say how much it holds.
         let most = part(&told, "queue_max").as_u64().unwrap_or(u64::MAX);
@@ -149,10 +149,10 @@ impl Submit {
             "{CAPACITY}, which has room for {room} of these {all}: submit them again when it has more, cut \
              the file into smaller ones, or raise `bulk.queue_max` ({most})"
         );
-        Ok(Some(Taken {
+        Ok(Some(AcceptedCounts {
             rejected: all,
             reason: Some(reason),
-            ..Taken::default()
+            ..AcceptedCounts::default()
         }))
     }
 
@@ -162,8 +162,8 @@ impl Submit {
     }
 
     /// What the program has against the jobs.
-    fn check(&self, batches: &[Batch]) -> anyhow::Result<Mistakes> {
-        let mut wrong = Mistakes::default();
+    fn check(&self, batches: &[JobBatch]) -> anyhow::Result<LineErrors> {
+        let mut wrong = LineErrors::default();
         for batch in batches {
             let checked = self.asked.admin.ask(
                 Method::POST,
@@ -194,14 +194,14 @@ impl Submit {
     fn hand_over(
         &self,
         action: &str,
-        (batches, rest): (&[Batch], Rest),
+        (batches, rest): (&[JobBatch], BatchPosition),
         terminal: Terminal,
-    ) -> anyhow::Result<Taken> {
-        let mut taken = Taken::default();
-        let all: usize = batches.iter().map(Batch::len).sum();
+    ) -> anyhow::Result<AcceptedCounts> {
+        let mut taken = AcceptedCounts::default();
+        let all: usize = batches.iter().map(JobBatch::len).sum();
         let mut handed = 0;
         for (number, batch) in (1..).zip(batches) {
-            let last = number == batches.len() && rest == Rest::Last;
+            let last = number == batches.len() && rest == BatchPosition::Last;
             let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
             let admin = &self.asked.admin;
             let answered = admin.ask(Method::POST, &place, Some(batch.body()));
@@ -223,7 +223,7 @@ impl Submit {
     }
 
     /// Says what became of it, with the action if there is one.
-    fn tell(&self, action: Option<&String>, taken: &Taken) -> anyhow::Result<Exit> {
+    fn tell(&self, action: Option<&String>, taken: &AcceptedCounts) -> anyhow::Result<Exit> {
         if self.asked.json {
             answer_json(&json!({
                 "action": action, "accepted": taken.accepted,
@@ -242,7 +242,7 @@ impl Submit {
     }
 }
 
-impl Taken {
+impl AcceptedCounts {
     fn add(&mut self, told: &Value) {
         let count = |key: &str| part(told, key).as_u64().unwrap_or(0);
         self.accepted += count("accepted");
@@ -306,7 +306,7 @@ fn place_of(action: &str) -> String {
 }
 
 /// The name of an action that nobody named: the file's, as much of it as a name holds, and its mark.
-fn own_action(input: &Input) -> String {
+fn own_action(input: &JobInput) -> String {
     let stem = input.stem.replace(
         |letter: char| letter.is_whitespace() || letter.is_control(),
         "-",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::terminal::{Table, count, spoken};
+use crate::terminal::{TextTable, count, spoken};
 
 /// All jobs, by tenant and action.
 pub(super) fn status(told: &Value) -> String {
@@ -26,7 +26,7 @@ pub(super) fn status(told: &Value) -> String {
     );
     let tenants = list(told, "tenants");
     if !tenants.is_empty() {
-        let mut table = Table::new([
+        let mut table = TextTable::new([
             "tenant",
             "queued",
             "in flight",
@@ -79,7 +79,7 @@ pub(super) fn action(told: &Value) -> String {
 }
 
 fn of_actions(actions: &[Value]) -> String {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         "action",
         "stage",
         "over",
@@ -156,7 +156,7 @@ pub(super) fn dead(told: &Value) -> String {
     if letters.is_empty() {
         return "no dead letters\n".to_owned();
     }
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         "place", "job", "tenant", "action", "attempts", "call", "why",
     ]);
     for letter in letters {

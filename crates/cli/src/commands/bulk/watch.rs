@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::tables::part;
-use super::{Asked, tables};
+use super::{AdminTarget, tables};
 use crate::admin_client::path;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, say};
@@ -19,27 +19,27 @@ pub(crate) struct Watch {
     /// The action.
     action: String,
     #[command(flatten)]
-    asked: Asked,
+    asked: AdminTarget,
 }
 
 /// Prints what came of the jobs of an action, a line of JSON each; with `--json` one document.
 ///
 /// Of one that took too long or was cancelled it waits for what is still under way.
 #[derive(Args)]
-pub(crate) struct Results {
+pub(crate) struct ResultsCommand {
     /// The action.
     action: String,
     /// Those after this place, as the last line of an earlier answer says it.
     #[arg(long, value_name = "PLACE", default_value_t = 0)]
     after: u64,
     #[command(flatten)]
-    asked: Asked,
+    asked: AdminTarget,
 }
 
 impl Watch {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let place = path([&"v1", &"bulk", &"actions", &self.action]);
-        let glances = Glances::new()?;
+        let glances = PollInterval::new()?;
         let (mut looks, mut before) = (0_u64, Value::Null);
         loop {
             let told = self.asked.get(&place)?;
@@ -64,7 +64,7 @@ impl Watch {
     }
 }
 
-impl Results {
+impl ResultsCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         self.wait_for_the_rest()?;
         let place = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
@@ -92,7 +92,7 @@ impl Results {
     /// An action that ended early has no result of what is under way, and no other way to be complete.
     fn wait_for_the_rest(&self) -> anyhow::Result<()> {
         let place = path([&"v1", &"bulk", &"actions", &self.action]);
-        let glances = Glances::new()?;
+        let glances = PollInterval::new()?;
         loop {
             let told = self.asked.get(&place)?;
             if !is_over(&told) || !has_open(&told) {
@@ -104,9 +104,9 @@ impl Results {
 }
 
 /// The time between two looks.
-struct Glances(Runtime);
+struct PollInterval(Runtime);
 
-impl Glances {
+impl PollInterval {
     fn new() -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_time().build();
         runtime.map(Self).context("no runtime can be started")

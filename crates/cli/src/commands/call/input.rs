@@ -7,28 +7,28 @@ use http::{HeaderName, HeaderValue};
 use outflow::Call;
 use serde_json::Value;
 
-use crate::command_line::Misuse;
+use crate::command_line::UsageError;
 
 /// Reads `Name: value`.
-pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), Misuse> {
+pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), UsageError> {
     let read = text.split_once(':').and_then(|(name, value)| {
         let name = HeaderName::try_from(name.trim()).ok()?;
         Some((name, HeaderValue::from_str(value.trim()).ok()?))
     });
     // Not the text itself: a header may hold a key.
-    read.ok_or_else(|| Misuse("a header is written like `-H 'Accept: text/plain'`".to_owned()))
+    read.ok_or_else(|| UsageError("a header is written like `-H 'Accept: text/plain'`".to_owned()))
 }
 
 /// A body to send.
 #[derive(Debug, PartialEq)]
-pub(super) enum Body {
+pub(super) enum BodyInput {
     /// As it is.
     Bytes(Vec<u8>),
     /// As JSON, with its type.
     Json(Value),
 }
 
-impl Body {
+impl BodyInput {
     /// Gives it to a call.
     pub(super) fn on(self, call: Call) -> Call {
         match self {
@@ -39,16 +39,16 @@ impl Body {
 }
 
 /// What is to be sent, if anything.
-pub(super) fn body(data: Option<&str>, json: Option<&str>) -> anyhow::Result<Option<Body>> {
+pub(super) fn body(data: Option<&str>, json: Option<&str>) -> anyhow::Result<Option<BodyInput>> {
     if let Some(data) = data {
-        return Ok(Some(Body::Bytes(bytes(data)?)));
+        return Ok(Some(BodyInput::Bytes(bytes(data)?)));
     }
     let Some(json) = json else {
         return Ok(None);
     };
     let value = serde_json::from_slice(&bytes(json)?);
-    let value = value.map_err(|error| Misuse(format!("the body is not JSON: {error}")))?;
-    Ok(Some(Body::Json(value)))
+    let value = value.map_err(|error| UsageError(format!("the body is not JSON: {error}")))?;
+    Ok(Some(BodyInput::Json(value)))
 }
 
 fn bytes(data: &str) -> anyhow::Result<Vec<u8>> {
@@ -84,7 +84,7 @@ mod tests {
     fn json_is_checked_before_it_is_sent() {
         assert!(body(None, Some("{\"a\":")).is_err());
         let json = body(None, Some("[1]")).expect("read");
-        assert_eq!(json, Some(Body::Json(serde_json::json!([1]))));
+        assert_eq!(json, Some(BodyInput::Json(serde_json::json!([1]))));
         assert_eq!(body(None, None).expect("nothing"), None);
     }
 }

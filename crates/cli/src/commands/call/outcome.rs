@@ -7,31 +7,31 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use outflow::event::{Event, Lookup, What};
-use outflow::{Call, Cause, Error, Observer, Outflow, SystemClock};
+use outflow::event::{Event, CacheLabel, EventKind};
+use outflow::{Call, RefusalReason, Error, Observer, Outflow, SystemClock};
 use outflow_core::Clock;
 use serde_json::{Map, Value, json};
 
-use super::Shown;
-use super::explained::Explained;
+use super::OutputArgs;
+use super::explain::CallExplanation;
 use crate::exit::Exit;
 use crate::terminal::{answer, answer_bytes, answer_json, say, show};
 
 /// An answer or an error, and what it took.
-pub(super) struct Outcome {
-    ended: Result<Answer, Error>,
-    timing: Timing,
+pub(super) struct CallOutcome {
+    ended: Result<ResponseView, Error>,
+    timing: CallTiming,
 }
 
-struct Answer {
+struct ResponseView {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
-    from_cache: Option<Lookup>,
+    from_cache: Option<CacheLabel>,
 }
 
-impl Answer {
-    fn show(&self, shown: &Shown) -> anyhow::Result<()> {
+impl ResponseView {
+    fn show(&self, shown: &OutputArgs) -> anyhow::Result<()> {
         if shown.include {
             answer(&head(self))?;
         }
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-struct Timing {
+struct CallTiming {
     waited: Duration,
     attempts: u32,
     /// From sending to the first byte of the last attempt that was answered.
@@ -51,10 +51,10 @@ struct Timing {
     total: Duration,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// Makes the call.
     pub(super) async fn of(client: &Outflow, call: Call) -> Self {
-        let (clock, trips) = (SystemClock::new(), Arc::new(Trips::default()));
+        let (clock, trips) = (SystemClock::new(), Arc::new(RoundTripTimes::default()));
         client.events().subscribe(trips.clone());
         let began = clock.now();
         let sent = call.send().await;
@@ -66,7 +66,7 @@ impl Outcome {
             Ok(response) => {
                 let (status, headers) = (response.status(), response.headers().clone());
                 let from_cache = response.from_cache();
-                response.bytes().await.map(|body| Answer {
+                response.bytes().await.map(|body| ResponseView {
                     status,
                     headers,
                     body,
@@ -75,7 +75,7 @@ impl Outcome {
             }
             Err(error) => Err(error),
         };
-        let timing = Timing {
+        let timing = CallTiming {
             waited,
             attempts,
             first_byte: trips.last(),
@@ -85,7 +85,7 @@ impl Outcome {
     }
 
     /// How the program ends. A status is only looked at if the caller wants that.
-    pub(super) fn exit(&self, shown: &Shown) -> Exit {
+    pub(super) fn exit(&self, shown: &OutputArgs) -> Exit {
         let check_status = shown.check_status;
         match &self.ended {
             Ok(answer) if check_status && answer.status.is_client_error() => Exit::RefusedByServer,
@@ -98,7 +98,7 @@ impl Outcome {
     }
 
     /// Prints it as it was asked for.
-    pub(super) fn show(&self, shown: &Shown, explained: Option<&Explained>) -> anyhow::Result<()> {
+    pub(super) fn show(&self, shown: &OutputArgs, explained: Option<&CallExplanation>) -> anyhow::Result<()> {
         if shown.json {
             return answer_json(&self.json(explained));
         }
@@ -112,12 +112,12 @@ impl Outcome {
         Ok(())
     }
 
-    fn json(&self, explained: Option<&Explained>) -> Value {
+    fn json(&self, explained: Option<&CallExplanation>) -> Value {
         let mut document = match &self.ended {
             Ok(answer) => json!({
                 "status": answer.status.as_u16(),
                 "headers": shown_headers(&answer.headers),
-                "cache": answer.from_cache.map(Lookup::name),
+                "cache": answer.from_cache.map(CacheLabel::name),
                 "body": shown_body(&answer.body),
             }),
             Err(error) => json!({
@@ -145,10 +145,10 @@ fn is_blocked(error: &Error) -> bool {
 /// is more than a limit ever allows.
 fn can_never_go(error: &Error) -> bool {
     let cause = error.refusal().map(|refusal| &refusal.cause);
-    matches!(cause, Some(Cause::UnknownGroup(_) | Cause::Never { .. }))
+    matches!(cause, Some(RefusalReason::UnknownGroup(_) | RefusalReason::Never { .. }))
 }
 
-impl Timing {
+impl CallTiming {
     fn text(&self) -> String {
         let first = self.first_byte.map_or_else(
             || "none was sent".to_owned(),
@@ -172,7 +172,7 @@ impl Timing {
     }
 }
 
-fn head(answer: &Answer) -> String {
+fn head(answer: &ResponseView) -> String {
     let mut text = format!("HTTP {}\n", answer.status);
     for (name, value) in &answer.headers {
         // Writing to a string cannot fail.
@@ -236,17 +236,17 @@ fn millis(span: Duration) -> u64 {
 
 /// Hears how long answers took to begin.
 #[derive(Default)]
-struct Trips(Mutex<Option<Duration>>);
+struct RoundTripTimes(Mutex<Option<Duration>>);
 
-impl Trips {
+impl RoundTripTimes {
     fn last(&self) -> Option<Duration> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Observer for Trips {
+impl Observer for RoundTripTimes {
     fn observe(&self, event: &Event) {
-        if let What::Settled {
+        if let EventKind::Settled {
             round_trip: Some(span),
             ..
         } = event.what

@@ -17,7 +17,7 @@ pub(super) fn defaults() -> anyhow::Result<Config> {
 
 /// A key and what the file says about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Explained {
+pub(super) struct ExplainedKey {
     /// The whole key, `apis.example.timeout`.
     pub(super) key: String,
     /// What it means.
@@ -25,21 +25,21 @@ pub(super) struct Explained {
 }
 
 /// Every key of the file, those without a default included, in its order.
-pub(super) fn explained() -> Vec<Explained> {
-    let mut reader = Reader::default();
+pub(super) fn explained() -> Vec<ExplainedKey> {
+    let mut reader = DefaultReader::default();
     TEXT.lines().filter_map(|line| reader.line(line)).collect()
 }
 
 #[derive(Default)]
-struct Reader {
+struct DefaultReader {
     section: String,
     meaning: Vec<&'static str>,
     /// Whether a key was met since the last word of explanation: what comes next explains other keys.
     told: bool,
 }
 
-impl Reader {
-    fn line(&mut self, line: &'static str) -> Option<Explained> {
+impl DefaultReader {
+    fn line(&mut self, line: &'static str) -> Option<ExplainedKey> {
         let bare = line.strip_prefix('#').unwrap_or(line);
         if let Some(section) = bare
             .strip_prefix('[')
@@ -62,7 +62,7 @@ impl Reader {
             return None;
         }
         self.told = true;
-        Some(Explained {
+        Some(ExplainedKey {
             key: format!("{}.{name}", self.section),
             meaning: self.meaning.join(" "),
         })
@@ -85,7 +85,7 @@ mod tests {
         assert!(all.len() > 80, "{}", all.len());
         let defaults = defaults().expect("it has no mistake");
         for (key, _) in defaults.origins.iter() {
-            let known = |one: &Explained| one.key == key;
+            let known = |one: &ExplainedKey| one.key == key;
             let is_short = key.ends_with(".groups") || key.contains(".policy.");
             assert!(is_short || all.iter().any(known), "{key} is not explained");
         }

@@ -2,20 +2,20 @@
 
 use clap::Args;
 use outflow::Config;
-use outflow::config::{Origin, quoted};
+use outflow::config::{ValueOrigin, quoted};
 use serde_json::{Value, json};
 
-use super::super::operate::AdminApi;
-use super::super::user_config::UserConfig;
+use super::super::control::AdminApi;
+use super::super::config_args::ConfigArgs;
 use super::default_file;
 use crate::exit::Exit;
-use crate::terminal::{Table, answer, answer_json};
+use crate::terminal::{TextTable, answer, answer_json};
 
 /// Shows the configuration in effect, secrets masked.
 #[derive(Args)]
 pub(crate) struct Show {
     #[command(flatten)]
-    config: UserConfig,
+    config: ConfigArgs,
     /// Say where each value came from: default, preset, file and line, variable, flag.
     #[arg(long)]
     sources: bool,
@@ -49,7 +49,7 @@ impl Show {
 
     /// A line for each value that there is.
     fn text(&self, document: &Value) -> String {
-        let mut table = Table::default();
+        let mut table = TextTable::default();
         let values = document.get("values").and_then(Value::as_array);
         for one in values.into_iter().flatten() {
             let word = |name: &str| one.get(name).and_then(Value::as_str);
@@ -67,7 +67,7 @@ impl Show {
 pub(crate) struct Effective {
     key: String,
     value: Option<String>,
-    origin: Origin,
+    origin: ValueOrigin,
 }
 
 impl Effective {
@@ -85,10 +85,10 @@ impl Effective {
 /// Every value in effect, with where it came from.
 pub(crate) fn effective(config: &Config) -> anyhow::Result<Vec<Effective>> {
     let defaults = default_file::defaults()?;
-    let value = |(key, origin): (&str, Origin)| {
+    let value = |(key, origin): (&str, ValueOrigin)| {
         let written = match origin {
-            Origin::Default => default_of(key, config, &defaults),
-            Origin::Environment { .. } => config.origins.written(key).map(as_toml),
+            ValueOrigin::Default => default_of(key, config, &defaults),
+            ValueOrigin::Environment { .. } => config.origins.written(key).map(as_toml),
             _ => config.origins.written(key).map(str::to_owned),
         };
         Effective {
@@ -150,12 +150,12 @@ fn default_of(key: &str, config: &Config, defaults: &Config) -> Option<String> {
     }
 }
 
-const fn kind(origin: &Origin) -> &'static str {
+const fn kind(origin: &ValueOrigin) -> &'static str {
     match origin {
-        Origin::Default => "default",
-        Origin::Preset { .. } => "preset",
-        Origin::Text { .. } => "file",
-        Origin::Environment { .. } => "environment",
-        Origin::Runtime => "runtime",
+        ValueOrigin::Default => "default",
+        ValueOrigin::Preset { .. } => "preset",
+        ValueOrigin::Text { .. } => "file",
+        ValueOrigin::Environment { .. } => "environment",
+        ValueOrigin::Runtime => "runtime",
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::world::World;
+use super::mock_apis::MockApis;
 use crate::program::Program;
 use crate::terminal::{Terminal, answer_json, say};
 
@@ -29,7 +29,7 @@ pub(super) fn print(program: &Program, terminal: Terminal) {
 }
 
 /// Tells programs.
-pub(super) fn print_json(program: &Program, world: &World) -> anyhow::Result<()> {
+pub(super) fn print_json(program: &Program, world: &MockApis) -> anyhow::Result<()> {
     let (calls, admin) = (program.sidecar().to_string(), program.admin().to_string());
     let apis = world.all().map(|(name, server)| {
         json!({

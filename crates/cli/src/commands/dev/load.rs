@@ -9,31 +9,31 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use outflow::{CannotStart, Crowd, Stop};
+use outflow::{SpawnError, TaskGroup, CancelToken};
 
-use crate::exchange::{Place, exchange};
-use crate::listener::Address;
+use crate::http_once::{HttpTarget, exchange};
+use crate::listener::ListenAddr;
 use crate::program::Program;
 
 /// Begins to call, until the program stops.
-pub(super) fn start(program: &Program) -> Result<(), CannotStart> {
+pub(super) fn start(program: &Program) -> Result<(), SpawnError> {
     let tasks = program.station().tasks();
     let crowd = Arc::new(tasks.crowd("load calls")?);
     let place = match program.sidecar() {
-        Address::Tcp(address) => Place::Tcp(address.to_string()),
-        Address::Unix(path) => Place::Unix(path.clone()),
+        ListenAddr::Tcp(address) => HttpTarget::Tcp(address.to_string()),
+        ListenAddr::Unix(path) => HttpTarget::Unix(path.clone()),
     };
     tasks.spawn("load", move |stop| {
         call_on(Arc::clone(&crowd), place.clone(), stop)
     })
 }
 
-async fn call_on(crowd: Arc<Crowd>, place: Place, stop: Stop) {
+async fn call_on(crowd: Arc<TaskGroup>, place: HttpTarget, stop: CancelToken) {
     let mut every = tokio::time::interval(BEAT);
     for beat in 0_u64.. {
         tokio::select! {
             _ = every.tick() => {}
-            () = stop.told() => return,
+            () = stop.cancelled() => return,
         }
         let burst = if beat % BURST_EVERY == 0 { BURST } else { 0 };
         for number in 0..=burst {
@@ -49,7 +49,7 @@ async fn call_on(crowd: Arc<Crowd>, place: Place, stop: Stop) {
 }
 
 /// Makes one call. What comes of it is seen in the metrics and not here.
-async fn call(place: Place, path: String) {
+async fn call(place: HttpTarget, path: String) {
     if let Ok(request) = Request::get(path).body(Full::<Bytes>::default()) {
         let _seen_elsewhere = exchange(&place, request).await;
     }

@@ -8,8 +8,8 @@
 mod load;
 mod provider;
 mod replay;
-mod report;
-mod waits;
+mod forecast_report;
+mod wait_histogram;
 mod world;
 
 use std::path::PathBuf;
@@ -21,18 +21,18 @@ use outflow::config::{Environment, Source, quoted, read_duration};
 use outflow::{Api, Config, Preset};
 use outflow_core::Rate;
 
-use self::load::{Call, Synthetic};
-use self::provider::Provider;
-use self::report::Report;
-use self::world::World;
+use self::load::{LoadCall, SyntheticLoad};
+use self::provider::SimulatedProvider;
+use self::forecast_report::ForecastReport;
+use self::world::LoadWorld;
 use super::network::Network;
-use crate::command_line::Misuse;
-use crate::commands::user_config::found;
+use crate::command_line::UsageError;
+use crate::commands::config_args::found;
 use crate::terminal::say;
 
 /// A load, and whom it is for.
 #[derive(Args, Default)]
-pub(super) struct Asked {
+pub(super) struct LoadArgs {
     /// Play this access log (combined log format, or lines of JSON with `ts`, `method`, `path`).
     #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = LOADS)]
     replay: Option<PathBuf>,
@@ -59,14 +59,14 @@ pub(super) struct Asked {
     config: Vec<PathBuf>,
 }
 
-impl Asked {
+impl LoadArgs {
     /// Whether a load was named at all.
     pub(super) const fn is_one(&self) -> bool {
         self.replay.is_some() || self.rate.is_some()
     }
 
     /// Plays it to its end.
-    pub(super) fn play(&self, network: Network, seed: u64) -> anyhow::Result<Report> {
+    pub(super) fn play(&self, network: Network, seed: u64) -> anyhow::Result<ForecastReport> {
         let api = self.provider()?;
         match (&self.replay, self.rate) {
             (Some(file), _) => {
@@ -80,16 +80,16 @@ impl Asked {
                 Ok(report)
             }
             (None, Some(rate)) => {
-                let mut provider = Provider::new(&api)?;
+                let mut provider = SimulatedProvider::new(&api)?;
                 let path = self.path.as_deref().unwrap_or("/");
                 let lane = provider.lane(&http::Method::GET, path);
                 let span = self.duration.unwrap_or(Duration::from_hours(1));
                 let tenants = self.tenants.unwrap_or(1);
-                let load = Synthetic::new((rate, span), tenants, lane, seed);
+                let load = SyntheticLoad::new((rate, span), tenants, lane, seed);
                 watch(&api, provider, network, load)
             }
             (None, None) => {
-                Err(Misuse("name a load with `--replay` or `--rate`".to_owned()).into())
+                Err(UsageError("name a load with `--replay` or `--rate`".to_owned()).into())
             }
         }
     }
@@ -107,7 +107,7 @@ impl Asked {
         let api = wanted.and_then(|name| config.api(name));
         api.cloned().ok_or_else(|| {
             let names = names.join(", ");
-            Misuse(format!(
+            UsageError(format!(
                 "say which API is meant with `--api`: there are {names}"
             ))
             .into()
@@ -116,8 +116,8 @@ impl Asked {
 }
 
 /// Plays a log against an API to its end. Answers how many of its lines could be read, too.
-pub(super) fn foresee(api: &Api, network: Network, log: &str) -> anyhow::Result<(Report, usize)> {
-    let mut provider = Provider::new(api)?;
+pub(super) fn foresee(api: &Api, network: Network, log: &str) -> anyhow::Result<(ForecastReport, usize)> {
+    let mut provider = SimulatedProvider::new(api)?;
     let calls = replay::read(log, &mut provider)?;
     let read = calls.len();
     let report = watch(api, provider, network, calls.into_iter())?;
@@ -136,19 +136,19 @@ fn tell_unread(text: &str, read: usize) {
 
 fn watch(
     api: &Api,
-    provider: Provider,
+    provider: SimulatedProvider,
     network: Network,
-    calls: impl Iterator<Item = Call>,
-) -> anyhow::Result<Report> {
-    let world = World::new(provider, network, &api.rules)?;
-    Ok(Report::new(&api.name, world.play(calls)))
+    calls: impl Iterator<Item = LoadCall>,
+) -> anyhow::Result<ForecastReport> {
+    let world = LoadWorld::new(provider, network, &api.rules)?;
+    Ok(ForecastReport::new(&api.name, world.play(calls)))
 }
 
 /// A configuration of one provider. Where it is makes no difference here.
 fn preset(name: &str) -> anyhow::Result<Config> {
     if Preset::named(name).is_none() {
         let names = Preset::ALL.map(Preset::name).join(", ");
-        return Err(Misuse(format!("there is no preset `{name}`: there are {names}")).into());
+        return Err(UsageError(format!("there is no preset `{name}`: there are {names}")).into());
     }
     let name = quoted(name);
     let text = format!("[apis.{name}]\npreset = {name}\nbase_url = \"https://modelled.example\"\n");

@@ -2,14 +2,14 @@
 
 use outflow_core::Nanos;
 
-use super::ideal::{Ideal, served_by};
+use super::fluid_model::{FluidModel, served_by};
 use super::scenario::Scenario;
 use super::scheduler::SchedulerName;
-use super::world::History;
+use super::world::SimHistory;
 
 /// The figures of one run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct RunFigures {
     pub(super) scheduler: SchedulerName,
     /// When the last job was done, in seconds.
     pub(super) makespan: f64,
@@ -28,10 +28,10 @@ pub(super) struct Outcome {
     pub(super) done: Vec<f64>,
 }
 
-impl Outcome {
+impl RunFigures {
     /// Measures a run.
-    pub(super) fn of(scenario: &Scenario, scheduler: SchedulerName, history: &History) -> Self {
-        let ideal = Ideal::of(scenario).makespan();
+    pub(super) fn of(scenario: &Scenario, scheduler: SchedulerName, history: &SimHistory) -> Self {
+        let ideal = FluidModel::of(scenario).makespan();
         let done = done(scenario, history);
         let makespan = done.iter().copied().fold(0.0, f64::max);
         Self {
@@ -48,7 +48,7 @@ impl Outcome {
     }
 }
 
-fn done(scenario: &Scenario, history: &History) -> Vec<f64> {
+fn done(scenario: &Scenario, history: &SimHistory) -> Vec<f64> {
     let mut done = vec![0.0_f64; scenario.tenants.len()];
     for service in &history.served {
         if let Some(last) = done.get_mut(service.tenant) {
@@ -59,7 +59,7 @@ fn done(scenario: &Scenario, history: &History) -> Vec<f64> {
 }
 
 /// What each tenant had by then, over what it should have had.
-fn half_time_parts(scenario: &Scenario, history: &History, half_time: f64) -> Vec<f64> {
+fn half_time_parts(scenario: &Scenario, history: &SimHistory, half_time: f64) -> Vec<f64> {
     let mut served = vec![0.0; scenario.tenants.len()];
     for service in &history.served {
         if seconds(service.done) <= half_time
@@ -86,7 +86,7 @@ fn jain(parts: &[f64]) -> f64 {
 
 /// Follows the service in its order, from when the last tenant has come until the first has no job
 /// left to send. Capped tenants are left out: their part is not their weight's.
-fn off_share(scenario: &Scenario, history: &History) -> f64 {
+fn off_share(scenario: &Scenario, history: &SimHistory) -> f64 {
     let last_arrival = scenario.tenants.iter().map(|plan| plan.at).max();
     let shares: Vec<_> = scenario
         .tenants

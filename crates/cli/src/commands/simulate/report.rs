@@ -6,20 +6,20 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::ideal::Ideal;
+use super::fluid_model::FluidModel;
 use super::network::Network;
-use super::outcome::Outcome;
+use super::outcome::RunFigures;
 use super::scenario::Scenario;
 
 /// Everything that was played.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct SimReport {
     seed: u64,
     network: Network,
-    scenarios: Vec<(Scenario, Ideal, Vec<Outcome>)>,
+    scenarios: Vec<(Scenario, FluidModel, Vec<RunFigures>)>,
 }
 
-impl Report {
+impl SimReport {
     pub(super) const fn new(seed: u64, network: Network) -> Self {
         Self {
             seed,
@@ -28,8 +28,8 @@ impl Report {
         }
     }
 
-    pub(super) fn add(&mut self, scenario: Scenario, outcomes: Vec<Outcome>) {
-        let ideal = Ideal::of(&scenario);
+    pub(super) fn add(&mut self, scenario: Scenario, outcomes: Vec<RunFigures>) {
+        let ideal = FluidModel::of(&scenario);
         self.scenarios.push((scenario, ideal, outcomes));
     }
 
@@ -98,7 +98,7 @@ fn header() -> String {
     ])
 }
 
-fn row(outcome: &Outcome) -> String {
+fn row(outcome: &RunFigures) -> String {
     columns([
         outcome.scheduler.to_string().as_str(),
         &format!("{:.1} s", outcome.makespan),
@@ -128,7 +128,7 @@ fn columns(cells: [&str; 8]) -> String {
     )
 }
 
-fn tenants_row(ideal: &Ideal, outcome: &Outcome) -> String {
+fn tenants_row(ideal: &FluidModel, outcome: &RunFigures) -> String {
     let mut text = format!("  {:<18} done:", outcome.scheduler.to_string());
     for (name, (done, ideal)) in ('A'..).zip(outcome.done.iter().zip(&ideal.done)) {
         push(
@@ -139,7 +139,7 @@ fn tenants_row(ideal: &Ideal, outcome: &Outcome) -> String {
     text
 }
 
-fn scenario_json(scenario: &Scenario, ideal: &Ideal, outcomes: &[Outcome]) -> Value {
+fn scenario_json(scenario: &Scenario, ideal: &FluidModel, outcomes: &[RunFigures]) -> Value {
     json!({
         "name": scenario.name.to_string(),
         "summary": scenario.summary,
@@ -150,7 +150,7 @@ fn scenario_json(scenario: &Scenario, ideal: &Ideal, outcomes: &[Outcome]) -> Va
     })
 }
 
-fn run_json(ideal: &Ideal, outcome: &Outcome) -> Value {
+fn run_json(ideal: &FluidModel, outcome: &RunFigures) -> Value {
     let tenants = outcome.done.iter().zip(&ideal.done).take(MOST_LISTED);
     json!({
         "scheduler": outcome.scheduler.to_string(),

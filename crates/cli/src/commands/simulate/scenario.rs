@@ -39,15 +39,15 @@ impl fmt::Display for ScenarioName {
 pub(super) struct Scenario {
     pub(super) name: ScenarioName,
     pub(super) summary: &'static str,
-    pub(super) tenants: Vec<Plan>,
-    pub(super) enforced: Enforced,
+    pub(super) tenants: Vec<TenantPlan>,
+    pub(super) enforced: EnforcedRate,
     /// Later rates per second, in order of time.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<RateChange>,
 }
 
 /// One tenant's work.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct TenantPlan {
     pub(super) jobs: u64,
     pub(super) at: Nanos,
     pub(super) weight: u32,
@@ -57,7 +57,7 @@ pub(super) struct Plan {
 
 /// What the API allows per second, and to whom.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Enforced {
+pub(super) enum EnforcedRate {
     /// So much to each tenant.
     PerTenant(u64),
     /// So much to all of them together.
@@ -66,7 +66,7 @@ pub(super) enum Enforced {
 
 /// From an instant on, the API allows another rate per second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Change {
+pub(super) struct RateChange {
     pub(super) at: Nanos,
     pub(super) rate: u64,
 }
@@ -74,7 +74,7 @@ pub(super) struct Change {
 impl Scenario {
     /// The numbers behind a name.
     pub(super) fn named(name: ScenarioName) -> Self {
-        let scenario = |summary, tenants: Vec<Plan>, enforced| Self {
+        let scenario = |summary, tenants: Vec<TenantPlan>, enforced| Self {
             name,
             summary,
             tenants,
@@ -84,46 +84,46 @@ impl Scenario {
         match name {
             ScenarioName::Headline => scenario(
                 "15,000 jobs: 3 tenants x 5,000 at 10/s each",
-                vec![Plan::of(5_000); 3],
-                Enforced::PerTenant(10),
+                vec![TenantPlan::of(5_000); 3],
+                EnforcedRate::PerTenant(10),
             ),
             ScenarioName::Thousand => scenario(
                 "1,000 jobs of one tenant at 100/s",
-                vec![Plan::of(1_000)],
-                Enforced::Shared(100),
+                vec![TenantPlan::of(1_000)],
+                EnforcedRate::Shared(100),
             ),
             ScenarioName::ComeAndGo => scenario(
                 "shared 30/s: A 6,000 at 0 s, B 300 at 60 s, C 300 at 90 s",
-                vec![Plan::of(6_000), Plan::of(300).at(60), Plan::of(300).at(90)],
-                Enforced::Shared(30),
+                vec![TenantPlan::of(6_000), TenantPlan::of(300).at(60), TenantPlan::of(300).at(90)],
+                EnforcedRate::Shared(30),
             ),
             ScenarioName::Asymmetric => scenario(
                 "shared 30/s: A 10,000, B 1,000, C 100",
-                vec![Plan::of(10_000), Plan::of(1_000), Plan::of(100)],
-                Enforced::Shared(30),
+                vec![TenantPlan::of(10_000), TenantPlan::of(1_000), TenantPlan::of(100)],
+                EnforcedRate::Shared(30),
             ),
             ScenarioName::Weights => scenario(
                 "shared 30/s: weights 3 : 2 : 1, 1,800 jobs each",
                 weighted(),
-                Enforced::Shared(30),
+                EnforcedRate::Shared(30),
             ),
             ScenarioName::Capped => scenario(
                 "shared 30/s: weights 3 : 2 : 1, the third capped at 2/s",
                 capped(),
-                Enforced::Shared(30),
+                EnforcedRate::Shared(30),
             ),
             ScenarioName::Halved => Self {
-                changes: vec![Change::new(50, 15), Change::new(150, 30)],
+                changes: vec![RateChange::new(50, 15), RateChange::new(150, 30)],
                 ..scenario(
                     "shared 30/s, 15/s from 50 s to 150 s: 3 tenants x 2,000",
-                    vec![Plan::of(2_000); 3],
-                    Enforced::Shared(30),
+                    vec![TenantPlan::of(2_000); 3],
+                    EnforcedRate::Shared(30),
                 )
             },
             ScenarioName::Many => scenario(
                 "shared 300/s: 1,000 tenants x 15",
-                vec![Plan::of(15); 1_000],
-                Enforced::Shared(300),
+                vec![TenantPlan::of(15); 1_000],
+                EnforcedRate::Shared(300),
             ),
         }
     }
@@ -134,7 +134,7 @@ impl Scenario {
     }
 }
 
-impl Plan {
+impl TenantPlan {
     const fn of(jobs: u64) -> Self {
         Self {
             jobs,
@@ -155,7 +155,7 @@ impl Plan {
     }
 }
 
-impl Change {
+impl RateChange {
     const fn new(second: u64, rate: u64) -> Self {
         Self {
             at: Nanos::from_secs(second),
@@ -164,12 +164,12 @@ impl Change {
     }
 }
 
-fn weighted() -> Vec<Plan> {
-    let plan = |weight| Plan::of(1_800).weight(weight);
+fn weighted() -> Vec<TenantPlan> {
+    let plan = |weight| TenantPlan::of(1_800).weight(weight);
     vec![plan(3), plan(2), plan(1)]
 }
 
-fn capped() -> Vec<Plan> {
+fn capped() -> Vec<TenantPlan> {
     let mut plans = weighted();
     if let Some(third) = plans.last_mut() {
         third.cap = Some(2);

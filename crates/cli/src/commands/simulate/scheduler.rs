@@ -1,26 +1,26 @@
 //! Who decides which job goes when.
 
 mod permit_first;
-mod put_back;
+mod job_first;
 
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use outflow_core::{CongestionRule, Moment, Nanos, WallTime};
+use outflow_core::{CongestionRule, ClockPair, Nanos, WallTime};
 
 use super::scenario::Scenario;
-use super::server::Answer;
+use super::server::ServerReply;
 use permit_first::PermitFirst;
-use put_back::{PutBack, Wait};
+use job_first::{JobFirst, RetryWait};
 
 /// A job by its number.
 pub(super) type Job = usize;
 
 /// What a scheduler does with a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Move {
+pub(super) enum JobMove {
     /// It goes to the API.
     Send(Job),
     /// It was its turn, and there was no room.
@@ -34,9 +34,9 @@ pub(super) trait Scheduler {
     /// The API's rate per second is another one from now on.
     fn learn(&mut self, now: Nanos, rate: u64);
     /// A job that was sent came back.
-    fn answered(&mut self, now: Nanos, job: Job, answer: Answer);
+    fn answered(&mut self, now: Nanos, job: Job, answer: ServerReply);
     /// Everything that is to be done now.
-    fn act(&mut self, now: Nanos, moves: &mut Vec<Move>);
+    fn act(&mut self, now: Nanos, moves: &mut Vec<JobMove>);
     /// When to be asked again if nothing happens.
     fn wakeup(&self) -> Option<Nanos>;
 }
@@ -60,12 +60,12 @@ impl SchedulerName {
     pub(super) fn build(self, scenario: &Scenario) -> anyhow::Result<Box<dyn Scheduler>> {
         let base = CongestionRule::default().base();
         let wait = match self {
-            Self::Fixed => Wait::Fixed(CongestionRule::default()),
-            Self::Backoff => Wait::Formula(CongestionRule::default()),
-            Self::BackoffUnclamped => Wait::Formula(CongestionRule::new(base, Duration::MAX)?),
+            Self::Fixed => RetryWait::Fixed(CongestionRule::default()),
+            Self::Backoff => RetryWait::Formula(CongestionRule::default()),
+            Self::BackoffUnclamped => RetryWait::Formula(CongestionRule::new(base, Duration::MAX)?),
             Self::PermitFirst => return Ok(Box::new(PermitFirst::new(scenario)?)),
         };
-        Ok(Box::new(PutBack::new(scenario, wait)?))
+        Ok(Box::new(JobFirst::new(scenario, wait)?))
     }
 }
 
@@ -77,8 +77,8 @@ impl fmt::Display for SchedulerName {
 }
 
 /// Virtual time begins at a full second of civil time.
-fn moment(now: Nanos) -> Moment {
-    Moment {
+fn moment(now: Nanos) -> ClockPair {
+    ClockPair {
         now,
         wall: WallTime::since_epoch(Duration::from_nanos(now.as_nanos())),
     }

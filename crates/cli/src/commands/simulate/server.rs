@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use outflow_core::Nanos;
 
-use super::scenario::{Change, Enforced, Scenario};
+use super::scenario::{RateChange, EnforcedRate, Scenario};
 
 /// The API's side of a run.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct SimulatedServer {
     rate: u64,
-    changes: Vec<Change>,
-    books: Vec<Book>,
+    changes: Vec<RateChange>,
+    books: Vec<RequestLog>,
     shares_one_book: bool,
     refused: u64,
-    peak: Peak,
+    peak: PeakWindow,
 }
 
 /// What the API says to one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(super) enum ServerReply {
     /// Served.
     Accepted,
     /// Too many requests; there is room at this instant if nobody else takes it.
@@ -31,30 +31,30 @@ pub(super) enum Answer {
 
 /// The fullest window: how many arrived in it where so many were allowed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peak {
+pub(super) struct PeakWindow {
     pub(super) arrived: u64,
     pub(super) allowed: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Book {
+struct RequestLog {
     arrived: Vec<Nanos>,
     accepted: Vec<Nanos>,
 }
 
-impl Server {
+impl SimulatedServer {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let (rate, shares_one_book, books) = match scenario.enforced {
-            Enforced::PerTenant(rate) => (rate, false, scenario.tenants.len()),
-            Enforced::Shared(rate) => (rate, true, 1),
+            EnforcedRate::PerTenant(rate) => (rate, false, scenario.tenants.len()),
+            EnforcedRate::Shared(rate) => (rate, true, 1),
         };
         Self {
             rate,
             changes: scenario.changes.clone(),
-            books: vec![Book::default(); books],
+            books: vec![RequestLog::default(); books],
             shares_one_book,
             refused: 0,
-            peak: Peak {
+            peak: PeakWindow {
                 arrived: 0,
                 allowed: rate,
             },
@@ -62,20 +62,20 @@ impl Server {
     }
 
     /// A request of `tenant` arrives. Arrivals come in the order of time.
-    pub(super) fn arrive(&mut self, now: Nanos, tenant: usize) -> Answer {
+    pub(super) fn arrive(&mut self, now: Nanos, tenant: usize) -> ServerReply {
         let allowed = self.rate_at(now);
         let book = if self.shares_one_book { 0 } else { tenant };
         let Some(book) = self.books.get_mut(book) else {
-            return Answer::Refused(now.saturating_add(WINDOW));
+            return ServerReply::Refused(now.saturating_add(WINDOW));
         };
         book.arrived.push(now);
         self.peak.raise(within_window(&book.arrived, now), allowed);
         if within_window(&book.accepted, now) < allowed {
             book.accepted.push(now);
-            return Answer::Accepted;
+            return ServerReply::Accepted;
         }
         self.refused += 1;
-        Answer::Refused(room_after(&book.accepted, allowed))
+        ServerReply::Refused(room_after(&book.accepted, allowed))
     }
 
     /// How many requests were turned away.
@@ -84,7 +84,7 @@ impl Server {
     }
 
     /// The fullest window of all, refused requests included.
-    pub(super) const fn peak(&self) -> Peak {
+    pub(super) const fn peak(&self) -> PeakWindow {
         self.peak
     }
 
@@ -94,7 +94,7 @@ impl Server {
     }
 }
 
-impl Peak {
+impl PeakWindow {
     fn raise(&mut self, arrived: u64, allowed: u64) {
         let higher = u128::from(arrived) * u128::from(self.allowed)
             > u128::from(self.arrived) * u128::from(allowed);
@@ -133,24 +133,24 @@ mod tests {
     // 10/s per tenant: an arrival counts for its second and not at the end of it.
     #[test]
     fn the_eleventh_of_a_window_is_refused_until_the_first_has_left() {
-        let mut server = Server::new(&Scenario::named(ScenarioName::Headline));
+        let mut server = SimulatedServer::new(&Scenario::named(ScenarioName::Headline));
         for i in 0..10 {
-            assert_eq!(server.arrive(at(100 + i), 0), Answer::Accepted, "the {i}th");
+            assert_eq!(server.arrive(at(100 + i), 0), ServerReply::Accepted, "the {i}th");
         }
-        assert_eq!(server.arrive(at(1_099), 0), Answer::Refused(at(1_100)));
-        assert_eq!(server.arrive(at(1_099), 1), Answer::Accepted);
-        assert_eq!(server.arrive(at(1_100), 0), Answer::Accepted);
+        assert_eq!(server.arrive(at(1_099), 0), ServerReply::Refused(at(1_100)));
+        assert_eq!(server.arrive(at(1_099), 1), ServerReply::Accepted);
+        assert_eq!(server.arrive(at(1_100), 0), ServerReply::Accepted);
         assert_eq!((server.refused(), server.peak().arrived), (1, 11));
     }
 
     // 30/s until 50 s and 15/s from then on: the sixteenth of the last second must leave first.
     #[test]
     fn a_lower_rate_holds_from_its_instant() {
-        let mut server = Server::new(&Scenario::named(ScenarioName::Halved));
+        let mut server = SimulatedServer::new(&Scenario::named(ScenarioName::Halved));
         for i in 0..30 {
-            assert_eq!(server.arrive(at(49_500 + i), 0), Answer::Accepted);
+            assert_eq!(server.arrive(at(49_500 + i), 0), ServerReply::Accepted);
         }
-        assert_eq!(server.arrive(at(50_000), 1), Answer::Refused(at(50_515)));
-        assert_eq!(server.arrive(at(50_515), 1), Answer::Accepted);
+        assert_eq!(server.arrive(at(50_000), 1), ServerReply::Refused(at(50_515)));
+        assert_eq!(server.arrive(at(50_515), 1), ServerReply::Accepted);
     }
 }

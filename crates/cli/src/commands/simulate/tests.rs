@@ -10,17 +10,17 @@ fn simulate() -> Simulate {
         jitter: 2,
         seed: 1,
         json: false,
-        forecast: forecast::Asked::default(),
+        forecast: forecast::LoadArgs::default(),
     }
 }
 
-fn play(scenario: ScenarioName, scheduler: SchedulerName) -> Outcome {
+fn play(scenario: ScenarioName, scheduler: SchedulerName) -> RunFigures {
     simulate()
         .play_one(&Scenario::named(scenario), scheduler)
         .expect("every job is done")
 }
 
-fn permit_first(scenario: ScenarioName) -> Outcome {
+fn permit_first(scenario: ScenarioName) -> RunFigures {
     let outcome = play(scenario, SchedulerName::PermitFirst);
     assert!(outcome.throttles_per_job.abs() < 1e-12, "{outcome:?}");
     assert_eq!(outcome.refused, 0, "{outcome:?}");
@@ -28,7 +28,7 @@ fn permit_first(scenario: ScenarioName) -> Outcome {
     outcome
 }
 
-fn assert_done_within(outcome: &Outcome, latest: &[f64]) {
+fn assert_done_within(outcome: &RunFigures, latest: &[f64]) {
     for (done, latest) in outcome.done.iter().zip(latest) {
         assert!(done <= latest, "{:?} against {latest:?}", outcome.done);
     }
@@ -136,7 +136,7 @@ fn the_same_seed_gives_the_same_report() {
     assert_ne!(report(7), report(8), "the dice do matter");
 }
 
-fn permit_first_with(name: ScenarioName, seed: u64, jitter: u64) -> Outcome {
+fn permit_first_with(name: ScenarioName, seed: u64, jitter: u64) -> RunFigures {
     let mut simulate = simulate();
     (simulate.seed, simulate.jitter) = (seed, jitter);
     simulate

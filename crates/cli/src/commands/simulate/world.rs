@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use anyhow::ensure;
-use outflow_core::{Nanos, Throttles};
+use outflow_core::{Nanos, ThrottleCounts};
 
 use super::network::Network;
-use super::scenario::{Change, Scenario};
-use super::scheduler::{Job, Move, Scheduler};
-use super::server::{Answer, Peak, Server};
+use super::scenario::{RateChange, Scenario};
+use super::scheduler::{Job, JobMove, Scheduler};
+use super::server::{ServerReply, PeakWindow, SimulatedServer};
 
 /// One run in the making.
-pub(super) struct World {
-    events: BTreeMap<(Nanos, u64), Event>,
+pub(super) struct SimWorld {
+    events: BTreeMap<(Nanos, u64), SimEvent>,
     planned: u64,
     network: Network,
-    server: Server,
+    server: SimulatedServer,
     scheduler: Box<dyn Scheduler>,
-    jobs: Vec<Record>,
+    jobs: Vec<SimRecord>,
     next_wake: Option<Nanos>,
     sends: u64,
     done: usize,
@@ -26,24 +26,24 @@ pub(super) struct World {
 
 /// What happened, for whoever measures it.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct SimHistory {
     /// The jobs in the order in which they were sent for the last time.
-    pub(super) served: Vec<Service>,
-    pub(super) throttles: Throttles,
+    pub(super) served: Vec<JobService>,
+    pub(super) throttles: ThrottleCounts,
     pub(super) refused: u64,
-    pub(super) peak: Peak,
+    pub(super) peak: PeakWindow,
 }
 
 /// One job that was done.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Service {
+pub(super) struct JobService {
     pub(super) tenant: usize,
     pub(super) sent: Nanos,
     pub(super) done: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum SimEvent {
     /// The jobs of a tenant come in.
     Submit { tenant: usize, first: Job, end: Job },
     /// The client learns of another rate.
@@ -51,13 +51,13 @@ enum Event {
     /// A request reaches the API.
     Arrive(Job),
     /// Its answer is back.
-    Return(Job, Answer),
+    Return(Job, ServerReply),
     /// The scheduler asked to be called.
     Wake,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct SimRecord {
     tenant: usize,
     throttles: u64,
     /// Which send of all it was, and when; the last one if it was sent again.
@@ -66,7 +66,7 @@ struct Record {
     done: Option<Nanos>,
 }
 
-impl World {
+impl SimWorld {
     pub(super) fn new(
         scenario: &Scenario,
         network: Network,
@@ -76,7 +76,7 @@ impl World {
             events: BTreeMap::new(),
             planned: 0,
             network,
-            server: Server::new(scenario),
+            server: SimulatedServer::new(scenario),
             scheduler,
             jobs: Vec::new(),
             next_wake: None,
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// Plays until nothing is left to do.
-    pub(super) fn play(mut self) -> anyhow::Result<History> {
+    pub(super) fn play(mut self) -> anyhow::Result<SimHistory> {
         let mut moves = Vec::new();
         while self.done < self.jobs.len() {
             let Some((&(now, _), _)) = self.events.first_key_value() else {
@@ -112,51 +112,51 @@ impl World {
         Ok(self.history())
     }
 
-    fn happen(&mut self, now: Nanos, event: Event) {
+    fn happen(&mut self, now: Nanos, event: SimEvent) {
         match event {
-            Event::Submit { tenant, first, end } => {
+            SimEvent::Submit { tenant, first, end } => {
                 self.scheduler.submit(tenant, first..end);
             }
-            Event::Learn(rate) => self.scheduler.learn(now, rate),
-            Event::Arrive(job) => {
+            SimEvent::Learn(rate) => self.scheduler.learn(now, rate),
+            SimEvent::Arrive(job) => {
                 let tenant = self.jobs.get(job).map_or(0, |record| record.tenant);
                 let answer = self.server.arrive(now, tenant);
                 let back = now.saturating_add(self.network.draw());
-                self.plan(back, Event::Return(job, answer));
+                self.plan(back, SimEvent::Return(job, answer));
             }
-            Event::Return(job, answer) => {
+            SimEvent::Return(job, answer) => {
                 self.conclude(now, job, answer);
                 self.scheduler.answered(now, job, answer);
             }
-            Event::Wake => self.next_wake = None,
+            SimEvent::Wake => self.next_wake = None,
         }
     }
 
-    fn conclude(&mut self, now: Nanos, job: Job, answer: Answer) {
+    fn conclude(&mut self, now: Nanos, job: Job, answer: ServerReply) {
         let Some(record) = self.jobs.get_mut(job) else {
             return;
         };
         match answer {
-            Answer::Accepted => {
+            ServerReply::Accepted => {
                 record.done = Some(now);
                 self.done += 1;
             }
-            Answer::Refused(_) => record.throttles += 1,
+            ServerReply::Refused(_) => record.throttles += 1,
         }
     }
 
-    fn follow(&mut self, now: Nanos, step: Move) {
+    fn follow(&mut self, now: Nanos, step: JobMove) {
         match step {
-            Move::Send(job) => {
+            JobMove::Send(job) => {
                 self.sends += 1;
                 if let Some(record) = self.jobs.get_mut(job) {
                     record.send = self.sends;
                     record.sent = now;
                 }
                 let there = now.saturating_add(self.network.draw());
-                self.plan(there, Event::Arrive(job));
+                self.plan(there, SimEvent::Arrive(job));
             }
-            Move::PutBack(job) => {
+            JobMove::PutBack(job) => {
                 if let Some(record) = self.jobs.get_mut(job) {
                     record.throttles += 1;
                 }
@@ -167,16 +167,16 @@ impl World {
     fn plan_submissions(&mut self, scenario: &Scenario) {
         for (tenant, plan) in scenario.tenants.iter().enumerate() {
             let first = self.jobs.len();
-            let jobs = (0..plan.jobs).map(|_| Record::new(tenant));
+            let jobs = (0..plan.jobs).map(|_| SimRecord::new(tenant));
             self.jobs.extend(jobs);
             let end = self.jobs.len();
-            self.plan(plan.at, Event::Submit { tenant, first, end });
+            self.plan(plan.at, SimEvent::Submit { tenant, first, end });
         }
     }
 
     /// A lower rate is announced before it holds, so that nothing is on its way too late; a higher
     /// one is used when it holds.
-    fn plan_changes(&mut self, changes: &[Change]) {
+    fn plan_changes(&mut self, changes: &[RateChange]) {
         let mut before = u64::MAX;
         for change in changes {
             let notice = 2 * (self.network.latency() + self.network.jitter());
@@ -185,7 +185,7 @@ impl World {
             } else {
                 change.at
             };
-            self.plan(told, Event::Learn(change.rate));
+            self.plan(told, SimEvent::Learn(change.rate));
             before = change.rate;
         }
     }
@@ -198,31 +198,31 @@ impl World {
         let at = at.max(Nanos::from_nanos(now.as_nanos().saturating_add(1)));
         if self.next_wake.is_none_or(|planned| at < planned) {
             self.next_wake = Some(at);
-            self.plan(at, Event::Wake);
+            self.plan(at, SimEvent::Wake);
         }
     }
 
-    fn plan(&mut self, at: Nanos, event: Event) {
+    fn plan(&mut self, at: Nanos, event: SimEvent) {
         self.planned += 1;
         self.events.insert((at, self.planned), event);
     }
 
-    fn history(mut self) -> History {
-        let mut throttles = Throttles::NONE;
+    fn history(mut self) -> SimHistory {
+        let mut throttles = ThrottleCounts::NONE;
         let mut records = mem::take(&mut self.jobs);
         records.sort_by_key(|record| record.send);
         let served = records
             .iter()
             .filter_map(|record| {
                 throttles.record(record.throttles);
-                Some(Service {
+                Some(JobService {
                     tenant: record.tenant,
                     sent: record.sent,
                     done: record.done?,
                 })
             })
             .collect();
-        History {
+        SimHistory {
             served,
             throttles,
             refused: self.server.refused(),
@@ -231,7 +231,7 @@ impl World {
     }
 }
 
-impl Record {
+impl SimRecord {
     const fn new(tenant: usize) -> Self {
         Self {
             tenant,

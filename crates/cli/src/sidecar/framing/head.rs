@@ -1,10 +1,10 @@
 //! One head, line by line, and what it says about the body behind it.
 
-use super::Fault;
+use super::FramingError;
 
 /// A head as far as it has come.
 #[derive(Debug, Default)]
-pub(super) struct Head {
+pub(super) struct HeadScan {
     lines: usize,
     blank: bool,
     is_old: bool,
@@ -15,14 +15,14 @@ pub(super) struct Head {
 
 /// How the end of a body is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Body {
+pub(super) enum BodyLength {
     /// It is so long.
     Of(u64),
     /// It says so itself.
     Chunked,
 }
 
-impl Head {
+impl HeadScan {
     pub(super) const fn new() -> Self {
         Self {
             lines: 0,
@@ -45,7 +45,7 @@ impl Head {
     }
 
     /// Takes the next line, without its end, in.
-    pub(super) fn take(&mut self, line: &[u8], most: usize) -> Result<(), Fault> {
+    pub(super) fn take(&mut self, line: &[u8], most: usize) -> Result<(), FramingError> {
         if line.is_empty() {
             self.blank = true;
             return Ok(());
@@ -56,65 +56,65 @@ impl Head {
         }
         // The first line is no header.
         if self.lines > most.saturating_add(1) {
-            return Err(Fault::TooMany);
+            return Err(FramingError::TooMany);
         }
         let (name, value) = field(line)?;
         self.header(name, value)
     }
 
     /// The head is over: what follows.
-    pub(super) fn body(self) -> Result<Body, Fault> {
+    pub(super) fn body(self) -> Result<BodyLength, FramingError> {
         if self.lines == 0 {
-            return Err(Fault::RequestLine);
+            return Err(FramingError::RequestLine);
         }
         match self.hosts {
-            0 => return Err(Fault::NoHost),
+            0 => return Err(FramingError::NoHost),
             1 => {}
-            _ => return Err(Fault::TwoHosts),
+            _ => return Err(FramingError::TwoHosts),
         }
         match (self.length, self.coded) {
-            (Some(_), true) => Err(Fault::LengthAndCoding),
-            (None, true) if self.is_old => Err(Fault::CodingInOld),
-            (None, true) => Ok(Body::Chunked),
-            (length, false) => Ok(Body::Of(length.unwrap_or(0))),
+            (Some(_), true) => Err(FramingError::LengthAndCoding),
+            (None, true) if self.is_old => Err(FramingError::CodingInOld),
+            (None, true) => Ok(BodyLength::Chunked),
+            (length, false) => Ok(BodyLength::Of(length.unwrap_or(0))),
         }
     }
 
     /// Reads `METHOD TARGET HTTP/1.1`: one blank between each, and nothing that is not visible.
-    fn request_line(&mut self, line: &[u8]) -> Result<(), Fault> {
+    fn request_line(&mut self, line: &[u8]) -> Result<(), FramingError> {
         let mut words = line.split(|byte| *byte == b' ');
         let (method, target, version) = (words.next(), words.next(), words.next());
         let (Some(method), Some(target), Some(version), None) =
             (method, target, version, words.next())
         else {
-            return Err(Fault::RequestLine);
+            return Err(FramingError::RequestLine);
         };
         let visible = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
         if method.is_empty() || !method.iter().copied().all(is_token) {
-            return Err(Fault::RequestLine);
+            return Err(FramingError::RequestLine);
         }
         if target.is_empty() || !target.iter().all(visible) {
-            return Err(Fault::Target);
+            return Err(FramingError::Target);
         }
         self.is_old = match version {
             b"HTTP/1.1" => false,
             b"HTTP/1.0" => true,
-            _ => return Err(Fault::Version),
+            _ => return Err(FramingError::Version),
         };
         Ok(())
     }
 
-    fn header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Fault> {
+    fn header(&mut self, name: &[u8], value: &[u8]) -> Result<(), FramingError> {
         if name.eq_ignore_ascii_case(b"host") {
             self.hosts = self.hosts.saturating_add(1);
         } else if name.eq_ignore_ascii_case(b"content-length") {
             if self.length.is_some() {
-                return Err(Fault::TwoLengths);
+                return Err(FramingError::TwoLengths);
             }
-            self.length = Some(length(value).ok_or(Fault::Length)?);
+            self.length = Some(length(value).ok_or(FramingError::Length)?);
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if self.coded || !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Fault::Coding);
+                return Err(FramingError::Coding);
             }
             self.coded = true;
         }
@@ -123,18 +123,18 @@ impl Head {
 }
 
 /// Reads `name: value`; the value without the blanks around it.
-pub(super) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
+pub(super) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), FramingError> {
     if line.first().is_some_and(|byte| is_blank(*byte)) {
-        return Err(Fault::Folded);
+        return Err(FramingError::Folded);
     }
     let colon = line.iter().position(|byte| *byte == b':');
-    let (name, value) = line.split_at(colon.ok_or(Fault::Name)?);
+    let (name, value) = line.split_at(colon.ok_or(FramingError::Name)?);
     if name.is_empty() || !name.iter().copied().all(is_token) {
-        return Err(Fault::Name);
+        return Err(FramingError::Name);
     }
     let value = value.strip_prefix(b":").unwrap_or(value);
     if !value.iter().copied().all(is_text) {
-        return Err(Fault::Value);
+        return Err(FramingError::Value);
     }
     Ok((name, value.trim_ascii()))
 }

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use outflow::config::Environment;
-use outflow_cli::Address;
+use outflow_cli::ListenAddr;
 use outflow_testkit::{Browser, Met};
-use outflow_upstream::{Answer, Content, Server, StrictApi};
+use outflow_upstream::{MockResponse, Content, Server, MockApi};
 
 use super::support::{QUIET, Running, STOCK};
 
@@ -206,8 +206,8 @@ async fn unchanged(running: &Running) {
 }
 
 /// The API that the sidecar has keys for.
-async fn api() -> (StrictApi, Server) {
-    let api = StrictApi::builder().build().expect("valid");
+async fn api() -> (MockApi, Server) {
+    let api = MockApi::builder().build().expect("valid");
     let server = api.listen().await.expect("a port");
     (api, server)
 }
@@ -224,17 +224,17 @@ async fn attacker(running: &Running) -> Server {
     let page = include_str!("attack.html")
         .replace("ADMIN", &running.place().to_string())
         .replace("SIDECAR", &sidecar(running).to_string());
-    let page = Answer::status(200)
+    let page = MockResponse::status(200)
         .content(Content::Whole(page.into()))
         .header("content-type", "text/html");
-    let api = StrictApi::builder().answer("/**", page).build();
+    let api = MockApi::builder().answer("/**", page).build();
     api.expect("valid").listen().await.expect("a port")
 }
 
 fn sidecar(running: &Running) -> SocketAddr {
     match running.program.sidecar() {
-        Address::Tcp(address) => *address,
-        Address::Unix(path) => panic!("a port was asked for, not {}", path.display()),
+        ListenAddr::Tcp(address) => *address,
+        ListenAddr::Unix(path) => panic!("a port was asked for, not {}", path.display()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_testkit::Process;
-use outflow_upstream::{Answer, Content, StrictApi};
+use outflow_upstream::{MockResponse, Content, MockApi};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -36,8 +36,8 @@ async fn seen(running: &Running, target: &str) -> Value {
 // Eight answers of 3 MiB: three of them are enough for one page.
 #[tokio::test(flavor = "multi_thread")]
 async fn results_come_in_pages_that_can_be_read() {
-    let large = Answer::ok("").content(Content::Whole(vec![b'x'; 3 * 1024 * 1024].into()));
-    let api = StrictApi::builder().answer("/**", large).build();
+    let large = MockResponse::ok("").content(Content::Whole(vec![b'x'; 3 * 1024 * 1024].into()));
+    let api = MockApi::builder().answer("/**", large).build();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let server = api.expect("valid").serve(listener).expect("served");
     let stock = format!("[apis.stock]\nbase_url = \"{}\"\n", server.url());

@@ -1,6 +1,6 @@
 //! What operators change.
 
-use outflow_cli::Sources;
+use outflow_cli::ConfigSources;
 use serde_json::json;
 
 use super::support::{QUIET, Running};
@@ -135,7 +135,7 @@ async fn a_reload_is_all_or_nothing_and_says_what_it_did() {
         std::fs::write(&file, format!("{QUIET}{api}")).expect("written");
     };
     write("3/min");
-    let running = Running::of(Sources::new(vec![file.clone()])).await;
+    let running = Running::of(ConfigSources::new(vec![file.clone()])).await;
     write("4/min");
     let changed = running.post("/v1/reload", r#"{"reason":"more"}"#).await;
     assert_eq!(

@@ -1,8 +1,8 @@
 //! The live stream.
 
-use outflow::Ask;
-use outflow_cli::Address;
-use outflow_upstream::StrictApi;
+use outflow::AcquireOptions;
+use outflow_cli::ListenAddr;
+use outflow_upstream::MockApi;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -99,7 +99,7 @@ fn pass(running: &Running, api: &str, calls: usize) {
     for _ in 0..calls {
         let target = door.route(&http::Method::GET, "/");
         drop(
-            door.try_admit(Ask::new(target))
+            door.try_acquire(AcquireOptions::new(target))
                 .expect("nothing is limited"),
         );
     }
@@ -192,12 +192,12 @@ async fn a_change_of_state_and_who_made_it_are_told() {
 // A call through the sidecar with a key in its query and one that looks like one in its path.
 #[tokio::test]
 async fn a_call_is_told_without_its_secrets() {
-    let api = StrictApi::builder().build().expect("valid");
+    let api = MockApi::builder().build().expect("valid");
     let server = api.listen().await.expect("a port");
     let text = format!("[apis.stock]\nbase_url = \"{}\"\n", server.url());
     let running = Running::with(&format!("{QUIET}{text}")).await;
     let mut stream = Stream::open(&running, "/v1/events?snapshot_ms=100").await;
-    let Address::Tcp(sidecar) = running.program.sidecar() else {
+    let ListenAddr::Tcp(sidecar) = running.program.sidecar() else {
         panic!("a port was asked for");
     };
     let mut wire = TcpStream::connect(sidecar).await.expect("a connection");

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow_cli::{Address, Program, Sources, Watch};
+use outflow_cli::{ListenAddr, Program, ConfigSources, ConfigWatch};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -57,15 +57,15 @@ impl Running {
 
     /// With this configuration in this environment.
     pub async fn within(text: &str, environment: Environment) -> Self {
-        let sources = Sources::new(Vec::new())
+        let sources = ConfigSources::new(Vec::new())
             .with(Source::new("test.toml", text))
             .in_environment(environment);
         Self::of(sources).await
     }
 
     /// With whatever these sources say.
-    pub async fn of(sources: Sources) -> Self {
-        let program = Program::start_watching(sources, Watch::Nothing).await;
+    pub async fn of(sources: ConfigSources) -> Self {
+        let program = Program::start_watching(sources, ConfigWatch::Nothing).await;
         let program = program.unwrap_or_else(|error| panic!("{error}"));
         let document = include_str!("../../../src/admin/page/openapi.json");
         Self {
@@ -80,7 +80,7 @@ impl Running {
         let jobs = tempfile::tempdir().expect("a folder");
         let dir = jobs.path().display().to_string();
         let text = format!("{text}\n[bulk]\ndir = {dir:?}\n");
-        let sources = Sources::new(Vec::new())
+        let sources = ConfigSources::new(Vec::new())
             .with(Source::new("test.toml", text))
             .in_environment(Environment::empty())
             .bulk();
@@ -93,8 +93,8 @@ impl Running {
     /// Where the admin API is.
     pub fn place(&self) -> SocketAddr {
         match self.program.admin() {
-            Address::Tcp(address) => *address,
-            Address::Unix(path) => panic!("a port was asked for, not {}", path.display()),
+            ListenAddr::Tcp(address) => *address,
+            ListenAddr::Unix(path) => panic!("a port was asked for, not {}", path.display()),
         }
     }
 

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use outflow_testkit::Background;
-use outflow_upstream::{Answer, Content, Fault, Script, StrictApi, When};
+use outflow_upstream::{MockResponse, Content, Fault, Script, MockApi, ScriptMatch};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
@@ -20,10 +20,10 @@ async fn the_first_event_comes_before_the_last_is_made() {
         bytes: Bytes::from_static(&[b'x'; 240]),
         every: Duration::from_millis(500),
     };
-    let events = Answer::status(200)
+    let events = MockResponse::status(200)
         .header("content-type", "text/event-stream")
         .content(drip);
-    let api = StrictApi::builder().answer("/events", events).build();
+    let api = MockApi::builder().answer("/events", events).build();
     let server = api.expect("valid").listen().await.expect("a port");
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let mut stream = sidecar.connect().await;
@@ -37,8 +37,8 @@ async fn the_first_event_comes_before_the_last_is_made() {
 // second is answered only if the first gave its place back.
 #[tokio::test]
 async fn a_client_that_leaves_gives_its_place_back() {
-    let api = StrictApi::builder()
-        .answer("/endless", Answer::status(200).content(Content::Endless))
+    let api = MockApi::builder()
+        .answer("/endless", MockResponse::status(200).content(Content::Endless))
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
     let one = Told {
@@ -60,8 +60,8 @@ async fn a_client_that_leaves_gives_its_place_back() {
 // sending side alone looks just the same, and is taken for gone as well.
 #[tokio::test]
 async fn a_client_that_leaves_while_it_waits_leaves_the_line() {
-    let api = StrictApi::builder()
-        .answer("/endless", Answer::status(200).content(Content::Endless))
+    let api = MockApi::builder()
+        .answer("/endless", MockResponse::status(200).content(Content::Endless))
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
     let one = Told {
@@ -118,8 +118,8 @@ async fn trailers_of_an_answer_reach_who_takes_them() {
     let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n\
                   3\r\nabc\r\n0\r\nx-sum: 6\r\n\r\n";
     for (asked, told) in [("te: trailers\r\n", true), ("", false)] {
-        let script = Script::new().rule(When::always(), Fault::Bytes(answer.into()));
-        let api = StrictApi::builder().script(script).build().expect("valid");
+        let script = Script::new().rule(ScriptMatch::always(), Fault::Bytes(answer.into()));
+        let api = MockApi::builder().script(script).build().expect("valid");
         let server = api.listen().await.expect("a port");
         let sidecar = Sidecar::before(&server.url(), Told::default()).await;
         let request = sidecar.request("GET", "/strict/down", asked);
@@ -161,16 +161,16 @@ async fn leave_to_send_a_body_is_given_with_the_permit() {
 // The answer to a retry comes from a second attempt, with the body sent again.
 #[tokio::test]
 async fn a_small_body_is_sent_again_and_a_large_one_is_not() {
-    let script = Script::new().rule(When::always().first(1), Answer::status(503));
+    let script = Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503));
     for (length, headers, status, attempts) in [
         (1_000, "", 503, "1"),
         (1_000, "idempotency-key: a\r\n", 200, "2"),
         (1_000, "outflow-idempotent: true\r\n", 200, "2"),
         (100_000, "idempotency-key: a\r\n", 503, "1"),
     ] {
-        let api = StrictApi::builder()
+        let api = MockApi::builder()
             .script(script.clone())
-            .answer("/**", Answer::echo())
+            .answer("/**", MockResponse::echo())
             .build()
             .expect("valid");
         let server = api.listen().await.expect("a port");
@@ -188,9 +188,9 @@ async fn a_small_body_is_sent_again_and_a_large_one_is_not() {
 
 #[tokio::test]
 async fn head_and_empty_answers_have_no_body_and_keep_the_connection() {
-    let api = StrictApi::builder()
-        .answer("/none", Answer::status(204))
-        .answer("/same", Answer::status(304).header("etag", "\"1\""))
+    let api = MockApi::builder()
+        .answer("/none", MockResponse::status(204))
+        .answer("/same", MockResponse::status(304).header("etag", "\"1\""))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
@@ -248,8 +248,8 @@ async fn http_2_without_asking_is_spoken() {
 // Kept for a minute: the second comes from the cache, and says so.
 #[tokio::test]
 async fn what_the_cache_has_is_answered_through_the_sidecar() {
-    let kept = Answer::ok("{}").header("cache-control", "max-age=60");
-    let api = StrictApi::builder()
+    let kept = MockResponse::ok("{}").header("cache-control", "max-age=60");
+    let api = MockApi::builder()
         .answer("/**", kept)
         .build()
         .expect("valid");

@@ -219,9 +219,9 @@ async fn too_many_connections_are_told_so_and_counted() {
 // An endless answer that nobody reads: the place at the API is free again after the patience for it.
 #[tokio::test]
 async fn who_does_not_read_loses_the_place() {
-    use outflow_upstream::{Answer, Content, StrictApi};
-    let api = StrictApi::builder()
-        .answer("/endless", Answer::status(200).content(Content::Endless))
+    use outflow_upstream::{MockResponse, Content, MockApi};
+    let api = MockApi::builder()
+        .answer("/endless", MockResponse::status(200).content(Content::Endless))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
@@ -242,10 +242,10 @@ async fn who_does_not_read_loses_the_place() {
 
 #[tokio::test]
 async fn stopping_finishes_what_is_under_way() {
-    use outflow_upstream::{Act, Script, StrictApi, When};
-    let late = Act::Late(Duration::from_millis(300));
-    let api = StrictApi::builder()
-        .script(Script::new().rule(When::always(), late))
+    use outflow_upstream::{ScriptedFault, Script, MockApi, ScriptMatch};
+    let late = ScriptedFault::Late(Duration::from_millis(300));
+    let api = MockApi::builder()
+        .script(Script::new().rule(ScriptMatch::always(), late))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");

@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::process::Command;
 
-use outflow_upstream::{Answer, StrictApi};
+use outflow_upstream::{MockResponse, MockApi};
 
 use super::support::{Sidecar, Told, echo};
 
@@ -104,10 +104,10 @@ print("all well")
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fetch_of_node_is_governed() {
-    let events = Answer::ok("data: 1\n\ndata: 2\n\n").header("content-type", "text/event-stream");
-    let api = StrictApi::builder()
+    let events = MockResponse::ok("data: 1\n\ndata: 2\n\n").header("content-type", "text/event-stream");
+    let api = MockApi::builder()
         .answer("/events", events)
-        .answer("/**", Answer::echo())
+        .answer("/**", MockResponse::echo())
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_testkit::Background;
-use outflow_upstream::{Act, Answer, Script, StrictApi, When};
+use outflow_upstream::{ScriptedFault, MockResponse, Script, MockApi, ScriptMatch};
 use tokio::io::AsyncWriteExt;
 
 use super::support::{PATIENCE, Reply, Sidecar, Told, echo, rest};
@@ -109,9 +109,9 @@ async fn patience_is_what_the_caller_says() {
 // A deadline of half a second before an API that takes a minute.
 #[tokio::test]
 async fn a_deadline_ends_a_call_that_is_under_way() {
-    let late = Act::Late(Duration::from_mins(1));
-    let api = StrictApi::builder()
-        .script(Script::new().rule(When::always(), late))
+    let late = ScriptedFault::Late(Duration::from_mins(1));
+    let api = MockApi::builder()
+        .script(Script::new().rule(ScriptMatch::always(), late))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
@@ -129,10 +129,10 @@ async fn a_deadline_ends_a_call_that_is_under_way() {
 // One at a time. Of two that wait, the important one goes first although it came last.
 #[tokio::test]
 async fn the_important_call_goes_first() {
-    let slow = Act::Late(Duration::from_millis(300));
-    let api = StrictApi::builder()
-        .script(Script::new().rule(When::path("/slow"), slow))
-        .answer("/**", Answer::ok("{}"))
+    let slow = ScriptedFault::Late(Duration::from_millis(300));
+    let api = MockApi::builder()
+        .script(Script::new().rule(ScriptMatch::path("/slow"), slow))
+        .answer("/**", MockResponse::ok("{}"))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");

@@ -1,6 +1,6 @@
 //! What belongs to one connection is not handed on, in either direction, and what does not is.
 
-use outflow_upstream::{Answer, StrictApi};
+use outflow_upstream::{MockResponse, MockApi};
 
 use super::support::{Sidecar, Told, echo};
 
@@ -37,7 +37,7 @@ async fn the_callers_connection_is_not_the_apis() {
 
 #[tokio::test]
 async fn the_apis_connection_is_not_the_callers() {
-    let answer = Answer::ok("{}")
+    let answer = MockResponse::ok("{}")
         .header("connection", "x-listed")
         .header("x-listed", "1")
         .header("keep-alive", "timeout=5")
@@ -46,7 +46,7 @@ async fn the_apis_connection_is_not_the_callers() {
         .header("via", "1.1 somebody")
         .header("set-cookie", "a=b")
         .header("set-cookie", "c=d");
-    let api = StrictApi::builder()
+    let api = MockApi::builder()
         .answer("/**", answer)
         .build()
         .expect("valid");
@@ -79,8 +79,8 @@ async fn the_host_is_that_of_the_api_and_the_path_is_untouched() {
 // What an API tells about its own limits is worth more than what we know about ours.
 #[tokio::test]
 async fn the_apis_own_word_about_limits_is_kept() {
-    let own = Answer::ok("{}").header("ratelimit", "\"theirs\";r=7");
-    let api = StrictApi::builder()
+    let own = MockResponse::ok("{}").header("ratelimit", "\"theirs\";r=7");
+    let api = MockApi::builder()
         .answer("/own", own)
         .build()
         .expect("valid");
@@ -108,12 +108,12 @@ async fn the_apis_own_word_about_limits_is_kept() {
 // Whoever reads these headers relies on them: they are ours, or they are not there.
 #[tokio::test]
 async fn an_api_cannot_speak_in_our_name() {
-    let forged = Answer::ok("{}")
+    let forged = MockResponse::ok("{}")
         .header("outflow-state", "Sleep")
         .header("outflow-attempts", "99")
         .header("outflow-made-up", "1")
         .header("proxy-status", "theirs; error=dns_error");
-    let api = StrictApi::builder()
+    let api = MockApi::builder()
         .answer("/**", forged)
         .build()
         .expect("valid");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outflow_upstream::StrictApi;
+use outflow_upstream::MockApi;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -61,7 +61,7 @@ async fn serve(sidecar: &Sidecar, soup: &[u8]) {
     );
 }
 
-fn is_well(api: &StrictApi) -> bool {
+fn is_well(api: &MockApi) -> bool {
     api.audit()
         .arrivals()
         .iter()

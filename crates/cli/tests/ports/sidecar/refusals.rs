@@ -1,7 +1,7 @@
 //! Every way in which a call brings no answer, as its caller is told: status, headers and problem.
 
-use outflow::core::{Hold, State};
-use outflow_upstream::{Answer, Content, Fault, Script, StrictApi, When};
+use outflow::core::{HealthOverride, HealthState};
+use outflow_upstream::{MockResponse, Content, Fault, Script, MockApi, ScriptMatch};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -58,10 +58,10 @@ async fn a_state_that_lets_nothing_go_is_told_as_such() {
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let client = sidecar.program.station().client();
     for (hold, state) in [
-        (Hold::CacheOnly, State::CacheOnly),
-        (Hold::Sleep, State::Sleep),
+        (HealthOverride::CacheOnly, HealthState::CacheOnly),
+        (HealthOverride::Sleep, HealthState::Sleep),
     ] {
-        client.upstream("strict").expect("known").force(None, hold);
+        client.upstream("strict").expect("known").force_health(None, hold);
         let reply = sidecar.get("/strict/x", "").await;
         assert_eq!(reply.status, 503, "{reply:?}");
         let problem = reply.problem();
@@ -138,8 +138,8 @@ async fn a_broken_api_is_a_bad_gateway_and_a_slow_one_a_timeout() {
         (Fault::Unasked101, 502, "connection_terminated"),
         (Fault::Hang, 504, "http_response_timeout"),
     ] {
-        let script = Script::new().rule(When::always(), fault.clone());
-        let api = StrictApi::builder().script(script).build().expect("valid");
+        let script = Script::new().rule(ScriptMatch::always(), fault.clone());
+        let api = MockApi::builder().script(script).build().expect("valid");
         let server = api.listen().await.expect("a port");
         let told = Told {
             api: "retry_count = 0\ntimeout = \"500ms\"",
@@ -168,8 +168,8 @@ async fn a_name_without_an_address_is_a_bad_gateway() {
 // The body breaks off in the middle: the head has gone out, so the caller sees the connection break.
 #[tokio::test]
 async fn a_body_that_breaks_off_is_never_made_whole() {
-    let script = Script::new().rule(When::always(), Fault::CutChunk);
-    let api = StrictApi::builder().script(script).build().expect("valid");
+    let script = Script::new().rule(ScriptMatch::always(), Fault::CutChunk);
+    let api = MockApi::builder().script(script).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let raw = sidecar
@@ -200,8 +200,8 @@ async fn what_the_api_does_not_allow_is_told_before_it_is_asked() {
 // A kept API reads answers whole, so one that is too large is told instead of cut.
 #[tokio::test]
 async fn an_answer_too_large_to_keep_is_a_bad_gateway() {
-    let huge = Answer::status(200).content(Content::Zeros(100_000));
-    let api = StrictApi::builder()
+    let huge = MockResponse::status(200).content(Content::Zeros(100_000));
+    let api = MockApi::builder()
         .answer("/**", huge)
         .build()
         .expect("valid");

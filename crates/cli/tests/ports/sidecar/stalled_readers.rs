@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use outflow_testkit::Background;
-use outflow_upstream::{Answer, Content, Server, StrictApi};
+use outflow_upstream::{MockResponse, Content, Server, MockApi};
 use tokio::time::timeout;
 
 use super::support::{PATIENCE, Sidecar, Told};
@@ -45,8 +45,8 @@ impl Reader {
 
 /// A sidecar with one place at an API that has this to say.
 async fn with_one_place(content: Content) -> (Server, Sidecar) {
-    let api = StrictApi::builder()
-        .answer("/long", Answer::status(200).content(content))
+    let api = MockApi::builder()
+        .answer("/long", MockResponse::status(200).content(content))
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
     // The API itself is in no hurry, so that nothing but the reader can end a call.

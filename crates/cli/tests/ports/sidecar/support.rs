@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow_cli::{Address, Program, Sources};
+use outflow_cli::{ListenAddr, Program, ConfigSources};
 use outflow_testkit::Background;
-use outflow_upstream::{Answer, Server, StrictApi};
+use outflow_upstream::{MockResponse, Server, MockApi};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -50,13 +50,13 @@ impl Sidecar {
              [apis.strict]\nbase_url = \"{url}\"\naddresses = \"any\"\n{limits}\n{api}\n"
         );
         let environment = Environment::from_iter([("SIDECAR_TOKEN", "open sesame")]);
-        let sources = Sources::new(Vec::new())
+        let sources = ConfigSources::new(Vec::new())
             .with(Source::new("test.toml", text))
             .in_environment(environment);
         let program = Program::start(sources).await.expect("it starts");
         let address = match program.sidecar() {
-            Address::Tcp(address) => Some(*address),
-            Address::Unix(_) => None,
+            ListenAddr::Tcp(address) => Some(*address),
+            ListenAddr::Unix(_) => None,
         };
         Self {
             program,
@@ -94,8 +94,8 @@ impl Sidecar {
 }
 
 /// An API that echoes what it gets, on a port.
-pub(crate) async fn echo() -> (StrictApi, Server) {
-    let api = StrictApi::builder().answer("/**", Answer::echo()).build();
+pub(crate) async fn echo() -> (MockApi, Server) {
+    let api = MockApi::builder().answer("/**", MockResponse::echo()).build();
     let api = api.expect("valid");
     let server = api.listen().await.expect("a port");
     (api, server)

@@ -1,6 +1,6 @@
 //! The lines with curl that the documents show, as they stand there; only the ports are others.
 
-use outflow_upstream::{Answer, Quota, StrictApi};
+use outflow_upstream::{MockResponse, Quota, MockApi};
 use serde_json::Value;
 
 use super::support::{Running, SECOND, printed, tool};
@@ -58,9 +58,9 @@ fn the_first_step_of_the_readme_is_answered_throughout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lines_about_the_sidecar_and_the_admin_port_work() {
-    let api = StrictApi::builder()
+    let api = MockApi::builder()
         .limit(Quota::sliding("100/s".parse().expect("a rate")))
-        .answer("/**", Answer::ok("{}"))
+        .answer("/**", MockResponse::ok("{}"))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");

@@ -1,6 +1,6 @@
 //! h2load: many at once, framed by another hand than ours.
 
-use outflow_upstream::{Answer, Quota, StrictApi};
+use outflow_upstream::{MockResponse, Quota, MockApi};
 
 use super::support::{Running, SECOND, printed, tool};
 
@@ -9,9 +9,9 @@ use super::support::{Running, SECOND, printed, tool};
 #[tokio::test(flavor = "multi_thread")]
 async fn h2load_is_answered_throughout_and_the_limit_holds() {
     for arguments in ["-c 4 -m 25", "--h1 -c 100"] {
-        let api = StrictApi::builder()
+        let api = MockApi::builder()
             .limit(Quota::sliding("100/s".parse().expect("a rate")))
-            .answer("/**", Answer::ok("{\"ok\":true}"))
+            .answer("/**", MockResponse::ok("{\"ok\":true}"))
             .build()
             .expect("valid");
         let server = api.listen().await.expect("a port");

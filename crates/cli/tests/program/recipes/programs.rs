@@ -4,7 +4,7 @@ use std::process::Command;
 
 use http::HeaderName;
 use outflow_core::Cost;
-use outflow_upstream::{Answer, Dialect, Quota, Received, Route, Server, StrictApi};
+use outflow_upstream::{MockResponse, Dialect, Quota, Received, Route, Server, MockApi};
 
 use super::support::{Running, SECOND, printed, recipe, recipe_with_packages};
 
@@ -21,10 +21,10 @@ const STEERING: [&str; 5] = [
 const DEMO: &str = "limits = [{ rate = \"10/s\", accounting = \"safe\" }]\n\
                     groups.bulk.limits = [{ rate = \"5/s\", accounting = \"safe\" }]";
 
-async fn demo() -> (StrictApi, Server, Running) {
-    let mut builder = StrictApi::builder()
+async fn demo() -> (MockApi, Server, Running) {
+    let mut builder = MockApi::builder()
         .limit(Quota::sliding("10/s".parse().expect("a rate")))
-        .answer("/**", Answer::ok("{\"ok\":true}"));
+        .answer("/**", MockResponse::ok("{\"ok\":true}"));
     for name in STEERING {
         builder = builder.noting(HeaderName::from_static(name));
     }
@@ -42,7 +42,7 @@ fn cooked(mut command: Command, running: &Running) -> Option<String> {
 
 // One call, twenty at once, and one order: twenty-two. The last one did not want to wait, so it was never
 // sent.
-fn was_governed(api: &StrictApi) {
+fn was_governed(api: &MockApi) {
     let audit = api.audit();
     assert_eq!((audit.count(), audit.refused()), (22, 0));
     let most = audit.most_in_any_window(SECOND);
@@ -103,13 +103,13 @@ async fn the_recipes_for_requests_httpx_and_fetch_are_governed() {
 }
 
 /// Counts as its provider does: every question as 400 tokens, of which there are a thousand in ten seconds.
-async fn chat() -> (StrictApi, Server, Running) {
-    let mut builder = StrictApi::builder()
+async fn chat() -> (MockApi, Server, Running) {
+    let mut builder = MockApi::builder()
         .route(Route::new("chat", "/chat/completions").costing(Cost::new(400)))
         .limit(Quota::sliding("1000/10s".parse().expect("a rate")).named("tokens"))
         .dialect(Dialect::OpenAi)
         .noting(HeaderName::from_static("authorization"))
-        .answer("/**", Answer::chat());
+        .answer("/**", MockResponse::chat());
     for name in STEERING {
         builder = builder.noting(HeaderName::from_static(name));
     }
@@ -125,7 +125,7 @@ async fn chat() -> (StrictApi, Server, Running) {
 
 // Two questions are 800 of the thousand tokens, so the third would be one too many: it is refused here
 // and not there.
-fn kept_to_its_tokens(api: &StrictApi, text: &str) {
+fn kept_to_its_tokens(api: &MockApi, text: &str) {
     let saying = "Good things come to those who wait their turn.";
     assert_eq!(text.matches(saying).count(), 2, "{text}");
     says(

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use outflow_testkit::Process;
-use outflow_upstream::{Answer, Content, StrictApi};
+use outflow_upstream::{MockResponse, Content, MockApi};
 
 use tokio::time::{interval, timeout};
 
@@ -18,10 +18,10 @@ const BOUNDS: &str = "header_timeout = \"2s\"\nbody_timeout = \"2s\"";
 
 /// Has the sidecar attacked in this way; what the tool says at its end.
 async fn attacked(way: &str, path: &str) -> Option<Attack> {
-    let large = Answer::status(200).content(Content::Zeros(4 * 1024 * 1024));
-    let api = StrictApi::builder()
+    let large = MockResponse::status(200).content(Content::Zeros(4 * 1024 * 1024));
+    let api = MockApi::builder()
         .answer("/large", large)
-        .answer("/**", Answer::ok("{\"ok\":true}"))
+        .answer("/**", MockResponse::ok("{\"ok\":true}"))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");

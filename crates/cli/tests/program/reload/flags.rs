@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use outflow::config::Environment;
-use outflow_cli::{CannotReload, Program, Sources, Watch};
+use outflow_cli::{ReloadError, Program, ConfigSources, ConfigWatch};
 
 use super::support::{File, slow_server};
 
-fn sources(file: &File) -> Sources {
-    Sources::new(vec![file.path()]).in_environment(Environment::empty())
+fn sources(file: &File) -> ConfigSources {
+    ConfigSources::new(vec![file.path()]).in_environment(Environment::empty())
 }
 
-async fn program(sources: Sources) -> Program {
-    Program::start_watching(sources, Watch::Nothing)
+async fn program(sources: ConfigSources) -> Program {
+    Program::start_watching(sources, ConfigWatch::Nothing)
         .await
         .expect("it starts")
 }
@@ -57,7 +57,7 @@ async fn offline_is_meant_for_what_a_reload_adds_too() {
     assert_eq!(station.reload().expect("valid").to_string(), "added second");
     client.get("second", "/a").send().await.expect_err("held");
     assert_eq!(server.api().totals().seen, 0);
-    client.upstream("second").expect("there").release(None);
+    client.upstream("second").expect("there").release_health(None);
     client.get("second", "/a").send().await.expect("let go");
     assert!(program.stop().await);
 }
@@ -76,13 +76,13 @@ async fn a_reload_takes_no_token_from_a_door_that_others_reach() {
     );
     std::fs::write(file.path(), outside).expect("written");
     let environment = [("TOKEN", "for-callers")].into_iter().collect();
-    let sources = Sources::new(vec![file.path()]).in_environment(environment);
+    let sources = ConfigSources::new(vec![file.path()]).in_environment(environment);
     let program = program(sources).await;
     let station = program.station();
     std::fs::write(file.path(), inside).expect("written");
     let refused = station.reload().expect_err("the door is still open");
     assert!(
-        matches!(refused, CannotReload::Unguarded("server")),
+        matches!(refused, ReloadError::Unguarded("server")),
         "{refused}"
     );
     assert!(station.config().server.token.is_some());

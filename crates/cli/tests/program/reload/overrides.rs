@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use outflow::config::Environment;
-use outflow_cli::{CannotReload, Program, Sources, Watch};
+use outflow_cli::{ReloadError, Program, ConfigSources, ConfigWatch};
 
 use super::support::{File, slow_server};
 
 async fn program(file: &File) -> Program {
-    let sources = Sources::new(vec![file.path()]).in_environment(Environment::empty());
-    Program::start_watching(sources, Watch::Nothing)
+    let sources = ConfigSources::new(vec![file.path()]).in_environment(Environment::empty());
+    Program::start_watching(sources, ConfigWatch::Nothing)
         .await
         .expect("it starts")
 }
@@ -59,7 +59,7 @@ async fn nonsense_is_refused_and_told() {
         ("base_url", "ftp://elsewhere"),
     ] {
         let refused = station.set("strict", variable, value).expect_err(variable);
-        assert!(matches!(refused, CannotReload::Config(_)), "{refused}");
+        assert!(matches!(refused, ReloadError::Config(_)), "{refused}");
     }
     let unknown = station
         .set("other", "concurrency", "7")

@@ -7,14 +7,14 @@ use std::time::Duration;
 use outflow::core::{HealthConfig, HealthSettings};
 use outflow::{Api, Outflow, Rules};
 use outflow_testkit::Process;
-use outflow_upstream::{Answer, Latency, Server, StrictApi};
+use outflow_upstream::{MockResponse, Latency, Server, MockApi};
 use tempfile::TempDir;
 
 use crate::support::PATIENCE;
 
 pub(crate) async fn slow_server(delay: Duration) -> Server {
-    let api = StrictApi::builder()
-        .answer("/**", Answer::ok("{}"))
+    let api = MockApi::builder()
+        .answer("/**", MockResponse::ok("{}"))
         .delay(Latency::Fixed(delay), Latency::None)
         .build()
         .expect("valid");

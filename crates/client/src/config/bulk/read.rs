@@ -6,18 +6,18 @@ use outflow_core::{Backoff, CongestionRule};
 
 use super::super::credential;
 use super::super::environment::Environment;
-use super::super::fields::{Fields, Item, Wrong};
-use super::super::values::{choice, duration, number, path, span, truth, whole};
-use super::{BulkRetention, BulkScheduler, BulkSection, BulkShared, BulkWorkers, redis, tenants};
+use super::super::reader::{TableReader, FieldValue, ValueError};
+use super::super::value_readers::{choice, duration, number, path, span, truth, whole};
+use super::{BulkRetention, BulkScheduler, BulkConfig, BulkShared, BulkWorkers, redis, tenants};
 
 /// Reads `[bulk]`.
-pub(in super::super) fn read(root: &Fields<'_>, environment: &Environment) -> BulkSection {
+pub(in super::super) fn read(root: &TableReader<'_>, environment: &Environment) -> BulkConfig {
     let fields = root.section("bulk");
-    let mut bulk = BulkSection {
+    let mut bulk = BulkConfig {
         store: redis::store(&fields, environment),
         dir: fields.read("dir", path),
         workers: workers(&fields.section("workers")),
-        ..BulkSection::default()
+        ..BulkConfig::default()
     };
     lease(&fields, &mut bulk);
     bounds(&fields, &mut bulk);
@@ -33,7 +33,7 @@ pub(in super::super) fn read(root: &Fields<'_>, environment: &Environment) -> Bu
     bulk
 }
 
-fn workers(fields: &Fields<'_>) -> BulkWorkers {
+fn workers(fields: &TableReader<'_>) -> BulkWorkers {
     let usual = BulkWorkers::default();
     let count = |name| fields.read(name, |item| whole(item, 1..=MOST_WORKERS));
     let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
@@ -47,19 +47,19 @@ fn workers(fields: &Fields<'_>) -> BulkWorkers {
     };
     let read = |name, value: Option<u64>| value.is_some() || !fields.has(name);
     if workers.min > workers.max && read("min", min) && read("max", max) {
-        let wrong = Wrong::new(format!("these are more than the {} of `max`", workers.max));
+        let wrong = ValueError::new(format!("these are more than the {} of `max`", workers.max));
         fields.tell("min", wrong.help("lower `min` or raise `max`"));
     }
     workers
 }
 
 /// Reads how a worker is known to live, and how long it may take.
-fn lease(fields: &Fields<'_>, bulk: &mut BulkSection) {
+fn lease(fields: &TableReader<'_>, bulk: &mut BulkConfig) {
     let before = fields.book().count();
     set(&mut bulk.lease, fields.read("lease", span));
     set(&mut bulk.heartbeat, fields.read("heartbeat", span));
     if bulk.heartbeat >= bulk.lease && fields.book().count() == before {
-        let wrong = Wrong::new("a worker would be given up before it says that it lives");
+        let wrong = ValueError::new("a worker would be given up before it says that it lives");
         let key = written(fields, ["heartbeat", "lease"]);
         fields.tell(key, wrong.help("make `heartbeat` a third of `lease`"));
     }
@@ -70,21 +70,21 @@ fn lease(fields: &Fields<'_>, bulk: &mut BulkSection) {
     set(&mut bulk.grace, fields.read("grace", duration));
 }
 
-fn bounds(fields: &Fields<'_>, bulk: &mut BulkSection) {
+fn bounds(fields: &TableReader<'_>, bulk: &mut BulkConfig) {
     let ready = fields.read("ready_queue_max", some);
     set(&mut bulk.ready_queue_max, ready);
     set(&mut bulk.queue_max, fields.read("queue_max", some));
     set(&mut bulk.global_rate, fields.read("global_rate", some));
 }
 
-fn retry(fields: &Fields<'_>, usual: Backoff) -> Backoff {
+fn retry(fields: &TableReader<'_>, usual: Backoff) -> Backoff {
     let before = fields.book().count();
     let base = fields.read("base", span).unwrap_or(RETRY_BASE);
     let max = fields.read("max", span).unwrap_or(RETRY_MAX);
     fields.finish();
     Backoff::full_jitter(base, max).unwrap_or_else(|_| {
         if fields.book().count() == before {
-            let wrong = Wrong::new("the longest wait of a retry is below the first");
+            let wrong = ValueError::new("the longest wait of a retry is below the first");
             let key = written(fields, ["max", "base"]);
             fields.tell(key, wrong.help("raise `max` or lower `base`"));
         }
@@ -92,7 +92,7 @@ fn retry(fields: &Fields<'_>, usual: Backoff) -> Backoff {
     })
 }
 
-fn congestion(fields: &Fields<'_>, bulk: &mut BulkSection) {
+fn congestion(fields: &TableReader<'_>, bulk: &mut BulkConfig) {
     let own = fields.section("congestion");
     let before = fields.book().count();
     let base = own.read("base_backoff", span);
@@ -105,7 +105,7 @@ fn congestion(fields: &Fields<'_>, bulk: &mut BulkSection) {
         Err(_) if fields.book().count() > before => {}
         Err(wrong) => {
             let key = written(&own, ["max_backoff", "base_backoff"]);
-            own.tell(key, Wrong::new(wrong.to_string()));
+            own.tell(key, ValueError::new(wrong.to_string()));
         }
     }
     let interval = own.read("snapshot_interval", span);
@@ -122,9 +122,9 @@ fn congestion(fields: &Fields<'_>, bulk: &mut BulkSection) {
 }
 
 /// Without congestion control nothing is reckoned: a job that finds no room waits as long as the last.
-fn without_control(own: &Fields<'_>, said: Option<BulkScheduler>) -> BulkScheduler {
+fn without_control(own: &TableReader<'_>, said: Option<BulkScheduler>) -> BulkScheduler {
     let warning = |message: &str, help: &str| {
-        own.tell("enabled", Wrong::warning(message).help(help));
+        own.tell("enabled", ValueError::warning(message).help(help));
     };
     match said {
         None | Some(BulkScheduler::Fixed) => BulkScheduler::Fixed,
@@ -145,7 +145,7 @@ fn without_control(own: &Fields<'_>, said: Option<BulkScheduler>) -> BulkSchedul
     }
 }
 
-fn retention(fields: &Fields<'_>) -> BulkRetention {
+fn retention(fields: &TableReader<'_>) -> BulkRetention {
     let mut kept = BulkRetention::default();
     set(&mut kept.results, fields.read("results", span));
     set(&mut kept.names, fields.read("names", span));
@@ -154,7 +154,7 @@ fn retention(fields: &Fields<'_>) -> BulkRetention {
     kept
 }
 
-fn shared(fields: &Fields<'_>) -> BulkShared {
+fn shared(fields: &TableReader<'_>) -> BulkShared {
     let mut shared = BulkShared::default();
     set(&mut shared.guard, fields.read("guard", duration));
     set(&mut shared.horizon, fields.read("horizon", span));
@@ -163,7 +163,7 @@ fn shared(fields: &Fields<'_>) -> BulkShared {
 }
 
 /// The one of two keys that somebody wrote, or the first.
-fn written(fields: &Fields<'_>, [first, second]: [&'static str; 2]) -> &'static str {
+fn written(fields: &TableReader<'_>, [first, second]: [&'static str; 2]) -> &'static str {
     if fields.has(first) || !fields.has(second) {
         first
     } else {
@@ -172,7 +172,7 @@ fn written(fields: &Fields<'_>, [first, second]: [&'static str; 2]) -> &'static 
 }
 
 /// A number of jobs above zero.
-fn some(item: &Item<'_>) -> Result<u64, Wrong> {
+fn some(item: &FieldValue<'_>) -> Result<u64, ValueError> {
     whole(item, 1..=MOST_JOBS)
 }
 

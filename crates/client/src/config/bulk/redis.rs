@@ -6,13 +6,13 @@ use smol_str::SmolStr;
 
 use super::super::credential;
 use super::super::environment::Environment;
-use super::super::fields::{Fields, Item, Wrong};
-use super::super::values::{choice, name, path, span, text, whole};
+use super::super::reader::{TableReader, FieldValue, ValueError};
+use super::super::value_readers::{choice, name, path, span, text, whole};
 use super::{BulkRedis, BulkStore};
 
 /// Reads `store` and `redis`. The address of a server may hold its password, so it is named and not
 /// written.
-pub(super) fn store(bulk: &Fields<'_>, environment: &Environment) -> BulkStore {
+pub(super) fn store(bulk: &TableReader<'_>, environment: &Environment) -> BulkStore {
     let word = bulk.read("store", |item| choice(item, &STORES));
     let fields = bulk.section("redis");
     let url = credential::secret(&fields, environment, credential::REDIS_URL);
@@ -24,7 +24,7 @@ pub(super) fn store(bulk: &Fields<'_>, environment: &Environment) -> BulkStore {
     let says_where = ["url_env", "url_file", "url"]
         .iter()
         .any(|key| fields.has(key));
-    if word != Some(Word::Redis) {
+    if word != Some(RedisWord::Redis) {
         if says_where && (word.is_some() || !bulk.has("store")) {
             tell_unused(bulk, "redis", "say `store = \"redis\"`, or leave it out");
         }
@@ -34,7 +34,7 @@ pub(super) fn store(bulk: &Fields<'_>, environment: &Environment) -> BulkStore {
         tell_unused(bulk, "dir", "leave it out: a server keeps the jobs");
     }
     if !says_where {
-        let wrong = Wrong::new("nothing says where Redis is");
+        let wrong = ValueError::new("nothing says where Redis is");
         let help = "name a variable that holds its address: `redis.url_env = \"REDIS_URL\"`";
         bulk.tell("store", wrong.help(help));
     }
@@ -50,23 +50,23 @@ pub(super) fn store(bulk: &Fields<'_>, environment: &Environment) -> BulkStore {
     url.map_or(BulkStore::Embedded, |url| BulkStore::Redis(redis(url)))
 }
 
-fn tell_unused(bulk: &Fields<'_>, key: &str, help: &str) {
-    let wrong = Wrong::warning("this is of no use with the store that is chosen");
+fn tell_unused(bulk: &TableReader<'_>, key: &str, help: &str) {
+    let wrong = ValueError::warning("this is of no use with the store that is chosen");
     bulk.tell(key, wrong.help(help));
 }
 
 /// It goes into every key, so it keeps to the rule of other names.
-fn queue(item: &Item<'_>) -> Result<SmolStr, Wrong> {
+fn queue(item: &FieldValue<'_>) -> Result<SmolStr, ValueError> {
     name(text(item)?)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum RedisWord {
     Embedded,
     Redis,
 }
 
-const STORES: [(&str, Word); 2] = [("embedded", Word::Embedded), ("redis", Word::Redis)];
+const STORES: [(&str, RedisWord); 2] = [("embedded", RedisWord::Embedded), ("redis", RedisWord::Redis)];
 
 const USUAL_QUEUE: &str = "outflow";
 

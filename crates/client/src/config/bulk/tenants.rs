@@ -3,17 +3,17 @@
 use outflow_core::{Priority, Weight};
 use smol_str::SmolStr;
 
-use super::super::fields::{Fields, Item, Wrong};
-use super::super::tree::Value;
-use super::super::values::{choice, rate, whole};
-use super::{BulkSection, BulkTenant};
+use super::super::reader::{TableReader, FieldValue, ValueError};
+use super::super::tree::TreeValue;
+use super::super::value_readers::{choice, rate, whole};
+use super::{BulkConfig, BulkTenant};
 
 /// Reads `tenant`, and `tenants.NAME` over it.
-pub(super) fn read(bulk: &Fields<'_>, section: &mut BulkSection) {
+pub(super) fn read(bulk: &TableReader<'_>, section: &mut BulkConfig) {
     section.tenant = rule(&bulk.section("tenant"), BulkTenant::default());
     for (entry, item) in bulk.section("tenants").entries() {
         let name = name(&entry.name);
-        let name = name.map_err(|wrong| bulk.book().tell(entry.at, &item.key, wrong));
+        let name = name.map_err(|wrong| bulk.book().report(entry.at, &item.key, wrong));
         let fields = item.fields().map_err(|wrong| item.tell(wrong));
         if let (Ok(name), Ok(fields)) = (name, fields) {
             let own = rule(&fields, section.tenant);
@@ -23,7 +23,7 @@ pub(super) fn read(bulk: &Fields<'_>, section: &mut BulkSection) {
 }
 
 /// What is not said is as for everybody.
-fn rule(fields: &Fields<'_>, usual: BulkTenant) -> BulkTenant {
+fn rule(fields: &TableReader<'_>, usual: BulkTenant) -> BulkTenant {
     let weight = fields.read("weight", weight);
     let priority = fields.read("priority", |item| choice(item, &PRIORITIES));
     let rate = fields.read("rate", |item| or_none(item, rate));
@@ -38,31 +38,31 @@ fn rule(fields: &Fields<'_>, usual: BulkTenant) -> BulkTenant {
 }
 
 /// A tenant is called as whoever submits for it says, so more is allowed than in names of our own.
-fn name(written: &str) -> Result<SmolStr, Wrong> {
+fn name(written: &str) -> Result<SmolStr, ValueError> {
     let odd = |letter: char| letter.is_whitespace() || letter.is_control();
     if written.is_empty() || written.len() > LONGEST_NAME || written.contains(odd) {
-        let wrong = Wrong::new("this is no tenant's name");
+        let wrong = ValueError::new("this is no tenant's name");
         return Err(wrong.help("use 1 to 128 bytes without spaces and control characters"));
     }
     Ok(SmolStr::new(written))
 }
 
-fn weight(item: &Item<'_>) -> Result<Weight, Wrong> {
+fn weight(item: &FieldValue<'_>) -> Result<Weight, ValueError> {
     let weight = count(item)?;
-    Weight::new(weight).map_err(|wrong| Wrong::new(wrong.to_string()))
+    Weight::new(weight).map_err(|wrong| ValueError::new(wrong.to_string()))
 }
 
-fn count(item: &Item<'_>) -> Result<u32, Wrong> {
+fn count(item: &FieldValue<'_>) -> Result<u32, ValueError> {
     whole(item, 1..=MOST).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// `"none"` where everybody has a bound and this one has not.
 fn or_none<T>(
-    item: &Item<'_>,
-    read: impl FnOnce(&Item<'_>) -> Result<T, Wrong>,
-) -> Result<Option<T>, Wrong> {
+    item: &FieldValue<'_>,
+    read: impl FnOnce(&FieldValue<'_>) -> Result<T, ValueError>,
+) -> Result<Option<T>, ValueError> {
     match &item.node.value {
-        Value::Text(word) if word == "none" => Ok(None),
+        TreeValue::Text(word) if word == "none" => Ok(None),
         _ => read(item).map(Some),
     }
 }

@@ -6,14 +6,14 @@ use http::{HeaderValue, Uri};
 use crate::base_url::BaseUrl;
 
 /// One end of connections.
-pub(crate) struct Origin {
+pub(crate) struct PoolOrigin {
     scheme: Scheme,
     authority: Authority,
     /// What a request of HTTP/1.1 calls it: without a port that is the usual one.
     pub(super) host: HeaderValue,
 }
 
-impl Origin {
+impl PoolOrigin {
     /// Where an API is.
     pub(super) fn of_base(base: &BaseUrl) -> Option<Self> {
         Self::new(base.scheme().clone(), base.authority().clone())
@@ -73,7 +73,7 @@ mod tests {
             ("http://a.example/x", "a.example"),
         ] {
             let uri: Uri = place.parse().expect("a place");
-            let origin = Origin::of(&uri).expect("an origin");
+            let origin = PoolOrigin::of(&uri).expect("an origin");
             assert_eq!(origin.host, host, "{place}");
             assert!(origin.leads(&uri));
             let again = origin.place_of(uri.path_and_query().cloned());

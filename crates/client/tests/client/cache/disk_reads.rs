@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use outflow::cache::Found;
+use outflow::cache::CacheLookup;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::disk::answers;
@@ -25,11 +25,11 @@ async fn what_is_cold_is_read_beside_the_runtime_and_then_hot() {
     drop(cache);
     let (cache, ask) = (on_disk(dir.path()), Ask::page());
     let in_memory = || cache.lookup_in_memory(&ask.query(), at(1));
-    assert!(matches!(in_memory(), Found::Missing));
+    assert!(matches!(in_memory(), CacheLookup::Missing));
     assert!(cache.any_in_memory(&ask.query(), at(1)).is_none());
     let cold = cache.cold(&ask.query()).expect("only on disk");
-    cold.warm(PATIENCE).await;
-    assert!(matches!(in_memory(), Found::Fresh(_)));
+    cold.load(PATIENCE).await;
+    assert!(matches!(in_memory(), CacheLookup::Fresh(_)));
     assert!(cache.any_in_memory(&ask.query(), at(1)).is_some());
     assert!(cache.cold(&ask.query()).is_none());
     let elsewhere = Ask::get("https://api.example.com/other");
@@ -44,7 +44,7 @@ fn what_waits_to_be_written_is_not_cold() {
     offer(&cache, &Ask::page(), FRESH, "body");
     assert!(cache.cold(&Ask::page().query()).is_none());
     let found = cache.lookup_in_memory(&Ask::page().query(), at(1));
-    assert!(matches!(found, Found::Fresh(_)));
+    assert!(matches!(found, CacheLookup::Fresh(_)));
 }
 
 /// Puts a pipe that nobody writes into in the place of a file: reading it would wait for ever.
@@ -75,7 +75,7 @@ async fn a_pipe_in_the_place_of_a_file_holds_nobody_up() {
             let _silent = written.then(|| both.read(true).write(true).open(&file));
             let cache = indexed.unwrap_or_else(|| on_disk(dir.path()));
             if let Some(cold) = cache.cold(&Ask::page().query()) {
-                cold.warm(PATIENCE).await;
+                cold.load(PATIENCE).await;
             }
             let told = word(&cache, &Ask::page(), 1);
             let expected = if place == "lock" { "fresh" } else { "missing" };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Method};
 use outflow::CacheMode;
-use outflow::cache::{Bypass, Found, Freshness, Kept, Unkept};
+use outflow::cache::{BypassReason, CacheLookup, Freshness, StoreDecision, NotStored};
 use outflow::core::WallTime;
 
 use super::support::{Ask, answer, at, fresh, memory, offer, said, stale, word};
@@ -55,7 +55,7 @@ const LIFETIMES: [(&str, Option<u64>); 19] = [
 fn an_answer_is_fresh_as_long_as_it_says_and_not_a_second_longer() {
     for (lines, last) in LIFETIMES {
         let (cache, ask) = (memory(), Ask::page());
-        assert_eq!(offer(&cache, &ask, lines, "body"), Kept::Stored, "{lines}");
+        assert_eq!(offer(&cache, &ask, lines, "body"), StoreDecision::Stored, "{lines}");
         let end = last.map_or(0, |last| last + 1);
         if let Some(last) = last {
             assert_eq!(word(&cache, &ask, last), "fresh", "{lines} at {last}");
@@ -96,7 +96,7 @@ fn what_must_not_be_kept_is_not() {
     for (lines, own, shared) in KEPT {
         for (credential, kept) in [(Some(&b"the-key-of-alice"[..]), own), (None, shared)] {
             let (cache, ask) = (memory(), Ask::page().by(credential));
-            let stored = offer(&cache, &ask, lines, "body") == Kept::Stored;
+            let stored = offer(&cache, &ask, lines, "body") == StoreDecision::Stored;
             assert_eq!(stored, kept, "{lines}, key {}", credential.is_some());
             assert_eq!(word(&cache, &ask, 0) == "missing", !kept, "{lines}");
         }
@@ -111,7 +111,7 @@ fn an_answer_whose_orders_cannot_be_read_is_not_kept() {
     let orders = HeaderValue::from_bytes(b"max-age=60, x=\xff").expect("a value");
     lines.insert("cache-control", orders);
     let kept = cache.offer(&ask.query(), answer(200, &lines, "body"), at(0));
-    assert_eq!(kept, Kept::Not(Unkept::Forbidden));
+    assert_eq!(kept, StoreDecision::Not(NotStored::Forbidden));
 }
 
 // RFC 9111, 3.5: with `Authorization`, and a cache for one caller alone, the answer may be kept.
@@ -122,7 +122,7 @@ fn an_authorized_answer_is_kept_for_that_authorization_alone() {
     let alice = anybody.clone().with("authorization", "Bearer alice-alice");
     assert_eq!(
         offer(&cache, &alice, "cache-control: max-age=60", "hers"),
-        Kept::Stored
+        StoreDecision::Stored
     );
     assert_eq!(fresh(&cache, &alice, 1).as_deref(), Some(&b"hers"[..]));
     let bob = anybody.clone().with("authorization", "Bearer bob-bob-bob");
@@ -154,7 +154,7 @@ fn only_whole_answers_that_speak_of_the_resource_are_kept() {
         let (cache, ask) = (memory(), Ask::page());
         let stored = cache.offer(&ask.query(), answer(status, &lines, "body"), at(0));
         assert_eq!(
-            stored == Kept::Stored,
+            stored == StoreDecision::Stored,
             kept.contains(&status),
             "{status}: {stored:?}"
         );
@@ -166,11 +166,11 @@ fn only_whole_answers_that_speak_of_the_resource_are_kept() {
         "content-range: bytes 0-3/9",
     ] {
         let lines = format!("cache-control: max-age=60\n{cut}");
-        let refused = Kept::Not(Unkept::Incomplete);
+        let refused = StoreDecision::Not(NotStored::Incomplete);
         assert_eq!(offer(&cache, &ask, &lines, "body"), refused, "{cut}");
     }
     let whole = "cache-control: max-age=60\ncontent-length: 4";
-    assert_eq!(offer(&cache, &ask, whole, "body"), Kept::Stored);
+    assert_eq!(offer(&cache, &ask, whole, "body"), StoreDecision::Stored);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_request_that_is_special_is_not_for_the_cache() {
     offer(&cache, &Ask::page(), "cache-control: max-age=60", "body");
     for ask in special {
         assert_eq!(word(&cache, &ask, 1), "not cacheable", "{:?}", ask.headers);
-        let refused = Kept::Not(Unkept::Bypassed(Bypass::Request));
+        let refused = StoreDecision::Not(NotStored::Bypassed(BypassReason::Request));
         assert_eq!(
             offer(&cache, &ask, "cache-control: max-age=60", "part"),
             refused
@@ -320,7 +320,7 @@ fn an_answer_tells_its_age_and_keeps_its_headers() {
         "cache-control: max-age=60\nage: 5\nlink: <a>\nlink: <b>\nconnection: x-hop\nx-hop: 1
         keep-alive: 5\ndate: Tue, 14 Nov 2023 22:13:20 GMT";
     offer(&cache, &ask, lines, "body");
-    let Found::Fresh(stored) = cache.lookup(&ask.query(), at(20)) else {
+    let CacheLookup::Fresh(stored) = cache.lookup(&ask.query(), at(20)) else {
         panic!("35 s are left");
     };
     assert_eq!(stored.age, Duration::from_secs(25));
@@ -388,7 +388,7 @@ fn no_time_and_no_number_is_too_large() {
             let cache = memory();
             cache.offer(&ask.query(), answer(200, &lines, "body"), stored);
             let found = cache.lookup(&ask.query(), asked);
-            assert!(!matches!(found, Found::Missing), "{text}");
+            assert!(!matches!(found, CacheLookup::Missing), "{text}");
             assert!(cache.any(&ask.query(), asked).is_some(), "{text}");
         }
     }
@@ -405,7 +405,7 @@ fn a_forced_answer_is_kept_as_long_as_we_say() {
         "age: 99",
     ] {
         let cache = memory();
-        assert_eq!(offer(&cache, &ask, lines, "body"), Kept::Stored, "{lines}");
+        assert_eq!(offer(&cache, &ask, lines, "body"), StoreDecision::Stored, "{lines}");
         let found = (word(&cache, &ask, 29), word(&cache, &ask, 30));
         assert_eq!(found, ("fresh", "stale"), "{lines}");
     }
@@ -413,14 +413,14 @@ fn a_forced_answer_is_kept_as_long_as_we_say() {
     for lines in ["cache-control: no-store", "set-cookie: a=b", "vary: *"] {
         assert_ne!(
             offer(&memory(), &ask, lines, "body"),
-            Kept::Stored,
+            StoreDecision::Stored,
             "{lines}"
         );
     }
     let nobody = ask.clone().by(None);
     assert_ne!(
         offer(&memory(), &nobody, "cache-control: private", "body"),
-        Kept::Stored
+        StoreDecision::Stored
     );
     // Only good answers are forced: for a 404 its own word counts.
     let cache = memory();
@@ -450,7 +450,7 @@ fn a_good_answer_that_may_not_be_kept_takes_the_old_one_away() {
 fn head_and_get_are_kept_apart() {
     let (cache, head) = (memory(), Ask::page().method(Method::HEAD));
     let lines = "cache-control: max-age=60\ncontent-length: 4";
-    assert_eq!(offer(&cache, &head, lines, ""), Kept::Stored);
+    assert_eq!(offer(&cache, &head, lines, ""), StoreDecision::Stored);
     assert_eq!(
         word(&cache, &Ask::page(), 1),
         "missing",

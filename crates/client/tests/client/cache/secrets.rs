@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use outflow::CacheMode;
-use outflow::cache::{Kept, Unkept};
+use outflow::cache::{StoreDecision, NotStored};
 
 use super::support::{Ask, answer, at, memory, offer, on_disk, said};
 
@@ -59,7 +59,7 @@ fn a_canary_in_a_request_is_in_no_file() {
     let lines = "vary: authorization, cookie, x-api-key, x-plain, accept, user-agent\netag: \"1\"";
     for ask in bearers() {
         let ask = ask.mode(CacheMode::Force(Duration::from_mins(1)));
-        assert_eq!(offer(&cache, &ask, lines, "body"), Kept::Stored);
+        assert_eq!(offer(&cache, &ask, lines, "body"), StoreDecision::Stored);
         let shown = format!(
             "{:?} {cache:?} {:?}",
             ask.query(),
@@ -96,7 +96,7 @@ fn an_answer_that_repeats_a_secret_is_not_kept() {
     for ask in bearers {
         for echo in [answer(200, &plain, body), answer(200, &link, "body")] {
             let kept = cache.offer(&ask.query(), echo, at(0));
-            assert_eq!(kept, Kept::Not(Unkept::RepeatsSecret), "{}", ask.uri);
+            assert_eq!(kept, StoreDecision::Not(NotStored::RepeatsSecret), "{}", ask.uri);
         }
     }
     cache.flush();
@@ -109,7 +109,7 @@ fn an_answer_is_kept_for_callers_whose_secret_it_is_not() {
     let body = format!("{CANARY} is a bird").leak();
     assert_eq!(
         offer(&memory(), &Ask::page(), "cache-control: max-age=60", body),
-        Kept::Stored
+        StoreDecision::Stored
     );
 }
 

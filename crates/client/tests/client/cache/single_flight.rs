@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use outflow::cache::{Flight, FlightBounds, FlightKey, Flights, FollowFuture, Followed, LeadGuard};
+use outflow::cache::{FlightRole, FlightBounds, FlightKey, SingleFlight, FollowFuture, FollowResult, LeadGuard};
 use proptest::prelude::*;
 
 use super::support::{Ask, memory};
@@ -20,9 +20,9 @@ fn keys() -> [FlightKey; 2] {
     ]
 }
 
-fn lead<T>(flight: Flight<T>) -> LeadGuard<T> {
+fn lead<T>(flight: FlightRole<T>) -> LeadGuard<T> {
     let guard = match flight {
-        Flight::Lead(guard) => Some(guard),
+        FlightRole::Lead(guard) => Some(guard),
         _ => None,
     };
     guard.expect("the lead")
@@ -45,9 +45,9 @@ struct Task {
 }
 
 impl Task {
-    fn follow(flight: Flight<u32>) -> Self {
+    fn follow(flight: FlightRole<u32>) -> Self {
         let future = match flight {
-            Flight::Follow(future) => Some(future),
+            FlightRole::Follow(future) => Some(future),
             _ => None,
         };
         Self {
@@ -56,7 +56,7 @@ impl Task {
         }
     }
 
-    fn run(&mut self) -> Option<Followed<u32>> {
+    fn run(&mut self) -> Option<FollowResult<u32>> {
         if !self.woken.0.swap(false, Ordering::SeqCst) {
             return None;
         }
@@ -70,16 +70,16 @@ impl Task {
 
 #[test]
 fn followers_get_the_leaders_answer() {
-    let (flights, [key, other]) = (Flights::new(), keys());
+    let (flights, [key, other]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
     let mut early = Task::follow(flights.join(key));
     let mut late = Task::follow(flights.join(key));
     assert!(early.run().is_none());
     let apart = lead(flights.join(other));
     leader.share(7);
-    assert!(matches!(early.run(), Some(Followed::Shared(7))));
+    assert!(matches!(early.run(), Some(FollowResult::Shared(7))));
     assert!(
-        matches!(late.run(), Some(Followed::Shared(7))),
+        matches!(late.run(), Some(FollowResult::Shared(7))),
         "first polled after the end"
     );
     assert_eq!(flights.len(), 1, "the other request is under way");
@@ -89,12 +89,12 @@ fn followers_get_the_leaders_answer() {
 
 #[test]
 fn an_answer_that_is_kept_sends_every_follower_on_its_own_way() {
-    let (flights, [key, _]) = (Flights::new(), keys());
+    let (flights, [key, _]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
     let mut followers = [(); 3].map(|()| Task::follow(flights.join(key)));
     leader.keep();
     for follower in &mut followers {
-        assert!(matches!(follower.run(), Some(Followed::Alone)));
+        assert!(matches!(follower.run(), Some(FollowResult::Alone)));
     }
     let _next = lead(flights.join(key));
 }
@@ -103,7 +103,7 @@ fn an_answer_that_is_kept_sends_every_follower_on_its_own_way() {
 #[test]
 fn a_leader_dropped_at_any_point_passes_the_lead_to_one() {
     for polled in 0..=3 {
-        let (flights, [key, _]) = (Flights::new(), keys());
+        let (flights, [key, _]) = (SingleFlight::new(), keys());
         let leader = lead(flights.join(key));
         let mut tasks = [(); 3].map(|()| Task::follow(flights.join(key)));
         for task in tasks.iter_mut().take(polled) {
@@ -112,7 +112,7 @@ fn a_leader_dropped_at_any_point_passes_the_lead_to_one() {
         drop(leader);
         let results = tasks.each_mut().map(Task::run);
         let mut leads = results.into_iter().flatten();
-        let Some(Followed::Lead(next)) = leads.next() else {
+        let Some(FollowResult::Lead(next)) = leads.next() else {
             panic!("nobody leads, {polled} polled");
         };
         assert!(leads.next().is_none(), "two lead, {polled} polled");
@@ -120,7 +120,7 @@ fn a_leader_dropped_at_any_point_passes_the_lead_to_one() {
         let shared = tasks.iter_mut().filter_map(Task::run);
         assert_eq!(
             shared
-                .filter(|got| matches!(got, Followed::Shared(1)))
+                .filter(|got| matches!(got, FollowResult::Shared(1)))
                 .count(),
             2
         );
@@ -130,14 +130,14 @@ fn a_leader_dropped_at_any_point_passes_the_lead_to_one() {
 // It was woken to lead and is dropped before it looks: the next must be woken in its place.
 #[test]
 fn a_follower_that_dies_with_the_lead_in_reach_passes_it_on() {
-    let (flights, [key, _]) = (Flights::new(), keys());
+    let (flights, [key, _]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
     let mut first = Task::follow(flights.join(key));
     let mut second = Task::follow(flights.join(key));
     assert!(first.run().is_none() && second.run().is_none());
     drop(leader);
     drop(first);
-    assert!(matches!(second.run(), Some(Followed::Lead(_))));
+    assert!(matches!(second.run(), Some(FollowResult::Lead(_))));
     drop(second);
     assert!(
         flights.is_empty(),
@@ -147,7 +147,7 @@ fn a_follower_that_dies_with_the_lead_in_reach_passes_it_on() {
 
 #[test]
 fn a_newcomer_takes_a_vacant_lead_at_once() {
-    let (flights, [key, _]) = (Flights::new(), keys());
+    let (flights, [key, _]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
     let mut follower = Task::follow(flights.join(key));
     assert!(follower.run().is_none());
@@ -155,7 +155,7 @@ fn a_newcomer_takes_a_vacant_lead_at_once() {
     let newcomer = lead(flights.join(key));
     assert!(follower.run().is_none(), "the lead is taken");
     newcomer.share(5);
-    assert!(matches!(follower.run(), Some(Followed::Shared(5))));
+    assert!(matches!(follower.run(), Some(FollowResult::Shared(5))));
 }
 
 // Two flights and two followers of each: whoever finds no seat goes alone, and blocks nobody.
@@ -165,14 +165,14 @@ fn whoever_finds_no_seat_goes_alone() {
         flights: 1,
         followers: 2,
     };
-    let (flights, [key, other]) = (Flights::<u32>::bounded(bounds), keys());
+    let (flights, [key, other]) = (SingleFlight::<u32>::bounded(bounds), keys());
     let leader = lead(flights.join(key));
-    assert!(matches!(flights.join(other), Flight::Alone));
+    assert!(matches!(flights.join(other), FlightRole::Alone));
     let seats = [flights.join(key), flights.join(key)];
-    assert!(matches!(flights.join(key), Flight::Alone));
+    assert!(matches!(flights.join(key), FlightRole::Alone));
     drop(seats);
     assert!(
-        matches!(flights.join(key), Flight::Follow(_)),
+        matches!(flights.join(key), FlightRole::Follow(_)),
         "a seat that was left is free"
     );
     drop(leader);
@@ -210,9 +210,9 @@ struct World {
 }
 
 impl World {
-    fn join(&mut self, flight: Flight<u32>) {
+    fn join(&mut self, flight: FlightRole<u32>) {
         match flight {
-            Flight::Lead(guard) => {
+            FlightRole::Lead(guard) => {
                 assert!(self.leader.is_none(), "two lead");
                 self.leader = Some(guard);
             }
@@ -226,12 +226,12 @@ impl World {
         };
         self.tasks.remove(at);
         match followed {
-            Followed::Lead(guard) => {
+            FollowResult::Lead(guard) => {
                 assert!(self.leader.is_none(), "two lead");
                 self.leader = Some(guard);
             }
-            Followed::Shared(_) => self.shared += 1,
-            Followed::Alone => self.alone += 1,
+            FollowResult::Shared(_) => self.shared += 1,
+            FollowResult::Alone => self.alone += 1,
         }
     }
 
@@ -247,7 +247,7 @@ proptest! {
     // still waits, somebody must lead, or the waiting would have no end.
     #[test]
     fn nobody_waits_without_a_leader(steps in proptest::collection::vec(step(), 0..60)) {
-        let (flights, [key, _]) = (Flights::new(), keys());
+        let (flights, [key, _]) = (SingleFlight::new(), keys());
         let mut world = World::default();
         for step in steps {
             match step {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use outflow::cache::{Answer, Cache, CacheSettings, Kept, Unkept};
+use outflow::cache::{CacheableResponse, Cache, CacheSettings, StoreDecision, NotStored};
 
 use super::support::{Ask, at, said, word};
 
@@ -16,9 +16,9 @@ fn settings(memory: u64) -> CacheSettings {
 }
 
 /// Offers a body of so many bytes.
-fn offer(cache: &Cache, ask: &Ask, bytes: usize) -> Kept {
+fn offer(cache: &Cache, ask: &Ask, bytes: usize) -> StoreDecision {
     let headers = said("cache-control: max-age=60");
-    let answer = Answer {
+    let answer = CacheableResponse {
         status: StatusCode::OK,
         headers: &headers,
         body: Bytes::from(vec![b'x'; bytes]),
@@ -38,7 +38,7 @@ fn memory_stays_flat_at_a_million_paths() {
         ask.uri = format!("https://api.example.com/{path}")
             .parse()
             .expect("a URI");
-        assert_eq!(offer(&cache, &ask, 10), Kept::Stored);
+        assert_eq!(offer(&cache, &ask, 10), StoreDecision::Stored);
         if path % 10_000 == 0 {
             assert!(cache.report().memory <= most, "{:?}", cache.report());
         }
@@ -57,16 +57,16 @@ fn memory_stays_flat_at_a_million_paths() {
 #[test]
 fn an_answer_that_would_push_out_the_rest_is_not_kept() {
     let cache = Cache::open(settings(1 << 20)).expect("a cache");
-    let refused = Kept::Not(Unkept::TooLarge);
+    let refused = StoreDecision::Not(NotStored::TooLarge);
     assert_eq!(offer(&cache, &Ask::page(), 1 << 16), refused);
-    assert_eq!(offer(&cache, &Ask::page(), (1 << 16) - 1024), Kept::Stored);
+    assert_eq!(offer(&cache, &Ask::page(), (1 << 16) - 1024), StoreDecision::Stored);
     let large = Cache::open(settings(1 << 30)).expect("a cache");
     assert_eq!(
         offer(&large, &Ask::page(), 8 << 20),
         refused,
         "8 MiB are a download"
     );
-    assert_eq!(offer(&large, &Ask::page(), (8 << 20) - 1024), Kept::Stored);
+    assert_eq!(offer(&large, &Ask::page(), (8 << 20) - 1024), StoreDecision::Stored);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn the_directory_never_exceeds_its_cap() {
     let cache = open(cap);
     let page = |n: u32| Ask::get(&format!("https://api.example.com/{n}"));
     for n in 0..100 {
-        assert_eq!(offer(&cache, &page(n), 3000), Kept::Stored);
+        assert_eq!(offer(&cache, &page(n), 3000), StoreDecision::Stored);
         cache.flush();
         let bytes = super::disk::bytes_in(dir.path());
         assert!(
@@ -122,7 +122,7 @@ fn answers_that_nobody_writes_do_not_pile_up() {
     .expect("a cache");
     for n in 0..800 {
         let ask = Ask::get(&format!("https://api.example.com/{n}"));
-        assert_eq!(offer(&cache, &ask, 10_000), Kept::Stored);
+        assert_eq!(offer(&cache, &ask, 10_000), StoreDecision::Stored);
     }
     let report = cache.report();
     assert!(report.skipped_writes > 700, "{report:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::CacheMode;
-use outflow::cache::{Bypass, Cache, Found, Freshness};
+use outflow::cache::{BypassReason, Cache, CacheLookup, Freshness};
 use outflow::core::WallTime;
 
 use super::support::{Ask, answer, at, fresh, memory, offer, said, stale, word};
@@ -242,7 +242,7 @@ fn what_was_found_says_what_the_cache_did() {
         told(&ask.method(http::Method::POST), at(0)),
         "outflow; fwd=method"
     );
-    let off = Found::NotCacheable(Bypass::Off);
+    let off = CacheLookup::NotCacheable(BypassReason::Off);
     assert_eq!(off.cache_status().header_value(), "outflow; fwd=bypass");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use outflow::CacheMode;
-use outflow::cache::{Answer, Cache, CacheSettings, Found, Kept, Query, Stored};
+use outflow::cache::{CacheableResponse, Cache, CacheSettings, CacheLookup, StoreDecision, CacheQuery, CachedResponse};
 use outflow::core::WallTime;
 
 /// Tue, 14 Nov 2023 22:13:20 GMT, and so many seconds.
@@ -59,8 +59,8 @@ impl Ask {
         Self { mode, ..self }
     }
 
-    pub(crate) fn query(&self) -> Query<'_> {
-        Query {
+    pub(crate) fn query(&self) -> CacheQuery<'_> {
+        CacheQuery {
             api: "example",
             method: &self.method,
             uri: &self.uri,
@@ -82,8 +82,8 @@ pub(crate) fn said(lines: &str) -> HeaderMap {
     headers
 }
 
-pub(crate) fn answer<'a>(status: u16, headers: &'a HeaderMap, body: &'static str) -> Answer<'a> {
-    Answer {
+pub(crate) fn answer<'a>(status: u16, headers: &'a HeaderMap, body: &'static str) -> CacheableResponse<'a> {
+    CacheableResponse {
         status: StatusCode::from_u16(status).expect("a status"),
         headers,
         body: Bytes::from_static(body.as_bytes()),
@@ -106,22 +106,22 @@ pub(crate) fn on_disk(dir: &Path) -> Cache {
 }
 
 /// Offers a 200 at second 0.
-pub(crate) fn offer(cache: &Cache, ask: &Ask, lines: &str, body: &'static str) -> Kept {
+pub(crate) fn offer(cache: &Cache, ask: &Ask, lines: &str, body: &'static str) -> StoreDecision {
     cache.offer(&ask.query(), answer(200, &said(lines), body), at(0))
 }
 
 /// The fresh answer's body, if there is one.
 pub(crate) fn fresh(cache: &Cache, ask: &Ask, secs: u64) -> Option<Bytes> {
     match cache.lookup(&ask.query(), at(secs)) {
-        Found::Fresh(stored) => Some(stored.body),
+        CacheLookup::Fresh(stored) => Some(stored.body),
         _ => None,
     }
 }
 
 /// The stale answer, what to ask with, and whether it may be given on an error.
-pub(crate) fn stale(cache: &Cache, ask: &Ask, secs: u64) -> Option<(Stored, HeaderMap, bool)> {
+pub(crate) fn stale(cache: &Cache, ask: &Ask, secs: u64) -> Option<(CachedResponse, HeaderMap, bool)> {
     match cache.lookup(&ask.query(), at(secs)) {
-        Found::Stale {
+        CacheLookup::Stale {
             stored,
             revalidate,
             usable_on_error,
@@ -133,9 +133,9 @@ pub(crate) fn stale(cache: &Cache, ask: &Ask, secs: u64) -> Option<(Stored, Head
 /// What there is, in a word.
 pub(crate) fn word(cache: &Cache, ask: &Ask, secs: u64) -> &'static str {
     match cache.lookup(&ask.query(), at(secs)) {
-        Found::Fresh(_) => "fresh",
-        Found::Stale { .. } => "stale",
-        Found::Missing => "missing",
-        Found::NotCacheable(_) => "not cacheable",
+        CacheLookup::Fresh(_) => "fresh",
+        CacheLookup::Stale { .. } => "stale",
+        CacheLookup::Missing => "missing",
+        CacheLookup::NotCacheable(_) => "not cacheable",
     }
 }

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, StatusCode};
 use outflow::CacheMode;
-use outflow::cache::{Cache, Query};
+use outflow::cache::{Cache, CacheQuery};
 
 use super::support::{Ask, fresh, memory, offer, said, word};
 
@@ -73,12 +73,12 @@ fn a_header_marked_as_sensitive_is_part_of_the_key() {
 fn two_apis_share_nothing_even_at_one_address() {
     let (cache, ask) = (memory(), Ask::page());
     offer(&cache, &ask, FRESH, "body");
-    let other = Query {
+    let other = CacheQuery {
         api: "other",
         ..ask.query()
     };
     let found = cache.lookup(&other, super::support::at(1));
-    assert!(matches!(found, outflow::cache::Found::Missing));
+    assert!(matches!(found, outflow::cache::CacheLookup::Missing));
 }
 
 fn write(cache: &Cache, method: Method, status: u16, lines: &str) {

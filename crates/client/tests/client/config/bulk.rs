@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow::config::{BulkScheduler, BulkSection, BulkStore, Config, Mistakes};
+use outflow::config::{BulkScheduler, BulkConfig, BulkStore, Config, Diagnostics};
 use outflow::core::Priority;
 use secrecy::ExposeSecret;
 
@@ -10,12 +10,12 @@ use super::support::{STOCK, read};
 
 const URL: &str = "redis://:open-sesame@redis.example:6379/";
 
-fn with(section: &str) -> Result<Config, Mistakes> {
+fn with(section: &str) -> Result<Config, Diagnostics> {
     let variables = [("REDIS_URL", URL), ("SIGN", "open-sesame")];
     read(&format!("{section}\n{STOCK}"), &variables)
 }
 
-fn bulk(section: &str) -> BulkSection {
+fn bulk(section: &str) -> BulkConfig {
     with(section).expect("no mistake").bulk
 }
 
@@ -29,7 +29,7 @@ fn nothing_said_is_a_directory_and_permits_first() {
     assert_eq!(bulk.scheduler, BulkScheduler::Permit);
     assert!(matches!(bulk.store, BulkStore::Embedded));
     assert_eq!((bulk.workers.min, bulk.workers.max), (10, 200));
-    assert_eq!(format!("{bulk:?}"), format!("{:?}", BulkSection::default()));
+    assert_eq!(format!("{bulk:?}"), format!("{:?}", BulkConfig::default()));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn the_older_operating_variables_still_govern_the_tmdb_preset() {
         sleep_min: seconds(3),
         sleep_max: Duration::from_millis(200_500),
         probe_success: 7,
-        cooldown_factor: outflow::core::Factor::percent(300),
+        cooldown_factor: outflow::core::RateFactor::percent(300),
         ..HealthSettings::ADAPTIVE
     };
     assert_eq!(*settings, expected);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use http::Method;
 use outflow::config::{Config, Environment, Source};
-use outflow::core::{Attempt, Cost, Dialect, Effect, Kind, Limit, Measure};
+use outflow::core::{AttemptReport, Cost, Dialect, OutcomeClass, LimitKind, Limit, CountBy};
 use outflow::{Api, Group, Preset};
 use smol_str::SmolStr;
 
@@ -26,11 +26,11 @@ fn api(preset: &str) -> Api {
 
 fn limits(limits: &[Limit]) -> String {
     let shown = limits.iter().map(|limit| match limit.kind() {
-        Kind::Sliding if limit.measure() != Measure::Cost => {
+        LimitKind::Sliding if limit.measure() != CountBy::Cost => {
             format!("{} of {:?}", limit.rate(), limit.measure())
         }
-        Kind::Sliding => limit.rate().to_string(),
-        Kind::Bucket { burst } => format!("{} bucket of {burst}", limit.rate()),
+        LimitKind::Sliding => limit.rate().to_string(),
+        LimitKind::Bucket { burst } => format!("{} bucket of {burst}", limit.rate()),
         other => format!("{} {other:?}", limit.rate()),
     });
     let shown: Vec<_> = shown.collect();
@@ -130,16 +130,16 @@ fn upbit_bans_by_418_and_listens_to_its_own_header() {
     let rules = api("upbit").rules;
     assert!(rules.dialects.contains(Dialect::Upbit));
     assert!(!rules.dialects.contains(Dialect::XRateLimit));
-    let banned = rules.policy.classify(&Attempt::status(418));
-    assert_eq!(banned.outcome.effect(), Effect::Banned);
+    let banned = rules.policy.classify(&AttemptReport::status(418));
+    assert_eq!(banned.outcome.effect(), OutcomeClass::Banned);
 }
 
 // A minute is what GitHub asks of those who were told no time.
 #[test]
 fn github_rests_a_minute_after_a_secondary_limit() {
     let rules = api("github").rules;
-    let banned = rules.policy.classify(&Attempt::status(429));
-    assert_eq!(banned.outcome.effect(), Effect::Banned);
+    let banned = rules.policy.classify(&AttemptReport::status(429));
+    assert_eq!(banned.outcome.effect(), OutcomeClass::Banned);
     assert_eq!(rules.health.settings().sleep_min.as_secs(), 60);
 }
 
@@ -179,5 +179,5 @@ fn a_key_is_sent_in_one_place_whatever_a_preset_says() {
     let environment = Environment::from_iter([("KEY", "secret")]);
     let config = Config::read(&[Source::new("it", text)], &environment).expect("valid");
     let credential = config.apis[0].credential.as_ref().expect("a key");
-    assert_eq!(credential.place, outflow::Place::Query("key".into()));
+    assert_eq!(credential.place, outflow::CredentialPlacement::Query("key".into()));
 }

@@ -1,16 +1,16 @@
 //! No text, however broken, does worse than be refused.
 
 use outflow::Preset;
-use outflow::config::{Config, Environment, Source, Style};
+use outflow::config::{Config, Environment, Source, RenderStyle};
 use proptest::prelude::*;
 
 fn read(text: &str, variables: &[(String, String)]) {
     let environment: Environment = variables.iter().cloned().collect();
     match Config::read(&[Source::new("soup", text)], &environment) {
-        Ok(config) => drop(config.warnings.render(Style::Coloured)),
+        Ok(config) => drop(config.warnings.render(RenderStyle::Coloured)),
         Err(mistakes) => {
             assert!(!mistakes.is_empty());
-            drop(mistakes.render(Style::Plain));
+            drop(mistakes.render(RenderStyle::Plain));
             drop(serde_json::to_string(&mistakes).expect("plain data"));
         }
     }

@@ -1,11 +1,11 @@
 //! How mistakes are told: all at once, in three forms, and never with a key in them.
 
 use outflow::Api;
-use outflow::config::{Config, Environment, Mistakes, Source, Style};
+use outflow::config::{Config, Environment, Diagnostics, Source, RenderStyle};
 
 const STOCK: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
 
-fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Mistakes> {
+fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Diagnostics> {
     let environment: Environment = variables.iter().copied().collect();
     Config::read(&[Source::new("outflow.toml", text)], &environment)
 }
@@ -55,8 +55,8 @@ fn mistakes_are_values_and_json_and_coloured_text() {
         "help": "did you mean `timeout`?",
     }]);
     assert_eq!(json, expected);
-    assert!(!mistakes.render(Style::Plain).contains('\u{1b}'));
-    assert!(mistakes.render(Style::Coloured).contains('\u{1b}'));
+    assert!(!mistakes.render(RenderStyle::Plain).contains('\u{1b}'));
+    assert!(mistakes.render(RenderStyle::Coloured).contains('\u{1b}'));
 }
 
 // The key is put wherever a hurried person may put it; each text is wrong in that place or another.
@@ -86,7 +86,7 @@ fn no_message_holds_a_key() {
                 let json = serde_json::to_string(mistakes).expect("plain data");
                 format!(
                     "{mistakes}{mistakes:?}{json}{}",
-                    mistakes.render(Style::Coloured)
+                    mistakes.render(RenderStyle::Coloured)
                 )
             }
         };

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use outflow::config::{AdminSettings, Config, Listen, Mistakes, ServerSettings};
+use outflow::config::{AdminConfig, Config, ListenTarget, Diagnostics, ServerConfig};
 use secrecy::ExposeSecret;
 
 use super::support::{STOCK, read};
 
-fn with(section: &str) -> Result<Config, Mistakes> {
+fn with(section: &str) -> Result<Config, Diagnostics> {
     read(&format!("{section}\n{STOCK}"), &[("GATE", "open-sesame")])
 }
 
@@ -19,8 +19,8 @@ fn message(section: &str) -> String {
 #[test]
 fn nothing_said_is_this_machine_alone() {
     let config = with("").expect("no mistake");
-    assert_eq!(config.server.listen, ServerSettings::default().listen);
-    assert_eq!(config.admin.listen, AdminSettings::default().listen);
+    assert_eq!(config.server.listen, ServerConfig::default().listen);
+    assert_eq!(config.admin.listen, AdminConfig::default().listen);
     assert!(config.server.listen.is_local() && config.admin.listen.is_local());
     assert_ne!(config.server.listen, config.admin.listen);
     assert!(config.server.token.is_none() && config.admin.token.is_none());
@@ -33,8 +33,8 @@ fn a_place_to_listen_is_an_address_a_port_or_a_file() {
         config.expect("no mistake").server.listen
     };
     let address: SocketAddr = "127.0.0.1:9000".parse().expect("an address");
-    assert_eq!(listen("127.0.0.1:9000"), Listen::Tcp(address));
-    assert_eq!(listen(":9000"), Listen::Tcp(address));
+    assert_eq!(listen("127.0.0.1:9000"), ListenTarget::Tcp(address));
+    assert_eq!(listen(":9000"), ListenTarget::Tcp(address));
     assert!(listen("[::1]:9000").is_local());
     assert_eq!(
         listen("unix:/run/outflow.sock").to_string(),

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use outflow::Api;
-use outflow::config::{Config, Environment, Mistakes, Source};
+use outflow::config::{Config, Environment, Diagnostics, Source};
 use outflow::core::Limit;
 
 pub(crate) const STOCK: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
 
-pub(crate) fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Mistakes> {
+pub(crate) fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Diagnostics> {
     let environment: Environment = variables.iter().copied().collect();
     Config::read(&[Source::new("outflow.toml", text)], &environment)
 }

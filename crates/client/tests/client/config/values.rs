@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use outflow::config::{
-    CacheSettings, Config, LogFormat, LogLevel, LogSettings, MetricsSettings, Ndjson,
+    CacheSection, Config, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget,
 };
 use outflow::core::{
-    Accounting, Adaptive, Attempt, Cost, Dialect, Effect, HealthSettings, Kind, Limit, Measure,
-    Pacing, Rate, Share, Streak,
+    Accounting, AdaptiveMode, AttemptReport, Cost, Dialect, OutcomeClass, HealthSettings, LimitKind, Limit, CountBy,
+    Pacing, Rate, Share, StreakRule,
 };
 use outflow::{
-    Addresses, Api, CacheMode, HealthScope, Mode, Place, Proxy, Rules, Thresholds, Timeouts, Trust,
+    AddressPolicy, Api, CacheMode, HealthScope, WaitMode, CredentialPlacement, Proxy, Rules, AlertThresholds, Timeouts, TlsTrust,
     WhenAsleep,
 };
 
@@ -25,7 +25,7 @@ fn stock(more: &str) -> Api {
 fn an_api_of_which_only_the_place_is_known_has_the_usual_settings() {
     let api = stock("");
     assert_eq!(rates(&api.rules.limits), ["5/s"]);
-    assert_eq!(api.rules.limits, Rules::usual().limits);
+    assert_eq!(api.rules.limits, Rules::with_default_limit().limits);
     assert_eq!(api.timeouts, Timeouts::default());
     assert_eq!(api.rules.timeout, seconds(10));
     assert_eq!(api.rules.max_wait, seconds(30));
@@ -82,7 +82,7 @@ fn a_limit_is_read_in_each_of_its_forms() {
     let kinds: Vec<_> = limits.iter().map(Limit::kind).collect();
     assert_eq!(
         kinds[2..5],
-        [Kind::Fixed, Kind::Aligned, Kind::Bucket { burst: 40 }]
+        [LimitKind::Fixed, LimitKind::Aligned, LimitKind::Bucket { burst: 40 }]
     );
     assert_eq!(limits[0].accounting(), Accounting::Tight);
     assert_eq!(limits[2].accounting(), Accounting::Safe);
@@ -96,8 +96,8 @@ fn a_limit_is_read_in_each_of_its_forms() {
             max_delay: seconds(1)
         }
     );
-    assert_eq!(limits[0].measure(), Measure::Cost);
-    assert_eq!(limits[6].measure(), Measure::Calls);
+    assert_eq!(limits[0].measure(), CountBy::Cost);
+    assert_eq!(limits[6].measure(), CountBy::Calls);
 }
 
 // A quarter of each, whatever is counted.
@@ -105,11 +105,11 @@ fn a_limit_is_read_in_each_of_its_forms() {
 fn a_limit_counts_what_it_says() {
     let words = ["cost", "calls", "tokens", "input_tokens", "output_tokens"];
     let measures = [
-        Measure::Cost,
-        Measure::Calls,
-        Measure::Tokens,
-        Measure::InputTokens,
-        Measure::OutputTokens,
+        CountBy::Cost,
+        CountBy::Calls,
+        CountBy::Tokens,
+        CountBy::InputTokens,
+        CountBy::OutputTokens,
     ];
     for (word, measure) in words.into_iter().zip(measures) {
         let more =
@@ -124,7 +124,7 @@ fn a_limit_counts_what_it_says() {
 fn a_base_rate_is_a_bucket_beside_the_limits() {
     let limits = stock("rate_base = 17.5\nlimits = [\"50/s\"]").rules.limits;
     assert_eq!(rates(&limits), ["35/2s", "50/s"]);
-    assert_eq!(limits[0].kind(), Kind::Bucket { burst: 17 });
+    assert_eq!(limits[0].kind(), LimitKind::Bucket { burst: 17 });
     let limits = stock("rate_base = \"35/s\"\nbucket_capacity = 10")
         .rules
         .limits;
@@ -226,10 +226,10 @@ fn everything_else_of_an_api_is_read() {
     );
     assert_eq!(
         (api.retry.count, api.rules.mode, api.rules.queue),
-        (1, Mode::Reject, 7)
+        (1, WaitMode::Reject, 7)
     );
     assert_eq!(api.rules.health.settings().concurrency, 9);
-    assert_eq!(api.rules.adaptive, Adaptive::Learn);
+    assert_eq!(api.rules.adaptive, AdaptiveMode::Learn);
     assert!(
         api.rules.dialects.contains(Dialect::Upbit) && !api.rules.dialects.contains(Dialect::Ietf)
     );
@@ -242,12 +242,12 @@ fn everything_else_of_an_api_is_read() {
         api.proxy,
         Proxy::Url("http://proxy.example:3128".parse().expect("valid"))
     );
-    assert_eq!(api.trust, Trust::File("ca.pem".into()));
+    assert_eq!(api.trust, TlsTrust::File("ca.pem".into()));
     assert_eq!(
         (api.addresses, api.redirects, api.largest_body),
-        (Addresses::Any, 0, 1 << 20)
+        (AddressPolicy::Any, 0, 1 << 20)
     );
-    let thresholds = Thresholds {
+    let thresholds = AlertThresholds {
         usage: Share::percent(70),
         memory: 60_000_000,
         statistics_every: seconds(7),
@@ -258,10 +258,10 @@ fn everything_else_of_an_api_is_read() {
         (api.retry.budget.per_second, api.retry.budget.ttl),
         (3, seconds(20))
     );
-    let judged = api.rules.policy.classify(&Attempt::status(401));
-    assert_eq!(judged.outcome.effect(), Effect::OtherFailed);
-    let judged = api.rules.policy.classify(&Attempt::status(503));
-    assert_eq!(judged.retry, outflow::core::Retry::Pointless);
+    let judged = api.rules.policy.classify(&AttemptReport::status(401));
+    assert_eq!(judged.outcome.effect(), OutcomeClass::OtherFailed);
+    let judged = api.rules.policy.classify(&AttemptReport::status(503));
+    assert_eq!(judged.retry, outflow::core::Retryability::Pointless);
 }
 
 // The parts of an attempt follow the whole, and a probe outlasts an attempt, unless it is said otherwise.
@@ -332,7 +332,7 @@ fn every_health_variable_is_read() {
         min_samples: 10,
         p_throttle: Share::percent(40),
         n_throttle: 4,
-        streak: Streak::Throttled,
+        streak: StreakRule::Throttled,
         escalation: outflow::core::Escalation::Throttle,
         p_recover: Share::percent(5),
         s_recover: 6,
@@ -345,7 +345,7 @@ fn every_health_variable_is_read() {
         sleep_min: seconds(4),
         sleep_max: seconds(40),
         sleep_jitter: Share::percent(10),
-        cooldown_factor: outflow::core::Factor::percent(150),
+        cooldown_factor: outflow::core::RateFactor::percent(150),
         throttle_share: Share::percent(25),
         throttle_floor: rate("2/s"),
         concurrency: 8,
@@ -354,7 +354,7 @@ fn every_health_variable_is_read() {
         probe_concurrency: 2,
         probe_rate: rate("1/s"),
         probe_timeout: seconds(20),
-        ramp_factor: outflow::core::Factor::percent(120),
+        ramp_factor: outflow::core::RateFactor::percent(120),
         ramp_every: seconds(60),
         cache_only_after: None,
         auto_recover: None,
@@ -382,14 +382,14 @@ fn what_is_set_for_the_whole_program_is_read() {
         size = "2GiB"
     "#;
     let config = read(text, &[]).expect("valid");
-    let log = LogSettings {
+    let log = LogSection {
         format: LogFormat::Json,
         level: LogLevel::Debug,
         file: Some("outflow.log".into()),
         max_size: 1 << 20,
         max_files: 3,
     };
-    let ndjson = Ndjson::File("metrics.ndjson".into());
+    let ndjson = NdjsonTarget::File("metrics.ndjson".into());
     assert_eq!(config.log, log);
     assert_eq!(
         config.metrics,
@@ -400,14 +400,14 @@ fn what_is_set_for_the_whole_program_is_read() {
     );
     assert_eq!(
         config.cache,
-        CacheSettings {
+        CacheSection {
             dir: Some("cache".into()),
             size: 2 << 30
         }
     );
     let nothing = read("", &[]).expect("an empty text is a configuration");
     assert!(nothing.apis.is_empty());
-    assert_eq!(nothing.log, LogSettings::default());
+    assert_eq!(nothing.log, LogSection::default());
 }
 
 #[test]
@@ -420,15 +420,15 @@ fn a_key_comes_from_a_variable_or_a_file_and_is_sent_as_told() {
     let bearer = keyed("api_key_env = \"KEY\"");
     assert_eq!(
         (bearer.secret.expose_secret(), bearer.place),
-        ("s3cret", Place::Bearer)
+        ("s3cret", CredentialPlacement::Bearer)
     );
     let header = keyed("api_key_env = \"KEY\"\nkey = { header = \"X-Api-Key\" }");
     assert_eq!(
         header.place,
-        Place::Header(http::HeaderName::from_static("x-api-key"))
+        CredentialPlacement::Header(http::HeaderName::from_static("x-api-key"))
     );
     let query = keyed("api_key_env = \"KEY\"\nkey = { query = \"api_key\" }");
-    assert_eq!(query.place, Place::Query("api_key".into()));
+    assert_eq!(query.place, CredentialPlacement::Query("api_key".into()));
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "from-a-file\n").expect("writable");
     let filed = stock(&format!("api_key_file = {:?}", file.path()))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outflow::log::{Log, LogSettings};
 use outflow::{Api, Outflow, Rules, SystemClock};
-use outflow_upstream::{Quota, StrictApi};
+use outflow_upstream::{Quota, MockApi};
 use tracing::Level;
 
 use super::support::{Load, World};
@@ -19,11 +19,11 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test]
 async fn limits_hold_when_everything_beside_the_client_is_dead() {
     let rate = "20/500ms".parse().expect("valid");
-    let strict = StrictApi::builder().limit(Quota::sliding(rate));
+    let strict = MockApi::builder().limit(Quota::sliding(rate));
     let strict = strict.build().expect("valid");
     let server = strict.listen().await.expect("a port");
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
-    api.rules = Rules::limited_to(rate);
+    api.rules = Rules::with_limit(rate);
     api.retry.count = 0;
     let client = Outflow::init([api]).expect("valid");
     let tasks = client.tasks().expect("of a configuration");
@@ -81,7 +81,7 @@ fn no_call_waits_for_a_log_that_stands_still() {
             .build()
             .expect("a runtime");
         runtime.block_on(async {
-            let world = World::near(StrictApi::builder().remembering(1));
+            let world = World::near(MockApi::builder().remembering(1));
             let client = world.client(|_| {});
             client.events().subscribe(Arc::new(log.clone()));
             for _ in 0..10_000 {

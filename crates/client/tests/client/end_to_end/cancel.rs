@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::Backoff;
 use outflow::{Api, CacheMode, Error, Outflow, Rules};
-use outflow_testkit::{Background, Link, PollPoints, Run};
-use outflow_upstream::{Answer, Content, Script, StrictApi, Tls, When};
+use outflow_testkit::{Background, LinkLatency, PollPoints, Run};
+use outflow_upstream::{MockResponse, Content, Script, MockApi, Tls, ScriptMatch};
 
 use super::support::{World, in_flight, report};
 
@@ -18,7 +18,7 @@ const WAY: Duration = Duration::from_millis(5);
 const MOST: u64 = 3;
 
 fn limited(api: &mut Api) {
-    api.rules = Rules::limited_to("3/s".parse().expect("valid"));
+    api.rules = Rules::with_limit("3/s".parse().expect("valid"));
     let moment = Duration::from_millis(20);
     api.retry.backoff = Backoff::full_jitter(moment, moment).expect("valid");
 }
@@ -27,7 +27,7 @@ fn limited(api: &mut Api) {
 struct Path {
     name: &'static str,
     script: fn() -> Script,
-    link: Link,
+    link: LinkLatency,
     before: fn(&Outflow) -> Vec<Background<()>>,
     call: AsyncCall,
 }
@@ -38,11 +38,11 @@ fn paths() -> Vec<Path> {
     let plain = |name, call| Path {
         name,
         script: Script::new,
-        link: Link::of(WAY),
+        link: LinkLatency::of(WAY),
         before: |_| Vec::new(),
         call,
     };
-    let mut slow = Link::of(WAY);
+    let mut slow = LinkLatency::of(WAY);
     slow.there.bandwidth = std::num::NonZeroU64::new(1_000_000);
     slow.there.segment = std::num::NonZeroUsize::new(8 * 1024);
     vec![
@@ -84,11 +84,11 @@ fn paths() -> Vec<Path> {
             })
         },
         Path {
-            script: || Script::new().rule(When::always().first(1), Answer::status(503)),
+            script: || Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503)),
             ..plain("between two attempts", got)
         },
         Path {
-            script: || Script::new().rule(When::path("/a"), Answer::redirect(302, "/b")),
+            script: || Script::new().rule(ScriptMatch::path("/a"), MockResponse::redirect(302, "/b")),
             ..plain("following a redirect", got)
         },
         Path {
@@ -103,7 +103,7 @@ fn dripping() -> Script {
         bytes: "12345678".into(),
         every: WAY,
     };
-    Script::new().rule(When::path("/a"), Answer::ok("").content(content))
+    Script::new().rule(ScriptMatch::path("/a"), MockResponse::ok("").content(content))
 }
 
 fn got(client: &Outflow) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {
@@ -123,7 +123,7 @@ fn beside(client: &Outflow, path: &str) -> Background<()> {
 async fn dropped_everywhere(path: &Path, cache: CacheMode) -> u32 {
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
-        let world = World::new(StrictApi::builder().build().expect("valid"), WAY);
+        let world = World::new(MockApi::builder().build().expect("valid"), WAY);
         world.net.set_link(path.link);
         world.strict.rewrite((path.script)());
         let client = world.client(|api| {
@@ -163,7 +163,7 @@ async fn left_behind(world: &World, client: &Outflow, what: &str) {
     for _ in 0..MOST {
         let call = client
             .get("strict", "/later")
-            .cache(outflow::CacheUse::Bypass);
+            .cache(outflow::CacheDirective::Bypass);
         let next = call.send().await.expect("room for all");
         assert_eq!(next.waited(), Duration::ZERO, "{what}");
     }
@@ -197,7 +197,7 @@ async fn a_call_with_a_cache_dropped_anywhere_leaves_nothing_behind() {
 async fn followers_outlive_whoever_leads() {
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
-        let world = World::new(StrictApi::builder().build().expect("valid"), WAY);
+        let world = World::new(MockApi::builder().build().expect("valid"), WAY);
         let client = world.client(|api| api.cache = CacheMode::Force(SECOND));
         let others = async {
             tokio::task::yield_now().await;
@@ -220,13 +220,13 @@ async fn followers_outlive_whoever_leads() {
 // In real time, because TLS is spoken over sockets here; nothing is timed.
 #[tokio::test]
 async fn a_call_dropped_in_its_handshake_leaves_nothing_behind() {
-    let strict = StrictApi::builder().build().expect("valid");
+    let strict = MockApi::builder().build().expect("valid");
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
         let mut api = Api::new("strict", server.url().parse().expect("a URL"));
         api.rules = Rules::unlimited();
-        api.trust = outflow::Trust::Anybody;
+        api.trust = outflow::TlsTrust::Anybody;
         let client = Outflow::builder().api(api).build().expect("valid");
         let run = point.drive(got(&client)).await;
         assert_eq!(

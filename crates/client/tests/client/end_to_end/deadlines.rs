@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use outflow::core::Backoff;
-use outflow::{Mode, Rules};
-use outflow_upstream::{Answer, Fault, Latency, Script, StrictApi, When};
+use outflow::{WaitMode, Rules};
+use outflow_upstream::{MockResponse, Fault, Latency, Script, MockApi, ScriptMatch};
 use tokio::time::Instant;
 
 use super::support::{World, in_flight, report};
@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(1);
 
 fn world(script: Script) -> World {
-    World::near(StrictApi::builder().script(script))
+    World::near(MockApi::builder().script(script))
 }
 
 fn within(took: Duration, expected: Duration) -> bool {
@@ -24,14 +24,14 @@ fn within(took: Duration, expected: Duration) -> bool {
 // Two seconds in line, and a server that never answers: the caller's three seconds end in the attempt.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_the_wait_and_the_attempt() {
-    let script = Script::new().rule(When::path("/slow"), Fault::Hang);
+    let script = Script::new().rule(ScriptMatch::path("/slow"), Fault::Hang);
     let world = world(script);
     let client = world.client(|api| {
-        api.rules = Rules::limited_to("1/2s".parse().expect("valid"));
+        api.rules = Rules::with_limit("1/2s".parse().expect("valid"));
     });
     client.get("strict", "/").send().await.expect("the first");
     let began = Instant::now();
-    let call = client.get("strict", "/slow").within(3 * SECOND);
+    let call = client.get("strict", "/slow").timeout(3 * SECOND);
     let error = call.send().await.expect_err("late");
     assert!(error.is_timeout(), "{error}");
     assert_eq!(error.attempts(), 1);
@@ -43,7 +43,7 @@ async fn a_deadline_covers_the_wait_and_the_attempt() {
 // second allow one repetition, which is cut on its way back.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_repetitions_and_what_lies_between() {
-    let world = world(Script::new().rule(When::always(), Answer::status(503)));
+    let world = world(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     world
         .strict
         .delay(Latency::Fixed(SECOND / 2), Latency::Fixed(SECOND / 2));
@@ -52,7 +52,7 @@ async fn a_deadline_covers_repetitions_and_what_lies_between() {
         api.retry.backoff = Backoff::added_jitter(SECOND, Duration::ZERO, SECOND).expect("valid");
     });
     let began = Instant::now();
-    let call = client.get("strict", "/").within(SECOND * 11 / 4);
+    let call = client.get("strict", "/").timeout(SECOND * 11 / 4);
     let ended = call.send().await;
     let took = began.elapsed();
     assert!(took <= SECOND * 11 / 4 + 2 * TICK, "{took:?}");
@@ -67,12 +67,12 @@ async fn a_deadline_covers_repetitions_and_what_lies_between() {
 async fn a_deadline_that_cannot_be_kept_is_refused_at_once() {
     let world = world(Script::new());
     let client = world.client(|api| {
-        api.rules = Rules::limited_to("1/min".parse().expect("valid"));
+        api.rules = Rules::with_limit("1/min".parse().expect("valid"));
         api.rules.max_wait = 2 * 60 * SECOND;
     });
     client.get("strict", "/").send().await.expect("the first");
     let began = Instant::now();
-    let overall = client.get("strict", "/").within(30 * SECOND).send().await;
+    let overall = client.get("strict", "/").timeout(30 * SECOND).send().await;
     let patience = client.get("strict", "/").max_wait(30 * SECOND).send().await;
     for ended in [overall, patience] {
         let error = ended.expect_err("too late");
@@ -89,7 +89,7 @@ async fn a_deadline_that_cannot_be_kept_is_refused_at_once() {
 // The rules' own patience ends a wait that nobody could foresee: a place that is not given back.
 #[tokio::test(start_paused = true)]
 async fn the_longest_wait_ends_to_the_millisecond() {
-    let world = world(Script::new().rule(When::path("/slow"), Fault::Hang));
+    let world = world(Script::new().rule(ScriptMatch::path("/slow"), Fault::Hang));
     let client = world.client(|api| {
         api.rules.health = super::support::health(|health| health.concurrency = 1);
         api.timeouts.attempt = 60 * SECOND;
@@ -97,7 +97,7 @@ async fn the_longest_wait_ends_to_the_millisecond() {
         api.rules.max_wait = 7 * SECOND;
     });
     let (slow, (error, took)) = tokio::join!(
-        client.get("strict", "/slow").within(20 * SECOND).send(),
+        client.get("strict", "/slow").timeout(20 * SECOND).send(),
         async {
             tokio::time::sleep(TICK).await;
             let began = Instant::now();
@@ -115,8 +115,8 @@ async fn the_longest_wait_ends_to_the_millisecond() {
 async fn who_does_not_wait_is_told_when_to_come_back() {
     let world = world(Script::new());
     let client = world.client(|api| {
-        api.rules = Rules::limited_to("2/s".parse().expect("valid"));
-        api.rules.mode = Mode::Reject;
+        api.rules = Rules::with_limit("2/s".parse().expect("valid"));
+        api.rules.mode = WaitMode::Reject;
     });
     let mut refused = Vec::new();
     for _ in 0..10 {
@@ -130,7 +130,7 @@ async fn who_does_not_wait_is_told_when_to_come_back() {
     assert_eq!(refused.len(), 8);
     tokio::time::sleep(refused[0] + TICK).await;
     client.get("strict", "/").send().await.expect("its time");
-    let waiting = client.get("strict", "/").mode(Mode::Wait).send().await;
+    let waiting = client.get("strict", "/").mode(WaitMode::Wait).send().await;
     assert_eq!(waiting.expect("waits").status(), 200);
     assert!(world.strict.audit().most_in_any_window(SECOND) <= 2);
 }

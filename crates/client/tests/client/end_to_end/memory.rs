@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use outflow::metrics::{Known, Metrics};
+use outflow::metrics::{ApiLabels, Metrics};
 use outflow::{Cache, CacheMode, CacheSettings, Outflow, Rules};
-use outflow_upstream::{Answer, StrictApi};
+use outflow_upstream::{MockResponse, MockApi};
 
 use super::support::{World, report};
 use crate::support::own_process::{MIB, is_alone, resident};
@@ -32,9 +32,9 @@ async fn a_hundred_thousand_who_wait_cost_little_and_leave_nothing() {
     if !is_alone("end_to_end::memory::a_hundred_thousand_who_wait_cost_little_and_leave_nothing") {
         return;
     }
-    let world = World::near(StrictApi::builder());
+    let world = World::near(MockApi::builder());
     let client = world.client(|api| {
-        api.rules = Rules::limited_to("1/day".parse().expect("valid"));
+        api.rules = Rules::with_limit("1/day".parse().expect("valid"));
         api.rules.queue = 200_000;
         api.rules.max_wait = Duration::from_hours(1_000_000 * 24);
     });
@@ -60,8 +60,8 @@ async fn a_hundred_thousand_who_wait_cost_little_and_leave_nothing() {
 
 /// As many calls, each to another path, with everything on that could remember one.
 async fn many_paths(count: u64) {
-    let page = Answer::ok("0123456789".repeat(10)).header("cache-control", "max-age=600");
-    let world = World::near(StrictApi::builder().remembering(10).answer("/**", page));
+    let page = MockResponse::ok("0123456789".repeat(10)).header("cache-control", "max-age=600");
+    let world = World::near(MockApi::builder().remembering(10).answer("/**", page));
     let settings = CacheSettings {
         memory: MIB,
         ..CacheSettings::default()
@@ -72,7 +72,7 @@ async fn many_paths(count: u64) {
     });
     let client = builder.cache(cache).build().expect("valid");
     let api = client.api("strict").expect("there").clone();
-    let metrics = Arc::new(Metrics::new([Known::from(api.as_ref())]));
+    let metrics = Arc::new(Metrics::new([ApiLabels::from(api.as_ref())]));
     client.events().subscribe(metrics.clone());
     let mut marks = Vec::new();
     for number in 0..count {

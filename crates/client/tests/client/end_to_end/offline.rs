@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use outflow::core::Hold;
-use outflow::event::Lookup;
+use outflow::core::HealthOverride;
+use outflow::event::CacheLabel;
 use outflow::{
-    Api, Cache, CacheMode, CacheSettings, CacheUse, Credential, Outflow, Place, Response,
+    Api, Cache, CacheMode, CacheSettings, CacheDirective, Credential, Outflow, CredentialPlacement, Response,
 };
 use outflow_testkit::{Background, FaultProxy};
-use outflow_upstream::{Answer, Fault, Latency, Script, StrictApi, When};
+use outflow_upstream::{MockResponse, Fault, Latency, Script, MockApi, ScriptMatch};
 
 use super::support::{Load, World};
 
@@ -20,8 +20,8 @@ fn keeping(api: &mut Api) {
 
 /// A server whose answers are good for a minute.
 fn lasting(control: &str) -> World {
-    let page = Answer::ok("\"kept\"").header("cache-control", control);
-    World::near(StrictApi::builder().answer("/**", page))
+    let page = MockResponse::ok("\"kept\"").header("cache-control", control);
+    World::near(MockApi::builder().answer("/**", page))
 }
 
 fn status(answer: &Response) -> &str {
@@ -29,15 +29,15 @@ fn status(answer: &Response) -> &str {
     value.to_str().expect("text")
 }
 
-fn hold(client: &Outflow, hold: Hold) {
-    client.upstream("strict").expect("there").force(None, hold);
+fn hold(client: &Outflow, hold: HealthOverride) {
+    client.upstream("strict").expect("there").force_health(None, hold);
 }
 
 // The kept answer is ten minutes old and was good for one. Every way of asking is tried, a write and
 // an answer that was never kept among them.
 #[tokio::test(start_paused = true)]
 async fn no_byte_leaves_while_nothing_may_be_sent() {
-    for held in [Hold::CacheOnly, Hold::Sleep] {
+    for held in [HealthOverride::CacheOnly, HealthOverride::Sleep] {
         let world = lasting("max-age=60");
         let client = world.client(keeping);
         client.get("strict", "/a").send().await.expect("kept");
@@ -50,12 +50,12 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
             client.get("strict", "/a").send_streaming().await,
             client
                 .get("strict", "/a")
-                .cache(CacheUse::Only)
+                .cache(CacheDirective::Only)
                 .send()
                 .await,
         ] {
             let answer = call.expect("from the cache");
-            assert_eq!(answer.from_cache(), Some(Lookup::Stale), "{held:?}");
+            assert_eq!(answer.from_cache(), Some(CacheLabel::Stale), "{held:?}");
             assert_eq!(answer.attempts(), 0);
             assert!(
                 status(&answer).starts_with("outflow; hit; ttl=-5"),
@@ -74,7 +74,7 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
             .send()
             .await
             .expect_err("a write");
-        let around = client.get("strict", "/a").cache(CacheUse::Bypass);
+        let around = client.get("strict", "/a").cache(CacheDirective::Bypass);
         around.send().await.expect_err("around the cache");
         let mut load = Load::on(&client);
         load.run(10, MINUTE).await;
@@ -82,7 +82,7 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
         assert_eq!(world.net.traffic(), before, "{held:?}");
         assert_eq!(world.strict.audit().count(), 1);
 
-        client.upstream("strict").expect("there").release(None);
+        client.upstream("strict").expect("there").release_health(None);
         let again = client.get("strict", "/a").send().await.expect("online");
         assert!(world.net.traffic() != before, "{again:?}");
     }
@@ -91,8 +91,8 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
 // The same over a real socket, with a proxy in between that counts.
 #[tokio::test]
 async fn no_packet_leaves_a_real_socket_while_offline() {
-    let page = Answer::ok("\"kept\"").header("cache-control", "max-age=0, stale-if-error=60");
-    let strict = StrictApi::builder().answer("/**", page);
+    let page = MockResponse::ok("\"kept\"").header("cache-control", "max-age=0, stale-if-error=60");
+    let strict = MockApi::builder().answer("/**", page);
     let server = strict
         .build()
         .expect("valid")
@@ -107,7 +107,7 @@ async fn no_packet_leaves_a_real_socket_while_offline() {
     client.get("strict", "/a").send().await.expect("kept");
     let before = proxy.traffic();
     assert!(before.there > 0);
-    hold(&client, Hold::Sleep);
+    hold(&client, HealthOverride::Sleep);
     for _ in 0..20 {
         let answer = client.get("strict", "/a").send().await.expect("kept");
         assert!(answer.from_cache().is_some());
@@ -130,7 +130,7 @@ async fn equal_calls_at_one_time_are_one_request() {
     assert!(ended.iter().all(super::support::Ended::is_good));
     let coalesced = ended.iter().filter(|call| {
         let answer = call.result.as_ref().expect("good");
-        answer.from_cache() == Some(Lookup::Coalesced)
+        answer.from_cache() == Some(CacheLabel::Coalesced)
     });
     assert_eq!(coalesced.count(), 49);
     let audit = world.strict.audit();
@@ -143,16 +143,16 @@ async fn in_an_outage_an_old_answer_is_better_than_none() {
     for fault in [None, Some(Fault::ResetBeforeHead), Some(Fault::CutBody)] {
         let world = lasting("max-age=60, stale-if-error=3600");
         let client = world.client(keeping);
-        hold(&client, Hold::Normal);
+        hold(&client, HealthOverride::Normal);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(2 * MINUTE).await;
         let script = match fault.clone() {
-            None => Script::new().rule(When::always(), Answer::status(503)),
-            Some(fault) => Script::new().rule(When::always(), fault),
+            None => Script::new().rule(ScriptMatch::always(), MockResponse::status(503)),
+            Some(fault) => Script::new().rule(ScriptMatch::always(), fault),
         };
         world.strict.rewrite(script);
         let stale = client.get("strict", "/a").send().await.expect("kept");
-        assert_eq!(stale.from_cache(), Some(Lookup::Stale), "{fault:?}");
+        assert_eq!(stale.from_cache(), Some(CacheLabel::Stale), "{fault:?}");
         assert_eq!(stale.text().await.expect("text"), "\"kept\"");
         tokio::time::sleep(120 * MINUTE).await;
         match client.get("strict", "/a").send().await {
@@ -172,8 +172,8 @@ async fn seen_as(answer: Result<Response, outflow::Error>) -> String {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_given_what_was_kept_for_another_key() {
     let slow = Latency::Fixed(Duration::from_millis(100));
-    let echo = Answer::echo().header("cache-control", "max-age=600, public");
-    let world = World::near(StrictApi::builder().answer("/**", echo));
+    let echo = MockResponse::echo().header("cache-control", "max-age=600, public");
+    let world = World::near(MockApi::builder().answer("/**", echo));
     world.strict.delay(slow, slow);
     let cache = Cache::open(CacheSettings::default()).expect("in memory");
     let keyed = |key: &str| {
@@ -181,7 +181,7 @@ async fn nobody_is_given_what_was_kept_for_another_key() {
             api.cache = CacheMode::Force(10 * MINUTE);
             api.credential = Some(Credential {
                 secret: key.to_owned().into(),
-                place: Place::Bearer,
+                place: CredentialPlacement::Bearer,
             });
         });
         builder.cache(cache.clone()).build().expect("valid")

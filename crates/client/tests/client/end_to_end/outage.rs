@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use outflow::core::{Hold, Share};
+use outflow::core::{HealthOverride, Share};
 use outflow::{Api, Rules};
-use outflow_upstream::{Act, Answer, Fault, Script, StrictApi, When};
+use outflow_upstream::{ScriptedFault, MockResponse, Fault, Script, MockApi, ScriptMatch};
 
 use super::support::{Ended, Load, World, breaker, health};
 
@@ -34,22 +34,22 @@ struct Plan {
     per_second: u32,
     failing: Duration,
     watched: Duration,
-    act: Act,
+    act: ScriptedFault,
 }
 
-fn remembering(most: usize) -> StrictApi {
-    let builder = StrictApi::builder().remembering(most);
+fn remembering(most: usize) -> MockApi {
+    let builder = MockApi::builder().remembering(most);
     builder.build().expect("valid")
 }
 
-async fn played(plan: Plan, hold: Option<Hold>, adapt: impl FnOnce(&mut Api)) -> Story {
+async fn played(plan: Plan, hold: Option<HealthOverride>, adapt: impl FnOnce(&mut Api)) -> Story {
     let world = World::new(remembering(10), WAY);
     world
         .strict
-        .rewrite(Script::new().rule(When::always(), plan.act));
+        .rewrite(Script::new().rule(ScriptMatch::always(), plan.act));
     let client = world.client(adapt);
     if let Some(hold) = hold {
-        client.upstream("strict").expect("there").force(None, hold);
+        client.upstream("strict").expect("there").force_health(None, hold);
     }
     let mut load = Load::on(&client);
     let calls = load.run(plan.per_second, plan.failing).await;
@@ -74,7 +74,7 @@ async fn played(plan: Plan, hold: Option<Hold>, adapt: impl FnOnce(&mut Api)) ->
 }
 
 /// Two hundred calls a second for ten minutes, all of them failing like this.
-fn ten_minutes(act: impl Into<Act>) -> Plan {
+fn ten_minutes(act: impl Into<ScriptedFault>) -> Plan {
     Plan {
         per_second: 200,
         failing: 600 * SECOND,
@@ -92,7 +92,7 @@ fn roomy(api: &mut Api) {
 // than one each: that repetitions were made at all is part of the law.
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_answers_is_not_multiplied_by_repetitions() {
-    let story = played(ten_minutes(Answer::status(503)), Some(Hold::Normal), roomy).await;
+    let story = played(ten_minutes(MockResponse::status(503)), Some(HealthOverride::Normal), roomy).await;
     let most = story.calls + story.calls / 5 + 10 * 600;
     assert!(story.attempts <= most, "{} > {most}", story.attempts);
     assert!(story.attempts > story.calls, "{}", story.attempts);
@@ -106,7 +106,7 @@ async fn an_outage_of_answers_is_not_multiplied_by_repetitions() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_connections_is_not_multiplied_by_repetitions() {
     let plan = ten_minutes(Fault::ResetBeforeHead);
-    let story = played(plan, Some(Hold::Normal), roomy).await;
+    let story = played(plan, Some(HealthOverride::Normal), roomy).await;
     let most = story.calls + story.calls / 5 + 10 * 600;
     assert!(story.attempts <= most, "{} > {most}", story.attempts);
     assert!(story.attempts > story.calls, "{}", story.attempts);
@@ -121,8 +121,8 @@ async fn an_outage_of_connections_is_not_multiplied_by_repetitions() {
 // for 20 s lets three probes and what was under way through each time.
 #[tokio::test(start_paused = true)]
 async fn a_circuit_breaker_spares_the_server_and_recovers_within_thirty_seconds() {
-    let story = played(ten_minutes(Answer::status(503)), None, |api| {
-        api.rules = Rules::limited_to("500/s".parse().expect("valid"));
+    let story = played(ten_minutes(MockResponse::status(503)), None, |api| {
+        api.rules = Rules::with_limit("500/s".parse().expect("valid"));
         api.rules.health = breaker(|settings| {
             settings.concurrency = 100;
             settings.sleep_min = 20 * SECOND;
@@ -146,10 +146,10 @@ async fn the_usual_machine_spares_the_server_and_comes_back_by_itself() {
         per_second: 20,
         failing: 600 * SECOND,
         watched: 1_200 * SECOND,
-        act: Answer::status(503).into(),
+        act: MockResponse::status(503).into(),
     };
     let story = played(plan, None, |api| {
-        api.rules = Rules::limited_to("50/s".parse().expect("valid"));
+        api.rules = Rules::with_limit("50/s".parse().expect("valid"));
     })
     .await;
     let back = story.recovered_after(20);
@@ -161,17 +161,17 @@ async fn the_usual_machine_spares_the_server_and_comes_back_by_itself() {
 // second ever has more than the 210 that are allowed.
 #[tokio::test(start_paused = true)]
 async fn every_repetition_is_counted_by_the_limit() {
-    let strict = StrictApi::builder().build().expect("valid");
+    let strict = MockApi::builder().build().expect("valid");
     let world = World::new(strict, WAY);
-    let failing = Script::new().rule(When::always(), Answer::status(503));
+    let failing = Script::new().rule(ScriptMatch::always(), MockResponse::status(503));
     world.strict.rewrite(failing);
     let client = world.client(|api| {
-        api.rules = Rules::limited_to("210/s".parse().expect("valid"));
+        api.rules = Rules::with_limit("210/s".parse().expect("valid"));
         roomy(api);
         api.retry.budget.share = Share::percent(100);
     });
     let upstream = client.upstream("strict").expect("there");
-    upstream.force(None, Hold::Normal);
+    upstream.force_health(None, HealthOverride::Normal);
     let mut load = Load::on(&client);
     load.run(200, 20 * SECOND).await;
     let ended = load.ended().await;

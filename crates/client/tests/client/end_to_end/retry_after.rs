@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use outflow::core::{Limit, Nanos, State};
+use outflow::core::{Limit, Nanos, HealthState};
 use outflow::{Api, Group, Route};
 use outflow_testkit::Background;
-use outflow_upstream::{Answer, Audit, Fault, Refusal, Script, StrictApi, When};
+use outflow_upstream::{MockResponse, Audit, Fault, ThrottleResponse, Script, MockApi, ScriptMatch};
 
 use super::support::{Ended, Load, World, in_flight, report};
 
@@ -28,9 +28,9 @@ fn grouped(api: &mut Api) {
 }
 
 /// A hundred callers at once, of whom the first is told to wait: a world, and what became of them.
-async fn crowd(answer: Refusal) -> (World, Vec<Ended>) {
-    let world = World::near(StrictApi::builder());
-    let first = Script::new().rule(When::always().first(1), answer);
+async fn crowd(answer: ThrottleResponse) -> (World, Vec<Ended>) {
+    let world = World::near(MockApi::builder());
+    let first = Script::new().rule(ScriptMatch::always().first(1), answer);
     world.strict.rewrite(first);
     let client = world.client(grouped);
     let mut load = Load::on(&client);
@@ -58,7 +58,7 @@ fn afterwards(audit: &Audit) -> (Nanos, Audit) {
 #[tokio::test(start_paused = true)]
 async fn after_a_short_wait_a_crowd_is_let_back_in_order_and_spread_out() {
     for status in [429, 503] {
-        let (world, ended) = crowd(Refusal::new(status, 2 * SECOND)).await;
+        let (world, ended) = crowd(ThrottleResponse::new(status, 2 * SECOND)).await;
         let audit = world.strict.audit();
         assert!(audit.sent_before_retry_after().is_empty(), "{status}");
         let told = &ended[0];
@@ -88,7 +88,7 @@ async fn after_a_short_wait_a_crowd_is_let_back_in_order_and_spread_out() {
 #[tokio::test(start_paused = true)]
 async fn a_long_wait_turns_everybody_away_with_the_time_to_come_back() {
     for status in [429, 503, 418] {
-        let (world, ended) = crowd(Refusal::new(status, 30 * SECOND)).await;
+        let (world, ended) = crowd(ThrottleResponse::new(status, 30 * SECOND)).await;
         let audit = world.strict.audit();
         assert_eq!(audit.count(), 4, "{status}: what was in flight already");
         assert!(audit.sent_before_retry_after().is_empty(), "{status}");
@@ -111,11 +111,11 @@ async fn a_long_wait_turns_everybody_away_with_the_time_to_come_back() {
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_api_tells_how_long_and_wakes_at_its_time() {
     for status in [429, 503, 418] {
-        let world = World::near(StrictApi::builder());
-        let answer = Refusal::new(status, 30 * SECOND);
+        let world = World::near(MockApi::builder());
+        let answer = ThrottleResponse::new(status, 30 * SECOND);
         world
             .strict
-            .rewrite(Script::new().rule(When::always().first(1), answer));
+            .rewrite(Script::new().rule(ScriptMatch::always().first(1), answer));
         let client = world.client(|api| api.retry.count = 0);
         let mut load = Load::on(&client);
         load.run(1, 60 * SECOND).await;
@@ -139,7 +139,7 @@ async fn a_sleeping_api_tells_how_long_and_wakes_at_its_time() {
         );
         let upstream = client.upstream("strict").expect("there");
         let target = upstream.group("default").expect("there");
-        assert_eq!(upstream.state(target), State::Normal, "{status}");
+        assert_eq!(upstream.state(target), HealthState::Normal, "{status}");
     }
 }
 
@@ -147,18 +147,18 @@ async fn a_sleeping_api_tells_how_long_and_wakes_at_its_time() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_still_connects_waits_too() {
     for (wait, passes) in [(2 * SECOND, true), (30 * SECOND, false)] {
-        let world = World::new(StrictApi::builder().build().expect("valid"), SECOND / 5);
-        world.strict.answer("/", Answer::ok("{}"));
+        let world = World::new(MockApi::builder().build().expect("valid"), SECOND / 5);
+        world.strict.answer("/", MockResponse::ok("{}"));
         let client = world.client(|api| api.retry.count = 0);
         client
             .get("strict", "/warm")
             .send()
             .await
             .expect("connects");
-        let refusal = Refusal::new(429, wait);
+        let refusal = ThrottleResponse::new(429, wait);
         world
             .strict
-            .rewrite(Script::new().rule(When::path("/told"), refusal));
+            .rewrite(Script::new().rule(ScriptMatch::path("/told"), refusal));
         let (told, late) = tokio::join!(client.get("strict", "/told").send(), async {
             tokio::time::sleep(SECOND / 5).await;
             client.get("strict", "/late").send().await
@@ -180,17 +180,17 @@ async fn a_call_that_still_connects_waits_too() {
 // is sent.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_still_connects_is_refused_unsent() {
-    let world = World::new(StrictApi::builder().build().expect("valid"), SECOND / 5);
+    let world = World::new(MockApi::builder().build().expect("valid"), SECOND / 5);
     let client = world.client(|api| api.retry.count = 0);
     client
         .get("strict", "/warm")
         .send()
         .await
         .expect("connects");
-    let refusal = Refusal::new(429, 2 * SECOND);
+    let refusal = ThrottleResponse::new(429, 2 * SECOND);
     world
         .strict
-        .rewrite(Script::new().rule(When::path("/told"), refusal));
+        .rewrite(Script::new().rule(ScriptMatch::path("/told"), refusal));
     let (_, late) = tokio::join!(client.get("strict", "/told").send(), async {
         tokio::time::sleep(SECOND / 5).await;
         let body = http_body_util::Full::new("once".into());
@@ -207,10 +207,10 @@ async fn a_stream_that_still_connects_is_refused_unsent() {
 // One who has been told, repeats by itself after the time, and another who came later: both wait.
 #[tokio::test(start_paused = true)]
 async fn a_repetition_waits_for_the_same_instant_as_everybody() {
-    let world = World::near(StrictApi::builder());
+    let world = World::near(MockApi::builder());
     let script = Script::new()
-        .rule(When::always().first(1), Refusal::new(429, 2 * SECOND))
-        .rule(When::always().first(1), Fault::ResetBeforeHead);
+        .rule(ScriptMatch::always().first(1), ThrottleResponse::new(429, 2 * SECOND))
+        .rule(ScriptMatch::always().first(1), Fault::ResetBeforeHead);
     world.strict.rewrite(script);
     let client = world.client(|_| {});
     let other = client.clone();

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outflow::config::{Config, LogFormat, LogLevel, Ndjson};
-use outflow::core::Hold;
-use outflow::{Addresses, Api, CacheMode, Credential, Outflow, Place, Proxy, Rules};
+use outflow::config::{Config, LogFormat, LogLevel, NdjsonTarget};
+use outflow::core::HealthOverride;
+use outflow::{AddressPolicy, Api, CacheMode, Credential, Outflow, CredentialPlacement, Proxy, Rules};
 use outflow_upstream::{
-    Act, Answer, Content, Fault, Refusal, Script, Server, StrictApi, Tls, When,
+    ScriptedFault, MockResponse, Content, Fault, ThrottleResponse, Script, Server, MockApi, Tls, ScriptMatch,
 };
 
 use crate::support::recorded_events::Heard;
@@ -105,7 +105,7 @@ fn everything(dir: &Path) -> String {
 }
 
 /// An API that is given the secret as its key, and little patience.
-fn keyed(url: &str, place: Place) -> Api {
+fn keyed(url: &str, place: CredentialPlacement) -> Api {
     let mut api = Api::new("strict", url.parse().expect("a URL"));
     api.rules = Rules::unlimited();
     api.credential = Some(Credential {
@@ -129,7 +129,7 @@ fn telling_all(api: Api, format: LogFormat, dir: &Path) -> Outflow {
     config.log.format = format;
     config.log.level = LogLevel::Trace;
     config.log.file = Some(dir.join("outflow.log"));
-    config.metrics.ndjson = Ndjson::File(dir.join("metrics.ndjson"));
+    config.metrics.ndjson = NdjsonTarget::File(dir.join("metrics.ndjson"));
     config.metrics.interval = Duration::from_millis(20);
     config.cache.dir = Some(dir.join("cache"));
     Outflow::init(config).expect("valid")
@@ -148,7 +148,7 @@ async fn traces(api: Api, format: LogFormat) -> String {
     client
         .upstream("strict")
         .expect("there")
-        .force(None, Hold::CacheOnly);
+        .force_health(None, HealthOverride::CacheOnly);
     text += &calls(&client).await;
     text += &client.metrics().expect("configured").render();
     write!(text, "{:?} {:?}", heard.all(), client.tasks()).expect("a string");
@@ -192,7 +192,7 @@ async fn calls(client: &Outflow) -> String {
             .header("tracestate", "k=c4nary")
             .trace_parent(parent)
             .body(CANARY)
-            .within(Duration::from_secs(2))
+            .timeout(Duration::from_secs(2))
     };
     let read = |path: &str| {
         let call = client.get("strict", path).query([("token", CANARY)]);
@@ -200,7 +200,7 @@ async fn calls(client: &Outflow) -> String {
             "authorization",
             format!("Basic {}", base64(format!("user:{CANARY}").as_bytes())),
         )
-        .within(Duration::from_secs(2))
+        .timeout(Duration::from_secs(2))
     };
     let mut text = String::new();
     for ended in [
@@ -255,17 +255,17 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// Every way in which a server can disappoint.
-fn acts() -> Vec<Act> {
-    let mut acts: Vec<Act> = [200, 204, 401, 403, 418, 429, 500, 503]
+fn acts() -> Vec<ScriptedFault> {
+    let mut acts: Vec<ScriptedFault> = [200, 204, 401, 403, 418, 429, 500, 503]
         .into_iter()
-        .map(|status| Act::from(Answer::status(status)))
+        .map(|status| ScriptedFault::from(MockResponse::status(status)))
         .collect();
-    acts.push(Answer::bad_json().into());
-    acts.push(Answer::ok("").content(Content::Zeros(100_000)).into());
-    acts.push(Answer::redirect(302, "").into());
-    acts.push(Answer::redirect(302, "ftp://elsewhere.invalid/").into());
-    acts.push(Answer::redirect(302, "http://elsewhere.invalid/").into());
-    acts.push(Refusal::new(429, Duration::from_hours(1)).into());
+    acts.push(MockResponse::bad_json().into());
+    acts.push(MockResponse::ok("").content(Content::Zeros(100_000)).into());
+    acts.push(MockResponse::redirect(302, "").into());
+    acts.push(MockResponse::redirect(302, "ftp://elsewhere.invalid/").into());
+    acts.push(MockResponse::redirect(302, "http://elsewhere.invalid/").into());
+    acts.push(ThrottleResponse::new(429, Duration::from_hours(1)).into());
     acts.extend(
         [
             Fault::ResetUnread,
@@ -279,17 +279,17 @@ fn acts() -> Vec<Act> {
             Fault::Garbage,
             Fault::HugeHeader(100_000),
         ]
-        .map(Act::from),
+        .map(ScriptedFault::from),
     );
     acts
 }
 
-fn places() -> [Place; 3] {
+fn places() -> [CredentialPlacement; 3] {
     let header = http::HeaderName::from_static("x-api-key");
     [
-        Place::Bearer,
-        Place::Header(header),
-        Place::Query("key".into()),
+        CredentialPlacement::Bearer,
+        CredentialPlacement::Header(header),
+        CredentialPlacement::Query("key".into()),
     ]
 }
 
@@ -311,8 +311,8 @@ fn assert_silent(text: &str, what: &str) {
 #[tokio::test]
 async fn a_secret_is_written_nowhere_whatever_the_server_does() {
     for (index, act) in acts().into_iter().enumerate() {
-        let script = Script::new().rule(When::always(), act.clone());
-        let strict = StrictApi::builder().script(script).build().expect("valid");
+        let script = Script::new().rule(ScriptMatch::always(), act.clone());
+        let strict = MockApi::builder().script(script).build().expect("valid");
         let server = strict.listen().await.expect("a port");
         let format = [LogFormat::Logfmt, LogFormat::Json][index % 2];
         let api = keyed(&server.url(), places()[index % 3].clone());
@@ -322,7 +322,7 @@ async fn a_secret_is_written_nowhere_whatever_the_server_does() {
 
 /// A server behind TLS, of which each sort disappoints in another way.
 async fn secured(tls: Tls) -> Server {
-    let strict = StrictApi::builder().build().expect("valid");
+    let strict = MockApi::builder().build().expect("valid");
     strict.listen_tls(tls).await.expect("a port")
 }
 
@@ -332,27 +332,27 @@ async fn a_secret_is_written_nowhere_when_nothing_is_reached() {
     let (expired, cut) = (secured(Tls::Expired).await, secured(Tls::CloseMidway).await);
     let gone = secured(Tls::Good).await.url();
     let mut apis = vec![
-        keyed(&gone, Place::Bearer),
-        keyed("http://localhost:1", Place::Query("key".into())),
+        keyed(&gone, CredentialPlacement::Bearer),
+        keyed("http://localhost:1", CredentialPlacement::Query("key".into())),
     ];
     for server in [&good, &expired, &cut] {
-        apis.push(keyed(&server.url(), Place::Query("key".into())));
+        apis.push(keyed(&server.url(), CredentialPlacement::Query("key".into())));
     }
-    let mut trusting = keyed(&good.url(), Place::Bearer);
-    trusting.trust = outflow::Trust::Anybody;
+    let mut trusting = keyed(&good.url(), CredentialPlacement::Bearer);
+    trusting.trust = outflow::TlsTrust::Anybody;
     apis.push(trusting.clone());
-    trusting.rules = Rules::limited_to("1/day".parse().expect("valid"));
+    trusting.rules = Rules::with_limit("1/day".parse().expect("valid"));
     apis.push(trusting.clone());
-    let mut private = keyed("http://localtest.invalid", Place::Query("key".into()));
-    private.addresses = Addresses::Public;
+    let mut private = keyed("http://localtest.invalid", CredentialPlacement::Query("key".into()));
+    private.addresses = AddressPolicy::Public;
     private.retry.count = 0;
     apis.push(private);
     for (index, mut api) in apis.into_iter().enumerate() {
-        if api.trust == outflow::Trust::System && api.base_url.to_string().starts_with("https") {
+        if api.trust == outflow::TlsTrust::System && api.base_url.to_string().starts_with("https") {
             // A machine that trusts nobody would refuse to begin.
             let file = tempfile::NamedTempFile::new().expect("a file");
             std::fs::write(file.path(), good.ca_pem().expect("TLS")).expect("written");
-            api.trust = outflow::Trust::File(file.path().to_owned());
+            api.trust = outflow::TlsTrust::File(file.path().to_owned());
             let what = format!("{index}: {}", api.base_url);
             assert_silent(&traces(api, LogFormat::Json).await, &what);
             continue;
@@ -374,7 +374,7 @@ fn a_secret_in_a_url_is_not_in_what_is_said_about_it() {
         match url.parse::<outflow::BaseUrl>() {
             Err(error) => assert_eq!(leaked(&chain(&error)), None, "{url}"),
             Ok(url) => {
-                let mut api = keyed("http://localhost", Place::Bearer);
+                let mut api = keyed("http://localhost", CredentialPlacement::Bearer);
                 api.proxy = Proxy::Url(url.clone());
                 assert_eq!(leaked(&format!("{url} {url:?} {api:?}")), None);
             }
@@ -386,9 +386,9 @@ fn a_secret_in_a_url_is_not_in_what_is_said_about_it() {
 // name that is told, in a file of the cache's directory, and in a line of another library.
 #[tokio::test]
 async fn the_search_finds_what_is_planted() {
-    let strict = StrictApi::builder().build().expect("valid");
+    let strict = MockApi::builder().build().expect("valid");
     let server = strict.listen().await.expect("a port");
-    let api = keyed(&server.url(), Place::Bearer);
+    let api = keyed(&server.url(), CredentialPlacement::Bearer);
     let text = traces(api.clone(), LogFormat::Logfmt).await;
     assert_eq!(leaked(&text), None);
     for part in [

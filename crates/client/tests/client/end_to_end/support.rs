@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings};
-use outflow::{Api, Builder, Outflow, Response, Rules, Stream, UpstreamReport};
-use outflow_testkit::{Background, Link, VirtualNet, VirtualTime};
-use outflow_upstream::{Latency, Server, StrictApi};
+use outflow::{Api, OutflowBuilder, Outflow, Response, Rules, IoStream, UpstreamReport};
+use outflow_testkit::{Background, LinkLatency, VirtualNet, VirtualTime};
+use outflow_upstream::{Latency, Server, MockApi};
 use tokio::time::Instant;
 
 /// A server at the other end of a network.
 pub(crate) struct World {
-    pub(crate) strict: StrictApi,
+    pub(crate) strict: MockApi,
     pub(crate) net: VirtualNet,
     server: Arc<Server>,
     _accepting: Background<()>,
@@ -19,8 +19,8 @@ pub(crate) struct World {
 
 impl World {
     /// A network on which every byte takes so long.
-    pub(crate) fn new(strict: StrictApi, way: Duration) -> Self {
-        let net = VirtualNet::new(1, Link::of(way));
+    pub(crate) fn new(strict: MockApi, way: Duration) -> Self {
+        let net = VirtualNet::new(1, LinkLatency::of(way));
         let server = Arc::new(strict.in_memory());
         let (door, serving) = (net.clone(), Arc::clone(&server));
         let accepting = Background::start(async move {
@@ -53,7 +53,7 @@ impl World {
     }
 
     /// A client that reaches the server over the network and nothing else.
-    pub(crate) fn builder(&self, adapt: impl FnOnce(&mut Api)) -> Builder {
+    pub(crate) fn builder(&self, adapt: impl FnOnce(&mut Api)) -> OutflowBuilder {
         let net = self.net.clone();
         Outflow::builder()
             .api(self.api(adapt))
@@ -61,7 +61,7 @@ impl World {
             .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
                 let net = net.clone();
                 Box::pin(async move {
-                    let stream: Box<dyn Stream> = Box::new(net.connect().await?);
+                    let stream: Box<dyn IoStream> = Box::new(net.connect().await?);
                     Ok(stream)
                 })
             }))

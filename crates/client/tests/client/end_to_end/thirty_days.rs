@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::core::{Limit, Rate, Share, State};
-use outflow::log::{Log, LogPump, LogSettings, RollingFile};
-use outflow::metrics::{Known, Metrics};
+use outflow::core::{Limit, Rate, Share, HealthState};
+use outflow::log::{Log, LogWriter, LogSettings, RollingFile};
+use outflow::metrics::{ApiLabels, Metrics};
 use outflow::{Api, Cache, CacheMode, CacheSettings, Group, Outflow, Route, Rules};
 use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::{Act, Answer, Fault, Quota, Script, StrictApi, When};
+use outflow_upstream::{ScriptedFault, MockResponse, Fault, Quota, Script, MockApi, ScriptMatch};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
@@ -26,15 +26,15 @@ fn rate(text: &str) -> Rate {
 
 /// How an hour goes: most are well, and no two neighbours are alike.
 fn weather(hour: u64) -> Script {
-    let some = |percent, act: Act| {
-        Script::new().rule(When::always().by_chance(Share::percent(percent), hour), act)
+    let some = |percent, act: ScriptedFault| {
+        Script::new().rule(ScriptMatch::always().by_chance(Share::percent(percent), hour), act)
     };
     match (hour % 11, hour % 7) {
-        (3, _) => Script::new().rule(When::always(), Fault::ResetBeforeHead),
-        (5, _) => some(50, Answer::status(503).into()),
-        (7, _) => some(20, Act::Late(15 * SECOND)),
+        (3, _) => Script::new().rule(ScriptMatch::always(), Fault::ResetBeforeHead),
+        (5, _) => some(50, MockResponse::status(503).into()),
+        (7, _) => some(20, ScriptedFault::Late(15 * SECOND)),
         (9, _) => some(10, Fault::CutBody.into()),
-        (_, 6) => some(2, outflow_upstream::Refusal::new(429, 30 * SECOND).into()),
+        (_, 6) => some(2, outflow_upstream::ThrottleResponse::new(429, 30 * SECOND).into()),
         _ => Script::new(),
     }
 }
@@ -63,15 +63,15 @@ struct Month {
     client: Outflow,
     metrics: Arc<Metrics>,
     log: Log,
-    pump: LogPump,
+    pump: LogWriter,
     folder: TempDir,
     tally: Tally,
 }
 
 impl Month {
     fn begin() -> Self {
-        let page = Answer::ok("0123456789".repeat(100)).header("cache-control", "max-age=900");
-        let strict = StrictApi::builder()
+        let page = MockResponse::ok("0123456789".repeat(100)).header("cache-control", "max-age=900");
+        let strict = MockApi::builder()
             .remembering(10)
             .limit(Quota::sliding(rate("20/s")))
             .answer("/items/**", page.clone())
@@ -84,7 +84,7 @@ impl Month {
         let client = world.builder(rules).cache(cache.expect("in memory"));
         let client = client.build().expect("valid");
         let api = client.api("strict").expect("there");
-        let metrics = Arc::new(Metrics::new([Known::from(api.as_ref())]));
+        let metrics = Arc::new(Metrics::new([ApiLabels::from(api.as_ref())]));
         client.events().subscribe(metrics.clone());
         let folder = tempfile::tempdir().expect("a directory");
         let file = RollingFile::new(folder.path().join("o.log"), LOG_FILE, LOG_FILES);
@@ -110,7 +110,7 @@ impl Month {
                 self.wave(hour * 10 + u64::from(wave)).await;
                 sleep((HOUR / waves).saturating_sub(20 * SECOND)).await;
             }
-            self.client.upstream("strict").expect("there").tidy();
+            self.client.upstream("strict").expect("there").prune();
             self.pump.drain();
         }
     }
@@ -121,7 +121,7 @@ impl Month {
             .map(|place| {
                 let call = self.client.get("strict", &path(number, place));
                 let stays = if place == 11 { SECOND / 50 } else { HOUR };
-                Background::start(timeout(stays, call.within(20 * SECOND).send()))
+                Background::start(timeout(stays, call.timeout(20 * SECOND).send()))
             })
             .collect();
         let wave = Background::start(sleep(20 * SECOND));
@@ -176,7 +176,7 @@ struct Mark {
 }
 
 fn rules(api: &mut Api) {
-    api.rules = Rules::limited_to(rate("20/s"));
+    api.rules = Rules::with_limit(rate("20/s"));
     for (name, path) in [("items", "/items/**"), ("orders", "/orders/**")] {
         let limits = vec![Limit::sliding(rate("15/s"))];
         api.rules.groups.push(Group::new(name, limits));
@@ -237,7 +237,7 @@ async fn thirty_days_leave_a_client_as_it_was() {
     let door = report(&month.client);
     assert_eq!((door.waiting, in_flight(&month.client)), (0, 0));
     let states: Vec<_> = door.health.iter().map(|one| one.snapshot.state).collect();
-    assert_eq!(states, [State::Normal]);
+    assert_eq!(states, [HealthState::Normal]);
     let answer = month.client.get("strict", "/orders/last").send().await;
     assert_eq!(answer.expect("an answer").status(), 200);
 

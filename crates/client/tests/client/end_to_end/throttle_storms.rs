@@ -3,26 +3,26 @@
 
 use std::time::Duration;
 
-use outflow::core::{Hold, Share};
+use outflow::core::{HealthOverride, Share};
 use outflow::{Api, Rules};
-use outflow_upstream::{Quota, Refusal, Script, StrictApi, Tell, Verdict, When};
+use outflow_upstream::{Quota, ThrottleResponse, Script, MockApi, RetryAfterForm, ArrivalVerdict, ScriptMatch};
 
 use super::support::{Load, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn ten_a_second(api: &mut Api) {
-    api.rules = Rules::limited_to("10/s".parse().expect("valid"));
+    api.rules = Rules::with_limit("10/s".parse().expect("valid"));
 }
 
 /// Every form of the wait; garbage is a form too.
-fn forms() -> [Tell; 5] {
+fn forms() -> [RetryAfterForm; 5] {
     [
-        Tell::Nothing,
-        Tell::Seconds,
-        Tell::Fraction,
-        Tell::Date,
-        Tell::Exactly("soon".into()),
+        RetryAfterForm::Nothing,
+        RetryAfterForm::Seconds,
+        RetryAfterForm::Fraction,
+        RetryAfterForm::Date,
+        RetryAfterForm::Exactly("soon".into()),
     ]
 }
 
@@ -47,14 +47,14 @@ impl Force {
         }
     }
 
-    fn script(self, refusal: &Refusal) -> Script {
-        let refusing = |when: When| Script::new().rule(when, refusal.clone());
+    fn script(self, refusal: &ThrottleResponse) -> Script {
+        let refusing = |when: ScriptMatch| Script::new().rule(when, refusal.clone());
         match self {
-            Self::Always => refusing(When::always()),
-            Self::Half => refusing(When::always().by_chance(Share::percent(50), 7)),
+            Self::Always => refusing(ScriptMatch::always()),
+            Self::Half => refusing(ScriptMatch::always().by_chance(Share::percent(50), 7)),
             // Each rule counts what those before it left: nine pass, and the next is its own.
             Self::Tenth => (1..=120).fold(Script::new(), |script, nth| {
-                script.rule(When::always().numbers(9 * nth..=9 * nth), refusal.clone())
+                script.rule(ScriptMatch::always().numbers(9 * nth..=9 * nth), refusal.clone())
             }),
         }
     }
@@ -66,8 +66,8 @@ impl Force {
 async fn nothing_is_sent_before_its_time_in_any_storm() {
     for force in [Force::Always, Force::Half, Force::Tenth] {
         for tell in forms() {
-            let world = World::near(StrictApi::builder());
-            let refusal = Refusal::new(429, SECOND * 5 / 4).told_as(tell.clone());
+            let world = World::near(MockApi::builder());
+            let refusal = ThrottleResponse::new(429, SECOND * 5 / 4).told_as(tell.clone());
             world.strict.rewrite(force.script(&refusal));
             let client = world.client(ten_a_second);
             let mut load = Load::on(&client);
@@ -86,7 +86,7 @@ async fn nothing_is_sent_before_its_time_in_any_storm() {
                 "{force:?} {tell:?}: {good} of {seen}"
             );
             assert!(early.is_empty(), "{force:?} {tell:?}: {:?}", early[0]);
-            let speaks = matches!(tell, Tell::Seconds | Tell::Fraction | Tell::Date);
+            let speaks = matches!(tell, RetryAfterForm::Seconds | RetryAfterForm::Fraction | RetryAfterForm::Date);
             assert_eq!(told > 0, speaks, "{force:?} {tell:?}");
             assert!(audit.most_in_any_window(SECOND) <= 10, "{force:?} {tell:?}");
         }
@@ -102,17 +102,17 @@ struct Settled {
 }
 
 /// A client that believes in 20/s at a server that allows 10/s, asked for more than either.
-async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<Hold>) -> Settled {
-    let strict = StrictApi::builder()
+async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<HealthOverride>) -> Settled {
+    let strict = MockApi::builder()
         .limit(Quota::sliding("10/s".parse().expect("valid")))
-        .refusing(429, Tell::Nothing);
+        .refusing(429, RetryAfterForm::Nothing);
     let world = World::near(strict);
     let client = world.client(|api| {
-        api.rules = Rules::limited_to("20/s".parse().expect("valid"));
+        api.rules = Rules::with_limit("20/s".parse().expect("valid"));
         api.retry.count = 0;
     });
     if let Some(hold) = hold {
-        client.upstream("strict").expect("there").force(None, hold);
+        client.upstream("strict").expect("there").force_health(None, hold);
     }
     let mut calls = Load::on(&client);
     load(&mut calls).await;
@@ -120,7 +120,7 @@ async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<Hold>) -> Settl
     let audit = world.strict.audit().only(|arrival| arrival.at >= late);
     drop(calls);
     let passed = audit.arrivals().iter();
-    let passed = passed.filter(|one| one.verdict == Verdict::Allowed).count();
+    let passed = passed.filter(|one| one.verdict == ArrivalVerdict::Allowed).count();
     let count = |many: usize| f64::from(u32::try_from(many).expect("small"));
     Settled {
         passed: count(passed) / 180.0,
@@ -131,7 +131,7 @@ async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<Hold>) -> Settl
 // Ten minutes of 25 calls a second.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_allows_less_is_found_out() {
-    for hold in [Some(Hold::Normal), None] {
+    for hold in [Some(HealthOverride::Normal), None] {
         let settled = settled(
             async |calls: &mut Load| {
                 calls.run(25, 600 * SECOND).await;
@@ -160,7 +160,7 @@ async fn a_crowd_finds_a_lower_limit_out_too() {
                 tokio::time::sleep(10 * SECOND).await;
             }
         },
-        Some(Hold::Normal),
+        Some(HealthOverride::Normal),
     )
     .await;
     let (passed, refused) = (settled.passed, settled.refused);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use outflow::core::Hold;
-use outflow::event::{Lookup, What};
-use outflow::{Api, CacheMode, CacheUse, Response};
-use outflow_upstream::{Act, Answer, Fault, Latency, Script, StrictApi, When};
+use outflow::core::HealthOverride;
+use outflow::event::{CacheLabel, EventKind};
+use outflow::{Api, CacheMode, CacheDirective, Response};
+use outflow_upstream::{ScriptedFault, MockResponse, Fault, Latency, Script, MockApi, ScriptMatch};
 
 use super::support::{over_pipes, scripted};
 use crate::support::recorded_events::Heard;
@@ -17,12 +17,12 @@ fn keeping(api: &mut Api) {
 }
 
 /// A server whose answers are good for a minute, and whatever that adds to them.
-fn lasting(extra: &str) -> StrictApi {
+fn lasting(extra: &str) -> MockApi {
     let strict = scripted(Script::new());
     let control = format!("max-age=60{extra}");
     strict.answer(
         "/**",
-        Answer::ok("\"kept\"").header("cache-control", &control),
+        MockResponse::ok("\"kept\"").header("cache-control", &control),
     );
     strict
 }
@@ -55,7 +55,7 @@ async fn what_is_fresh_costs_no_permit_and_no_packet() {
         let second = call.expect("from the cache");
         assert_eq!(
             (second.from_cache(), second.attempts()),
-            (Some(Lookup::Hit), 0)
+            (Some(CacheLabel::Hit), 0)
         );
         assert_eq!(status(&second), "outflow; hit; ttl=30");
         assert_eq!(second.headers()["age"], "30");
@@ -81,10 +81,10 @@ async fn a_caller_may_go_around_the_cache() {
     let strict = lasting("");
     let client = over_pipes(&strict, keeping);
     for _ in 0..3 {
-        let call = client.get("strict", "/a").cache(CacheUse::Bypass);
+        let call = client.get("strict", "/a").cache(CacheDirective::Bypass);
         assert_eq!(call.send().await.expect("an answer").attempts(), 1);
     }
-    let call = client.get("strict", "/a").cache(CacheUse::Only);
+    let call = client.get("strict", "/a").cache(CacheDirective::Only);
     assert!(
         call.send()
             .await
@@ -97,18 +97,18 @@ async fn a_caller_may_go_around_the_cache() {
 // Both ways in which nothing may be sent: held in CacheOnly, and offline.
 #[tokio::test(start_paused = true)]
 async fn with_nothing_sent_the_cache_answers_and_a_miss_is_clear() {
-    for hold in [Hold::CacheOnly, Hold::Sleep] {
+    for hold in [HealthOverride::CacheOnly, HealthOverride::Sleep] {
         let strict = lasting("");
         let client = over_pipes(&strict, keeping);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
-        client.upstream("strict").expect("there").force(None, hold);
+        client.upstream("strict").expect("there").force_health(None, hold);
         let stale = client
             .get("strict", "/a")
             .send()
             .await
             .expect("stale, and marked so");
-        assert_eq!(stale.from_cache(), Some(Lookup::Stale), "{hold:?}");
+        assert_eq!(stale.from_cache(), Some(CacheLabel::Stale), "{hold:?}");
         assert_eq!(status(&stale), "outflow; hit; ttl=-540", "{hold:?}");
         let error = client
             .get("strict", "/b")
@@ -145,7 +145,7 @@ async fn equal_calls_at_one_time_are_one_call() {
         .into_iter()
         .map(|one| one.expect("an answer").from_cache())
         .collect();
-    let joined = Some(Lookup::Coalesced);
+    let joined = Some(CacheLabel::Coalesced);
     assert_eq!(from, [None, joined, joined, joined, None, None]);
     assert_eq!(strict.audit().count(), 3);
 }
@@ -157,7 +157,7 @@ async fn a_follower_does_not_die_with_its_leader() {
     let way = Latency::Fixed(Duration::from_secs(1));
     strict.delay(way, way);
     let client = over_pipes(&strict, keeping);
-    let hasty = client.get("strict", "/a").within(Duration::from_secs(1));
+    let hasty = client.get("strict", "/a").timeout(Duration::from_secs(1));
     let (leader, follower) = tokio::join!(hasty.send(), client.get("strict", "/a").send());
     assert!(leader.expect_err("no more time").is_timeout());
     assert_eq!(follower.expect("its own").attempts(), 1);
@@ -166,12 +166,12 @@ async fn a_follower_does_not_die_with_its_leader() {
 #[tokio::test(start_paused = true)]
 async fn what_is_confirmed_is_not_sent_again() {
     let strict = scripted(Script::new().rule(
-        When::always().numbers(1..2),
-        Answer::status(304).header("etag", "\"1\""),
+        ScriptMatch::always().numbers(1..2),
+        MockResponse::status(304).header("etag", "\"1\""),
     ));
     strict.answer(
         "/**",
-        Answer::ok("\"kept\"")
+        MockResponse::ok("\"kept\"")
             .header("cache-control", "max-age=60")
             .header("etag", "\"1\""),
     );
@@ -181,7 +181,7 @@ async fn what_is_confirmed_is_not_sent_again() {
     let again = client.get("strict", "/a").send().await.expect("confirmed");
     assert_eq!(
         (again.status().as_u16(), again.from_cache()),
-        (200, Some(Lookup::Revalidated))
+        (200, Some(CacheLabel::Revalidated))
     );
     assert_eq!(again.text().await.expect("text"), "\"kept\"");
     assert_eq!(strict.audit().count(), 2);
@@ -192,7 +192,7 @@ async fn what_is_confirmed_is_not_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_stale_answer_is_better_than_none_where_it_says_so() {
     for act in [
-        Act::from(Answer::status(503)),
+        ScriptedFault::from(MockResponse::status(503)),
         Fault::CloseBeforeHead.into(),
         Fault::CutBody.into(),
     ] {
@@ -210,10 +210,10 @@ async fn a_stale_answer_is_better_than_none_where_it_says_so() {
                 api.stale_if_error = configured;
             });
             client.get("strict", "/a").send().await.expect("kept");
-            strict.rewrite(Script::new().rule(When::always(), act.clone()));
+            strict.rewrite(Script::new().rule(ScriptMatch::always(), act.clone()));
             tokio::time::sleep(2 * MINUTE).await;
             let ended = client.get("strict", "/a").send().await;
-            let stale = ended.is_ok_and(|answer| answer.from_cache() == Some(Lookup::Stale));
+            let stale = ended.is_ok_and(|answer| answer.from_cache() == Some(CacheLabel::Stale));
             assert_eq!(stale, rescued, "{act:?}{extra} {configured:?}");
         }
     }
@@ -242,7 +242,7 @@ async fn a_write_makes_what_was_kept_obsolete() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_elsewhere_is_not_kept() {
     let strict = lasting("");
-    strict.answer("/old", Answer::redirect(302, "/new"));
+    strict.answer("/old", MockResponse::redirect(302, "/new"));
     let client = over_pipes(&strict, keeping);
     for _ in 0..2 {
         let answer = client
@@ -258,15 +258,15 @@ async fn an_answer_from_elsewhere_is_not_kept() {
 // Both ways in which nothing may be sent, and a caller that reads as it comes.
 #[tokio::test(start_paused = true)]
 async fn with_nothing_sent_a_streaming_call_is_answered_from_the_cache_too() {
-    for hold in [Hold::CacheOnly, Hold::Sleep] {
+    for hold in [HealthOverride::CacheOnly, HealthOverride::Sleep] {
         let strict = lasting("");
         let client = over_pipes(&strict, keeping);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
-        client.upstream("strict").expect("there").force(None, hold);
+        client.upstream("strict").expect("there").force_health(None, hold);
         let flow = |path: &str| client.get("strict", path).send_streaming();
         let stale = flow("/a").await.expect("what was kept");
-        assert_eq!(stale.from_cache(), Some(Lookup::Stale), "{hold:?}");
+        assert_eq!(stale.from_cache(), Some(CacheLabel::Stale), "{hold:?}");
         let missing = flow("/b").await.expect_err("never kept");
         assert!(missing.is_cache_miss(), "{hold:?}: {missing}");
     }
@@ -275,7 +275,7 @@ async fn with_nothing_sent_a_streaming_call_is_answered_from_the_cache_too() {
 #[tokio::test(start_paused = true)]
 async fn a_streaming_call_gets_the_stale_answer_that_a_whole_one_gets() {
     for act in [
-        Act::from(Answer::status(503)),
+        ScriptedFault::from(MockResponse::status(503)),
         Fault::CloseBeforeHead.into(),
     ] {
         let strict = lasting(", stale-if-error=600");
@@ -284,11 +284,11 @@ async fn a_streaming_call_gets_the_stale_answer_that_a_whole_one_gets() {
             api.retry.count = 0;
         });
         client.get("strict", "/a").send().await.expect("kept");
-        strict.rewrite(Script::new().rule(When::always(), act.clone()));
+        strict.rewrite(Script::new().rule(ScriptMatch::always(), act.clone()));
         tokio::time::sleep(2 * MINUTE).await;
         let flowing = client.get("strict", "/a").send_streaming().await;
         let from = flowing.expect("what was kept").from_cache();
-        assert_eq!(from, Some(Lookup::Stale), "{act:?}");
+        assert_eq!(from, Some(CacheLabel::Stale), "{act:?}");
     }
 }
 
@@ -300,8 +300,8 @@ async fn a_streaming_miss_is_told_and_marked() {
     let call = client.get("strict", "/a").send_streaming();
     let answer = call.await.expect("an answer");
     let misses = heard.all().into_iter().filter(|event| {
-        let lookup = Lookup::Miss;
-        matches!(event.what, What::Cache { lookup: told } if told == lookup)
+        let lookup = CacheLabel::Miss;
+        matches!(event.what, EventKind::Cache { lookup: told } if told == lookup)
     });
     assert_eq!(misses.count(), 1);
     assert_eq!(status(&answer), "outflow; fwd=uri-miss; fwd-status=200");
@@ -319,5 +319,5 @@ async fn only_if_cached_sends_nothing() {
     assert_eq!(strict.audit().count(), 0);
     client.get("strict", "/a").send().await.expect("kept");
     let hit = call().await.expect("what was kept");
-    assert_eq!(hit.from_cache(), Some(Lookup::Hit));
+    assert_eq!(hit.from_cache(), Some(CacheLabel::Hit));
 }

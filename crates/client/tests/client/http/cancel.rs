@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::Nanos;
-use outflow::event::{Status, What};
+use outflow::event::{StatusLabel, EventKind};
 use outflow::{Api, CacheMode, Outflow, Rules};
-use outflow_upstream::{Answer, Content, Latency, Script, StrictApi, When};
+use outflow_upstream::{MockResponse, Content, Latency, Script, MockApi, ScriptMatch};
 
 use super::support::{over_pipes, scripted};
 use crate::support::recorded_events::Heard;
@@ -29,28 +29,28 @@ async fn given_up_after<F: Future>(polls: usize, work: F) -> bool {
 }
 
 /// A server that is slow, fails once and redirects once, so that a call has many places to be at.
-fn eventful() -> StrictApi {
-    let strict = scripted(Script::new().rule(When::path("/a").first(1), Answer::status(503)));
-    strict.answer("/a", Answer::redirect(302, "/b"));
-    strict.answer("/b", Answer::ok("{}").header("cache-control", "max-age=1"));
+fn eventful() -> MockApi {
+    let strict = scripted(Script::new().rule(ScriptMatch::path("/a").first(1), MockResponse::status(503)));
+    strict.answer("/a", MockResponse::redirect(302, "/b"));
+    strict.answer("/b", MockResponse::ok("{}").header("cache-control", "max-age=1"));
     let way = Latency::Fixed(Duration::from_millis(20));
     strict.delay(way, way);
     strict
 }
 
 fn limited(api: &mut Api) {
-    api.rules = Rules::limited_to("2/s".parse().expect("valid"));
+    api.rules = Rules::with_limit("2/s".parse().expect("valid"));
     api.cache = CacheMode::Standard;
 }
 
 /// What permits became of, by the events: as many were settled or given back as were admitted.
 fn conserved(heard: &Heard) -> (usize, usize) {
-    let count = |wanted: fn(&What) -> bool| {
+    let count = |wanted: fn(&EventKind) -> bool| {
         let all = heard.all();
         all.iter().filter(|event| wanted(&event.what)).count()
     };
-    let out = count(|what| matches!(what, What::Admitted { .. }));
-    let back = count(|what| matches!(what, What::Settled { .. } | What::Refunded { .. }));
+    let out = count(|what| matches!(what, EventKind::Admitted { .. }));
+    let back = count(|what| matches!(what, EventKind::Settled { .. } | EventKind::Refunded { .. }));
     (out, back)
 }
 
@@ -64,7 +64,7 @@ async fn leaves_nothing_behind<F: Future>(client: &Outflow, polls: usize, work: 
     let told = heard.finished();
     assert_eq!(told.len(), polls.min(1), "after {polls} polls");
     // A caller who leaves in the middle of a body has had the answer.
-    let left = told.iter().any(|call| call.status == Status::Cancelled);
+    let left = told.iter().any(|call| call.status == StatusLabel::Cancelled);
     assert!(!(over && left), "after {polls} polls");
     assert_eq!(
         door.report().waiting,
@@ -90,7 +90,7 @@ async fn a_call_may_be_dropped_at_every_point() {
             let next = client
                 .get("strict", "/b?next")
                 .max_wait(Duration::from_secs(3));
-            let next = next.cache(outflow::CacheUse::Bypass).send().await;
+            let next = next.cache(outflow::CacheDirective::Bypass).send().await;
             next.unwrap_or_else(|error| panic!("after {polls} polls: {error}"));
         }
         let most = strict.audit().most_in_any_window(Duration::from_secs(1));
@@ -112,11 +112,11 @@ async fn flowing_both_ways(client: Outflow) {
 #[tokio::test(start_paused = true)]
 async fn streams_may_be_dropped_at_every_point() {
     for polls in 0..1_000 {
-        let drip = Answer::ok("").content(Content::Drip {
+        let drip = MockResponse::ok("").content(Content::Drip {
             bytes: "01234".into(),
             every: Duration::from_millis(100),
         });
-        let strict = scripted(Script::new().rule(When::always(), drip));
+        let strict = scripted(Script::new().rule(ScriptMatch::always(), drip));
         let client = over_pipes(&strict, limited);
         let work = Box::pin(flowing_both_ways(client.clone()));
         if leaves_nothing_behind(&client, polls, work).await {
@@ -137,7 +137,7 @@ async fn what_was_sent_counts_though_nobody_waits_for_it() {
     for _ in 0..2 {
         let call = client
             .get("strict", "/")
-            .within(Duration::from_millis(150))
+            .timeout(Duration::from_millis(150))
             .send();
         assert!(call.await.expect_err("given up").is_timeout());
     }

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::Method;
-use outflow::event::{Reason, Status};
-use outflow::{Api, Error, Mode, Outflow, Rules};
-use outflow_upstream::{Fault, Script, When};
+use outflow::event::{FailureLabel, StatusLabel};
+use outflow::{Api, Error, WaitMode, Outflow, Rules};
+use outflow_upstream::{Fault, Script, ScriptMatch};
 
 use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
 use crate::support::recorded_events::Heard;
 
-async fn met(fault: Fault) -> (Result<u16, Error>, Option<Reason>, Status) {
-    let strict = scripted(Script::new().rule(When::always(), fault));
+async fn met(fault: Fault) -> (Result<u16, Error>, Option<FailureLabel>, StatusLabel) {
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), fault));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |api| {
         api.timeouts.read = Duration::from_millis(200);
@@ -33,31 +33,31 @@ async fn met(fault: Fault) -> (Result<u16, Error>, Option<Reason>, Status) {
 #[tokio::test]
 async fn every_fault_has_one_name() {
     for (fault, reason, status) in [
-        (Fault::ResetBeforeHead, Reason::Network, Status::Network),
-        (Fault::CloseBeforeHead, Reason::Network, Status::Network),
-        (Fault::ResetInBody, Reason::Body, Status::Network),
-        (Fault::CutBody, Reason::Body, Status::Network),
-        (Fault::CutChunk, Reason::Body, Status::Network),
-        (Fault::Hang, Reason::Timeout, Status::Timeout),
-        (Fault::Garbage, Reason::Network, Status::Network),
-        (Fault::Unasked101, Reason::Network, Status::Network),
+        (Fault::ResetBeforeHead, FailureLabel::Network, StatusLabel::Network),
+        (Fault::CloseBeforeHead, FailureLabel::Network, StatusLabel::Network),
+        (Fault::ResetInBody, FailureLabel::Body, StatusLabel::Network),
+        (Fault::CutBody, FailureLabel::Body, StatusLabel::Network),
+        (Fault::CutChunk, FailureLabel::Body, StatusLabel::Network),
+        (Fault::Hang, FailureLabel::Timeout, StatusLabel::Timeout),
+        (Fault::Garbage, FailureLabel::Network, StatusLabel::Network),
+        (Fault::Unasked101, FailureLabel::Network, StatusLabel::Network),
         (
             Fault::HugeHeader(1_000_000),
-            Reason::Network,
-            Status::Network,
+            FailureLabel::Network,
+            StatusLabel::Network,
         ),
-        (Fault::ManyHeaders(10_000), Reason::Network, Status::Network),
+        (Fault::ManyHeaders(10_000), FailureLabel::Network, StatusLabel::Network),
         (
             Fault::EndlessHead(Duration::from_millis(20)),
-            Reason::Timeout,
-            Status::Timeout,
+            FailureLabel::Timeout,
+            StatusLabel::Timeout,
         ),
     ] {
         let (ended, told, class) = met(fault.clone()).await;
         let error = ended.expect_err("no answer");
         assert_eq!((told, class), (Some(reason), status), "{fault:?}: {error}");
-        assert_eq!(error.is_timeout(), status == Status::Timeout, "{fault:?}");
-        assert_eq!(error.is_body(), reason == Reason::Body, "{fault:?}");
+        assert_eq!(error.is_timeout(), status == StatusLabel::Timeout, "{fault:?}");
+        assert_eq!(error.is_body(), reason == FailureLabel::Body, "{fault:?}");
         assert!(!error.is_connect(), "{fault:?}: something was sent");
     }
 }
@@ -66,7 +66,7 @@ async fn every_fault_has_one_name() {
 #[tokio::test]
 async fn a_connection_that_says_too_much_is_never_used_again() {
     for fault in [Fault::TwoAnswers, Fault::Surplus] {
-        let strict = scripted(Script::new().rule(When::path("/odd"), fault.clone()));
+        let strict = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault.clone()));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |_| {});
         let odd = client
@@ -98,7 +98,7 @@ async fn an_answer_that_nobody_asked_for_is_given_to_nobody() {
         again: answer("stolen").into(),
         every: Duration::from_millis(1),
     };
-    let strict = scripted(Script::new().rule(When::path("/odd"), fault));
+    let strict = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     for _ in 0..50 {
@@ -122,7 +122,7 @@ async fn a_connection_on_which_the_rules_were_broken_is_never_used_again() {
         Fault::HugeHeader(100_000),
         Fault::ManyHeaders(10_000),
     ] {
-        let strict = scripted(Script::new().rule(When::path("/odd"), fault.clone()));
+        let strict = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault.clone()));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |api| api.retry.count = 0);
         let odd = client.get("strict", "/odd").send().await;
@@ -149,7 +149,7 @@ async fn a_server_that_drips_holds_a_place_no_longer_than_its_time() {
         ("HTTP/1.1 200 OK\r\nx-slow: ", 5),
         ("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", 10),
     ] {
-        let strict = scripted(Script::new().rule(When::path("/drip"), drip(first)));
+        let strict = scripted(Script::new().rule(ScriptMatch::path("/drip"), drip(first)));
         let client = over_pipes(&strict, |api| {
             api.timeouts.read = Duration::from_secs(5);
             api.timeouts.attempt = Duration::from_secs(10);
@@ -169,7 +169,7 @@ async fn a_server_that_drips_holds_a_place_no_longer_than_its_time() {
 // A hundred thousand interim answers are 2.6 MB: read, passed over and never kept.
 #[tokio::test]
 async fn interim_answers_are_passed_over() {
-    let strict = scripted(Script::new().rule(When::always(), Fault::InterimFlood(100_000)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), Fault::InterimFlood(100_000)));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let answer = client
@@ -264,16 +264,16 @@ async fn a_call_that_was_lost_after_it_left_still_counts() {
         Fault::CutBody,
         Fault::ResetInBody,
     ] {
-        let strict = scripted(Script::new().rule(When::always(), fault.clone()));
+        let strict = scripted(Script::new().rule(ScriptMatch::always(), fault.clone()));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |api| {
-            api.rules = Rules::limited_to("1/min".parse().expect("valid"));
+            api.rules = Rules::with_limit("1/min".parse().expect("valid"));
             api.timeouts.read = Duration::from_millis(100);
             api.retry.count = 0;
         });
         let lost = client.get("strict", "/").send().await;
         assert!(lost.is_err(), "{fault:?}");
-        let next = client.get("strict", "/").mode(Mode::Reject).send().await;
+        let next = client.get("strict", "/").mode(WaitMode::Reject).send().await;
         let next = next.expect_err("the minute is used up");
         assert!(next.is_rate_limited(), "{fault:?}: {next}");
         assert_eq!(strict.audit().count(), 1, "{fault:?}");
@@ -285,12 +285,12 @@ async fn a_call_that_was_lost_after_it_left_still_counts() {
 async fn a_call_that_never_left_takes_nothing_from_the_limit() {
     let server = Arc::new(scripted(Script::new()).in_memory());
     let mut api = eager("http://api.example.com");
-    api.rules = Rules::limited_to("1/min".parse().expect("valid"));
+    api.rules = Rules::with_limit("1/min".parse().expect("valid"));
     api.retry.count = 0;
     let tried = AtomicU32::new(0);
     let second_time = move |_: &str, _: u16| -> outflow::Connecting {
         let first = tried.fetch_add(1, Ordering::Relaxed) == 0;
-        let pipe: Box<dyn outflow::Stream> = Box::new(server.connect());
+        let pipe: Box<dyn outflow::IoStream> = Box::new(server.connect());
         let refused = std::io::ErrorKind::ConnectionRefused;
         Box::pin(async move { if first { Err(refused.into()) } else { Ok(pipe) } })
     };
@@ -302,9 +302,9 @@ async fn a_call_that_never_left_takes_nothing_from_the_limit() {
         error.is_connect() && error.to_string().contains("refused"),
         "{error}"
     );
-    let answer = client.get("strict", "/").mode(Mode::Reject).send().await;
+    let answer = client.get("strict", "/").mode(WaitMode::Reject).send().await;
     assert_eq!(answer.expect("the minute's one").waited(), Duration::ZERO);
-    let third = client.get("strict", "/").mode(Mode::Reject).send().await;
+    let third = client.get("strict", "/").mode(WaitMode::Reject).send().await;
     assert!(third.expect_err("used up").is_rate_limited());
 }
 
@@ -312,7 +312,7 @@ async fn a_call_that_never_left_takes_nothing_from_the_limit() {
 // and whoever looks at the metrics must see it as the state machine does.
 #[tokio::test]
 async fn a_body_that_breaks_is_counted_as_the_failure_it_is() {
-    let strict = scripted(Script::new().rule(When::always(), Fault::CutBody));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), Fault::CutBody));
     let server = strict.listen().await.expect("a port");
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     api.retry.count = 0;

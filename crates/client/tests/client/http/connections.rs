@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use outflow::{Outflow, Stream};
+use outflow::{Outflow, IoStream};
 use outflow_testkit::{Background, VirtualTime};
 use outflow_upstream::Script;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
@@ -31,7 +31,7 @@ fn counting_up_to(most: u32) -> (Outflow, Arc<AtomicUsize>) {
         .timer(Arc::new(VirtualTime::new()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
             counted.fetch_add(1, Ordering::Relaxed);
-            let pipe: Box<dyn Stream> = Box::new(server.connect());
+            let pipe: Box<dyn IoStream> = Box::new(server.connect());
             Box::pin(async move { Ok(pipe) })
         }))
         .build();
@@ -116,7 +116,7 @@ fn rude() -> (Outflow, Background<()>) {
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
             let (ours, theirs) = tokio::io::duplex(1_024);
             knock.send(theirs).expect("somebody serves");
-            let ours: Box<dyn Stream> = Box::new(ours);
+            let ours: Box<dyn IoStream> = Box::new(ours);
             Box::pin(async move { Ok(ours) })
         }))
         .build();
@@ -148,7 +148,7 @@ fn played() -> (Outflow, mpsc::UnboundedReceiver<BufReader<DuplexStream>>) {
             let (ours, theirs) = tokio::io::duplex(1_024);
             knock.send(BufReader::new(theirs)).expect("a listener");
             let slow = made.fetch_add(1, Ordering::Relaxed) == 2;
-            let ours: Box<dyn Stream> = Box::new(ours);
+            let ours: Box<dyn IoStream> = Box::new(ours);
             Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(if slow { 2 } else { 0 })).await;
                 Ok(ours)

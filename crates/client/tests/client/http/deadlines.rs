@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use outflow::core::{Backoff, Effect};
-use outflow::event::What;
-use outflow::{Mode, Rules};
-use outflow_upstream::{Act, Answer, Content, Fault, Refusal, Script, When};
+use outflow::core::{Backoff, OutcomeClass};
+use outflow::event::EventKind;
+use outflow::{WaitMode, Rules};
+use outflow_upstream::{ScriptedFault, MockResponse, Content, Fault, ThrottleResponse, Script, ScriptMatch};
 use tokio::time::Instant;
 
 use super::support::{over_pipes, scripted};
@@ -16,11 +16,11 @@ const SECOND: Duration = Duration::from_secs(1);
 // The server would answer in 5 s, an attempt may take 10, and the caller has one.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_ends_an_attempt_and_blames_nobody() {
-    let strict = scripted(Script::new().rule(When::always(), Act::Late(5 * SECOND)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(5 * SECOND)));
     let client = over_pipes(&strict, |_| {});
     let heard = Heard::on(client.events());
     let began = Instant::now();
-    let ended = client.get("strict", "/").within(SECOND).send().await;
+    let ended = client.get("strict", "/").timeout(SECOND).send().await;
     let error = ended.expect_err("too late");
     assert!(error.is_timeout() && !error.is_connect(), "{error:?}");
     assert_eq!((began.elapsed(), error.attempts()), (SECOND, 1));
@@ -28,16 +28,16 @@ async fn a_deadline_ends_an_attempt_and_blames_nobody() {
         .all()
         .into_iter()
         .filter_map(|event| match event.what {
-            What::Settled { effect, .. } => Some(effect),
+            EventKind::Settled { effect, .. } => Some(effect),
             _ => None,
         })
         .collect();
-    assert_eq!(effects, [Effect::Cancelled]);
+    assert_eq!(effects, [OutcomeClass::Cancelled]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_runs_into_its_own_timeout_is_the_servers_fault() {
-    let strict = scripted(Script::new().rule(When::always(), Fault::Hang));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), Fault::Hang));
     let client = over_pipes(&strict, |api| {
         api.timeouts.attempt = 2 * SECOND;
         api.retry.count = 0;
@@ -46,17 +46,17 @@ async fn an_attempt_that_runs_into_its_own_timeout_is_the_servers_fault() {
     let began = Instant::now();
     let error = client
         .get("strict", "/")
-        .within(60 * SECOND)
+        .timeout(60 * SECOND)
         .send()
         .await
         .expect_err("silence");
     assert!(error.is_timeout(), "{error:?}");
     assert_eq!(began.elapsed(), 2 * SECOND);
-    let failed = |what: &What| {
+    let failed = |what: &EventKind| {
         matches!(
             what,
-            What::Settled {
-                effect: Effect::NetworkFailed,
+            EventKind::Settled {
+                effect: OutcomeClass::NetworkFailed,
                 ..
             }
         )
@@ -68,13 +68,13 @@ async fn an_attempt_that_runs_into_its_own_timeout_is_the_servers_fault() {
 // comes after 20.
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_grants_more_time_has_the_answer() {
-    let strict = scripted(Script::new().rule(When::always(), Act::Late(20 * SECOND)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(20 * SECOND)));
     let client = over_pipes(&strict, |api| api.retry.count = 0);
     let began = Instant::now();
-    let call = client.get("strict", "/").within(25 * SECOND);
-    call.granting(25 * SECOND).send().await.expect("answered");
+    let call = client.get("strict", "/").timeout(25 * SECOND);
+    call.attempt_timeout(25 * SECOND).send().await.expect("answered");
     assert_eq!(began.elapsed(), 20 * SECOND);
-    let short = client.get("strict", "/").granting(SECOND).send().await;
+    let short = client.get("strict", "/").attempt_timeout(SECOND).send().await;
     assert!(short.expect_err("late").is_timeout());
     assert_eq!(began.elapsed(), 30 * SECOND, "the API's own ten hold");
 }
@@ -82,17 +82,17 @@ async fn a_caller_who_grants_more_time_has_the_answer() {
 // Longer than any call of this API may take: the server is to blame, although its caller's time is up.
 #[tokio::test(start_paused = true)]
 async fn silence_beyond_the_usual_time_is_the_servers_fault() {
-    let strict = scripted(Script::new().rule(When::always(), Fault::Hang));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), Fault::Hang));
     let client = over_pipes(&strict, |api| api.retry.count = 0);
     let heard = Heard::on(client.events());
     let began = Instant::now();
-    let call = client.get("strict", "/").within(25 * SECOND);
-    let ended = call.granting(25 * SECOND).send().await;
+    let call = client.get("strict", "/").timeout(25 * SECOND);
+    let ended = call.attempt_timeout(25 * SECOND).send().await;
     assert!(ended.expect_err("silence").is_timeout());
     assert_eq!(began.elapsed(), 25 * SECOND);
     let failed = heard.all().into_iter().any(|event| {
-        let effect = Effect::NetworkFailed;
-        matches!(event.what, What::Settled { effect: told, .. } if told == effect)
+        let effect = OutcomeClass::NetworkFailed;
+        matches!(event.what, EventKind::Settled { effect: told, .. } if told == effect)
     });
     assert!(failed, "it counts against the server");
 }
@@ -100,7 +100,7 @@ async fn silence_beyond_the_usual_time_is_the_servers_fault() {
 // The backoff is four seconds and three are left: the failure itself is told, at once.
 #[tokio::test(start_paused = true)]
 async fn no_caller_waits_for_a_repetition_that_comes_too_late() {
-    let strict = scripted(Script::new().rule(When::always(), Answer::status(503)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     let client = over_pipes(&strict, |api| {
         let four = 4 * SECOND;
         api.retry.backoff = Backoff::added_jitter(four, Duration::ZERO, four).expect("valid");
@@ -108,7 +108,7 @@ async fn no_caller_waits_for_a_repetition_that_comes_too_late() {
     let began = Instant::now();
     let answer = client
         .get("strict", "/")
-        .within(3 * SECOND)
+        .timeout(3 * SECOND)
         .send()
         .await
         .expect("503");
@@ -121,14 +121,14 @@ async fn no_caller_waits_for_a_repetition_that_comes_too_late() {
 async fn a_turn_that_comes_too_late_is_refused_at_once() {
     let strict = scripted(Script::new());
     let client = over_pipes(&strict, |api| {
-        api.rules = Rules::limited_to("1/s".parse().expect("valid"));
+        api.rules = Rules::with_limit("1/s".parse().expect("valid"));
     });
     client.get("strict", "/").send().await.expect("the first");
     let began = Instant::now();
     for call in [
-        client.get("strict", "/").within(SECOND / 2),
+        client.get("strict", "/").timeout(SECOND / 2),
         client.get("strict", "/").max_wait(SECOND / 2),
-        client.get("strict", "/").mode(Mode::Reject),
+        client.get("strict", "/").mode(WaitMode::Reject),
     ] {
         let error = call.send().await.expect_err("its turn is a second away");
         assert!(error.is_rate_limited() && error.is_refused(), "{error:?}");
@@ -147,10 +147,10 @@ async fn a_turn_that_comes_too_late_is_refused_at_once() {
 async fn silence_ends_a_body_and_slowness_does_not() {
     let drip = |every| {
         let bytes = "0123456789".into();
-        Answer::ok("").content(Content::Drip { bytes, every })
+        MockResponse::ok("").content(Content::Drip { bytes, every })
     };
-    let slow = scripted(Script::new().rule(When::always(), drip(3 * SECOND / 10)));
-    let silent = scripted(Script::new().rule(When::always(), drip(2 * SECOND)));
+    let slow = scripted(Script::new().rule(ScriptMatch::always(), drip(3 * SECOND / 10)));
+    let silent = scripted(Script::new().rule(ScriptMatch::always(), drip(2 * SECOND)));
     let adapt = |api: &mut outflow::Api| {
         api.timeouts.read = SECOND;
         api.timeouts.attempt = 60 * SECOND;
@@ -178,11 +178,11 @@ async fn silence_ends_a_body_and_slowness_does_not() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_outlives_its_attempt_but_not_its_readers_deadline() {
     let bytes = "0123456789".into();
-    let drip = Answer::ok("").content(Content::Drip {
+    let drip = MockResponse::ok("").content(Content::Drip {
         bytes,
         every: SECOND,
     });
-    let strict = scripted(Script::new().rule(When::always(), drip));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), drip));
     let client = over_pipes(&strict, |api| api.timeouts.attempt = 3 * SECOND);
     let answer = client
         .get("strict", "/")
@@ -192,7 +192,7 @@ async fn a_stream_outlives_its_attempt_but_not_its_readers_deadline() {
     assert_eq!(answer.bytes().await.expect("all of it"), "0123456789");
     let hasty = client
         .get("strict", "/")
-        .within(4 * SECOND)
+        .timeout(4 * SECOND)
         .send_streaming()
         .await;
     let error = hasty
@@ -205,8 +205,8 @@ async fn a_stream_outlives_its_attempt_but_not_its_readers_deadline() {
 }
 
 /// An answer of so many bytes, one a second.
-fn dripping(bytes: &'static str) -> Answer {
-    Answer::ok("").content(Content::Drip {
+fn dripping(bytes: &'static str) -> MockResponse {
+    MockResponse::ok("").content(Content::Drip {
         bytes: bytes.into(),
         every: SECOND,
     })
@@ -215,9 +215,9 @@ fn dripping(bytes: &'static str) -> Answer {
 // Ten bytes in ten seconds, and a reader who has two and a half.
 #[tokio::test(start_paused = true)]
 async fn a_readers_deadline_in_a_stream_blames_nobody() {
-    let strict = scripted(Script::new().rule(When::always(), dripping("0123456789")));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), dripping("0123456789")));
     let client = over_pipes(&strict, |_| {});
-    let call = client.get("strict", "/").within(SECOND * 5 / 2);
+    let call = client.get("strict", "/").timeout(SECOND * 5 / 2);
     let head = call.send_streaming().await.expect("a head");
     let error = head.bytes().await.expect_err("no more time");
     assert!(error.is_timeout() && !error.is_body(), "{error:?}");
@@ -229,7 +229,7 @@ async fn a_readers_deadline_in_a_stream_blames_nobody() {
 // "No timeout" is usually written as the longest span there is.
 #[tokio::test(start_paused = true)]
 async fn the_longest_spans_are_no_limits() {
-    let strict = scripted(Script::new().rule(When::always(), dripping("01")));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), dripping("01")));
     let client = over_pipes(&strict, |api| {
         api.timeouts.attempt = Duration::MAX;
         api.timeouts.read = Duration::MAX;
@@ -238,7 +238,7 @@ async fn the_longest_spans_are_no_limits() {
     let call = client.get("strict", "/").send().await;
     let whole = call.expect("an answer").bytes().await;
     assert_eq!(whole.expect("all of it"), "01");
-    let call = client.get("strict", "/").within(Duration::MAX);
+    let call = client.get("strict", "/").timeout(Duration::MAX);
     let head = call.max_wait(Duration::MAX).send_streaming().await;
     let flowed = head.expect("a head").bytes().await;
     assert_eq!(flowed.expect("all of it"), "01");
@@ -247,11 +247,11 @@ async fn the_longest_spans_are_no_limits() {
 // A 503 asks for 2 s each time and the caller has 3: one repetition fits, the second does not.
 #[tokio::test(start_paused = true)]
 async fn all_waits_together_keep_to_the_deadline() {
-    let busy = Refusal::new(503, 2 * SECOND);
-    let strict = scripted(Script::new().rule(When::always(), busy));
+    let busy = ThrottleResponse::new(503, 2 * SECOND);
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), busy));
     let client = over_pipes(&strict, |api| api.retry.count = 5);
     let began = Instant::now();
-    let answer = client.get("strict", "/").within(3 * SECOND).send().await;
+    let answer = client.get("strict", "/").timeout(3 * SECOND).send().await;
     assert_eq!(answer.expect("the 503").status(), 503);
     assert!(began.elapsed() <= 3 * SECOND, "{:?}", began.elapsed());
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outflow::event::{Reason, Status, What};
-use outflow::metrics::{Known, Metrics};
-use outflow::{Addresses, Api, Builder, Outflow, Resolve, Resolving, Unresolved};
+use outflow::event::{FailureLabel, StatusLabel, EventKind};
+use outflow::metrics::{ApiLabels, Metrics};
+use outflow::{AddressPolicy, Api, OutflowBuilder, Outflow, Resolve, Resolving, ResolveError};
 use outflow_testkit::VirtualTime;
-use outflow_upstream::{Answer, Script, When};
+use outflow_upstream::{MockResponse, Script, ScriptMatch};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
@@ -26,41 +26,41 @@ impl Resolve for Silent {
 }
 
 /// A client of `api.example.com` at this port, which may lead anywhere.
-fn named(port: u16, names: impl Resolve + 'static, adapt: impl FnOnce(&mut Api)) -> Builder {
+fn named(port: u16, names: impl Resolve + 'static, adapt: impl FnOnce(&mut Api)) -> OutflowBuilder {
     let mut api = eager(&format!("http://api.example.com:{port}"));
-    api.addresses = Addresses::Any;
+    api.addresses = AddressPolicy::Any;
     api.retry.count = 0;
     adapt(&mut api);
     Outflow::builder().api(api).resolver(Arc::new(names))
 }
 
 /// What everybody is told when a name cannot be resolved like this.
-async fn is_told(names: impl Resolve + 'static, why: Unresolved) {
+async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
     let client = named(80, names, |api| {
         api.timeouts.connect = Duration::from_secs(1);
     });
     let client = client.timer(Arc::new(VirtualTime::new()));
     let client = client.build().expect("valid");
     let heard = Heard::on(client.events());
-    let metrics = Arc::new(Metrics::new([Known::new("strict", [])]));
+    let metrics = Arc::new(Metrics::new([ApiLabels::new("strict", [])]));
     client.events().subscribe(metrics.clone());
     let error = client.get("strict", "/").send().await.expect_err("nowhere");
     assert_eq!(error.unresolved(), Some(why));
     assert!(error.is_connect(), "{why:?}");
-    let late = why == Unresolved::TimedOut;
+    let late = why == ResolveError::TimedOut;
     assert_eq!(error.is_timeout(), late, "{why:?}");
     let status = if late {
-        Status::Timeout
+        StatusLabel::Timeout
     } else {
-        Status::Network
+        StatusLabel::Network
     };
     let finished = heard.finished().remove(0);
     assert_eq!(finished.status, status, "{why:?}");
-    assert_eq!(finished.reason, Some(Reason::Dns), "{why:?}");
-    let told = |what: &What| matches!(what, What::Unresolved { why: told } if *told == why);
+    assert_eq!(finished.reason, Some(FailureLabel::Dns), "{why:?}");
+    let told = |what: &EventKind| matches!(what, EventKind::Unresolved { why: told } if *told == why);
     assert!(heard.all().iter().any(|event| told(&event.what)), "{why:?}");
     let page = metrics.render();
-    for class in Unresolved::ALL {
+    for class in ResolveError::ALL {
         let (name, count) = (class.name(), u8::from(class == why));
         let line = format!("outflow_unresolved_total{{api=\"strict\",class=\"{name}\"}} {count}\n");
         assert!(page.contains(&line), "{why:?}: {page}");
@@ -72,15 +72,15 @@ async fn is_told(names: impl Resolve + 'static, why: Unresolved) {
 
 #[tokio::test(start_paused = true)]
 async fn each_way_of_having_no_address_is_told_apart() {
-    let says = |answer: Result<Vec<IpAddr>, Unresolved>| Names(move |_: &str| answer.clone());
-    is_told(says(Err(Unresolved::NoSuchName)), Unresolved::NoSuchName).await;
+    let says = |answer: Result<Vec<IpAddr>, ResolveError>| Names(move |_: &str| answer.clone());
+    is_told(says(Err(ResolveError::NoSuchName)), ResolveError::NoSuchName).await;
     is_told(
-        says(Err(Unresolved::ServerFailed)),
-        Unresolved::ServerFailed,
+        says(Err(ResolveError::ServerFailed)),
+        ResolveError::ServerFailed,
     )
     .await;
-    is_told(says(Ok(Vec::new())), Unresolved::NoAddress).await;
-    is_told(Silent, Unresolved::TimedOut).await;
+    is_told(says(Ok(Vec::new())), ResolveError::NoAddress).await;
+    is_told(Silent, ResolveError::TimedOut).await;
 }
 
 // Of the second in which a connection may be made, a tenth is kept for making it.
@@ -104,7 +104,7 @@ async fn a_resolver_that_recovers_is_asked_again() {
     let server = strict.listen().await.expect("a port");
     let asked = AtomicUsize::new(0);
     let names = Names(move |_: &str| match asked.fetch_add(1, Ordering::Relaxed) {
-        0 => Err(Unresolved::ServerFailed),
+        0 => Err(ResolveError::ServerFailed),
         _ => Ok(vec![[127, 0, 0, 1].into()]),
     });
     let client = named(server.address().port(), names, |api| api.retry.count = 1);
@@ -120,7 +120,7 @@ async fn a_name_that_leads_home_is_not_followed() {
     let server = strict.listen().await.expect("a port");
     let home = Names(|_: &str| Ok(vec![[127, 0, 0, 1].into()]));
     let client = named(server.address().port(), home, |api| {
-        api.addresses = Addresses::Public;
+        api.addresses = AddressPolicy::Public;
     });
     let client = client.build().expect("valid");
     let error = client.get("strict", "/").send().await;
@@ -136,8 +136,8 @@ async fn a_name_that_leads_home_is_not_followed() {
 // Ten connections of one call each: whoever owns the name has ten chances to change it and no more.
 #[tokio::test]
 async fn a_name_is_asked_once_for_each_connection() {
-    let closing = Answer::ok("{}").header("connection", "close");
-    let strict = scripted(Script::new().rule(When::always(), closing));
+    let closing = MockResponse::ok("{}").header("connection", "close");
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), closing));
     let server = strict.listen().await.expect("a port");
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use http::HeaderName;
 use outflow::cache::{Cache, CacheSettings};
-use outflow::event::Lookup;
-use outflow::{Api, CacheMode, Credential, Outflow, Place};
-use outflow_upstream::{Answer, Script, Server, StrictApi};
+use outflow::event::CacheLabel;
+use outflow::{Api, CacheMode, Credential, Outflow, CredentialPlacement};
+use outflow_upstream::{MockResponse, Script, Server, MockApi};
 
 use super::support::{eager, over_pipes, over_sockets, scripted};
 
@@ -15,8 +15,8 @@ fn keeping(api: &mut Api) {
 }
 
 /// A server that notes by which names it could know the caller.
-async fn noting() -> (StrictApi, Server) {
-    let mut builder = StrictApi::builder();
+async fn noting() -> (MockApi, Server) {
+    let mut builder = MockApi::builder();
     for name in ["authorization", "cookie", "x-api-key", "if-none-match"] {
         builder = builder.noting(HeaderName::from_static(name));
     }
@@ -26,15 +26,15 @@ async fn noting() -> (StrictApi, Server) {
 }
 
 /// The names of the noted headers of every request.
-fn seen(strict: &StrictApi) -> Vec<String> {
+fn seen(strict: &MockApi) -> Vec<String> {
     let audit = strict.audit();
     let all = audit.arrivals().iter().flat_map(|one| &one.headers);
     all.map(|(name, _)| name.to_string()).collect()
 }
 
 /// Something that must be asked about each time.
-fn tagged() -> Answer {
-    Answer::ok("\"kept\"")
+fn tagged() -> MockResponse {
+    MockResponse::ok("\"kept\"")
         .header("cache-control", "max-age=0")
         .header("etag", "\"1\"")
 }
@@ -44,13 +44,13 @@ fn tagged() -> Answer {
 #[tokio::test]
 async fn no_key_follows_to_another_origin_after_a_strange_304() {
     for place in [
-        Place::Bearer,
-        Place::Header(HeaderName::from_static("x-api-key")),
+        CredentialPlacement::Bearer,
+        CredentialPlacement::Header(HeaderName::from_static("x-api-key")),
     ] {
         let (strict, server) = noting().await;
         let (other, elsewhere) = noting().await;
         strict.answer("/a", tagged());
-        other.answer("/there", Answer::status(304).header("etag", "\"other\""));
+        other.answer("/there", MockResponse::status(304).header("etag", "\"other\""));
         let client = over_sockets(&server, |api| {
             keeping(api);
             let secret = "CANARY-7f3a".to_owned().into();
@@ -59,7 +59,7 @@ async fn no_key_follows_to_another_origin_after_a_strange_304() {
         let call = || client.get("strict", "/a").header("cookie", "CANARY-cookie");
         call().send().await.expect("kept");
         let away = format!("{}/there", elsewhere.url());
-        strict.answer("/a", Answer::redirect(302, &away));
+        strict.answer("/a", MockResponse::redirect(302, &away));
         let _ended = call().send().await;
         let told = seen(&other);
         assert!(other.audit().count() > 0, "it was asked");
@@ -73,16 +73,16 @@ async fn another_origin_confirms_nothing_of_ours() {
     let (strict, server) = noting().await;
     let (other, elsewhere) = noting().await;
     strict.answer("/a", tagged());
-    let pinned = Answer::status(304).header("cache-control", "max-age=31536000");
+    let pinned = MockResponse::status(304).header("cache-control", "max-age=31536000");
     other.answer("/there", pinned);
     let client = over_sockets(&server, keeping);
     client.get("strict", "/a").send().await.expect("kept");
     let away = format!("{}/there", elsewhere.url());
-    strict.answer("/a", Answer::redirect(302, &away));
+    strict.answer("/a", MockResponse::redirect(302, &away));
     for _ in 0..2 {
         let ended = client.get("strict", "/a").send().await;
         let from = ended.ok().and_then(|answer| answer.from_cache());
-        assert!(!matches!(from, Some(Lookup::Hit | Lookup::Revalidated)));
+        assert!(!matches!(from, Some(CacheLabel::Hit | CacheLabel::Revalidated)));
     }
 }
 
@@ -91,7 +91,7 @@ async fn another_origin_confirms_nothing_of_ours() {
 async fn callers_told_apart_by_a_header_of_any_name_never_mix() {
     for name in ["x-client-id", "x-pass", "x-workspace", "x-shop", "x-bearer"] {
         let strict = scripted(Script::new());
-        let hers = Answer::ok("\"alice's\"").header("cache-control", "max-age=60");
+        let hers = MockResponse::ok("\"alice's\"").header("cache-control", "max-age=60");
         strict.answer("/**", hers);
         let client = over_pipes(&strict, keeping);
         let call = |who: &str| client.get("strict", "/me").header(name, who).send();
@@ -99,7 +99,7 @@ async fn callers_told_apart_by_a_header_of_any_name_never_mix() {
         let bob = call("bob").await.expect("an answer");
         assert_eq!(bob.from_cache(), None, "{name}");
         let again = call("alice").await.expect("an answer");
-        assert_eq!(again.from_cache(), Some(Lookup::Hit), "{name}");
+        assert_eq!(again.from_cache(), Some(CacheLabel::Hit), "{name}");
     }
 }
 
@@ -113,7 +113,7 @@ struct Echo<'a> {
 
 impl Echo<'_> {
     /// Whether a second call is answered from memory, and what is in the files by then.
-    async fn kept(self) -> (Option<Lookup>, String) {
+    async fn kept(self) -> (Option<CacheLabel>, String) {
         let dir = tempfile::tempdir().expect("a directory");
         let place = dir.path().join("kept");
         let settings = CacheSettings {
@@ -122,14 +122,14 @@ impl Echo<'_> {
         };
         let cache = Cache::open(settings).expect("a cache");
         let strict = scripted(Script::new());
-        let answer = Answer::ok(self.text.to_owned()).header("cache-control", "max-age=60");
+        let answer = MockResponse::ok(self.text.to_owned()).header("cache-control", "max-age=60");
         strict.answer("/**", answer.header("link", self.text));
         let server = strict.listen().await.expect("a port");
         let mut api = eager(&server.url());
         keeping(&mut api);
         api.credential = self.credential.map(|secret| Credential {
             secret: secret.to_owned().into(),
-            place: Place::Query("key".into()),
+            place: CredentialPlacement::Query("key".into()),
         });
         let client = Outflow::builder().api(api).cache(cache.clone());
         let client = client.build().expect("valid");
@@ -211,7 +211,7 @@ async fn what_looks_like_a_key_under_any_name_stays_in_memory() {
         };
         let (again, text) = echo.kept().await;
         assert!(!text.contains("CANARY"), "{path}");
-        assert_eq!(again, Some(Lookup::Hit), "{path}: memory is no file");
+        assert_eq!(again, Some(CacheLabel::Hit), "{path}: memory is no file");
     }
 }
 
@@ -228,5 +228,5 @@ async fn ordinary_words_that_come_back_are_written() {
     .kept()
     .await;
     assert!(text.contains("temperature since"));
-    assert_eq!(again, Some(Lookup::Hit));
+    assert_eq!(again, Some(CacheLabel::Hit));
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::{Api, Outflow};
-use outflow_upstream::{Act, Answer, Content, Fault, Script, Server, StrictApi, Tls, When};
+use outflow_upstream::{ScriptedFault, MockResponse, Content, Fault, Script, Server, MockApi, Tls, ScriptMatch};
 
 use super::h2_frames::{frame, head, interim};
 use super::support::{over_sockets, scripted, trusting};
 use crate::support::own_process::{MIB, is_alone, peak};
 
 /// First these bytes, then others for ever, a hundred pieces at once and as fast as they are taken.
-fn endless(first: impl Into<Bytes>, again: &[u8]) -> Act {
-    Act::from(Fault::Endless {
+fn endless(first: impl Into<Bytes>, again: &[u8]) -> ScriptedFault {
+    ScriptedFault::from(Fault::Endless {
         first: first.into(),
         again: again.repeat(100).into(),
         every: Duration::ZERO,
@@ -21,7 +21,7 @@ fn endless(first: impl Into<Bytes>, again: &[u8]) -> Act {
 }
 
 /// What floods HTTP/1.1.
-fn plain() -> Vec<(&'static str, Act)> {
+fn plain() -> Vec<(&'static str, ScriptedFault)> {
     let interim = "HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n";
     let start = "HTTP/1.1 200 OK\r\n";
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -38,12 +38,12 @@ fn plain() -> Vec<(&'static str, Act)> {
         ("trailers", endless(format!("{chunked}0\r\n"), b"x: y\r\n")),
         ("header", Fault::HugeHeader(10_000_000).into()),
         ("headers", Fault::ManyHeaders(10_000).into()),
-        ("body", Answer::ok("").content(gigabyte).into()),
+        ("body", MockResponse::ok("").content(gigabyte).into()),
     ]
 }
 
 /// What floods HTTP/2.
-fn framed() -> Vec<(&'static str, Act)> {
+fn framed() -> Vec<(&'static str, ScriptedFault)> {
     let (nothing, named) = (&[][..], &[0x00, 1, b'a', 1, b'b']);
     let open = frame(1, 0, 1, &[0x88]);
     vec![
@@ -71,7 +71,7 @@ fn hasty(api: &mut Api) {
 }
 
 /// Floods one call, and makes another.
-async fn survives(name: &str, strict: &StrictApi, client: &Outflow) {
+async fn survives(name: &str, strict: &MockApi, client: &Outflow) {
     let flooded = client.get("strict", "/flood").send();
     let ended = tokio::time::timeout(Duration::from_secs(10), flooded).await;
     let error = ended.expect(name).expect_err(name);
@@ -90,8 +90,8 @@ async fn survives(name: &str, strict: &StrictApi, client: &Outflow) {
 }
 
 /// A server that floods whoever asks for it.
-fn flooding(act: Act) -> StrictApi {
-    scripted(Script::new().rule(When::path("/flood"), act))
+fn flooding(act: ScriptedFault) -> MockApi {
+    scripted(Script::new().rule(ScriptMatch::path("/flood"), act))
 }
 
 // Twenty floods one after the other, each for as long as a call has patience.

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings};
-use outflow::event::Lookup;
-use outflow::{Api, Ask, CacheMode, Call, Cause, Outflow, Permit, Response};
-use outflow_upstream::{Answer, Latency, Script, StrictApi};
+use outflow::event::CacheLabel;
+use outflow::{Api, AcquireOptions, CacheMode, Call, RefusalReason, Outflow, Permit, Response};
+use outflow_upstream::{MockResponse, Latency, Script, MockApi};
 use tokio::time::Instant;
 
 use super::support::{over_pipes, scripted};
@@ -29,9 +29,9 @@ fn one_at_a_time(api: &mut Api) {
 }
 
 /// A server whose answers are good for a minute, and ten more where it fails.
-fn lasting(body: &'static str) -> StrictApi {
+fn lasting(body: &'static str) -> MockApi {
     let strict = scripted(Script::new());
-    let answer = Answer::ok(body).header("cache-control", "max-age=60, stale-if-error=600");
+    let answer = MockResponse::ok(body).header("cache-control", "max-age=60, stale-if-error=600");
     strict.answer("/**", answer);
     strict
 }
@@ -39,7 +39,7 @@ fn lasting(body: &'static str) -> StrictApi {
 /// The one permit there is.
 async fn held(client: &Outflow) -> Permit {
     let door = client.upstream("strict").expect("there");
-    let ask = Ask::new(door.group("default").expect("always there"));
+    let ask = AcquireOptions::new(door.group("default").expect("always there"));
     door.admit(ask).await.expect("the first")
 }
 
@@ -59,7 +59,7 @@ async fn timed(call: Call) -> (Duration, Result<Response, outflow::Error>) {
 
 fn is_too_late(ended: &Result<Response, outflow::Error>) -> bool {
     let refusal = ended.as_ref().err().and_then(outflow::Error::refusal);
-    refusal.is_some_and(|refusal| matches!(refusal.cause, Cause::TooLate(_)))
+    refusal.is_some_and(|refusal| matches!(refusal.cause, RefusalReason::TooLate(_)))
 }
 
 // Five with thirty seconds of patience each. In turn they would take two and a half minutes.
@@ -101,7 +101,7 @@ async fn the_more_patient_go_on_as_one_flight_when_their_leader_is_refused() {
         assert_eq!(took.as_secs(), 20, "{took:?}");
         ended.expect("an answer").from_cache()
     });
-    let shared = from.iter().filter(|from| **from == Some(Lookup::Coalesced));
+    let shared = from.iter().filter(|from| **from == Some(CacheLabel::Coalesced));
     assert_eq!(
         (shared.count(), from.contains(&None)),
         (2, true),
@@ -139,22 +139,22 @@ async fn patience_is_for_the_door_and_not_for_the_answer() {
     let (leader, follower) = tokio::join!(call(60), call(5));
     assert_eq!(leader.1.expect("an answer").from_cache(), None);
     let from = follower.1.expect("shared").from_cache();
-    assert_eq!(from, Some(Lookup::Coalesced));
+    assert_eq!(from, Some(CacheLabel::Coalesced));
     assert_eq!(follower.0.as_secs(), 20);
     assert_eq!(strict.audit().count(), 1);
 }
 
 /// A client that has kept an answer which is stale by a minute, and a server that says another.
-async fn outdated(strict: &StrictApi) -> Outflow {
+async fn outdated(strict: &MockApi) -> Outflow {
     let client = over_pipes(strict, one_at_a_time);
     client.get("strict", "/a").send().await.expect("kept");
     tokio::time::sleep(120 * SECOND).await;
-    let new = Answer::ok("new").header("cache-control", "max-age=60");
+    let new = MockResponse::ok("new").header("cache-control", "max-age=60");
     strict.answer("/**", new);
     client
 }
 
-async fn text(ended: Result<Response, outflow::Error>) -> (Option<Lookup>, String) {
+async fn text(ended: Result<Response, outflow::Error>) -> (Option<CacheLabel>, String) {
     let answer = ended.expect("an answer");
     (answer.from_cache(), answer.text().await.expect("text"))
 }
@@ -166,9 +166,9 @@ async fn one_whose_time_ran_out_keeps_its_stale_answer_to_itself() {
     let client = outdated(&strict).await;
     let way = Latency::Fixed(2 * SECOND);
     strict.delay(way, way);
-    let hasty = client.get("strict", "/a").within(SECOND);
+    let hasty = client.get("strict", "/a").timeout(SECOND);
     let (leader, follower) = tokio::join!(hasty.send(), client.get("strict", "/a").send());
-    let stale = (Some(Lookup::Stale), "old".to_owned());
+    let stale = (Some(CacheLabel::Stale), "old".to_owned());
     assert_eq!(text(leader).await, stale);
     assert_eq!(text(follower).await, (None, "new".to_owned()));
 }
@@ -188,7 +188,7 @@ async fn one_who_was_refused_keeps_its_stale_answer_to_itself() {
         patient(&client, 60).send(),
         freed
     );
-    let stale = (Some(Lookup::Stale), "old".to_owned());
+    let stale = (Some(CacheLabel::Stale), "old".to_owned());
     assert_eq!(text(leader).await, stale);
     assert_eq!(text(follower).await, (None, "new".to_owned()));
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use outflow::core::{Cost, Limit, Priority};
-use outflow::event::{Status, What};
-use outflow::{Credential, Group, Place, Route, Rules};
-use outflow_upstream::{Answer, Script, StrictApi};
+use outflow::event::{StatusLabel, EventKind};
+use outflow::{Credential, Group, CredentialPlacement, Route, Rules};
+use outflow_upstream::{MockResponse, Script, MockApi};
 
 use super::support::{over_pipes, scripted};
 use crate::support::recorded_events::Heard;
@@ -14,7 +14,7 @@ use crate::support::recorded_events::Heard;
 #[tokio::test(start_paused = true)]
 async fn values_go_out_and_come_back_as_json() {
     let strict = scripted(Script::new());
-    strict.answer("/films", Answer::ok(r#"{"title": 17}"#));
+    strict.answer("/films", MockResponse::ok(r#"{"title": 17}"#));
     let client = over_pipes(&strict, |_| {});
     let sent = HashMap::from([("year", 1968)]);
     let call = client.post("strict", "/films").json(&sent);
@@ -30,11 +30,11 @@ async fn values_go_out_and_come_back_as_json() {
 #[tokio::test(start_paused = true)]
 async fn parameters_are_encoded_and_the_key_comes_last() {
     let strict = scripted(Script::new());
-    strict.answer("/find", Answer::echo());
+    strict.answer("/find", MockResponse::echo());
     let client = over_pipes(&strict, |api| {
         api.credential = Some(Credential {
             secret: "a&b".to_owned().into(),
-            place: Place::Query("api_key".into()),
+            place: CredentialPlacement::Query("api_key".into()),
         });
     });
     let call = client
@@ -97,11 +97,11 @@ async fn a_call_counts_in_its_group_at_its_cost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_finished_call_is_told_with_all_that_its_line_says() {
-    let strict = StrictApi::builder()
+    let strict = MockApi::builder()
         .noting(http::HeaderName::from_static("traceparent"))
         .build()
         .expect("valid");
-    strict.answer("/a", Answer::status(404));
+    strict.answer("/a", MockResponse::status(404));
     let client = over_pipes(&strict, |_| {});
     let heard = Heard::on(client.events());
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -112,7 +112,7 @@ async fn a_finished_call_is_told_with_all_that_its_line_says() {
     assert_eq!((told.method, told.path.as_str()), ("GET", "/a"));
     assert_eq!(
         (told.status, told.code, told.reason),
-        (Status::ClientError, Some(404), None)
+        (StatusLabel::ClientError, Some(404), None)
     );
     assert_eq!((told.attempts, told.trace_id.as_deref()), (1, Some(trace)));
     assert_eq!(told.request_id.len(), 36);
@@ -127,7 +127,7 @@ async fn a_finished_call_is_told_with_all_that_its_line_says() {
         heard
             .all()
             .iter()
-            .any(|event| matches!(event.what, What::Admitted { .. }))
+            .any(|event| matches!(event.what, EventKind::Admitted { .. }))
     );
 }
 
@@ -191,8 +191,8 @@ fn all_of_it_can_go_where_it_is_needed() {
     shared::<outflow::Outflow>();
     shared::<outflow::Upstream>();
     shared::<outflow::Permit>();
-    shared::<outflow::Tail>();
-    shared::<outflow::Admit>();
+    shared::<outflow::PendingBody>();
+    shared::<outflow::Acquire>();
     shared::<outflow::Response>();
     shared::<outflow::Body>();
     shared::<outflow::Error>();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Method;
 use outflow::core::{RetryBudgetSettings, Share};
 use outflow::{Api, Outflow, Rules};
-use outflow_upstream::{Act, Fault, Script, Server, StrictApi, Tls, When};
+use outflow_upstream::{ScriptedFault, Fault, Script, Server, MockApi, Tls, ScriptMatch};
 
 use super::h2_frames::{
     CANCEL, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, answer, going_away, head, reset, together,
@@ -18,8 +18,8 @@ async fn broken(
     frames: Bytes,
     first: u64,
     adapt: impl FnOnce(&mut Api),
-) -> (StrictApi, Server, Outflow) {
-    let rule = When::always().first(first);
+) -> (MockApi, Server, Outflow) {
+    let rule = ScriptMatch::always().first(first);
     let strict = scripted(Script::new().rule(rule, Fault::Bytes(frames)));
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
     let client = trusting(&server, adapt);
@@ -80,7 +80,7 @@ async fn what_the_server_may_have_done_is_not_sent_again() {
 #[tokio::test]
 async fn what_the_server_refused_unread_counts_at_the_limit() {
     let (strict, _server, client) = broken(refused(), 1, |api| {
-        api.rules = Rules::limited_to("1/min".parse().expect("valid"));
+        api.rules = Rules::with_limit("1/min".parse().expect("valid"));
     })
     .await;
     let call = client.post("strict", "/").max_wait(Duration::from_secs(1));
@@ -114,8 +114,8 @@ async fn a_storm_of_refused_streams_is_not_multiplied() {
 async fn a_server_that_goes_away_finishes_what_it_began() {
     let farewell = together(&[going_away(1, NO_ERROR), answer()]);
     let script = Script::new()
-        .rule(When::path("/first"), Act::Late(Duration::from_mins(1)))
-        .rule(When::path("/second").first(1), Fault::Held(farewell));
+        .rule(ScriptMatch::path("/first"), ScriptedFault::Late(Duration::from_mins(1)))
+        .rule(ScriptMatch::path("/second").first(1), Fault::Held(farewell));
     let strict = scripted(script);
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
     let client = trusting(&server, |_| {});

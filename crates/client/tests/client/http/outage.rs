@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings, Limit};
-use outflow_upstream::{Answer, Script, When};
+use outflow_upstream::{MockResponse, Script, ScriptMatch};
 use tokio::time::Instant;
 
 use super::support::{over_pipes, scripted};
@@ -22,8 +22,8 @@ struct Went {
 /// Twenty calls a second to a server that is well for ten seconds, fails for a minute, and is well
 /// again.
 async fn went(health: &HealthConfig) -> Went {
-    let outage = When::always().between(10 * SECOND..70 * SECOND);
-    let strict = scripted(Script::new().rule(outage, Answer::status(503)));
+    let outage = ScriptMatch::always().between(10 * SECOND..70 * SECOND);
+    let strict = scripted(Script::new().rule(outage, MockResponse::status(503)));
     let client = over_pipes(&strict, |api| {
         api.rules.limits = vec![Limit::sliding("100/s".parse().expect("a rate"))];
         api.rules.health = *health;

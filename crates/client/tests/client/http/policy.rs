@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use http::Method;
-use outflow::core::{Effect, OutcomeCounts, Snapshot, State};
-use outflow_upstream::{Answer, Fault, Refusal, Script, When};
+use outflow::core::{OutcomeClass, OutcomeCounts, HealthSnapshot, HealthState};
+use outflow_upstream::{MockResponse, Fault, ThrottleResponse, Script, ScriptMatch};
 
 use super::support::{over_sockets, scripted};
 
@@ -13,12 +13,12 @@ use super::support::{over_sockets, scripted};
 struct Went {
     reached: usize,
     told: Result<u16, String>,
-    health: Snapshot,
+    health: HealthSnapshot,
 }
 
 /// A call to a server that always does this, with two retries allowed.
-async fn sent(act: impl Into<outflow_upstream::Act>, method: Method) -> Went {
-    let strict = scripted(Script::new().rule(When::always(), act));
+async fn sent(act: impl Into<outflow_upstream::ScriptedFault>, method: Method) -> Went {
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), act));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |api| {
         api.timeouts.read = Duration::from_millis(100);
@@ -38,29 +38,29 @@ async fn sent(act: impl Into<outflow_upstream::Act>, method: Method) -> Went {
 }
 
 /// Where the machine is when so many attempts in a row had this effect.
-const fn state(effect: Effect, times: usize) -> State {
+const fn state(effect: OutcomeClass, times: usize) -> HealthState {
     match effect {
-        Effect::Banned => State::Sleep,
-        Effect::Throttled if times >= 3 => State::Throttle,
-        _ => State::Normal,
+        OutcomeClass::Banned => HealthState::Sleep,
+        OutcomeClass::Throttled if times >= 3 => HealthState::Throttle,
+        _ => HealthState::Normal,
     }
 }
 
 /// What the machine counts when so many attempts had this effect. A state that was just entered has
 /// seen nothing yet.
-fn counted(effect: Effect, times: usize) -> OutcomeCounts {
+fn counted(effect: OutcomeClass, times: usize) -> OutcomeCounts {
     let mut counts = OutcomeCounts::default();
-    if state(effect, times) != State::Normal {
+    if state(effect, times) != HealthState::Normal {
         return counts;
     }
     let times = u32::try_from(times).expect("few");
     match effect {
-        Effect::Success => counts.success = times,
-        Effect::Throttled => counts.throttled = times,
-        Effect::ServerFailed => counts.server = times,
-        Effect::NetworkFailed => counts.network = times,
-        Effect::OtherFailed => counts.other = times,
-        Effect::Banned | Effect::Neutral | Effect::Cancelled => {}
+        OutcomeClass::Success => counts.success = times,
+        OutcomeClass::Throttled => counts.throttled = times,
+        OutcomeClass::ServerFailed => counts.server = times,
+        OutcomeClass::NetworkFailed => counts.network = times,
+        OutcomeClass::OtherFailed => counts.other = times,
+        OutcomeClass::Banned | OutcomeClass::Neutral | OutcomeClass::Cancelled => {}
     }
     counts
 }
@@ -71,7 +71,7 @@ macro_rules! cells {
         // each attempt is to the API's health.
         #[tokio::test]
         async fn $name() {
-            let effect = Effect::$effect;
+            let effect = OutcomeClass::$effect;
             for (method, times) in [(Method::GET, $get), (Method::POST, $post)] {
                 let went = sent($act, method.clone()).await;
                 assert_eq!(went.reached, times, "{method}: {:?}", went.told);
@@ -83,21 +83,21 @@ macro_rules! cells {
 }
 
 cells! {
-    success_is_not_repeated: Answer::ok("{}"), 1, 1, Success;
-    no_content_is_not_repeated: Answer::status(204), 1, 1, Success;
-    bad_json_is_not_repeated: Answer::bad_json(), 1, 1, Success;
-    a_redirect_nowhere_is_not_repeated: Answer::status(304), 1, 1, Success;
-    a_bad_request_is_not_repeated: Answer::status(400), 1, 1, Neutral;
-    an_unauthorised_call_is_not_repeated: Answer::status(401), 1, 1, Neutral;
-    a_forbidden_call_is_not_repeated: Answer::status(403), 1, 1, Neutral;
-    what_is_not_found_is_not_repeated: Answer::status(404), 1, 1, Neutral;
-    what_cannot_be_processed_is_not_repeated: Answer::status(422), 1, 1, Neutral;
-    a_ban_is_not_repeated: Answer::status(418), 1, 1, Banned;
-    a_refusal_is_repeated_where_that_is_harmless: Refusal::new(429, Duration::ZERO).told_as(outflow_upstream::Tell::Nothing), 3, 1, Throttled;
-    an_internal_error_is_repeated_where_that_is_harmless: Answer::status(500), 3, 1, ServerFailed;
-    a_bad_gateway_is_repeated_where_that_is_harmless: Answer::status(502), 3, 1, ServerFailed;
-    unavailability_is_repeated_where_that_is_harmless: Answer::status(503), 3, 1, ServerFailed;
-    a_gateway_timeout_is_repeated_where_that_is_harmless: Answer::status(504), 3, 1, ServerFailed;
+    success_is_not_repeated: MockResponse::ok("{}"), 1, 1, Success;
+    no_content_is_not_repeated: MockResponse::status(204), 1, 1, Success;
+    bad_json_is_not_repeated: MockResponse::bad_json(), 1, 1, Success;
+    a_redirect_nowhere_is_not_repeated: MockResponse::status(304), 1, 1, Success;
+    a_bad_request_is_not_repeated: MockResponse::status(400), 1, 1, Neutral;
+    an_unauthorised_call_is_not_repeated: MockResponse::status(401), 1, 1, Neutral;
+    a_forbidden_call_is_not_repeated: MockResponse::status(403), 1, 1, Neutral;
+    what_is_not_found_is_not_repeated: MockResponse::status(404), 1, 1, Neutral;
+    what_cannot_be_processed_is_not_repeated: MockResponse::status(422), 1, 1, Neutral;
+    a_ban_is_not_repeated: MockResponse::status(418), 1, 1, Banned;
+    a_refusal_is_repeated_where_that_is_harmless: ThrottleResponse::new(429, Duration::ZERO).told_as(outflow_upstream::RetryAfterForm::Nothing), 3, 1, Throttled;
+    an_internal_error_is_repeated_where_that_is_harmless: MockResponse::status(500), 3, 1, ServerFailed;
+    a_bad_gateway_is_repeated_where_that_is_harmless: MockResponse::status(502), 3, 1, ServerFailed;
+    unavailability_is_repeated_where_that_is_harmless: MockResponse::status(503), 3, 1, ServerFailed;
+    a_gateway_timeout_is_repeated_where_that_is_harmless: MockResponse::status(504), 3, 1, ServerFailed;
     a_reset_is_repeated_where_that_is_harmless: Fault::ResetBeforeHead, 3, 1, NetworkFailed;
     a_reset_with_the_body_unread_is_repeated_where_that_is_harmless: Fault::ResetUnread, 3, 1, NetworkFailed;
     a_silent_close_is_repeated_where_that_is_harmless: Fault::CloseBeforeHead, 3, 1, NetworkFailed;
@@ -121,7 +121,7 @@ async fn the_method_says_whether_twice_is_once() {
         (Method::POST, 1),
         (Method::PATCH, 1),
     ] {
-        let went = sent(Answer::status(500), method.clone()).await;
+        let went = sent(MockResponse::status(500), method.clone()).await;
         assert_eq!(went.reached, times, "{method}");
     }
 }

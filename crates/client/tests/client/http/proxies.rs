@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outflow::{Api, Outflow, Proxy};
 use outflow_testkit::Background;
-use outflow_upstream::{Answer, Content, Script, When};
+use outflow_upstream::{MockResponse, Content, Script, ScriptMatch};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -125,11 +125,11 @@ async fn obey_or_not() {
 // Ten bytes of which most still have to come when the last handle of the client is gone.
 #[tokio::test]
 async fn a_body_outlives_its_client() {
-    let drip = Answer::ok("").content(Content::Drip {
+    let drip = MockResponse::ok("").content(Content::Drip {
         bytes: "0123456789".into(),
         every: Duration::from_millis(5),
     });
-    let strict = scripted(Script::new().rule(When::always(), drip));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), drip));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let head = client.get("strict", "/").send_streaming().await;

@@ -2,15 +2,15 @@
 
 use http::HeaderName;
 use outflow::core::{Cost, Limit};
-use outflow::{Api, Credential, Group, Outflow, Place, Route};
-use outflow_upstream::{Answer, Script, Server, StrictApi};
+use outflow::{Api, Credential, Group, Outflow, CredentialPlacement, Route};
+use outflow_upstream::{MockResponse, Script, Server, MockApi};
 
 use super::support::{eager, over_pipes, over_sockets, scripted};
 use crate::support::recorded_events::Heard;
 
 /// A server that tells which headers it saw.
-async fn noting() -> (StrictApi, Server) {
-    let mut builder = StrictApi::builder();
+async fn noting() -> (MockApi, Server) {
+    let mut builder = MockApi::builder();
     for name in [
         "authorization",
         "cookie",
@@ -25,7 +25,7 @@ async fn noting() -> (StrictApi, Server) {
     (strict, server)
 }
 
-fn keyed(api: &mut Api, place: Place) {
+fn keyed(api: &mut Api, place: CredentialPlacement) {
     api.credential = Some(Credential {
         secret: "CANARY".to_owned().into(),
         place,
@@ -33,7 +33,7 @@ fn keyed(api: &mut Api, place: Place) {
 }
 
 /// The names of the headers that the last request to a path had.
-fn seen(strict: &StrictApi, path: &str) -> Vec<String> {
+fn seen(strict: &MockApi, path: &str) -> Vec<String> {
     let audit = strict.audit();
     let last = audit
         .arrivals()
@@ -46,8 +46,8 @@ fn seen(strict: &StrictApi, path: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_redirect_within_the_api_keeps_the_key_and_takes_a_permit() {
     let (strict, server) = noting().await;
-    strict.answer("/old", Answer::redirect(302, "/new?page=2"));
-    let client = over_sockets(&server, |api| keyed(api, Place::Bearer));
+    strict.answer("/old", MockResponse::redirect(302, "/new?page=2"));
+    let client = over_sockets(&server, |api| keyed(api, CredentialPlacement::Bearer));
     let heard = Heard::on(client.events());
     let answer = client
         .get("strict", "/old")
@@ -56,7 +56,7 @@ async fn a_redirect_within_the_api_keeps_the_key_and_takes_a_permit() {
         .expect("the new place");
     assert_eq!((answer.status().as_u16(), answer.attempts()), (200, 2));
     assert_eq!(seen(&strict, "/new"), ["authorization"]);
-    let admitted = |event: &outflow::Event| matches!(&event.what, outflow::event::What::Admitted { cost, .. } if *cost == Cost::ONE);
+    let admitted = |event: &outflow::Event| matches!(&event.what, outflow::event::EventKind::Admitted { cost, .. } if *cost == Cost::ONE);
     assert_eq!(
         heard.all().iter().filter(|event| admitted(event)).count(),
         2
@@ -68,18 +68,18 @@ async fn a_redirect_within_the_api_keeps_the_key_and_takes_a_permit() {
 async fn nothing_personal_follows_to_another_origin() {
     let header = HeaderName::from_static("x-api-key");
     for place in [
-        Place::Bearer,
-        Place::Header(header),
-        Place::Query("api_key".into()),
+        CredentialPlacement::Bearer,
+        CredentialPlacement::Header(header),
+        CredentialPlacement::Query("api_key".into()),
     ] {
         let (strict, server) = noting().await;
         let (other, elsewhere) = noting().await;
         let away = format!("{}/there", elsewhere.url());
-        strict.answer("/away", Answer::redirect(307, &away));
-        other.answer("/there", Answer::echo());
+        strict.answer("/away", MockResponse::redirect(307, &away));
+        other.answer("/there", MockResponse::echo());
         let client = over_sockets(&server, |api| {
             keyed(api, place.clone());
-            api.addresses = outflow::Addresses::Any;
+            api.addresses = outflow::AddressPolicy::Any;
         });
         let call = client
             .get("strict", "/away")
@@ -112,7 +112,7 @@ async fn a_redirect_cannot_lead_into_a_private_network() {
     ] {
         strict.answer(
             "/away",
-            Answer::redirect(302, &format!("http://{host}:{port}/there")),
+            MockResponse::redirect(302, &format!("http://{host}:{port}/there")),
         );
         let client = over_sockets(&server, |_| {});
         let error = client.get("strict", "/away").send().await.expect_err(host);
@@ -127,17 +127,17 @@ async fn a_redirect_cannot_lead_into_a_private_network() {
 #[tokio::test]
 async fn redirects_end() {
     let (strict, server) = noting().await;
-    strict.answer("/circle", Answer::redirect(302, "/circle"));
-    strict.answer("/ping", Answer::redirect(302, "/pong"));
-    strict.answer("/pong", Answer::redirect(302, "/ping"));
+    strict.answer("/circle", MockResponse::redirect(302, "/circle"));
+    strict.answer("/ping", MockResponse::redirect(302, "/pong"));
+    strict.answer("/pong", MockResponse::redirect(302, "/ping"));
     for step in 0..10 {
         let next = format!("/step/{}", step + 1);
         strict.answer(
             format!("/step/{step}").as_str(),
-            Answer::redirect(302, &next),
+            MockResponse::redirect(302, &next),
         );
     }
-    strict.answer("/nowhere", Answer::redirect(302, "ftp://example.com/"));
+    strict.answer("/nowhere", MockResponse::redirect(302, "ftp://example.com/"));
     let client = over_sockets(&server, |api| api.redirects = 3);
     for (path, words, attempts) in [
         ("/circle", "in a circle", 1),
@@ -165,7 +165,7 @@ async fn a_body_follows_only_where_its_method_does() {
     let client = over_sockets(&server, |_| {});
     for (status, reached) in [(301, 0), (302, 0), (303, 0), (307, 1), (308, 1)] {
         strict.forget();
-        strict.answer("/old", Answer::redirect(status, "/new"));
+        strict.answer("/old", MockResponse::redirect(status, "/new"));
         let answer = client
             .post("strict", "/old")
             .body("order")
@@ -183,7 +183,7 @@ async fn a_body_follows_only_where_its_method_does() {
 #[tokio::test]
 async fn redirects_can_be_turned_off() {
     let (strict, server) = noting().await;
-    strict.answer("/old", Answer::redirect(302, "/new"));
+    strict.answer("/old", MockResponse::redirect(302, "/new"));
     let mut api = eager(&server.url());
     api.redirects = 0;
     let client = Outflow::init([api]).expect("valid");
@@ -210,7 +210,7 @@ fn scarce_orders(api: &mut Api) {
 async fn a_redirected_call_counts_in_the_group_it_leads_to() {
     for (leads_to, allowed) in [("/v1/orders/1", 1), ("/v1orders/1", 2)] {
         let strict = scripted(Script::new());
-        strict.answer("/v1/free", Answer::redirect(302, leads_to));
+        strict.answer("/v1/free", MockResponse::redirect(302, leads_to));
         let client = over_pipes(&strict, |api| {
             api.base_url = format!("{}/v1", api.base_url).parse().expect("a URL");
             scarce_orders(api);
@@ -228,7 +228,7 @@ async fn a_redirected_call_counts_in_the_group_it_leads_to() {
 #[tokio::test(start_paused = true)]
 async fn a_group_that_the_caller_named_stays() {
     let strict = scripted(Script::new());
-    strict.answer("/free", Answer::redirect(302, "/other"));
+    strict.answer("/free", MockResponse::redirect(302, "/other"));
     let client = over_pipes(&strict, scarce_orders);
     let heard = Heard::on(client.events());
     let call = client.get("strict", "/free").group("orders");
@@ -241,16 +241,16 @@ async fn a_group_that_the_caller_named_stays() {
 #[tokio::test(start_paused = true)]
 async fn a_key_in_the_query_follows_within_the_api() {
     let strict = scripted(Script::new());
-    strict.answer("/new", Answer::echo());
-    strict.answer("/circle", Answer::redirect(302, "/circle"));
-    let client = over_pipes(&strict, |api| keyed(api, Place::Query("api_key".into())));
+    strict.answer("/new", MockResponse::echo());
+    strict.answer("/circle", MockResponse::redirect(302, "/circle"));
+    let client = over_pipes(&strict, |api| keyed(api, CredentialPlacement::Query("api_key".into())));
     for to in [
         "/new",
         "/new?page=2",
         "/new?api_key=CANARY",
         "new?x_api_key=1",
     ] {
-        strict.answer("/old", Answer::redirect(302, to));
+        strict.answer("/old", MockResponse::redirect(302, to));
         let answer = client.get("strict", "/old").send().await.expect(to);
         let seen = answer.text().await.expect("text");
         assert_eq!(seen.matches("api_key=CANARY").count(), 1, "{to}: {seen}");
@@ -265,7 +265,7 @@ async fn a_redirect_to_nowhere_is_an_answer() {
     let strict = scripted(Script::new());
     let client = over_pipes(&strict, |_| {});
     for status in [300, 301, 302, 303, 307, 308] {
-        strict.answer("/x", Answer::status(status));
+        strict.answer("/x", MockResponse::status(status));
         let answer = client.get("strict", "/x").send().await.expect("an answer");
         assert_eq!(answer.status().as_u16(), status);
     }

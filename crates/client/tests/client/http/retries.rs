@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use outflow::core::{Backoff, Hold, Nanos, RetryBudgetSettings, Share};
-use outflow::event::{Reason, What};
-use outflow::{Ask, Connecting, Mode, Outflow, Rules, Stream};
+use outflow::core::{Backoff, HealthOverride, Nanos, RetryBudgetSettings, Share};
+use outflow::event::{FailureLabel, EventKind};
+use outflow::{AcquireOptions, Connecting, WaitMode, Outflow, Rules, IoStream};
 use outflow_testkit::VirtualTime;
 use outflow_upstream::{
-    Answer, Content, Fault, Latency, Quota, Received, Refusal, Script, StrictApi, When,
+    MockResponse, Content, Fault, Latency, Quota, Received, ThrottleResponse, Script, MockApi, ScriptMatch,
 };
 
 use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
@@ -27,7 +27,7 @@ async fn a_post_whose_body_left_is_never_sent_twice() {
         Fault::CloseBeforeHead,
         Fault::CutBody,
     ] {
-        let strict = scripted(Script::new().rule(When::always(), fault.clone()));
+        let strict = scripted(Script::new().rule(ScriptMatch::always(), fault.clone()));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |_| {});
         let error = client.post("strict", "/order").body("buy").send().await;
@@ -38,7 +38,7 @@ async fn a_post_whose_body_left_is_never_sent_twice() {
 
 #[tokio::test]
 async fn a_post_is_repeated_when_the_server_knows_it_again() {
-    let strict = scripted(Script::new().rule(When::always().first(2), Fault::ResetBeforeHead));
+    let strict = scripted(Script::new().rule(ScriptMatch::always().first(2), Fault::ResetBeforeHead));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let call = client.post("strict", "/order").body("buy");
@@ -59,7 +59,7 @@ async fn a_post_is_repeated_when_the_server_knows_it_again() {
 
 #[tokio::test]
 async fn the_caller_may_say_that_twice_is_once() {
-    let strict = scripted(Script::new().rule(When::always().first(1), Answer::status(503)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503)));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let answer = client
@@ -86,7 +86,7 @@ async fn a_post_that_never_left_is_repeated() {
 
 #[tokio::test]
 async fn a_streamed_body_goes_once() {
-    let strict = scripted(Script::new().rule(When::always(), Answer::status(503)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let body = Full::new(Bytes::from_static(b"as it goes"));
@@ -103,13 +103,13 @@ async fn a_streamed_body_goes_once() {
 #[tokio::test(start_paused = true)]
 async fn every_attempt_takes_a_permit_of_its_own() {
     let limit = Quota::sliding("1/s".parse().expect("valid"));
-    let strict = StrictApi::builder()
+    let strict = MockApi::builder()
         .limit(limit)
-        .script(Script::new().rule(When::always().first(2), Answer::status(500)))
+        .script(Script::new().rule(ScriptMatch::always().first(2), MockResponse::status(500)))
         .build()
         .expect("valid");
     let client = over_pipes(&strict, |api| {
-        api.rules = Rules::limited_to("1/s".parse().expect("valid"));
+        api.rules = Rules::with_limit("1/s".parse().expect("valid"));
     });
     let answer = client.get("strict", "/").send().await.expect("third");
     assert_eq!(answer.attempts(), 3);
@@ -126,8 +126,8 @@ async fn every_attempt_takes_a_permit_of_its_own() {
 // Two seconds is short enough to be waited out without leaving the state.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_before_the_servers_time() {
-    let busy = Refusal::new(429, Duration::from_secs(2));
-    let strict = scripted(Script::new().rule(When::always().first(1), busy));
+    let busy = ThrottleResponse::new(429, Duration::from_secs(2));
+    let strict = scripted(Script::new().rule(ScriptMatch::always().first(1), busy));
     let way = Latency::Fixed(Duration::from_millis(5));
     strict.delay(way, way);
     let client = over_pipes(&strict, |_| {});
@@ -145,8 +145,8 @@ async fn nothing_is_sent_before_the_servers_time() {
 // An hour is longer than anyone is made to wait: the refusal itself is the answer.
 #[tokio::test(start_paused = true)]
 async fn a_long_wait_is_the_callers_to_decide() {
-    let busy = Refusal::new(429, Duration::from_hours(1));
-    let strict = scripted(Script::new().rule(When::always(), busy));
+    let busy = ThrottleResponse::new(429, Duration::from_hours(1));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), busy));
     let client = over_pipes(&strict, |_| {});
     let began = tokio::time::Instant::now();
     let answer = client
@@ -170,7 +170,7 @@ async fn a_long_wait_is_the_callers_to_decide() {
 // 200 calls, all failing, two retries each allowed: the budget lets a fifth and ten a second through.
 #[tokio::test(start_paused = true)]
 async fn retries_never_multiply_an_outage() {
-    let strict = scripted(Script::new().rule(When::always(), Answer::status(500)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(500)));
     let client = over_pipes(&strict, |api| {
         api.retry.budget = RetryBudgetSettings {
             share: Share::percent(20),
@@ -196,9 +196,9 @@ async fn retries_never_multiply_an_outage() {
 // between them wanted, which the door did not let through.
 #[tokio::test(start_paused = true)]
 async fn whoever_was_turned_away_earns_no_repetition() {
-    let strict = scripted(Script::new().rule(When::always(), Answer::status(500)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(500)));
     let client = over_pipes(&strict, |api| {
-        api.rules = Rules::limited_to("1/s".parse().expect("valid"));
+        api.rules = Rules::with_limit("1/s".parse().expect("valid"));
         api.retry.budget = RetryBudgetSettings {
             share: Share::percent(20),
             per_second: 0,
@@ -208,7 +208,7 @@ async fn whoever_was_turned_away_earns_no_repetition() {
     let first = client.get("strict", "/").send().await.expect("a 500");
     assert_eq!(first.attempts(), 1);
     for _ in 0..50 {
-        let refused = client.get("strict", "/").mode(Mode::Reject).send().await;
+        let refused = client.get("strict", "/").mode(WaitMode::Reject).send().await;
         assert!(refused.expect_err("the second is used up").is_refused());
     }
     let second = client.get("strict", "/").send().await.expect("a 500");
@@ -219,9 +219,9 @@ async fn whoever_was_turned_away_earns_no_repetition() {
 // is given neither the head of what is repeated nor a wait for its own body.
 #[tokio::test(start_paused = true)]
 async fn a_stream_begins_with_the_answer_that_is_not_repeated() {
-    let page = |status| Answer::status(status).content(Content::Zeros(100_000));
+    let page = |status| MockResponse::status(status).content(Content::Zeros(100_000));
     for status in [429, 500, 502, 503, 504] {
-        let strict = scripted(Script::new().rule(When::always().first(2), page(status)));
+        let strict = scripted(Script::new().rule(ScriptMatch::always().first(2), page(status)));
         let client = over_pipes(&strict, |api| {
             api.rules.health = one_at_a_time();
         });
@@ -238,7 +238,7 @@ async fn a_stream_begins_with_the_answer_that_is_not_repeated() {
 // Between one and two seconds by the rule; the delay is told before it is waited for.
 #[tokio::test(start_paused = true)]
 async fn a_repetition_is_told_and_waits_as_its_rule_says() {
-    let strict = scripted(Script::new().rule(When::always().first(1), Answer::status(502)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(502)));
     let client = over_pipes(&strict, |api| {
         let second = Duration::from_secs(1);
         api.retry.backoff = Backoff::added_jitter(second, second, second * 2).expect("valid");
@@ -249,7 +249,7 @@ async fn a_repetition_is_told_and_waits_as_its_rule_says() {
         .all()
         .into_iter()
         .filter_map(|event| match event.what {
-            What::Retrying {
+            EventKind::Retrying {
                 attempt,
                 delay,
                 reason,
@@ -257,7 +257,7 @@ async fn a_repetition_is_told_and_waits_as_its_rule_says() {
             _ => None,
         })
         .collect();
-    let [(1, delay, Reason::ServerError)] = told[..] else {
+    let [(1, delay, FailureLabel::ServerError)] = told[..] else {
         panic!("{told:?}")
     };
     assert!((1_000..=2_000).contains(&delay.as_millis()), "{delay:?}");
@@ -271,7 +271,7 @@ async fn a_repetition_is_told_and_waits_as_its_rule_says() {
 // A keep-alive connection that the server closed while it was idle is not the caller's concern.
 #[tokio::test]
 async fn a_connection_that_was_closed_while_idle_costs_nothing() {
-    let strict = scripted(Script::new().rule(When::path("/first"), Fault::ResetAfterBody));
+    let strict = scripted(Script::new().rule(ScriptMatch::path("/first"), Fault::ResetAfterBody));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |api| api.retry.count = 0);
     for _ in 0..20 {
@@ -312,7 +312,7 @@ async fn a_stream_that_never_began_is_tried_again() {
         if nth.fetch_add(1, Ordering::Relaxed) == 0 {
             return Box::pin(async { Err(ErrorKind::ConnectionRefused.into()) });
         }
-        let pipe: Box<dyn Stream> = Box::new(server.connect());
+        let pipe: Box<dyn IoStream> = Box::new(server.connect());
         Box::pin(async move { Ok(pipe) })
     };
     let client = Outflow::builder()
@@ -330,12 +330,12 @@ async fn a_stream_that_never_began_is_tried_again() {
 // Every attempt is told to the door and to whoever listens, and each one once.
 #[tokio::test(start_paused = true)]
 async fn each_attempt_is_settled_once() {
-    let strict = scripted(Script::new().rule(When::always(), Answer::status(503)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     let client = over_pipes(&strict, |api| api.retry.count = 2);
     let heard = Heard::on(client.events());
     let call = client.post("strict", "/").body("x").idempotency_key("k");
     let answer = call.send().await.expect("the 503");
-    let settled = |event: &outflow::Event| matches!(event.what, What::Settled { .. });
+    let settled = |event: &outflow::Event| matches!(event.what, EventKind::Settled { .. });
     let told = heard.all().iter().filter(|event| settled(event)).count();
     assert_eq!((answer.attempts(), told, strict.audit().count()), (3, 3, 3));
 }
@@ -343,14 +343,14 @@ async fn each_attempt_is_settled_once() {
 // A 503 would be repeated three times; who repeats by other rules gets to see the first.
 #[tokio::test]
 async fn who_tries_once_sees_the_first_answer_and_what_the_table_made_of_it() {
-    let strict = scripted(Script::new().rule(When::always(), Answer::status(503)));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
-    let answer = client.get("strict", "/").once().send().await.expect("one");
+    let answer = client.get("strict", "/").no_retry().send().await.expect("one");
     assert_eq!((answer.attempts(), strict.audit().count()), (1, 1));
     assert!(answer.verdict().expect("judged").is_worth_a_retry());
     drop(server);
-    let error = client.get("strict", "/").once().send().await;
+    let error = client.get("strict", "/").no_retry().send().await;
     let error = error.expect_err("nobody is there");
     assert_eq!(error.attempts(), 1);
     assert!(error.verdict().expect("judged").is_worth_a_retry());
@@ -362,16 +362,16 @@ async fn a_call_goes_with_the_permit_that_its_caller_has() {
     let strict = scripted(Script::new());
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |api| {
-        api.rules = Rules::limited_to("1/h".parse().expect("a rate"));
-        api.rules.mode = Mode::Reject;
+        api.rules = Rules::with_limit("1/h".parse().expect("a rate"));
+        api.rules.mode = WaitMode::Reject;
     });
     let door = client.upstream("strict").expect("known");
-    let ask = Ask::new(door.route(&http::Method::GET, "/"));
-    let permit = door.try_admit(ask).expect("the first");
+    let ask = AcquireOptions::new(door.route(&http::Method::GET, "/"));
+    let permit = door.try_acquire(ask).expect("the first");
     assert!(client.get("strict", "/").send().await.is_err());
-    let answer = client.get("strict", "/").under(permit).send().await;
+    let answer = client.get("strict", "/").with_permit(permit).send().await;
     assert_eq!(answer.expect("let through").status(), 200);
-    assert!(door.try_admit(ask).is_err(), "it was used, not given back");
+    assert!(door.try_acquire(ask).is_err(), "it was used, not given back");
 }
 
 // The API was put to sleep after the permit was given: nothing leaves, and the permit is given back.
@@ -381,9 +381,9 @@ async fn a_permit_that_was_called_off_sends_nothing() {
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let door = client.upstream("strict").expect("known");
-    let permit = door.try_admit(Ask::new(door.route(&http::Method::GET, "/")));
-    door.force(None, Hold::Sleep);
-    let call = client.get("strict", "/").under(permit.expect("well"));
+    let permit = door.try_acquire(AcquireOptions::new(door.route(&http::Method::GET, "/")));
+    door.force_health(None, HealthOverride::Sleep);
+    let call = client.get("strict", "/").with_permit(permit.expect("well"));
     let error = call.send().await.expect_err("asleep");
     assert!(error.is_refused(), "{error}");
     assert_eq!(strict.audit().count(), 0);

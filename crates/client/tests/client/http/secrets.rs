@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
-use outflow::{Credential, Mode, Outflow, Place, Rules, Unresolved};
-use outflow_upstream::{Act, Answer, Fault, Refusal, Script, Tls, When};
+use outflow::{Credential, WaitMode, Outflow, CredentialPlacement, Rules, ResolveError};
+use outflow_upstream::{ScriptedFault, MockResponse, Fault, ThrottleResponse, Script, Tls, ScriptMatch};
 
 use super::support::{Names, eager, over_sockets, scripted};
 use crate::support::recorded_events::Heard;
@@ -24,7 +24,7 @@ async fn traces(client: &Outflow, path: &str) -> String {
             .header("authorization", CANARY)
             .header("cookie", CANARY)
             .header("x-other", CANARY)
-            .within(Duration::from_secs(2))
+            .timeout(Duration::from_secs(2))
             .body(CANARY)
     };
     let mut text = format!("{client:?}");
@@ -32,7 +32,7 @@ async fn traces(client: &Outflow, path: &str) -> String {
         secretive().send().await,
         secretive().send_streaming().await,
         secretive().stream(Full::new(CANARY.into())).send().await,
-        secretive().mode(Mode::Reject).send().await,
+        secretive().mode(WaitMode::Reject).send().await,
         secretive().group(path).send().await,
     ] {
         text += &match ended {
@@ -66,20 +66,20 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// A resolver that fails in these words.
-fn nobody() -> Names<impl Fn(&str) -> Result<Vec<IpAddr>, Unresolved> + Send + Sync> {
+fn nobody() -> Names<impl Fn(&str) -> Result<Vec<IpAddr>, ResolveError> + Send + Sync> {
     Names(|name: &str| Err(std::io::Error::other(format!("{name}? {CANARY}?")).into()))
 }
 
-fn places() -> [Place; 3] {
+fn places() -> [CredentialPlacement; 3] {
     let header = http::HeaderName::from_static("x-api-key");
     [
-        Place::Bearer,
-        Place::Header(header),
-        Place::Query("key".into()),
+        CredentialPlacement::Bearer,
+        CredentialPlacement::Header(header),
+        CredentialPlacement::Query("key".into()),
     ]
 }
 
-fn keyed(api: &mut outflow::Api, place: Place) {
+fn keyed(api: &mut outflow::Api, place: CredentialPlacement) {
     api.credential = Some(Credential {
         secret: CANARY.to_owned().into(),
         place,
@@ -88,13 +88,13 @@ fn keyed(api: &mut outflow::Api, place: Place) {
     api.retry.count = 1;
 }
 
-fn acts() -> Vec<Act> {
+fn acts() -> Vec<ScriptedFault> {
     let echo = format!("{{\"you said\": \"{CANARY}\"");
-    let mut acts: Vec<Act> = [200, 204, 400, 401, 403, 404, 418, 429, 500, 503]
+    let mut acts: Vec<ScriptedFault> = [200, 204, 400, 401, 403, 404, 418, 429, 500, 503]
         .into_iter()
         .map(|status| {
             let content = outflow_upstream::Content::Whole(echo.clone().into());
-            let answer = Answer::status(status)
+            let answer = MockResponse::status(status)
                 .header("x-echo", CANARY)
                 .header("set-cookie", CANARY);
             answer.content(content).into()
@@ -116,10 +116,10 @@ fn acts() -> Vec<Act> {
             Fault::Bytes(format!("HTTP/1.1 200 OK\r\n{CANARY}\r\n\r\n").into()),
             Fault::Bytes(CANARY.into()),
         ]
-        .map(Act::from),
+        .map(ScriptedFault::from),
     );
-    acts.push(Refusal::with_bytes(CANARY).into());
-    acts.push(Refusal::new(429, Duration::from_hours(1)).into());
+    acts.push(ThrottleResponse::with_bytes(CANARY).into());
+    acts.push(ThrottleResponse::new(429, Duration::from_hours(1)).into());
     for away in [
         format!("ftp://{CANARY}/"),
         format!("http://{CANARY}.invalid/{CANARY}"),
@@ -127,7 +127,7 @@ fn acts() -> Vec<Act> {
         format!("http://10.0.0.1/{CANARY}"),
         format!("/{CANARY}"),
     ] {
-        acts.push(Answer::redirect(302, &away).into());
+        acts.push(MockResponse::redirect(302, &away).into());
     }
     acts
 }
@@ -135,7 +135,7 @@ fn acts() -> Vec<Act> {
 #[tokio::test]
 async fn no_secret_is_told_whatever_the_server_does() {
     for (index, act) in acts().into_iter().enumerate() {
-        let strict = scripted(Script::new().rule(When::always(), act.clone()));
+        let strict = scripted(Script::new().rule(ScriptMatch::always(), act.clone()));
         let server = strict.listen().await.expect("a port");
         let place = places()[index % 3].clone();
         let client = over_sockets(&server, |api| keyed(api, place));
@@ -161,7 +161,7 @@ async fn no_secret_is_told_when_nothing_is_reached() {
             .api(api.clone())
             .resolver(Arc::new(nobody()));
         let unknown = unknown.build().ok();
-        api.rules = Rules::limited_to("1/day".parse().expect("valid"));
+        api.rules = Rules::with_limit("1/day".parse().expect("valid"));
         let spent = Outflow::builder().api(api).resolver(Arc::new(nobody()));
         let spent = spent.build().ok();
         for client in [untrusted, gone, unknown, spent].into_iter().flatten() {
@@ -176,12 +176,12 @@ async fn no_secret_is_told_when_nothing_is_reached() {
 #[test]
 fn a_client_that_cannot_be_made_says_why_and_not_with_what() {
     let mut api = eager("http://localhost");
-    keyed(&mut api, Place::Bearer);
+    keyed(&mut api, CredentialPlacement::Bearer);
     let mut broken = api.clone();
     let secret = format!("{CANARY}\r\n");
     broken.credential = Some(Credential {
         secret: secret.into(),
-        place: Place::Bearer,
+        place: CredentialPlacement::Bearer,
     });
     let error = Outflow::init([api.clone(), broken, api.clone()]).expect_err("twice");
     let text = format!("{error} {error:?} {api:?}");

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use outflow::event::Lookup;
-use outflow::{Api, CacheMode, CacheUse, Outflow, Response};
-use outflow_upstream::{Answer, Fault, Latency, Script, StrictApi, When};
+use outflow::event::CacheLabel;
+use outflow::{Api, CacheMode, CacheDirective, Outflow, Response};
+use outflow_upstream::{MockResponse, Fault, Latency, Script, MockApi, ScriptMatch};
 
 use super::support::{over_pipes, scripted};
 
@@ -17,17 +17,17 @@ fn keeping(api: &mut Api) {
 }
 
 /// A server whose answers are good for a minute, and ten more where it fails.
-fn lasting() -> StrictApi {
+fn lasting() -> MockApi {
     let strict = scripted(Script::new());
     let control = "max-age=60, stale-if-error=600";
     strict.answer(
         "/**",
-        Answer::ok("\"kept\"").header("cache-control", control),
+        MockResponse::ok("\"kept\"").header("cache-control", control),
     );
     strict
 }
 
-fn slow(strict: &StrictApi, way: Duration) {
+fn slow(strict: &MockApi, way: Duration) {
     strict.delay(Latency::Fixed(way), Latency::Fixed(way));
 }
 
@@ -37,7 +37,7 @@ fn statuses(answer: &Response) -> Vec<&str> {
 }
 
 /// A client that has kept an answer which is stale by a minute.
-async fn outdated(strict: &StrictApi) -> Outflow {
+async fn outdated(strict: &MockApi) -> Outflow {
     let client = over_pipes(strict, keeping);
     client.get("strict", "/a").send().await.expect("kept");
     tokio::time::sleep(2 * MINUTE).await;
@@ -48,12 +48,12 @@ async fn outdated(strict: &StrictApi) -> Outflow {
 async fn a_stale_answer_is_marked_for_those_who_share_it() {
     let strict = lasting();
     let client = outdated(&strict).await;
-    strict.rewrite(Script::new().rule(When::always(), Answer::status(503)));
+    strict.rewrite(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     slow(&strict, SECOND);
     let call = || client.get("strict", "/a").send();
     let (one, two) = tokio::join!(call(), call());
     for answer in [one.expect("stale"), two.expect("stale")] {
-        assert_eq!(answer.from_cache(), Some(Lookup::Stale));
+        assert_eq!(answer.from_cache(), Some(CacheLabel::Stale));
         let marks = statuses(&answer);
         assert!(marks.iter().any(|mark| mark.contains("ttl=-")), "{marks:?}");
     }
@@ -63,7 +63,7 @@ async fn a_stale_answer_is_marked_for_those_who_share_it() {
 // Four equal calls to a server that never answers; alone each would end after one second.
 #[tokio::test(start_paused = true)]
 async fn followers_do_not_wait_for_one_anothers_timeouts_in_turn() {
-    let strict = scripted(Script::new().rule(When::always(), Fault::Hang));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), Fault::Hang));
     let client = over_pipes(&strict, |api| {
         keeping(api);
         api.timeouts.attempt = SECOND;
@@ -84,19 +84,19 @@ async fn followers_do_not_wait_for_one_anothers_timeouts_in_turn() {
 async fn a_follower_out_of_time_gets_the_stale_answer_too() {
     let strict = lasting();
     let client = outdated(&strict).await;
-    strict.rewrite(Script::new().rule(When::always(), Fault::Hang));
+    strict.rewrite(Script::new().rule(ScriptMatch::always(), Fault::Hang));
     let (_, follower) = tokio::join!(
         client.get("strict", "/a").send(),
-        client.get("strict", "/a").within(SECOND).send(),
+        client.get("strict", "/a").timeout(SECOND).send(),
     );
     let from = follower.expect("what was kept").from_cache();
-    assert_eq!(from, Some(Lookup::Stale));
+    assert_eq!(from, Some(CacheLabel::Stale));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_servers_own_cache_status_reaches_all_who_share_its_answer() {
     let strict = scripted(Script::new());
-    let answer = Answer::ok("1").header("cache-control", "max-age=60");
+    let answer = MockResponse::ok("1").header("cache-control", "max-age=60");
     strict.answer("/**", answer.header("cache-status", "cdn; hit"));
     slow(&strict, SECOND);
     let client = over_pipes(&strict, keeping);
@@ -114,7 +114,7 @@ async fn a_write_around_the_cache_makes_what_was_kept_obsolete() {
     let strict = lasting();
     let client = over_pipes(&strict, keeping);
     client.get("strict", "/a").send().await.expect("kept");
-    let write = client.post("strict", "/a").cache(CacheUse::Bypass);
+    let write = client.post("strict", "/a").cache(CacheDirective::Bypass);
     write.body("new").send().await.expect("written");
     let after = client.get("strict", "/a").send().await.expect("an answer");
     assert_eq!(after.from_cache(), None);

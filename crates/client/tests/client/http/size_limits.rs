@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use http_body::Body as _;
-use outflow_upstream::{Answer, Content, Fault, Script, When};
+use outflow_upstream::{MockResponse, Content, Fault, Script, ScriptMatch};
 
 use super::support::{over_pipes, over_sockets, scripted};
 
@@ -15,8 +15,8 @@ const GIB: u64 = 1 << 30;
 #[tokio::test]
 async fn a_body_is_read_up_to_its_largest_size_and_no_further() {
     for content in [Content::Zeros(GIB), Content::Endless] {
-        let huge = Answer::ok("").content(content.clone());
-        let strict = scripted(Script::new().rule(When::always(), huge));
+        let huge = MockResponse::ok("").content(content.clone());
+        let strict = scripted(Script::new().rule(ScriptMatch::always(), huge));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |api| api.largest_body = 100_000);
         let error = client
@@ -40,7 +40,7 @@ async fn a_body_is_read_up_to_its_largest_size_and_no_further() {
 async fn the_largest_size_itself_is_read() {
     for (size, fits) in [(100_000, true), (100_001, false)] {
         let strict = scripted(Script::new());
-        strict.answer("/", Answer::ok("").content(Content::Zeros(size)));
+        strict.answer("/", MockResponse::ok("").content(Content::Zeros(size)));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |api| api.largest_body = 100_000);
         let ended = client.get("strict", "/").send().await;
@@ -51,8 +51,8 @@ async fn the_largest_size_itself_is_read() {
 // Whoever streams takes what it wants of it and leaves; the place at the API is free at once.
 #[tokio::test]
 async fn a_stream_has_no_largest_size_and_may_be_left() {
-    let endless = Answer::ok("").content(Content::Endless);
-    let strict = scripted(Script::new().rule(When::always(), endless));
+    let endless = MockResponse::ok("").content(Content::Endless);
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), endless));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |api| api.largest_body = 1_000);
     let answer = client
@@ -82,7 +82,7 @@ async fn a_head_has_a_size() {
         (Fault::ManyHeaders(200), false),
         (Fault::EndlessHead(Duration::ZERO), false),
     ] {
-        let strict = scripted(Script::new().rule(When::always(), fault.clone()));
+        let strict = scripted(Script::new().rule(ScriptMatch::always(), fault.clone()));
         let server = strict.listen().await.expect("a port");
         let client = over_sockets(&server, |api| api.retry.count = 0);
         let ended = client.get("strict", "/").send().await;
@@ -99,9 +99,9 @@ async fn nothing_is_decompressed() {
         &[0; 500],
     ]
     .concat();
-    let packed = Answer::ok(bomb.clone()).header("content-encoding", "gzip");
-    let strict = scripted(Script::new().rule(When::path("/bomb"), packed));
-    strict.answer("/echo", Answer::echo());
+    let packed = MockResponse::ok(bomb.clone()).header("content-encoding", "gzip");
+    let strict = scripted(Script::new().rule(ScriptMatch::path("/bomb"), packed));
+    strict.answer("/echo", MockResponse::echo());
     let client = over_pipes(&strict, |api| api.largest_body = 4_096);
     let answer = client
         .get("strict", "/bomb")
@@ -120,10 +120,10 @@ async fn nothing_is_decompressed() {
 #[tokio::test(start_paused = true)]
 async fn decoding_is_no_part_of_the_call() {
     let strict = scripted(Script::new());
-    strict.answer("/none", Answer::status(204));
-    strict.answer("/bad", Answer::bad_json());
-    strict.answer("/other", Answer::ok(r#"{"secret": "CANARY"}"#));
-    strict.answer("/bytes", Answer::ok(&b"\xff\xfe"[..]));
+    strict.answer("/none", MockResponse::status(204));
+    strict.answer("/bad", MockResponse::bad_json());
+    strict.answer("/other", MockResponse::ok(r#"{"secret": "CANARY"}"#));
+    strict.answer("/bytes", MockResponse::ok(&b"\xff\xfe"[..]));
     let client = over_pipes(&strict, |_| {});
     for (path, words) in [
         ("/none", "ends too early to be JSON (line 1, column 0)"),
@@ -155,8 +155,8 @@ async fn decoding_is_no_part_of_the_call() {
 #[tokio::test(start_paused = true)]
 async fn a_page_of_an_error_is_there_or_said_to_be_too_large() {
     const PAGE: u64 = 100 * 1024;
-    let page = Answer::status(500).content(Content::Zeros(PAGE));
-    let strict = scripted(Script::new().rule(When::always(), page));
+    let page = MockResponse::status(500).content(Content::Zeros(PAGE));
+    let strict = scripted(Script::new().rule(ScriptMatch::always(), page));
     for (largest, fits) in [(PAGE, true), (PAGE - 1, false)] {
         let client = over_pipes(&strict, |api| {
             api.largest_body = largest;
@@ -179,9 +179,9 @@ async fn a_page_of_an_error_is_there_or_said_to_be_too_large() {
 #[tokio::test]
 async fn what_has_no_body_is_over_with_its_head() {
     let strict = scripted(Script::new());
-    strict.answer("/204", Answer::status(204));
-    strict.answer("/304", Answer::status(304));
-    strict.answer("/ten", Answer::ok("0123456789"));
+    strict.answer("/204", MockResponse::status(204));
+    strict.answer("/304", MockResponse::status(304));
+    strict.answer("/ten", MockResponse::ok("0123456789"));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     for (method, path, body) in [

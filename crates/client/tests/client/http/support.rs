@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::{Backoff, HealthConfig, HealthSettings};
-use outflow::{Api, Outflow, Resolve, Resolving, Rules, Stream, Trust, Unresolved};
+use outflow::{Api, Outflow, Resolve, Resolving, Rules, IoStream, TlsTrust, ResolveError};
 use outflow_testkit::VirtualTime;
-use outflow_upstream::{Script, Server, StrictApi};
+use outflow_upstream::{Script, Server, MockApi};
 
 /// A server that follows a script, and nothing else.
-pub(crate) fn scripted(script: Script) -> StrictApi {
-    StrictApi::builder().script(script).build().expect("valid")
+pub(crate) fn scripted(script: Script) -> MockApi {
+    MockApi::builder().script(script).build().expect("valid")
 }
 
 /// An API without limits that is retried at once: what is tested is whether, not when.
@@ -37,7 +37,7 @@ pub(crate) fn trusting(server: &Server, adapt: impl FnOnce(&mut Api)) -> Outflow
     file.write_all(server.ca_pem().expect("TLS").as_bytes())
         .expect("written");
     over_sockets(server, |api| {
-        api.trust = Trust::File(file.path().to_owned());
+        api.trust = TlsTrust::File(file.path().to_owned());
         adapt(api);
     })
 }
@@ -47,7 +47,7 @@ pub(crate) struct Names<F>(pub(crate) F);
 
 impl<F> Resolve for Names<F>
 where
-    F: Fn(&str) -> Result<Vec<IpAddr>, Unresolved> + Send + Sync,
+    F: Fn(&str) -> Result<Vec<IpAddr>, ResolveError> + Send + Sync,
 {
     fn resolve(&self, name: &str) -> Resolving {
         let found = self.0(name);
@@ -56,7 +56,7 @@ where
 }
 
 /// A client over pipes, in the runtime's own time. The server lives as long as the client.
-pub(crate) fn over_pipes(strict: &StrictApi, adapt: impl FnOnce(&mut Api)) -> Outflow {
+pub(crate) fn over_pipes(strict: &MockApi, adapt: impl FnOnce(&mut Api)) -> Outflow {
     let server = Arc::new(strict.in_memory());
     let mut api = eager(&server.url());
     adapt(&mut api);
@@ -64,7 +64,7 @@ pub(crate) fn over_pipes(strict: &StrictApi, adapt: impl FnOnce(&mut Api)) -> Ou
         .api(api)
         .timer(Arc::new(VirtualTime::new()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
-            let pipe: Box<dyn Stream> = Box::new(server.connect());
+            let pipe: Box<dyn IoStream> = Box::new(server.connect());
             Box::pin(async move { Ok(pipe) })
         }))
         .build()

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use http::Method;
-use outflow::event::Reason;
-use outflow::{Outflow, Trust};
-use outflow_upstream::{Act, Answer, Script, Tls, When};
+use outflow::event::FailureLabel;
+use outflow::{Outflow, TlsTrust};
+use outflow_upstream::{ScriptedFault, MockResponse, Script, Tls, ScriptMatch};
 
 use super::support::{eager, scripted, trusting};
 use crate::support::recorded_events::Heard;
@@ -17,7 +17,7 @@ async fn a_trusted_server_is_spoken_to_in_http_2() {
     let strict = scripted(Script::new());
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
     let client = trusting(&server, |_| {});
-    strict.answer("/", outflow_upstream::Answer::echo());
+    strict.answer("/", outflow_upstream::MockResponse::echo());
     let first = client.get("strict", "/").send().await.expect("an answer");
     let echo = first.text().await.expect("text");
     assert!(echo.contains("HTTP/2.0"), "{echo}");
@@ -58,7 +58,7 @@ async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
         assert!(error.is_connect(), "{tls:?}: {error:?}");
         assert!(error.to_string().contains(words), "{tls:?}: {error}");
         assert_eq!(error.attempts(), attempts, "{tls:?}");
-        assert_eq!(heard.finished()[0].reason, Some(Reason::Tls), "{tls:?}");
+        assert_eq!(heard.finished()[0].reason, Some(FailureLabel::Tls), "{tls:?}");
         assert_eq!(strict.audit().count(), 0, "{tls:?}");
     }
 }
@@ -78,7 +78,7 @@ async fn nobody_is_trusted_without_a_reason() {
             .expect_err("a stranger");
         assert!(error.to_string().contains("vouches"), "{error}");
     }
-    api.trust = Trust::Anybody;
+    api.trust = TlsTrust::Anybody;
     let client = Outflow::init([api]).expect("valid");
     let answer = client
         .get("strict", "/")
@@ -96,13 +96,13 @@ fn a_file_without_certificates_is_refused_at_the_start() {
         (file.path().to_owned(), "holds none"),
         ("/nonexistent.pem".into(), "not readable"),
     ] {
-        api.trust = Trust::File(path);
+        api.trust = TlsTrust::File(path);
         let error = Outflow::init([api.clone()]).expect_err("nobody to trust");
         assert!(error.to_string().contains(words), "{error}");
     }
     let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     file.write_all(broken).expect("written");
-    api.trust = Trust::File(file.path().to_owned());
+    api.trust = TlsTrust::File(file.path().to_owned());
     assert!(Outflow::init([api]).is_err());
 }
 
@@ -111,8 +111,8 @@ fn a_file_without_certificates_is_refused_at_the_start() {
 #[tokio::test]
 async fn a_call_that_is_given_up_leaves_the_connection_to_others() {
     let script = Script::new()
-        .rule(When::path("/slow"), Act::Late(Duration::from_secs(5)))
-        .rule(When::path("/fail"), Answer::status(503));
+        .rule(ScriptMatch::path("/slow"), ScriptedFault::Late(Duration::from_secs(5)))
+        .rule(ScriptMatch::path("/fail"), MockResponse::status(503));
     let strict = scripted(script);
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
     let client = trusting(&server, |_| {});

@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::task::{Context, Waker};
 
-use outflow::core::{Adaptive, HealthConfig, HealthSettings, Hold, Limit};
-use outflow::{Answer, Api, Ask, Group, HealthScope, Outflow, Rules, Target, Upstream};
+use outflow::core::{AdaptiveMode, HealthConfig, HealthSettings, HealthOverride, Limit};
+use outflow::{AttemptResult, Api, AcquireOptions, Group, HealthScope, Outflow, Rules, Target, Upstream};
 
 /// A client for an API that nobody calls, with what is changed about it.
 fn client(adapt: impl FnOnce(&mut Rules)) -> Outflow {
@@ -43,9 +43,9 @@ fn sliding(rate: &str) -> Limit {
 }
 
 fn answered(client: &Outflow, group: Target, status: u16) {
-    let mut permit = door(client).try_admit(Ask::new(group)).expect("room");
+    let mut permit = door(client).try_acquire(AcquireOptions::new(group)).expect("room");
     permit.sending();
-    permit.settle(Answer::status(status));
+    permit.settle(AttemptResult::status(status));
 }
 
 // Of three groups each has a state of its own. The page shows the worst, and the next best once that is
@@ -60,18 +60,18 @@ async fn of_several_states_the_worst_is_shown() {
     });
     let (orders, quotes) = (group(&client, "orders"), group(&client, "quotes"));
     assert_eq!(circuit(&client, "CLOSED"), "1.0");
-    door(&client).force(Some(orders), Hold::Sleep);
+    door(&client).force_health(Some(orders), HealthOverride::Sleep);
     assert_eq!(
         [circuit(&client, "OPEN"), circuit(&client, "CLOSED")],
         ["1.0", "0.0"]
     );
-    door(&client).force(Some(quotes), Hold::Normal);
+    door(&client).force_health(Some(quotes), HealthOverride::Normal);
     assert_eq!(
         circuit(&client, "OPEN"),
         "1.0",
         "the last to move is not the worst"
     );
-    door(&client).force(Some(orders), Hold::Normal);
+    door(&client).force_health(Some(orders), HealthOverride::Normal);
     assert_eq!(
         [circuit(&client, "OPEN"), circuit(&client, "CLOSED")],
         ["0.0", "1.0"]
@@ -82,7 +82,7 @@ async fn of_several_states_the_worst_is_shown() {
 #[tokio::test]
 async fn the_rate_is_the_slowest_in_effect() {
     let client = client(|rules| {
-        rules.adaptive = Adaptive::Off;
+        rules.adaptive = AdaptiveMode::Off;
         rules.limits = vec![sliding("600/min"), sliding("50/s")];
         rules.groups = vec![Group::new("orders", vec![sliding("16/s")])];
     });
@@ -120,8 +120,8 @@ async fn who_waits_and_who_is_in_flight_is_shown_while_it_is_so() {
         rules.health = HealthConfig::new(settings).expect("valid");
     });
     assert_eq!(told(&client, "concurrency_current"), "2.0");
-    let ask = Ask::new(group(&client, "default"));
-    let permits = [(); 2].map(|()| door(&client).try_admit(ask).expect("room"));
+    let ask = AcquireOptions::new(group(&client, "default"));
+    let permits = [(); 2].map(|()| door(&client).try_acquire(ask).expect("room"));
     let mut third = Box::pin(door(&client).admit(ask));
     assert!(
         third

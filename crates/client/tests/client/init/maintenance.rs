@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow::event::{Lookup, TaskState};
-use outflow::{Answer, Api, Ask, CannotStart, Config, Outflow, Rules};
-use outflow_upstream::{Answer as Said, Quota, StrictApi};
+use outflow::event::{CacheLabel, TaskState};
+use outflow::{AttemptResult, Api, AcquireOptions, SpawnError, Config, Outflow, Rules};
+use outflow_upstream::{MockResponse as Said, Quota, MockApi};
 
 use super::{Heard, PATIENCE, configured, keepable};
 
@@ -15,7 +15,7 @@ use super::{Heard, PATIENCE, configured, keepable};
 #[tokio::test]
 async fn statistics_are_brought_up_to_date_by_themselves() {
     let mut api = Api::new("strict", "http://localhost:1".parse().expect("a URL"));
-    api.rules = Rules::limited_to("100/s".parse().expect("valid"));
+    api.rules = Rules::with_limit("100/s".parse().expect("valid"));
     api.rules.thresholds.memory = 1;
     api.rules.thresholds.statistics_every = Duration::from_millis(100);
     tokio::time::pause();
@@ -23,10 +23,10 @@ async fn statistics_are_brought_up_to_date_by_themselves() {
     let heard = Arc::new(Heard::default());
     client.events().subscribe(heard.clone());
     let door = client.upstream("strict").expect("there");
-    let ask = Ask::new(door.group("default").expect("always there"));
-    let mut permit = door.try_admit(ask).expect("room");
+    let ask = AcquireOptions::new(door.group("default").expect("always there"));
+    let mut permit = door.try_acquire(ask).expect("room");
     permit.sending();
-    permit.settle(Answer::status(200));
+    permit.settle(AttemptResult::status(200));
     assert!(heard.0.lock().expect("sound").is_empty());
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert_eq!(*heard.0.lock().expect("sound"), [true]);
@@ -57,7 +57,7 @@ async fn everything_is_named_and_over_once_the_client_is_closed() {
         .filter(|task| task.state != TaskState::Ended);
     assert_eq!(running.count(), 0);
     let late = tasks.once("late", async {});
-    assert_eq!(late, Err(CannotStart::Stopping));
+    assert_eq!(late, Err(SpawnError::Stopping));
     assert!(
         client.close(PATIENCE).await,
         "closing twice is closing once"
@@ -77,7 +77,7 @@ fn bytes_in(dir: &Path) -> u64 {
 #[tokio::test]
 async fn a_cache_on_disk_is_as_large_as_configured() {
     let kept = Said::ok("0123456789".repeat(600)).header("cache-control", "max-age=60");
-    let api = StrictApi::builder().answer("/**", kept).build();
+    let api = MockApi::builder().answer("/**", kept).build();
     let server = api.expect("valid").listen().await.expect("a port");
     let dir = tempfile::tempdir().expect("a directory");
     let text = format!(
@@ -106,14 +106,14 @@ async fn a_cache_on_disk_is_as_large_as_configured() {
 async fn limits_hold_and_answers_are_kept_when_nothing_runs_beside_the_client() {
     let rate = "20/500ms".parse().expect("valid");
     let kept = Said::ok("{}").header("cache-control", "max-age=60");
-    let strict = StrictApi::builder()
+    let strict = MockApi::builder()
         .limit(Quota::sliding(rate))
         .answer("/**", kept);
     let strict = strict.build().expect("valid");
     let server = strict.listen().await.expect("a port");
     let dir = tempfile::tempdir().expect("a directory");
     let mut config = configured(&server.url(), dir.path());
-    config.apis[0].rules = Rules::limited_to(rate);
+    config.apis[0].rules = Rules::with_limit(rate);
     config.apis[0].retry.count = 0;
     let client = Outflow::init(config).expect("valid");
     let tasks = client.tasks().expect("of a configuration");
@@ -125,7 +125,7 @@ async fn limits_hold_and_answers_are_kept_when_nothing_runs_beside_the_client() 
         assert_eq!(answer.status(), 200);
     }
     let again = client.get("strict", "/39").send().await.expect("kept");
-    assert_eq!(again.from_cache(), Some(Lookup::Hit));
+    assert_eq!(again.from_cache(), Some(CacheLabel::Hit));
     let audit = strict.audit();
     assert_eq!((audit.count(), audit.refused()), (40, 0));
     let page = client.metrics().expect("still").render();

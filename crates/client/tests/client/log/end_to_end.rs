@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow};
-use outflow_upstream::{Act, Answer, Content, Fault, Script, StrictApi, When};
+use outflow_upstream::{ScriptedFault, MockResponse, Content, Fault, Script, MockApi, ScriptMatch};
 
 use super::Page;
 
@@ -39,10 +39,10 @@ fn configured(base_url: &str, dir: &Path, place: &str) -> Config {
 }
 
 /// Answers of every sort that repeat the secret wherever they can, and ends that are no answers.
-fn acts() -> Vec<Act> {
+fn acts() -> Vec<ScriptedFault> {
     let echo = format!("{{\"you said\": {CANARY:?}");
     let answers = [200, 302, 401, 429, 500].map(|status| {
-        Answer::status(status)
+        MockResponse::status(status)
             .header("x-echo", CANARY)
             .header("location", "/x/CANARY-7z3q?k=CANARY-7z3q")
             .header("ratelimit", CANARY)
@@ -57,8 +57,8 @@ fn acts() -> Vec<Act> {
         Fault::Garbage,
         Fault::Bytes(head.into()),
     ];
-    let answers = answers.into_iter().map(Act::from);
-    answers.chain(faults.map(Act::from)).collect()
+    let answers = answers.into_iter().map(ScriptedFault::from);
+    answers.chain(faults.map(ScriptedFault::from)).collect()
 }
 
 /// Calls with the secret in the path, the query, headers and the body; what they print.
@@ -77,7 +77,7 @@ async fn called(client: &Outflow) -> String {
                 .header("cookie", "s=CANARY-7z3q")
                 .header("traceparent", "00-CANARY7z3q-CANARY-01")
                 .header("x-request-id", "CANARY-7z3q")
-                .within(Duration::from_secs(1))
+                .timeout(Duration::from_secs(1))
         };
         let whole = [call().send().await, call().body(CANARY).send().await];
         for ended in whole.into_iter().chain([call().send_streaming().await]) {
@@ -127,8 +127,8 @@ async fn a_whole_client_writes_and_prints_no_secret() {
         "{ query = \"key\" }",
     ] {
         for act in acts() {
-            let script = Script::new().rule(When::always(), act);
-            let api = StrictApi::builder().script(script).build().expect("valid");
+            let script = Script::new().rule(ScriptMatch::always(), act);
+            let api = MockApi::builder().script(script).build().expect("valid");
             let server = api.listen().await.expect("a port");
             let config = configured(&server.url(), dir.path(), place);
             write!(printed, "{config:?}").expect("room");

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use outflow::log::{Format, Log, LogSettings, Narrator};
-use outflow::metrics::{Known, Metrics};
+use outflow::log::{LineFormat, Log, LogSettings, TracingObserver};
+use outflow::metrics::{ApiLabels, Metrics};
 use outflow::redact::Scrubber;
 use outflow::{Observer, ndjson};
 use secrecy::SecretString;
@@ -16,7 +16,7 @@ use crate::support::sample_events::{self, NOON};
 /// Has what is quoted, escaped and encoded on the way.
 const CANARY: &str = "c4nary \"s/crt\"";
 
-fn knowing(format: Format) -> LogSettings {
+fn knowing(format: LineFormat) -> LogSettings {
     let scrubber = Scrubber::new();
     scrubber.learn(&SecretString::from(CANARY));
     LogSettings {
@@ -49,7 +49,7 @@ fn assert_silent(text: &str, about: &str) {
 
 #[test]
 fn a_known_secret_is_in_no_line_at_any_level() {
-    for format in [Format::Logfmt, Format::Json] {
+    for format in [LineFormat::Logfmt, LineFormat::Json] {
         for disguise in disguises() {
             let page = Page::default();
             let (log, mut pump) = Log::new(knowing(format), page.clone());
@@ -67,8 +67,8 @@ fn a_known_secret_is_in_no_line_at_any_level() {
 fn a_known_secret_is_in_nothing_that_tracing_is_told() {
     for disguise in disguises() {
         let (page, told) = (Page::default(), Page::default());
-        let (log, mut pump) = Log::new(knowing(Format::Logfmt), page.clone());
-        let narrator = Narrator::new(knowing(Format::Logfmt).scrubber);
+        let (log, mut pump) = Log::new(knowing(LineFormat::Logfmt), page.clone());
+        let narrator = TracingObserver::new(knowing(LineFormat::Logfmt).scrubber);
         let foreign = {
             let told = told.clone();
             tracing_subscriber::fmt::layer().with_writer(move || told.clone())
@@ -102,12 +102,12 @@ fn an_unknown_key_in_a_path_is_in_no_line() {
         format!("https://{key}:x@api.example.com/items"),
         format!("{}{key}", "/a".repeat(122)),
     ] {
-        let (log, mut pump, page) = log(Format::Logfmt, Level::TRACE);
+        let (log, mut pump, page) = log(LineFormat::Logfmt, Level::TRACE);
         let mut call = sample_events::finished("x");
         call.path = path.as_str().into();
         log.observe(&sample_events::event(
             "a",
-            outflow::event::What::Finished(Box::new(call)),
+            outflow::event::EventKind::Finished(Box::new(call)),
         ));
         pump.drain();
         let text = page.text();
@@ -117,7 +117,7 @@ fn an_unknown_key_in_a_path_is_in_no_line() {
 
 #[test]
 fn a_secret_is_in_no_metric() {
-    let metrics = Metrics::new([Known::new("tmdb", ["movies"])]);
+    let metrics = Metrics::new([ApiLabels::new("tmdb", ["movies"])]);
     for disguise in disguises() {
         for event in sample_events::every(&disguise) {
             metrics.observe(&event);
@@ -152,10 +152,10 @@ const ESCAPED: [(&str, &str, &str); 13] = [
 #[test]
 fn a_text_is_one_value_whatever_it_holds() {
     for (text, logfmt, json) in ESCAPED {
-        let foreign = |units| outflow::event::What::Foreign { group: None, units };
+        let foreign = |units| outflow::event::EventKind::Foreign { group: None, units };
         for (format, shown) in [
-            (Format::Logfmt, format!(" api={logfmt} count=")),
-            (Format::Json, format!("\"api\":\"{json}\",\"count\":")),
+            (LineFormat::Logfmt, format!(" api={logfmt} count=")),
+            (LineFormat::Json, format!("\"api\":\"{json}\",\"count\":")),
         ] {
             let (log, mut pump, page) = log(format, Level::TRACE);
             log.observe(&sample_events::event(text, foreign(1)));
@@ -176,7 +176,7 @@ fn a_huge_value_is_cut_and_the_line_stays_whole() {
         "값".repeat(22_000),
         "\u{1b}".repeat(65_536),
     ] {
-        let (log, mut pump, page) = log(Format::Json, Level::TRACE);
+        let (log, mut pump, page) = log(LineFormat::Json, Level::TRACE);
         for event in sample_events::every(&text) {
             log.observe(&event);
         }
@@ -191,7 +191,7 @@ fn a_huge_value_is_cut_and_the_line_stays_whole() {
 
 #[test]
 fn bytes_that_are_no_text_are_shown_as_far_as_they_are() {
-    let (log, mut pump, page) = log(Format::Logfmt, Level::INFO);
+    let (log, mut pump, page) = log(LineFormat::Logfmt, Level::INFO);
     let subscriber = tracing_subscriber::registry().with(log.layer());
     tracing::subscriber::with_default(subscriber, || {
         let bytes: &[u8] = b"ok\xff\xfe\n";
@@ -207,7 +207,7 @@ fn bytes_that_are_no_text_are_shown_as_far_as_they_are() {
 
 #[test]
 fn what_prints_itself_prints_no_secret() {
-    let settings = knowing(Format::Json);
+    let settings = knowing(LineFormat::Json);
     let shown = format!("{settings:?} {:?}", Arc::new(settings.scrubber.clone()));
     assert!(shown.contains("secrets: 3"), "{shown}");
     assert_silent(&shown, "settings");

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outflow::Observer;
-use outflow::event::What;
-use outflow::log::{Format, InvalidRolling, Lines, Log, RollingFile};
+use outflow::event::EventKind;
+use outflow::log::{LineFormat, InvalidRolling, LogSender, Log, RollingFile};
 use tracing::Level;
 
 use super::settings;
@@ -220,9 +220,9 @@ fn fewer_files_than_before_are_fewer_files() {
 #[test]
 fn a_full_disk_costs_lines_and_nothing_else() {
     let file = RollingFile::new("/dev/full", CAP, 2).expect("valid");
-    let (log, mut pump) = Log::new(settings(Format::Logfmt, Level::INFO), file);
+    let (log, mut pump) = Log::new(settings(LineFormat::Logfmt, Level::INFO), file);
     for _ in 0..10 {
-        log.observe(&event("a", What::Malformed { headers: 1 }));
+        log.observe(&event("a", EventKind::Malformed { headers: 1 }));
     }
     log.close();
     pump.run();
@@ -234,12 +234,12 @@ fn a_full_disk_costs_lines_and_nothing_else() {
 fn a_stalled_reader_costs_lines_and_nobody_s_time() {
     const SENT: u64 = 60_000;
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    let (log, mut pump) = Log::new(settings(Format::Logfmt, Level::INFO), writer);
+    let (log, mut pump) = Log::new(settings(LineFormat::Logfmt, Level::INFO), writer);
     let mut text = String::new();
     let dropped = std::thread::scope(|scope| {
         scope.spawn(move || pump.run());
         for _ in 0..SENT {
-            log.observe(&event("a", What::Malformed { headers: 1 }));
+            log.observe(&event("a", EventKind::Malformed { headers: 1 }));
         }
         // All were taken or dropped by now, and nobody has read a byte.
         let dropped = log.dropped();
@@ -261,10 +261,10 @@ fn a_stalled_reader_costs_lines_and_nobody_s_time() {
 // The queue is filled until five and then three more are dropped: each time is told for itself.
 #[test]
 fn each_drop_is_told_once() {
-    let (log, mut pump, page) = super::log(Format::Logfmt, Level::INFO);
+    let (log, mut pump, page) = super::log(LineFormat::Logfmt, Level::INFO);
     for dropped in [5, 8] {
         while log.dropped() < dropped {
-            log.observe(&event("a", What::Malformed { headers: 1 }));
+            log.observe(&event("a", EventKind::Malformed { headers: 1 }));
         }
         pump.drain();
     }
@@ -282,7 +282,7 @@ fn each_drop_is_told_once() {
 // The queue is bounded in bytes: 4 MiB of long lines are far fewer than it holds of short ones.
 #[test]
 fn long_lines_do_not_take_the_memory() {
-    let (lines, mut pump) = Lines::new(std::io::sink());
+    let (lines, mut pump) = LogSender::new(std::io::sink());
     for _ in 0..100 {
         lines.send(&"x".repeat(100_000));
     }
@@ -295,7 +295,7 @@ fn long_lines_do_not_take_the_memory() {
 #[test]
 fn what_was_sent_before_the_end_is_written() {
     let page = super::Page::default();
-    let (lines, mut pump) = Lines::new(page.clone());
+    let (lines, mut pump) = LogSender::new(page.clone());
     lines.send("one\n");
     lines.close();
     lines.send("late\n");
@@ -308,7 +308,7 @@ fn what_was_sent_before_the_end_is_written() {
 #[test]
 fn a_pump_ends_when_nobody_can_send() {
     let page = super::Page::default();
-    let (lines, mut pump) = Lines::new(page.clone());
+    let (lines, mut pump) = LogSender::new(page.clone());
     lines.send("one\n");
     drop(lines);
     pump.run();

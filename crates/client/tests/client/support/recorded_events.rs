@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use outflow::event::{Finished, What};
+use outflow::event::{CallFinished, EventKind};
 use outflow::{Event, Events, Observer};
 
 /// Remembers every event.
@@ -20,9 +20,9 @@ impl Heard {
         self.0.lock().expect("no panic").clone()
     }
 
-    pub(crate) fn finished(&self) -> Vec<Finished> {
+    pub(crate) fn finished(&self) -> Vec<CallFinished> {
         let pick = |event: Event| match event.what {
-            What::Finished(finished) => Some(*finished),
+            EventKind::Finished(finished) => Some(*finished),
             _ => None,
         };
         self.all().into_iter().filter_map(pick).collect()

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use outflow::cache::DiskState;
 use outflow::core::{
-    Attempt, Cost, Drift, Effect, Fault, MeterEvent, Nanos, Rate, Reason as Moved, State,
-    Transition, WallTime,
+    AttemptReport, Cost, LimitDrift, OutcomeClass, Fault, MeterEvent, Nanos, Rate, TransitionReason as Moved, HealthState,
+    HealthTransition, WallTime,
 };
-use outflow::event::{Finished, Lookup, Reason, Status, TaskState, Vitals, What};
-use outflow::{Cause, Event, Explanation, Refusal, Unresolved, Why};
+use outflow::event::{CallFinished, CacheLabel, FailureLabel, StatusLabel, TaskState, HealthGauges, EventKind};
+use outflow::{RefusalReason, Event, WaitEstimate, Refusal, ResolveError, WaitReason};
 use smol_str::SmolStr;
 
 /// 2024-05-01T10:00:00Z, in seconds since 1970.
 pub(crate) const NOON: u64 = 1_714_557_600;
 
-pub(crate) fn event(api: &str, what: What) -> Event {
+pub(crate) fn event(api: &str, what: EventKind) -> Event {
     Event {
         api: SmolStr::new(api),
         at: Nanos::from_secs(100),
@@ -28,39 +28,39 @@ pub(crate) fn every(text: &str) -> Vec<Event> {
     whats.into_iter().map(|what| event(text, what)).collect()
 }
 
-pub(crate) fn door(text: &str) -> Vec<What> {
+pub(crate) fn door(text: &str) -> Vec<EventKind> {
     let group = SmolStr::new(text);
     vec![
-        What::Waiting {
+        EventKind::Waiting {
             group: group.clone(),
             cost: Cost::new(3),
-            explanation: Explanation {
-                why: Why::Turn,
+            explanation: WaitEstimate {
+                why: WaitReason::Turn,
                 position: 4,
                 eta: Some(Nanos::from_millis(101_800)),
             },
         },
-        What::Admitted {
+        EventKind::Admitted {
             group: group.clone(),
             permit: 7,
             cost: Cost::ONE,
             waited: Duration::from_millis(250),
         },
-        What::Refused {
+        EventKind::Refused {
             group: group.clone(),
             refusal: Refusal {
-                cause: Cause::UnknownGroup(group.clone()),
+                cause: RefusalReason::UnknownGroup(group.clone()),
                 retry_after: Some(Duration::from_millis(1_500)),
             },
             waited: Duration::ZERO,
         },
-        What::Refunded { group, permit: 7 },
+        EventKind::Refunded { group, permit: 7 },
     ]
 }
 
-pub(crate) fn vitals() -> Vitals {
-    Vitals {
-        state: State::Throttle,
+pub(crate) fn vitals() -> HealthGauges {
+    HealthGauges {
+        state: HealthState::Throttle,
         streak: 3,
         error_ppm: 240_000,
         rate: 18.0,
@@ -70,32 +70,32 @@ pub(crate) fn vitals() -> Vitals {
     }
 }
 
-pub(crate) fn health(text: &str) -> Vec<What> {
+pub(crate) fn health(text: &str) -> Vec<EventKind> {
     let group = SmolStr::new(text);
     vec![
-        settled(text, Attempt::status(429), Effect::Throttled),
+        settled(text, AttemptReport::status(429), OutcomeClass::Throttled),
         settled(
             text,
-            Attempt::fault(Fault::ReadTimeout),
-            Effect::NetworkFailed,
+            AttemptReport::fault(Fault::ReadTimeout),
+            OutcomeClass::NetworkFailed,
         ),
-        What::Moved {
+        EventKind::Moved {
             group: Some(group.clone()),
-            transition: Transition {
-                from: State::Throttle,
-                to: State::HalfOpen,
+            transition: HealthTransition {
+                from: HealthState::Throttle,
+                to: HealthState::HalfOpen,
                 reason: Moved::SuccessWindowOk,
                 at: Nanos::from_secs(100),
                 until: None,
             },
-            vitals: Vitals {
-                state: State::HalfOpen,
+            vitals: HealthGauges {
+                state: HealthState::HalfOpen,
                 sleep: None,
                 retry_after: None,
                 ..vitals()
             },
         },
-        What::Cooling {
+        EventKind::Cooling {
             group: Some(group),
             until: Nanos::from_secs(102),
             wait: Duration::from_secs(2),
@@ -104,8 +104,8 @@ pub(crate) fn health(text: &str) -> Vec<What> {
     ]
 }
 
-pub(crate) fn settled(group: &str, attempt: Attempt, effect: Effect) -> What {
-    What::Settled {
+pub(crate) fn settled(group: &str, attempt: AttemptReport, effect: OutcomeClass) -> EventKind {
+    EventKind::Settled {
         group: SmolStr::new(group),
         permit: 7,
         attempt,
@@ -115,11 +115,11 @@ pub(crate) fn settled(group: &str, attempt: Attempt, effect: Effect) -> What {
     }
 }
 
-pub(crate) fn told(text: &str) -> Vec<What> {
+pub(crate) fn told(text: &str) -> Vec<EventKind> {
     let group = Some(SmolStr::new(text));
     let (configured, evidence) = (rate(50), rate(40));
     vec![
-        What::Meter {
+        EventKind::Meter {
             group: group.clone(),
             event: MeterEvent::Low {
                 limit: 0,
@@ -127,7 +127,7 @@ pub(crate) fn told(text: &str) -> Vec<What> {
                 capacity: 10,
             },
         },
-        What::Meter {
+        EventKind::Meter {
             group: group.clone(),
             event: MeterEvent::PacingCapped {
                 limit: 0,
@@ -136,42 +136,42 @@ pub(crate) fn told(text: &str) -> Vec<What> {
                 cap: Duration::from_millis(500),
             },
         },
-        What::Drifting {
+        EventKind::Drifting {
             group: group.clone(),
-            drift: Some(Drift {
+            drift: Some(LimitDrift {
                 configured,
                 evidence,
                 lasting: Duration::from_mins(1),
             }),
         },
-        What::Usage {
+        EventKind::Usage {
             group: group.clone(),
             raised: true,
             used_ppm: 850_000,
         },
-        What::Malformed { headers: 2 },
-        What::Foreign { group, units: 5 },
+        EventKind::Malformed { headers: 2 },
+        EventKind::Foreign { group, units: 5 },
     ]
 }
 
-pub(crate) fn client(text: &str) -> Vec<What> {
+pub(crate) fn client(text: &str) -> Vec<EventKind> {
     vec![
-        What::Retrying {
+        EventKind::Retrying {
             attempt: 1,
             delay: Duration::from_millis(900),
-            reason: Reason::Timeout,
+            reason: FailureLabel::Timeout,
         },
-        What::Unresolved {
-            why: Unresolved::NoSuchName,
+        EventKind::Unresolved {
+            why: ResolveError::NoSuchName,
         },
-        What::Cache {
-            lookup: Lookup::Stale,
+        EventKind::Cache {
+            lookup: CacheLabel::Stale,
         },
-        What::Disk {
+        EventKind::Disk {
             state: DiskState::Elsewhere,
         },
-        What::Finished(Box::new(finished(text))),
-        What::Task {
+        EventKind::Finished(Box::new(finished(text))),
+        EventKind::Task {
             name: "refill",
             state: TaskState::Restarting {
                 restarts: 2,
@@ -181,18 +181,18 @@ pub(crate) fn client(text: &str) -> Vec<What> {
     ]
 }
 
-pub(crate) fn finished(text: &str) -> Finished {
-    Finished {
+pub(crate) fn finished(text: &str) -> CallFinished {
+    CallFinished {
         ts: WallTime::from_unix_secs(NOON),
         group: SmolStr::new(text),
         method: "GET",
         path: SmolStr::new(text),
-        status: Status::Success,
+        status: StatusLabel::Success,
         code: Some(200),
         reason: None,
         latency: Duration::from_millis(123),
         attempts: 2,
-        state: State::Normal,
+        state: HealthState::Normal,
         waited: Duration::from_millis(45),
         request_id: SmolStr::new(text),
         trace_id: Some(SmolStr::new(text)),

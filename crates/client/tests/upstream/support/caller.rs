@@ -8,13 +8,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use outflow::core::{Clock, Nanos};
-use outflow::{Admit, Answer, Explanation, Permit, Refusal};
+use outflow::{Acquire, AttemptResult, WaitEstimate, Permit, Refusal};
 
 use super::ManualTimer;
 
 /// One call that waits for its permit.
 pub(crate) struct Caller {
-    admit: Pin<Box<Admit>>,
+    admit: Pin<Box<Acquire>>,
     woken: Arc<Woken>,
     /// How many wake-ups it has followed.
     followed: u32,
@@ -38,7 +38,7 @@ impl Wake for Woken {
 }
 
 impl Caller {
-    pub(crate) fn new(admit: Admit, timer: Arc<ManualTimer>) -> Self {
+    pub(crate) fn new(admit: Acquire, timer: Arc<ManualTimer>) -> Self {
         let woken = Woken {
             times: AtomicU32::new(0),
             last: AtomicU64::new(0),
@@ -75,7 +75,7 @@ impl Caller {
         let mut permit = self.admitted();
         permit.sending();
         let waited = permit.waited();
-        permit.settle(Answer::status(200));
+        permit.settle(AttemptResult::status(200));
         waited
     }
 
@@ -84,7 +84,7 @@ impl Caller {
         match self.poll() {
             Some(Ok(mut permit)) => {
                 permit.sending();
-                permit.settle(Answer::status(200));
+                permit.settle(AttemptResult::status(200));
                 false
             }
             Some(Err(_)) => false,
@@ -112,7 +112,7 @@ impl Caller {
         Nanos::from_nanos(self.woken.last.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn explain(&self) -> Option<Explanation> {
+    pub(crate) fn explain(&self) -> Option<WaitEstimate> {
         self.admit.explain()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use outflow::event::What;
+use outflow::event::EventKind;
 use outflow::{Event, Observer};
 
 /// All events, in the order in which they were told.
@@ -16,7 +16,7 @@ impl Diary {
     }
 
     /// Those of one kind that were told since the last time; the rest is forgotten.
-    pub(crate) fn of<T>(&self, kind: impl Fn(&What) -> Option<T>) -> Vec<T> {
+    pub(crate) fn of<T>(&self, kind: impl Fn(&EventKind) -> Option<T>) -> Vec<T> {
         let told = self.read();
         told.iter().filter_map(|event| kind(&event.what)).collect()
     }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use outflow::core::{Accounting, Cost, Limit, Measure, Nanos, Rate};
-use outflow::{Answer, Ask, Group, Permit, Rules};
+use outflow::core::{Accounting, Cost, Limit, CountBy, Nanos, Rate};
+use outflow::{AttemptResult, AcquireOptions, Group, Permit, Rules};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -39,7 +39,7 @@ pub(crate) enum Step {
 }
 
 /// A limit: so many units of this measure in so many ticks.
-pub(crate) type Units = (u64, u64, Measure);
+pub(crate) type Units = (u64, u64, CountBy);
 
 /// An API: the limit of each of its groups and of all together.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub(crate) struct Shape {
 }
 
 pub(crate) fn shapes(accounting: Accounting) -> impl Strategy<Value = Shape> {
-    let measure = || prop_oneof![3 => Just(Measure::Cost), 1 => Just(Measure::Calls)];
+    let measure = || prop_oneof![3 => Just(CountBy::Cost), 1 => Just(CountBy::Calls)];
     let limit = move || prop::option::of((1..5_u64, 1..8_u64, measure()));
     let groups = prop::collection::vec(limit(), 1..4);
     (groups, limit(), prop_oneof![Just(1_000_000), 1..4_u32]).prop_map(
@@ -105,7 +105,7 @@ impl Shape {
         let all = [self.groups[group], self.shared];
         all.iter()
             .flatten()
-            .filter(|(_, _, measure)| *measure == Measure::Cost)
+            .filter(|(_, _, measure)| *measure == CountBy::Cost)
             .map(|(units, ..)| *units)
             .min()
             .unwrap_or(9)
@@ -249,7 +249,7 @@ impl History {
                 if let Some(one) = nth_of(&mut self.going, nth) {
                     let now = self.world.now();
                     self.landed.push((one.group, one.resumed, now, one.cost));
-                    one.permit.settle(Answer::status(200));
+                    one.permit.settle(AttemptResult::status(200));
                 }
             }
             Step::Abandon(nth) => {
@@ -273,7 +273,7 @@ impl History {
             .world
             .group(&group.to_string())
             .costing(Cost::new(cost));
-        let mut caller = self.world.caller(Ask::new(target).by(deadline));
+        let mut caller = self.world.caller(AcquireOptions::new(target).deadline(deadline));
         let now = self.world.now();
         match caller.poll() {
             Some(Ok(mut permit)) => {
@@ -346,7 +346,7 @@ impl History {
             Some(group) => self.shape.groups[group],
             None => self.shape.shared,
         };
-        let (_, ticks, measure) = limit.unwrap_or((0, 0, Measure::Cost));
+        let (_, ticks, measure) = limit.unwrap_or((0, 0, CountBy::Cost));
         let window = TICK * u32::try_from(ticks).expect("few");
         let mut all = Vec::new();
         let by_sending = self.shape.accounting == Accounting::Send;
@@ -439,9 +439,9 @@ impl History {
 }
 
 /// What a call comes to where this is counted.
-fn weight(measure: Measure, cost: u64) -> u64 {
+fn weight(measure: CountBy, cost: u64) -> u64 {
     match measure {
-        Measure::Cost => cost,
+        CountBy::Cost => cost,
         _ => 1,
     }
 }

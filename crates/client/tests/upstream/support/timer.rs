@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
-use outflow::core::{Alarm, Clock, ManualClock, Nanos, Timer, WallTime};
+use outflow::core::{TimerCallback, Clock, ManualClock, Nanos, Timer, WallTime};
 
 /// Time by hand. Alarms ring in the order of their instants, those of one instant in the order in
 /// which they were asked for.
 pub(crate) struct ManualTimer {
     pub(crate) clock: ManualClock,
-    alarms: Mutex<BTreeMap<(Nanos, u64), Weak<dyn Alarm>>>,
+    alarms: Mutex<BTreeMap<(Nanos, u64), Weak<dyn TimerCallback>>>,
     asked: AtomicU64,
     broken: AtomicBool,
 }
@@ -34,7 +34,7 @@ impl ManualTimer {
         while let Some((at, alarm)) = self.next(end) {
             self.clock.advance(at.since(self.clock.now()));
             if let Some(alarm) = alarm.upgrade() {
-                alarm.ring();
+                alarm.fire();
             }
         }
         self.clock.advance(end.since(self.clock.now()));
@@ -67,7 +67,7 @@ impl ManualTimer {
         self.asked.load(Ordering::Relaxed)
     }
 
-    fn next(&self, end: Nanos) -> Option<(Nanos, Weak<dyn Alarm>)> {
+    fn next(&self, end: Nanos) -> Option<(Nanos, Weak<dyn TimerCallback>)> {
         let mut alarms = self.alarms.lock().expect("no alarm panics");
         let first = alarms.first_entry()?;
         if first.key().0 > end || self.broken.load(Ordering::Relaxed) {
@@ -89,7 +89,7 @@ impl Clock for ManualTimer {
 }
 
 impl Timer for ManualTimer {
-    fn ring_at(&self, at: Nanos, alarm: Weak<dyn Alarm>) {
+    fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>) {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let mut alarms = self.alarms.lock().expect("no alarm panics");
         alarms.insert((at, number), alarm);

@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-use outflow_core::{Adaptive, Evidence, Learned, Nanos, Rate, Reaction};
+use outflow_core::{AdaptiveMode, Evidence, AdaptiveLimit, Nanos, Rate, LimitChange};
 
 use super::{per_second, throttled};
 
 // Ten calls in flight are refused together; the eleventh was sent after the shrink.
 #[test]
 fn one_wave_shrinks_once() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     let at = |millis| Nanos::from_millis(millis);
     assert_eq!(
         learned.evidence(at(1_000), throttled(900, 70)),
-        Reaction::Shrunk
+        LimitChange::Shrunk
     );
     for millis in 1_001..1_010 {
         let late = throttled(millis - 50, 10);
-        assert_eq!(learned.evidence(at(millis), late), Reaction::SameWave);
+        assert_eq!(learned.evidence(at(millis), late), LimitChange::SameWave);
     }
     assert_eq!(learned.effective(), per_second(70));
     assert_eq!(
         learned.evidence(at(1_100), throttled(1_050, 69)),
-        Reaction::Shrunk
+        LimitChange::Shrunk
     );
     assert_eq!(learned.effective(), per_second(66), "a twentieth of 70");
 }
@@ -31,16 +31,16 @@ fn one_wave_shrinks_once() {
 fn each_kind_of_refusal_teaches_its_own_lesson() {
     let now = Nanos::from_secs(10);
     let until = Nanos::from_secs(3_610);
-    let new = || Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    let new = || AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     let mut quota = new();
     assert_eq!(
         quota.evidence(now, Evidence::QuotaUntil(until)),
-        Reaction::Unmoved
+        LimitChange::Unmoved
     );
     assert_eq!(quota.effective(), per_second(100), "the rate was right");
     let mut banned = new();
     let ban = Evidence::Ban { sent: now, until };
-    assert_eq!(banned.evidence(now, ban), Reaction::Shrunk);
+    assert_eq!(banned.evidence(now, ban), LimitChange::Shrunk);
     assert_eq!(banned.effective(), per_second(50), "we were far too fast");
     banned.clean(until.saturating_sub(Duration::from_nanos(1)), 1_000);
     assert_eq!(
@@ -55,8 +55,8 @@ fn each_kind_of_refusal_teaches_its_own_lesson() {
 // The header comes with every response: being told the same again must not stop the growth.
 #[test]
 fn a_told_limit_holds_until_another_is_told() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
-    let tell = |learned: &mut Learned, secs, rate| {
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
+    let tell = |learned: &mut AdaptiveLimit, secs, rate| {
         learned.evidence(Nanos::from_secs(secs), Evidence::Limit(per_second(rate)));
         learned.clean(Nanos::from_secs(secs), 1_000);
         learned.effective().quantity()
@@ -79,7 +79,7 @@ fn a_told_limit_holds_until_another_is_told() {
 // but by a step for each clean second.
 #[test]
 fn a_limit_that_is_told_differently_each_time_is_not_lifted() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     for tenth in 0..40 {
         let told = if tenth % 2 == 0 { 42 } else { 90 };
         let now = Nanos::from_millis(tenth * 100);
@@ -92,14 +92,14 @@ fn a_limit_that_is_told_differently_each_time_is_not_lifted() {
 // Refused at 42 under a limit of 42, which is then lifted: where it was refused is no ceiling any more.
 #[test]
 fn a_lifted_limit_forgets_what_was_refused_under_the_old_one() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 30));
     learned.evidence(Nanos::from_secs(1), Evidence::Limit(per_second(42)));
     assert_eq!(learned.effective(), per_second(30));
     let lifted = learned.evidence(Nanos::from_secs(9), Evidence::Limit(per_second(50)));
     assert_eq!(
         (lifted, learned.effective()),
-        (Reaction::Raised, per_second(50))
+        (LimitChange::Raised, per_second(50))
     );
     assert_eq!(learned.drift(Nanos::from_secs(9)), None);
 }
@@ -116,7 +116,7 @@ fn a_told_limit_that_is_not_repeated_lapses() {
     ] {
         let [configured, told] =
             [configured, told].map(|rate| rate.parse::<Rate>().expect("valid"));
-        let mut learned = Learned::new(Adaptive::Guard, configured, Nanos::ZERO);
+        let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, configured, Nanos::ZERO);
         learned.evidence(Nanos::ZERO, Evidence::Limit(told));
         let lapses = Nanos::from_secs(believed);
         learned.clean(lapses.saturating_sub(Duration::from_nanos(1)), u64::MAX);
@@ -134,14 +134,14 @@ fn a_told_limit_that_is_not_repeated_lapses() {
 // Told at 0 for ten minutes; six minutes here, three on disk, and one is left.
 #[test]
 fn a_told_limit_lapses_over_a_restart_too() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     learned.evidence(Nanos::ZERO, Evidence::Limit(per_second(10)));
     let kept = learned.snapshot(Nanos::from_secs(360));
     assert_eq!(kept.told_for, Duration::from_mins(4));
     let start = Nanos::from_secs(5);
     let after = |on_disk, later| {
         let aged = kept.aged(Duration::from_secs(on_disk));
-        let mut restored = Learned::restore(Adaptive::Guard, per_second(50), &aged, start);
+        let mut restored = AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(50), &aged, start);
         restored.clean(start.saturating_add(Duration::from_secs(later)), 1_000);
         restored.snapshot(start).level
     };
@@ -153,7 +153,7 @@ fn a_told_limit_lapses_over_a_restart_too() {
 // Without the memory of what was told, a search without a ceiling would double from there.
 #[test]
 fn a_lapsed_limit_is_passed_with_care() {
-    let mut learned = Learned::new(Adaptive::Learn, per_second(100), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Learn, per_second(100), Nanos::ZERO);
     learned.evidence(Nanos::ZERO, Evidence::Limit(per_second(80)));
     learned.clean(Nanos::from_secs(600), 1_000);
     assert_eq!(learned.snapshot(Nanos::from_secs(600)).level, 80_400_000);
@@ -161,7 +161,7 @@ fn a_lapsed_limit_is_passed_with_care() {
 
 #[test]
 fn a_rate_that_nobody_used_does_not_grow() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 100));
     for secs in 2..100 {
         learned.clean(Nanos::from_secs(secs), 47);
@@ -178,7 +178,7 @@ fn a_rate_that_nobody_used_does_not_grow() {
 // Bursts a window apart: when the first of one is answered, the one before no longer counts.
 #[test]
 fn a_burst_is_tried_when_half_of_it_has_passed() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 100));
     assert_eq!(learned.effective(), per_second(95));
     for admitted in 1..=47 {
@@ -192,7 +192,7 @@ fn a_burst_is_tried_when_half_of_it_has_passed() {
 // A server that refuses whoever comes when five have passed: five are chance, and growth goes on.
 #[test]
 fn a_count_by_chance_is_no_ceiling() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(10), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(10), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(1_000, 5));
     assert_eq!(learned.effective(), per_second(5));
     learned.clean(Nanos::from_secs(2), 5);
@@ -202,20 +202,20 @@ fn a_count_by_chance_is_no_ceiling() {
 // Refused a hundred times over, each time with nothing let through.
 #[test]
 fn refusals_alone_never_stop_everything() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     for secs in 1..100 {
         learned.evidence(Nanos::from_secs(secs), throttled(secs * 1_000, 0));
     }
     assert_eq!(learned.effective(), per_second(2), "one per cent is left");
     let once_more = learned.evidence(Nanos::from_secs(100), throttled(100_000, 0));
-    assert_eq!(once_more, Reaction::Unmoved, "it was not the rate");
+    assert_eq!(once_more, LimitChange::Unmoved, "it was not the rate");
 }
 
 // Two hours of drift, a snapshot, an hour on disk, and a lower limit in the configuration.
 #[test]
 fn what_was_learned_is_a_speed_and_outlives_a_restart() {
     let hours = |hours| Nanos::ZERO.saturating_add(Duration::from_hours(hours));
-    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     learned.evidence(
         hours(1),
         Evidence::Throttled {
@@ -227,24 +227,24 @@ fn what_was_learned_is_a_speed_and_outlives_a_restart() {
     let kept = learned.snapshot(hours(3)).aged(Duration::from_hours(1));
     assert_eq!(kept.held_for, Duration::from_hours(1));
     let per_minute: Rate = "3600/min".parse().expect("valid");
-    let restored = Learned::restore(Adaptive::Guard, per_minute, &kept, Nanos::from_secs(5));
+    let restored = AdaptiveLimit::restore(AdaptiveMode::Guard, per_minute, &kept, Nanos::from_secs(5));
     let drift = restored.drift(Nanos::from_secs(5)).expect("still there");
     assert_eq!(
         drift.to_string(),
         "configured 3600/min, evidence says 2340/min"
     );
     assert_eq!(drift.lasting, Duration::from_hours(3));
-    let lower = Learned::restore(Adaptive::Guard, per_second(30), &kept, Nanos::ZERO);
+    let lower = AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(30), &kept, Nanos::ZERO);
     assert_eq!(lower.effective(), per_second(30));
     assert_eq!(lower.drift(Nanos::ZERO), None);
-    let off = Learned::restore(Adaptive::Off, per_second(50), &kept, Nanos::ZERO);
+    let off = AdaptiveLimit::restore(AdaptiveMode::Off, per_second(50), &kept, Nanos::ZERO);
     assert_eq!(off.effective(), per_second(50));
 }
 
 // One misleading answer, with nothing let through before it, as after an idle hour.
 #[test]
 fn one_refusal_takes_three_quarters_at_most() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 0));
     assert_eq!(learned.effective(), per_second(50));
 }
@@ -262,7 +262,7 @@ fn what_was_let_through_is_the_limit_where_it_can_be_counted() {
         ("5000/h", 100, "1250/h"),
     ] {
         let configured = configured.parse().expect("valid");
-        let mut learned = Learned::new(Adaptive::Guard, configured, Nanos::ZERO);
+        let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, configured, Nanos::ZERO);
         learned.evidence(Nanos::from_secs(1), throttled(900, admitted));
         assert_eq!(learned.effective().to_string(), left, "{admitted} passed");
     }
@@ -271,16 +271,16 @@ fn what_was_let_through_is_the_limit_where_it_can_be_counted() {
 // Seven passed when the first refusal was read, twelve when the third was, and another success came last.
 #[test]
 fn a_wave_that_was_too_short_to_count_by_is_counted_on() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(1_000), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(1_000), Nanos::ZERO);
     let at = |millis| Nanos::from_millis(millis);
     let mut refused = |now, admitted| {
         let reaction = learned.evidence(at(now), throttled(0, admitted));
         (reaction, learned.effective().quantity())
     };
-    assert_eq!(refused(20, 7), (Reaction::Shrunk, 250));
-    assert_eq!(refused(21, 7), (Reaction::SameWave, 250));
-    assert_eq!(refused(22, 12), (Reaction::Shrunk, 12));
-    assert_eq!(refused(23, 10), (Reaction::SameWave, 12));
+    assert_eq!(refused(20, 7), (LimitChange::Shrunk, 250));
+    assert_eq!(refused(21, 7), (LimitChange::SameWave, 250));
+    assert_eq!(refused(22, 12), (LimitChange::Shrunk, 12));
+    assert_eq!(refused(23, 10), (LimitChange::SameWave, 12));
     learned.clean(at(24), 13);
     assert_eq!(learned.effective(), per_second(13));
 }
@@ -289,9 +289,9 @@ fn a_wave_that_was_too_short_to_count_by_is_counted_on() {
 // steps up to it.
 #[test]
 fn growth_rests_where_it_was_refused_and_longer_each_time() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     let mut now = 1;
-    let refuse = |learned: &mut Learned, now| {
+    let refuse = |learned: &mut AdaptiveLimit, now| {
         learned.evidence(Nanos::from_secs(now), throttled(now * 1_000, 50));
     };
     refuse(&mut learned, now);
@@ -310,7 +310,7 @@ fn growth_rests_where_it_was_refused_and_longer_each_time() {
 #[test]
 fn a_refusal_that_was_looked_for_takes_a_twentieth_whatever_passed() {
     for admitted in [0, 6, 50, 1_000] {
-        let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+        let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
         learned.evidence(Nanos::from_secs(1), throttled(1_000, 50));
         for secs in 21..25 {
             learned.clean(Nanos::from_secs(secs), 50);
@@ -324,7 +324,7 @@ fn a_refusal_that_was_looked_for_takes_a_twentieth_whatever_passed() {
 // Found at 50/s, and while nothing is tried there, only 20 pass: the server has changed.
 #[test]
 fn a_refusal_that_was_not_looked_for_is_counted_by() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(1_000, 50));
     learned.evidence(Nanos::from_secs(10), throttled(10_000, 20));
     assert_eq!(learned.effective(), per_second(20));
@@ -333,7 +333,7 @@ fn a_refusal_that_was_not_looked_for_is_counted_by() {
 // Refused at 50, and much later at 100: that is another place.
 #[test]
 fn a_refusal_elsewhere_begins_with_a_short_rest() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(200), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     let mut now = 1;
     learned.evidence(Nanos::from_secs(now), throttled(1_000, 50));
     while learned.effective().quantity() < 100 {
@@ -352,7 +352,7 @@ fn a_refusal_elsewhere_begins_with_a_short_rest() {
 // then 11 careful ones to 103; in strides of 3 % the second window would be refused again.
 #[test]
 fn growth_is_careful_where_the_last_refusal_came() {
-    let mut learned = Learned::new(Adaptive::Learn, per_second(100), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Learn, per_second(100), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 100));
     assert_eq!(learned.effective(), per_second(95));
     let mut windows = 0;
@@ -367,7 +367,7 @@ fn growth_is_careful_where_the_last_refusal_came() {
 #[test]
 fn windows_shorter_than_a_second_grow_by_the_second() {
     let configured: Rate = "1000/100ms".parse().expect("valid");
-    let mut learned = Learned::new(Adaptive::Guard, configured, Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, configured, Nanos::ZERO);
     learned.evidence(Nanos::ZERO, throttled(0, 1_000));
     for tenth in 1..10 {
         learned.clean(Nanos::from_millis(tenth * 100), 950);
@@ -380,7 +380,7 @@ fn windows_shorter_than_a_second_grow_by_the_second() {
 // The clock steps back eight seconds around a refusal: half a second later no window has passed.
 #[test]
 fn a_backward_clock_does_not_make_a_window_pass() {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(100), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     learned.clean(Nanos::from_secs(10), 100);
     learned.evidence(Nanos::from_secs(2), throttled(9_900, 100));
     learned.clean(Nanos::from_millis(10_500), 95);

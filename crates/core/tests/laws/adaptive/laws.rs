@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Adaptive, Evidence, Learned, Nanos, Rate};
+use outflow_core::{AdaptiveMode, Evidence, AdaptiveLimit, Nanos, Rate};
 use proptest::prelude::*;
 
 /// One thing that happens to a learned limit.
@@ -54,11 +54,11 @@ fn history() -> impl Strategy<Value = Vec<(Nanos, Step)>> {
 /// Evidence never raises a rate, clean windows never lower it, nothing goes above the configured
 /// rate, no step grows by more than a few per cent, and a restart changes nothing.
 fn keeps_its_laws(
-    mode: Adaptive,
+    mode: AdaptiveMode,
     configured: Rate,
     history: Vec<(Nanos, Step)>,
 ) -> Result<(), TestCaseError> {
-    let mut learned = Learned::new(mode, configured, Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(mode, configured, Nanos::ZERO);
     for (now, step) in history {
         let before = learned.effective();
         take(&mut learned, mode, now, &step);
@@ -79,18 +79,18 @@ fn keeps_its_laws(
             }
             _ => prop_assert!(moved.is_le(), "{before} rose to {after} after {step:?}"),
         }
-        if mode != Adaptive::Learn {
+        if mode != AdaptiveMode::Learn {
             prop_assert!(
                 after.cmp_speed(configured).is_le(),
                 "{after} over {configured}"
             );
         }
         let drifts = learned.drift(now).is_some();
-        prop_assert!(!drifts || mode == Adaptive::Guard);
-        if mode == Adaptive::Guard {
+        prop_assert!(!drifts || mode == AdaptiveMode::Guard);
+        if mode == AdaptiveMode::Guard {
             prop_assert!(drifts || after == configured, "{after} without a drift");
         }
-        if mode == Adaptive::Off {
+        if mode == AdaptiveMode::Off {
             prop_assert_eq!(after, configured);
         }
     }
@@ -98,7 +98,7 @@ fn keeps_its_laws(
 }
 
 fn grew_slowly(
-    mode: Adaptive,
+    mode: AdaptiveMode,
     before: Rate,
     after: Rate,
     admitted: u64,
@@ -110,7 +110,7 @@ fn grew_slowly(
         after.quantity() <= admitted.saturating_mul(2),
         "untried {after}"
     );
-    if mode == Adaptive::Guard && after.quantity() > admitted {
+    if mode == AdaptiveMode::Guard && after.quantity() > admitted {
         // Rounding down may have hidden almost one unit before.
         let most = (u128::from(before.quantity()) + 1) * 103 / 100;
         prop_assert!(u128::from(after.quantity()) <= most, "{before} to {after}");
@@ -118,7 +118,7 @@ fn grew_slowly(
     Ok(())
 }
 
-fn take(learned: &mut Learned, mode: Adaptive, now: Nanos, step: &Step) {
+fn take(learned: &mut AdaptiveLimit, mode: AdaptiveMode, now: Nanos, step: &Step) {
     let before = |ago| now.saturating_sub(Duration::from_nanos(ago));
     let after = |ahead| now.saturating_add(Duration::from_nanos(ahead));
     let evidence = match *step {
@@ -139,10 +139,10 @@ fn take(learned: &mut Learned, mode: Adaptive, now: Nanos, step: &Step) {
 }
 
 /// Kept, restored and kept again is the same.
-fn restart(learned: &mut Learned, mode: Adaptive, now: Nanos) {
+fn restart(learned: &mut AdaptiveLimit, mode: AdaptiveMode, now: Nanos) {
     let kept = learned.snapshot(now);
-    let restored = Learned::restore(mode, kept.configured, &kept, now);
-    if mode != Adaptive::Off {
+    let restored = AdaptiveLimit::restore(mode, kept.configured, &kept, now);
+    if mode != AdaptiveMode::Off {
         assert_eq!(restored.snapshot(now).level, kept.level);
         assert_eq!(restored.snapshot(now).ceiling, kept.ceiling);
         assert_eq!(restored.snapshot(now).told, kept.told);
@@ -151,11 +151,11 @@ fn restart(learned: &mut Learned, mode: Adaptive, now: Nanos) {
     *learned = restored;
 }
 
-fn modes() -> impl Strategy<Value = Adaptive> {
+fn modes() -> impl Strategy<Value = AdaptiveMode> {
     prop_oneof![
-        1 => Just(Adaptive::Off),
-        4 => Just(Adaptive::Guard),
-        2 => Just(Adaptive::Learn),
+        1 => Just(AdaptiveMode::Off),
+        4 => Just(AdaptiveMode::Guard),
+        2 => Just(AdaptiveMode::Learn),
     ]
 }
 

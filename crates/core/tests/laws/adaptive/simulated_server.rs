@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use outflow_core::{Adaptive, Evidence, Learned, Nanos};
+use outflow_core::{AdaptiveMode, Evidence, AdaptiveLimit, Nanos};
 use proptest::prelude::*;
 
 use super::{per_second, throttled};
@@ -69,7 +69,7 @@ impl World {
             .push(Reverse((self.now.saturating_add(after), event)));
     }
 
-    fn send_what_may_go(&mut self, learned: &Learned) {
+    fn send_what_may_go(&mut self, learned: &AdaptiveLimit) {
         let rate = learned.effective();
         let limit = if rate.per() == WINDOW {
             rate.quantity()
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    fn step(&mut self, learned: &mut Learned) {
+    fn step(&mut self, learned: &mut AdaptiveLimit) {
         let Some(Reverse((at, event))) = self.events.pop() else {
             return;
         };
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    fn returned(&mut self, learned: &mut Learned, sent: Nanos, accepted: bool) {
+    fn returned(&mut self, learned: &mut AdaptiveLimit, sent: Nanos, accepted: bool) {
         self.in_flight -= 1;
         self.at(WINDOW, Event::Forgotten);
         if accepted {
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    fn run(&mut self, learned: &mut Learned, calls: u64) {
+    fn run(&mut self, learned: &mut AdaptiveLimit, calls: u64) {
         let goal = self.accepted + calls;
         while self.accepted < goal {
             self.send_what_may_go(learned);
@@ -148,7 +148,7 @@ fn a_burst_is_recounted_when_all_of_it_is_back() {
     for noise in 0..100 {
         finds(50, 42, 50, noise).expect("found");
     }
-    let mut learned = Learned::new(Adaptive::Guard, per_second(50), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     learned.evidence(Nanos::from_millis(30), throttled(0, 5));
     assert_eq!(learned.effective(), per_second(12));
     learned.clean(Nanos::from_millis(40), 42);
@@ -159,7 +159,7 @@ fn a_burst_is_recounted_when_all_of_it_is_back() {
 
 /// Within 10 % of the real limit after 1,000 calls, at most 50 of which were refused.
 fn finds(configured: u64, real: u64, in_flight: usize, noise: u64) -> Result<(), TestCaseError> {
-    let mut learned = Learned::new(Adaptive::Guard, per_second(configured), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);
     let mut world = World::new(real, in_flight, noise);
     world.run(&mut learned, 1_000);
     let found = learned.effective().quantity();
@@ -200,7 +200,7 @@ outflow_testkit::laws! {
 #[test]
 fn the_configured_rate_returns_after_the_server_heals() {
     for (configured, real) in [(200, 50), (50, 42)] {
-        let mut learned = Learned::new(Adaptive::Guard, per_second(configured), Nanos::ZERO);
+        let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);
         let mut world = World::new(real, 8, 7);
         world.run(&mut learned, 1_000);
         assert!(learned.drift(world.now).is_some());
@@ -220,7 +220,7 @@ fn the_configured_rate_returns_after_the_server_heals() {
 // Nothing is known but a first guess of 2/s; the server takes 150/s.
 #[test]
 fn an_unknown_limit_is_found_from_below() {
-    let mut learned = Learned::new(Adaptive::Learn, per_second(2), Nanos::ZERO);
+    let mut learned = AdaptiveLimit::new(AdaptiveMode::Learn, per_second(2), Nanos::ZERO);
     let mut world = World::new(150, 8, 3);
     world.run(&mut learned, 3_000);
     let found = learned.effective().quantity();

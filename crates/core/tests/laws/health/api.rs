@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use outflow_core::{
-    Admission, Change, Health, HealthConfig, HealthSettings, Nanos, Outcome, Rate, Reason, State,
-    Ticket, Transition,
+    HealthDecision, HealthChange, Health, HealthConfig, HealthSettings, Nanos, Outcome, Rate, TransitionReason, HealthState,
+    HealthTicket, HealthTransition,
 };
 
 pub(crate) struct Api {
@@ -43,42 +43,42 @@ impl Api {
         self.pass(Duration::from_millis(millis));
     }
 
-    pub(crate) fn wake(&mut self) -> Option<Transition> {
+    pub(crate) fn wake(&mut self) -> Option<HealthTransition> {
         let entropy = self.entropy();
         self.health.wake(self.now, entropy)
     }
 
     /// Passes the time to the next timer and serves it.
-    pub(crate) fn wake_when_due(&mut self) -> Option<Transition> {
+    pub(crate) fn wake_when_due(&mut self) -> Option<HealthTransition> {
         self.now = self.health.next_wakeup().expect("a timer").max(self.now);
         self.wake()
     }
 
     /// Leave to send, which must be given.
-    pub(crate) fn send(&mut self) -> Ticket {
+    pub(crate) fn send(&mut self) -> HealthTicket {
         match self.health.admission(self.now) {
-            Admission::Go(ticket) => ticket,
+            HealthDecision::Go(ticket) => ticket,
             refused => panic!("{refused:?} at {:?}", self.now),
         }
     }
 
-    pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome) -> Change {
+    pub(crate) fn answer(&mut self, ticket: HealthTicket, outcome: Outcome) -> HealthChange {
         let entropy = self.entropy();
         self.health.record(self.now, ticket, outcome, entropy)
     }
 
     /// One request and its outcome at the same instant.
-    pub(crate) fn call(&mut self, outcome: Outcome) -> Change {
+    pub(crate) fn call(&mut self, outcome: Outcome) -> HealthChange {
         let ticket = self.send();
         self.answer(ticket, outcome)
     }
 
     /// The last change of so many equal calls.
-    pub(crate) fn calls(&mut self, count: u32, outcome: Outcome) -> Change {
-        (0..count).fold(Change::None, |_, _| self.call(outcome))
+    pub(crate) fn calls(&mut self, count: u32, outcome: Outcome) -> HealthChange {
+        (0..count).fold(HealthChange::None, |_, _| self.call(outcome))
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> HealthState {
         self.health.state()
     }
 
@@ -86,7 +86,7 @@ impl Api {
     pub(crate) fn throttled() -> Self {
         let mut api = Self::usual();
         let change = api.calls(3, Outcome::THROTTLED);
-        assert_eq!(moved(change), Some((State::Throttle, Reason::Streak)));
+        assert_eq!(moved(change), Some((HealthState::Throttle, TransitionReason::Streak)));
         api
     }
 
@@ -94,7 +94,7 @@ impl Api {
     pub(crate) fn asleep() -> Self {
         let mut api = Self::usual();
         let change = api.call(Outcome::BANNED.asking_to_wait(Duration::from_mins(1)));
-        assert_eq!(moved(change), Some((State::Sleep, Reason::Banned)));
+        assert_eq!(moved(change), Some((HealthState::Sleep, TransitionReason::Banned)));
         api
     }
 
@@ -102,7 +102,7 @@ impl Api {
     pub(crate) fn half_open() -> Self {
         let mut api = Self::asleep();
         let woken = api.wake_when_due().map(|t| (t.to, t.reason));
-        assert_eq!(woken, Some((State::HalfOpen, Reason::SleepOver)));
+        assert_eq!(woken, Some((HealthState::HalfOpen, TransitionReason::SleepOver)));
         api
     }
 
@@ -116,18 +116,18 @@ impl Api {
         let change = api.call(Outcome::SERVER_FAILED);
         assert_eq!(
             moved(change),
-            Some((State::CacheOnly, Reason::RecoveriesExhausted))
+            Some((HealthState::CacheOnly, TransitionReason::RecoveriesExhausted))
         );
         api
     }
 
-    pub(crate) fn in_state(state: State) -> Self {
+    pub(crate) fn in_state(state: HealthState) -> Self {
         match state {
-            State::Normal => Self::usual(),
-            State::Throttle => Self::throttled(),
-            State::Sleep => Self::asleep(),
-            State::HalfOpen => Self::half_open(),
-            State::CacheOnly => Self::cache_only(),
+            HealthState::Normal => Self::usual(),
+            HealthState::Throttle => Self::throttled(),
+            HealthState::Sleep => Self::asleep(),
+            HealthState::HalfOpen => Self::half_open(),
+            HealthState::CacheOnly => Self::cache_only(),
         }
     }
 }
@@ -137,16 +137,16 @@ pub(crate) fn rate(text: &str) -> Rate {
 }
 
 /// Where a change led and why.
-pub(crate) fn moved(change: Change) -> Option<(State, Reason)> {
+pub(crate) fn moved(change: HealthChange) -> Option<(HealthState, TransitionReason)> {
     change.transition().map(|t| (t.to, t.reason))
 }
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-pub(crate) const STATES: [State; 5] = [
-    State::Normal,
-    State::Throttle,
-    State::Sleep,
-    State::HalfOpen,
-    State::CacheOnly,
+pub(crate) const STATES: [HealthState; 5] = [
+    HealthState::Normal,
+    HealthState::Throttle,
+    HealthState::Sleep,
+    HealthState::HalfOpen,
+    HealthState::CacheOnly,
 ];

@@ -2,16 +2,16 @@
 
 use core::time::Duration;
 
-use outflow_core::{Effect, Outcome, Reason, State};
+use outflow_core::{OutcomeClass, Outcome, TransitionReason, HealthState};
 
 use super::api::{Api, SECOND, moved};
 
-type Move = Option<(State, Reason)>;
+type Move = Option<(HealthState, TransitionReason)>;
 
 /// What happens, how, and where it must lead.
 type Row = (&'static str, fn(&mut Api) -> Move, Move);
 
-fn table(from: State, rows: &[Row]) {
+fn table(from: HealthState, rows: &[Row]) {
     for (what, event, expected) in rows {
         let mut api = Api::in_state(from);
         assert_eq!(api.state(), from);
@@ -53,12 +53,12 @@ fn woken(api: &mut Api) -> Move {
 #[test]
 fn normal_leaves_by_a_streak_or_a_ratio() {
     table(
-        State::Normal,
+        HealthState::Normal,
         &[
             (
                 "three refusals",
                 |a| moved(a.calls(3, Outcome::THROTTLED)),
-                Some((State::Throttle, Reason::Streak)),
+                Some((HealthState::Throttle, TransitionReason::Streak)),
             ),
             (
                 "two refusals",
@@ -90,12 +90,12 @@ fn normal_leaves_by_a_streak_or_a_ratio() {
                     a.calls(100, Outcome::NEUTRAL);
                     moved(a.call(Outcome::THROTTLED))
                 },
-                Some((State::Throttle, Reason::Streak)),
+                Some((HealthState::Throttle, TransitionReason::Streak)),
             ),
             (
                 "a fifth fails",
                 |a| mixed(a, 100, 2, 50),
-                Some((State::Throttle, Reason::ErrorRatio)),
+                Some((HealthState::Throttle, TransitionReason::ErrorRatio)),
             ),
             ("a tenth fails", |a| mixed(a, 1_000, 1, 50), None),
             (
@@ -121,7 +121,7 @@ fn normal_leaves_by_a_streak_or_a_ratio() {
                     a.pass_millis(1);
                     woken(a)
                 },
-                Some((State::Throttle, Reason::ErrorRatio)),
+                Some((HealthState::Throttle, TransitionReason::ErrorRatio)),
             ),
         ],
     );
@@ -131,27 +131,27 @@ fn normal_leaves_by_a_streak_or_a_ratio() {
 #[test]
 fn normal_leaves_by_the_servers_word() {
     table(
-        State::Normal,
+        HealthState::Normal,
         &[
             (
                 "a ban without a time",
                 |a| moved(a.call(Outcome::BANNED)),
-                Some((State::Sleep, Reason::Banned)),
+                Some((HealthState::Sleep, TransitionReason::Banned)),
             ),
             (
                 "a ban with a short time",
                 |a| moved(a.call(Outcome::BANNED.asking_to_wait(SECOND))),
-                Some((State::Sleep, Reason::Banned)),
+                Some((HealthState::Sleep, TransitionReason::Banned)),
             ),
             (
                 "six seconds asked",
                 |a| moved(a.call(refused_for(6))),
-                Some((State::Sleep, Reason::RetryAfter)),
+                Some((HealthState::Sleep, TransitionReason::RetryAfter)),
             ),
             (
                 "six seconds asked by a failing server",
                 |a| moved(a.call(Outcome::SERVER_FAILED.asking_to_wait(SECOND * 6))),
-                Some((State::Sleep, Reason::RetryAfter)),
+                Some((HealthState::Sleep, TransitionReason::RetryAfter)),
             ),
             (
                 "five seconds asked",
@@ -187,7 +187,7 @@ fn normal_leaves_by_the_servers_word() {
 #[test]
 fn throttle_leaves_for_the_better_by_its_edges_only() {
     table(
-        State::Throttle,
+        HealthState::Throttle,
         &[
             (
                 "ten successes that last",
@@ -196,7 +196,7 @@ fn throttle_leaves_for_the_better_by_its_edges_only() {
                     a.pass_millis(250);
                     woken(a)
                 },
-                Some((State::HalfOpen, Reason::SuccessWindowOk)),
+                Some((HealthState::HalfOpen, TransitionReason::SuccessWindowOk)),
             ),
             (
                 "ten successes at once",
@@ -230,7 +230,7 @@ fn throttle_leaves_for_the_better_by_its_edges_only() {
                     a.pass_millis(250);
                     woken(a)
                 },
-                Some((State::HalfOpen, Reason::SuccessWindowOk)),
+                Some((HealthState::HalfOpen, TransitionReason::SuccessWindowOk)),
             ),
             (
                 "failures of a tenth exactly",
@@ -250,7 +250,7 @@ fn throttle_leaves_for_the_better_by_its_edges_only() {
                     a.pass_millis(250);
                     woken(a)
                 },
-                Some((State::HalfOpen, Reason::SuccessWindowOk)),
+                Some((HealthState::HalfOpen, TransitionReason::SuccessWindowOk)),
             ),
         ],
     );
@@ -260,12 +260,12 @@ fn throttle_leaves_for_the_better_by_its_edges_only() {
 #[test]
 fn throttle_leaves_for_the_worse_by_its_edges_only() {
     table(
-        State::Throttle,
+        HealthState::Throttle,
         &[
             (
                 "five refusals",
                 |a| moved(a.calls(5, Outcome::THROTTLED)),
-                Some((State::Sleep, Reason::Streak)),
+                Some((HealthState::Sleep, TransitionReason::Streak)),
             ),
             (
                 "four refusals",
@@ -275,7 +275,7 @@ fn throttle_leaves_for_the_worse_by_its_edges_only() {
             (
                 "six in ten fail for five minutes",
                 |a| mixed(a, 3_200, 6, 100),
-                Some((State::Sleep, Reason::ErrorRatioHeld)),
+                Some((HealthState::Sleep, TransitionReason::ErrorRatioHeld)),
             ),
             (
                 "six in ten fail for less",
@@ -291,17 +291,17 @@ fn throttle_leaves_for_the_worse_by_its_edges_only() {
             (
                 "all fail, twenty in any window of thirty seconds",
                 |a| mixed(a, 2_000, 10, 1_500),
-                Some((State::Sleep, Reason::ErrorRatioHeld)),
+                Some((HealthState::Sleep, TransitionReason::ErrorRatioHeld)),
             ),
             (
                 "a ban",
                 |a| moved(a.call(Outcome::BANNED)),
-                Some((State::Sleep, Reason::Banned)),
+                Some((HealthState::Sleep, TransitionReason::Banned)),
             ),
             (
                 "six seconds asked",
                 |a| moved(a.call(refused_for(6))),
-                Some((State::Sleep, Reason::RetryAfter)),
+                Some((HealthState::Sleep, TransitionReason::RetryAfter)),
             ),
             (
                 "five seconds asked",
@@ -325,12 +325,12 @@ fn throttle_leaves_for_the_worse_by_its_edges_only() {
 #[test]
 fn sleep_and_cache_only_leave_by_timer_only() {
     table(
-        State::Sleep,
+        HealthState::Sleep,
         &[
             (
                 "its time is over",
                 |a| a.wake_when_due().map(|t| (t.to, t.reason)),
-                Some((State::HalfOpen, Reason::SleepOver)),
+                Some((HealthState::HalfOpen, TransitionReason::SleepOver)),
             ),
             (
                 "a nanosecond earlier",
@@ -344,12 +344,12 @@ fn sleep_and_cache_only_leave_by_timer_only() {
         ],
     );
     table(
-        State::CacheOnly,
+        HealthState::CacheOnly,
         &[
             (
                 "its period is over",
                 |a| a.wake_when_due().map(|t| (t.to, t.reason)),
-                Some((State::Sleep, Reason::AutoRecover)),
+                Some((HealthState::Sleep, TransitionReason::AutoRecover)),
             ),
             (
                 "a second earlier",
@@ -365,14 +365,14 @@ fn sleep_and_cache_only_leave_by_timer_only() {
 
 #[test]
 fn half_open_leaves_by_its_edges_only() {
-    let failed = Some((State::Sleep, Reason::ProbeFailed));
+    let failed = Some((HealthState::Sleep, TransitionReason::ProbeFailed));
     table(
-        State::HalfOpen,
+        HealthState::HalfOpen,
         &[
             (
                 "five successes",
                 |a| moved(a.calls(5, Outcome::SUCCESS)),
-                Some((State::Normal, Reason::ProbesOk)),
+                Some((HealthState::Normal, TransitionReason::ProbesOk)),
             ),
             (
                 "four successes",
@@ -397,7 +397,7 @@ fn half_open_leaves_by_its_edges_only() {
             ),
             (
                 "another failure that counts",
-                |a| moved(a.call(Outcome::of(Effect::OtherFailed))),
+                |a| moved(a.call(Outcome::of(OutcomeClass::OtherFailed))),
                 failed,
             ),
             (
@@ -411,12 +411,12 @@ fn half_open_leaves_by_its_edges_only() {
             (
                 "a ban",
                 |a| moved(a.call(Outcome::BANNED)),
-                Some((State::Sleep, Reason::Banned)),
+                Some((HealthState::Sleep, TransitionReason::Banned)),
             ),
             (
                 "a minute asked",
                 |a| moved(a.call(refused_for(60))),
-                Some((State::Sleep, Reason::RetryAfter)),
+                Some((HealthState::Sleep, TransitionReason::RetryAfter)),
             ),
             (
                 "a probe that hangs",
@@ -424,7 +424,7 @@ fn half_open_leaves_by_its_edges_only() {
                     let _hangs = a.send();
                     a.wake_when_due().map(|t| (t.to, t.reason))
                 },
-                Some((State::Sleep, Reason::ProbeTimedOut)),
+                Some((HealthState::Sleep, TransitionReason::ProbeTimedOut)),
             ),
             (
                 "a probe given up",
@@ -443,14 +443,14 @@ fn half_open_leaves_by_its_edges_only() {
 // Twenty neutral answers weigh as much as five successes; what is not answered weighs nothing.
 #[test]
 fn half_open_leaves_by_answers_that_are_neither_good_nor_bad() {
-    let failed = Some((State::Sleep, Reason::ProbeFailed));
+    let failed = Some((HealthState::Sleep, TransitionReason::ProbeFailed));
     table(
-        State::HalfOpen,
+        HealthState::HalfOpen,
         &[
             (
                 "twenty neutral answers",
                 |a| moved(a.calls(20, Outcome::NEUTRAL)),
-                Some((State::Normal, Reason::ProbesAnswered)),
+                Some((HealthState::Normal, TransitionReason::ProbesAnswered)),
             ),
             (
                 "nineteen neutral answers",

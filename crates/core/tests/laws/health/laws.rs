@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
 use outflow_core::{
-    Admission, Escalation, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome, Rate,
-    Reason, Share, State, Ticket, Transition,
+    HealthDecision, Escalation, Health, HealthConfig, HealthSettings, HealthOverride, Nanos, Outcome, Rate,
+    TransitionReason, Share, HealthState, HealthTicket, HealthTransition,
 };
 use outflow_testkit::laws::{self, CASES, STRESS_CASES};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ enum Event {
     WakeWhenDue,
     Pass(Duration),
     StepBack(Duration),
-    Force(Hold),
+    Force(HealthOverride),
     Release,
     /// Goes on with the other configuration of the two.
     Configure,
@@ -34,12 +34,12 @@ enum Event {
 struct World {
     health: Health,
     now: Nanos,
-    tickets: VecDeque<Ticket>,
+    tickets: VecDeque<HealthTicket>,
     configs: [HealthConfig; 2],
     entropy: u64,
     /// Above and below every floor and ceiling of the machine, in several spans.
     rates: [Rate; 4],
-    edges: Vec<(State, State, Reason)>,
+    edges: Vec<(HealthState, HealthState, TransitionReason)>,
 }
 
 impl World {
@@ -111,34 +111,34 @@ impl World {
     }
 
     /// Asks as a client does, and holds every answer to its promise.
-    fn ask(&mut self) -> Option<Ticket> {
+    fn ask(&mut self) -> Option<HealthTicket> {
         let latest = self.health.snapshot(self.now);
         match self.health.admission(self.now) {
-            Admission::Go(ticket) => {
+            HealthDecision::Go(ticket) => {
                 assert!(latest.cooling_until.is_none(), "sent while told to wait");
-                assert_eq!(ticket.is_probe(), latest.state == State::HalfOpen);
-                assert!(!matches!(latest.state, State::Sleep | State::CacheOnly));
+                assert_eq!(ticket.is_probe(), latest.state == HealthState::HalfOpen);
+                assert!(!matches!(latest.state, HealthState::Sleep | HealthState::CacheOnly));
                 Some(ticket)
             }
-            Admission::Cooling { until } => {
+            HealthDecision::Cooling { until } => {
                 assert_eq!(Some(until), latest.cooling_until);
                 assert!(until > self.now);
                 None
             }
-            Admission::Blocked { state, until } => {
+            HealthDecision::Blocked { state, until } => {
                 assert_eq!(state, latest.state);
                 assert!(until.is_none_or(|until| until > self.now));
                 None
             }
-            Admission::Overdue => {
+            HealthDecision::Overdue => {
                 self.wake();
                 self.ask()
             }
         }
     }
 
-    fn note(&mut self, transition: Option<Transition>) {
-        let Some(Transition {
+    fn note(&mut self, transition: Option<HealthTransition>) {
+        let Some(HealthTransition {
             from, to, reason, ..
         }) = transition
         else {
@@ -160,13 +160,13 @@ impl World {
             self.step(Event::Release);
         }
         for _ in 0..10_000 {
-            if self.health.state() == State::Normal && self.health.snapshot(self.now).hold.is_none()
+            if self.health.state() == HealthState::Normal && self.health.snapshot(self.now).hold.is_none()
             {
                 return self.now.since(began);
             }
             self.entropy = self.entropy.wrapping_add(0x9E37_79B9_7F4A_7C15);
             match self.health.admission(self.now) {
-                Admission::Go(ticket) => {
+                HealthDecision::Go(ticket) => {
                     self.now = self.now.saturating_add(Duration::from_millis(100));
                     let entropy = self.entropy;
                     let change = self
@@ -174,15 +174,15 @@ impl World {
                         .record(self.now, ticket, Outcome::SUCCESS, entropy);
                     self.note(change.transition());
                 }
-                Admission::Cooling { until }
-                | Admission::Blocked {
+                HealthDecision::Cooling { until }
+                | HealthDecision::Blocked {
                     until: Some(until), ..
                 } => {
                     assert!(until > self.now);
                     self.now = until;
                 }
-                Admission::Overdue => self.wake(),
-                Admission::Blocked { until: None, state } => panic!("stuck in {state}"),
+                HealthDecision::Overdue => self.wake(),
+                HealthDecision::Blocked { until: None, state } => panic!("stuck in {state}"),
             }
         }
         panic!("stuck in {}", self.health.state());
@@ -190,27 +190,27 @@ impl World {
 }
 
 /// The edges that exist; any other is a defect.
-fn legal(escalation: Escalation, from: State, to: State, reason: Reason) -> bool {
-    use State::{CacheOnly, HalfOpen, Normal, Sleep, Throttle};
+fn legal(escalation: Escalation, from: HealthState, to: HealthState, reason: TransitionReason) -> bool {
+    use HealthState::{CacheOnly, HalfOpen, Normal, Sleep, Throttle};
     let trouble = match escalation {
         Escalation::Throttle => Throttle,
         Escalation::Sleep => Sleep,
     };
     match reason {
-        Reason::ErrorRatio => (from, to) == (Normal, trouble),
-        Reason::Streak => [(Normal, trouble), (Throttle, Sleep)].contains(&(from, to)),
-        Reason::RetryAfter | Reason::Banned => {
+        TransitionReason::ErrorRatio => (from, to) == (Normal, trouble),
+        TransitionReason::Streak => [(Normal, trouble), (Throttle, Sleep)].contains(&(from, to)),
+        TransitionReason::RetryAfter | TransitionReason::Banned => {
             matches!((from, to), (Normal | Throttle | HalfOpen, Sleep))
         }
-        Reason::ErrorRatioHeld => (from, to) == (Throttle, Sleep),
-        Reason::SuccessWindowOk => (from, to) == (Throttle, HalfOpen),
-        Reason::SleepOver => (from, to) == (Sleep, HalfOpen),
-        Reason::ProbesOk | Reason::ProbesAnswered => (from, to) == (HalfOpen, Normal),
-        Reason::ProbeFailed | Reason::ProbeTimedOut => (from, to) == (HalfOpen, Sleep),
-        Reason::RecoveriesExhausted => (from, to) == (HalfOpen, CacheOnly),
-        Reason::AutoRecover => (from, to) == (CacheOnly, Sleep),
-        Reason::Forced => to != HalfOpen,
-        Reason::Released => matches!(
+        TransitionReason::ErrorRatioHeld => (from, to) == (Throttle, Sleep),
+        TransitionReason::SuccessWindowOk => (from, to) == (Throttle, HalfOpen),
+        TransitionReason::SleepOver => (from, to) == (Sleep, HalfOpen),
+        TransitionReason::ProbesOk | TransitionReason::ProbesAnswered => (from, to) == (HalfOpen, Normal),
+        TransitionReason::ProbeFailed | TransitionReason::ProbeTimedOut => (from, to) == (HalfOpen, Sleep),
+        TransitionReason::RecoveriesExhausted => (from, to) == (HalfOpen, CacheOnly),
+        TransitionReason::AutoRecover => (from, to) == (CacheOnly, Sleep),
+        TransitionReason::Forced => to != HalfOpen,
+        TransitionReason::Released => matches!(
             (from, to),
             (Normal, Normal) | (Throttle, Throttle) | (Sleep | CacheOnly, Sleep | HalfOpen)
         ),
@@ -237,10 +237,10 @@ fn alphabet() -> Vec<Event> {
         Event::Pass(Duration::from_millis(250)),
         Event::Pass(Duration::from_secs(20)),
         Event::StepBack(Duration::from_secs(1)),
-        Event::Force(Hold::Normal),
-        Event::Force(Hold::Throttle),
-        Event::Force(Hold::Sleep),
-        Event::Force(Hold::CacheOnly),
+        Event::Force(HealthOverride::Normal),
+        Event::Force(HealthOverride::Throttle),
+        Event::Force(HealthOverride::Sleep),
+        Event::Force(HealthOverride::CacheOnly),
         Event::Release,
         Event::Configure,
         Event::Answer(Outcome::CANCELLED),

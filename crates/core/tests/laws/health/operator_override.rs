@@ -1,6 +1,6 @@
 //! What an operator does to the machine, and what it looks like from outside.
 
-use outflow_core::{Admission, Circuit, HealthSettings, Hold, Outcome, Reason, Share, State};
+use outflow_core::{HealthDecision, CircuitState, HealthSettings, HealthOverride, Outcome, TransitionReason, Share, HealthState};
 
 use super::api::{Api, SECOND, STATES, moved};
 
@@ -8,20 +8,20 @@ use super::api::{Api, SECOND, STATES, moved};
 fn an_operator_leads_anywhere_and_back() {
     for from in STATES {
         for (hold, after) in [
-            (Hold::Normal, State::Normal),
-            (Hold::Throttle, State::Throttle),
-            (Hold::Sleep, State::HalfOpen),
-            (Hold::CacheOnly, State::HalfOpen),
+            (HealthOverride::Normal, HealthState::Normal),
+            (HealthOverride::Throttle, HealthState::Throttle),
+            (HealthOverride::Sleep, HealthState::HalfOpen),
+            (HealthOverride::CacheOnly, HealthState::HalfOpen),
         ] {
             let mut api = Api::in_state(from);
             let forced = api.health.force(api.now, hold);
             assert_eq!((forced.from, forced.to), (from, hold.state()));
-            assert_eq!((forced.reason, forced.until), (Reason::Forced, None));
+            assert_eq!((forced.reason, forced.until), (TransitionReason::Forced, None));
             // Longer than any wait that a server asked for on the way into `from`.
             api.pass(SECOND * 3_600);
             assert_eq!(api.wake(), None, "{hold:?} has no timer");
             let released = api.health.release(api.now).expect("was held");
-            assert_eq!((released.to, released.reason), (after, Reason::Released));
+            assert_eq!((released.to, released.reason), (after, TransitionReason::Released));
             assert_eq!(api.health.release(api.now), None, "only once");
         }
     }
@@ -32,10 +32,10 @@ fn an_operator_leads_anywhere_and_back() {
 fn a_release_does_not_cut_a_servers_wait_short() {
     let mut api = Api::asleep();
     let banned_until = api.health.next_wakeup();
-    api.health.force(api.now, Hold::CacheOnly);
+    api.health.force(api.now, HealthOverride::CacheOnly);
     api.pass(SECOND);
     let released = api.health.release(api.now).expect("was held");
-    assert_eq!((released.to, released.until), (State::Sleep, banned_until));
+    assert_eq!((released.to, released.until), (HealthState::Sleep, banned_until));
 }
 
 // At the very instant at which a ban ends there is nothing left of it to sleep through.
@@ -43,10 +43,10 @@ fn a_release_does_not_cut_a_servers_wait_short() {
 fn a_release_when_the_servers_wait_ends_leads_to_probes() {
     let mut api = Api::asleep();
     let banned_until = api.health.next_wakeup().expect("a timer");
-    api.health.force(api.now, Hold::Sleep);
+    api.health.force(api.now, HealthOverride::Sleep);
     api.now = banned_until;
     let released = api.health.release(api.now).expect("was held");
-    assert_eq!((released.to, released.until), (State::HalfOpen, None));
+    assert_eq!((released.to, released.until), (HealthState::HalfOpen, None));
 }
 
 #[test]
@@ -55,26 +55,26 @@ fn the_circuit_is_a_view_of_the_state() {
     assert_eq!(
         views,
         [
-            Circuit::Closed,
-            Circuit::Closed,
-            Circuit::Open,
-            Circuit::HalfOpen,
-            Circuit::Open
+            CircuitState::Closed,
+            CircuitState::Closed,
+            CircuitState::Open,
+            CircuitState::HalfOpen,
+            CircuitState::Open
         ]
     );
-    let names = views.map(Circuit::name);
+    let names = views.map(CircuitState::name);
     assert_eq!(names, ["CLOSED", "CLOSED", "OPEN", "HALF_OPEN", "OPEN"]);
 }
 
 #[test]
 fn a_stop_admits_nobody_and_tells_until_when() {
-    for state in [State::Sleep, State::CacheOnly] {
+    for state in [HealthState::Sleep, HealthState::CacheOnly] {
         let mut api = Api::in_state(state);
         let until = api.health.next_wakeup();
         assert!(until.is_some_and(|until| until > api.now));
         assert_eq!(
             api.health.admission(api.now),
-            Admission::Blocked { state, until }
+            HealthDecision::Blocked { state, until }
         );
     }
 }
@@ -87,7 +87,7 @@ fn a_breaker_never_gives_up() {
     for _ in 0..20 {
         api.wake_when_due();
         let failed = moved(api.call(Outcome::SERVER_FAILED));
-        assert_eq!(failed, Some((State::Sleep, Reason::ProbeFailed)));
+        assert_eq!(failed, Some((HealthState::Sleep, TransitionReason::ProbeFailed)));
     }
 }
 
@@ -100,20 +100,20 @@ fn a_breaker_has_three_states_and_its_own_thresholds() {
     assert_eq!(moved(api.calls(4, Outcome::SERVER_FAILED)), None);
     let opened = api.call(Outcome::NETWORK_FAILED).transition();
     let opened = opened.expect("five in a row");
-    assert_eq!((opened.to, opened.reason), (State::Sleep, Reason::Streak));
+    assert_eq!((opened.to, opened.reason), (HealthState::Sleep, TransitionReason::Streak));
     assert_eq!(opened.until, Some(api.now.saturating_add(SECOND * 30)));
 
     api.wake_when_due();
     let trials = [api.send(), api.send(), api.send()];
     assert!(matches!(
         api.health.admission(api.now),
-        Admission::Blocked {
-            state: State::HalfOpen,
+        HealthDecision::Blocked {
+            state: HealthState::HalfOpen,
             ..
         }
     ));
     let last = trials.map(|ticket| moved(api.answer(ticket, Outcome::SUCCESS)));
-    assert_eq!(last, [None, None, Some((State::Normal, Reason::ProbesOk))]);
+    assert_eq!(last, [None, None, Some((HealthState::Normal, TransitionReason::ProbesOk))]);
 
     let mut api = breaker();
     let alternating = (0..100).find_map(|call| {
@@ -123,7 +123,7 @@ fn a_breaker_has_three_states_and_its_own_thresholds() {
             .map(|t| (t.to, t.reason))
             .or_else(|| moved(api.call(outcome)))
     });
-    assert_eq!(alternating, Some((State::Sleep, Reason::ErrorRatio)));
+    assert_eq!(alternating, Some((HealthState::Sleep, TransitionReason::ErrorRatio)));
     assert_eq!(
         api.health.config().settings().p_throttle,
         Share::percent(50)

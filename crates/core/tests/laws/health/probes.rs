@@ -1,6 +1,6 @@
 //! Probes that succeed, fail, hang, come late or never come back.
 
-use outflow_core::{Admission, Change, HealthSettings, Outcome, RampStage, Reason, State};
+use outflow_core::{HealthDecision, HealthChange, HealthSettings, Outcome, RampStage, TransitionReason, HealthState};
 use outflow_testkit::laws::{CASES, STRESS_CASES, law};
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn five_good_probes_of_five_return_to_normal() {
     let mut api = Api::half_open();
     assert_eq!(
         moved(api.calls(5, Outcome::SUCCESS)),
-        Some((State::Normal, Reason::ProbesOk))
+        Some((HealthState::Normal, TransitionReason::ProbesOk))
     );
 }
 
@@ -21,7 +21,7 @@ fn one_bad_probe_of_three_returns_to_sleep() {
     api.calls(2, Outcome::SUCCESS);
     assert_eq!(
         moved(api.call(Outcome::THROTTLED)),
-        Some((State::Sleep, Reason::ProbeFailed))
+        Some((HealthState::Sleep, TransitionReason::ProbeFailed))
     );
 }
 
@@ -30,7 +30,7 @@ fn a_hundred_callers_send_one_probe() {
     let mut api = Api::half_open();
     let mut sent = Vec::new();
     for _ in 0..100 {
-        if let Admission::Go(ticket) = api.health.admission(api.now) {
+        if let HealthDecision::Go(ticket) = api.health.admission(api.now) {
             sent.push(ticket);
         }
     }
@@ -50,14 +50,14 @@ fn no_probe_keeps_the_machine_half_open() {
         },
         |api| {
             let missing = api.send();
-            assert_eq!(api.answer(missing, Outcome::NEUTRAL), Change::None);
+            assert_eq!(api.answer(missing, Outcome::NEUTRAL), HealthChange::None);
         },
         |api| {
             let late = api.send();
             api.wake_when_due();
-            assert_eq!(api.state(), State::Sleep, "timed out");
+            assert_eq!(api.state(), HealthState::Sleep, "timed out");
             api.wake_when_due();
-            assert_eq!(api.answer(late, Outcome::SERVER_FAILED), Change::None);
+            assert_eq!(api.answer(late, Outcome::SERVER_FAILED), HealthChange::None);
         },
         |api| {
             let late = api.send();
@@ -72,9 +72,9 @@ fn no_probe_keeps_the_machine_half_open() {
     for spoiled in spoil {
         let mut api = Api::half_open();
         spoiled(&mut api);
-        assert_eq!(api.state(), State::HalfOpen);
+        assert_eq!(api.state(), HealthState::HalfOpen);
         let change = (0..5).find_map(|_| moved(api.call(Outcome::SUCCESS)));
-        assert_eq!(change, Some((State::Normal, Reason::ProbesOk)));
+        assert_eq!(change, Some((HealthState::Normal, TransitionReason::ProbesOk)));
     }
 }
 
@@ -90,10 +90,10 @@ fn a_probe_that_hangs_fails_at_its_timeout() {
     api.pass_millis(14_999);
     assert_eq!(api.wake(), None);
     api.pass_millis(1);
-    assert_eq!(api.health.admission(api.now), Admission::Overdue);
-    assert_eq!(api.wake().map(|t| t.reason), Some(Reason::ProbeTimedOut));
-    assert_eq!(api.answer(hanging, Outcome::SUCCESS), Change::None);
-    assert_eq!(api.state(), State::Sleep);
+    assert_eq!(api.health.admission(api.now), HealthDecision::Overdue);
+    assert_eq!(api.wake().map(|t| t.reason), Some(TransitionReason::ProbeTimedOut));
+    assert_eq!(api.answer(hanging, Outcome::SUCCESS), HealthChange::None);
+    assert_eq!(api.state(), HealthState::Sleep);
     let cooldown = api.health.snapshot(api.now).cooldown;
     assert_eq!(cooldown, SECOND * 4, "a failure like any other");
 }
@@ -113,7 +113,7 @@ fn answered_probes_lead_on(cases: u32) {
                 Outcome::SUCCESS
             }))
         });
-        prop_assert_eq!(left.map(|(to, _)| to), Some(State::Normal));
+        prop_assert_eq!(left.map(|(to, _)| to), Some(HealthState::Normal));
         prop_assert!(api.now.since(opened) <= SECOND * 15);
         Ok(())
     });
@@ -152,7 +152,7 @@ fn neutral_answers_count_from_when_probing_began() {
     api.wake_when_due();
     assert_eq!(moved(api.calls(19, Outcome::NEUTRAL)), None);
     let left = moved(api.call(Outcome::NEUTRAL));
-    assert_eq!(left, Some((State::Normal, Reason::ProbesAnswered)));
+    assert_eq!(left, Some((HealthState::Normal, TransitionReason::ProbesAnswered)));
 }
 
 // Two may be out; the second is sent five seconds after the first and answered.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use outflow_core::{
-    Admission, Factor, HealthConfig, HealthSettings, Hold, Outcome, RampStage, Reason, Share, State,
+    HealthDecision, RateFactor, HealthConfig, HealthSettings, HealthOverride, Outcome, RampStage, TransitionReason, Share, HealthState,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -35,11 +35,11 @@ fn throttle_halves_rates_down_to_a_floor() {
 #[test]
 fn each_state_has_its_concurrency_and_its_rate() {
     let expected = [
-        (State::Normal, 4, "35/s"),
-        (State::Throttle, 2, "17/s"),
-        (State::Sleep, 0, "3/s"),
-        (State::HalfOpen, 1, "3/s"),
-        (State::CacheOnly, 0, "3/s"),
+        (HealthState::Normal, 4, "35/s"),
+        (HealthState::Throttle, 2, "17/s"),
+        (HealthState::Sleep, 0, "3/s"),
+        (HealthState::HalfOpen, 1, "3/s"),
+        (HealthState::CacheOnly, 0, "3/s"),
     ];
     for (state, concurrency, left) in expected {
         let api = Api::in_state(state);
@@ -58,7 +58,7 @@ fn a_concurrency_of_one_is_left_in_throttle() {
     api.calls(3, Outcome::THROTTLED);
     assert_eq!(
         (api.state(), api.health.concurrency()),
-        (State::Throttle, 1)
+        (HealthState::Throttle, 1)
     );
 }
 
@@ -83,10 +83,10 @@ fn a_ramp_that_nobody_woke_catches_up() {
     let mut api = Api::half_open();
     api.calls(5, Outcome::SUCCESS);
     api.pass(Duration::from_mins(17));
-    assert_eq!(api.health.admission(api.now), Admission::Overdue);
+    assert_eq!(api.health.admission(api.now), HealthDecision::Overdue);
     assert_eq!(api.wake(), None);
     assert_eq!(api.health.effective(rate("35/s")), rate("23/s"));
-    assert!(matches!(api.health.admission(api.now), Admission::Go(_)));
+    assert!(matches!(api.health.admission(api.now), HealthDecision::Go(_)));
 }
 
 /// Recovered, and one step of 10 % up the ramp.
@@ -111,7 +111,7 @@ fn a_ramp_goes_on_in_new_steps() {
     api.pass(SECOND * 60);
     let settings = HealthSettings {
         ramp_every: SECOND * 120,
-        ramp_factor: Factor::percent(150),
+        ramp_factor: RateFactor::percent(150),
         ..HealthSettings::default()
     };
     reload(&mut api, &settings);
@@ -151,7 +151,7 @@ fn a_reload_first_makes_the_steps_that_were_due() {
     let mut api = ramping();
     api.pass(SECOND * 601);
     let settings = HealthSettings {
-        ramp_factor: Factor::percent(300),
+        ramp_factor: RateFactor::percent(300),
         ..HealthSettings::default()
     };
     reload(&mut api, &settings);
@@ -164,7 +164,7 @@ fn a_reload_first_makes_the_steps_that_were_due() {
 #[test]
 fn a_ramp_ends_where_it_reaches_the_whole_exactly() {
     let mut api = Api::new(&HealthSettings {
-        ramp_factor: Factor::percent(200),
+        ramp_factor: RateFactor::percent(200),
         ..HealthSettings::default()
     });
     api.call(Outcome::BANNED);
@@ -198,7 +198,7 @@ fn trouble_during_a_ramp_throttles_and_ends_it() {
     let mut api = Api::half_open();
     api.calls(5, Outcome::SUCCESS);
     let change = api.calls(3, Outcome::THROTTLED);
-    assert_eq!(moved(change), Some((State::Throttle, Reason::Streak)));
+    assert_eq!(moved(change), Some((HealthState::Throttle, TransitionReason::Streak)));
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
 }
 
@@ -228,7 +228,7 @@ fn the_cooldown_doubles_up_to_its_cap_and_starts_anew_after_normal() {
     }
     api.wake_when_due();
     api.calls(5, Outcome::SUCCESS);
-    assert_eq!(api.state(), State::Normal);
+    assert_eq!(api.state(), HealthState::Normal);
     assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * 2);
 }
 
@@ -240,21 +240,21 @@ fn cache_only_tries_on_its_period_and_returns_until_the_next() {
         let tried = api.wake_when_due().expect("a try");
         assert_eq!(
             (tried.to, tried.reason),
-            (State::Sleep, Reason::AutoRecover)
+            (HealthState::Sleep, TransitionReason::AutoRecover)
         );
         assert_eq!(tried.at.since(entered), Duration::from_mins(15));
         let open = api.wake_when_due().expect("a probe");
-        assert_eq!(open.to, State::HalfOpen);
+        assert_eq!(open.to, HealthState::HalfOpen);
         assert!(open.at.since(tried.at) <= Duration::from_millis(2_500));
         assert_eq!(
             moved(api.call(Outcome::NETWORK_FAILED)),
-            Some((State::CacheOnly, Reason::RecoveriesExhausted))
+            Some((HealthState::CacheOnly, TransitionReason::RecoveriesExhausted))
         );
     }
     api.wake_when_due();
     api.wake_when_due();
     api.calls(5, Outcome::SUCCESS);
-    assert_eq!(api.state(), State::Normal);
+    assert_eq!(api.state(), HealthState::Normal);
     assert_eq!(api.health.snapshot(api.now).failed_recoveries, 0);
 }
 
@@ -269,21 +269,21 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
     api.health.configure(api.now, config);
     api.pass(SECOND * 86_400);
     assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
-    api.health.force(api.now, Hold::CacheOnly);
+    api.health.force(api.now, HealthOverride::CacheOnly);
     assert_eq!(
         api.health.release(api.now).map(|t| t.to),
-        Some(State::HalfOpen)
+        Some(HealthState::HalfOpen)
     );
 }
 
 #[test]
 fn a_held_cache_only_gets_no_timer_from_a_reload() {
     let mut api = Api::cache_only();
-    api.health.force(api.now, Hold::CacheOnly);
+    api.health.force(api.now, HealthOverride::CacheOnly);
     api.health.configure(api.now, HealthConfig::default());
     api.pass(SECOND * 86_400);
     assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
-    assert_eq!(api.state(), State::CacheOnly);
+    assert_eq!(api.state(), HealthState::CacheOnly);
 }
 
 // A minute of the quarter of an hour is over when it is cut to five minutes.
@@ -304,7 +304,7 @@ fn a_new_period_of_cache_only_counts_from_its_start() {
 #[test]
 fn an_operators_normal_is_full_speed_at_once() {
     let mut api = Api::half_open();
-    api.health.force(api.now, Hold::Normal);
+    api.health.force(api.now, HealthOverride::Normal);
     assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
 }
@@ -313,9 +313,9 @@ fn an_operators_normal_is_full_speed_at_once() {
 #[test]
 fn a_normal_that_is_let_go_stays_at_full_speed() {
     let mut api = Api::half_open();
-    api.health.force(api.now, Hold::Normal);
+    api.health.force(api.now, HealthOverride::Normal);
     let released = api.health.release(api.now).map(|t| (t.to, t.reason));
-    assert_eq!(released, Some((State::Normal, Reason::Released)));
+    assert_eq!(released, Some((HealthState::Normal, TransitionReason::Released)));
     assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
     assert_eq!(api.health.next_wakeup(), None);

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use outflow_core::{
-    Admission, Attempt, Change, Fault, Health, HealthConfig, HealthSettings, Hold, Nanos, Outcome,
-    Policy, Reason, Share, State, WaitBounds,
+    HealthDecision, AttemptReport, HealthChange, Fault, Health, HealthConfig, HealthSettings, HealthOverride, Nanos, Outcome,
+    Policy, TransitionReason, Share, HealthState, WaitBounds,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -13,13 +13,13 @@ use super::api::{Api, SECOND, moved, rate};
 fn a_short_wait_is_waited_out_in_the_same_state() {
     let mut api = Api::usual();
     let until = api.now.saturating_add(SECOND * 2);
-    let refused = Policy::default().classify(&Attempt::status(429).asking_to_wait(SECOND * 2));
-    assert_eq!(api.call(refused.outcome), Change::Cooling { until });
-    assert_eq!(api.state(), State::Normal);
+    let refused = Policy::default().classify(&AttemptReport::status(429).asking_to_wait(SECOND * 2));
+    assert_eq!(api.call(refused.outcome), HealthChange::Cooling { until });
+    assert_eq!(api.state(), HealthState::Normal);
     api.now = until.saturating_sub(Duration::from_nanos(1));
-    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
     api.now = until;
-    assert_eq!(api.call(Outcome::SUCCESS), Change::None);
+    assert_eq!(api.call(Outcome::SUCCESS), HealthChange::None);
 }
 
 // Nine of 48 are 18.75 % and change nothing; eleven of fifty are 22 %.
@@ -27,17 +27,17 @@ fn a_short_wait_is_waited_out_in_the_same_state() {
 fn eleven_failures_of_fifty_throttle() {
     let mut api = Api::usual();
     api.calls(39, Outcome::SUCCESS);
-    assert_eq!(api.calls(9, Outcome::SERVER_FAILED), Change::None);
+    assert_eq!(api.calls(9, Outcome::SERVER_FAILED), HealthChange::None);
     assert_eq!(api.health.next_wakeup(), None);
     api.calls(2, Outcome::SERVER_FAILED);
     let throttled = api.wake_when_due().map(|t| (t.to, t.reason));
-    assert_eq!(throttled, Some((State::Throttle, Reason::ErrorRatio)));
+    assert_eq!(throttled, Some((HealthState::Throttle, TransitionReason::ErrorRatio)));
 }
 
 // A quarter of the calls fail on the network; the same share of 404s does nothing.
 #[test]
 fn network_faults_count_and_missing_pages_do_not() {
-    let landed = |attempt: Attempt| {
+    let landed = |attempt: AttemptReport| {
         let mut api = Api::usual();
         let outcome = Policy::default().classify(&attempt).outcome;
         for call in 0..100 {
@@ -48,19 +48,19 @@ fn network_faults_count_and_missing_pages_do_not() {
             } else {
                 Outcome::SUCCESS
             });
-            if api.state() != State::Normal {
+            if api.state() != HealthState::Normal {
                 break;
             }
         }
         api.state()
     };
-    assert_eq!(landed(Attempt::fault(Fault::Dns)), State::Throttle);
+    assert_eq!(landed(AttemptReport::fault(Fault::Dns)), HealthState::Throttle);
     assert_eq!(
-        landed(Attempt::fault(Fault::ConnectTimeout)),
-        State::Throttle
+        landed(AttemptReport::fault(Fault::ConnectTimeout)),
+        HealthState::Throttle
     );
-    assert_eq!(landed(Attempt::status(404)), State::Normal);
-    assert_eq!(landed(Attempt::status(401)), State::Normal);
+    assert_eq!(landed(AttemptReport::status(404)), HealthState::Normal);
+    assert_eq!(landed(AttemptReport::status(401)), HealthState::Normal);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_flood_of_missing_pages_hides_no_refusals() {
     for call in 0..40 {
         api.pass_millis(50);
         api.wake();
-        if api.state() == State::Throttle {
+        if api.state() == HealthState::Throttle {
             return;
         }
         api.calls(100, Outcome::NEUTRAL);
@@ -92,7 +92,7 @@ fn one_wave_of_refusals_is_one_step() {
         api.pass_millis(10);
         moves.extend(moved(api.answer(ticket, Outcome::THROTTLED)));
     }
-    assert_eq!(moves, [(State::Throttle, Reason::Streak)]);
+    assert_eq!(moves, [(HealthState::Throttle, TransitionReason::Streak)]);
 }
 
 // The first refusal lowers a limit; the other ninety-nine were sent before that and are the same
@@ -112,7 +112,7 @@ fn a_wave_that_lowered_a_limit_pushes_no_further() {
         let ticket = api.send();
         moves.extend(moved(api.answer(ticket, Outcome::THROTTLED)));
     }
-    assert_eq!(moves, [(State::Throttle, Reason::Streak)]);
+    assert_eq!(moves, [(HealthState::Throttle, TransitionReason::Streak)]);
 }
 
 // One wave is begun by hand, one by the move to Throttle; while probes are out none begins.
@@ -121,9 +121,9 @@ fn the_generation_counts_waves() {
     let mut api = Api::usual();
     let generation = |api: &mut Api| api.health.snapshot(api.now).generation;
     api.health.begin_wave(api.now);
-    assert_eq!((generation(&mut api), api.state()), (1, State::Normal));
+    assert_eq!((generation(&mut api), api.state()), (1, HealthState::Normal));
     api.calls(3, Outcome::THROTTLED);
-    assert_eq!((generation(&mut api), api.state()), (2, State::Throttle));
+    assert_eq!((generation(&mut api), api.state()), (2, HealthState::Throttle));
     api.health.begin_wave(api.now);
     assert_eq!(generation(&mut api), 3);
     let mut api = Api::half_open();
@@ -141,7 +141,7 @@ fn a_new_wave_does_not_lose_a_probe() {
     api.health.begin_wave(api.now);
     assert_eq!(
         moved(api.answer(probe, Outcome::THROTTLED)),
-        Some((State::Sleep, Reason::ProbeFailed))
+        Some((HealthState::Sleep, TransitionReason::ProbeFailed))
     );
 }
 
@@ -153,10 +153,10 @@ fn a_late_ban_is_obeyed_by_maximum() {
     api.answer(first, Outcome::BANNED.asking_to_wait(SECOND * 60));
     let until = api.now.saturating_add(SECOND * 600);
     let change = api.answer(late, Outcome::BANNED.asking_to_wait(SECOND * 600));
-    assert_eq!(change, Change::Cooling { until });
+    assert_eq!(change, HealthChange::Cooling { until });
     assert_eq!(
         api.answer(short, Outcome::BANNED.asking_to_wait(SECOND)),
-        Change::None
+        HealthChange::None
     );
     assert_eq!(api.health.next_wakeup(), Some(until));
     assert_eq!(api.health.snapshot(api.now).until, Some(until));
@@ -169,12 +169,12 @@ fn a_wait_that_is_known_is_no_news() {
     let (first, second, third) = (api.send(), api.send(), api.send());
     let refused = Outcome::THROTTLED.asking_to_wait(SECOND * 3);
     let until = api.now.saturating_add(SECOND * 3);
-    assert_eq!(api.answer(first, refused), Change::Cooling { until });
-    assert_eq!(api.answer(second, refused), Change::None);
+    assert_eq!(api.answer(first, refused), HealthChange::Cooling { until });
+    assert_eq!(api.answer(second, refused), HealthChange::None);
     let at_once = Outcome::SERVER_FAILED.asking_to_wait(Duration::ZERO);
-    assert_eq!(api.answer(third, at_once), Change::None);
+    assert_eq!(api.answer(third, at_once), HealthChange::None);
     let mut fresh = Api::usual();
-    assert_eq!(fresh.call(at_once), Change::None);
+    assert_eq!(fresh.call(at_once), HealthChange::None);
 }
 
 #[test]
@@ -184,9 +184,9 @@ fn a_late_ban_stops_a_state_that_it_does_not_change() {
     api.calls(3, Outcome::THROTTLED);
     let until = api.now.saturating_add(SECOND * 60);
     let change = api.answer(late, Outcome::BANNED.asking_to_wait(SECOND * 60));
-    assert_eq!(change, Change::Cooling { until });
-    assert_eq!(api.state(), State::Throttle);
-    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+    assert_eq!(change, HealthChange::Cooling { until });
+    assert_eq!(api.state(), HealthState::Throttle);
+    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
 }
 
 // It came for a request sent in Normal and is told in Throttle: nobody goes for our own cooldown of
@@ -196,13 +196,13 @@ fn a_late_ban_that_names_no_time_lasts_our_cooldown() {
     let mut api = Api::usual();
     let late = api.send();
     api.calls(3, Outcome::THROTTLED);
-    let Change::Cooling { until } = api.answer(late, Outcome::BANNED) else {
+    let HealthChange::Cooling { until } = api.answer(late, Outcome::BANNED) else {
         panic!("nobody waits");
     };
     let wait = until.since(api.now);
     assert!(wait >= SECOND * 2 && wait <= SECOND * 5 / 2, "{wait:?}");
-    assert_eq!(api.state(), State::Throttle);
-    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+    assert_eq!(api.state(), HealthState::Throttle);
+    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
 }
 
 // A server may ask for a year; it gets a day.
@@ -241,9 +241,9 @@ fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
         let asked = SECOND * seconds;
         let slept = api.call(outcome.asking_to_wait(asked)).transition();
         let until = Some(api.now.saturating_add(asked));
-        assert_eq!(slept.map(|t| (t.to, t.until)), Some((State::Sleep, until)));
+        assert_eq!(slept.map(|t| (t.to, t.until)), Some((HealthState::Sleep, until)));
         assert_eq!(api.health.next_wakeup(), until);
-        assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::HalfOpen));
+        assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::HalfOpen));
     }
 }
 
@@ -266,8 +266,8 @@ fn nobody_who_waited_into_a_sleep_sends() {
         api.pass_millis(waiter);
         assert!(matches!(
             api.health.admission(api.now),
-            Admission::Blocked {
-                state: State::Sleep,
+            HealthDecision::Blocked {
+                state: HealthState::Sleep,
                 until: Some(_)
             }
         ));
@@ -277,13 +277,13 @@ fn nobody_who_waited_into_a_sleep_sends() {
 #[test]
 fn offline_makes_no_call_for_an_hour_and_no_timer_ends_it() {
     let mut api = Api::usual();
-    api.health.force(api.now, Hold::Sleep);
+    api.health.force(api.now, HealthOverride::Sleep);
     for _ in 0..3_600 {
         api.pass(SECOND);
         assert_eq!(api.health.next_wakeup(), None);
         assert_eq!(api.wake(), None);
-        let blocked = Admission::Blocked {
-            state: State::Sleep,
+        let blocked = HealthDecision::Blocked {
+            state: HealthState::Sleep,
             until: None,
         };
         assert_eq!(api.health.admission(api.now), blocked);
@@ -293,14 +293,14 @@ fn offline_makes_no_call_for_an_hour_and_no_timer_ends_it() {
 #[test]
 fn a_held_normal_moves_for_nothing_and_still_obeys_the_server() {
     let mut api = Api::usual();
-    api.health.force(api.now, Hold::Normal);
-    assert_eq!(api.calls(100, Outcome::THROTTLED), Change::None);
+    api.health.force(api.now, HealthOverride::Normal);
+    assert_eq!(api.calls(100, Outcome::THROTTLED), HealthChange::None);
     api.pass(SECOND);
     assert_eq!(api.wake(), None);
     let until = api.now.saturating_add(SECOND * 60);
     let change = api.call(Outcome::BANNED.asking_to_wait(SECOND * 60));
-    assert_eq!(change, Change::Cooling { until });
-    assert_eq!(api.health.admission(api.now), Admission::Cooling { until });
+    assert_eq!(change, HealthChange::Cooling { until });
+    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
 }
 
 // Four of twenty are a fifth; a success makes it less at 200 ms, a failure more again at 240 ms.
@@ -311,14 +311,14 @@ fn a_contrary_look_starts_the_confirmation_anew() {
     api.calls(16, Outcome::SUCCESS);
     api.calls(4, Outcome::SERVER_FAILED);
     api.pass_millis(200);
-    assert_eq!(api.call(Outcome::SUCCESS), Change::None);
+    assert_eq!(api.call(Outcome::SUCCESS), HealthChange::None);
     api.pass_millis(40);
-    assert_eq!(api.call(Outcome::SERVER_FAILED), Change::None);
+    assert_eq!(api.call(Outcome::SERVER_FAILED), HealthChange::None);
     api.pass_millis(249);
     assert_eq!(api.wake(), None);
-    assert_eq!(api.call(Outcome::SERVER_FAILED), Change::None);
+    assert_eq!(api.call(Outcome::SERVER_FAILED), HealthChange::None);
     api.pass_millis(1);
-    assert_eq!(api.wake().map(|t| t.to), Some(State::Throttle));
+    assert_eq!(api.wake().map(|t| t.to), Some(HealthState::Throttle));
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_ratio_that_persists_is_believed_without_another_call() {
     api.calls(20, Outcome::NETWORK_FAILED);
     let due = api.now.saturating_add(Duration::from_millis(250));
     assert_eq!(api.health.next_wakeup(), Some(due));
-    assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::Throttle));
+    assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::Throttle));
 }
 
 // Old failures must not fail fresh probes: the window of each state is its own.
@@ -336,7 +336,7 @@ fn each_state_begins_with_an_empty_window() {
     let mut api = Api::usual();
     api.calls(19, Outcome::SERVER_FAILED);
     api.calls(3, Outcome::THROTTLED);
-    assert_eq!(api.state(), State::Throttle);
+    assert_eq!(api.state(), HealthState::Throttle);
     let fresh = api.health.snapshot(api.now);
     assert_eq!(
         (fresh.counts, fresh.streak),
@@ -354,12 +354,12 @@ fn a_clock_that_steps_back_never_shortens_a_sleep() {
         assert_eq!(api.wake(), None);
         assert!(matches!(
             api.health.admission(api.now),
-            Admission::Blocked { .. }
+            HealthDecision::Blocked { .. }
         ));
         assert_eq!(api.health.next_wakeup(), until);
     }
     api.now = until.expect("a timer");
-    assert_eq!(api.wake().map(|t| t.to), Some(State::HalfOpen));
+    assert_eq!(api.wake().map(|t| t.to), Some(HealthState::HalfOpen));
 }
 
 #[test]
@@ -371,14 +371,14 @@ fn the_ends_of_time_are_ordinary() {
             Outcome::SERVER_FAILED,
             Outcome::BANNED.asking_to_wait(Duration::MAX),
         ] {
-            if let Admission::Go(ticket) = health.admission(Nanos::MAX) {
+            if let HealthDecision::Go(ticket) = health.admission(Nanos::MAX) {
                 health.record(Nanos::MAX, ticket, outcome, entropy);
             }
             health.wake(Nanos::MAX, entropy);
         }
     }
-    assert_eq!(health.state(), State::Sleep);
-    assert_ne!(health.admission(Nanos::MAX), Admission::Overdue);
+    assert_eq!(health.state(), HealthState::Sleep);
+    assert_ne!(health.admission(Nanos::MAX), HealthDecision::Overdue);
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn variables_change_while_the_state_stays() {
     assert_eq!(moved(api.answer(probe, Outcome::SUCCESS)), None);
     assert_eq!(
         moved(api.call(Outcome::SUCCESS)),
-        Some((State::Normal, Reason::ProbesOk))
+        Some((HealthState::Normal, TransitionReason::ProbesOk))
     );
 
     let mut api = Api::asleep();
@@ -413,7 +413,7 @@ fn variables_change_while_the_state_stays() {
     api.health.configure(api.now, config);
     assert_eq!(
         (api.state(), api.health.next_wakeup()),
-        (State::Sleep, until)
+        (HealthState::Sleep, until)
     );
 }
 
@@ -438,7 +438,7 @@ fn a_reload_does_not_put_off_what_is_being_confirmed() {
         })
     });
     let left = left.expect("an hour of failures");
-    assert_eq!(left.reason, Reason::ErrorRatioHeld);
+    assert_eq!(left.reason, TransitionReason::ErrorRatioHeld);
     assert_eq!(left.at.since(began), SECOND * (20 + 300));
 }
 
@@ -467,7 +467,7 @@ fn what_is_being_confirmed_goes_by_the_new_variables() {
     };
     fewer.configure(api.now, config(&settings));
     assert_eq!(fewer.next_wakeup(), None);
-    assert_eq!(api.wake_when_due().map(|t| t.to), Some(State::Throttle));
+    assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::Throttle));
 }
 
 // Ten successes after one failure are a ratio of 9 %, on the way up; where one sample is enough and
@@ -516,9 +516,9 @@ fn one_ratio_does_not_confirm_another() {
     api.calls(15, Outcome::SERVER_FAILED);
     api.calls(10, Outcome::SUCCESS);
     api.pass(SECOND * 31);
-    assert_eq!(api.call(Outcome::SUCCESS), Change::None);
+    assert_eq!(api.call(Outcome::SUCCESS), HealthChange::None);
     api.pass_millis(250);
-    assert_eq!(api.wake().map(|t| t.to), Some(State::HalfOpen));
+    assert_eq!(api.wake().map(|t| t.to), Some(HealthState::HalfOpen));
 }
 
 #[test]
@@ -530,7 +530,7 @@ fn even_a_hold_of_no_time_is_confirmed() {
     api.calls(3, Outcome::THROTTLED);
     assert_eq!(moved(api.calls(30, Outcome::SERVER_FAILED)), None);
     api.pass_millis(250);
-    assert_eq!(api.wake().map(|t| t.reason), Some(Reason::ErrorRatioHeld));
+    assert_eq!(api.wake().map(|t| t.reason), Some(TransitionReason::ErrorRatioHeld));
 }
 
 #[test]
@@ -538,7 +538,7 @@ fn successes_before_throttle_do_not_lead_out_of_it() {
     let mut api = Api::usual();
     api.calls(100, Outcome::SUCCESS);
     api.calls(3, Outcome::THROTTLED);
-    assert_eq!(api.state(), State::Throttle);
+    assert_eq!(api.state(), HealthState::Throttle);
     api.calls(9, Outcome::SUCCESS);
     assert_eq!(api.health.next_wakeup(), None);
 }

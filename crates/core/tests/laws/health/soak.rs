@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use outflow_core::{Admission, HealthSettings, Nanos, Outcome, State};
+use outflow_core::{HealthDecision, HealthSettings, Nanos, Outcome, HealthState};
 
 use super::api::Api;
 
@@ -36,17 +36,17 @@ fn thirty_days_leave_nothing_stuck_and_nothing_grown() {
         let entropy = api.entropy();
         api.pass(Duration::from_nanos(entropy % 600_000_000));
         match api.health.admission(api.now) {
-            Admission::Go(ticket) => {
+            HealthDecision::Go(ticket) => {
                 last_sent = api.now;
                 visited[index(api.state())] += 1;
                 let weather = hour_of(api.now).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
                 api.answer(ticket, outcome(weather, entropy >> 32));
             }
-            Admission::Overdue => {
+            HealthDecision::Overdue => {
                 api.wake();
             }
-            Admission::Cooling { until } => api.now = until,
-            Admission::Blocked { until, state } => {
+            HealthDecision::Cooling { until } => api.now = until,
+            HealthDecision::Blocked { until, state } => {
                 visited[index(state)] += 1;
                 api.now = until.expect("no operator holds it");
             }
@@ -64,12 +64,12 @@ fn hour_of(now: Nanos) -> u64 {
     now.as_nanos() / 3_600_000_000_000
 }
 
-fn index(state: State) -> usize {
+fn index(state: HealthState) -> usize {
     match state {
-        State::Normal => 0,
-        State::Throttle => 1,
-        State::Sleep => 2,
-        State::HalfOpen => 3,
-        State::CacheOnly => 4,
+        HealthState::Normal => 0,
+        HealthState::Throttle => 1,
+        HealthState::Sleep => 2,
+        HealthState::HalfOpen => 3,
+        HealthState::CacheOnly => 4,
     }
 }

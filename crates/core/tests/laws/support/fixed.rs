@@ -26,7 +26,7 @@ impl FixedOracle {
         }
     }
 
-    /// When the window around `now` began and ends, found by walking all windows from the start.
+    /// RuleMatch the window around `now` began and ends, found by walking all windows from the start.
     fn bounds(&self, now: u64) -> Option<(u64, u64)> {
         if let Some(phase) = self.phase {
             let mut start = (phase % self.window).saturating_sub(self.window);

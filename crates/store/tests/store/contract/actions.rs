@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{Cost, WallTime};
 use outflow_store::{
-    ActionReport, ActionSpec, DeadPick, End, Ended, JobStore, Kept, Name, OpenGate, Page, RipeAsk,
-    Scope, Stage,
+    ActionReport, ActionSpec, DeadLetterFilter, JobEnd, JobStatus, JobStore, StoredResult, Name, AllowAll, PageRequest, FinishedQuery,
+    ControlScope, ActionStage,
 };
 
 use super::{
@@ -17,12 +17,12 @@ async fn report(store: &impl JobStore, action: &str) -> ActionReport {
     report.expect("known")
 }
 
-async fn stage(store: &impl JobStore, action: &str) -> Stage {
+async fn stage(store: &impl JobStore, action: &str) -> ActionStage {
     report(store, action).await.stage
 }
 
 async fn ripe(store: &impl JobStore) -> Vec<String> {
-    let ripe = store.ripe(RipeAsk::look(9)).await.expect("read");
+    let ripe = store.take_finished(FinishedQuery::look(9)).await.expect("read");
     ripe.iter().map(|of| of.spec.id.to_string()).collect()
 }
 
@@ -33,28 +33,28 @@ pub(crate) async fn an_action_moves_through_its_stages(world: &impl World) {
         .open(ActionSpec::new(act.clone()))
         .await
         .expect("open");
-    assert_eq!(stage(store, "act").await, Stage::Created);
+    assert_eq!(stage(store, "act").await, ActionStage::Created);
     store
         .submit(batch("act", jobs("a", 2)))
         .await
         .expect("taken");
-    assert_eq!(stage(store, "act").await, Stage::Created);
+    assert_eq!(stage(store, "act").await, ActionStage::Created);
     store.close(&act).await.expect("closed");
-    assert_eq!(stage(store, "act").await, Stage::Dispatched);
+    assert_eq!(stage(store, "act").await, ActionStage::Dispatched);
     let first = claim_one(store).await;
     let running = report(store, "act").await;
-    assert_eq!(running.stage, Stage::Running);
+    assert_eq!(running.stage, ActionStage::Running);
     assert!(running.started.is_some() && running.ended.is_none());
     settle(store, &first, done()).await;
-    assert_eq!(stage(store, "act").await, Stage::Running);
+    assert_eq!(stage(store, "act").await, ActionStage::Running);
     let second = claim_one(store).await;
     settle(store, &second, done()).await;
     let over = report(store, "act").await;
-    assert_eq!(over.stage, Stage::Aggregating);
+    assert_eq!(over.stage, ActionStage::Aggregating);
     assert!(over.ended.is_some());
-    store.told(&act).await.expect("told");
+    store.mark_notified(&act).await.expect("told");
     let over = report(store, "act").await;
-    assert_eq!((over.stage, over.tally.done), (Stage::Completed, 2));
+    assert_eq!((over.stage, over.tally.done), (ActionStage::Completed, 2));
 }
 
 pub(crate) async fn an_action_ends_only_after_it_was_closed(world: &impl World) {
@@ -65,9 +65,9 @@ pub(crate) async fn an_action_ends_only_after_it_was_closed(world: &impl World) 
         .expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, done()).await;
-    assert_eq!(stage(store, "act").await, Stage::Running);
+    assert_eq!(stage(store, "act").await, ActionStage::Running);
     assert!(ripe(store).await.is_empty());
-    assert!(store.told(&name("act")).await.is_err());
+    assert!(store.mark_notified(&name("act")).await.is_err());
     store.close(&name("act")).await.expect("closed");
     assert_eq!(ripe(store).await, ["act"]);
 }
@@ -83,7 +83,7 @@ pub(crate) async fn an_end_is_ripe_until_it_was_told(world: &impl World) {
     assert_eq!(ripe(store).await, ["act"]);
     assert_eq!(ripe(store).await, ["act"], "nobody told it");
     for _ in 0..2 {
-        store.told(&name("act")).await.expect("told, once or twice");
+        store.mark_notified(&name("act")).await.expect("told, once or twice");
         assert!(ripe(store).await.is_empty());
     }
 }
@@ -100,12 +100,12 @@ pub(crate) async fn an_end_is_given_to_one_who_tells_it(world: &impl World) {
     }
     let take = async |most, telling: &[Name]| {
         let lease = unit * 10;
-        let ask = RipeAsk {
+        let ask = FinishedQuery {
             most,
             lease,
             telling,
         };
-        let taken = store.ripe(ask).await.expect("read");
+        let taken = store.take_finished(ask).await.expect("read");
         let names = taken.iter().map(|of| of.spec.id.clone());
         names.collect::<Vec<Name>>()
     };
@@ -118,7 +118,7 @@ pub(crate) async fn an_end_is_given_to_one_who_tells_it(world: &impl World) {
     assert!(take(9, &first).await.is_empty(), "told for longer");
     world.pass(unit * 6).await;
     assert_eq!(take(9, &first).await, second, "its teller has died");
-    store.told(&first[0]).await.expect("told");
+    store.mark_notified(&first[0]).await.expect("told");
     assert!(take(9, &first).await.is_empty());
     world.pass(unit * 12).await;
     assert_eq!(take(9, &first).await, second, "and died again");
@@ -144,18 +144,18 @@ pub(crate) async fn an_action_that_takes_too_long_fails_and_cancels_the_rest(wor
     world.pass(unit * 10).await;
     assert!(ripe(store).await.is_empty(), "a job is under way");
     let failed = report(store, "act").await;
-    assert_eq!(failed.stage, Stage::Failed);
+    assert_eq!(failed.stage, ActionStage::Failed);
     assert_eq!((failed.tally.cancelled, failed.tally.in_flight), (1, 1));
     assert!(!failed.is_over(), "a job is under way");
-    assert!(store.told(&name("act")).await.is_err(), "too early");
+    assert!(store.mark_notified(&name("act")).await.is_err(), "too early");
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     settle(store, &running, done()).await;
     assert_eq!(report(store, "act").await.tally.done, 1);
     assert!(report(store, "act").await.is_over());
     assert_eq!(ripe(store).await, ["act"]);
-    store.told(&name("act")).await.expect("told");
+    store.mark_notified(&name("act")).await.expect("told");
     assert!(ripe(store).await.is_empty());
-    assert_eq!(stage(store, "act").await, Stage::Failed);
+    assert_eq!(stage(store, "act").await, ActionStage::Failed);
 }
 
 // Its worker dies over it: what it had is over when somebody takes it back, and not before.
@@ -172,11 +172,11 @@ pub(crate) async fn an_end_waits_for_what_a_dead_worker_had(world: &impl World) 
         .await
         .expect("taken");
     let ask = ask_as("dying", 1, unit * 20);
-    let taken = store.claim(ask, &mut OpenGate).await.expect("claimed");
+    let taken = store.claim(ask, &mut AllowAll).await.expect("claimed");
     assert_eq!(taken.jobs.len(), 1);
     world.pass(unit * 15).await;
     assert!(ripe(store).await.is_empty(), "it may still be under way");
-    assert_eq!(stage(store, "act").await, Stage::Failed);
+    assert_eq!(stage(store, "act").await, ActionStage::Failed);
     world.pass(unit * 10).await;
     store.reap(9, 3).await.expect("reaped");
     assert_eq!(ripe(store).await, ["act"]);
@@ -192,18 +192,18 @@ pub(crate) async fn a_cancelled_action_is_ripe_when_nothing_of_it_is_open(world:
         .await
         .expect("taken");
     let running = claim_one(store).await;
-    let scope = Scope::Action(act.clone());
+    let scope = ControlScope::Action(act.clone());
     assert_eq!(store.cancel(&scope).await.expect("cancelled"), 2);
     assert!(ripe(store).await.is_empty(), "a job is under way");
-    assert!(store.told(&act).await.is_err(), "too early");
+    assert!(store.mark_notified(&act).await.is_err(), "too early");
     settle(store, &running, done()).await;
     assert_eq!(ripe(store).await, ["act"]);
     let over = report(store, "act").await;
-    assert_eq!((over.stage, over.is_over()), (Stage::Cancelled, true));
+    assert_eq!((over.stage, over.is_over()), (ActionStage::Cancelled, true));
     assert_eq!((over.tally.done, over.tally.cancelled), (1, 2));
-    store.told(&act).await.expect("told");
+    store.mark_notified(&act).await.expect("told");
     assert!(ripe(store).await.is_empty());
-    assert_eq!(stage(store, "act").await, Stage::Cancelled);
+    assert_eq!(stage(store, "act").await, ActionStage::Cancelled);
 }
 
 // Failed jobs, so that letters are left which change the counts of what was told.
@@ -215,18 +215,18 @@ pub(crate) async fn an_end_that_was_told_is_told_once_whatever_its_letters_do(wo
         .await
         .expect("taken");
     let two = claim(store, 2).await;
-    let failed = End::Failed {
+    let failed = JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     };
     settle_all(store, &two, failed).await;
-    let scope = Scope::Action(act.clone());
+    let scope = ControlScope::Action(act.clone());
     assert_eq!(store.cancel(&scope).await.expect("cancelled"), 1);
     assert_eq!(ripe(store).await, ["act"]);
-    store.told(&act).await.expect("told");
-    let one = DeadPick::Jobs(vec![two[0].id.clone()]);
+    store.mark_notified(&act).await.expect("told");
+    let one = DeadLetterFilter::Jobs(vec![two[0].id.clone()]);
     assert_eq!(store.purge(&one).await.expect("purged"), 1);
-    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
+    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
     assert!(ripe(store).await.is_empty());
     assert_eq!(store.cancel(&scope).await.expect("nothing left"), 0);
     assert!(ripe(store).await.is_empty());
@@ -243,14 +243,14 @@ pub(crate) async fn a_cancellation_changes_no_end_that_is_to_be_told(world: &imp
     let job = claim_one(store).await;
     settle(store, &job, done()).await;
     let before = report(store, "act").await;
-    assert_eq!(before.stage, Stage::Aggregating);
-    let scope = Scope::Action(act.clone());
+    assert_eq!(before.stage, ActionStage::Aggregating);
+    let scope = ControlScope::Action(act.clone());
     assert_eq!(store.cancel(&scope).await.expect("nothing left"), 0);
     assert_eq!(report(store, "act").await, before);
     assert_eq!(ripe(store).await, ["act"]);
-    store.told(&act).await.expect("told");
+    store.mark_notified(&act).await.expect("told");
     assert_eq!(store.cancel(&scope).await.expect("nothing left"), 0);
-    assert_eq!(stage(store, "act").await, Stage::Completed);
+    assert_eq!(stage(store, "act").await, ActionStage::Completed);
 }
 
 pub(crate) async fn the_name_of_an_action_that_is_over_can_be_opened_again(world: &impl World) {
@@ -260,13 +260,13 @@ pub(crate) async fn the_name_of_an_action_that_is_over_can_be_opened_again(world
     store.submit(last("a")).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, done()).await;
-    store.told(&act).await.expect("told");
+    store.mark_notified(&act).await.expect("told");
     store
         .open(ActionSpec::new(act.clone()))
         .await
         .expect("open");
     let anew = report(store, "act").await;
-    assert_eq!((anew.stage, anew.tally.submitted()), (Stage::Created, 0));
+    assert_eq!((anew.stage, anew.tally.submitted()), (ActionStage::Created, 0));
     assert!(store.outcomes(&act, 0, 9).await.expect("read").is_empty());
     store.submit(last("b")).await.expect("taken");
     assert_eq!(report(store, "act").await.tally.queued, 1);
@@ -280,9 +280,9 @@ pub(crate) async fn outcomes_come_in_order_with_what_was_kept(world: &impl World
         .expect("taken");
     submit(store, jobs("b", 1)).await;
     let jobs = claim(store, 9).await;
-    let kept = End::Done {
+    let kept = JobEnd::Done {
         took: Duration::ZERO,
-        result: Some(Kept {
+        result: Some(StoredResult {
             status: 201,
             body: "made".into(),
             keep: Duration::from_hours(1),
@@ -291,7 +291,7 @@ pub(crate) async fn outcomes_come_in_order_with_what_was_kept(world: &impl World
     for job in &jobs {
         let end = match job.id.as_str() {
             "a-1" => kept.clone(),
-            "a-2" => End::Failed {
+            "a-2" => JobEnd::Failed {
                 words: "no".to_owned(),
                 result: None,
             },
@@ -313,14 +313,14 @@ pub(crate) async fn outcomes_come_in_order_with_what_was_kept(world: &impl World
     assert_eq!(told, settled);
     let of = |id: &str| all.iter().find(|outcome| outcome.id == name(id));
     let made = of("a-1").expect("told");
-    assert_eq!((made.ended, made.status), (Ended::Done, Some(201)));
+    assert_eq!((made.ended, made.status), (JobStatus::Done, Some(201)));
     assert_eq!(made.body.as_deref(), Some(b"made".as_slice()));
     assert_eq!((made.attempts, &made.tenant), (1, &name("a")));
     assert_eq!(made.error, None);
     let lost = of("a-2").expect("told");
     assert_eq!(
         (lost.ended, lost.error.as_deref()),
-        (Ended::Failed, Some("no"))
+        (JobStatus::Failed, Some("no"))
     );
 }
 
@@ -339,11 +339,11 @@ pub(crate) async fn an_action_counts_its_own_jobs_only(world: &impl World) {
     submit(store, jobs("c", 1)).await;
     let jobs = claim(store, 9).await;
     settle_all(store, &jobs[..3], done()).await;
-    settle_all(store, &jobs[3..], End::Returned).await;
+    settle_all(store, &jobs[3..], JobEnd::Returned).await;
     let one = report(store, "one").await.tally;
     let two = report(store, "two").await.tally;
     assert_eq!((one.submitted(), two.submitted()), (3, 2));
-    let all = store.tally().await.expect("counted");
+    let all = store.job_counts().await.expect("counted");
     assert_eq!((all.done, all.queued), (3, 3));
     let third = store
         .tenant(&name("c"))
@@ -365,7 +365,7 @@ pub(crate) async fn actions_are_listed_by_name(world: &impl World) {
     for text in ["c", "a", "b"] {
         store.open(ActionSpec::new(name(text))).await.expect("open");
     }
-    let page = |after: Option<&str>, most| Page {
+    let page = |after: Option<&str>, most| PageRequest {
         after: after.map(name),
         most,
     };
@@ -395,7 +395,7 @@ pub(crate) async fn what_an_action_has_left_is_told_by_place(world: &impl World)
     assert_eq!(claim_one(store).await.tenant, name("a"));
     let other = batch("other", jobs("c", 50));
     store.submit(other).await.expect("taken");
-    let left = store.left(&name("act")).await.expect("read");
+    let left = store.remaining(&name("act")).await.expect("read");
     assert_eq!(left.latest, Some(far));
     let at = |tenant: &str| {
         let mut its = left.places.iter().filter(|at| at.tenant == name(tenant));
@@ -407,6 +407,6 @@ pub(crate) async fn what_an_action_has_left_is_told_by_place(world: &impl World)
     assert!((4..=5).contains(&at_b.1) && at_b.2 >= 4, "{left:?}");
     assert_eq!((&at_a.0, &at_b.0), (&lane, &lane));
     assert_eq!(at("c"), None, "another action's");
-    let nothing = store.left(&name("nobody")).await.expect("read");
-    assert_eq!(nothing, outflow_store::Left::default());
+    let nothing = store.remaining(&name("nobody")).await.expect("read");
+    assert_eq!(nothing, outflow_store::RemainingWork::default());
 }

@@ -3,22 +3,22 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use outflow_store::{End, Ended, JobStore, Kept, Park, PutOff, RipeAsk, Scope, Settled, Stage};
+use outflow_store::{JobEnd, JobStatus, JobStore, StoredResult, CooldownScope, Defer, FinishedQuery, ControlScope, SettleResult, ActionStage};
 
 use super::{
     World, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
 };
 
-fn tenant(text: &str) -> Scope {
-    Scope::Tenant(name(text))
+fn tenant(text: &str) -> ControlScope {
+    ControlScope::Tenant(name(text))
 }
 
-fn action(text: &str) -> Scope {
-    Scope::Action(name(text))
+fn action(text: &str) -> ControlScope {
+    ControlScope::Action(name(text))
 }
 
-fn failed() -> End {
-    End::Failed {
+fn failed() -> JobEnd {
+    JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     }
@@ -38,18 +38,18 @@ pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl Wor
     let under_way = claim_one(store).await;
     assert_eq!(under_way.tenant, name("a"));
     assert_eq!(store.cancel(&tenant("a")).await.expect("cancelled"), 200);
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!(
         (tally.queued, tally.in_flight, tally.cancelled),
         (1, 1, 200)
     );
     let of_action = store.action(&name("act")).await.expect("read");
     assert_eq!(of_action.expect("known").tally.cancelled, 199);
-    assert_eq!(settle(store, &under_way, done()).await, Settled::Done);
+    assert_eq!(settle(store, &under_way, done()).await, SettleResult::Done);
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     submit(store, vec![job("a", "new")]).await;
     assert_eq!(ids(&claim(store, 9).await), ["new"], "it may come again");
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // 1,500 jobs are taken and fail over and over while they are cancelled, so that they are in their line, under way
@@ -61,7 +61,7 @@ pub(crate) async fn nothing_of_a_cancelled_tenant_goes_again_wherever_it_was(wor
         job.max_retries = 9_999;
     }
     submit(store, all).await;
-    let again = || End::Retry {
+    let again = || JobEnd::Retry {
         after: Duration::ZERO,
         words: "again".to_owned(),
         result: None,
@@ -84,15 +84,15 @@ pub(crate) async fn nothing_of_a_cancelled_tenant_goes_again_wherever_it_was(wor
     };
     let (_, under_way) = tokio::join!(cancel, work);
     for settled in settle_all(store, &under_way, again()).await {
-        assert_eq!(settled, Settled::Cancelled);
+        assert_eq!(settled, SettleResult::Cancelled);
     }
     assert!(claim(store, 9).await.is_empty());
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.open(), tally.cancelled), (0, 1_500));
     submit(store, vec![job("a", "new")]).await;
     let new = claim_one(store).await;
-    assert_eq!(settle(store, &new, done()).await, Settled::Done);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(settle(store, &new, done()).await, SettleResult::Done);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // A claim meets the jobs of a paused action while their tenant is cancelled, a little later each time, and puts
@@ -107,17 +107,17 @@ pub(crate) async fn what_a_pause_held_of_a_cancelled_tenant_ends(world: &impl Wo
         let scope = tenant(&id);
         let meet = async {
             for _ in 0..number {
-                store.tally().await.expect("counted");
+                store.job_counts().await.expect("counted");
             }
             claim(store, 3).await
         };
         let (cancelled, claimed) = tokio::join!(store.cancel(&scope), meet);
         cancelled.expect("cancelled");
         assert!(claimed.is_empty(), "{id}");
-        let tally = store.tally().await.expect("counted");
+        let tally = store.job_counts().await.expect("counted");
         assert_eq!(tally.open(), 0, "{id}");
     }
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // Refused for 20 units, first with nobody else in its lane and then with a job of another that waits for its time.
@@ -128,23 +128,23 @@ pub(crate) async fn a_tenant_that_was_refused_waits_although_its_jobs_were_cance
     let unit = world.unit();
     for number in 0..2 {
         submit(store, vec![job("a", &format!("old-{number}"))]).await;
-        let refused = End::Throttled {
+        let refused = JobEnd::Throttled {
             after: unit * 20,
-            park: Park::Tenant,
+            park: CooldownScope::Tenant,
         };
         let old = claim_one(store).await;
-        assert_eq!(settle(store, &old, refused).await, Settled::Waits);
+        assert_eq!(settle(store, &old, refused).await, SettleResult::Waits);
         assert_eq!(store.cancel(&tenant("a")).await.expect("cancelled"), 1);
         submit(store, vec![job("a", &format!("new-{number}"))]).await;
         assert!(claim(store, 9).await.is_empty(), "it was told to wait");
         world.pass(unit * 25).await;
         let new = claim_one(store).await;
-        assert_eq!(settle(store, &new, done()).await, Settled::Done);
+        assert_eq!(settle(store, &new, done()).await, SettleResult::Done);
         let mut later = job("b", &format!("later-{number}"));
         later.not_before = Some(world.wall().saturating_add(Duration::from_hours(1)));
         submit(store, vec![later]).await;
     }
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl World) {
@@ -164,12 +164,12 @@ pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl Wor
     let report = report.expect("known");
     assert_eq!(
         (report.stage, report.tally.cancelled),
-        (Stage::Cancelled, 150)
+        (ActionStage::Cancelled, 150)
     );
     let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
     assert_eq!(outcomes.len(), 150);
-    assert!(outcomes.iter().all(|of| of.ended == Ended::Cancelled));
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert!(outcomes.iter().all(|of| of.ended == JobStatus::Cancelled));
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // One of each end that would have it begin again. The first has retries left.
@@ -181,23 +181,23 @@ pub(crate) async fn a_cancelled_job_under_way_does_not_begin_again(world: &impl 
         taken.expect("taken");
         let jobs = claim(store, 4).await;
         assert_eq!(store.cancel(scope).await.expect("cancelled"), 0);
-        let retry = End::Retry {
+        let retry = JobEnd::Retry {
             after: Duration::ZERO,
             words: "again".to_owned(),
             result: None,
         };
-        let refused = End::Throttled {
+        let refused = JobEnd::Throttled {
             after: Duration::ZERO,
-            park: Park::Tenant,
+            park: CooldownScope::Tenant,
         };
-        let put_off = End::PutOff(PutOff::Fixed(Duration::ZERO));
-        for (job, end) in jobs.iter().zip([retry, refused, put_off, End::Returned]) {
-            assert_eq!(settle(store, job, end).await, Settled::Cancelled);
+        let put_off = JobEnd::PutOff(Defer::Fixed(Duration::ZERO));
+        for (job, end) in jobs.iter().zip([retry, refused, put_off, JobEnd::Returned]) {
+            assert_eq!(settle(store, job, end).await, SettleResult::Cancelled);
         }
         let report = store.action(&name(&id)).await.expect("read");
         let tally = report.expect("known").tally;
         assert_eq!((tally.cancelled, tally.open()), (4, 0), "{scope:?}");
-        assert_eq!(store.recount().await.expect("counted"), 0);
+        assert_eq!(store.audit().await.expect("counted"), 0);
     }
 }
 
@@ -205,7 +205,7 @@ pub(crate) async fn a_cancelled_job_under_way_does_not_begin_again(world: &impl 
 pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl World) {
     let store = world.store();
     let kept = |status| {
-        Some(Kept {
+        Some(StoredResult {
             status,
             body: "made".into(),
             keep: Duration::from_hours(1),
@@ -218,20 +218,20 @@ pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl 
         store.submit(batch(&id, three)).await.expect("taken");
         let jobs = claim(store, 3).await;
         assert_eq!(store.cancel(scope).await.expect("cancelled"), 0);
-        let done = End::Done {
+        let done = JobEnd::Done {
             took: Duration::from_millis(1),
             result: kept(200),
         };
-        let failed = End::Failed {
+        let failed = JobEnd::Failed {
             words: "no".to_owned(),
             result: kept(404),
         };
-        let last = End::Retry {
+        let last = JobEnd::Retry {
             after: Duration::ZERO,
             words: "no".to_owned(),
             result: kept(500),
         };
-        let expected = [Settled::Done, Settled::Buried, Settled::Buried];
+        let expected = [SettleResult::Done, SettleResult::Buried, SettleResult::Buried];
         for ((job, end), expected) in jobs.iter().zip([done, failed, last]).zip(expected) {
             assert_eq!(settle(store, job, end).await, expected, "{scope:?}");
         }
@@ -241,9 +241,9 @@ pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl 
         let outcomes = store.outcomes(&name(&id), 0, 9).await.expect("read");
         let told: Vec<_> = outcomes.iter().map(|of| (of.ended, of.status)).collect();
         let expected = [
-            (Ended::Done, Some(200)),
-            (Ended::Failed, Some(404)),
-            (Ended::Failed, Some(500)),
+            (JobStatus::Done, Some(200)),
+            (JobStatus::Failed, Some(404)),
+            (JobStatus::Failed, Some(500)),
         ];
         assert_eq!(told, expected, "{scope:?}");
         assert!(
@@ -252,8 +252,8 @@ pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl 
                 .all(|of| of.body.as_deref() == Some(b"made"))
         );
     }
-    assert_eq!(store.dead(0, 9).await.expect("read").len(), 4);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 4);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // The name of the action is another's when its last job ends: that one counts nothing of it.
@@ -269,20 +269,20 @@ pub(crate) async fn what_ends_late_counts_for_no_other_action_of_the_name(world:
         .submit(batch("act", jobs("b", 1)))
         .await
         .expect("taken");
-    assert_eq!(settle(store, &under_way[0], done()).await, Settled::Done);
+    assert_eq!(settle(store, &under_way[0], done()).await, SettleResult::Done);
     assert_eq!(
         settle(store, &under_way[1], failed()).await,
-        Settled::Buried
+        SettleResult::Buried
     );
     let report = store.action(&name("act")).await.expect("read");
     let tally = report.expect("known").tally;
     assert_eq!((tally.submitted(), tally.queued), (1, 1));
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert!(outcomes.is_empty(), "{outcomes:?}");
-    assert_eq!(store.dead(0, 9).await.expect("read")[0].action, None);
-    let all = store.tally().await.expect("counted");
+    assert_eq!(store.dead_letters(0, 9).await.expect("read")[0].action, None);
+    let all = store.job_counts().await.expect("counted");
     assert_eq!((all.done, all.dead, all.in_flight), (1, 1, 0));
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // What one has ended and the other still finds written is not ended again; twenty actions, because the two
@@ -299,13 +299,13 @@ pub(crate) async fn a_cancellation_that_two_ask_for_counts_once(world: &impl Wor
             store.cancel(&scope),
             store.cancel(&scope),
             settle(store, &under_way, done()),
-            store.ripe(RipeAsk::look(9)),
+            store.take_finished(FinishedQuery::look(9)),
         );
         one.and(other).expect("cancelled");
         ripe.expect("looked");
-        assert!(matches!(settled, Settled::Cancelled | Settled::Done));
+        assert!(matches!(settled, SettleResult::Cancelled | SettleResult::Done));
     }
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.open(), tally.over()), (0, 120));
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use outflow_core::{Cost, Nanos, Priority, Weight};
-use outflow_store::{Admission, Batch, Claimed, Gate, Head, JobStore, NewJob, TenantRule};
+use outflow_store::{ClaimDecision, SubmitBatch, ClaimedJob, ClaimFilter, NextJob, JobStore, NewJob, TenantRule};
 
 use super::{World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
 
 /// How many jobs each tenant has among these.
-pub(crate) fn shares(jobs: &[Claimed]) -> BTreeMap<String, usize> {
+pub(crate) fn shares(jobs: &[ClaimedJob]) -> BTreeMap<String, usize> {
     let mut shares = BTreeMap::new();
     for job in jobs {
         *shares.entry(job.tenant.to_string()).or_default() += 1;
@@ -147,11 +147,11 @@ pub(crate) async fn lanes_do_not_meet(world: &impl World) {
     assert_eq!(ids(&claim(store, 9).await), ["mail"]);
     let mut ask = ask(9);
     ask.lane = name("text");
-    let claims = store.claim(ask, &mut outflow_store::OpenGate).await;
+    let claims = store.claim(ask, &mut outflow_store::AllowAll).await;
     assert_eq!(ids(&claims.expect("claimed").jobs), ["text"]);
     let mut ask = super::ask(9);
     ask.lane = name("unknown");
-    let claims = store.claim(ask, &mut outflow_store::OpenGate).await;
+    let claims = store.claim(ask, &mut outflow_store::AllowAll).await;
     assert!(claims.expect("claimed").jobs.is_empty());
 }
 
@@ -178,23 +178,23 @@ pub(crate) async fn a_claim_carries_all_that_was_submitted(world: &impl World) {
 
 /// Says what it is told to, and remembers who asked.
 struct Script {
-    answers: Vec<Admission>,
+    answers: Vec<ClaimDecision>,
     asked: Vec<(String, u64)>,
 }
 
 impl Script {
-    fn new(answers: &[Admission]) -> Self {
+    fn new(answers: &[ClaimDecision]) -> Self {
         let answers = answers.iter().rev().copied().collect();
         let asked = Vec::new();
         Self { answers, asked }
     }
 }
 
-impl Gate for Script {
-    fn admit(&mut self, head: &Head<'_>) -> Admission {
+impl ClaimFilter for Script {
+    fn decide(&mut self, head: &NextJob<'_>) -> ClaimDecision {
         self.asked
             .push((head.tenant.to_string(), head.cost.units()));
-        self.answers.pop().unwrap_or(Admission::Stop)
+        self.answers.pop().unwrap_or(ClaimDecision::Stop)
     }
 }
 
@@ -203,7 +203,7 @@ pub(crate) async fn the_gate_is_asked_in_order_and_obeyed(world: &impl World) {
     let mut costly = jobs("a", 2);
     costly[1].cost = Cost::new(3);
     submit(store, costly).await;
-    let mut gate = Script::new(&[Admission::Take, Admission::Stop]);
+    let mut gate = Script::new(&[ClaimDecision::Take, ClaimDecision::Stop]);
     let claims = store.claim(ask(9), &mut gate).await.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["a-0"]);
     assert_eq!(gate.asked, [("a".to_owned(), 1), ("a".to_owned(), 3)]);
@@ -216,7 +216,7 @@ pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: 
     submit(store, jobs("a", 1)).await;
     submit(store, jobs("b", 1)).await;
     let far = Nanos::MAX;
-    let mut gate = Script::new(&[Admission::Park(far), Admission::Take, Admission::Stop]);
+    let mut gate = Script::new(&[ClaimDecision::Park(far), ClaimDecision::Take, ClaimDecision::Stop]);
     let claims = store.claim(ask(9), &mut gate).await.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"]);
     assert!(claims.next.is_some(), "somebody returns");
@@ -229,11 +229,11 @@ pub(crate) async fn a_job_does_not_begin_before_its_time(world: &impl World) {
     let mut later = job("a", "later");
     later.not_before = Some(world.wall().saturating_add(unit * 10));
     submit(store, vec![later, job("a", "now")]).await;
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.delayed), (2, 1));
     assert_eq!(ids(&claim(store, 9).await), ["now"]);
     world.pass(unit * 5).await;
-    let none = store.claim(ask(9), &mut outflow_store::OpenGate).await;
+    let none = store.claim(ask(9), &mut outflow_store::AllowAll).await;
     let none = none.expect("claimed");
     assert!(none.jobs.is_empty());
     assert!(none.next.expect("it is known") <= unit * 5 + unit / 2);
@@ -248,13 +248,13 @@ pub(crate) async fn a_job_past_its_deadline_ends_as_expired(world: &impl World) 
     hurried[0].deadline = Some(world.wall().saturating_add(unit * 5));
     store.submit(batch("act", hurried)).await.expect("taken");
     world.pass(unit * 10).await;
-    let claims = store.claim(ask(9), &mut outflow_store::OpenGate).await;
+    let claims = store.claim(ask(9), &mut outflow_store::AllowAll).await;
     let claims = claims.expect("claimed");
     assert_eq!((ids(&claims.jobs), claims.expired), (vec!["a-1".into()], 1));
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.cancelled, tally.in_flight, tally.queued), (1, 1, 0));
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
-    assert_eq!(outcomes[0].ended, outflow_store::Ended::Expired);
+    assert_eq!(outcomes[0].ended, outflow_store::JobStatus::Expired);
 }
 
 pub(crate) async fn no_more_than_a_tenants_bound_are_under_way(world: &impl World) {
@@ -270,7 +270,7 @@ pub(crate) async fn no_more_than_a_tenants_bound_are_under_way(world: &impl Worl
     let expected = BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 2)]);
     assert_eq!(shares(&first), expected);
     assert!(claim(store, 9).await.is_empty());
-    let of_a: Vec<Claimed> = first
+    let of_a: Vec<ClaimedJob> = first
         .into_iter()
         .filter(|job| job.tenant == name("a"))
         .collect();
@@ -281,11 +281,11 @@ pub(crate) async fn no_more_than_a_tenants_bound_are_under_way(world: &impl Worl
 pub(crate) async fn no_two_claims_have_the_same_number(world: &impl World) {
     let store = world.store();
     let mut seen = HashSet::new();
-    store.submit(Batch::of(jobs("a", 3))).await.expect("taken");
+    store.submit(SubmitBatch::of(jobs("a", 3))).await.expect("taken");
     for _ in 0..3 {
         let jobs = claim(store, 9).await;
         assert_eq!(jobs.len(), 3);
         assert!(jobs.iter().all(|job| seen.insert(job.token.claim)));
-        settle_all(store, &jobs, outflow_store::End::Returned).await;
+        settle_all(store, &jobs, outflow_store::JobEnd::Returned).await;
     }
 }

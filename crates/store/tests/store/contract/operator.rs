@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    DeadPick, End, Ended, JobStore, Page, PutOff, RipeAsk, Scope, Settled, Stage, TenantRule,
+    DeadLetterFilter, JobEnd, JobStatus, JobStore, PageRequest, Defer, FinishedQuery, ControlScope, SettleResult, ActionStage, TenantRule,
 };
 
 use super::{
     World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle, settle_all, submit,
 };
 
-fn tenant(text: &str) -> Scope {
-    Scope::Tenant(name(text))
+fn tenant(text: &str) -> ControlScope {
+    ControlScope::Tenant(name(text))
 }
 
-fn action(text: &str) -> Scope {
-    Scope::Action(name(text))
+fn action(text: &str) -> ControlScope {
+    ControlScope::Action(name(text))
 }
 
-fn failed() -> End {
-    End::Failed {
+fn failed() -> JobEnd {
+    JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     }
@@ -34,7 +34,7 @@ pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
     assert_eq!(under_way.tenant, name("a"));
     store.pause(&tenant("a")).await.expect("paused");
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
-    assert_eq!(settle(store, &under_way, done()).await, Settled::Done);
+    assert_eq!(settle(store, &under_way, done()).await, SettleResult::Done);
     let report = store.tenant(&name("a")).await.expect("read");
     assert!(report.expect("known").paused);
     let changed = store.changed();
@@ -54,7 +54,7 @@ pub(crate) async fn an_action_tells_how_many_stopped_tenants_hold_it_up(world: &
     let held = async || {
         let report = store.action(&name("act")).await.expect("read");
         let report = report.expect("known");
-        let page = store.actions(Page::default()).await.expect("read");
+        let page = store.actions(PageRequest::default()).await.expect("read");
         assert_eq!(page[0], report);
         (report.paused, report.held, report.is_stopped())
     };
@@ -96,16 +96,16 @@ pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
     let taken = claim(store, 3).await;
     for (job, minutes) in taken.iter().zip([90, 60, 75]) {
         let span = Duration::from_mins(minutes);
-        settle(store, job, End::PutOff(PutOff::Fixed(span))).await;
+        settle(store, job, JobEnd::PutOff(Defer::Fixed(span))).await;
     }
     assert!(claim(store, 9).await.is_empty());
     let changed = store.changed();
-    let left = store.release(&name("a"), 2).await.expect("released");
+    let left = store.release_deferred(&name("a"), 2).await.expect("released");
     assert_eq!(left, 1);
     let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a release rings");
     assert_eq!(ids(&claim(store, 9).await), ["a-1", "a-2"]);
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.non_ready), (1, 1));
 }
 
@@ -129,29 +129,29 @@ pub(crate) async fn dead_letters_are_listed_and_revived_as_if_never_tried(world:
     submit(store, jobs("b", 1)).await;
     let taken = claim(store, 9).await;
     settle_all(store, &taken, failed()).await;
-    assert_eq!(store.dead(0, 9).await.expect("read").len(), 3);
+    assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 3);
     let picks = [
-        (DeadPick::Jobs(vec![name("a-1"), name("none")]), 1),
-        (DeadPick::Tenant(name("b")), 1),
-        (DeadPick::Tenant(name("none")), 0),
-        (DeadPick::All, 1),
+        (DeadLetterFilter::Jobs(vec![name("a-1"), name("none")]), 1),
+        (DeadLetterFilter::Tenant(name("b")), 1),
+        (DeadLetterFilter::Tenant(name("none")), 0),
+        (DeadLetterFilter::All, 1),
     ];
     for (pick, count) in picks {
         assert_eq!(
-            store.revive(&pick).await.expect("revived"),
+            store.requeue(&pick).await.expect("revived"),
             count,
             "{pick:?}"
         );
     }
-    assert!(store.dead(0, 9).await.expect("read").is_empty());
-    let tally = store.tally().await.expect("counted");
+    assert!(store.dead_letters(0, 9).await.expect("read").is_empty());
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.dead), (3, 0));
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
     let again = claim(store, 9).await;
     assert!(again.iter().all(|job| job.attempt == 1 && job.retries == 0));
     assert_eq!(again[0].payload, again[0].id.to_string());
     settle_all(store, &again, done()).await;
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl World) {
@@ -162,14 +162,14 @@ pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl World) {
         .expect("taken");
     let taken = claim(store, 9).await;
     settle_all(store, &taken, failed()).await;
-    let pick = DeadPick::Action(name("act"));
+    let pick = DeadLetterFilter::Action(name("act"));
     assert_eq!(store.purge(&pick).await.expect("purged"), 2);
-    assert!(store.dead(0, 9).await.expect("read").is_empty());
-    let tally = store.tally().await.expect("counted");
+    assert!(store.dead_letters(0, 9).await.expect("read").is_empty());
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.dead, tally.failed, tally.submitted()), (0, 2, 2));
     let report = store.action(&name("act")).await.expect("read");
     assert_eq!(report.expect("known").tally.failed, 2);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World) {
@@ -178,16 +178,16 @@ pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World)
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    store.told(&name("act")).await.expect("told");
-    let revived = store.revive(&DeadPick::All).await.expect("revived");
+    store.mark_notified(&name("act")).await.expect("told");
+    let revived = store.requeue(&DeadLetterFilter::All).await.expect("revived");
     assert_eq!(revived, 1);
     let report = store.action(&name("act")).await.expect("read");
     let report = report.expect("known");
-    assert_eq!(report.stage, Stage::Completed);
+    assert_eq!(report.stage, ActionStage::Completed);
     assert_eq!((report.tally.failed, report.tally.open()), (1, 0));
     let job = claim_one(store).await;
-    assert_eq!(settle(store, &job, done()).await, Settled::Done);
-    assert_eq!(store.tally().await.expect("counted").done, 1);
+    assert_eq!(settle(store, &job, done()).await, SettleResult::Done);
+    assert_eq!(store.job_counts().await.expect("counted").done, 1);
 }
 
 // Closed, and its one job over: whoever tells its end has read it already.
@@ -197,13 +197,13 @@ pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(worl
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    assert_eq!(store.ripe(RipeAsk::look(9)).await.expect("read").len(), 1);
-    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
-    let ripe = store.ripe(RipeAsk::look(9)).await.expect("read");
+    assert_eq!(store.take_finished(FinishedQuery::look(9)).await.expect("read").len(), 1);
+    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
+    let ripe = store.take_finished(FinishedQuery::look(9)).await.expect("read");
     assert_eq!(ripe.len(), 1, "its end is still to be told");
     assert_eq!((ripe[0].tally.failed, ripe[0].tally.open()), (1, 0));
-    store.told(&name("act")).await.expect("told");
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    store.mark_notified(&name("act")).await.expect("told");
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // Of two jobs one failed and the other waits: the action goes on, and the revived job with it.
@@ -213,15 +213,15 @@ pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl 
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 1);
+    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
     let again = claim(store, 9).await;
     assert_eq!(again.len(), 2);
     settle_all(store, &again, done()).await;
     let report = store.action(&name("act")).await.expect("read");
     let tally = report.expect("known").tally;
     assert_eq!((tally.done, tally.dead, tally.failed), (2, 0, 0));
-    assert_eq!(store.ripe(RipeAsk::look(9)).await.expect("read").len(), 1);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.take_finished(FinishedQuery::look(9)).await.expect("read").len(), 1);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // Five fail and three of them are tried anew, one in vain: pages of one, so that some would hold nothing but
@@ -235,8 +235,8 @@ pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(worl
     let taken = claim(store, 9).await;
     settle_all(store, &taken, failed()).await;
     let again = ["a-0", "a-1", "a-3"].map(name);
-    let pick = DeadPick::Jobs(again.to_vec());
-    assert_eq!(store.revive(&pick).await.expect("revived"), 3);
+    let pick = DeadLetterFilter::Jobs(again.to_vec());
+    assert_eq!(store.requeue(&pick).await.expect("revived"), 3);
     let outcomes = async || {
         let (mut all, mut after) = (Vec::new(), 0);
         while let Some(one) = store
@@ -252,20 +252,20 @@ pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(worl
         all
     };
     let of = |id: &str, ended| (id.to_owned(), ended);
-    let left = [of("a-2", Ended::Failed), of("a-4", Ended::Failed)];
+    let left = [of("a-2", JobStatus::Failed), of("a-4", JobStatus::Failed)];
     assert_eq!(outcomes().await, left);
     let taken = claim(store, 9).await;
     settle_all(store, &taken[..2], done()).await;
     settle(store, &taken[2], failed()).await;
     let anew = [
-        of("a-0", Ended::Done),
-        of("a-1", Ended::Done),
-        of("a-3", Ended::Failed),
+        of("a-0", JobStatus::Done),
+        of("a-1", JobStatus::Done),
+        of("a-3", JobStatus::Failed),
     ];
     assert_eq!(outcomes().await, [&left[..], &anew].concat());
     // Once its action is over a letter is revived without it: for the action it has failed.
     store.close(&name("act")).await.expect("closed");
-    assert_eq!(store.revive(&DeadPick::All).await.expect("revived"), 3);
+    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 3);
     assert_eq!(outcomes().await, [&left[..], &anew].concat());
 }
 
@@ -274,12 +274,12 @@ pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(worl
     submit(store, jobs("a", 2)).await;
     let taken = claim(store, 2).await;
     settle(store, &taken[0], done()).await;
-    let hour = End::PutOff(PutOff::Fixed(Duration::from_hours(1)));
+    let hour = JobEnd::PutOff(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken[1], hour).await;
-    let refused = store.reset(&name("a")).await.expect_err("one is put off");
+    let refused = store.reset_congestion(&name("a")).await.expect_err("one is put off");
     assert!(refused.is_refused());
-    store.release(&name("a"), 9).await.expect("released");
-    store.reset(&name("a")).await.expect("reset");
+    store.release_deferred(&name("a"), 9).await.expect("released");
+    store.reset_congestion(&name("a")).await.expect("reset");
     let report = store.tenant(&name("a")).await.expect("read");
     let report = report.expect("known");
     assert_eq!((report.tally.done, report.tally.queued), (0, 1));
@@ -287,7 +287,7 @@ pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(worl
         (report.last_backoff, report.last_update),
         (Duration::ZERO, None)
     );
-    assert_eq!(store.tally().await.expect("counted").done, 1, "all of all");
+    assert_eq!(store.job_counts().await.expect("counted").done, 1, "all of all");
 }
 
 // Snapshots are kept for 10 units: of three, at 0, 6 and 12, the last two are left.
@@ -296,20 +296,20 @@ pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World
     let unit = world.unit();
     submit(store, jobs("a", 2)).await;
     let taken = claim_one(store).await;
-    let hour = End::PutOff(PutOff::Fixed(Duration::from_hours(1)));
+    let hour = JobEnd::PutOff(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken, hour).await;
     for _ in 0..3 {
-        store.snapshot(unit * 10).await.expect("remembered");
+        store.sample_congestion(unit * 10).await.expect("remembered");
         world.pass(unit * 6).await;
     }
-    let history = store.history(&name("a"), 9).await.expect("read");
+    let history = store.congestion_history(&name("a"), 9).await.expect("read");
     assert_eq!(history.len(), 2);
     assert!(history[0].at < history[1].at, "the oldest first");
     let seen = (history[0].non_ready, history[0].backoff);
     assert_eq!(seen, (1, Duration::from_hours(1)));
-    let last = store.history(&name("a"), 1).await.expect("read");
+    let last = store.congestion_history(&name("a"), 1).await.expect("read");
     assert_eq!(last, history[1..]);
-    assert!(store.history(&name("b"), 9).await.expect("read").is_empty());
+    assert!(store.congestion_history(&name("b"), 9).await.expect("read").is_empty());
 }
 
 // The action is remembered for 5 units after its end.
@@ -325,18 +325,18 @@ pub(crate) async fn tidying_forgets_what_is_too_old(world: &impl World) {
     let before = world.wall();
     settle(store, &taken[0], done()).await;
     settle(store, &taken[1], failed()).await;
-    store.told(&name("act")).await.expect("told");
-    store.tidy(before).await.expect("tidied");
+    store.mark_notified(&name("act")).await.expect("told");
+    store.collect_garbage(before).await.expect("tidied");
     assert!(store.action(&name("act")).await.expect("read").is_some());
-    assert_eq!(store.dead(0, 9).await.expect("read").len(), 1);
+    assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 1);
     world.pass(unit * 10).await;
     let mut gone = 0;
     for _ in 0..5 {
-        gone += store.tidy(world.wall()).await.expect("tidied");
+        gone += store.collect_garbage(world.wall()).await.expect("tidied");
     }
     assert!(gone >= 4, "{gone}: an action, two outcomes, a dead letter");
     assert_eq!(store.action(&name("act")).await.expect("read"), None);
-    assert!(store.dead(0, 9).await.expect("read").is_empty());
-    assert_eq!(store.tally().await.expect("counted").failed, 1);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert!(store.dead_letters(0, 9).await.expect("read").is_empty());
+    assert_eq!(store.job_counts().await.expect("counted").failed, 1);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::CongestionRule;
 use outflow_store::{
-    Beat, Claimed, DeadPick, End, JobStore, Kept, NewJob, Park, PutOff, Settled, Settlement,
+    HeartbeatResult, ClaimedJob, DeadLetterFilter, JobEnd, JobStore, StoredResult, NewJob, CooldownScope, Defer, SettleResult, Settlement,
 };
 
 use super::{
@@ -12,16 +12,16 @@ use super::{
 };
 
 /// An answer and its body.
-fn kept(status: u16) -> Kept {
-    Kept {
+fn kept(status: u16) -> StoredResult {
+    StoredResult {
         status,
         body: format!("body of {status}").into(),
         keep: Duration::from_hours(1),
     }
 }
 
-fn retry(after: Duration) -> End {
-    End::Retry {
+fn retry(after: Duration) -> JobEnd {
+    JobEnd::Retry {
         after,
         words: "status 503".to_owned(),
         result: Some(kept(503)),
@@ -32,8 +32,8 @@ pub(crate) async fn a_done_job_is_gone_and_counted(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     let job = claim_one(store).await;
-    assert_eq!(settle(store, &job, done()).await, Settled::Done);
-    let tally = store.tally().await.expect("counted");
+    assert_eq!(settle(store, &job, done()).await, SettleResult::Done);
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.done, tally.queued, tally.in_flight), (1, 1, 0));
     assert_eq!(tally.busy, Duration::from_millis(1));
     assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
@@ -47,9 +47,9 @@ pub(crate) async fn a_retry_waits_and_then_stands_before_later_jobs(world: &impl
     let first = claim_one(store).await;
     assert_eq!(
         settle(store, &first, retry(unit * 10)).await,
-        Settled::Waits
+        SettleResult::Waits
     );
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.delayed, tally.in_flight), (3, 1, 0));
     assert_eq!(claim_one(store).await.id, name("a-1"));
     world.pass(unit * 15).await;
@@ -68,21 +68,21 @@ pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl
     let first = claim_one(store).await;
     assert_eq!(
         settle(store, &first, retry(Duration::ZERO)).await,
-        Settled::Waits
+        SettleResult::Waits
     );
     world.pass(world.unit()).await;
     let second = claim_one(store).await;
-    let last = End::Retry {
+    let last = JobEnd::Retry {
         after: Duration::ZERO,
         words: "status 502".to_owned(),
         result: None,
     };
-    assert_eq!(settle(store, &second, last).await, Settled::Buried);
-    let dead = store.dead(0, 9).await.expect("read");
+    assert_eq!(settle(store, &second, last).await, SettleResult::Buried);
+    let dead = store.dead_letters(0, 9).await.expect("read");
     assert_eq!((dead.len(), dead[0].attempts), (1, 2));
     let words: Vec<&str> = dead[0].history.iter().map(|of| of.words.as_str()).collect();
     assert_eq!(words, ["status 503", "status 502"]);
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.dead, tally.open()), (1, 0));
 }
 
@@ -98,20 +98,20 @@ pub(crate) async fn what_came_of_the_last_try_is_kept(world: &impl World) {
     assert!(none.is_empty(), "it is not over");
     world.pass(world.unit()).await;
     let second = claim_one(store).await;
-    let last = End::Retry {
+    let last = JobEnd::Retry {
         after: Duration::ZERO,
         words: "status 502".to_owned(),
         result: Some(kept(502)),
     };
-    assert_eq!(settle(store, &second, last).await, Settled::Buried);
+    assert_eq!(settle(store, &second, last).await, SettleResult::Buried);
     let told = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert_eq!((told.len(), told[0].status), (1, Some(502)));
     assert_eq!(told[0].body.as_deref(), Some(b"body of 502".as_slice()));
-    let dead = store.dead(0, 9).await.expect("read");
+    let dead = store.dead_letters(0, 9).await.expect("read");
     let words: Vec<&str> = dead[0].history.iter().map(|of| of.words.as_str()).collect();
     assert_eq!(words, ["status 503", "status 502"]);
     assert_eq!(told[0].error.as_deref(), Some("status 502"));
-    store.purge(&DeadPick::All).await.expect("purged");
+    store.purge(&DeadLetterFilter::All).await.expect("purged");
     let after = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert_eq!(
         after, told,
@@ -123,18 +123,18 @@ pub(crate) async fn a_final_failure_is_buried_at_once(world: &impl World) {
     let store = world.store();
     submit(store, vec![job("a", "x")]).await;
     let job = claim_one(store).await;
-    let end = End::Failed {
+    let end = JobEnd::Failed {
         words: "status 400".to_owned(),
         result: None,
     };
-    assert_eq!(settle(store, &job, end).await, Settled::Buried);
-    let dead = store.dead(0, 9).await.expect("read");
+    assert_eq!(settle(store, &job, end).await, SettleResult::Buried);
+    let dead = store.dead_letters(0, 9).await.expect("read");
     let letter = &dead[0];
     assert_eq!((&letter.id, &letter.tenant), (&name("x"), &name("a")));
     assert_eq!((&letter.lane, letter.recoveries), (&name("mail"), 0));
     assert_eq!(letter.payload, "x");
     assert_eq!(letter.history[0].words, "status 400");
-    assert!(store.dead(letter.place, 9).await.expect("read").is_empty());
+    assert!(store.dead_letters(letter.place, 9).await.expect("read").is_empty());
 }
 
 // 10 units: its tenant waits, the other does not.
@@ -144,14 +144,14 @@ pub(crate) async fn a_refused_job_returns_to_the_head_and_uses_no_retry(world: &
     submit(store, jobs("a", 2)).await;
     let first = claim_one(store).await;
     submit(store, jobs("b", 1)).await;
-    let end = End::Throttled {
+    let end = JobEnd::Throttled {
         after: unit * 10,
-        park: Park::Tenant,
+        park: CooldownScope::Tenant,
     };
-    assert_eq!(settle(store, &first, end).await, Settled::Waits);
-    let tally = store.tally().await.expect("counted");
+    assert_eq!(settle(store, &first, end).await, SettleResult::Waits);
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!(tally.throttles, 1, "counted when it happens");
-    let claims = store.claim(ask(9), &mut outflow_store::OpenGate).await;
+    let claims = store.claim(ask(9), &mut outflow_store::AllowAll).await;
     let claims = claims.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"], "its tenant waits");
     assert!(claims.next.expect("it is known") <= unit * 10);
@@ -160,7 +160,7 @@ pub(crate) async fn a_refused_job_returns_to_the_head_and_uses_no_retry(world: &
     assert_eq!(again.id, name("a-0"));
     assert_eq!((again.retries, again.throttles), (0, 1));
     settle(store, &again, done()).await;
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!(tally.throttles, 1, "and not once more with the job");
 }
 
@@ -170,9 +170,9 @@ pub(crate) async fn a_refusal_of_the_lane_stops_everybody(world: &impl World) {
     submit(store, jobs("a", 1)).await;
     submit(store, jobs("b", 1)).await;
     let first = claim_one(store).await;
-    let end = End::Throttled {
+    let end = JobEnd::Throttled {
         after: unit * 10,
-        park: Park::Lane,
+        park: CooldownScope::Lane,
     };
     settle(store, &first, end).await;
     assert!(claim(store, 9).await.is_empty());
@@ -184,8 +184,8 @@ pub(crate) async fn a_returned_job_was_never_claimed(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 3)).await;
     let taken = claim(store, 2).await;
-    let waits = settle_all(store, &taken, End::Returned).await;
-    assert_eq!(waits, [Settled::Waits; 2]);
+    let waits = settle_all(store, &taken, JobEnd::Returned).await;
+    assert_eq!(waits, [SettleResult::Waits; 2]);
     let again = claim(store, 9).await;
     assert_eq!(ids(&again), ["a-0", "a-1", "a-2"]);
     let attempts: Vec<u32> = again.iter().map(|job| job.attempt).collect();
@@ -197,11 +197,11 @@ pub(crate) async fn an_interrupted_job_keeps_its_attempt(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 3)).await;
     let taken = claim(store, 2).await;
-    let waits = settle_all(store, &taken, End::Interrupted).await;
-    assert_eq!(waits, [Settled::Waits; 2]);
+    let waits = settle_all(store, &taken, JobEnd::Interrupted).await;
+    assert_eq!(waits, [SettleResult::Waits; 2]);
     let again = claim(store, 9).await;
     assert_eq!(ids(&again), ["a-0", "a-1", "a-2"]);
-    let tries = |job: &Claimed| (job.attempt, job.retries, job.throttles);
+    let tries = |job: &ClaimedJob| (job.attempt, job.retries, job.throttles);
     let tries: Vec<_> = again.iter().map(tries).collect();
     assert_eq!(tries, [(2, 0, 0), (2, 0, 0), (1, 0, 0)]);
 }
@@ -211,21 +211,21 @@ pub(crate) async fn a_fixed_put_off_waits_as_long_as_it_says(world: &impl World)
     let unit = world.unit();
     submit(store, jobs("a", 1)).await;
     let job = claim_one(store).await;
-    let end = End::PutOff(PutOff::Fixed(unit * 10));
+    let end = JobEnd::PutOff(Defer::Fixed(unit * 10));
     let put_off = settle(store, &job, end).await;
-    let Settled::PutOff {
+    let SettleResult::PutOff {
         backoff, non_ready, ..
     } = put_off
     else {
         panic!("{put_off:?}");
     };
     assert_eq!((backoff, non_ready), (unit * 10, 1));
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.non_ready), (1, 1));
     world.pass(unit * 5).await;
     assert!(claim(store, 1).await.is_empty());
     world.pass(unit * 10).await;
-    assert_eq!(store.tally().await.expect("counted").non_ready, 0);
+    assert_eq!(store.job_counts().await.expect("counted").non_ready, 0);
     let again = claim_one(store).await;
     assert_eq!((again.throttles, again.retries), (1, 0));
 }
@@ -239,29 +239,29 @@ pub(crate) async fn a_failure_that_is_put_off_uses_a_retry(world: &impl World) {
         ..jobs("a", 1).remove(0)
     };
     submit(store, vec![job]).await;
-    let end = || End::RetryPutOff {
-        by: PutOff::Fixed(unit * 10),
+    let end = || JobEnd::RetryPutOff {
+        by: Defer::Fixed(unit * 10),
         words: "503".to_owned(),
         result: None,
     };
     let first = claim_one(store).await;
     let put_off = settle(store, &first, end()).await;
-    let Settled::PutOff {
+    let SettleResult::PutOff {
         backoff, non_ready, ..
     } = put_off
     else {
         panic!("{put_off:?}");
     };
     assert_eq!((backoff, non_ready), (unit * 10, 1));
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.non_ready, tally.throttles), (1, 1, 0));
-    let left = store.release(&name("a"), 1).await.expect("released");
+    let left = store.release_deferred(&name("a"), 1).await.expect("released");
     assert_eq!(left, 0);
     let again = claim_one(store).await;
     let counts = (again.attempt, again.retries, again.throttles);
     assert_eq!(counts, (2, 1, 0));
-    assert_eq!(settle(store, &again, end()).await, Settled::Buried);
-    let dead = store.dead(0, 9).await;
+    assert_eq!(settle(store, &again, end()).await, SettleResult::Buried);
+    let dead = store.dead_letters(0, 9).await;
     let history = &dead.expect("listed")[0].history;
     assert_eq!(history.len(), 2, "{history:?}");
 }
@@ -276,13 +276,13 @@ pub(crate) async fn the_formula_puts_off_by_how_many_are_put_off(world: &impl Wo
         if job.tenant == name("b") {
             continue;
         }
-        let put_off = PutOff::Formula {
+        let put_off = Defer::Formula {
             rule: CongestionRule::default(),
             global: 10,
         };
-        last = Some(settle(store, &job, End::PutOff(put_off)).await);
+        last = Some(settle(store, &job, JobEnd::PutOff(put_off)).await);
     }
-    let expected = Settled::PutOff {
+    let expected = SettleResult::PutOff {
         backoff: Duration::from_secs(2),
         non_ready: 5,
         speed: 5,
@@ -302,11 +302,11 @@ pub(crate) async fn a_claim_settles_once(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 1)).await;
     let job = claim_one(store).await;
-    assert_eq!(settle(store, &job, done()).await, Settled::Done);
-    for end in [done(), End::Returned, retry(Duration::ZERO)] {
-        assert_eq!(settle(store, &job, end).await, Settled::Fenced);
+    assert_eq!(settle(store, &job, done()).await, SettleResult::Done);
+    for end in [done(), JobEnd::Returned, retry(Duration::ZERO)] {
+        assert_eq!(settle(store, &job, end).await, SettleResult::Fenced);
     }
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.done, tally.submitted()), (1, 1));
 }
 
@@ -314,19 +314,19 @@ pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl W
     let store = world.store();
     submit(store, jobs("a", 3)).await;
     let jobs = claim(store, 3).await;
-    let failed = End::Failed {
+    let failed = JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     };
-    let ends = [End::Returned, failed, done()];
+    let ends = [JobEnd::Returned, failed, done()];
     let ends = jobs.iter().zip(ends).map(|(job, end)| Settlement {
         token: job.token,
         end,
     });
     let settled = store.settle(&name("worker"), ends.collect()).await;
-    let expected = [Settled::Waits, Settled::Buried, Settled::Done];
+    let expected = [SettleResult::Waits, SettleResult::Buried, SettleResult::Done];
     assert_eq!(settled.expect("settled"), expected);
     let lease = Duration::from_mins(1);
-    let beat = store.beat(&name("worker"), lease).await;
-    assert_eq!(beat.expect("beaten"), Beat::Alive);
+    let beat = store.heartbeat(&name("worker"), lease).await;
+    assert_eq!(beat.expect("beaten"), HeartbeatResult::Alive);
 }

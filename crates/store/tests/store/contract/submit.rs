@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionReport, ActionSpec, Batch, DeadPick, End, JobStore, Kept, Name, Outcome, Receipt, Rest,
-    Scope, Stage,
+    ActionReport, ActionSpec, SubmitBatch, DeadLetterFilter, JobEnd, JobStore, StoredResult, Name, JobOutcome, SubmitReceipt, BatchPosition,
+    ControlScope, ActionStage,
 };
 
 use super::{World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit};
@@ -14,8 +14,8 @@ pub(crate) async fn a_batch_is_taken_in_order_and_told_its_places(world: &impl W
     let store = world.store();
     let batch = vec![job("a", "1"), job("b", "2"), job("a", "3")];
     let submitted = submit(store, batch).await;
-    let place = |receipt: &Receipt| match receipt {
-        Receipt::Accepted { id, place } => (id.to_string(), *place),
+    let place = |receipt: &SubmitReceipt| match receipt {
+        SubmitReceipt::Accepted { id, place } => (id.to_string(), *place),
         other => panic!("{other:?}"),
     };
     let places: Vec<_> = submitted.receipts.iter().map(place).collect();
@@ -29,10 +29,10 @@ pub(crate) async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(worl
     submit(store, jobs("a", 2)).await;
     let mut again = jobs("a", 3);
     again[0].payload = "other".into();
-    let again = store.submit(Batch::of(again)).await.expect("answered");
-    let known = |text| Receipt::Duplicate { id: name(text) };
+    let again = store.submit(SubmitBatch::of(again)).await.expect("answered");
+    let known = |text| SubmitReceipt::Duplicate { id: name(text) };
     assert_eq!(again.receipts[..2], [known("a-0"), known("a-1")]);
-    assert!(matches!(again.receipts[2], Receipt::Accepted { .. }));
+    assert!(matches!(again.receipts[2], SubmitReceipt::Accepted { .. }));
     let claimed = claim(store, 9).await;
     assert_eq!(ids(&claimed), ["a-0", "a-1", "a-2"]);
     assert_eq!(claimed[0].payload, "a-0", "the first stays as it was");
@@ -40,10 +40,10 @@ pub(crate) async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(worl
 
 pub(crate) async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) {
     let store = world.store();
-    let batch = Batch::of(vec![job("a", "x"), job("b", "x")]);
+    let batch = SubmitBatch::of(vec![job("a", "x"), job("b", "x")]);
     let submitted = store.submit(batch).await.expect("answered");
-    assert!(matches!(submitted.receipts[0], Receipt::Accepted { .. }));
-    let known = Receipt::Duplicate { id: name("x") };
+    assert!(matches!(submitted.receipts[0], SubmitReceipt::Accepted { .. }));
+    let known = SubmitReceipt::Duplicate { id: name("x") };
     assert_eq!(submitted.receipts[1], known);
     assert_eq!(submitted.queued, 1);
 }
@@ -52,9 +52,9 @@ pub(crate) async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) 
 pub(crate) async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
-    let batch = || Batch {
+    let batch = || SubmitBatch {
         remember: unit * 10,
-        ..Batch::of(vec![job("a", "x")])
+        ..SubmitBatch::of(vec![job("a", "x")])
     };
     store.submit(batch()).await.expect("taken");
     world.pass(unit * 20).await;
@@ -62,10 +62,10 @@ pub(crate) async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl 
     settle_all(store, &taken, done()).await;
     world.pass(unit * 5).await;
     let early = store.submit(batch()).await.expect("answered");
-    assert_eq!(early.receipts, [Receipt::Duplicate { id: name("x") }]);
+    assert_eq!(early.receipts, [SubmitReceipt::Duplicate { id: name("x") }]);
     world.pass(unit * 15).await;
     let late = store.submit(batch()).await.expect("answered");
-    assert!(matches!(late.receipts[0], Receipt::Accepted { .. }));
+    assert!(matches!(late.receipts[0], SubmitReceipt::Accepted { .. }));
     assert_eq!(ids(&claim(store, 9).await), ["x"]);
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn a_job_without_a_name_gets_one_of_its_own(world: &impl World)
         .receipts
         .iter()
         .map(|receipt| match receipt {
-            Receipt::Accepted { id, .. } => id.clone(),
+            SubmitReceipt::Accepted { id, .. } => id.clone(),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -98,16 +98,16 @@ pub(crate) async fn nothing_is_taken_beyond_the_bound(world: &impl World) {
     submit(store, jobs("a", 2)).await;
     let mut more = vec![job("a", "a-0")];
     more.extend(jobs("b", 3));
-    let bounded = Batch {
+    let bounded = SubmitBatch {
         queue_max: 3,
-        ..Batch::of(more)
+        ..SubmitBatch::of(more)
     };
     let submitted = store.submit(bounded).await.expect("answered");
-    let known = Receipt::Duplicate { id: name("a-0") };
+    let known = SubmitReceipt::Duplicate { id: name("a-0") };
     assert_eq!(submitted.receipts[0], known);
-    assert!(matches!(submitted.receipts[1], Receipt::Accepted { .. }));
-    assert_eq!(submitted.receipts[2..], [Receipt::Full, Receipt::Full]);
-    assert_eq!(store.tally().await.expect("counted").queued, 3);
+    assert!(matches!(submitted.receipts[1], SubmitReceipt::Accepted { .. }));
+    assert_eq!(submitted.receipts[2..], [SubmitReceipt::Full, SubmitReceipt::Full]);
+    assert_eq!(store.job_counts().await.expect("counted").queued, 3);
 }
 
 pub(crate) async fn an_empty_batch_changes_nothing(world: &impl World) {
@@ -123,20 +123,20 @@ pub(crate) async fn a_closed_action_takes_no_more_jobs(world: &impl World) {
     let mut late = jobs("a", 2);
     late.truncate(2);
     let late = store.submit(batch("act", late)).await.expect("answered");
-    let known = Receipt::Duplicate { id: name("a-0") };
-    assert_eq!(late.receipts, [known, Receipt::Closed]);
-    assert_eq!(store.tally().await.expect("counted").queued, 1);
+    let known = SubmitReceipt::Duplicate { id: name("a-0") };
+    assert_eq!(late.receipts, [known, SubmitReceipt::Closed]);
+    assert_eq!(store.job_counts().await.expect("counted").queued, 1);
 }
 
 async fn act(store: &impl JobStore) -> Option<ActionReport> {
     store.action(&name("act")).await.expect("read")
 }
 
-async fn stage(store: &impl JobStore) -> Stage {
+async fn stage(store: &impl JobStore) -> ActionStage {
     act(store).await.expect("known").stage
 }
 
-async fn outcomes(store: &impl JobStore) -> Vec<Outcome> {
+async fn outcomes(store: &impl JobStore) -> Vec<JobOutcome> {
     let told = store.outcomes(&name("act"), 0, 99).await;
     told.expect("read")
 }
@@ -148,22 +148,22 @@ async fn over(store: &impl JobStore) {
         .await
         .expect("taken");
     let taken = claim(store, 2).await;
-    let kept = || Kept {
+    let kept = || StoredResult {
         status: 200,
         body: "made".into(),
         keep: Duration::from_hours(1),
     };
-    let done = End::Done {
+    let done = JobEnd::Done {
         took: Duration::ZERO,
         result: Some(kept()),
     };
     settle_all(store, &taken[..1], done).await;
-    let failed = End::Failed {
+    let failed = JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     };
     settle_all(store, &taken[1..], failed).await;
-    store.told(&name("act")).await.expect("told");
+    store.mark_notified(&name("act")).await.expect("told");
 }
 
 fn said(minutes: u64) -> ActionSpec {
@@ -177,19 +177,19 @@ fn said(minutes: u64) -> ActionSpec {
 
 pub(crate) async fn a_batch_opens_its_action_as_it_says(world: &impl World) {
     let store = world.store();
-    let batch = Batch {
+    let batch = SubmitBatch {
         action: Some(said(7)),
         ..last("act", jobs("a", 1))
     };
     store.submit(batch).await.expect("taken");
     let report = act(store).await.expect("known");
-    assert_eq!((report.spec, report.stage), (said(7), Stage::Dispatched));
+    assert_eq!((report.spec, report.stage), (said(7), ActionStage::Dispatched));
 }
 
 pub(crate) async fn an_open_action_stays_as_it_was_opened(world: &impl World) {
     let store = world.store();
     store.open(said(7)).await.expect("open");
-    let batch = Batch {
+    let batch = SubmitBatch {
         action: Some(said(8)),
         ..last("act", jobs("a", 1))
     };
@@ -205,44 +205,44 @@ pub(crate) async fn a_batch_of_known_jobs_leaves_an_action_that_is_over_as_it_wa
     over(store).await;
     let (before, told) = (act(store).await, outcomes(store).await);
     assert_eq!(told.len(), 2);
-    for rest in [Rest::Last, Rest::More] {
-        let again = Batch {
+    for rest in [BatchPosition::Last, BatchPosition::More] {
+        let again = SubmitBatch {
             rest,
             action: Some(said(9)),
             ..last("act", jobs("a", 2))
         };
         let again = store.submit(again).await.expect("answered");
-        let known = |text| Receipt::Duplicate { id: name(text) };
+        let known = |text| SubmitReceipt::Duplicate { id: name(text) };
         assert_eq!(again.receipts, [known("a-0"), known("a-1")]);
         assert_eq!(act(store).await, before);
         assert_eq!(outcomes(store).await, told);
     }
-    let dead = store.dead(0, 9).await.expect("read");
+    let dead = store.dead_letters(0, 9).await.expect("read");
     assert_eq!(dead[0].action, Some(name("act")));
-    let purged = store.purge(&DeadPick::Action(name("act"))).await;
+    let purged = store.purge(&DeadLetterFilter::Action(name("act"))).await;
     assert_eq!(purged.expect("purged"), 1, "it is still its own");
     assert_eq!(act(store).await.expect("known").tally.failed, 1);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 pub(crate) async fn a_new_job_begins_an_action_that_is_over_anew(world: &impl World) {
     let store = world.store();
     over(store).await;
-    let again = Batch {
+    let again = SubmitBatch {
         action: Some(said(9)),
         ..last("act", jobs("a", 3))
     };
     let again = store.submit(again).await.expect("answered");
-    assert!(matches!(again.receipts[1], Receipt::Duplicate { .. }));
-    assert!(matches!(again.receipts[2], Receipt::Accepted { .. }));
+    assert!(matches!(again.receipts[1], SubmitReceipt::Duplicate { .. }));
+    assert!(matches!(again.receipts[2], SubmitReceipt::Accepted { .. }));
     let report = act(store).await.expect("known");
-    assert_eq!((report.spec, report.stage), (said(9), Stage::Dispatched));
+    assert_eq!((report.spec, report.stage), (said(9), ActionStage::Dispatched));
     assert_eq!((report.tally.queued, report.tally.submitted()), (1, 1));
     assert!(outcomes(store).await.is_empty());
     let taken = claim(store, 9).await;
     settle_all(store, &taken, done()).await;
-    assert_eq!(stage(store).await, Stage::Aggregating);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(stage(store).await, ActionStage::Aggregating);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // One is under way and one waits when it is cancelled: what is left of them does not count any more.
@@ -253,36 +253,36 @@ pub(crate) async fn a_cancelled_action_begins_anew_with_a_new_job(world: &impl W
         .await
         .expect("taken");
     let running = claim_one(store).await;
-    let cancelled = store.cancel(&Scope::Action(name("act"))).await;
+    let cancelled = store.cancel(&ControlScope::Action(name("act"))).await;
     assert_eq!(cancelled.expect("cancelled"), 1);
     let anew = store
         .submit(last("act", jobs("b", 1)))
         .await
         .expect("answered");
-    assert!(matches!(anew.receipts[0], Receipt::Accepted { .. }));
+    assert!(matches!(anew.receipts[0], SubmitReceipt::Accepted { .. }));
     settle_all(store, &[running], done()).await;
     let report = act(store).await.expect("known");
     assert_eq!(
         (report.stage, report.tally.submitted()),
-        (Stage::Dispatched, 1)
+        (ActionStage::Dispatched, 1)
     );
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 pub(crate) async fn a_full_queue_opens_no_action(world: &impl World) {
     let store = world.store();
-    let full = |jobs| Batch {
+    let full = |jobs| SubmitBatch {
         queue_max: 0,
         ..last("act", jobs)
     };
     let refused = store.submit(full(jobs("b", 1))).await.expect("answered");
-    assert_eq!(refused.receipts, [Receipt::Full]);
+    assert_eq!(refused.receipts, [SubmitReceipt::Full]);
     assert_eq!(act(store).await, None);
     over(store).await;
     let (before, told) = (act(store).await, outcomes(store).await);
     let refused = store.submit(full(jobs("b", 1))).await.expect("answered");
-    assert_eq!(refused.receipts, [Receipt::Full]);
+    assert_eq!(refused.receipts, [SubmitReceipt::Full]);
     assert_eq!((act(store).await, outcomes(store).await), (before, told));
 }
 
@@ -291,29 +291,29 @@ pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl World) {
     let store = world.store();
     let open = || batch("act", Vec::new());
     store.submit(open()).await.expect("taken");
-    assert_eq!(stage(store).await, Stage::Created);
+    assert_eq!(stage(store).await, ActionStage::Created);
     store.submit(last("act", Vec::new())).await.expect("taken");
-    assert_eq!(stage(store).await, Stage::Aggregating);
-    store.told(&name("act")).await.expect("told");
+    assert_eq!(stage(store).await, ActionStage::Aggregating);
+    store.mark_notified(&name("act")).await.expect("told");
     store.submit(last("act", Vec::new())).await.expect("taken");
-    assert_eq!(stage(store).await, Stage::Completed);
+    assert_eq!(stage(store).await, ActionStage::Completed);
     store.submit(open()).await.expect("taken");
-    assert_eq!(stage(store).await, Stage::Created);
+    assert_eq!(stage(store).await, ActionStage::Created);
 }
 
 // Whoever hears that there is no room comes again with the rest, and may close then.
 pub(crate) async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &impl World) {
     let store = world.store();
-    let last = |queue_max| Batch {
+    let last = |queue_max| SubmitBatch {
         queue_max,
         ..last("act", jobs("a", 2))
     };
     let first = store.submit(last(1)).await.expect("answered");
-    assert_eq!(first.receipts[1], Receipt::Full);
+    assert_eq!(first.receipts[1], SubmitReceipt::Full);
     let second = store.submit(last(9)).await.expect("answered");
-    assert!(matches!(second.receipts[1], Receipt::Accepted { .. }));
+    assert!(matches!(second.receipts[1], SubmitReceipt::Accepted { .. }));
     let third = store.submit(batch("act", jobs("b", 1))).await;
-    assert_eq!(third.expect("answered").receipts, [Receipt::Closed]);
+    assert_eq!(third.expect("answered").receipts, [SubmitReceipt::Closed]);
 }
 
 pub(crate) async fn waiting_for_a_change_ends_with_a_submission(world: &impl World) {

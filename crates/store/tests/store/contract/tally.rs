@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::{End, JobStore, Page, TenantRule};
+use outflow_store::{JobEnd, JobStore, PageRequest, TenantRule};
 
 use super::{World, claim, done, job, jobs, name, settle, settle_all, submit};
 use crate::support::job_ends::unlike_ends;
@@ -16,32 +16,32 @@ pub(crate) async fn every_job_is_in_exactly_one_part(world: &impl World) {
     for (job, end) in taken.iter().zip(ends) {
         settle(store, job, end).await;
     }
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.done, tally.dead, tally.in_flight), (1, 1, 2));
     assert_eq!((tally.queued, tally.delayed, tally.non_ready), (5, 1, 1));
     assert_eq!(tally.submitted(), 9);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
     let report = store.tenant(&name("a")).await.expect("read");
     assert_eq!(report.expect("known").tally, tally);
 }
 
 pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
     let store = world.store();
-    assert_eq!(store.active().await.expect("counted"), 0);
+    assert_eq!(store.active_tenants().await.expect("counted"), 0);
     submit(store, jobs("a", 1)).await;
     submit(store, jobs("b", 1)).await;
-    assert_eq!(store.active().await.expect("counted"), 2);
+    assert_eq!(store.active_tenants().await.expect("counted"), 2);
     let taken = claim(store, 9).await;
-    assert_eq!(store.active().await.expect("counted"), 2, "under way");
+    assert_eq!(store.active_tenants().await.expect("counted"), 2, "under way");
     settle_all(store, &taken[..1], done()).await;
-    assert_eq!(store.active().await.expect("counted"), 1);
-    let end = End::Retry {
+    assert_eq!(store.active_tenants().await.expect("counted"), 1);
+    let end = JobEnd::Retry {
         after: Duration::from_hours(1),
         words: "no".to_owned(),
         result: None,
     };
     settle_all(store, &taken[1..], end).await;
-    assert_eq!(store.active().await.expect("counted"), 1, "it waits");
+    assert_eq!(store.active_tenants().await.expect("counted"), 1, "it waits");
 }
 
 // Two are done before it has nothing to do, and one comes after that. What all tenants did goes on.
@@ -59,12 +59,12 @@ pub(crate) async fn a_tenant_begins_its_counts_anew_when_it_has_work_again(world
     assert_eq!(counts().await, (2, 0), "as long as it has no other work");
     submit(store, vec![job("a", "later")]).await;
     assert_eq!(counts().await, (0, 1));
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.done, tally.queued), (2, 1));
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
     let ruled = store.set_rule(&name("z"), TenantRule::default()).await;
     ruled.expect("ruled");
-    let known = store.tenants(Page::default()).await.expect("read");
+    let known = store.tenants(PageRequest::default()).await.expect("read");
     let known: Vec<_> = known.into_iter().map(|of| of.name).collect();
     assert_eq!(known, [name("a"), name("z")]);
 }
@@ -88,7 +88,7 @@ pub(crate) async fn tenants_are_listed_by_name(world: &impl World) {
         submit(store, jobs(tenant, 1)).await;
     }
     let list = async |after: Option<&str>, most| {
-        let page = Page {
+        let page = PageRequest {
             after: after.map(name),
             most,
         };

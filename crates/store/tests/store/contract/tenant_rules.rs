@@ -1,7 +1,7 @@
 //! Laws of rules: what a tenant is served by, its own or the usual one.
 
 use outflow_core::Weight;
-use outflow_store::{Claimed, JobStore, NewJob, Scope, TenantReport, TenantRule};
+use outflow_store::{ClaimedJob, JobStore, NewJob, ControlScope, TenantReport, TenantRule};
 
 use super::claim::shares;
 use super::{World, claim, done, jobs, name, settle_all, submit};
@@ -34,7 +34,7 @@ async fn report(store: &impl JobStore, tenant: &str) -> TenantReport {
     report.expect("known")
 }
 
-fn of(jobs: &[Claimed], tenant: &str) -> Vec<Claimed> {
+fn of(jobs: &[ClaimedJob], tenant: &str) -> Vec<ClaimedJob> {
     let own = jobs.iter().filter(|job| job.tenant == name(tenant));
     own.cloned().collect()
 }
@@ -42,7 +42,7 @@ fn of(jobs: &[Claimed], tenant: &str) -> Vec<Claimed> {
 // 2 each, and one more for each that ends.
 pub(crate) async fn the_usual_bound_holds_for_whoever_has_no_rule(world: &impl World) {
     let store = world.store();
-    store.set_usual(bounded(2)).await.expect("set");
+    store.set_default_rule(bounded(2)).await.expect("set");
     submit(store, nameless("a", 5)).await;
     submit(store, nameless("b", 5)).await;
     let first = claim(store, 9).await;
@@ -51,9 +51,9 @@ pub(crate) async fn the_usual_bound_holds_for_whoever_has_no_rule(world: &impl W
     settle_all(store, &of(&first, "a")[..1], done()).await;
     let next = claim(store, 9).await;
     assert_eq!(shares(&next), [("a".to_owned(), 1)].into());
-    settle_all(store, &next, outflow_store::End::Returned).await;
+    settle_all(store, &next, outflow_store::JobEnd::Returned).await;
     assert_eq!(claim(store, 9).await.len(), 1);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // 3 are under way when 1 may; when 4 may, one more goes, though nothing has ended meanwhile; when nobody
@@ -62,17 +62,17 @@ pub(crate) async fn the_usual_bound_holds_for_jobs_that_wait_already(world: &imp
     let store = world.store();
     submit(store, nameless("a", 9)).await;
     let first = claim(store, 3).await;
-    store.set_usual(bounded(1)).await.expect("set");
+    store.set_default_rule(bounded(1)).await.expect("set");
     assert!(claim(store, 9).await.is_empty());
     settle_all(store, &first[..2], done()).await;
     assert!(claim(store, 9).await.is_empty(), "one is still under way");
     settle_all(store, &first[2..], done()).await;
     assert_eq!(claim(store, 9).await.len(), 1);
     assert!(claim(store, 9).await.is_empty());
-    store.set_usual(bounded(2)).await.expect("set");
+    store.set_default_rule(bounded(2)).await.expect("set");
     assert_eq!(claim(store, 9).await.len(), 1);
     assert!(claim(store, 9).await.is_empty());
-    store.set_usual(TenantRule::default()).await.expect("set");
+    store.set_default_rule(TenantRule::default()).await.expect("set");
     assert_eq!(claim(store, 9).await.len(), 4);
 }
 
@@ -82,12 +82,12 @@ pub(crate) async fn the_usual_weight_counts_against_an_own_one(world: &impl Worl
     for tenant in ["own", "usual"] {
         submit(store, nameless(tenant, 90)).await;
     }
-    store.set_usual(weighing(3)).await.expect("set");
+    store.set_default_rule(weighing(3)).await.expect("set");
     let own = store.set_rule(&name("own"), weighing(1)).await;
     own.expect("set");
     let shared = shares(&claim(store, 40).await);
     assert!(shared["usual"].abs_diff(30) <= 1, "{shared:?}");
-    store.set_usual(weighing(1)).await.expect("set");
+    store.set_default_rule(weighing(1)).await.expect("set");
     let shared = shares(&claim(store, 40).await);
     assert!(shared["usual"].abs_diff(20) <= 2, "{shared:?}");
 }
@@ -95,7 +95,7 @@ pub(crate) async fn the_usual_weight_counts_against_an_own_one(world: &impl Worl
 pub(crate) async fn an_own_rule_wins_whichever_was_set_first(world: &impl World) {
     let store = world.store();
     store.set_rule(&name("a"), bounded(4)).await.expect("set");
-    store.set_usual(bounded(1)).await.expect("set");
+    store.set_default_rule(bounded(1)).await.expect("set");
     store.set_rule(&name("b"), bounded(3)).await.expect("set");
     for tenant in ["a", "b", "c"] {
         submit(store, nameless(tenant, 5)).await;
@@ -113,19 +113,19 @@ pub(crate) async fn an_own_rule_wins_whichever_was_set_first(world: &impl World)
 
 pub(crate) async fn a_rule_that_was_taken_away_gives_way_to_the_usual(world: &impl World) {
     let store = world.store();
-    store.set_usual(bounded(3)).await.expect("set");
+    store.set_default_rule(bounded(3)).await.expect("set");
     store.set_rule(&name("a"), bounded(1)).await.expect("set");
     submit(store, nameless("a", 5)).await;
     assert_eq!(claim(store, 9).await.len(), 1);
-    store.unset_rule(&name("a")).await.expect("taken away");
+    store.remove_rule(&name("a")).await.expect("taken away");
     let served = report(store, "a").await;
     assert_eq!((served.rule, served.ruled), (bounded(3), false));
     assert_eq!(claim(store, 9).await.len(), 2);
-    store.set_usual(bounded(4)).await.expect("set");
+    store.set_default_rule(bounded(4)).await.expect("set");
     assert_eq!(report(store, "a").await.rule, bounded(4), "as all others");
     assert_eq!(claim(store, 9).await.len(), 1);
     store
-        .unset_rule(&name("nobody"))
+        .remove_rule(&name("nobody"))
         .await
         .expect("nothing to do");
     assert_eq!(store.tenant(&name("nobody")).await.expect("read"), None);
@@ -135,10 +135,10 @@ pub(crate) async fn a_rule_that_was_taken_away_gives_way_to_the_usual(world: &im
 pub(crate) async fn a_rule_is_kept_for_a_tenant_without_jobs(world: &impl World) {
     let store = world.store();
     store.set_rule(&name("a"), weighing(5)).await.expect("set");
-    let stopped = Scope::Tenant(name("b"));
+    let stopped = ControlScope::Tenant(name("b"));
     store.pause(&stopped).await.expect("paused");
-    store.set_usual(bounded(1)).await.expect("set");
-    store.tidy(world.wall()).await.expect("tidied");
+    store.set_default_rule(bounded(1)).await.expect("set");
+    store.collect_garbage(world.wall()).await.expect("tidied");
     let served = report(store, "a").await;
     assert_eq!((served.rule, served.ruled), (weighing(5), true));
     let waits = report(store, "b").await;

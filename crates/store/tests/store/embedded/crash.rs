@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::support::store_dir::clock;
 use check::Told;
 use disk_model::{Image, lay_out};
-use outflow_store::Embedded;
+use outflow_store::EmbeddedStore;
 use power_cuts::{Left, STORE, Thoroughness, check, cuts, memory};
 use strace::Event;
 
@@ -90,7 +90,7 @@ fn power_cuts(test: &str, how: Thoroughness) {
 /// Opens each of the directories in a list.
 fn open_all(list: &Path) {
     for dir in fs::read_to_string(list).expect("a list").lines() {
-        let opened = Embedded::open(Path::new(dir), clock());
+        let opened = EmbeddedStore::open(Path::new(dir), clock());
         drop(opened.expect("it opens"));
     }
 }

@@ -16,13 +16,13 @@ use crate::contract::{
 use crate::support::store_dir::{clock, within};
 use outflow_core::Weight;
 use outflow_store::{
-    Batch, DeadPick, Embedded, End, JobStore, OpenGate, PutOff, Receipt, RipeAsk, Scope, Stage,
+    SubmitBatch, DeadLetterFilter, EmbeddedStore, JobEnd, JobStore, AllowAll, Defer, SubmitReceipt, FinishedQuery, ControlScope, ActionStage,
     StoreError, TenantRule,
 };
 use outflow_testkit::Process;
 
-fn failed() -> End {
-    End::Failed {
+fn failed() -> JobEnd {
+    JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     }
@@ -40,7 +40,7 @@ fn gathered(file: &Path) -> Vec<u8> {
 
 /// Opens what must not open.
 fn refused(dir: &Path) -> StoreError {
-    let opened = Embedded::open(dir, clock());
+    let opened = EmbeddedStore::open(dir, clock());
     opened.map(drop).expect_err("it must be refused")
 }
 
@@ -54,16 +54,16 @@ fn what_waits_is_found_in_order_after_a_restart() {
         let taken = claim(&room.store, 10).await;
         settle_all(&room.store, &taken, done()).await;
         let again = claim(&room.store, 2).await;
-        settle_all(&room.store, &again, End::Returned).await;
+        settle_all(&room.store, &again, JobEnd::Returned).await;
     });
     within(dir.path(), time, async |room| {
-        let tally = room.store.tally().await.expect("counted");
+        let tally = room.store.job_counts().await.expect("counted");
         assert_eq!((tally.queued, tally.done, tally.in_flight), (190, 10, 0));
-        assert_eq!(room.store.recount().await.expect("counted"), 0);
+        assert_eq!(room.store.audit().await.expect("counted"), 0);
         let rest = ids(&claim(&room.store, 999).await);
         let expected: Vec<String> = (10..200).map(|number| format!("a-{number}")).collect();
         assert_eq!(rest, expected);
-        assert_eq!(room.store.recount().await.expect("counted"), 0);
+        assert_eq!(room.store.audit().await.expect("counted"), 0);
     });
 }
 
@@ -76,7 +76,7 @@ fn a_letter_that_is_counted_is_found_by_whoever_purges() {
         for job in claim(&room.store, 100).await {
             let (_, purged) = tokio::join!(
                 settle(&room.store, &job, failed()),
-                room.store.purge(&DeadPick::All)
+                room.store.purge(&DeadLetterFilter::All)
             );
             assert_eq!(purged.expect("purged"), 1, "{job:?}");
         }
@@ -96,7 +96,7 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         let store = &room.store;
         store.set_rule(&name("a"), rule.clone()).await.expect("set");
         store.set_rule(&name("c"), rule.clone()).await.expect("set");
-        store.unset_rule(&name("c")).await.expect("taken away");
+        store.remove_rule(&name("c")).await.expect("taken away");
         store.submit(batch("act", jobs("b", 3))).await.expect("in");
         let taken = claim(store, 3).await;
         settle(store, &taken[0], done()).await;
@@ -104,12 +104,12 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         settle(
             store,
             &taken[2],
-            End::PutOff(PutOff::Fixed(Duration::from_mins(9))),
+            JobEnd::PutOff(Defer::Fixed(Duration::from_mins(9))),
         )
         .await;
         store.close(&name("act")).await.expect("closed");
         store
-            .pause(&Scope::Tenant(name("b")))
+            .pause(&ControlScope::Tenant(name("b")))
             .await
             .expect("paused");
     });
@@ -122,24 +122,24 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         assert_eq!(report.expect("known").rule, TenantRule::default());
         let action = store.action(&name("act")).await.expect("read");
         let action = action.expect("known");
-        assert_eq!((action.stage, action.tally.done), (Stage::Running, 1));
+        assert_eq!((action.stage, action.tally.done), (ActionStage::Running, 1));
         assert_eq!((action.tally.dead, action.tally.queued), (1, 1));
         assert_eq!(action.tally.throttles, 1, "of a job that goes on");
-        assert_eq!(store.tally().await.expect("counted").throttles, 1);
-        assert_eq!(store.dead(0, 9).await.expect("read").len(), 1);
+        assert_eq!(store.job_counts().await.expect("counted").throttles, 1);
+        assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 1);
         let outcomes = store.outcomes(&name("act"), 0, 9).await;
         assert_eq!(outcomes.expect("read").len(), 2);
-        let again = store.submit(Batch::of(vec![job("b", "b-0")])).await;
-        let known = Receipt::Duplicate { id: name("b-0") };
+        let again = store.submit(SubmitBatch::of(vec![job("b", "b-0")])).await;
+        let known = SubmitReceipt::Duplicate { id: name("b-0") };
         assert_eq!(again.expect("answered").receipts, [known]);
         assert!(claim(store, 9).await.is_empty(), "paused");
-        store.resume(&Scope::Tenant(name("b"))).await.expect("on");
+        store.resume(&ControlScope::Tenant(name("b"))).await.expect("on");
         let last = claim_one(store).await;
         assert_eq!((last.id.as_str(), last.throttles), ("b-2", 1));
         settle(store, &last, done()).await;
-        let ripe = store.ripe(RipeAsk::look(9)).await.expect("read");
+        let ripe = store.take_finished(FinishedQuery::look(9)).await.expect("read");
         assert_eq!(ripe.len(), 1);
-        assert_eq!(store.recount().await.expect("counted"), 0);
+        assert_eq!(store.audit().await.expect("counted"), 0);
     });
 }
 
@@ -154,7 +154,7 @@ fn a_job_that_was_claimed_when_the_process_died_is_taken_back() {
     });
     let mut old = None;
     within(dir.path(), Arc::clone(&time), async |room| {
-        let tally = room.store.tally().await.expect("counted");
+        let tally = room.store.job_counts().await.expect("counted");
         assert_eq!((tally.in_flight, tally.queued), (1, 2));
         let reaped = room.store.reap(9, 1).await.expect("reaped");
         assert_eq!((reaped.returned, reaped.buried), (1, 0));
@@ -164,13 +164,13 @@ fn a_job_that_was_claimed_when_the_process_died_is_taken_back() {
     assert_eq!((old.id.as_str(), old.attempt), ("a-0", 2));
     within(dir.path(), time, async |room| {
         let fenced = settle(&room.store, &old, done()).await;
-        assert_eq!(fenced, outflow_store::Settled::Fenced);
+        assert_eq!(fenced, outflow_store::SettleResult::Fenced);
         let reaped = room.store.reap(9, 1).await.expect("reaped");
         assert_eq!((reaped.returned, reaped.buried), (0, 1));
         assert_eq!(ids(&claim(&room.store, 9).await), ["a-1", "a-2"]);
-        let dead = room.store.dead(0, 9).await.expect("read");
+        let dead = room.store.dead_letters(0, 9).await.expect("read");
         assert_eq!((dead[0].recoveries, dead[0].history.len()), (2, 2));
-        assert_eq!(room.store.recount().await.expect("counted"), 0);
+        assert_eq!(room.store.audit().await.expect("counted"), 0);
     });
 }
 
@@ -183,7 +183,7 @@ fn a_wait_goes_on_while_nobody_is_there() {
     within(dir.path(), Arc::clone(&time), async |room| {
         submit(&room.store, jobs("a", 1)).await;
         let taken = claim_one(&room.store).await;
-        let end = End::Retry {
+        let end = JobEnd::Retry {
             after: minutes(10),
             words: "no".to_owned(),
             result: None,
@@ -210,7 +210,7 @@ fn a_second_process_is_refused_by_name() {
         submit(&room.store, jobs("a", 1)).await;
     });
     within(dir.path(), clock(), async |room| {
-        assert_eq!(room.store.tally().await.expect("counted").queued, 1);
+        assert_eq!(room.store.job_counts().await.expect("counted").queued, 1);
     });
 }
 
@@ -234,7 +234,7 @@ fn a_damaged_file_is_refused_and_left_as_it_is() {
     }
     fs::write(&file, &whole).expect("written");
     within(dir.path(), clock(), async |room| {
-        assert_eq!(room.store.tally().await.expect("counted").queued, 500);
+        assert_eq!(room.store.job_counts().await.expect("counted").queued, 500);
     });
 }
 
@@ -329,26 +329,26 @@ fn flip_bits(flips: usize) {
 
 /// Opens a store with one bit flipped.
 fn flipped(dir: &Path, database: &[u8]) -> Flipped {
-    match Embedded::open(dir, clock()) {
+    match EmbeddedStore::open(dir, clock()) {
         Err(error) => {
             assert!(error.is_damaged(), "{error:?}");
             let now = fs::read(dir.join("jobs.db")).expect("a file");
             assert!(now == database, "{error}: it was changed");
             return Flipped::Refused;
         }
-        Ok((store, _)) if store.warning().is_some() => return Flipped::Told,
+        Ok((store, _)) if store.take_warning().is_some() => return Flipped::Told,
         Ok(opened) => drop(opened),
     }
     within(dir, clock(), async |room| {
         let store = &room.store;
-        let queued = store.tally().await.expect("counted").queued;
-        let claims = store.claim(ask(999), &mut OpenGate).await;
+        let queued = store.job_counts().await.expect("counted").queued;
+        let claims = store.claim(ask(999), &mut AllowAll).await;
         let failed = claims.is_err();
         let jobs = claims.map_or(Vec::new(), |claims| claims.jobs);
         assert!(jobs.iter().all(|job| job.payload == job.id.as_str()));
         let found = u64::try_from(jobs.len()).expect("few");
-        let letters = store.dead(0, 999).await;
-        let drift = store.recount().await;
+        let letters = store.dead_letters(0, 999).await;
+        let drift = store.audit().await;
         let is_told = failed
             || letters.is_ok_and(|letters| !letters.is_empty())
             || drift.map_or(true, |drift| drift > 0);
@@ -366,7 +366,7 @@ fn flipped(dir: &Path, database: &[u8]) -> Flipped {
 #[test]
 fn a_store_of_the_first_version_goes_on_and_tells_why_jobs_fail_from_now_on() {
     let dir = tempfile::tempdir().expect("a directory");
-    let fails = async |store: &Embedded, tenant: &str| {
+    let fails = async |store: &EmbeddedStore, tenant: &str| {
         let taken = store.submit(batch("act", jobs(tenant, 1))).await;
         taken.expect("taken");
         settle(store, &claim_one(store).await, failed()).await;
@@ -417,7 +417,7 @@ fn an_ended_store_says_so() {
     within(dir.path(), clock(), async |room| {
         submit(&room.store, jobs("a", 1)).await;
         room.store.end();
-        let error = room.store.submit(Batch::of(jobs("a", 1))).await;
+        let error = room.store.submit(SubmitBatch::of(jobs("a", 1))).await;
         assert!(
             error
                 .expect_err("it is closed")
@@ -482,9 +482,9 @@ fn a_killed_process_loses_nothing_that_it_was_told() {
 }
 
 /// Every job that was told is over or can be claimed, and is counted once.
-async fn all_is_there(store: &Embedded, (rounds, settled): (BTreeSet<String>, u64)) {
-    assert_eq!(store.recount().await.expect("counted"), 0);
-    let tally = store.tally().await.expect("counted");
+async fn all_is_there(store: &EmbeddedStore, (rounds, settled): (BTreeSet<String>, u64)) {
+    assert_eq!(store.audit().await.expect("counted"), 0);
+    let tally = store.job_counts().await.expect("counted");
     let told = 7 * u64::try_from(rounds.len()).expect("a few");
     assert!(tally.submitted() >= told, "{tally:?} of {told}");
     assert!(tally.done >= settled, "{tally:?} of {settled}");
@@ -493,8 +493,8 @@ async fn all_is_there(store: &Embedded, (rounds, settled): (BTreeSet<String>, u6
         .iter()
         .flat_map(|round| (0..7).map(move |number| job("a", &format!("r{round}-{number}"))))
         .collect();
-    let again = store.submit(Batch::of(all)).await.expect("answered");
-    let known = |receipt: &Receipt| matches!(receipt, Receipt::Duplicate { .. });
+    let again = store.submit(SubmitBatch::of(all)).await.expect("answered");
+    let known = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Duplicate { .. });
     assert!(again.receipts.iter().all(known), "a name was lost");
     let open = claim(store, 9_999).await;
     let open = u64::try_from(open.len()).expect("a few");

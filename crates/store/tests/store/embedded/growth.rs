@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::contract::{claim, done, name, settle_all};
 use crate::support::store_dir::{clock, within};
-use outflow_store::{Batch, JobStore, NewJob};
+use outflow_store::{SubmitBatch, JobStore, NewJob};
 
 /// Jobs of ten tenants with a record of 105 bytes, nobody's names.
 fn records(count: usize) -> Vec<NewJob> {
@@ -34,7 +34,7 @@ fn a_waiting_job_takes_little_more_than_its_record() {
     let fill = |rounds: usize| {
         within(dir.path(), Arc::clone(&time), async |room| {
             for _ in 0..rounds {
-                let batch = Batch::of(records(100));
+                let batch = SubmitBatch::of(records(100));
                 room.store.submit(batch).await.expect("submitted");
             }
         });
@@ -48,7 +48,7 @@ fn a_waiting_job_takes_little_more_than_its_record() {
             assert_eq!(jobs.len(), 100);
             settle_all(&room.store, &jobs, done()).await;
         }
-        assert_eq!(room.store.recount().await.expect("counted"), 0);
+        assert_eq!(room.store.audit().await.expect("counted"), 0);
     });
     fill(200);
     let again = size(dir.path());
@@ -63,7 +63,7 @@ fn stress_a_million_jobs_are_opened_without_reading_them() {
     let time = clock();
     within(dir.path(), Arc::clone(&time), async |room| {
         for _ in 0..1_000 {
-            let batch = Batch::of(records(1_000));
+            let batch = SubmitBatch::of(records(1_000));
             room.store.submit(batch).await.expect("submitted");
         }
     });

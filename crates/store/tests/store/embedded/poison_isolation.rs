@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use outflow_store::{
-    Admission, ClaimAsk, Claimed, Claims, End, Gate, Head, JobStore, NewJob, OpenGate, Park, Scope,
+    ClaimDecision, ClaimRequest, ClaimedJob, ClaimBatch, JobEnd, ClaimFilter, NextJob, JobStore, NewJob, AllowAll, CooldownScope, ControlScope,
 };
 
 use super::contract::run;
@@ -13,10 +13,10 @@ use crate::contract::{ask, ask_as, claim, claim_one, done, ids, job, jobs, name,
 use crate::support::store_dir::Room;
 
 /// Refuses as it is told.
-struct Shut(Admission);
+struct Shut(ClaimDecision);
 
-impl Gate for Shut {
-    fn admit(&mut self, _head: &Head<'_>) -> Admission {
+impl ClaimFilter for Shut {
+    fn decide(&mut self, _head: &NextJob<'_>) -> ClaimDecision {
         self.0
     }
 }
@@ -29,19 +29,19 @@ fn letter(tenant: &str, id: &str) -> NewJob {
     }
 }
 
-fn in_post(most: usize) -> ClaimAsk {
-    ClaimAsk {
+fn in_post(most: usize) -> ClaimRequest {
+    ClaimRequest {
         lane: name("post"),
         ..ask(most)
     }
 }
 
-async fn asked(room: &Room, ask: ClaimAsk, gate: &mut impl Gate) -> Claims {
+async fn asked(room: &Room, ask: ClaimRequest, gate: &mut impl ClaimFilter) -> ClaimBatch {
     room.store.claim(ask, gate).await.expect("claimed")
 }
 
-async fn posted(room: &Room, most: usize) -> Vec<Claimed> {
-    asked(room, in_post(most), &mut OpenGate).await.jobs
+async fn posted(room: &Room, most: usize) -> Vec<ClaimedJob> {
+    asked(room, in_post(most), &mut AllowAll).await.jobs
 }
 
 /// Has so many jobs of the tenant `a` lost with their worker twice, which they may be.
@@ -49,7 +49,7 @@ async fn suspects(room: &Room, count: u32) {
     submit(&room.store, jobs("a", count)).await;
     for worker in ["w1", "w2"] {
         let ask = ask_as(worker, 99, Duration::from_secs(5));
-        let lost = asked(room, ask, &mut OpenGate).await.jobs;
+        let lost = asked(room, ask, &mut AllowAll).await.jobs;
         assert_eq!(lost.len(), usize::try_from(count).expect("few"));
         room.clock.advance(Duration::from_secs(10));
         let reaped = room.store.reap(99, 2).await.expect("reaped");
@@ -78,7 +78,7 @@ fn nothing_is_given_out_beside_a_job_on_its_last_chance() {
             settle(&room.store, &alone[0], done()).await;
         }
         assert_eq!(posted(room, 9).await.len(), 1);
-        assert_eq!(room.store.recount().await.expect("counted"), 0);
+        assert_eq!(room.store.audit().await.expect("counted"), 0);
     });
 }
 
@@ -88,7 +88,7 @@ fn a_job_that_kills_is_buried_and_those_behind_it_are_not() {
     run(async |room| {
         suspects(room, 4).await;
         let ask = ask_as("w3", 99, Duration::from_secs(5));
-        assert_eq!(asked(room, ask, &mut OpenGate).await.jobs.len(), 1);
+        assert_eq!(asked(room, ask, &mut AllowAll).await.jobs.len(), 1);
         room.clock.advance(Duration::from_secs(10));
         let reaped = room.store.reap(99, 2).await.expect("reaped");
         assert_eq!((reaped.returned, reaped.buried), (0, 1));
@@ -97,7 +97,7 @@ fn a_job_that_kills_is_buried_and_those_behind_it_are_not() {
             assert_eq!(next.id, name(id));
             settle(&room.store, &next, done()).await;
         }
-        assert_eq!(room.store.tally().await.expect("counted").dead, 1);
+        assert_eq!(room.store.job_counts().await.expect("counted").dead, 1);
     });
 }
 
@@ -140,9 +140,9 @@ fn a_suspect_without_a_permit_does_not_stop_the_others() {
         assert!(claim(&room.store, 9).await.is_empty());
         room.clock.advance(Duration::from_secs(3));
         settle(&room.store, &under_way[0], done()).await;
-        let refused = asked(room, ask(9), &mut Shut(Admission::Stop)).await;
+        let refused = asked(room, ask(9), &mut Shut(ClaimDecision::Stop)).await;
         assert!(refused.jobs.is_empty());
-        let held = asked(room, in_post(1), &mut OpenGate).await;
+        let held = asked(room, in_post(1), &mut AllowAll).await;
         assert_eq!(
             (held.jobs.len(), held.next),
             (0, Some(Duration::from_secs(1)))
@@ -166,7 +166,7 @@ fn a_suspect_whose_tenant_is_parked_or_paused_lets_the_others_go() {
         .await;
         submit(&room.store, jobs("c", 1)).await;
         let at = outflow_core::Clock::now(&*room.clock).saturating_add(Duration::from_mins(1));
-        let parked = asked(room, ask(1), &mut Shut(Admission::Park(at))).await;
+        let parked = asked(room, ask(1), &mut Shut(ClaimDecision::Park(at))).await;
         assert!(parked.jobs.is_empty());
         let under_way = posted(room, 1).await;
         assert_eq!(under_way.len(), 1, "it is parked");
@@ -178,7 +178,7 @@ fn a_suspect_whose_tenant_is_parked_or_paused_lets_the_others_go() {
                 .all(|job| job.recoveries == 0)
         );
         assert!(posted(room, 1).await.is_empty(), "it is back, and waits");
-        let tenant = Scope::Tenant(name("a"));
+        let tenant = ControlScope::Tenant(name("a"));
         room.store.pause(&tenant).await.expect("paused");
         claim(&room.store, 9).await;
         assert_eq!(posted(room, 1).await.len(), 1, "it is paused");
@@ -191,10 +191,10 @@ fn a_worker_that_lived_through_an_attempt_clears_its_job() {
     run(async |room| {
         suspects(room, 2).await;
         let alone = claim_one(&room.store).await;
-        settle(&room.store, &alone, End::Returned).await;
+        settle(&room.store, &alone, JobEnd::Returned).await;
         let alone = claim_one(&room.store).await;
         assert_eq!(alone.recoveries, 2);
-        let retry = End::Retry {
+        let retry = JobEnd::Retry {
             after: Duration::ZERO,
             words: "no".to_owned(),
             result: None,
@@ -203,9 +203,9 @@ fn a_worker_that_lived_through_an_attempt_clears_its_job() {
         let alone = claim_one(&room.store).await;
         assert_eq!((alone.id.as_str(), alone.recoveries), ("a-0", 0));
         settle(&room.store, &alone, done()).await;
-        let refused = End::Throttled {
+        let refused = JobEnd::Throttled {
             after: Duration::ZERO,
-            park: Park::Tenant,
+            park: CooldownScope::Tenant,
         };
         let alone = claim_one(&room.store).await;
         settle(&room.store, &alone, refused).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow_store::{Claimed, DeadPick, End, JobStore, Park, PutOff, Scope, Settled};
+use outflow_store::{ClaimedJob, DeadLetterFilter, JobEnd, JobStore, CooldownScope, Defer, ControlScope, SettleResult};
 use proptest::prelude::*;
 
 use crate::contract::{World, batch, claim, done, job, name, settle};
@@ -53,7 +53,7 @@ enum State {
 #[derive(Default)]
 pub(crate) struct Naive {
     jobs: BTreeMap<String, Vec<(String, bool, State)>>,
-    pub(crate) taken: Vec<Claimed>,
+    pub(crate) taken: Vec<ClaimedJob>,
     now: u64,
     next: u32,
     paused: bool,
@@ -139,7 +139,7 @@ pub(crate) async fn happen(world: &impl World, naive: &mut Naive, events: &[Even
                 world.pass(world.unit() * u32::from(*units)).await;
             }
             Event::Revive => {
-                store.revive(&DeadPick::All).await.expect("revived");
+                store.requeue(&DeadLetterFilter::All).await.expect("revived");
                 for job in naive.jobs.values_mut().flatten() {
                     if job.2 == State::Dead {
                         job.2 = State::Waits;
@@ -148,27 +148,27 @@ pub(crate) async fn happen(world: &impl World, naive: &mut Naive, events: &[Even
             }
             Event::Cancel(tenant) => {
                 let tenant = format!("t{tenant}");
-                let scope = Scope::Tenant(name(&tenant));
+                let scope = ControlScope::Tenant(name(&tenant));
                 store.cancel(&scope).await.expect("cancelled");
                 for job in naive.jobs.entry(tenant.clone()).or_default() {
                     if matches!(job.2, State::Waits | State::Delayed(_)) {
                         job.2 = State::Cancelled;
                     }
                 }
-                let theirs = |job: &mut Claimed| job.tenant == name(&tenant);
-                let under_way: Vec<Claimed> = naive.taken.extract_if(.., theirs).collect();
+                let theirs = |job: &mut ClaimedJob| job.tenant == name(&tenant);
+                let under_way: Vec<ClaimedJob> = naive.taken.extract_if(.., theirs).collect();
                 // Every other one would begin again, and the rest are done.
                 for (number, job) in under_way.iter().enumerate() {
                     let (end, settled, state) = match number % 2 {
-                        0 => (End::Returned, Settled::Cancelled, State::Cancelled),
-                        _ => (done(), Settled::Done, State::Done),
+                        0 => (JobEnd::Returned, SettleResult::Cancelled, State::Cancelled),
+                        _ => (done(), SettleResult::Done, State::Done),
                     };
                     assert_eq!(settle(store, job, end).await, settled);
                     naive.set(job.id.as_str(), state);
                 }
             }
             Event::Pause | Event::Resume => {
-                let act = Scope::Action(name("act"));
+                let act = ControlScope::Action(name("act"));
                 let pauses = matches!(event, Event::Pause);
                 let known = store.action(&name("act")).await.expect("read").is_some();
                 if known && pauses {
@@ -197,7 +197,7 @@ async fn end(world: &impl World, naive: &mut Naive, pick: usize) {
     let (end, state) = match pick % 7 {
         0 | 1 => (done(), State::Done),
         2 => (
-            End::Retry {
+            JobEnd::Retry {
                 after: span,
                 words: words(),
                 result: None,
@@ -208,22 +208,22 @@ async fn end(world: &impl World, naive: &mut Naive, pick: usize) {
             },
         ),
         3 => (
-            End::Failed {
+            JobEnd::Failed {
                 words: words(),
                 result: None,
             },
             State::Dead,
         ),
         4 => (
-            End::Throttled {
+            JobEnd::Throttled {
                 after: Duration::ZERO,
-                park: Park::Tenant,
+                park: CooldownScope::Tenant,
             },
             State::Waits,
         ),
-        5 => (End::Returned, State::Waits),
+        5 => (JobEnd::Returned, State::Waits),
         _ => (
-            End::PutOff(PutOff::Fixed(span)),
+            JobEnd::PutOff(Defer::Fixed(span)),
             State::Delayed(naive.now + 7),
         ),
     };
@@ -233,7 +233,7 @@ async fn end(world: &impl World, naive: &mut Naive, pick: usize) {
 
 async fn compare(world: &impl World, naive: &Naive) {
     let store = world.store();
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     let waits = |state| matches!(state, State::Waits | State::Delayed(_));
     let delayed = naive.count(|state| matches!(state, State::Delayed(_)));
     let seen = [
@@ -253,5 +253,5 @@ async fn compare(world: &impl World, naive: &Naive) {
         naive.count(|state| state == State::Cancelled),
     ];
     assert_eq!(seen, expected);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }

@@ -1,6 +1,6 @@
 //! What is done in pieces comes to its end, however many there are.
 
-use outflow_store::{ActionSpec, Rest, RipeAsk, Scope};
+use outflow_store::{ActionSpec, BatchPosition, FinishedQuery, ControlScope};
 use tokio::time::timeout;
 
 use super::*;
@@ -8,11 +8,11 @@ use super::*;
 /// Longer than any of these takes, and shorter than a test may hang.
 const LONG: Duration = Duration::from_secs(30);
 
-fn of_action(action: &str, jobs: Vec<NewJob>) -> Batch {
-    Batch {
+fn of_action(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
+    SubmitBatch {
         action: Some(ActionSpec::new(name(action))),
-        rest: Rest::Last,
-        ..Batch::of(jobs)
+        rest: BatchPosition::Last,
+        ..SubmitBatch::of(jobs)
     }
 }
 
@@ -25,7 +25,7 @@ async fn an_action_at_thousands_of_places_is_cancelled_and_its_name_is_free() {
     for _ in 0..2 {
         let submitted = timeout(LONG, room.store.submit(of_action("act", jobs()))).await;
         submitted.expect("in time").expect("submitted");
-        let cancelled = timeout(LONG, room.store.cancel(&Scope::Action(name("act")))).await;
+        let cancelled = timeout(LONG, room.store.cancel(&ControlScope::Action(name("act")))).await;
         let cancelled = cancelled.expect("in time").expect("cancelled");
         assert_eq!(cancelled, 3_000);
         let left = room.server.ask(&["SCARD", "{outflow}:m:act"]);
@@ -43,15 +43,15 @@ async fn whoever_cancels_is_told_what_others_ended_for_it() {
     let jobs = (0..3_000).map(|n| job(&format!("t{n}"), n)).collect();
     let submitted = room.store.submit(of_action("act", jobs)).await;
     submitted.expect("submitted");
-    let scope = Scope::Action(name("act"));
+    let scope = ControlScope::Action(name("act"));
     let helped = async {
         for _ in 0..20 {
-            let ask = RipeAsk {
+            let ask = FinishedQuery {
                 most: 9,
                 lease: LONG,
                 telling: &[],
             };
-            other.ripe(ask).await.expect("looked");
+            other.take_finished(ask).await.expect("looked");
         }
     };
     let (cancelled, ()) = tokio::join!(room.store.cancel(&scope), helped);
@@ -76,22 +76,22 @@ async fn done_by(room: &Room, action: &str) {
 async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
     let room = Room::new().await;
     let (slow, quick) = (connect(&room.server).await, connect(&room.server).await);
-    let ripe = async |store: &Redis, lease| {
-        let ask = RipeAsk {
+    let ripe = async |store: &RedisStore, lease| {
+        let ask = FinishedQuery {
             most: 9,
             lease,
             telling: &[],
         };
-        store.ripe(ask).await.expect("looked").len()
+        store.take_finished(ask).await.expect("looked").len()
     };
     done_by(&room, "act").await;
     assert_eq!(ripe(&slow, Duration::ZERO).await, 1);
     assert_eq!(ripe(&quick, LONG).await, 1);
-    quick.told(&name("act")).await.expect("told");
+    quick.mark_notified(&name("act")).await.expect("told");
     done_by(&room, "act").await;
-    slow.told(&name("act")).await.expect("nothing to do");
+    slow.mark_notified(&name("act")).await.expect("nothing to do");
     assert_eq!(ripe(&quick, LONG).await, 1, "the second end");
-    quick.told(&name("act")).await.expect("told");
+    quick.mark_notified(&name("act")).await.expect("told");
     assert_eq!(ripe(&quick, LONG).await, 0);
 }
 
@@ -111,7 +111,7 @@ async fn a_large_session_is_taken_back_to_its_last_job() {
         assert!(piece > 0, "none after {returned}");
         returned += piece;
     }
-    assert_eq!(room.store.tally().await.expect("tally").queued, 9_000);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, 9_000);
     room.balanced().await;
 }
 
@@ -127,9 +127,9 @@ async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;
     let action = name("act");
-    let cancelled = room.store.cancel(&Scope::Action(action.clone())).await;
+    let cancelled = room.store.cancel(&ControlScope::Action(action.clone())).await;
     cancelled.expect("cancelled");
-    let tidy = || room.store.tidy(outflow_core::WallTime::from_unix_secs(0));
+    let tidy = || room.store.collect_garbage(outflow_core::WallTime::from_unix_secs(0));
     tidy().await.expect("tidied");
     let known = room.store.action(&action).await.expect("asked");
     assert_eq!(known.expect("known").tally.in_flight, 1);
@@ -146,7 +146,7 @@ async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
 #[tokio::test]
 async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
     let room = Room::new().await;
-    let action = Scope::Action(name("act"));
+    let action = ControlScope::Action(name("act"));
     let batch = of_action("act", vec![job("a", 0), job("a", 1)]);
     room.store.submit(batch).await.expect("submitted");
     room.store.pause(&action).await.expect("paused");
@@ -158,7 +158,7 @@ async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
     ask(&["RENAME", "{outflow}:away", "{outflow}:h:a"]);
     assert!(room.claim(9).await.jobs.is_empty(), "both are still held");
     ask(&["ZADD", "{outflow}:resuming", "XX", "1", "act"]);
-    let ripe = room.store.ripe(outflow_store::RipeAsk::look(9)).await;
+    let ripe = room.store.take_finished(outflow_store::FinishedQuery::look(9)).await;
     assert_eq!(ripe.expect("asked"), []);
     assert_eq!(room.claim(9).await.jobs.len(), 2);
     assert_eq!(ask(&["EXISTS", "{outflow}:resuming"]), "0");
@@ -177,19 +177,19 @@ async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() 
     let ask = |command: &[&str]| room.server.ask(command).expect("asked");
     let jobs = room.claim(9).await.jobs;
     ask(&["SET", "{outflow}:m:bad", "mine"]);
-    let cancelled = room.store.cancel(&Scope::Action(name("bad"))).await;
+    let cancelled = room.store.cancel(&ControlScope::Action(name("bad"))).await;
     cancelled.expect_err("in the way");
     let good = jobs.iter().find(|job| job.action == Some(name("good")));
     room.settle(vec![done(good.expect("claimed"))]).await;
-    let tell = outflow_store::RipeAsk {
+    let tell = outflow_store::FinishedQuery {
         most: 9,
         lease: LONG,
         telling: &[],
     };
-    let ripe = room.store.ripe(tell).await.expect("told");
+    let ripe = room.store.take_finished(tell).await.expect("told");
     let names: Vec<_> = ripe.iter().map(|report| report.spec.id.as_str()).collect();
     assert_eq!(names, ["good"]);
-    let error = room.store.ripe(tell).await.expect_err("in the way");
+    let error = room.store.take_finished(tell).await.expect_err("in the way");
     assert!(error.to_string().contains("m:bad"), "{error}");
 }
 
@@ -202,13 +202,13 @@ async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
         rate: Some(outflow_core::Rate::new(1, Duration::from_hours(1)).expect("a rate")),
         ..outflow_store::TenantRule::default()
     };
-    room.store.set_usual(rule).await.expect("set");
+    room.store.set_default_rule(rule).await.expect("set");
     let tenants = 3_000;
     let jobs = (0..2 * tenants).map(|n| job(&format!("t{}", n % tenants), n));
-    let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+    let submitted = room.store.submit(SubmitBatch::of(jobs.collect())).await;
     submitted.expect("submitted");
     let plan = || {
-        Some(SharedPlan {
+        Some(SharedLimits {
             limits: Vec::new(),
             guard: Duration::ZERO,
             horizon: Duration::ZERO,
@@ -242,7 +242,7 @@ async fn a_huge_cost_does_not_move_everybody() {
         ..job("a", n)
     };
     let jobs = (0..4).map(costly).chain((0..4).map(|n| job("b", n)));
-    let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+    let submitted = room.store.submit(SubmitBatch::of(jobs.collect())).await;
     submitted.expect("submitted");
     for _ in 0..8 {
         assert_eq!(room.claim(1).await.jobs.len(), 1);
@@ -257,7 +257,7 @@ async fn a_huge_cost_does_not_move_everybody() {
 async fn a_tenant_that_was_cancelled_goes_the_short_way_again() {
     let room = Room::new().await;
     room.submit("a", 2).await;
-    let cancelled = room.store.cancel(&Scope::Tenant(name("a"))).await;
+    let cancelled = room.store.cancel(&ControlScope::Tenant(name("a"))).await;
     assert_eq!(cancelled.expect("cancelled"), 2);
     room.submit("a", 2).await;
     let bounded =

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use outflow_core::{Cost, Priority, Weight};
-use outflow_store::{Batch, JobStore, TenantRule};
+use outflow_store::{SubmitBatch, JobStore, TenantRule};
 
 use super::*;
 
-fn counts(jobs: &[Claimed]) -> HashMap<String, usize> {
+fn counts(jobs: &[ClaimedJob]) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for job in jobs {
         *counts.entry(job.tenant.to_string()).or_insert(0) += 1;
@@ -55,7 +55,7 @@ async fn service_is_counted_by_cost() {
         ..job("dear", n)
     };
     room.store
-        .submit(Batch::of((0..100).map(dear).collect()))
+        .submit(SubmitBatch::of((0..100).map(dear).collect()))
         .await
         .expect("submitted");
     room.submit("cheap", 300).await;
@@ -77,7 +77,7 @@ async fn classes_of_a_tenant_share_sixteen_to_four_to_one() {
         })
     });
     room.store
-        .submit(Batch::of(jobs.collect()))
+        .submit(SubmitBatch::of(jobs.collect()))
         .await
         .expect("submitted");
     let mut seen = [0_u32; 3];
@@ -105,7 +105,7 @@ async fn a_tenant_with_urgent_work_claims_four_times_as_much() {
         ..job("urgent", n)
     };
     room.store
-        .submit(Batch::of((0..100).map(urgent).collect()))
+        .submit(SubmitBatch::of((0..100).map(urgent).collect()))
         .await
         .expect("submitted");
     room.submit("usual", 100).await;
@@ -174,15 +174,15 @@ async fn a_job_that_comes_back_goes_before_newer_ones_whatever_ended_in_line() {
     };
     let mut jobs: Vec<_> = (0..4).map(late).collect();
     jobs.push(job("a", 4));
-    room.store.submit(Batch::of(jobs)).await.expect("submitted");
+    room.store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
     assert_eq!(room.store.reap(100, 3).await.expect("reaped").expired, 4);
     let claimed = room.claim(1).await.jobs;
     assert_eq!(payloads(&claimed), ["a-4"]);
     room.store
-        .submit(Batch::of(vec![job("a", 5)]))
+        .submit(SubmitBatch::of(vec![job("a", 5)]))
         .await
         .expect("submitted");
-    room.settle(vec![end(&claimed[0], End::Returned)]).await;
+    room.settle(vec![end(&claimed[0], JobEnd::Returned)]).await;
     assert_eq!(payloads(&room.claim(9).await.jobs), ["a-4", "a-5"]);
     room.balanced().await;
 }

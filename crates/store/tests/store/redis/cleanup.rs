@@ -1,25 +1,25 @@
 //! What is left of a lane and of its tenants when their jobs are gone, and how it goes.
 
 use outflow_core::WallTime;
-use outflow_store::{Park, Scope};
+use outflow_store::{CooldownScope, ControlScope};
 
 use super::*;
 
 impl Room {
     /// Claims a job of the tenant, has it refused for so long, and cancels it.
-    async fn refuse(&self, tenant: &str, park: Park, millis: u64) {
+    async fn refuse(&self, tenant: &str, park: CooldownScope, millis: u64) {
         self.submit(tenant, 1).await;
         let after = Duration::from_millis(millis);
-        let refused = |job| end(job, End::Throttled { after, park });
+        let refused = |job| end(job, JobEnd::Throttled { after, park });
         let jobs = self.claim(1).await.jobs;
         self.settle(jobs.iter().map(refused).collect()).await;
-        let scope = Scope::Tenant(name(tenant));
+        let scope = ControlScope::Tenant(name(tenant));
         assert_eq!(self.store.cancel(&scope).await.expect("cancelled"), 1);
     }
 
     async fn tidy(&self) -> u64 {
         let before = WallTime::since_epoch(Duration::ZERO);
-        self.store.tidy(before).await.expect("tidied")
+        self.store.collect_garbage(before).await.expect("tidied")
     }
 
     fn number(&self, command: &[&str]) -> u64 {
@@ -32,7 +32,7 @@ impl Room {
 #[tokio::test]
 async fn whoever_was_refused_waits_with_jobs_that_come_the_short_way() {
     let room = Room::new().await;
-    room.refuse("a", Park::Tenant, 60_000).await;
+    room.refuse("a", CooldownScope::Tenant, 60_000).await;
     room.submit("b", 1).await;
     room.submit("a", 2).await;
     let jobs = room.claim(9).await.jobs;
@@ -43,7 +43,7 @@ async fn whoever_was_refused_waits_with_jobs_that_come_the_short_way() {
 // The whole lane waits for 50 ms, then one tenant of another does; nobody has a job there any more.
 #[tokio::test]
 async fn a_lane_that_only_waits_is_forgotten_when_its_time_is_over() {
-    for park in [Park::Lane, Park::Tenant] {
+    for park in [CooldownScope::Lane, CooldownScope::Tenant] {
         let room = Room::new().await;
         room.refuse("a", park, 50).await;
         tokio::time::sleep(Duration::from_millis(60)).await;

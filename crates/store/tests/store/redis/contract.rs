@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use outflow_core::WallTime;
-use outflow_store::Redis;
-use outflow_testkit::{Brand, RedisOptions as ServerOptions};
+use outflow_store::RedisStore;
+use outflow_testkit::{ServerFlavor, RedisOptions as ServerOptions};
 use tokio::runtime::Builder;
 
 use super::{Room, server_time};
 use crate::contract::{self, World};
 
 impl World for Room {
-    type Store = Redis;
+    type Store = RedisStore;
 
-    fn store(&self) -> &Redis {
+    fn store(&self) -> &RedisStore {
         &self.store
     }
 
@@ -31,7 +31,7 @@ impl World for Room {
     }
 }
 
-fn run_on(brand: Brand, law: impl AsyncFnOnce(&Room)) {
+fn run_on(brand: ServerFlavor, law: impl AsyncFnOnce(&Room)) {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
@@ -46,7 +46,7 @@ fn run_on(brand: Brand, law: impl AsyncFnOnce(&Room)) {
 }
 
 fn run(law: impl AsyncFnOnce(&Room)) {
-    run_on(Brand::Redis, law);
+    run_on(ServerFlavor::Redis, law);
 }
 
 contract!(run);
@@ -58,10 +58,10 @@ fn stress_a_million_jobs_of_one_kind_do_not_delay_ten_of_another() {
 }
 
 mod valkey {
-    use super::{Brand, Room, run_on};
+    use super::{ServerFlavor, Room, run_on};
 
     fn run(law: impl AsyncFnOnce(&Room)) {
-        run_on(Brand::Valkey, law);
+        run_on(ServerFlavor::Valkey, law);
     }
 
     contract!(run);

@@ -1,7 +1,7 @@
 //! Somebody else's value where a key of the queue should be. A step that meets it names it and has changed nothing, or
 //! makes room for itself: in either case no job is lost, and the books balance.
 
-use outflow_store::{ActionSpec, Park, PutOff, Rest, Scope};
+use outflow_store::{ActionSpec, CooldownScope, Defer, BatchPosition, ControlScope};
 
 use super::*;
 
@@ -11,25 +11,25 @@ const KEYS: [&str; 17] = [
     "idle", "who", "lanes", "ripe", "actions", "adue",
 ];
 
-fn every_end(job: &Claimed, nth: usize) -> Settlement {
+fn every_end(job: &ClaimedJob, nth: usize) -> Settlement {
     let words = || "503".to_owned();
     let of = match nth % 6 {
-        0 => End::PutOff(PutOff::Fixed(Duration::from_millis(1))),
-        1 => End::Retry {
+        0 => JobEnd::PutOff(Defer::Fixed(Duration::from_millis(1))),
+        1 => JobEnd::Retry {
             after: Duration::from_millis(1),
             words: words(),
             result: None,
         },
-        2 => End::Throttled {
+        2 => JobEnd::Throttled {
             after: Duration::from_millis(1),
-            park: Park::Tenant,
+            park: CooldownScope::Tenant,
         },
-        3 => End::Failed {
+        3 => JobEnd::Failed {
             words: words(),
             result: None,
         },
-        4 => End::Returned,
-        _ => End::Done {
+        4 => JobEnd::Returned,
+        _ => JobEnd::Done {
             took: Duration::from_millis(1),
             result: None,
         },
@@ -43,12 +43,12 @@ async fn submitted(room: &Room, round: usize) -> bool {
         id: Some(name(&format!("{tenant}-{round}-{n}"))),
         ..job(tenant, n)
     };
-    let of_action = Batch {
+    let of_action = SubmitBatch {
         action: Some(ActionSpec::new(name("act"))),
-        rest: Rest::More,
-        ..Batch::of((0..6).map(|n| named("a", n)).collect())
+        rest: BatchPosition::More,
+        ..SubmitBatch::of((0..6).map(|n| named("a", n)).collect())
     };
-    let plain = Batch::of((0..6).map(|n| job("b", n)).collect());
+    let plain = SubmitBatch::of((0..6).map(|n| job("b", n)).collect());
     room.store.submit(of_action).await.is_ok() && room.store.submit(plain).await.is_ok()
 }
 
@@ -75,8 +75,8 @@ async fn a_day_with(key: &str) {
         assert!(submitted(&room, 1).await, "{key}");
     }
     put();
-    let paused = room.store.pause(&Scope::Action(name("act"))).await;
-    let mut claims = Claims::default();
+    let paused = room.store.pause(&ControlScope::Action(name("act"))).await;
+    let mut claims = ClaimBatch::default();
     for _ in 0..3 {
         put();
         match claim_as_ever(&room).await {
@@ -90,7 +90,7 @@ async fn a_day_with(key: &str) {
     }
     if paused.is_ok() {
         remove();
-        let resumed = room.store.resume(&Scope::Action(name("act"))).await;
+        let resumed = room.store.resume(&ControlScope::Action(name("act"))).await;
         resumed.expect("resumed");
     }
     put();
@@ -102,18 +102,18 @@ async fn a_day_with(key: &str) {
         room.balanced().await;
         let settled = room.store.settle(&name("worker"), ends).await;
         assert!(
-            !settled.expect("settled").contains(&Settled::Fenced),
+            !settled.expect("settled").contains(&SettleResult::Fenced),
             "{key}"
         );
     }
     remove();
     room.balanced().await;
-    let tally = room.store.tally().await.expect("counted");
+    let tally = room.store.job_counts().await.expect("counted");
     assert_eq!(tally.submitted() % 12, 0, "{key}: {tally:?}");
 }
 
-async fn claim_as_ever(room: &Room) -> Result<Claims, outflow_store::StoreError> {
-    let ask = ClaimAsk {
+async fn claim_as_ever(room: &Room) -> Result<ClaimBatch, outflow_store::StoreError> {
+    let ask = ClaimRequest {
         lane: name("api"),
         session: name("worker"),
         most: 9,
@@ -121,7 +121,7 @@ async fn claim_as_ever(room: &Room) -> Result<Claims, outflow_store::StoreError>
         recoveries: 2,
         plan: None,
     };
-    room.store.claim(ask, &mut OpenGate).await
+    room.store.claim(ask, &mut AllowAll).await
 }
 
 #[tokio::test]

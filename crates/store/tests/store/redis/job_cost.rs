@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::ops::Range;
 
-use outflow_store::{Batch, JobStore};
+use outflow_store::{SubmitBatch, JobStore};
 
 use super::*;
 
@@ -95,7 +95,7 @@ async fn submit_some(room: &Room, numbers: Range<usize>, tenants: usize) {
         payload: Bytes::from_static(&[b'x'; 86]),
         ..job(&format!("tenant-{}", n % tenants), 0)
     });
-    let submitted = room.store.submit(Batch::of(some.collect())).await;
+    let submitted = room.store.submit(SubmitBatch::of(some.collect())).await;
     submitted.expect("submitted");
 }
 
@@ -179,7 +179,7 @@ async fn stress_growth() {
     room.balanced().await;
     while room
         .store
-        .tidy(outflow_core::WallTime::EPOCH)
+        .collect_garbage(outflow_core::WallTime::EPOCH)
         .await
         .expect("tidied")
         > 0

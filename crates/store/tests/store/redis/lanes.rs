@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::{ActionSpec, Batch, ClaimAsk, JobStore, NewJob, OpenGate, Scope};
+use outflow_store::{ActionSpec, SubmitBatch, ClaimRequest, JobStore, NewJob, AllowAll, ControlScope};
 
 use super::*;
 
@@ -11,16 +11,16 @@ fn lane(number: usize) -> Name {
 }
 
 /// One job of a tenant in each of these lanes, as one action.
-fn spread(tenant: &str, action: &str, lanes: std::ops::Range<usize>) -> Batch {
+fn spread(tenant: &str, action: &str, lanes: std::ops::Range<usize>) -> SubmitBatch {
     let job = |number| NewJob::new(name(tenant), lane(number), Bytes::from("x"));
-    Batch {
+    SubmitBatch {
         action: Some(ActionSpec::new(name(action))),
-        ..Batch::of(lanes.map(job).collect())
+        ..SubmitBatch::of(lanes.map(job).collect())
     }
 }
 
-async fn claimed(store: &Redis, number: usize) -> Vec<Claimed> {
-    let ask = ClaimAsk {
+async fn claimed(store: &RedisStore, number: usize) -> Vec<ClaimedJob> {
+    let ask = ClaimRequest {
         lane: lane(number),
         session: name("worker"),
         most: 9,
@@ -28,7 +28,7 @@ async fn claimed(store: &Redis, number: usize) -> Vec<Claimed> {
         recoveries: 2,
         plan: None,
     };
-    let claims = store.claim(ask, &mut OpenGate).await;
+    let claims = store.claim(ask, &mut AllowAll).await;
     claims.expect("claimed").jobs
 }
 
@@ -36,7 +36,7 @@ async fn claimed(store: &Redis, number: usize) -> Vec<Claimed> {
 #[tokio::test]
 async fn a_tenant_goes_on_in_every_lane_however_many_there_are() {
     let room = Room::new().await;
-    let tenant = Scope::Tenant(name("a"));
+    let tenant = ControlScope::Tenant(name("a"));
     room.store
         .submit(spread("a", "most", 0..1_099))
         .await
@@ -82,7 +82,7 @@ async fn a_bound_that_has_room_again_wakes_the_last_lane_too() {
         .submit(spread("b", "two", 1_098..1_100))
         .await
         .expect("taken");
-    let of_b = |jobs: Vec<Claimed>| {
+    let of_b = |jobs: Vec<ClaimedJob>| {
         jobs.into_iter()
             .filter(|job| job.tenant == name("b"))
             .collect::<Vec<_>>()

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionSpec, Batch, Beat, DeadPick, End, Ended, JobStore, Kept, Park, Receipt, Rest, RipeAsk,
-    Scope, Settled, Stage,
+    ActionSpec, SubmitBatch, HeartbeatResult, DeadLetterFilter, JobEnd, JobStatus, JobStore, StoredResult, CooldownScope, SubmitReceipt, BatchPosition, FinishedQuery,
+    ControlScope, SettleResult, ActionStage,
 };
 
 use super::*;
@@ -21,8 +21,8 @@ async fn a_job_is_given_out_once_and_is_over_once() {
     assert!(room.claim(9).await.jobs.is_empty());
     room.finish(&first).await;
     let again = room.settle(first.iter().map(done).collect()).await;
-    assert_eq!(again, [Settled::Fenced, Settled::Fenced]);
-    let tally = room.store.tally().await.expect("tally");
+    assert_eq!(again, [SettleResult::Fenced, SettleResult::Fenced]);
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.queued, tally.in_flight, tally.done), (0, 1, 2));
     assert_eq!(tally.busy, Duration::from_millis(6));
     room.balanced().await;
@@ -40,7 +40,7 @@ async fn a_batch_is_one_step_however_large() {
         seen += jobs.len();
         room.finish(&jobs).await;
     }
-    assert_eq!(room.store.tally().await.expect("tally").done, 2_500);
+    assert_eq!(room.store.job_counts().await.expect("tally").done, 2_500);
     room.balanced().await;
 }
 
@@ -49,15 +49,15 @@ async fn a_name_is_taken_once_while_it_is_remembered() {
     let room = Room::new().await;
     let mut one = job("a", 1);
     one.id = Some(name("order-1"));
-    let batch = Batch {
+    let batch = SubmitBatch {
         remember: Duration::from_millis(60),
-        ..Batch::of(vec![one.clone(), one])
+        ..SubmitBatch::of(vec![one.clone(), one])
     };
     let first = room.store.submit(batch.clone()).await.expect("submitted");
-    let duplicate = Receipt::Duplicate {
+    let duplicate = SubmitReceipt::Duplicate {
         id: name("order-1"),
     };
-    let accepted = Receipt::Accepted {
+    let accepted = SubmitReceipt::Accepted {
         id: name("order-1"),
         place: 1,
     };
@@ -80,16 +80,16 @@ async fn a_name_is_taken_once_while_it_is_remembered() {
 async fn no_job_is_taken_beyond_what_may_wait() {
     let room = Room::new().await;
     let jobs = vec![job("a", 0), job("b", 1), job("a", 2), job("b", 3)];
-    let batch = Batch {
+    let batch = SubmitBatch {
         queue_max: 3,
-        ..Batch::of(jobs)
+        ..SubmitBatch::of(jobs)
     };
     let submitted = room.store.submit(batch).await.expect("submitted");
     assert!(matches!(
         submitted.receipts[2],
-        Receipt::Accepted { place: 2, .. }
+        SubmitReceipt::Accepted { place: 2, .. }
     ));
-    assert_eq!(submitted.receipts[3], Receipt::Full);
+    assert_eq!(submitted.receipts[3], SubmitReceipt::Full);
     assert_eq!((submitted.queued, submitted.active), (3, 2));
     room.balanced().await;
 }
@@ -100,17 +100,17 @@ async fn whatever_comes_back_stands_before_what_came_later() {
     room.submit("a", 6).await;
     let jobs = room.claim(4).await.jobs;
     let ends = vec![
-        end(&jobs[3], End::Returned),
+        end(&jobs[3], JobEnd::Returned),
         end(
             &jobs[1],
-            End::Throttled {
+            JobEnd::Throttled {
                 after: Duration::ZERO,
-                park: Park::Tenant,
+                park: CooldownScope::Tenant,
             },
         ),
         end(
             &jobs[0],
-            End::Retry {
+            JobEnd::Retry {
                 after: Duration::from_millis(20),
                 words: "503".to_owned(),
                 result: None,
@@ -121,10 +121,10 @@ async fn whatever_comes_back_stands_before_what_came_later() {
     assert_eq!(
         room.settle(ends).await,
         [
-            Settled::Waits,
-            Settled::Waits,
-            Settled::Waits,
-            Settled::Done
+            SettleResult::Waits,
+            SettleResult::Waits,
+            SettleResult::Waits,
+            SettleResult::Done
         ]
     );
     let next = room.claim(1).await.jobs;
@@ -153,44 +153,44 @@ async fn a_job_that_fails_too_often_is_buried_with_its_history() {
     let mut once = job("a", 0);
     once.max_retries = 1;
     room.store
-        .submit(Batch::of(vec![once]))
+        .submit(SubmitBatch::of(vec![once]))
         .await
         .expect("submitted");
-    for expected in [Settled::Waits, Settled::Buried] {
+    for expected in [SettleResult::Waits, SettleResult::Buried] {
         let jobs = room.claim(1).await.jobs;
-        let failed = End::Retry {
+        let failed = JobEnd::Retry {
             after: Duration::ZERO,
             words: "500".to_owned(),
             result: None,
         };
         assert_eq!(room.settle(vec![end(&jobs[0], failed)]).await, [expected]);
     }
-    let letters = room.store.dead(0, 10).await.expect("dead");
+    let letters = room.store.dead_letters(0, 10).await.expect("dead");
     assert_eq!(letters.len(), 1);
     assert_eq!((letters[0].attempts, letters[0].history.len()), (2, 2));
     assert_eq!(letters[0].history[1].words, "500");
-    assert_eq!(room.store.tally().await.expect("tally").dead, 1);
+    assert_eq!(room.store.job_counts().await.expect("tally").dead, 1);
     room.balanced().await;
 
     assert_eq!(
         room.store
-            .revive(&DeadPick::Tenant(name("a")))
+            .requeue(&DeadLetterFilter::Tenant(name("a")))
             .await
             .expect("revived"),
         1
     );
     let jobs = room.claim(1).await.jobs;
     assert_eq!((jobs[0].attempt, jobs[0].retries), (1, 0));
-    let failed = End::Failed {
+    let failed = JobEnd::Failed {
         words: "404".to_owned(),
         result: None,
     };
     assert_eq!(
         room.settle(vec![end(&jobs[0], failed)]).await,
-        [Settled::Buried]
+        [SettleResult::Buried]
     );
-    assert_eq!(room.store.purge(&DeadPick::All).await.expect("purged"), 1);
-    let tally = room.store.tally().await.expect("tally");
+    assert_eq!(room.store.purge(&DeadLetterFilter::All).await.expect("purged"), 1);
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.dead, tally.failed, tally.submitted()), (0, 1, 1));
     room.balanced().await;
 }
@@ -199,7 +199,7 @@ async fn a_job_that_fails_too_often_is_buried_with_its_history() {
 async fn a_lost_session_is_fenced_and_its_jobs_return() {
     let room = Room::new().await;
     room.submit("a", 2).await;
-    let ask = |session: &str, lease| ClaimAsk {
+    let ask = |session: &str, lease| ClaimRequest {
         lane: name("api"),
         session: name(session),
         most: 2,
@@ -210,29 +210,29 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
     let short = Duration::from_millis(30);
     let jobs = room
         .store
-        .claim(ask("old", short), &mut OpenGate)
+        .claim(ask("old", short), &mut AllowAll)
         .await
         .expect("claimed")
         .jobs;
     assert_eq!(
-        room.store.beat(&name("old"), short).await.expect("beat"),
-        Beat::Alive
+        room.store.heartbeat(&name("old"), short).await.expect("beat"),
+        HeartbeatResult::Alive
     );
     assert_eq!(room.store.reap(10, 3).await.expect("reaped").returned, 0);
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(
-        room.store.beat(&name("old"), short).await.expect("beat"),
-        Beat::Lost
+        room.store.heartbeat(&name("old"), short).await.expect("beat"),
+        HeartbeatResult::Lost
     );
     let late = room
         .store
         .settle(&name("old"), vec![done(&jobs[0])])
         .await
         .expect("settled");
-    assert_eq!(late, [Settled::Fenced]);
+    assert_eq!(late, [SettleResult::Fenced]);
     // It begins anew under the same name before anybody has reaped: what it had is not its own any more.
     room.store
-        .claim(ask("old", Duration::from_secs(30)), &mut OpenGate)
+        .claim(ask("old", Duration::from_secs(30)), &mut AllowAll)
         .await
         .expect("claimed");
     let late = room
@@ -240,7 +240,7 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
         .settle(&name("old"), vec![done(&jobs[0])])
         .await
         .expect("settled");
-    assert_eq!(late, [Settled::Fenced]);
+    assert_eq!(late, [SettleResult::Fenced]);
     assert_eq!(room.store.reap(1, 3).await.expect("reaped").returned, 1);
     assert_eq!(room.store.reap(10, 3).await.expect("reaped").returned, 1);
     let again = room.claim(5).await.jobs;
@@ -254,7 +254,7 @@ async fn a_job_whose_worker_dies_too_often_is_buried() {
     let room = Room::new().await;
     room.submit("a", 1).await;
     for (round, buried) in [(1, 0), (2, 0), (3, 1)] {
-        let ask = ClaimAsk {
+        let ask = ClaimRequest {
             lane: name("api"),
             session: name(&format!("s{round}")),
             most: 1,
@@ -264,7 +264,7 @@ async fn a_job_whose_worker_dies_too_often_is_buried() {
         };
         assert_eq!(
             room.store
-                .claim(ask, &mut OpenGate)
+                .claim(ask, &mut AllowAll)
                 .await
                 .expect("claimed")
                 .jobs
@@ -278,7 +278,7 @@ async fn a_job_whose_worker_dies_too_often_is_buried() {
             "{round}"
         );
     }
-    assert_eq!(room.store.dead(0, 9).await.expect("dead")[0].recoveries, 3);
+    assert_eq!(room.store.dead_letters(0, 9).await.expect("dead")[0].recoveries, 3);
     room.balanced().await;
 }
 
@@ -297,7 +297,7 @@ async fn a_start_time_and_a_deadline_are_kept() {
     let mut past = job("a", 2);
     past.not_before = at(-50);
     room.store
-        .submit(Batch::of(vec![early, late, past, job("a", 3)]))
+        .submit(SubmitBatch::of(vec![early, late, past, job("a", 3)]))
         .await
         .expect("submitted");
     let claims = room.claim(1).await;
@@ -316,7 +316,7 @@ async fn a_start_time_and_a_deadline_are_kept() {
         ["a-0", "a-3"],
         "in order of submission"
     );
-    let tally = room.store.tally().await.expect("tally");
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.cancelled, tally.delayed, tally.queued), (1, 0, 0));
     room.balanced().await;
 }
@@ -324,10 +324,10 @@ async fn a_start_time_and_a_deadline_are_kept() {
 #[tokio::test]
 async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     let room = Room::new().await;
-    let batch = Batch {
+    let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        rest: Rest::Last,
-        ..Batch::of(vec![job("a", 0), job("b", 1)])
+        rest: BatchPosition::Last,
+        ..SubmitBatch::of(vec![job("a", 0), job("b", 1)])
     };
     room.store.submit(batch.clone()).await.expect("submitted");
     let stage = async || {
@@ -338,13 +338,13 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
             .expect("known")
             .stage
     };
-    assert_eq!(stage().await, Stage::Dispatched);
+    assert_eq!(stage().await, ActionStage::Dispatched);
     let closed = room.store.submit(batch.clone()).await.expect("submitted");
-    assert_eq!(closed.receipts, [Receipt::Closed, Receipt::Closed]);
+    assert_eq!(closed.receipts, [SubmitReceipt::Closed, SubmitReceipt::Closed]);
     let jobs = room.claim(5).await.jobs;
     assert_eq!(jobs[0].action, Some(name("mail")));
-    assert_eq!(stage().await, Stage::Running);
-    let kept = Kept {
+    assert_eq!(stage().await, ActionStage::Running);
+    let kept = StoredResult {
         status: 200,
         body: Bytes::from("ok"),
         keep: Duration::from_mins(1),
@@ -352,16 +352,16 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     let ends = vec![
         end(
             &jobs[0],
-            End::Done {
+            JobEnd::Done {
                 took: Duration::from_millis(5),
                 result: Some(kept.clone()),
             },
         ),
         end(
             &jobs[1],
-            End::Failed {
+            JobEnd::Failed {
                 words: "404".to_owned(),
-                result: Some(Kept {
+                result: Some(StoredResult {
                     status: 404,
                     ..kept
                 }),
@@ -370,14 +370,14 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     ];
     assert!(
         room.store
-            .ripe(RipeAsk::look(9))
+            .take_finished(FinishedQuery::look(9))
             .await
             .expect("ripe")
             .is_empty()
     );
     room.settle(ends).await;
-    assert_eq!(stage().await, Stage::Aggregating);
-    let ripe = room.store.ripe(RipeAsk::look(9)).await.expect("ripe");
+    assert_eq!(stage().await, ActionStage::Aggregating);
+    let ripe = room.store.take_finished(FinishedQuery::look(9)).await.expect("ripe");
     assert_eq!(
         (ripe.len(), ripe[0].tally.done, ripe[0].tally.dead),
         (1, 1, 1)
@@ -392,27 +392,27 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
             .iter()
             .map(|outcome| outcome.ended)
             .collect::<Vec<_>>(),
-        [Ended::Done, Ended::Failed]
+        [JobStatus::Done, JobStatus::Failed]
     );
     assert_eq!(
         (outcomes[1].status, outcomes[1].place, outcomes[0].attempts),
         (Some(404), 2, 1)
     );
-    room.store.told(&name("mail")).await.expect("told");
-    assert_eq!(stage().await, Stage::Completed);
+    room.store.mark_notified(&name("mail")).await.expect("told");
+    assert_eq!(stage().await, ActionStage::Completed);
     assert!(
         room.store
-            .ripe(RipeAsk::look(9))
+            .take_finished(FinishedQuery::look(9))
             .await
             .expect("ripe")
             .is_empty()
     );
     let spec = ActionSpec::new(name("mail"));
     room.store.open(spec).await.expect("opened again");
-    assert_eq!(stage().await, Stage::Created);
+    assert_eq!(stage().await, ActionStage::Created);
     let anew = room.store.submit(batch).await.expect("submitted");
-    assert!(matches!(anew.receipts[0], Receipt::Accepted { .. }));
-    assert_eq!(stage().await, Stage::Dispatched);
+    assert!(matches!(anew.receipts[0], SubmitReceipt::Accepted { .. }));
+    assert_eq!(stage().await, ActionStage::Dispatched);
     room.balanced().await;
 }
 
@@ -420,28 +420,28 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
 async fn a_cancelled_action_ends_what_waits_and_counts_what_is_under_way() {
     let room = Room::new().await;
     room.submit("a", 2).await;
-    let batch = Batch {
+    let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        ..Batch::of((0..3_000).map(|n| job("a", 10 + n)).collect())
+        ..SubmitBatch::of((0..3_000).map(|n| job("a", 10 + n)).collect())
     };
     room.store.submit(batch).await.expect("submitted");
     room.submit("a", 1).await;
     let jobs = room.claim(4).await.jobs;
     let cancelled = room
         .store
-        .cancel(&Scope::Action(name("mail")))
+        .cancel(&ControlScope::Action(name("mail")))
         .await
         .expect("cancelled");
     assert_eq!(cancelled, 2_998);
     let mut ends: Vec<_> = jobs.iter().map(done).collect();
-    ends[3].end = End::Returned;
+    ends[3].end = JobEnd::Returned;
     assert_eq!(
         room.settle(ends).await,
         [
-            Settled::Done,
-            Settled::Done,
-            Settled::Done,
-            Settled::Cancelled
+            SettleResult::Done,
+            SettleResult::Done,
+            SettleResult::Done,
+            SettleResult::Cancelled
         ]
     );
     let report = room
@@ -452,14 +452,14 @@ async fn a_cancelled_action_ends_what_waits_and_counts_what_is_under_way() {
         .expect("known");
     assert_eq!(
         (report.stage, report.tally.cancelled, report.tally.open()),
-        (Stage::Cancelled, 2_999, 0)
+        (ActionStage::Cancelled, 2_999, 0)
     );
     let outcomes = room
         .store
         .outcomes(&name("mail"), 2_990, 100)
         .await
         .expect("outcomes");
-    assert_eq!((outcomes.len(), outcomes[9].ended), (10, Ended::Cancelled));
+    assert_eq!((outcomes.len(), outcomes[9].ended), (10, JobStatus::Cancelled));
     assert_eq!(
         payloads(&room.claim(9).await.jobs),
         ["a-0"],
@@ -472,18 +472,18 @@ async fn a_cancelled_action_ends_what_waits_and_counts_what_is_under_way() {
 #[tokio::test]
 async fn a_name_is_cleaned_before_a_batch_uses_it_again() {
     let room = Room::new().await;
-    let batch = || Batch {
+    let batch = || SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        rest: Rest::Last,
-        ..Batch::of(vec![job("a", 0)])
+        rest: BatchPosition::Last,
+        ..SubmitBatch::of(vec![job("a", 0)])
     };
     room.store.submit(batch()).await.expect("submitted");
     room.finish(&room.claim(1).await.jobs).await;
-    room.store.told(&name("mail")).await.expect("told");
+    room.store.mark_notified(&name("mail")).await.expect("told");
     let key = "{outflow}:m:mail";
     room.server.ask(&["SADD", key, "api a"]).expect("put");
     let anew = room.store.submit(batch()).await.expect("submitted");
-    assert!(matches!(anew.receipts[0], Receipt::Accepted { .. }));
+    assert!(matches!(anew.receipts[0], SubmitReceipt::Accepted { .. }));
     let report = room.store.action(&name("mail")).await.expect("asked");
     assert_eq!(report.expect("known").tally.submitted(), 1);
     room.balanced().await;
@@ -492,14 +492,14 @@ async fn a_name_is_cleaned_before_a_batch_uses_it_again() {
 #[tokio::test]
 async fn a_paused_action_or_tenant_is_passed_over_until_it_goes_on() {
     let room = Room::new().await;
-    let batch = Batch {
+    let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        ..Batch::of(vec![job("a", 0), job("a", 1)])
+        ..SubmitBatch::of(vec![job("a", 0), job("a", 1)])
     };
     room.store.submit(batch).await.expect("submitted");
     room.submit("a", 4).await;
     room.store
-        .pause(&Scope::Action(name("mail")))
+        .pause(&ControlScope::Action(name("mail")))
         .await
         .expect("paused");
     assert_eq!(payloads(&room.claim(2).await.jobs), ["a-0", "a-1"]);
@@ -512,14 +512,14 @@ async fn a_paused_action_or_tenant_is_passed_over_until_it_goes_on() {
     assert!(report.paused && report.tally.queued == 2);
     room.balanced().await;
     room.store
-        .resume(&Scope::Action(name("mail")))
+        .resume(&ControlScope::Action(name("mail")))
         .await
         .expect("resumed");
     let jobs = room.claim(3).await.jobs;
     assert_eq!(payloads(&jobs), ["a-0", "a-1", "a-2"]);
     assert_eq!(jobs[0].action, Some(name("mail")));
     room.store
-        .pause(&Scope::Tenant(name("a")))
+        .pause(&ControlScope::Tenant(name("a")))
         .await
         .expect("paused");
     assert!(room.claim(3).await.jobs.is_empty());
@@ -532,7 +532,7 @@ async fn a_paused_action_or_tenant_is_passed_over_until_it_goes_on() {
             .paused
     );
     room.store
-        .resume(&Scope::Tenant(name("a")))
+        .resume(&ControlScope::Tenant(name("a")))
         .await
         .expect("resumed");
     assert_eq!(payloads(&room.claim(3).await.jobs), ["a-3"]);

@@ -1,6 +1,6 @@
 //! What is no job of ours, where a job should be: it is set aside, and everybody behind it goes on.
 
-use outflow_store::{DeadPick, JobStore, Scope};
+use outflow_store::{DeadLetterFilter, JobStore, ControlScope};
 
 use super::*;
 
@@ -19,7 +19,7 @@ async fn a_foreign_entry_does_not_keep_others_from_their_time() {
     let room = Room::new().await;
     room.submit("a", 2).await;
     let jobs = room.claim(1).await.jobs;
-    let retry = End::Retry {
+    let retry = JobEnd::Retry {
         after: Duration::ZERO,
         words: "again".to_owned(),
         result: None,
@@ -35,7 +35,7 @@ async fn a_foreign_entry_does_not_keep_others_from_their_time() {
 async fn a_foreign_entry_does_not_keep_a_dead_sessions_jobs() {
     let room = Room::new().await;
     room.submit("a", 2).await;
-    let ask = ClaimAsk {
+    let ask = ClaimRequest {
         lane: name("api"),
         session: name("lost"),
         most: 2,
@@ -43,7 +43,7 @@ async fn a_foreign_entry_does_not_keep_a_dead_sessions_jobs() {
         recoveries: 2,
         plan: None,
     };
-    room.store.claim(ask, &mut OpenGate).await.expect("claimed");
+    room.store.claim(ask, &mut AllowAll).await.expect("claimed");
     put(&room, &["HSET", "{outflow}:s:lost", "7", "mine"]);
     tokio::time::sleep(Duration::from_millis(5)).await;
     let reaped = room.store.reap(100, 3).await.expect("reaped");
@@ -58,14 +58,14 @@ async fn a_foreign_letter_does_not_keep_others_from_being_revived() {
     let room = Room::new().await;
     room.submit("a", 1).await;
     let jobs = room.claim(1).await.jobs;
-    let failed = End::Failed {
+    let failed = JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     };
     room.settle(vec![end(&jobs[0], failed)]).await;
     put(&room, &["ZADD", "{outflow}:dead", "1", "mine"]);
-    assert_eq!(room.store.dead(0, 10).await.expect("listed").len(), 1);
-    let revived = room.store.revive(&DeadPick::All).await;
+    assert_eq!(room.store.dead_letters(0, 10).await.expect("listed").len(), 1);
+    let revived = room.store.requeue(&DeadLetterFilter::All).await;
     assert_eq!(revived.expect("revived"), 1);
     room.balanced().await;
     assert_eq!(room.claim(9).await.jobs.len(), 1);
@@ -78,7 +78,7 @@ async fn a_foreign_entry_does_not_keep_a_tenant_from_being_cancelled() {
     put(&room, &["LPUSH", "{outflow}:l:2:3:api:a", "mine"]);
     put(&room, &["ZADD", "{outflow}:d:api", "1", "mine too"]);
     room.submit("b", 1).await;
-    let cancelled = room.store.cancel(&Scope::Tenant(name("a"))).await;
+    let cancelled = room.store.cancel(&ControlScope::Tenant(name("a"))).await;
     cancelled.expect("cancelled");
     assert!(set_aside(&room).contains("mine"));
     assert_eq!(payloads(&room.claim(9).await.jobs), ["b-0"]);
@@ -97,7 +97,7 @@ async fn a_list_that_is_gone_is_told_once_and_others_go_on() {
         room.submit("a", 3).await;
         room.submit("b", 3).await;
         put(&room, &["DEL", "{outflow}:l:2:3:api:a"]);
-        let ask = ClaimAsk {
+        let ask = ClaimRequest {
             lane: name("api"),
             session: name("worker"),
             most: 9,
@@ -105,7 +105,7 @@ async fn a_list_that_is_gone_is_told_once_and_others_go_on() {
             recoveries: 2,
             plan: None,
         };
-        let error = room.store.claim(ask, &mut OpenGate).await;
+        let error = room.store.claim(ask, &mut AllowAll).await;
         let error = error.expect_err("a list is gone");
         assert!(error.to_string().contains("l:2:3:api:a"), "{error}");
         room.balanced().await;
@@ -141,7 +141,7 @@ async fn a_damaged_record_keeps_no_other_job_from_going() {
         let jobs = ["a", "b"]
             .into_iter()
             .flat_map(|tenant| (0..3).map(move |n| kind(tenant, n)));
-        let submitted = room.store.submit(Batch::of(jobs.collect())).await;
+        let submitted = room.store.submit(SubmitBatch::of(jobs.collect())).await;
         submitted.expect("submitted");
         put(&room, &["LSET", "{outflow}:l:2:3:api:a", "1", damaged]);
         let mut went = Vec::new();
@@ -159,7 +159,7 @@ async fn a_damaged_record_keeps_no_other_job_from_going() {
         let over = ["ZADD", "{outflow}:sessions", "1", "worker"];
         put(&room, &over);
         room.store.reap(100, 3).await.expect("reaped");
-        let tally = room.store.tally().await.expect("tally");
+        let tally = room.store.job_counts().await.expect("tally");
         assert_eq!((tally.queued, tally.in_flight), (0, 0), "{damaged:?}");
         room.balanced().await;
     }
@@ -171,11 +171,11 @@ async fn a_set_that_is_gone_is_told_once_and_others_go_on() {
     let room = Room::new().await;
     room.submit("a", 3).await;
     let jobs = room.claim(2).await.jobs;
-    let back = jobs.iter().map(|job| end(job, End::Returned)).collect();
+    let back = jobs.iter().map(|job| end(job, JobEnd::Returned)).collect();
     room.settle(back).await;
     room.submit("b", 2).await;
     put(&room, &["DEL", "{outflow}:b:2:3:api:a"]);
-    let ask = ClaimAsk {
+    let ask = ClaimRequest {
         lane: name("api"),
         session: name("worker"),
         most: 9,
@@ -183,7 +183,7 @@ async fn a_set_that_is_gone_is_told_once_and_others_go_on() {
         recoveries: 2,
         plan: None,
     };
-    let error = room.store.claim(ask, &mut OpenGate).await;
+    let error = room.store.claim(ask, &mut AllowAll).await;
     error.expect_err("two jobs are gone");
     room.balanced().await;
     let mut went = payloads(&room.claim(9).await.jobs);
@@ -196,21 +196,21 @@ async fn a_set_that_is_gone_is_told_once_and_others_go_on() {
 #[tokio::test]
 async fn a_letter_is_revived_though_its_outcome_is_somebody_elses() {
     let room = Room::new().await;
-    let batch = Batch {
+    let batch = SubmitBatch {
         action: Some(outflow_store::ActionSpec::new(name("act"))),
-        rest: outflow_store::Rest::More,
-        ..Batch::of(vec![job("a", 0), job("a", 1)])
+        rest: outflow_store::BatchPosition::More,
+        ..SubmitBatch::of(vec![job("a", 0), job("a", 1)])
     };
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;
-    let failed = End::Failed {
+    let failed = JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     };
     room.settle(vec![end(&jobs[0], failed)]).await;
     put(&room, &["SET", "{outflow}:r:act", "mine"]);
     put(&room, &["DEL", "{outflow}:broken"]);
-    let revived = room.store.revive(&DeadPick::All).await;
+    let revived = room.store.requeue(&DeadLetterFilter::All).await;
     assert_eq!(revived.expect("revived"), 1);
     put(&room, &["DEL", "{outflow}:r:act"]);
     room.balanced().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{CongestionRule, WallTime};
 use outflow_store::{
-    ActionSpec, Batch, DeadPick, End, JobStore, Page, PutOff, RipeAsk, Scope, Settled, Stage,
+    ActionSpec, SubmitBatch, DeadLetterFilter, JobEnd, JobStore, PageRequest, Defer, FinishedQuery, ControlScope, SettleResult, ActionStage,
 };
 
 use super::*;
@@ -23,12 +23,12 @@ async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
         .into_iter()
         .filter(|job| job.tenant == name("a"))
         .collect();
-    let formula = End::PutOff(PutOff::Formula {
+    let formula = JobEnd::PutOff(Defer::Formula {
         rule: CongestionRule::default(),
         global: 4,
     });
     let ends = jobs.iter().map(|job| end(job, formula.clone())).collect();
-    let put_off = |secs, non_ready| Settled::PutOff {
+    let put_off = |secs, non_ready| SettleResult::PutOff {
         backoff: Duration::from_secs(secs),
         non_ready,
         speed: 2,
@@ -50,38 +50,38 @@ async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
     assert_eq!(report.last_backoff, Duration::from_secs(2));
     assert!(
         room.store
-            .reset(&name("a"))
+            .reset_congestion(&name("a"))
             .await
             .expect_err("put off")
             .is_refused()
     );
     room.store
-        .snapshot(Duration::from_mins(1))
+        .sample_congestion(Duration::from_mins(1))
         .await
         .expect("snapshot");
-    let history = room.store.history(&name("a"), 5).await.expect("history");
+    let history = room.store.congestion_history(&name("a"), 5).await.expect("history");
     assert_eq!(
         (history.len(), history[0].non_ready, history[0].speed),
         (1, 3, 2)
     );
     assert!(room.claim(4).await.jobs.is_empty());
     assert_eq!(
-        room.store.release(&name("a"), 2).await.expect("released"),
+        room.store.release_deferred(&name("a"), 2).await.expect("released"),
         1
     );
     let again = room.claim(4).await.jobs;
     assert_eq!(payloads(&again), ["a-0", "a-1"]);
     assert_eq!((again[0].throttles, again[0].attempt), (1, 2));
     room.finish(&again).await;
-    assert_eq!(room.store.tally().await.expect("tally").throttles, 3);
+    assert_eq!(room.store.job_counts().await.expect("tally").throttles, 3);
     assert_eq!(
-        room.store.release(&name("a"), 9).await.expect("released"),
+        room.store.release_deferred(&name("a"), 9).await.expect("released"),
         0
     );
-    room.store.reset(&name("a")).await.expect("reset");
+    room.store.reset_congestion(&name("a")).await.expect("reset");
     assert!(
         room.store
-            .history(&name("a"), 5)
+            .congestion_history(&name("a"), 5)
             .await
             .expect("history")
             .is_empty()
@@ -95,31 +95,31 @@ async fn a_cancelled_tenant_loses_what_waits_and_what_would_begin_again() {
     room.submit("a", 5).await;
     room.submit("b", 1).await;
     let jobs = room.claim(4).await.jobs;
-    let retry = End::Retry {
+    let retry = JobEnd::Retry {
         after: Duration::from_mins(1),
         words: "503".to_owned(),
         result: None,
     };
     let a: Vec<_> = jobs.iter().filter(|job| job.tenant == name("a")).collect();
     assert_eq!(a.len(), 3);
-    room.settle(vec![end(a[0], retry), end(a[1], End::Returned)])
+    room.settle(vec![end(a[0], retry), end(a[1], JobEnd::Returned)])
         .await;
     assert_eq!(
         room.store
-            .cancel(&Scope::Tenant(name("a")))
+            .cancel(&ControlScope::Tenant(name("a")))
             .await
             .expect("cancelled"),
         4
     );
-    let returned = vec![end(a[2], End::Returned)];
-    assert_eq!(room.settle(returned).await, [Settled::Cancelled]);
+    let returned = vec![end(a[2], JobEnd::Returned)];
+    assert_eq!(room.settle(returned).await, [SettleResult::Cancelled]);
     room.submit("a", 1).await;
     assert_eq!(
         room.claim(4).await.jobs.len(),
         1,
         "what comes later is not meant"
     );
-    assert_eq!(room.store.tally().await.expect("tally").cancelled, 5);
+    assert_eq!(room.store.job_counts().await.expect("tally").cancelled, 5);
     room.balanced().await;
 }
 
@@ -132,38 +132,38 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
         ..ActionSpec::new(name("mail"))
     };
     room.store.open(spec.clone()).await.expect("opened");
-    let batch = Batch {
+    let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        ..Batch::of(vec![job("a", 0), job("a", 1)])
+        ..SubmitBatch::of(vec![job("a", 0), job("a", 1)])
     };
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;
     assert!(
         room.store
-            .ripe(RipeAsk::look(9))
+            .take_finished(FinishedQuery::look(9))
             .await
             .expect("ripe")
             .is_empty()
     );
     tokio::time::sleep(Duration::from_millis(450)).await;
-    let early = room.store.ripe(RipeAsk::look(9)).await.expect("ripe");
+    let early = room.store.take_finished(FinishedQuery::look(9)).await.expect("ripe");
     assert!(early.is_empty(), "one is under way");
     assert_eq!(
-        room.settle(vec![end(&jobs[0], End::Returned)]).await,
-        [Settled::Cancelled]
+        room.settle(vec![end(&jobs[0], JobEnd::Returned)]).await,
+        [SettleResult::Cancelled]
     );
     for _ in 0..2 {
-        let ripe = room.store.ripe(RipeAsk::look(9)).await.expect("ripe");
+        let ripe = room.store.take_finished(FinishedQuery::look(9)).await.expect("ripe");
         assert_eq!(
             (ripe.len(), ripe[0].stage, &ripe[0].spec),
-            (1, Stage::Failed, &spec)
+            (1, ActionStage::Failed, &spec)
         );
         assert_eq!(ripe[0].tally.cancelled, 2);
     }
-    room.store.told(&name("mail")).await.expect("told");
+    room.store.mark_notified(&name("mail")).await.expect("told");
     assert!(
         room.store
-            .ripe(RipeAsk::look(9))
+            .take_finished(FinishedQuery::look(9))
             .await
             .expect("ripe")
             .is_empty()
@@ -176,7 +176,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
             .expect_err("unknown")
             .is_refused()
     );
-    let known = room.store.actions(Page::default()).await.expect("actions");
+    let known = room.store.actions(PageRequest::default()).await.expect("actions");
     assert_eq!(known.len(), 1);
     room.balanced().await;
 }
@@ -192,12 +192,12 @@ async fn no_two_names_share_a_key() {
             Bytes::from(format!("{lane} {tenant}")),
         );
         room.store
-            .submit(Batch::of(vec![job]))
+            .submit(SubmitBatch::of(vec![job]))
             .await
             .expect("submitted");
     }
     for (lane, many) in [("a:b", 1), ("a", 2), ("{a}", 1)] {
-        let ask = ClaimAsk {
+        let ask = ClaimRequest {
             lane: name(lane),
             session: name("s:1"),
             most: 9,
@@ -207,7 +207,7 @@ async fn no_two_names_share_a_key() {
         };
         let jobs = room
             .store
-            .claim(ask, &mut OpenGate)
+            .claim(ask, &mut AllowAll)
             .await
             .expect("claimed")
             .jobs;
@@ -226,7 +226,7 @@ async fn whoever_waits_hears_of_a_submission_on_another_machine() {
     // The first rings because the ear was just opened.
     room.store.changed().await;
     let waiting = room.store.changed();
-    let submitted = other.submit(Batch::of(vec![job("a", 0)]));
+    let submitted = other.submit(SubmitBatch::of(vec![job("a", 0)]));
     let both = async { tokio::join!(waiting, submitted) };
     let ((), submitted) = tokio::time::timeout(Duration::from_secs(4), both)
         .await
@@ -252,16 +252,16 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
             id: Some(name(&format!("{round}-{n}"))),
             ..job(&format!("t{n}"), n)
         });
-        let batch = Batch {
+        let batch = SubmitBatch {
             action: Some(ActionSpec::new(name("mail"))),
             remember: Duration::from_millis(1),
-            ..Batch::of(jobs.collect())
+            ..SubmitBatch::of(jobs.collect())
         };
         store.submit(batch).await.expect("submitted");
     }
     store.close(&name("mail")).await.expect("closed");
     store
-        .snapshot(Duration::from_millis(1))
+        .sample_congestion(Duration::from_millis(1))
         .await
         .expect("seen");
     loop {
@@ -269,7 +269,7 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
         if jobs.is_empty() {
             break;
         }
-        let failed = End::Failed {
+        let failed = JobEnd::Failed {
             words: "x".to_owned(),
             result: None,
         };
@@ -278,9 +278,9 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
             .await;
         room.finish(others).await;
     }
-    let purged = store.purge(&DeadPick::Action(name("mail"))).await;
+    let purged = store.purge(&DeadLetterFilter::Action(name("mail"))).await;
     assert!(purged.expect("purged") >= 1);
-    store.told(&name("mail")).await.expect("told");
+    store.mark_notified(&name("mail")).await.expect("told");
     // Tenants without work are remembered for an hour: it is over for them.
     let age = "for _, name in ipairs(redis.call('ZRANGE', '{outflow}:idle', 0, -1)) do
           redis.call('ZINCRBY', '{outflow}:idle', -3600000000, name)
@@ -291,7 +291,7 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
     tokio::time::sleep(Duration::from_millis(5)).await;
     let mut went = 0;
     loop {
-        match store.tidy(WallTime::EPOCH).await.expect("tidied") {
+        match store.collect_garbage(WallTime::EPOCH).await.expect("tidied") {
             0 => break,
             some => went += some,
         }
@@ -330,9 +330,9 @@ async fn two_machines_share_the_work_and_nothing_is_done_twice() {
     let store = connect(&server).await;
     for tenant in ["a", "b"] {
         let jobs = (0..1_000).map(|n| job(tenant, n)).collect();
-        store.submit(Batch::of(jobs)).await.expect("submitted");
+        store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
     }
-    let work = |session: &'static str, store: Redis| async move {
+    let work = |session: &'static str, store: RedisStore| async move {
         let mut finished = Vec::new();
         loop {
             let jobs = claim(&store, session, 37, None).await.jobs;
@@ -341,7 +341,7 @@ async fn two_machines_share_the_work_and_nothing_is_done_twice() {
             }
             let ends = jobs.iter().map(done).collect();
             for settled in store.settle(&name(session), ends).await.expect("settled") {
-                assert_eq!(settled, Settled::Done);
+                assert_eq!(settled, SettleResult::Done);
             }
             finished.extend(payloads(&jobs));
         }
@@ -352,5 +352,5 @@ async fn two_machines_share_the_work_and_nothing_is_done_twice() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 2_000);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }

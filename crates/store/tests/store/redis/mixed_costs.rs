@@ -1,18 +1,18 @@
 //! Limits that machines share, where jobs of several costs and lanes meet, or do not go.
 
-use outflow_core::{Cost, Measure, Rate, WallTime};
-use outflow_store::{ActionSpec, DeadPick, Scope, SharedLimit, TenantRule};
+use outflow_core::{Cost, CountBy, Rate, WallTime};
+use outflow_store::{ActionSpec, DeadLetterFilter, ControlScope, SharedLimit, TenantRule};
 
 use super::*;
 
 /// So many in so many milliseconds for everybody, and that far ahead.
-fn plan((units, millis): (u64, u64), horizon: u64) -> SharedPlan {
+fn plan((units, millis): (u64, u64), horizon: u64) -> SharedLimits {
     let rate = Rate::new(units, Duration::from_millis(millis));
-    SharedPlan {
+    SharedLimits {
         limits: vec![SharedLimit {
             name: "A".to_owned(),
             rate: rate.expect("a rate"),
-            measure: Measure::Cost,
+            measure: CountBy::Cost,
         }],
         guard: Duration::from_millis(5),
         horizon: Duration::from_millis(horizon),
@@ -20,7 +20,7 @@ fn plan((units, millis): (u64, u64), horizon: u64) -> SharedPlan {
 }
 
 async fn submit(room: &Room, jobs: Vec<NewJob>) {
-    room.store.submit(Batch::of(jobs)).await.expect("submitted");
+    room.store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
 }
 
 /// Jobs of a lane and tenant, each of this cost.
@@ -56,7 +56,7 @@ async fn a_dear_job_that_does_not_go_leaves_no_trace() {
     let claims = claim(&room.store, "one", 10, Some(plan((10, 1_000), 900))).await;
     assert_eq!((claims.jobs.len(), claims.expired), (3, 2));
     room.balanced().await;
-    let tally = room.store.tally().await.expect("told");
+    let tally = room.store.job_counts().await.expect("told");
     assert_eq!((tally.queued, tally.in_flight), (0, 3), "{tally:?}");
     let ends = claims.jobs.iter().map(done).collect();
     let settled = room
@@ -64,18 +64,18 @@ async fn a_dear_job_that_does_not_go_leaves_no_trace() {
         .settle(&name("one"), ends)
         .await
         .expect("settled");
-    assert_eq!(settled, vec![Settled::Done; 3]);
+    assert_eq!(settled, vec![SettleResult::Done; 3]);
 }
 
 // The same with jobs whose action is paused: they are held, and go when it goes on.
 #[tokio::test]
 async fn a_dear_job_of_a_paused_action_is_held_whole() {
     let room = Room::new().await;
-    let mut batch = Batch::of(of("api", "a", (3, 2)));
+    let mut batch = SubmitBatch::of(of("api", "a", (3, 2)));
     batch.action = Some(ActionSpec::new(name("act")));
     room.store.submit(batch).await.expect("submitted");
     room.store
-        .pause(&Scope::Action(name("act")))
+        .pause(&ControlScope::Action(name("act")))
         .await
         .expect("paused");
     let plan = plan((10, 1_000), 900);
@@ -83,7 +83,7 @@ async fn a_dear_job_of_a_paused_action_is_held_whole() {
     assert_eq!(claims.jobs.len(), 0);
     room.balanced().await;
     room.store
-        .resume(&Scope::Action(name("act")))
+        .resume(&ControlScope::Action(name("act")))
         .await
         .expect("resumed");
     assert_eq!(
@@ -142,7 +142,7 @@ async fn a_window_that_becomes_longer_begins_closed() {
     );
 }
 
-fn decided(claims: &Claims) -> Duration {
+fn decided(claims: &ClaimBatch) -> Duration {
     claims.decided.expect("the server's time")
 }
 
@@ -167,17 +167,17 @@ async fn what_left_its_window_is_forgotten_while_a_limit_is_in_use() {
 #[tokio::test]
 async fn an_action_may_have_the_name_of_its_lane() {
     let room = Room::new().await;
-    let mut batch = Batch::of(of("api", "api", (3, 1)));
+    let mut batch = SubmitBatch::of(of("api", "api", (3, 1)));
     batch.action = Some(ActionSpec::new(name("api")));
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;
-    let failed = End::Failed {
+    let failed = JobEnd::Failed {
         words: "404".to_owned(),
         result: None,
     };
     room.settle(vec![end(&jobs[0], failed)]).await;
     room.balanced().await;
-    let revived = room.store.revive(&DeadPick::All).await;
+    let revived = room.store.requeue(&DeadLetterFilter::All).await;
     assert_eq!(revived.expect("revived"), 1);
     let jobs = room.claim(9).await.jobs;
     assert_eq!(jobs.len(), 3);

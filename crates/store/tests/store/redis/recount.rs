@@ -1,6 +1,6 @@
 //! Counting anew: it agrees with every count that was kept, and notices each that is off by one.
 
-use outflow_store::{ActionSpec, Batch, JobStore, Kept, RipeAsk, Scope};
+use outflow_store::{ActionSpec, SubmitBatch, JobStore, StoredResult, FinishedQuery, ControlScope};
 
 use super::*;
 use crate::support::job_ends::unlike_ends;
@@ -9,24 +9,24 @@ use crate::support::job_ends::unlike_ends;
 /// and done, all of one action, and one tenant more.
 async fn full_room() -> Room {
     let room = Room::new().await;
-    let batch = |tenant: &str| Batch {
+    let batch = |tenant: &str| SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        ..Batch::of((0..12).map(|n| job(tenant, n)).collect())
+        ..SubmitBatch::of((0..12).map(|n| job(tenant, n)).collect())
     };
     room.store.submit(batch("a")).await.expect("submitted");
     let jobs = room.claim(9).await.jobs;
     let hour = Duration::from_hours(1);
-    let result = Some(Kept {
+    let result = Some(StoredResult {
         status: 200,
         keep: hour,
         body: Bytes::from("fine"),
     });
-    let ends = [End::Done { took: hour, result }]
+    let ends = [JobEnd::Done { took: hour, result }]
         .into_iter()
         .chain(unlike_ends());
     let ends = jobs.iter().zip(ends).map(|(job, how)| end(job, how));
     room.settle(ends.collect()).await;
-    let held = Scope::Action(name("mail"));
+    let held = ControlScope::Action(name("mail"));
     room.store.pause(&held).await.expect("paused");
     assert!(room.claim(1).await.jobs.is_empty());
     room.submit("b", 3).await;
@@ -83,7 +83,7 @@ async fn every_count_that_is_off_is_noticed() {
     let others = [Count::Lane, Count::Seat, Count::Head(4)];
     for count in all.into_iter().chain(rest).chain(action).chain(others) {
         change(&room, &count, "1");
-        let off = room.store.recount().await.expect("counted");
+        let off = room.store.audit().await.expect("counted");
         assert!(off > 0, "{count:?}");
         change(&room, &count, "-1");
         room.balanced().await;
@@ -94,7 +94,7 @@ async fn every_count_that_is_off_is_noticed() {
 #[tokio::test]
 async fn counts_agree_until_all_is_over() {
     let room = full_room().await;
-    let held = Scope::Action(name("mail"));
+    let held = ControlScope::Action(name("mail"));
     room.store.resume(&held).await.expect("resumed");
     room.balanced().await;
     room.store.cancel(&held).await.expect("cancelled");
@@ -108,22 +108,22 @@ async fn counts_agree_until_all_is_over() {
 #[tokio::test]
 async fn a_job_that_was_cancelled_with_its_tenant_leaves_its_action() {
     let room = Room::new().await;
-    let batch = Batch {
+    let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        rest: outflow_store::Rest::Last,
-        ..Batch::of(vec![job("a", 0)])
+        rest: outflow_store::BatchPosition::Last,
+        ..SubmitBatch::of(vec![job("a", 0)])
     };
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;
-    let whole = Scope::Tenant(name("a"));
+    let whole = ControlScope::Tenant(name("a"));
     room.store.cancel(&whole).await.expect("cancelled");
-    let ends = jobs.iter().map(|job| end(job, End::Returned)).collect();
-    assert_eq!(room.settle(ends).await, [Settled::Cancelled]);
+    let ends = jobs.iter().map(|job| end(job, JobEnd::Returned)).collect();
+    assert_eq!(room.settle(ends).await, [SettleResult::Cancelled]);
     let report = room.store.action(&name("mail")).await.expect("read");
     let tally = report.expect("known").tally;
     assert_eq!((tally.in_flight, tally.cancelled), (0, 1));
     assert_eq!(
-        room.store.ripe(RipeAsk::look(9)).await.expect("ripe").len(),
+        room.store.take_finished(FinishedQuery::look(9)).await.expect("ripe").len(),
         1
     );
     room.balanced().await;

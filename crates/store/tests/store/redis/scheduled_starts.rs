@@ -1,20 +1,20 @@
 //! Limits that machines share: no window holds more than it may.
 
-use outflow_core::{Measure, Rate};
-use outflow_store::{Batch, JobStore, SharedLimit, TenantRule};
+use outflow_core::{CountBy, Rate};
+use outflow_store::{SubmitBatch, JobStore, SharedLimit, TenantRule};
 
 use super::*;
 
-fn plan(lane: &[(u64, u64)]) -> SharedPlan {
+fn plan(lane: &[(u64, u64)]) -> SharedLimits {
     let rate = |(units, millis): (u64, u64)| {
         Rate::new(units, Duration::from_millis(millis)).expect("a rate")
     };
     let limit = |(place, of)| SharedLimit {
         name: format!("L{place} api"),
         rate: rate(of),
-        measure: Measure::Cost,
+        measure: CountBy::Cost,
     };
-    SharedPlan {
+    SharedLimits {
         limits: (0..).zip(lane.iter().copied()).map(limit).collect(),
         guard: GUARD,
         // A loaded machine asks again this late.
@@ -39,17 +39,17 @@ fn most_in_window(starts: &mut [Start], window: u64) -> u64 {
 }
 
 /// Claims as a worker does until the jobs are gone: what was given out, when it is to start.
-async fn drain(store: &Redis, session: &str, plan: &SharedPlan) -> Vec<(Start, Name)> {
+async fn drain(store: &RedisStore, session: &str, plan: &SharedLimits) -> Vec<(Start, Name)> {
     drain_lane(store, (session, "api"), plan).await
 }
 
 async fn drain_lane(
-    store: &Redis,
+    store: &RedisStore,
     (session, lane): (&str, &str),
-    plan: &SharedPlan,
+    plan: &SharedLimits,
 ) -> Vec<(Start, Name)> {
     let mut starts = Vec::new();
-    while store.tally().await.expect("tally").queued > 0 {
+    while store.job_counts().await.expect("tally").queued > 0 {
         let claims = claim_of(lane, store, session, (7, Some(plan.clone()))).await;
         for job in &claims.jobs {
             let at = claims.decided.expect("the server's time") + job.starts_in;
@@ -105,7 +105,7 @@ async fn each_tenant_keeps_to_its_own_rate() {
         rate: Some(Rate::new(units, Duration::from_millis(250)).expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_usual(rule(25)).await.expect("ruled");
+    room.store.set_default_rule(rule(25)).await.expect("ruled");
     let own = room.store.set_rule(&name("b"), rule(50)).await;
     own.expect("ruled");
     let starts = drain(&room.store, "one", &plan(&[])).await;
@@ -131,13 +131,13 @@ async fn a_start_is_known_ahead_where_the_tenants_own_limit_binds() {
         rate: Some(Rate::new(10, Duration::from_millis(250)).expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_usual(rule).await.expect("ruled");
-    let plan = SharedPlan {
+    room.store.set_default_rule(rule).await.expect("ruled");
+    let plan = SharedLimits {
         horizon: Duration::from_millis(100),
         ..plan(&[(100, 200)])
     };
     let mut ahead = Vec::new();
-    while room.store.tally().await.expect("tally").queued > 0 {
+    while room.store.job_counts().await.expect("tally").queued > 0 {
         let claims = claim(&room.store, "one", 50, Some(plan.clone())).await;
         ahead.extend(claims.jobs.iter().map(|job| job.starts_in));
         tokio::time::sleep(claims.next.unwrap_or_default()).await;
@@ -163,7 +163,7 @@ async fn who_waits_for_a_limit_of_its_own_lets_others_go_before() {
         ..TenantRule::default()
     };
     room.store.set_rule(&name("a"), rule).await.expect("ruled");
-    let plan = SharedPlan {
+    let plan = SharedLimits {
         horizon: Duration::from_millis(600),
         ..plan(&[(50, 475)])
     };
@@ -187,7 +187,7 @@ async fn a_window_is_counted_by_cost() {
         ..job("a", n)
     };
     room.store
-        .submit(Batch::of((0..40).map(costs).collect()))
+        .submit(SubmitBatch::of((0..40).map(costs).collect()))
         .await
         .expect("submitted");
     let starts = drain(&room.store, "one", &plan(&[(10, 200)])).await;
@@ -204,7 +204,7 @@ async fn jobs_that_cost_the_same_use_all_of_a_limit() {
         cost: outflow_core::Cost::new(10),
         ..job("a", n)
     };
-    let jobs = Batch::of((0..12).map(dear).collect());
+    let jobs = SubmitBatch::of((0..12).map(dear).collect());
     room.store.submit(jobs).await.expect("submitted");
     let starts = drain(&room.store, "one", &plan(&[(50, 200)])).await;
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
@@ -227,7 +227,7 @@ async fn a_lane_without_costs_counts_for_one_that_has_them() {
             cost: outflow_core::Cost::new(4),
             ..job("b", n)
         };
-        let jobs = Batch::of((0..10).map(job).collect());
+        let jobs = SubmitBatch::of((0..10).map(job).collect());
         second.submit(jobs).await.expect("submitted");
         drain_lane(&second, ("two", "dear"), &plan).await
     };
@@ -269,7 +269,7 @@ async fn a_quantity_for_longer_than_a_second_is_used_within_one() {
 async fn what_was_used_of_a_long_window_is_remembered_as_long_as_it_counts() {
     let room = Room::new().await;
     room.submit("a", 40).await;
-    let plan = SharedPlan {
+    let plan = SharedLimits {
         horizon: Duration::from_millis(1_200),
         ..plan(&[(20, 1_200)])
     };
@@ -299,9 +299,9 @@ async fn jobs_that_do_not_go_use_nothing_of_a_limit() {
         deadline: n.is_multiple_of(2).then_some(late),
         ..job("a", n)
     });
-    let jobs = room.store.submit(Batch::of(jobs.collect())).await;
+    let jobs = room.store.submit(SubmitBatch::of(jobs.collect())).await;
     jobs.expect("submitted");
-    let plan = SharedPlan {
+    let plan = SharedLimits {
         horizon: Duration::from_secs(1),
         ..plan(&[(5, 1_200)])
     };
@@ -326,7 +326,7 @@ async fn what_all_lanes_may_together_they_share() {
         ..job("b", n)
     };
     room.submit("a", 30).await;
-    let others = room.store.submit(Batch::of((0..30).map(other).collect()));
+    let others = room.store.submit(SubmitBatch::of((0..30).map(other).collect()));
     others.await.expect("submitted");
     let of = |lane: &str| {
         let mut plan = plan(&[(100, 200), (20, 200)]);
@@ -350,7 +350,7 @@ async fn what_all_lanes_may_together_they_share() {
 async fn what_nobody_used_in_time_is_lost() {
     let room = Room::new().await;
     room.submit("a", 100).await;
-    let plan = SharedPlan {
+    let plan = SharedLimits {
         horizon: Duration::ZERO,
         ..plan(&[(10, 100)])
     };
@@ -374,12 +374,12 @@ async fn a_refused_lane_waits_and_a_refused_tenant_lets_others_go() {
     room.submit("a", 2).await;
     room.submit("b", 2).await;
     let jobs = room.claim(2).await.jobs;
-    let wait = |park| outflow_store::End::Throttled {
+    let wait = |park| outflow_store::JobEnd::Throttled {
         after: Duration::from_millis(60),
         park,
     };
     let (a, b) = (&jobs[0], &jobs[1]);
-    room.settle(vec![end(a, wait(outflow_store::Park::Tenant)), done(b)])
+    room.settle(vec![end(a, wait(outflow_store::CooldownScope::Tenant)), done(b)])
         .await;
     let claims = room.claim(4).await;
     assert_eq!(payloads(&claims.jobs), ["b-1"]);
@@ -392,7 +392,7 @@ async fn a_refused_lane_waits_and_a_refused_tenant_lets_others_go() {
     let jobs = room.claim(4).await.jobs;
     assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
     room.submit("c", 1).await;
-    room.settle(vec![end(&jobs[0], wait(outflow_store::Park::Lane))])
+    room.settle(vec![end(&jobs[0], wait(outflow_store::CooldownScope::Lane))])
         .await;
     let claims = room.claim(4).await;
     assert!(claims.jobs.is_empty());

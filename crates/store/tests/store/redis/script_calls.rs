@@ -1,12 +1,12 @@
 //! Functions and scripts, the short way and the long one: whichever is taken, the same happens.
 
-use outflow_store::{Batch, JobStore, Receipt, TenantRule};
+use outflow_store::{SubmitBatch, JobStore, SubmitReceipt, TenantRule};
 use outflow_testkit::Keep;
 
 use super::*;
 
 /// Claims and finishes everything, seven at a time; whose job went when.
-async fn drained(store: &Redis) -> Vec<String> {
+async fn drained(store: &RedisStore) -> Vec<String> {
     let mut order = Vec::new();
     loop {
         let jobs = claim(store, "worker", 7, None).await.jobs;
@@ -19,9 +19,9 @@ async fn drained(store: &Redis) -> Vec<String> {
     }
 }
 
-async fn submit(store: &Redis, tenant: &str, numbers: std::ops::Range<usize>) {
+async fn submit(store: &RedisStore, tenant: &str, numbers: std::ops::Range<usize>) {
     let jobs = numbers.map(|n| job(tenant, n)).collect();
-    store.submit(Batch::of(jobs)).await.expect("submitted");
+    store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
 }
 
 pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
@@ -58,7 +58,7 @@ async fn the_long_way_leads_to_the_same_as_the_short_one() {
     }
     assert_eq!(orders[0].len(), 109);
     assert_eq!(orders[0], orders[1]);
-    let both = [&short, &long].map(|room| room.store.tally());
+    let both = [&short, &long].map(|room| room.store.job_counts());
     let [short, long] = both;
     assert_eq!(short.await.expect("tally"), long.await.expect("tally"));
 }
@@ -72,7 +72,7 @@ async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
         in_flight: Some(1_000),
         ..TenantRule::default()
     };
-    long.store.set_usual(bounded).await.expect("set");
+    long.store.set_default_rule(bounded).await.expect("set");
     let mut orders = Vec::new();
     for room in [&short, &long] {
         let mut order = Vec::new();
@@ -86,7 +86,7 @@ async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
                     ..job("b", 100)
                 });
             }
-            room.store.submit(Batch::of(jobs)).await.expect("submitted");
+            room.store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
             let claimed = room.claim(2 + round).await.jobs;
             order.extend(payloads(&claimed));
             room.finish(&claimed).await;
@@ -105,7 +105,7 @@ async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
         let (short, long) = (short.expect("known"), long.expect("known"));
         assert_eq!(short.tally, long.tally, "{tenant}");
     }
-    let active = [&short, &long].map(|room| room.store.active());
+    let active = [&short, &long].map(|room| room.store.active_tenants());
     for active in active {
         assert_eq!(active.await.expect("asked"), 0);
     }
@@ -120,17 +120,17 @@ async fn whoever_may_not_have_functions_gets_scripts() {
     room.server.ask(&command).expect("a user");
     let url = room.server.url();
     let url = url.replace("redis://", "redis://plain:secret@");
-    let store = Redis::connect(RedisOptions::new(url)).await;
+    let store = RedisStore::connect(RedisOptions::new(url)).await;
     let store = store.expect("connected");
     submit(&store, "a", 0..20).await;
     submit(&store, "a", 20..30).await;
     let jobs = claim(&store, "worker", 5, None).await.jobs;
     let mut ends: Vec<_> = jobs.iter().map(done).collect();
-    ends[2].end = End::Returned;
+    ends[2].end = JobEnd::Returned;
     store.settle(&name("worker"), ends).await.expect("settled");
     assert_eq!(drained(&store).await.len(), 26);
-    assert_eq!(store.tally().await.expect("tally").done, 30);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.job_counts().await.expect("tally").done, 30);
+    assert_eq!(store.audit().await.expect("counted"), 0);
     assert_eq!(calls(&room.server, "fcall"), 0);
     assert!(calls(&room.server, "evalsha") > 5);
 }
@@ -147,13 +147,13 @@ async fn the_usual_rule_holds_for_all_machines() {
         in_flight: Some(1),
         ..TenantRule::default()
     };
-    room.store.set_usual(rule.clone()).await.expect("set");
+    room.store.set_default_rule(rule.clone()).await.expect("set");
     let other = connect(&room.server).await;
     submit(&other, "a", 0..5).await;
     assert_eq!(claim(&other, "other", 9, None).await.jobs.len(), 1);
     assert!(room.claim(9).await.jobs.is_empty());
     room.server.restart().expect("restarted");
-    while room.store.tally().await.is_err() {}
+    while room.store.job_counts().await.is_err() {}
     assert!(room.claim(9).await.jobs.is_empty());
     let report = room.store.tenant(&name("a")).await.expect("asked");
     assert_eq!(report.expect("known").rule, rule);
@@ -167,7 +167,7 @@ async fn a_usual_rule_that_was_half_set_is_set_to_the_end() {
         in_flight: Some(1),
         ..TenantRule::default()
     };
-    room.store.set_usual(bounded).await.expect("set");
+    room.store.set_default_rule(bounded).await.expect("set");
     submit(&room.store, "a", 0..3).await;
     assert_eq!(room.claim(9).await.jobs.len(), 1);
     let free = TenantRule::default();
@@ -176,7 +176,7 @@ async fn a_usual_rule_that_was_half_set_is_set_to_the_end() {
     let half = ["EVAL", usual, "1", "{outflow}:epoch"];
     room.server.ask(&half).expect("half set");
     assert!(room.claim(9).await.jobs.is_empty(), "nobody woke it");
-    room.store.set_usual(free).await.expect("set");
+    room.store.set_default_rule(free).await.expect("set");
     assert_eq!(room.claim(9).await.jobs.len(), 2);
 }
 
@@ -197,7 +197,7 @@ async fn a_queue_of_another_layout_is_left_alone() {
     room.submit("a", 2).await;
     let form = ["HSET", "{outflow}:epoch", "form", "1"];
     room.server.ask(&form).expect("set");
-    let error = Redis::connect(RedisOptions::new(room.server.url())).await;
+    let error = RedisStore::connect(RedisOptions::new(room.server.url())).await;
     let error = error.expect_err("another layout");
     assert!(
         error.is_refused() && error.to_string().contains("another version"),
@@ -213,16 +213,16 @@ async fn the_largest_batches_are_answered() {
         timeout: Duration::from_mins(1),
         ..RedisOptions::new(room.server.url())
     };
-    let store = Redis::connect(options).await.expect("connected");
+    let store = RedisStore::connect(options).await.expect("connected");
     for named in [false, true] {
         let jobs = (0..9_000).map(|n| NewJob {
             id: named.then(|| name(&format!("job-{n}"))),
             ..job(&format!("tenant-{n}"), n)
         });
-        let submitted = store.submit(Batch::of(jobs.collect())).await;
+        let submitted = store.submit(SubmitBatch::of(jobs.collect())).await;
         let receipts = submitted.expect("submitted").receipts;
-        let taken = |receipt: &&Receipt| matches!(receipt, Receipt::Accepted { .. });
+        let taken = |receipt: &&SubmitReceipt| matches!(receipt, SubmitReceipt::Accepted { .. });
         assert_eq!(receipts.iter().filter(taken).count(), 9_000);
     }
-    assert_eq!(store.tally().await.expect("tally").queued, 18_000);
+    assert_eq!(store.job_counts().await.expect("tally").queued, 18_000);
 }

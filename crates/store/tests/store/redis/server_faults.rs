@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outflow_core::{Measure, Rate};
-use outflow_store::{Batch, JobStore, RedisOptions, Replicas, Settled, SharedLimit};
+use outflow_core::{CountBy, Rate};
+use outflow_store::{SubmitBatch, JobStore, RedisOptions, ReplicaWait, SettleResult, SharedLimit};
 use outflow_testkit::Keep;
 
 use super::*;
@@ -13,7 +13,7 @@ fn setting(name: &str, value: &str) -> (String, String) {
 }
 
 async fn refusal(server: &RedisServer) -> String {
-    let refused = Redis::connect(RedisOptions::new(server.url())).await;
+    let refused = RedisStore::connect(RedisOptions::new(server.url())).await;
     refused.expect_err("refused").to_string()
 }
 
@@ -29,11 +29,11 @@ async fn what_was_answered_outlives_a_kill() {
     room.finish(&jobs[..20]).await;
     room.server.restart().expect("restarted");
     // The old connection is gone; the first call may find that out.
-    let first = room.store.tally().await;
+    let first = room.store.job_counts().await;
     if let Err(error) = first {
         assert!(error.is_passing(), "{error}");
     }
-    let tally = room.store.tally().await.expect("reconnected");
+    let tally = room.store.job_counts().await.expect("reconnected");
     assert_eq!((tally.queued, tally.in_flight, tally.done), (60, 20, 20));
     room.finish(&jobs[20..]).await;
     assert_eq!(room.claim(100).await.jobs.len(), 60);
@@ -52,14 +52,14 @@ async fn a_server_that_is_away_is_said_to_be_and_found_again() {
     for _ in 0..3 {
         let error = room
             .store
-            .submit(Batch::of(vec![job("a", 1)]))
+            .submit(SubmitBatch::of(vec![job("a", 1)]))
             .await
             .expect_err("away");
         assert!(error.is_passing(), "{error}");
     }
     room.server.restart().expect("restarted");
     let mut tries = 0;
-    while room.store.tally().await.is_err() {
+    while room.store.job_counts().await.is_err() {
         tries += 1;
         assert!(tries < 5, "not found again");
     }
@@ -74,44 +74,44 @@ async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
         timeout: Duration::from_millis(300),
         ..RedisOptions::new(server.url())
     };
-    let store = Redis::connect(options).await.expect("connected");
+    let store = RedisStore::connect(options).await.expect("connected");
     let named = NewJob {
         id: Some(name("order-1")),
         ..job("a", 0)
     };
     store
-        .submit(Batch::of(vec![job("a", 9)]))
+        .submit(SubmitBatch::of(vec![job("a", 9)]))
         .await
         .expect("the script is known");
     server.freeze().expect("frozen");
     let error = store
-        .submit(Batch::of(vec![named.clone()]))
+        .submit(SubmitBatch::of(vec![named.clone()]))
         .await
         .expect_err("frozen");
     assert!(error.is_doubtful(), "{error}");
     let error = store
-        .submit(Batch::of(vec![named.clone()]))
+        .submit(SubmitBatch::of(vec![named.clone()]))
         .await
         .expect_err("frozen");
     assert!(error.is_passing(), "{error}");
     server.thaw().expect("thawed");
     let mut tries = 0;
-    while store.submit(Batch::of(vec![named.clone()])).await.is_err() {
+    while store.submit(SubmitBatch::of(vec![named.clone()])).await.is_err() {
         tries += 1;
         assert!(tries < 20, "not found again");
     }
     assert_eq!(
-        store.tally().await.expect("tally").queued,
+        store.job_counts().await.expect("tally").queued,
         2,
         "one job of that name"
     );
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 /// Looks every tenth of a second until the queue has begun anew; every look says that it was lost.
-async fn until_begun_anew(store: &Redis) {
+async fn until_begun_anew(store: &RedisStore) {
     let begun = async {
-        while let Err(error) = store.tally().await {
+        while let Err(error) = store.job_counts().await {
             let words = error.to_string();
             assert!(
                 error.is_lost() && words.contains("the queue was lost"),
@@ -128,12 +128,12 @@ fn limit(rate: Rate) -> SharedLimit {
     SharedLimit {
         name: "L0 api".to_owned(),
         rate,
-        measure: Measure::Cost,
+        measure: CountBy::Cost,
     }
 }
 
-fn ten_in_150_ms() -> SharedPlan {
-    SharedPlan {
+fn ten_in_150_ms() -> SharedLimits {
+    SharedLimits {
         limits: vec![limit(
             Rate::new(10, Duration::from_millis(150)).expect("a rate"),
         )],
@@ -143,7 +143,7 @@ fn ten_in_150_ms() -> SharedPlan {
 }
 
 /// What was used of the limit is not known: the longest window passes first.
-async fn is_closed_for_a_window(store: &Redis) {
+async fn is_closed_for_a_window(store: &RedisStore) {
     let claims = claim(store, "worker", 5, Some(ten_in_150_ms())).await;
     assert!(claims.jobs.is_empty());
     tokio::time::sleep(claims.next.expect("it opens")).await;
@@ -176,9 +176,9 @@ async fn who_does_not_want_to_wait_begins_anew_at_once() {
     let room = Room::new().await;
     room.submit("a", 5).await;
     room.server.ask(&["FLUSHALL"]).expect("flushed");
-    room.store.tally().await.expect_err("lost");
-    room.store.begin_anew().await.expect("anew");
-    assert_eq!(room.store.tally().await.expect("tally").queued, 0);
+    room.store.job_counts().await.expect_err("lost");
+    room.store.reinitialize().await.expect("anew");
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, 0);
     room.submit("a", 5).await;
     is_closed_for_a_window(&room.store).await;
 }
@@ -190,16 +190,16 @@ async fn a_claim_of_a_lost_queue_is_fenced_in_the_next() {
     room.submit("a", 1).await;
     let before = room.claim(1).await.jobs;
     room.server.ask(&["FLUSHALL"]).expect("flushed");
-    room.store.tally().await.expect_err("lost");
-    room.store.begin_anew().await.expect("anew");
+    room.store.job_counts().await.expect_err("lost");
+    room.store.reinitialize().await.expect("anew");
     room.submit("a", 1).await;
     let after = room.claim(1).await.jobs;
     let ends = vec![done(&before[0])];
     let settled = room.store.settle(&name("worker"), ends).await;
-    assert_eq!(settled.expect("settled"), [Settled::Fenced]);
-    assert_eq!(room.store.tally().await.expect("tally").in_flight, 1);
+    assert_eq!(settled.expect("settled"), [SettleResult::Fenced]);
+    assert_eq!(room.store.job_counts().await.expect("tally").in_flight, 1);
     room.finish(&after).await;
-    assert_eq!(room.store.tally().await.expect("tally").done, 1);
+    assert_eq!(room.store.job_counts().await.expect("tally").done, 1);
     room.balanced().await;
 }
 
@@ -211,7 +211,7 @@ async fn who_finds_an_emptied_server_waits_for_a_window() {
     room.server.ask(&["FLUSHALL"]).expect("flushed");
     let newcomer = connect(&room.server).await;
     let jobs = (0..5).map(|n| job("a", n)).collect();
-    newcomer.submit(Batch::of(jobs)).await.expect("submitted");
+    newcomer.submit(SubmitBatch::of(jobs)).await.expect("submitted");
     is_closed_for_a_window(&newcomer).await;
 }
 
@@ -222,15 +222,15 @@ async fn who_was_there_before_the_loss_closes_the_limit_for_those_who_came_after
     let room = Room::new().await;
     room.submit("a", 1).await;
     room.server.ask(&["FLUSHALL"]).expect("flushed");
-    let newcomer = Redis::connect(RedisOptions::new(room.server.url())).await;
+    let newcomer = RedisStore::connect(RedisOptions::new(room.server.url())).await;
     let newcomer = newcomer.expect("connected");
     newcomer
-        .submit(Batch::of(vec![job("a", 1), job("a", 2)]))
+        .submit(SubmitBatch::of(vec![job("a", 1), job("a", 2)]))
         .await
         .expect("submitted");
-    room.store.tally().await.expect_err("lost");
-    room.store.begin_anew().await.expect("joined");
-    assert_eq!(room.store.tally().await.expect("tally").queued, 2);
+    room.store.job_counts().await.expect_err("lost");
+    room.store.reinitialize().await.expect("joined");
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, 2);
     is_closed_for_a_window(&newcomer).await;
 }
 
@@ -243,7 +243,7 @@ async fn limits_stay_closed_for_a_window_after_a_restart() {
     })
     .await;
     room.submit("a", 20).await;
-    let plan = SharedPlan {
+    let plan = SharedLimits {
         limits: vec![limit(
             Rate::new(10, Duration::from_millis(1_500)).expect("a rate"),
         )],
@@ -258,7 +258,7 @@ async fn limits_stay_closed_for_a_window_after_a_restart() {
         1
     );
     room.server.restart().expect("restarted");
-    while room.store.tally().await.is_err() {}
+    while room.store.job_counts().await.is_err() {}
     let moved = room.server.ask(&["HGET", "{outflow}:epoch", "moved"]);
     let moved = Duration::from_micros(moved.expect("told").parse().expect("a time"));
     let claims = claim(&room.store, "one", 5, Some(plan)).await;
@@ -290,14 +290,14 @@ async fn a_full_server_takes_nothing_by_halves_and_gives_out_what_it_has() {
             payload: Bytes::from(vec![b'x'; 200]),
             ..job(["a", "b"][n % 2], n)
         });
-        match room.store.submit(Batch::of(jobs.collect())).await {
+        match room.store.submit(SubmitBatch::of(jobs.collect())).await {
             Ok(_) => taken += 500,
             Err(error) => break error,
         }
         assert!(taken < 100_000, "never full");
     };
     assert!(error.is_full() && error.is_passing(), "{error}");
-    assert_eq!(room.store.tally().await.expect("tally").queued, taken);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, taken);
     room.balanced().await;
     let mut done = 0;
     while done < taken {
@@ -338,19 +338,19 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     room.server
         .ask(&["SET", "{outflow}:l:2:3:api:b", "mine"])
         .expect("set");
-    let both = Batch::of(vec![job("a", 7), job("c", 8), job("b", 9)]);
+    let both = SubmitBatch::of(vec![job("a", 7), job("c", 8), job("b", 9)]);
     let error = room.store.submit(both).await.expect_err("a foreign key");
     assert!(
         error.is_damaged() && error.to_string().contains("{outflow}:l:2:3:api:b"),
         "{error}"
     );
     room.balanced().await;
-    assert_eq!(room.store.tally().await.expect("tally").queued, 2);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, 2);
 
     room.server
         .ask(&["SET", "{outflow}:s:worker", "mine"])
         .expect("set");
-    let ask = ClaimAsk {
+    let ask = ClaimRequest {
         lane: name("api"),
         session: name("worker"),
         most: 5,
@@ -360,7 +360,7 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     };
     let error = room
         .store
-        .claim(ask, &mut OpenGate)
+        .claim(ask, &mut AllowAll)
         .await
         .expect_err("a foreign key");
     assert!(error.to_string().contains("{outflow}:s:worker"), "{error}");
@@ -374,7 +374,7 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     room.server
         .ask(&["SET", "{outflow}:b:2:3:api:a", "mine"])
         .expect("set");
-    let ends = vec![done(&jobs[0]), end(&jobs[1], outflow_store::End::Returned)];
+    let ends = vec![done(&jobs[0]), end(&jobs[1], outflow_store::JobEnd::Returned)];
     let error = room
         .store
         .settle(&name("worker"), ends.clone())
@@ -388,7 +388,7 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     room.server
         .ask(&["DEL", "{outflow}:b:2:3:api:a"])
         .expect("deleted");
-    assert_eq!(room.settle(ends).await, [Settled::Done, Settled::Waits]);
+    assert_eq!(room.settle(ends).await, [SettleResult::Done, SettleResult::Waits]);
     room.balanced().await;
 
     room.server.ask(&["DEL", "{outflow}:who"]).expect("deleted");
@@ -401,7 +401,7 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
 #[tokio::test]
 async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
     let room = Room::new().await;
-    let wait = Replicas {
+    let wait = ReplicaWait {
         count: 1,
         timeout: Duration::from_millis(50),
     };
@@ -409,9 +409,9 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         wait_replicas: Some(wait),
         ..RedisOptions::new(room.server.url())
     };
-    let careful = Redis::connect(options.clone()).await.expect("connected");
+    let careful = RedisStore::connect(options.clone()).await.expect("connected");
     let error = careful
-        .submit(Batch::of(vec![job("a", 0)]))
+        .submit(SubmitBatch::of(vec![job("a", 0)]))
         .await
         .expect_err("no replica");
     assert!(error.is_doubtful(), "{error}");
@@ -425,19 +425,19 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
     });
     let replica = replica.expect("a replica");
     let mut tries = 0;
-    while careful.submit(Batch::of(vec![job("a", 1)])).await.is_err() {
+    while careful.submit(SubmitBatch::of(vec![job("a", 1)])).await.is_err() {
         tries += 1;
         assert!(tries < 100, "the replica never confirmed");
     }
     // A replica is not written to; once it is promoted it is another server with the same queue.
-    let error = Redis::connect(RedisOptions::new(replica.url()))
+    let error = RedisStore::connect(RedisOptions::new(replica.url()))
         .await
         .expect_err("a replica");
     assert!(error.is_passing(), "{error}");
     replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
     let promoted = connect(&replica).await;
-    assert_eq!(promoted.recount().await.expect("counted"), 0);
-    let bad = Replicas {
+    assert_eq!(promoted.audit().await.expect("counted"), 0);
+    let bad = ReplicaWait {
         count: 1,
         timeout: Duration::from_secs(2),
     };
@@ -446,7 +446,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         ..options
     };
     assert!(
-        Redis::connect(options)
+        RedisStore::connect(options)
             .await
             .expect_err("too long")
             .is_refused()
@@ -462,7 +462,7 @@ async fn a_node_of_a_cluster_works_if_it_has_the_slots() {
         ..ServerOptions::default()
     })
     .expect("a server");
-    let error = Redis::connect(RedisOptions::new(server.url()))
+    let error = RedisStore::connect(RedisOptions::new(server.url()))
         .await
         .expect_err("no slots");
     assert!(error.is_passing() || error.is_refused(), "{error}");
@@ -471,7 +471,7 @@ async fn a_node_of_a_cluster_works_if_it_has_the_slots() {
         .expect("slots");
     let mut tries = 0;
     let store = loop {
-        match Redis::connect(RedisOptions::new(server.url())).await {
+        match RedisStore::connect(RedisOptions::new(server.url())).await {
             Ok(store) => break store,
             Err(error) => assert!(error.is_passing() && tries < 100, "{error}"),
         }
@@ -503,7 +503,7 @@ async fn a_password_is_needed_and_never_shown() {
                 .replace("redis://", &format!("redis://:{password}@")),
         )
     };
-    let store = Redis::connect(with("hunter2")).await.expect("connected");
+    let store = RedisStore::connect(with("hunter2")).await.expect("connected");
     assert!(!format!("{store:?}").contains("hunter2"));
     for options in [
         RedisOptions::new(server.url()),
@@ -511,7 +511,7 @@ async fn a_password_is_needed_and_never_shown() {
         RedisOptions::new("http://:hunter2@x"),
     ] {
         assert!(!format!("{options:?}").contains("hunter"));
-        let error = Redis::connect(options).await.expect_err("refused");
+        let error = RedisStore::connect(options).await.expect_err("refused");
         assert!(
             error.is_refused() && !format!("{error} {error:?}").contains("hunter"),
             "{error}"

@@ -1,25 +1,25 @@
 //! Limits that machines share, when something about them changes or is not used.
 
-use outflow_core::{Cost, Measure, Rate};
-use outflow_store::{DeadPick, SharedLimit, Start, TenantRule};
+use outflow_core::{Cost, CountBy, Rate};
+use outflow_store::{DeadLetterFilter, SharedLimit, StartDebit, TenantRule};
 
 use super::*;
 
 /// So many in so many milliseconds, two seconds ahead.
-fn plan(units: u64, millis: u64) -> SharedPlan {
+fn plan(units: u64, millis: u64) -> SharedLimits {
     let rate = Rate::new(units, Duration::from_millis(millis));
-    SharedPlan {
+    SharedLimits {
         limits: vec![SharedLimit {
             name: "P0 api".to_owned(),
             rate: rate.expect("a rate"),
-            measure: Measure::Cost,
+            measure: CountBy::Cost,
         }],
         guard: Duration::from_millis(5),
         horizon: Duration::from_secs(2),
     }
 }
 
-async fn claimed(room: &Room, most: usize, plan: &SharedPlan) -> Vec<Claimed> {
+async fn claimed(room: &Room, most: usize, plan: &SharedLimits) -> Vec<ClaimedJob> {
     claim(&room.store, "one", most, Some(plan.clone()))
         .await
         .jobs
@@ -33,10 +33,10 @@ async fn a_limit_of_calls_does_not_care_for_costs() {
         cost: Cost::new(if n.is_multiple_of(2) { 4 } else { 0 }),
         ..job("a", n)
     };
-    let jobs = room.store.submit(Batch::of((0..20).map(job).collect()));
+    let jobs = room.store.submit(SubmitBatch::of((0..20).map(job).collect()));
     jobs.await.expect("submitted");
     let mut calls = plan(10, 10_000);
-    calls.limits[0].measure = Measure::Calls;
+    calls.limits[0].measure = CountBy::Calls;
     assert_eq!(claimed(&room, 20, &calls).await.len(), 10);
 }
 
@@ -60,13 +60,13 @@ async fn what_was_not_used_of_a_long_window_is_given_back() {
         rate: Some("20/10s".parse().expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_usual(rule).await.expect("ruled");
+    room.store.set_default_rule(rule).await.expect("ruled");
     let plan = plan(20, 10_000);
     let claims = claim(&room.store, "one", 50, Some(plan.clone())).await;
     assert_eq!(claims.jobs.len(), 20);
     let decided = claims.decided.expect("the server's time");
     for job in &claims.jobs[8..13] {
-        let start = Start {
+        let start = StartDebit {
             tenant: job.tenant.clone(),
             cost: job.cost,
             plan: plan.clone(),
@@ -89,7 +89,7 @@ async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
     let claims = claim(&room.store, "one", 60, Some(plan.clone())).await;
     assert_eq!(claims.jobs.len(), 60);
     let first = claims.decided.expect("the server's time") + claims.jobs[0].starts_in;
-    let start = Start {
+    let start = StartDebit {
         tenant: name("a"),
         cost: Cost::ONE,
         plan: plan.clone(),
@@ -97,7 +97,7 @@ async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
     room.store.refund(&start, first).await.expect("given back");
     let more = claim(&room.store, "one", 62, Some(plan)).await;
     let decided = more.decided.expect("the server's time");
-    let at = |job: &Claimed| decided + job.starts_in;
+    let at = |job: &ClaimedJob| decided + job.starts_in;
     let at: Vec<_> = more.jobs.iter().map(at).collect();
     let after = |micros| first + Duration::from_micros(micros);
     assert!(at[0] < after(1_100_000), "{at:?}, the first {first:?}");
@@ -109,10 +109,10 @@ async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
 #[tokio::test]
 async fn a_start_outside_of_a_claim_is_debited_like_any_other() {
     let room = Room::new().await;
-    let start = Start {
+    let start = StartDebit {
         tenant: name("a"),
         cost: Cost::ONE,
-        plan: SharedPlan {
+        plan: SharedLimits {
             horizon: Duration::ZERO,
             ..plan(2, 1_200)
         },
@@ -141,7 +141,7 @@ async fn whoever_asks_in_another_way_finds_what_was_used() {
     let plan = plan(5, 500);
     assert_eq!(claimed(&room, 5, &plan).await.len(), 5);
     let ahead = server_time(&room.server) + 910_000;
-    let start = Start {
+    let start = StartDebit {
         tenant: name("a"),
         cost: Cost::ONE,
         plan: plan.clone(),
@@ -173,17 +173,17 @@ async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
         cost: Cost::new(10),
         ..job("a", n)
     };
-    let jobs = Batch::of((0..4).map(dear).collect());
+    let jobs = SubmitBatch::of((0..4).map(dear).collect());
     room.store.submit(jobs).await.expect("submitted");
     let jobs = claim(&room.store, "worker", 4, None).await.jobs;
-    let failed = End::Failed {
+    let failed = JobEnd::Failed {
         words: "404".to_owned(),
         result: None,
     };
     let ends = jobs.iter().map(|job| end(job, failed.clone()));
     room.settle(ends.collect()).await;
-    room.store.revive(&DeadPick::All).await.expect("revived");
-    let plan = SharedPlan {
+    room.store.requeue(&DeadLetterFilter::All).await.expect("revived");
+    let plan = SharedLimits {
         horizon: Duration::from_millis(100),
         ..plan(10, 500)
     };
@@ -197,8 +197,8 @@ async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
 async fn a_tenants_own_window_is_waited_out_after_a_loss() {
     let room = Room::new().await;
     room.server.ask(&["FLUSHALL"]).expect("flushed");
-    room.store.tally().await.expect_err("lost");
-    room.store.begin_anew().await.expect("anew");
+    room.store.job_counts().await.expect_err("lost");
+    room.store.reinitialize().await.expect("anew");
     let rule = TenantRule {
         rate: Some("5/3s".parse().expect("a rate")),
         ..TenantRule::default()
@@ -206,7 +206,7 @@ async fn a_tenants_own_window_is_waited_out_after_a_loss() {
     room.store.set_rule(&name("a"), rule).await.expect("ruled");
     room.submit("a", 3).await;
     room.submit("b", 3).await;
-    let plan = SharedPlan {
+    let plan = SharedLimits {
         horizon: Duration::from_millis(50),
         ..plan(100, 200)
     };

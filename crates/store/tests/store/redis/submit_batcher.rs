@@ -2,13 +2,13 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use outflow_store::{Batch, JobStore, Receipt};
+use outflow_store::{SubmitBatch, JobStore, SubmitReceipt};
 
 use super::script_calls::calls;
 use super::*;
 
-fn one(tenant: &str, n: usize) -> Batch {
-    Batch::of(vec![job(tenant, n)])
+fn one(tenant: &str, n: usize) -> SubmitBatch {
+    SubmitBatch::of(vec![job(tenant, n)])
 }
 
 // The first goes alone, and the 63 that come meanwhile as one: two steps instead of 64.
@@ -22,7 +22,7 @@ async fn who_comes_while_a_step_is_under_way_shares_the_next() {
     let mut ids = Vec::new();
     for (n, submitted) in join_all(all).await.into_iter().enumerate() {
         let receipts = submitted.expect("submitted").receipts;
-        let [Receipt::Accepted { id, place }] = receipts.as_slice() else {
+        let [SubmitReceipt::Accepted { id, place }] = receipts.as_slice() else {
             panic!("{receipts:?}");
         };
         ids.push(id.clone());
@@ -52,7 +52,7 @@ async fn nobody_hears_of_what_was_wrong_with_anothers_jobs() {
             Err(error) => assert!(*tenant == "b" && error.is_damaged(), "{tenant}: {error}"),
         }
     }
-    assert_eq!(room.store.tally().await.expect("tally").queued, 5);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, 5);
     room.server.ask(&["DEL", list]).expect("deleted");
     room.balanced().await;
 }
@@ -81,7 +81,7 @@ async fn a_bound_holds_for_those_that_come_together() {
     let room = Room::new().await;
     let all = (0..8).map(|n| {
         let batch = one("a", n);
-        room.store.submit(Batch {
+        room.store.submit(SubmitBatch {
             queue_max: 5,
             ..batch
         })
@@ -89,7 +89,7 @@ async fn a_bound_holds_for_those_that_come_together() {
     let answers = join_all(all).await;
     let accepted = answers.into_iter().map(|answer| {
         let receipts = answer.expect("an answer").receipts;
-        matches!(receipts.as_slice(), [Receipt::Accepted { .. }])
+        matches!(receipts.as_slice(), [SubmitReceipt::Accepted { .. }])
     });
     let accepted: Vec<bool> = accepted.collect();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Servers that do not let everybody do everything.
 
 use bytes::Bytes;
-use outflow_store::{Batch, JobStore, NewJob, Redis, RedisOptions};
+use outflow_store::{SubmitBatch, JobStore, NewJob, RedisStore, RedisOptions};
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
 use super::support::{claim, name, submit};
@@ -22,7 +22,7 @@ async fn a_user_without_rights_is_told_so_and_the_password_is_not_shown() {
     let reader = user("reader", &["~*", "+@read", "+info", "+ping", "+client"]);
     let stranger = user("stranger", &["~other:*", "+@all"]);
     for options in [reader, stranger] {
-        let error = Redis::connect(options).await.expect_err("no rights");
+        let error = RedisStore::connect(options).await.expect_err("no rights");
         let words = format!("{error} {error:?}");
         assert!(error.is_refused() && words.contains("right"), "{words}");
         assert!(!words.contains("hunter2"), "{words}");
@@ -31,9 +31,9 @@ async fn a_user_without_rights_is_told_so_and_the_password_is_not_shown() {
         "worker",
         &["~{outflow}:*", "&{outflow}:*", "+@all", "-@admin", "+info"],
     );
-    let store = Redis::connect(worker).await.expect("all that it needs");
+    let store = RedisStore::connect(worker).await.expect("all that it needs");
     submit(&store, "a", 3).await.expect("submitted");
-    assert_eq!(store.tally().await.expect("tally").queued, 3);
+    assert_eq!(store.job_counts().await.expect("tally").queued, 3);
 }
 
 // Without the channel nobody is let in, since nobody would be woken; taken away later, it leaves nothing half done.
@@ -46,7 +46,7 @@ async fn a_user_without_the_channel_is_told_so_and_leaves_nothing_half_done() {
     };
     let url = server.url().replace("redis://", "redis://w:secret@");
     set(&["resetchannels"]);
-    let error = Redis::connect(RedisOptions::new(url.clone())).await;
+    let error = RedisStore::connect(RedisOptions::new(url.clone())).await;
     let error = error.expect_err("no channel");
     let words = error.to_string();
     assert!(
@@ -54,17 +54,17 @@ async fn a_user_without_the_channel_is_told_so_and_leaves_nothing_half_done() {
         "{words}"
     );
     set(&["&{outflow}:bell"]);
-    let store = Redis::connect(RedisOptions::new(url))
+    let store = RedisStore::connect(RedisOptions::new(url))
         .await
         .expect("connected");
     submit(&store, "a", 3).await.expect("submitted");
     set(&["resetchannels"]);
     let jobs = (0..3).map(|n| plain(&format!("t{n}"))).collect();
-    store.submit(Batch::of(jobs)).await.expect("submitted");
+    store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
     submit(&store, "b", 3).await.expect("submitted");
     let jobs = claim(&store, "s", 9).await.expect("claimed");
     assert_eq!(jobs.len(), 9);
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 /// A job that takes the short way: nobody gave it a name.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use outflow_core::{Measure, Rate};
-use outflow_store::{ClaimAsk, JobStore, OpenGate, Replicas, SharedLimit, SharedPlan};
-use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer, Weather};
+use outflow_core::{CountBy, Rate};
+use outflow_store::{ClaimRequest, JobStore, AllowAll, ReplicaWait, SharedLimit, SharedLimits};
+use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer, NetConditions};
 use tokio::time::{sleep, timeout};
 
 use super::support::{BACK_WITHIN, LEASE, Room, claim, name, setting, settle};
@@ -70,7 +70,7 @@ async fn heard(primary: &RedisServer, replica: &RedisServer) {
 /// Confirmed submissions through so many failovers, each in the middle of one. Says how many were
 /// confirmed, and how many of all that were tried were in doubt.
 async fn failovers(rounds: u32) -> (usize, usize) {
-    let confirm = Replicas {
+    let confirm = ReplicaWait {
         count: 1,
         timeout: Duration::from_millis(300),
     };
@@ -84,7 +84,7 @@ async fn failovers(rounds: u32) -> (usize, usize) {
     for round in 0..rounds {
         // Anywhere in some of the first calls.
         let fall = Duration::from_micros(2_000 + u64::from(round) * 7_919 % 38_000);
-        let mut hand_in = async |store: &outflow_store::Redis, until_it_works: bool| {
+        let mut hand_in = async |store: &outflow_store::RedisStore, until_it_works: bool| {
             loop {
                 number += 1;
                 let word = format!("w{number}");
@@ -154,7 +154,7 @@ async fn stress_what_a_replica_confirmed_outlives_fifty_failovers() {
 #[tokio::test]
 async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() {
     for wait in [None, Some(1)] {
-        let confirm = wait.map(|count| Replicas {
+        let confirm = wait.map(|count| ReplicaWait {
             count,
             timeout: Duration::from_millis(100),
         });
@@ -170,7 +170,7 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         let before = async { while room.submit("before", 10).await.is_err() {} };
         timeout(BACK_WITHIN, before).await.expect("submitted");
         heard(&room.server, &replica).await;
-        way.set_weather(Weather::Blackhole).await;
+        way.set_weather(NetConditions::Blackhole).await;
         let mut answered = 0;
         for batch in 0..10 {
             match room.submit(&format!("b{batch}"), 10).await {
@@ -180,7 +180,7 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         }
         room.proxy.reset_all();
         room.back().await;
-        assert_eq!(room.store.warning(), None, "the same server as before");
+        assert_eq!(room.store.take_warning(), None, "the same server as before");
         room.server.kill().expect("killed");
         replica
             .ask(&["CONFIG", "SET", "min-replicas-to-write", "0"])
@@ -189,15 +189,15 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         room.proxy.set_server(replica.address().expect("a port"));
         room.proxy.reset_all();
         room.back().await;
-        let warning = room.store.warning().expect("another server");
+        let warning = room.store.take_warning().expect("another server");
         assert!(warning.contains("another redis took over"), "{warning}");
         assert_eq!(
             warning.contains("may be missing") && warning.contains("set wait_replicas"),
             wait.is_none(),
             "{warning}"
         );
-        assert_eq!(room.store.warning(), None, "it is told once");
-        let kept = room.store.tally().await.expect("tally").queued;
+        assert_eq!(room.store.take_warning(), None, "it is told once");
+        let kept = room.store.job_counts().await.expect("tally").queued;
         let lost = answered + 10 - kept;
         // 100 without confirmation, none with it.
         assert_eq!(
@@ -228,7 +228,7 @@ async fn a_primary_without_its_replicas_takes_nothing() {
     let heard = async { while submit("first".to_owned()).await.is_err() {} };
     timeout(BACK_WITHIN, heard).await.expect("heard");
     let jobs = claim(&room.store, "s", 1).await.expect("claimed");
-    way.set_weather(Weather::Blackhole).await;
+    way.set_weather(NetConditions::Blackhole).await;
     let mut acked = 0;
     let refused = async {
         for number in 0.. {
@@ -246,14 +246,14 @@ async fn a_primary_without_its_replicas_takes_nothing() {
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
     let error = claim(&room.store, "s", 1).await.expect_err("refused");
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
-    let tally = room.store.tally().await.expect("it can be read");
+    let tally = room.store.job_counts().await.expect("it can be read");
     assert_eq!((tally.queued, tally.in_flight), (acked, 1));
     room.balanced().await;
-    way.set_weather(Weather::Clear).await;
+    way.set_weather(NetConditions::Clear).await;
     way.reset_all();
     let again = async { while submit("after".to_owned()).await.is_err() {} };
     timeout(BACK_WITHIN, again).await.expect("back");
-    let tally = room.store.tally().await.expect("tally");
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.queued, tally.in_flight), (acked + 1, 1));
     room.balanced().await;
 }
@@ -262,7 +262,7 @@ async fn a_primary_without_its_replicas_takes_nothing() {
 // meanwhile is answered.
 #[tokio::test]
 async fn waiting_for_copies_holds_up_nothing_else() {
-    let confirm = Replicas {
+    let confirm = ReplicaWait {
         count: 1,
         timeout: Duration::from_millis(450),
     };
@@ -275,7 +275,7 @@ async fn waiting_for_copies_holds_up_nothing_else() {
         while !waits() {
             sleep(Duration::from_millis(1)).await;
         }
-        room.store.tally().await.expect("answered");
+        room.store.job_counts().await.expect("answered");
         assert!(waits(), "it was answered after the wait");
     };
     let (submitted, ()) = tokio::join!(room.submit("a", 1), meanwhile);
@@ -294,21 +294,21 @@ async fn starts(room: &Room, many: usize) -> Vec<Duration> {
         let limit = SharedLimit {
             name: "P0 api".to_owned(),
             rate: Rate::new(10, WINDOW).expect("a rate"),
-            measure: Measure::Cost,
+            measure: CountBy::Cost,
         };
-        let ask = ClaimAsk {
+        let ask = ClaimRequest {
             lane: name("api"),
             session: name("s"),
             most: 1,
             lease: LEASE,
             recoveries: 2,
-            plan: Some(SharedPlan {
+            plan: Some(SharedLimits {
                 limits: vec![limit],
                 guard: Duration::from_millis(5),
                 horizon: Duration::ZERO,
             }),
         };
-        let claims = room.store.claim(ask, &mut OpenGate).await.expect("claimed");
+        let claims = room.store.claim(ask, &mut AllowAll).await.expect("claimed");
         let decided = claims.decided.expect("the server's time");
         starts.extend(claims.jobs.iter().map(|job| decided + job.starts_in));
         if claims.jobs.is_empty() {
@@ -330,7 +330,7 @@ async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
     room.submit("a", 30).await.expect("submitted");
     let mut before = starts(&room, 1).await;
     heard(&room.server, &replica).await;
-    way.set_weather(Weather::Blackhole).await;
+    way.set_weather(NetConditions::Blackhole).await;
     before.extend(starts(&room, 9).await);
     room.server.kill().expect("killed");
     replica

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::{ClaimAsk, JobStore, OpenGate, Redis, RedisOptions, Settled};
+use outflow_store::{ClaimRequest, JobStore, AllowAll, RedisStore, RedisOptions, SettleResult};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::time::{Instant, timeout};
 
@@ -17,7 +17,7 @@ async fn stands_still(span: Duration) {
     })
     .await;
     room.submit("a", 10).await.expect("submitted");
-    let ask = ClaimAsk {
+    let ask = ClaimRequest {
         lane: name("api"),
         session: name("s"),
         most: 5,
@@ -25,7 +25,7 @@ async fn stands_still(span: Duration) {
         recoveries: 2,
         plan: None,
     };
-    let claims = room.store.claim(ask, &mut OpenGate).await;
+    let claims = room.store.claim(ask, &mut AllowAll).await;
     let jobs = claims.expect("claimed").jobs;
     room.server.freeze().expect("stopped");
     let (begun, mut calls) = (Instant::now(), 0);
@@ -38,7 +38,7 @@ async fn stands_still(span: Duration) {
         assert!(error.is_passing(), "{error}");
         let mut options = RedisOptions::new(format!("redis://{}/", room.proxy.address()));
         options.timeout = PATIENCE;
-        let another = timeout(PATIENCE * 3, Redis::connect(options)).await;
+        let another = timeout(PATIENCE * 3, RedisStore::connect(options)).await;
         let error = another.expect("in time").expect_err("nobody answers");
         assert!(error.is_passing(), "{error}");
         calls += 3;
@@ -57,9 +57,9 @@ async fn stands_still(span: Duration) {
     };
     let settled = timeout(BACK_WITHIN, again).await.expect("back");
     // One of those that nobody heard an answer to may have ended them.
-    let once = |one: &Settled| matches!(one, Settled::Done | Settled::Fenced);
+    let once = |one: &SettleResult| matches!(one, SettleResult::Done | SettleResult::Fenced);
     assert!(settled.iter().all(once), "{settled:?}");
-    let tally = room.store.tally().await.expect("tally");
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.done, tally.in_flight, tally.queued), (5, 0, 15));
     room.balanced().await;
     assert_eq!(room.work_off("t").await.len(), 15);

@@ -104,7 +104,7 @@ async fn is_lied_to(room: &Room, words: &Words) {
         }
     }
     // It happened each time, and once.
-    assert_eq!(room.store.tally().await.expect("tally").queued, 6);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, 6);
     assert_eq!(claim(&room.store, "s", 9).await.expect("claimed").len(), 6);
     room.balanced().await;
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use outflow_store::{JobStore, Settled};
-use outflow_testkit::{Cut, Direction, Link, RedisOptions as ServerOptions, Weather};
+use outflow_store::{JobStore, SettleResult};
+use outflow_testkit::{Cut, Direction, LinkLatency, RedisOptions as ServerOptions, NetConditions};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::support::{BACK_WITHIN, LEASE, PATIENCE, Room, claim, settle};
@@ -43,7 +43,7 @@ async fn a_claim_whose_answer_is_lost_comes_back_after_its_lease() {
         let error = claim(&room.store, "lost", 20).await.expect_err("cut");
         assert!(error.is_doubtful(), "{error}");
         room.mended().await;
-        let tally = room.store.tally().await.expect("tally");
+        let tally = room.store.job_counts().await.expect("tally");
         assert_eq!((tally.in_flight, tally.queued), (20, 0), "after {bytes}");
         let begun = Instant::now();
         while room.store.reap(100, 3).await.expect("reaped").returned == 0 {
@@ -75,9 +75,9 @@ async fn a_settlement_whose_answer_is_lost_counts_once() {
         assert!(error.is_doubtful(), "{error}");
         room.mended().await;
         let again = settle(&room.store, "s", &jobs).await.expect("settled");
-        assert!(again.iter().all(|one| *one == Settled::Fenced), "{again:?}");
+        assert!(again.iter().all(|one| *one == SettleResult::Fenced), "{again:?}");
         assert_eq!(
-            room.store.tally().await.expect("tally").done,
+            room.store.job_counts().await.expect("tally").done,
             21,
             "after {bytes}"
         );
@@ -93,7 +93,7 @@ async fn a_submission_whose_answer_is_lost_is_taken_once() {
     assert!(room.submit("a", 20).await.expect_err("cut").is_doubtful());
     room.mended().await;
     room.submit("a", 20).await.expect("submitted");
-    assert_eq!(room.store.tally().await.expect("tally").queued, 20);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, 20);
     room.balanced().await;
 }
 
@@ -102,17 +102,17 @@ async fn a_submission_whose_answer_is_lost_is_taken_once() {
 #[tokio::test]
 async fn a_slow_way_slows_and_a_very_slow_one_ends_calls_in_time() {
     let room = Room::new(ServerOptions::default()).await;
-    room.proxy.set_link(Link::of(Duration::from_millis(50)));
+    room.proxy.set_link(LinkLatency::of(Duration::from_millis(50)));
     room.submit("a", 20).await.expect("submitted");
     assert_eq!(room.work_off("s").await.len(), 20);
-    room.proxy.set_link(Link::of(Duration::from_secs(1)));
+    room.proxy.set_link(LinkLatency::of(Duration::from_secs(1)));
     for _ in 0..3 {
         let begun = Instant::now();
         let error = room.submit("b", 5).await.expect_err("too slow");
         assert!(error.is_passing(), "{error}");
         assert!(begun.elapsed() < PATIENCE * 3, "{:?}", begun.elapsed());
     }
-    room.proxy.set_link(Link::default());
+    room.proxy.set_link(LinkLatency::default());
     let again = async { while room.submit("b", 5).await.is_err() {} };
     timeout(BACK_WITHIN, again).await.expect("back");
     assert_eq!(room.work_off("s").await.len(), 5);
@@ -122,13 +122,13 @@ async fn a_slow_way_slows_and_a_very_slow_one_ends_calls_in_time() {
 // Nothing arrives and nobody says so: calls end after their time, in both directions of the silence.
 #[tokio::test]
 async fn a_way_that_ends_without_a_word_is_noticed() {
-    let there = Weather::OneWay {
+    let there = NetConditions::OneWay {
         lost: Direction::There,
     };
-    let back = Weather::OneWay {
+    let back = NetConditions::OneWay {
         lost: Direction::Back,
     };
-    for weather in [Weather::Blackhole, there, back] {
+    for weather in [NetConditions::Blackhole, there, back] {
         let room = Room::new(ServerOptions::default()).await;
         room.submit("a", 10).await.expect("submitted");
         room.proxy.set_weather(weather).await;
@@ -137,14 +137,14 @@ async fn a_way_that_ends_without_a_word_is_noticed() {
             let error = call.await.expect("in time").expect_err("silence");
             assert!(error.is_passing(), "{error}");
         }
-        room.proxy.set_weather(Weather::Clear).await;
+        room.proxy.set_weather(NetConditions::Clear).await;
         room.back().await;
         let again = async { while room.submit("b", 10).await.is_err() {} };
         timeout(BACK_WITHIN, again).await.expect("back");
         // What was held up and arrives at last is known by its names.
         sleep(Duration::from_millis(50)).await;
         assert_eq!(
-            room.store.tally().await.expect("tally").queued,
+            room.store.job_counts().await.expect("tally").queued,
             20,
             "{weather:?}"
         );
@@ -159,10 +159,10 @@ async fn a_bell_that_went_silent_rings_again() {
     timeout(BACK_WITHIN, room.store.changed())
         .await
         .expect("it begins to listen");
-    room.proxy.set_weather(Weather::Blackhole).await;
+    room.proxy.set_weather(NetConditions::Blackhole).await;
     let held_up = timeout(Duration::from_millis(300), room.store.changed()).await;
     assert!(held_up.is_err(), "nothing can have been heard");
-    room.proxy.set_weather(Weather::Clear).await;
+    room.proxy.set_weather(NetConditions::Clear).await;
     room.proxy.reset_all();
     let heard = async {
         let changed = room.store.changed();
@@ -192,7 +192,7 @@ async fn a_way_that_breaks_a_hundred_times_loses_nothing() {
                 .len();
         }
     }
-    let tally = room.store.tally().await.expect("tally");
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!(tally.submitted(), acked);
     assert_eq!(tally.done, u64::try_from(done).expect("few"));
     room.balanced().await;

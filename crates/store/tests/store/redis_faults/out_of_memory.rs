@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use outflow_core::{Measure, Rate};
+use outflow_core::{CountBy, Rate};
 use outflow_store::{
-    Beat, ClaimAsk, Claimed, JobStore, OpenGate, Scope, Settled, SharedLimit, SharedPlan, Start,
+    HeartbeatResult, ClaimRequest, ClaimedJob, JobStore, AllowAll, ControlScope, SettleResult, SharedLimit, SharedLimits, StartDebit,
 };
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 
 use super::support::{Room, name, setting, settle};
 
 /// A lease that outlives the restart of a server.
-async fn claim_for_long(room: &Room, most: usize) -> Vec<Claimed> {
-    let ask = ClaimAsk {
+async fn claim_for_long(room: &Room, most: usize) -> Vec<ClaimedJob> {
+    let ask = ClaimRequest {
         lane: name("api"),
         session: name("s"),
         most,
@@ -20,22 +20,22 @@ async fn claim_for_long(room: &Room, most: usize) -> Vec<Claimed> {
         recoveries: 2,
         plan: None,
     };
-    let claims = room.store.claim(ask, &mut OpenGate).await;
+    let claims = room.store.claim(ask, &mut AllowAll).await;
     claims.expect("claimed").jobs
 }
 
 /// Whatever is to be done besides submitting.
-async fn goes_on(room: &Room, jobs: &[Claimed]) {
+async fn goes_on(room: &Room, jobs: &[ClaimedJob]) {
     let error = room.submit("more", 1).await.expect_err("no room");
     assert!(error.is_full(), "{error}");
-    let beat = room.store.beat(&name("s"), Duration::from_mins(1)).await;
-    assert_eq!(beat.expect("beaten"), Beat::Alive);
+    let beat = room.store.heartbeat(&name("s"), Duration::from_mins(1)).await;
+    assert_eq!(beat.expect("beaten"), HeartbeatResult::Alive);
     let settled = settle(&room.store, "s", jobs).await.expect("settled");
     assert!(
-        settled.iter().all(|one| *one == Settled::Done),
+        settled.iter().all(|one| *one == SettleResult::Done),
         "{settled:?}"
     );
-    let tenant = Scope::Tenant(name("a"));
+    let tenant = ControlScope::Tenant(name("a"));
     room.store.pause(&tenant).await.expect("paused");
     assert!(claim_for_long(room, 9).await.is_empty(), "it is stopped");
     room.store.resume(&tenant).await.expect("resumed");
@@ -46,16 +46,16 @@ async fn goes_on(room: &Room, jobs: &[Claimed]) {
     room.balanced().await;
 }
 
-fn start() -> Start {
+fn start() -> StartDebit {
     let limit = SharedLimit {
         name: "L0 api".to_owned(),
         rate: Rate::new(10, Duration::from_millis(1)).expect("a rate"),
-        measure: Measure::Cost,
+        measure: CountBy::Cost,
     };
-    Start {
+    StartDebit {
         tenant: name("a"),
         cost: outflow_core::Cost::ONE,
-        plan: SharedPlan {
+        plan: SharedLimits {
             limits: vec![limit],
             guard: Duration::ZERO,
             horizon: Duration::ZERO,

@@ -38,7 +38,7 @@ async fn a_server_that_is_killed_again_and_again_loses_nothing_that_it_answered(
         room.server.restart().expect("restarted");
         room.back().await;
     }
-    let tally = room.store.tally().await.expect("tally");
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((acked, done), (600, 140));
     assert_eq!((tally.queued, tally.done), (460, 140));
     room.balanced().await;
@@ -62,7 +62,7 @@ async fn a_server_that_loads_is_waited_for() {
         std::thread::scope(|threads| {
             let restarting = threads.spawn(|| server.restart());
             while !restarting.is_finished() {
-                if let Err(error) = runtime.block_on(store.tally()) {
+                if let Err(error) = runtime.block_on(store.job_counts()) {
                     assert!(error.is_passing(), "{error}");
                     refused += 1;
                 }
@@ -72,7 +72,7 @@ async fn a_server_that_loads_is_waited_for() {
     });
     assert!(refused > 0, "it was there all the time");
     room.back().await;
-    assert_eq!(room.store.tally().await.expect("tally").queued, 300);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, 300);
     room.balanced().await;
 }
 
@@ -107,7 +107,7 @@ async fn a_busy_server_is_waited_for() {
     });
     assert!(refused > 0, "it was never busy");
     room.back().await;
-    let tally = room.store.tally().await.expect("tally");
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.done + tally.in_flight, tally.queued), (10, 10));
     room.balanced().await;
 }
@@ -129,7 +129,7 @@ async fn a_server_whose_clients_are_paused_is_asked_again() {
         while room.submit("b", 5).await.is_err() {}
     };
     timeout(BACK_WITHIN, again).await.expect("back");
-    let tally = room.store.tally().await.expect("tally");
+    let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.done, tally.queued), (10, 5));
     room.balanced().await;
 }
@@ -161,13 +161,13 @@ async fn a_full_disk_refuses_and_loses_nothing() {
         }
     };
     timeout(BACK_WITHIN, again).await.expect("back");
-    assert_eq!(room.store.tally().await.expect("tally").queued, acked + 10);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, acked + 10);
     room.balanced().await;
     // All of it reaches the disk within a second, and outlives the server.
     sleep(Duration::from_millis(1_100)).await;
     room.server.restart().expect("restarted");
     room.back().await;
-    assert_eq!(room.store.tally().await.expect("tally").queued, acked + 10);
+    assert_eq!(room.store.job_counts().await.expect("tally").queued, acked + 10);
     room.balanced().await;
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    Answer, Batch, ClaimAsk, Claimed, End, JobStore, Name, NewJob, OpenGate, Redis, RedisOptions,
-    Settled, Settlement,
+    StoreResult, SubmitBatch, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, AllowAll, RedisStore, RedisOptions,
+    SettleResult, Settlement,
 };
 use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer};
 
@@ -13,7 +13,7 @@ use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer};
 pub(crate) struct Room {
     pub(crate) server: RedisServer,
     pub(crate) proxy: FaultProxy,
-    pub(crate) store: Redis,
+    pub(crate) store: RedisStore,
 }
 
 impl Room {
@@ -32,7 +32,7 @@ impl Room {
         let mut options = RedisOptions::new(format!("redis://{}/", proxy.address()));
         options.timeout = PATIENCE;
         change(&mut options);
-        let store = Redis::connect(options).await.expect("connected");
+        let store = RedisStore::connect(options).await.expect("connected");
         Self {
             server,
             proxy,
@@ -41,14 +41,14 @@ impl Room {
     }
 
     /// Hands jobs in: their names are this word and their numbers.
-    pub(crate) async fn submit(&self, word: &str, many: usize) -> Answer<()> {
+    pub(crate) async fn submit(&self, word: &str, many: usize) -> StoreResult<()> {
         submit(&self.store, word, many).await
     }
 
     /// Waits until the store answers, for no longer than a service may stay away.
     pub(crate) async fn back(&self) {
         let back = async {
-            while let Err(error) = self.store.tally().await {
+            while let Err(error) = self.store.job_counts().await {
                 assert!(error.is_passing(), "{error}");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -68,7 +68,7 @@ impl Room {
             names.extend(jobs.iter().map(|job| job.id.to_string()));
             let settled = settle(&self.store, session, &jobs).await.expect("settled");
             assert!(
-                settled.iter().all(|one| *one == Settled::Done),
+                settled.iter().all(|one| *one == SettleResult::Done),
                 "{settled:?}"
             );
         }
@@ -76,23 +76,23 @@ impl Room {
 
     /// All jobs are where they are counted.
     pub(crate) async fn balanced(&self) {
-        let drift = self.store.recount().await.expect("counted");
-        assert_eq!(drift, 0, "{:?}", self.store.tally().await);
+        let drift = self.store.audit().await.expect("counted");
+        assert_eq!(drift, 0, "{:?}", self.store.job_counts().await);
     }
 }
 
-pub(crate) async fn submit(store: &Redis, word: &str, many: usize) -> Answer<()> {
+pub(crate) async fn submit(store: &RedisStore, word: &str, many: usize) -> StoreResult<()> {
     let jobs = (0..many).map(|number| {
         let mut job = NewJob::new(name("a"), name("api"), Bytes::from_static(b"x"));
         job.id = Some(name(&format!("{word}-{number}")));
         job
     });
-    store.submit(Batch::of(jobs.collect())).await.map(drop)
+    store.submit(SubmitBatch::of(jobs.collect())).await.map(drop)
 }
 
 /// Claims under a lease of a second.
-pub(crate) async fn claim(store: &Redis, session: &str, most: usize) -> Answer<Vec<Claimed>> {
-    let ask = ClaimAsk {
+pub(crate) async fn claim(store: &RedisStore, session: &str, most: usize) -> StoreResult<Vec<ClaimedJob>> {
+    let ask = ClaimRequest {
         lane: name("api"),
         session: name(session),
         most,
@@ -100,13 +100,13 @@ pub(crate) async fn claim(store: &Redis, session: &str, most: usize) -> Answer<V
         recoveries: 2,
         plan: None,
     };
-    Ok(store.claim(ask, &mut OpenGate).await?.jobs)
+    Ok(store.claim(ask, &mut AllowAll).await?.jobs)
 }
 
-pub(crate) async fn settle(store: &Redis, session: &str, jobs: &[Claimed]) -> Answer<Vec<Settled>> {
+pub(crate) async fn settle(store: &RedisStore, session: &str, jobs: &[ClaimedJob]) -> StoreResult<Vec<SettleResult>> {
     let ends = jobs.iter().map(|job| Settlement {
         token: job.token,
-        end: End::Done {
+        end: JobEnd::Done {
             took: Duration::from_millis(1),
             result: None,
         },

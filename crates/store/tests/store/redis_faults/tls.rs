@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outflow_store::{JobStore, Redis, RedisOptions, StoreError};
+use outflow_store::{JobStore, RedisStore, RedisOptions, StoreError};
 use outflow_testkit::{FaultProxy, Listen, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::timeout;
 
@@ -31,7 +31,7 @@ fn options(url: &str, ca_file: Option<PathBuf>) -> RedisOptions {
 }
 
 async fn refusal(url: &str, ca_file: Option<PathBuf>) -> (StoreError, String) {
-    let refused = Redis::connect(options(url, ca_file)).await;
+    let refused = RedisStore::connect(options(url, ca_file)).await;
     let error = refused.expect_err("refused");
     let words = format!("{error} {error:?}");
     assert!(!words.contains(PASSWORD), "{words}");
@@ -46,7 +46,7 @@ async fn a_store_works_over_tls() {
     let proxy = FaultProxy::start(server.address().expect("a port"));
     let proxy = proxy.await.expect("a proxy");
     let url = format!("rediss://localhost:{}/", proxy.address().port());
-    let store = Redis::connect(options(&url, server.ca_file()));
+    let store = RedisStore::connect(options(&url, server.ca_file()));
     let store = store.await.expect("connected");
     submit(&store, "a", 10).await.expect("submitted");
     let jobs = claim(&store, "s", 4).await.expect("claimed");
@@ -57,11 +57,11 @@ async fn a_store_works_over_tls() {
     let ringing = async { tokio::join!(store.changed(), handing_in) };
     timeout(BACK_WITHIN, ringing).await.expect("it rang");
     proxy.reset_all();
-    let back = async { while store.tally().await.is_err() {} };
+    let back = async { while store.job_counts().await.is_err() {} };
     timeout(BACK_WITHIN, back).await.expect("back");
-    let tally = store.tally().await.expect("tally");
+    let tally = store.job_counts().await.expect("tally");
     assert_eq!((tally.queued, tally.done), (7, 4));
-    assert_eq!(store.recount().await.expect("counted"), 0);
+    assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // The machine does not trust an authority that was made a moment ago, and neither does another such.

@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use outflow_store::{End, PutOff};
+use outflow_store::{JobEnd, Defer};
 
 /// Delayed, dead, put off, and in line again.
-pub(crate) fn unlike_ends() -> [End; 4] {
+pub(crate) fn unlike_ends() -> [JobEnd; 4] {
     let hour = Duration::from_hours(1);
     let words = || "no".to_owned();
     [
-        End::Retry {
+        JobEnd::Retry {
             after: hour,
             words: words(),
             result: None,
         },
-        End::Failed {
+        JobEnd::Failed {
             words: words(),
             result: None,
         },
-        End::PutOff(PutOff::Fixed(hour)),
-        End::Returned,
+        JobEnd::PutOff(Defer::Fixed(hour)),
+        JobEnd::Returned,
     ]
 }

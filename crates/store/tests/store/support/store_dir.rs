@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow_core::{Clock, ManualClock, Nanos, WallTime};
-use outflow_store::Embedded;
+use outflow_store::EmbeddedStore;
 use tokio::runtime::Builder;
 
 use crate::contract::World;
 
 /// A store in a directory that goes with it, in a time that moves when it is told to.
 pub(crate) struct Room {
-    pub(crate) store: Embedded,
+    pub(crate) store: EmbeddedStore,
     pub(crate) clock: Arc<ManualClock>,
 }
 
 impl World for Room {
-    type Store = Embedded;
+    type Store = EmbeddedStore;
 
-    fn store(&self) -> &Embedded {
+    fn store(&self) -> &EmbeddedStore {
         &self.store
     }
 
@@ -48,7 +48,7 @@ pub(crate) fn within<T>(
     clock: Arc<ManualClock>,
     act: impl AsyncFnOnce(&Room) -> T,
 ) -> T {
-    let (store, writer) = Embedded::open(dir, clock.clone()).expect("a store");
+    let (store, writer) = EmbeddedStore::open(dir, clock.clone()).expect("a store");
     let room = Room { store, clock };
     std::thread::scope(|threads| {
         threads.spawn(|| writer.run());

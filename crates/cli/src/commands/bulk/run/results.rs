@@ -5,7 +5,7 @@
 //! pipe or a device it is as exact as those can be: what was written in the instant before a crash may come
 //! again, and so does all of a sitting whose reader went away, since nobody knows how much of it was read.
 
-mod kept;
+mod file;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,41 +13,41 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use self::kept::Kept;
-use super::ledger::{Last, Ledger};
-use crate::command_line::Misuse;
+use self::file::ResultFile;
+use super::checkpoint::{LastWrite, Checkpoint};
+use crate::command_line::UsageError;
 use crate::terminal::{deliver, is_unread};
 
 /// Where results go, and how far they are.
 #[derive(Debug)]
-pub(super) struct Results {
-    ledger: Ledger,
-    to: To,
+pub(super) struct ResultWriter {
+    ledger: Checkpoint,
+    to: ResultTarget,
     /// What was written before.
     before: u64,
 }
 
 /// Where results go.
 #[derive(Debug)]
-enum To {
+enum ResultTarget {
     /// To the standard output.
     Answer,
     /// To what takes them and keeps nothing: a pipe, a device.
     Stream(File),
     /// To a file.
-    Kept(Kept),
+    Kept(ResultFile),
 }
 
-impl Results {
+impl ResultWriter {
     /// Goes on where the ledger says.
-    pub(super) fn open(out: Option<&Path>, mut ledger: Ledger) -> anyhow::Result<Self> {
+    pub(super) fn open(out: Option<&Path>, mut ledger: Checkpoint) -> anyhow::Result<Self> {
         let out = out.map(whole);
         let to = match &out {
-            None => To::Answer,
+            None => ResultTarget::Answer,
             Some(path) => opened(path, &mut ledger)?,
         };
         // What somewhere else has is not here: it gets all of them.
-        if !matches!(to, To::Kept(_)) && ledger.note.out != out {
+        if !matches!(to, ResultTarget::Kept(_)) && ledger.note.out != out {
             let note = &mut ledger.note;
             (note.written, note.length, note.last) = (0, 0, None);
         }
@@ -72,9 +72,9 @@ impl Results {
         let bytes = lines.as_bytes();
         let note = &mut self.ledger.note;
         let written = match &mut self.to {
-            To::Answer => deliver(bytes),
-            To::Stream(file) => file.write_all(bytes),
-            To::Kept(kept) => match kept.write(bytes, note.length) {
+            ResultTarget::Answer => deliver(bytes),
+            ResultTarget::Stream(file) => file.write_all(bytes),
+            ResultTarget::Kept(kept) => match kept.write(bytes, note.length) {
                 Ok(true) => Ok(()),
                 Ok(false) => return Err(self.foreign()),
                 Err(why) => Err(why),
@@ -88,7 +88,7 @@ impl Results {
             })?,
         }
         note.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        note.last = Some(Last::of(bytes));
+        note.last = Some(LastWrite::of(bytes));
         note.written = upto;
         self.ledger.keep()
     }
@@ -97,17 +97,17 @@ impl Results {
     /// that somebody else wrote.
     pub(super) fn is_ours(&self) -> anyhow::Result<()> {
         match &self.to {
-            To::Kept(kept) if kept.end() > self.ledger.note.length => Err(self.foreign()),
-            To::Kept(_) | To::Answer | To::Stream(_) => Ok(()),
+            ResultTarget::Kept(kept) if kept.end() > self.ledger.note.length => Err(self.foreign()),
+            ResultTarget::Kept(_) | ResultTarget::Answer | ResultTarget::Stream(_) => Ok(()),
         }
     }
 
     /// Now that no more come: whether there is still somebody who reads those that were written.
     pub(super) async fn are_read(&mut self) -> anyhow::Result<()> {
         let unread = match &self.to {
-            To::Answer => is_unread(&io::stdout()).await,
-            To::Stream(file) => is_unread(file).await,
-            To::Kept(_) => false,
+            ResultTarget::Answer => is_unread(&io::stdout()).await,
+            ResultTarget::Stream(file) => is_unread(file).await,
+            ResultTarget::Kept(_) => false,
         };
         if unread && self.written() > self.before {
             return Err(self.unread());
@@ -145,19 +145,19 @@ fn whole(path: &Path) -> PathBuf {
 }
 
 /// The file as it was left at the last note, or a new one, which gets all of it.
-fn opened(path: &Path, ledger: &mut Ledger) -> anyhow::Result<To> {
+fn opened(path: &Path, ledger: &mut Checkpoint) -> anyhow::Result<ResultTarget> {
     let unwritable = || format!("`{}` cannot be written", path.display());
     let known = std::fs::metadata(path);
     if known.as_ref().is_ok_and(|known| !known.is_file()) {
         let stream = OpenOptions::new().write(true).open(path);
-        return stream.map(To::Stream).with_context(unwritable);
+        return stream.map(ResultTarget::Stream).with_context(unwritable);
     }
     let note = &mut ledger.note;
-    let kept = Kept::open(path).with_context(unwritable)?;
+    let kept = ResultFile::open(path).with_context(unwritable)?;
     if kept.end() == 0 {
         (note.written, note.length, note.last) = (0, 0, None);
     } else if note.out.as_deref() != Some(path) {
-        return Err(Misuse(format!(
+        return Err(UsageError(format!(
             "`{}` is there already and holds something else: remove it, or name another with `--out`",
             path.display()
         ))
@@ -165,11 +165,11 @@ fn opened(path: &Path, ledger: &mut Ledger) -> anyhow::Result<To> {
     } else if !kept.holds(note).with_context(unwritable)? {
         return Err(foreign(path).into());
     }
-    Ok(To::Kept(kept))
+    Ok(ResultTarget::Kept(kept))
 }
 
-fn foreign(path: &Path) -> Misuse {
-    Misuse(format!(
+fn foreign(path: &Path) -> UsageError {
+    UsageError(format!(
         "somebody else wrote to `{}`, and nothing of it was changed: move it away to have all results written \
          anew, or name another with `--out`",
         path.display()
@@ -180,9 +180,9 @@ fn foreign(path: &Path) -> Misuse {
 mod tests {
     use super::*;
 
-    fn results(dir: &Path, out: &Path) -> anyhow::Result<Results> {
-        let ledger = Ledger::open(dir, "jobs", "mark")?;
-        Results::open(Some(out), ledger)
+    fn results(dir: &Path, out: &Path) -> anyhow::Result<ResultWriter> {
+        let ledger = Checkpoint::open(dir, "jobs", "mark")?;
+        ResultWriter::open(Some(out), ledger)
     }
 
     // Two lines were noted, and a part of what follows was written before the crash and not noted.

@@ -5,33 +5,33 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::record::Counted;
-use super::sitting::Ended;
-use crate::bulk::Forecast;
+use super::line_results::LineCounts;
+use super::run_loop::LoopEnd;
+use crate::open::TenantBounds;
 use crate::exit::Exit;
 use crate::terminal::spoken;
 
 /// How a run went.
-pub(super) struct Summary {
-    pub(super) ended: Ended,
+pub(super) struct RunSummary {
+    pub(super) ended: LoopEnd,
     pub(super) dir: PathBuf,
     pub(super) out: Option<PathBuf>,
-    pub(super) counted: Counted,
+    pub(super) counted: LineCounts,
     /// How many were over in this sitting, and how long it took.
     pub(super) here: u64,
     pub(super) spent: Duration,
     /// What was foreseen of it.
-    pub(super) forecast: Option<Forecast>,
+    pub(super) forecast: Option<TenantBounds>,
 }
 
-impl Summary {
+impl RunSummary {
     /// As the program ends.
     pub(super) const fn exit(&self) -> Exit {
         match self.ended {
-            Ended::Interrupted => Exit::Interrupted,
-            Ended::Unserved(_) => Exit::SomeFailed,
-            Ended::Finished if self.counted.over() > self.counted.done => Exit::SomeFailed,
-            Ended::Finished => Exit::Done,
+            LoopEnd::Interrupted => Exit::Interrupted,
+            LoopEnd::Unserved(_) => Exit::SomeFailed,
+            LoopEnd::Finished if self.counted.over() > self.counted.done => Exit::SomeFailed,
+            LoopEnd::Finished => Exit::Done,
         }
     }
 
@@ -52,7 +52,7 @@ impl Summary {
             "{} jobs{}: {}; {} attempts, {} refused ({} a job)",
             counted.over(),
             // What those that wait have met is the store's to tell, and not counted here.
-            if self.ended == Ended::Interrupted {
+            if self.ended == LoopEnd::Interrupted {
                 " over"
             } else {
                 ""
@@ -72,10 +72,10 @@ impl Summary {
         let forecast = self.forecast.as_ref().filter(|_| self.here > 0)?;
         let (ideal, actual) = (spoken(forecast.ideal), spoken(self.spent));
         Some(match self.ended {
-            Ended::Finished | Ended::Unserved(_) => {
+            LoopEnd::Finished | LoopEnd::Unserved(_) => {
                 format!("ideal {ideal} (by {}), actual {actual}", forecast.because)
             }
-            Ended::Interrupted => {
+            LoopEnd::Interrupted => {
                 format!("{} in {actual}; ideally all of it takes {ideal}", self.here)
             }
         })
@@ -84,15 +84,15 @@ impl Summary {
     fn advice(&self) -> Option<String> {
         let dir = self.dir.display();
         match &self.ended {
-            Ended::Interrupted => Some(format!(
+            LoopEnd::Interrupted => Some(format!(
                 "jobs are kept in {dir}: run the same again to go on"
             )),
-            Ended::Unserved(apis) => Some(format!(
+            LoopEnd::Unserved(apis) => Some(format!(
                 "the rest waits in {dir} for `{}`, which the configuration does not have any more: add \
                  it, and run the same again to go on",
                 apis.join("` and `")
             )),
-            Ended::Finished if self.counted.failed > 0 => {
+            LoopEnd::Finished if self.counted.failed > 0 => {
                 let before = match self.here {
                     0 => "all of it was over before, and nothing was sent: ",
                     _ => "",
@@ -101,10 +101,10 @@ impl Summary {
                     "{before}run the same again with `--retry-failed` to try anew what failed"
                 ))
             }
-            Ended::Finished if self.here == 0 => Some(format!(
+            LoopEnd::Finished if self.here == 0 => Some(format!(
                 "all of it was over before, and nothing was sent: remove {dir} to run the file anew"
             )),
-            Ended::Finished => None,
+            LoopEnd::Finished => None,
         }
     }
 
@@ -113,14 +113,14 @@ impl Summary {
         let counted = &self.counted;
         let forecast = self.forecast.as_ref();
         let missing = match &self.ended {
-            Ended::Unserved(apis) => apis.as_slice(),
-            Ended::Finished | Ended::Interrupted => &[],
+            LoopEnd::Unserved(apis) => apis.as_slice(),
+            LoopEnd::Finished | LoopEnd::Interrupted => &[],
         };
         let tenants = counted.tenants.iter().map(|(name, (over, not_done))| {
             json!({ "tenant": name.as_str(), "over": over, "done": over - not_done })
         });
         json!({
-            "finished": self.ended == Ended::Finished,
+            "finished": self.ended == LoopEnd::Finished,
             "missing_apis": missing,
             "dir": self.dir,
             "results": self.out,
@@ -154,8 +154,8 @@ fn millis(span: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn summary(counted: Counted, ended: Ended) -> Summary {
-        Summary {
+    fn summary(counted: LineCounts, ended: LoopEnd) -> RunSummary {
+        RunSummary {
             ended,
             dir: PathBuf::from("dir"),
             out: None,
@@ -168,21 +168,21 @@ mod tests {
 
     #[test]
     fn the_exit_code_says_whether_all_were_done() {
-        let done = Counted {
+        let done = LineCounts {
             done: 3,
-            ..Counted::default()
+            ..LineCounts::default()
         };
-        let failed = Counted {
+        let failed = LineCounts {
             failed: 1,
             throttles: 2,
             ..done.clone()
         };
-        assert_eq!(summary(done, Ended::Finished).exit(), Exit::Done);
+        assert_eq!(summary(done, LoopEnd::Finished).exit(), Exit::Done);
         assert_eq!(
-            summary(failed.clone(), Ended::Interrupted).exit(),
+            summary(failed.clone(), LoopEnd::Interrupted).exit(),
             Exit::Interrupted
         );
-        let summary = summary(failed, Ended::Finished);
+        let summary = summary(failed, LoopEnd::Finished);
         assert_eq!(summary.exit(), Exit::SomeFailed);
         assert!(
             summary

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::commands::bulk::input::Input;
+use crate::commands::bulk::input::JobInput;
 use crate::commands::bulk::tables::part;
 
 /// A line, and what is wrong with it.
@@ -15,14 +15,14 @@ type Wrong = (u64, String);
 
 /// Lines that are wrong.
 #[derive(Debug, Default)]
-pub(super) struct Mistakes {
+pub(super) struct LineErrors {
     /// Those of which it is told what.
     pub(super) told: Vec<Wrong>,
     /// How many there are: a program does not tell all.
     pub(super) all: usize,
 }
 
-impl Mistakes {
+impl LineErrors {
     pub(super) fn of(told: Vec<Wrong>) -> Self {
         let all = told.len();
         Self { told, all }
@@ -36,13 +36,13 @@ impl Mistakes {
 
 /// Jobs that are handed over together.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct JobBatch {
     lines: Vec<u64>,
     /// The jobs as JSON, with commas between them.
     text: String,
 }
 
-impl Batch {
+impl JobBatch {
     /// How many jobs.
     pub(super) const fn len(&self) -> usize {
         self.lines.len()
@@ -54,7 +54,7 @@ impl Batch {
     }
 
     /// The lines that a program found to be wrong.
-    pub(super) fn lines_of(&self, problem: &Value) -> Mistakes {
+    pub(super) fn lines_of(&self, problem: &Value) -> LineErrors {
         let told = part(problem, "jobs").as_array().into_iter().flatten();
         let wrong = told.filter_map(|one| {
             let number = usize::try_from(part(one, "job").as_u64()?).ok()?;
@@ -65,7 +65,7 @@ impl Batch {
         let all = part(problem, "wrong").as_u64();
         let all = all.and_then(|all| usize::try_from(all).ok());
         let all = all.unwrap_or_default().max(told.len());
-        Mistakes { told, all }
+        LineErrors { told, all }
     }
 
     fn has_room_for(&self, job: &str) -> bool {
@@ -82,14 +82,14 @@ impl Batch {
 }
 
 /// All jobs with their names, or the lines that are none.
-pub(super) fn batches(input: &Input) -> Result<Vec<Batch>, Vec<Wrong>> {
-    let (mut batches, mut wrong) = (vec![Batch::default()], Vec::new());
-    for (line, read) in Documents::of(input) {
+pub(super) fn batches(input: &JobInput) -> Result<Vec<JobBatch>, Vec<Wrong>> {
+    let (mut batches, mut wrong) = (vec![JobBatch::default()], Vec::new());
+    for (line, read) in LineDocuments::of(input) {
         match read {
             Ok(job) => match batches.last_mut() {
                 Some(last) if last.has_room_for(&job) || last.len() == 0 => last.add(line, &job),
                 _ => {
-                    let mut next = Batch::default();
+                    let mut next = JobBatch::default();
                     next.add(line, &job);
                     batches.push(next);
                 }
@@ -109,14 +109,14 @@ pub(super) fn batches(input: &Input) -> Result<Vec<Batch>, Vec<Wrong>> {
 }
 
 /// Goes through the lines of a file.
-struct Documents<'a> {
-    input: &'a Input,
+struct LineDocuments<'a> {
+    input: &'a JobInput,
     /// Names that were given, and by which line.
     given: HashMap<String, u64>,
 }
 
-impl<'a> Documents<'a> {
-    fn of(input: &'a Input) -> impl Iterator<Item = (u64, Result<String, String>)> {
+impl<'a> LineDocuments<'a> {
+    fn of(input: &'a JobInput) -> impl Iterator<Item = (u64, Result<String, String>)> {
         let mut documents = Self {
             input,
             given: HashMap::new(),
@@ -127,7 +127,7 @@ impl<'a> Documents<'a> {
     }
 
     /// The job as a document under its name.
-    fn named(&mut self, line: u64, job: crate::bulk::JobLine) -> Result<String, String> {
+    fn named(&mut self, line: u64, job: crate::open::JobLine) -> Result<String, String> {
         let given = job.id.clone();
         if let Some(first) = given.as_ref().and_then(|id| self.given.get(id)) {
             return Err(format!(

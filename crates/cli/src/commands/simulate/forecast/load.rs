@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use outflow_core::{Cost, Nanos, Rate};
 
-use super::provider::Lane;
+use super::provider::CallLane;
 use crate::commands::simulate::network::Network;
 
 /// A call that somebody wants to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Call {
+pub(super) struct LoadCall {
     /// When.
     pub(super) at: Nanos,
     /// Who.
@@ -22,18 +22,18 @@ pub(super) struct Call {
 
 /// Calls at a rate, with gaps of dice: any gap up to twice the mean is as likely.
 #[derive(Debug)]
-pub(super) struct Synthetic {
+pub(super) struct SyntheticLoad {
     gaps: Network,
     until: Nanos,
     next: Nanos,
-    lane: Lane,
+    lane: CallLane,
     tenants: usize,
     number: usize,
 }
 
-impl Synthetic {
+impl SyntheticLoad {
     /// At this rate for so long.
-    pub(super) fn new((rate, span): (Rate, Duration), tenants: u32, lane: Lane, seed: u64) -> Self {
+    pub(super) fn new((rate, span): (Rate, Duration), tenants: u32, lane: CallLane, seed: u64) -> Self {
         let quantity = u128::from(rate.quantity().max(1));
         let mean = rate.per().as_nanos() / quantity;
         let widest = u64::try_from(mean.saturating_mul(2)).unwrap_or(u64::MAX);
@@ -48,17 +48,17 @@ impl Synthetic {
     }
 }
 
-impl Iterator for Synthetic {
-    type Item = Call;
+impl Iterator for SyntheticLoad {
+    type Item = LoadCall;
 
-    fn next(&mut self) -> Option<Call> {
+    fn next(&mut self) -> Option<LoadCall> {
         let at = self.next;
         if at >= self.until {
             return None;
         }
         self.next = at.saturating_add(self.gaps.draw());
         self.number += 1;
-        Some(Call {
+        Some(LoadCall {
             at,
             tenant: self.number % self.tenants,
             lane: self.lane.place,
@@ -74,7 +74,7 @@ mod tests {
     // 10,000 gaps of a uniform spread keep their mean within 3 %.
     #[test]
     fn a_load_keeps_its_rate_and_its_seed() {
-        let lane = Lane {
+        let lane = CallLane {
             place: 0,
             cost: Cost::ONE,
         };
@@ -82,7 +82,7 @@ mod tests {
             Rate::per_second(100).expect("a rate"),
             Duration::from_secs(100),
         );
-        let load = |seed| Synthetic::new(rate, 4, lane, seed).collect::<Vec<_>>();
+        let load = |seed| SyntheticLoad::new(rate, 4, lane, seed).collect::<Vec<_>>();
         let calls = load(1);
         assert!((9_700..10_300).contains(&calls.len()), "{}", calls.len());
         assert!(calls.is_sorted_by_key(|call| call.at));

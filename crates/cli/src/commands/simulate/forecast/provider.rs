@@ -7,12 +7,12 @@ use anyhow::Context;
 use http::Method;
 use outflow::{Api, Events, SystemClock, Upstream};
 use outflow_core::{
-    Accounting, Cost, Decision, Grant, Journey, Limit, MeterSet, Moment, Nanos, TooManyLimits,
+    Accounting, Cost, Decision, ReceiptSet, RequestTiming, Limit, MeterSet, ClockPair, Nanos, TooManyLimits,
 };
 
 /// The groups of an API and their limits.
 #[derive(Debug)]
-pub(super) struct Provider {
+pub(super) struct SimulatedProvider {
     /// Knows the routes; it is never asked for leave.
     door: Upstream,
     limits: Vec<Limit>,
@@ -21,14 +21,14 @@ pub(super) struct Provider {
 
 /// Where a call belongs, and what it costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lane {
+pub(super) struct CallLane {
     /// The place of its group in the list.
     pub(super) place: usize,
     /// Its cost.
     pub(super) cost: Cost,
 }
 
-impl Provider {
+impl SimulatedProvider {
     /// The provider that an API is.
     pub(super) fn new(api: &Api) -> anyhow::Result<Self> {
         let clock = Arc::new(SystemClock::new());
@@ -42,7 +42,7 @@ impl Provider {
     }
 
     /// Where a call belongs. A group that only the rules' default names is added to the list.
-    pub(super) fn lane(&mut self, method: &Method, path: &str) -> Lane {
+    pub(super) fn lane(&mut self, method: &Method, path: &str) -> CallLane {
         let target = self.door.route(method, path);
         let name = self.door.group_name(target);
         let known = self.groups.iter().position(|(known, _)| *known == name);
@@ -50,7 +50,7 @@ impl Provider {
             self.groups.push((name.to_string(), Vec::new()));
             self.groups.len() - 1
         });
-        Lane {
+        CallLane {
             place,
             cost: target.cost(),
         }
@@ -65,15 +65,15 @@ impl Provider {
     ///
     /// # Errors
     /// If there are more limits than a call can pass, which the rules do not allow.
-    pub(super) fn meters(&self) -> Result<Meters, TooManyLimits> {
-        Meters::of(&self.limits, &self.groups)
+    pub(super) fn meters(&self) -> Result<ProviderMeters, TooManyLimits> {
+        ProviderMeters::of(&self.limits, &self.groups)
     }
 
     /// The same as a server keeps them: by what arrives, and to the letter.
     ///
     /// # Errors
     /// As [`Self::meters`].
-    pub(super) fn judge(&self) -> Result<Meters, TooManyLimits> {
+    pub(super) fn judge(&self) -> Result<ProviderMeters, TooManyLimits> {
         let plain = |limits: &[Limit]| -> Vec<Limit> {
             let plain = limits.iter().map(|limit| limit.counted(Accounting::Send));
             plain.collect()
@@ -82,20 +82,20 @@ impl Provider {
         let groups: Vec<_> = groups
             .map(|(name, limits)| (name.clone(), plain(limits)))
             .collect();
-        Meters::of(&plain(&self.limits), &groups)
+        ProviderMeters::of(&plain(&self.limits), &groups)
     }
 }
 
 /// Meters for all calls, and for each group.
 #[derive(Debug)]
-pub(super) struct Meters {
+pub(super) struct ProviderMeters {
     all: MeterSet,
     groups: Vec<MeterSet>,
 }
 
-impl Meters {
+impl ProviderMeters {
     fn of(limits: &[Limit], groups: &[(String, Vec<Limit>)]) -> Result<Self, TooManyLimits> {
-        let set = |limits: &[Limit]| MeterSet::new(limits, Moment::default());
+        let set = |limits: &[Limit]| MeterSet::new(limits, ClockPair::default());
         let groups = groups.iter().map(|(_, limits)| set(limits));
         Ok(Self {
             all: set(limits)?,
@@ -104,7 +104,7 @@ impl Meters {
     }
 
     /// Whether a call may go now; if so, it is taken everywhere.
-    pub(super) fn take(&mut self, now: Nanos, lane: usize, cost: Cost) -> Decision<(Grant, Grant)> {
+    pub(super) fn take(&mut self, now: Nanos, lane: usize, cost: Cost) -> Decision<(ReceiptSet, ReceiptSet)> {
         let Some(own) = self.groups.get_mut(lane) else {
             return Decision::Never;
         };
@@ -116,8 +116,8 @@ impl Meters {
     }
 
     /// Tells how a call went.
-    pub(super) fn settle(&mut self, lane: usize, grants: (Grant, Grant), end: Ended) {
-        let Ended {
+    pub(super) fn settle(&mut self, lane: usize, grants: (ReceiptSet, ReceiptSet), end: CallEnd) {
+        let CallEnd {
             answered,
             journey,
             floor,
@@ -131,8 +131,8 @@ impl Meters {
 
 /// How a call went.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
+pub(super) struct CallEnd {
     pub(super) answered: Nanos,
-    pub(super) journey: Journey,
+    pub(super) journey: RequestTiming,
     pub(super) floor: Option<Duration>,
 }

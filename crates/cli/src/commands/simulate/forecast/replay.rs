@@ -6,16 +6,16 @@ use http::Method;
 use outflow_core::Nanos;
 use serde_json::Value;
 
-use super::load::Call;
-use super::provider::Provider;
+use super::load::LoadCall;
+use super::provider::SimulatedProvider;
 use crate::civil;
-use crate::command_line::Misuse;
+use crate::command_line::UsageError;
 
 /// Reads every line that is one, in the order of time, from the first on.
 ///
 /// # Errors
 /// If no line is one.
-pub(super) fn read(text: &str, provider: &mut Provider) -> Result<Vec<Call>, Misuse> {
+pub(super) fn read(text: &str, provider: &mut SimulatedProvider) -> Result<Vec<LoadCall>, UsageError> {
     let mut tenants = HashMap::new();
     let mut calls: Vec<_> = text
         .lines()
@@ -23,7 +23,7 @@ pub(super) fn read(text: &str, provider: &mut Provider) -> Result<Vec<Call>, Mis
         .map(|entry| {
             let lane = provider.lane(&entry.method, &entry.path);
             let next = tenants.len();
-            Call {
+            LoadCall {
                 at: entry.at,
                 tenant: *tenants.entry(entry.tenant).or_insert(next),
                 lane: lane.place,
@@ -35,7 +35,7 @@ pub(super) fn read(text: &str, provider: &mut Provider) -> Result<Vec<Call>, Mis
     let Some(first) = calls.first().map(|call| call.at) else {
         let message = "no line of the log could be read: it is neither in combined log format nor lines of \
                        JSON with `ts`, `method` and `path`";
-        return Err(Misuse(message.to_owned()));
+        return Err(UsageError(message.to_owned()));
     };
     for call in &mut calls {
         call.at = Nanos::ZERO.saturating_add(call.at.since(first));
@@ -44,14 +44,14 @@ pub(super) fn read(text: &str, provider: &mut Provider) -> Result<Vec<Call>, Mis
 }
 
 #[derive(PartialEq, Debug)]
-struct Entry {
+struct ReplayEntry {
     at: Nanos,
     tenant: String,
     method: Method,
     path: String,
 }
 
-fn line(text: &str) -> Option<Entry> {
+fn line(text: &str) -> Option<ReplayEntry> {
     if text.trim_start().starts_with('{') {
         json(text)
     } else {
@@ -60,12 +60,12 @@ fn line(text: &str) -> Option<Entry> {
 }
 
 /// `host ident user [time] "GET /path HTTP/1.1" ...`; whoever asks is the tenant.
-fn combined(text: &str) -> Option<Entry> {
+fn combined(text: &str) -> Option<ReplayEntry> {
     let (before, rest) = text.split_once('[')?;
     let (time, rest) = rest.split_once(']')?;
     let request = rest.split('"').nth(1)?;
     let mut words = request.split(' ');
-    Some(Entry {
+    Some(ReplayEntry {
         at: civil::of_access_log(time)?,
         tenant: before.split(' ').next()?.to_owned(),
         method: words.next()?.parse().ok()?,
@@ -73,7 +73,7 @@ fn combined(text: &str) -> Option<Entry> {
     })
 }
 
-fn json(text: &str) -> Option<Entry> {
+fn json(text: &str) -> Option<ReplayEntry> {
     let line: Value = serde_json::from_str(text).ok()?;
     let word = |name: &str| line.get(name).and_then(Value::as_str);
     let at = match line.get("ts")? {
@@ -81,7 +81,7 @@ fn json(text: &str) -> Option<Entry> {
         Value::String(text) => civil::of_rfc3339(text)?,
         _ => return None,
     };
-    Some(Entry {
+    Some(ReplayEntry {
         at,
         tenant: word("tenant").unwrap_or_default().to_owned(),
         method: word("method").unwrap_or("GET").parse().ok()?,

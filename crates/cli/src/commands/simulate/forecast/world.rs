@@ -5,39 +5,39 @@ use std::time::Duration;
 
 use outflow::Rules;
 use outflow_core::{
-    Cost, Decision, FairOrder, Grant, Journey, Nanos, Priority, RoundTrips, Tenant, Weight,
+    Cost, Decision, FairQueue, ReceiptSet, RequestTiming, Nanos, Priority, MinRtt, Tenant, Weight,
 };
 
-use super::load::Call;
-use super::provider::{Ended, Meters, Provider};
-use super::waits::Waits;
+use super::load::LoadCall;
+use super::provider::{CallEnd, ProviderMeters, SimulatedProvider};
+use super::wait_histogram::WaitHistogram;
 use crate::commands::simulate::network::Network;
 
 /// A provider and a client, and what is between them.
-pub(super) struct World {
-    ours: Meters,
+pub(super) struct LoadWorld {
+    ours: ProviderMeters,
     /// The provider's own count of what we send.
-    theirs: Meters,
+    theirs: ProviderMeters,
     /// The provider's count if everybody sent at once.
-    naive: Meters,
-    lanes: Vec<Lane>,
-    flights: BTreeMap<(Nanos, u64), Flight>,
-    round_trips: RoundTrips,
+    naive: ProviderMeters,
+    lanes: Vec<GroupQueue>,
+    flights: BTreeMap<(Nanos, u64), SimFlight>,
+    round_trips: MinRtt,
     network: Network,
     max_wait: Duration,
     room: usize,
     in_flight: u32,
     concurrency: u32,
-    told: History,
+    told: LoadHistory,
 }
 
 /// What happened.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(super) struct LoadHistory {
     /// Each group, in the order of the rules.
-    pub(super) groups: Vec<(String, Group)>,
+    pub(super) groups: Vec<(String, GroupHistory)>,
     /// The waits of each tenant's calls.
-    pub(super) tenants: Vec<Waits>,
+    pub(super) tenants: Vec<WaitHistogram>,
     /// From the first call to the last.
     pub(super) offered: Duration,
     /// From the first call to the last answer.
@@ -46,7 +46,7 @@ pub(super) struct History {
 
 /// What happened to one group.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Group {
+pub(super) struct GroupHistory {
     pub(super) calls: u64,
     /// Refused by the provider if all were sent at once.
     pub(super) naive_refusals: u64,
@@ -54,61 +54,61 @@ pub(super) struct Group {
     pub(super) refusals: u64,
     /// Given up by us: too many wait, or for too long.
     pub(super) given_up: u64,
-    pub(super) waits: Waits,
+    pub(super) waits: WaitHistogram,
     pub(super) most_waiting: usize,
 }
 
 /// The calls of one group that wait.
 #[derive(Default)]
-struct Lane {
-    order: FairOrder,
-    tenants: BTreeMap<usize, (Tenant, VecDeque<Call>)>,
+struct GroupQueue {
+    order: FairQueue,
+    tenants: BTreeMap<usize, (Tenant, VecDeque<LoadCall>)>,
     by_slot: Vec<usize>,
     waiting: usize,
     /// When it is worth asking again.
     wake: Option<Nanos>,
 }
 
-struct Flight {
+struct SimFlight {
     lane: usize,
     sent: Nanos,
-    grants: (Grant, Grant),
+    grants: (ReceiptSet, ReceiptSet),
 }
 
-impl World {
+impl LoadWorld {
     /// Nobody has called yet.
     ///
     /// # Errors
     /// If the rules hold more limits than a call can pass.
     pub(super) fn new(
-        provider: Provider,
+        provider: SimulatedProvider,
         network: Network,
         rules: &Rules,
     ) -> Result<Self, outflow_core::TooManyLimits> {
         let names = provider.names();
-        let lanes = names.iter().map(|_| Lane::default()).collect();
-        let groups = names.iter().map(|name| (name.clone(), Group::default()));
+        let lanes = names.iter().map(|_| GroupQueue::default()).collect();
+        let groups = names.iter().map(|name| (name.clone(), GroupHistory::default()));
         Ok(Self {
             ours: provider.meters()?,
             theirs: provider.judge()?,
             naive: provider.judge()?,
             lanes,
             flights: BTreeMap::new(),
-            round_trips: RoundTrips::default(),
+            round_trips: MinRtt::default(),
             network,
             max_wait: rules.max_wait,
             room: rules.queue,
             in_flight: 0,
             concurrency: rules.health.settings().concurrency,
-            told: History {
+            told: LoadHistory {
                 groups: groups.collect(),
-                ..History::default()
+                ..LoadHistory::default()
             },
         })
     }
 
     /// Plays until nothing is left to do.
-    pub(super) fn play(mut self, calls: impl Iterator<Item = Call>) -> History {
+    pub(super) fn play(mut self, calls: impl Iterator<Item = LoadCall>) -> LoadHistory {
         let mut calls = calls.peekable();
         loop {
             let coming = calls.peek().map(|call| call.at);
@@ -131,7 +131,7 @@ impl World {
         self.told
     }
 
-    fn come(&mut self, call: Call) {
+    fn come(&mut self, call: LoadCall) {
         self.told.offered = call.at.since(Nanos::ZERO);
         let naive = self.naive.take(call.at, call.lane, call.cost).is_allow();
         let waiting: usize = self.lanes.iter().map(|lane| lane.waiting).sum();
@@ -152,15 +152,15 @@ impl World {
         told.most_waiting = told.most_waiting.max(lane.waiting);
     }
 
-    fn come_back(&mut self, now: Nanos, flight: Flight) {
+    fn come_back(&mut self, now: Nanos, flight: SimFlight) {
         self.in_flight -= 1;
         self.told.took = now.since(Nanos::ZERO);
         let floor = self.round_trips.observe(now, now.since(flight.sent));
-        let journey = Journey::Answered {
+        let journey = RequestTiming::Answered {
             sent: flight.sent,
             answered: now,
         };
-        let end = Ended {
+        let end = CallEnd {
             answered: now,
             journey,
             floor,
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, now: Nanos, call: Call, grants: (Grant, Grant)) {
+    fn send(&mut self, now: Nanos, call: LoadCall, grants: (ReceiptSet, ReceiptSet)) {
         let there = now.saturating_add(self.network.draw());
         let back = there.saturating_add(self.network.draw());
         let taken = self.theirs.take(there, call.lane, call.cost).is_allow();
@@ -221,7 +221,7 @@ impl World {
         });
         if self.told.tenants.len() <= call.tenant {
             let tenants = call.tenant + 1;
-            self.told.tenants.resize_with(tenants, Waits::default);
+            self.told.tenants.resize_with(tenants, WaitHistogram::default);
         }
         if let Some(waits) = self.told.tenants.get_mut(call.tenant) {
             waits.add(waited);
@@ -233,7 +233,7 @@ impl World {
             .iter()
             .map(|(_, told)| told.waits.count())
             .sum();
-        let flight = Flight {
+        let flight = SimFlight {
             lane: call.lane,
             sent: now,
             grants,
@@ -241,7 +241,7 @@ impl World {
         self.flights.insert((back, number), flight);
     }
 
-    fn note(&mut self, place: usize, tell: impl FnOnce(&mut Group)) -> bool {
+    fn note(&mut self, place: usize, tell: impl FnOnce(&mut GroupHistory)) -> bool {
         if let Some((_, told)) = self.told.groups.get_mut(place) {
             tell(told);
         }
@@ -249,8 +249,8 @@ impl World {
     }
 }
 
-impl Lane {
-    fn push(&mut self, call: Call) {
+impl GroupQueue {
+    fn push(&mut self, call: LoadCall) {
         let (order, by_slot) = (&mut self.order, &mut self.by_slot);
         let (tenant, queue) = self.tenants.entry(call.tenant).or_insert_with(|| {
             by_slot.push(call.tenant);
@@ -263,13 +263,13 @@ impl Lane {
     }
 
     /// The first call of the tenant whose turn it is. Tenants joined in the order of their slots.
-    fn first(&mut self, now: Nanos) -> Option<Call> {
+    fn first(&mut self, now: Nanos) -> Option<LoadCall> {
         let slot = usize::try_from(self.order.next(now)?.slot()).ok()?;
         let (_, queue) = self.tenants.get(self.by_slot.get(slot)?)?;
         queue.front().copied()
     }
 
-    fn pop(&mut self, call: Call, cost: Cost) {
+    fn pop(&mut self, call: LoadCall, cost: Cost) {
         let Some((tenant, queue)) = self.tenants.get_mut(&call.tenant) else {
             return;
         };
@@ -277,7 +277,7 @@ impl Lane {
         self.waiting -= 1;
         self.order.charge(*tenant, cost);
         if queue.is_empty() {
-            self.order.rest(*tenant);
+            self.order.set_idle(*tenant);
         }
     }
 }

@@ -7,29 +7,29 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use outflow_core::{
-    Cost, Decision, FairOrder, Grant, Journey, Limit, MeterSet, Moment, Nanos, Priority, Rate,
-    RoundTrips, Tag, Tenant, Weight,
+    Cost, Decision, FairQueue, ReceiptSet, RequestTiming, Limit, MeterSet, ClockPair, Nanos, Priority, Rate,
+    MinRtt, FairCharge, Tenant, Weight,
 };
 
-use super::{Job, Move, Scheduler, moment};
-use crate::commands::simulate::scenario::{Enforced, Plan, Scenario};
-use crate::commands::simulate::server::Answer;
+use super::{Job, JobMove, Scheduler, moment};
+use crate::commands::simulate::scenario::{EnforcedRate, TenantPlan, Scenario};
+use crate::commands::simulate::server::ServerReply;
 
 /// The scheduler that Outflow uses.
 #[derive(Debug)]
 pub(super) struct PermitFirst {
-    order: FairOrder,
-    lines: Vec<Line>,
+    order: FairQueue,
+    lines: Vec<TenantQueue>,
     /// What all tenants share; nothing if each has its own.
     shared: MeterSet,
     shared_wait: Option<Nanos>,
-    round_trips: RoundTrips,
-    in_flight: BTreeMap<Job, Sent>,
+    round_trips: MinRtt,
+    in_flight: BTreeMap<Job, SentJob>,
 }
 
 /// One tenant's queue.
 #[derive(Debug)]
-struct Line {
+struct TenantQueue {
     tenant: Tenant,
     jobs: VecDeque<Job>,
     own: MeterSet,
@@ -38,16 +38,16 @@ struct Line {
 }
 
 #[derive(Debug)]
-struct Sent {
+struct SentJob {
     line: usize,
     at: Nanos,
-    tag: Option<Tag>,
-    own: Grant,
-    shared: Grant,
+    tag: Option<FairCharge>,
+    own: ReceiptSet,
+    shared: ReceiptSet,
 }
 
 /// What the limits say about the tenant whose turn it is.
-enum Leave {
+enum StartDecision {
     Granted,
     TenantWaits(Nanos),
     AllWait(Nanos),
@@ -55,22 +55,22 @@ enum Leave {
 
 impl PermitFirst {
     pub(super) fn new(scenario: &Scenario) -> anyhow::Result<Self> {
-        let mut order = FairOrder::new();
+        let mut order = FairQueue::new();
         let (each, all) = match scenario.enforced {
-            Enforced::PerTenant(rate) => (Some(rate), None),
-            Enforced::Shared(rate) => (None, Some(rate)),
+            EnforcedRate::PerTenant(rate) => (Some(rate), None),
+            EnforcedRate::Shared(rate) => (None, Some(rate)),
         };
         let lines: anyhow::Result<Vec<_>> = scenario
             .tenants
             .iter()
-            .map(|plan| Line::new(&mut order, plan, each))
+            .map(|plan| TenantQueue::new(&mut order, plan, each))
             .collect();
         Ok(Self {
             order,
             lines: lines?,
             shared: meters(all)?,
             shared_wait: None,
-            round_trips: RoundTrips::default(),
+            round_trips: MinRtt::default(),
             in_flight: BTreeMap::new(),
         })
     }
@@ -81,21 +81,21 @@ impl PermitFirst {
         usize::try_from(tenant.slot()).ok()
     }
 
-    fn leave(&mut self, now: Nanos, line: usize) -> Leave {
+    fn leave(&mut self, now: Nanos, line: usize) -> StartDecision {
         let own = self.lines.get_mut(line).map(|line| &mut line.own);
         if let Some(Decision::WaitUntil(at)) = own.map(|own| own.check(now, Cost::ONE)) {
-            return Leave::TenantWaits(at);
+            return StartDecision::TenantWaits(at);
         }
         match self.shared.check(now, Cost::ONE) {
-            Decision::WaitUntil(at) => Leave::AllWait(at),
-            Decision::Allow(()) | Decision::Never => Leave::Granted,
+            Decision::WaitUntil(at) => StartDecision::AllWait(at),
+            Decision::Allow(()) | Decision::Never => StartDecision::Granted,
         }
     }
 
     /// Takes the permit that was granted, and then the tenant's first job.
     fn claim(&mut self, now: Nanos, line: usize) -> Option<Job> {
         let queue = self.lines.get_mut(line)?;
-        let sent = Sent {
+        let sent = SentJob {
             line,
             at: now,
             own: queue.own.take(now, Cost::ONE).allowed()?,
@@ -105,20 +105,20 @@ impl PermitFirst {
         let job = queue.jobs.pop_front()?;
         self.in_flight.insert(job, sent);
         if queue.jobs.is_empty() {
-            self.order.rest(queue.tenant);
+            self.order.set_idle(queue.tenant);
         }
         Some(job)
     }
 
     /// The job goes back to the head of its queue, and its turn with it.
-    fn return_refused(&mut self, job: Job, line: usize, tag: Option<Tag>, until: Nanos) {
+    fn return_refused(&mut self, job: Job, line: usize, tag: Option<FairCharge>, until: Nanos) {
         let Some(queue) = self.lines.get_mut(line) else {
             return;
         };
         queue.jobs.push_front(job);
         queue.told_to_wait = until;
         self.order.enter(queue.tenant);
-        self.order.park(queue.tenant, until);
+        self.order.block_until(queue.tenant, until);
         if let Some(tag) = tag {
             self.order.refund(tag);
         }
@@ -143,12 +143,12 @@ impl Scheduler for PermitFirst {
         self.shared_wait = None;
     }
 
-    fn answered(&mut self, now: Nanos, job: Job, answer: Answer) {
+    fn answered(&mut self, now: Nanos, job: Job, answer: ServerReply) {
         let Some(sent) = self.in_flight.remove(&job) else {
             return;
         };
         let floor = self.round_trips.observe(now, now.since(sent.at));
-        let journey = Journey::Answered {
+        let journey = RequestTiming::Answered {
             sent: sent.at,
             answered: now,
         };
@@ -161,25 +161,25 @@ impl Scheduler for PermitFirst {
             }
         }
         self.shared_wait = None;
-        if let Answer::Refused(until) = answer {
+        if let ServerReply::Refused(until) = answer {
             self.return_refused(job, sent.line, sent.tag, until);
         }
     }
 
-    fn act(&mut self, now: Nanos, moves: &mut Vec<Move>) {
+    fn act(&mut self, now: Nanos, moves: &mut Vec<JobMove>) {
         if self.shared_wait.is_some_and(|at| now < at) {
             return;
         }
         self.shared_wait = None;
         while let Some(line) = self.next_line(now) {
             match self.leave(now, line) {
-                Leave::Granted => moves.extend(self.claim(now, line).map(Move::Send)),
-                Leave::TenantWaits(at) => {
+                StartDecision::Granted => moves.extend(self.claim(now, line).map(JobMove::Send)),
+                StartDecision::TenantWaits(at) => {
                     if let Some(line) = self.lines.get(line) {
-                        self.order.park(line.tenant, at);
+                        self.order.block_until(line.tenant, at);
                     }
                 }
-                Leave::AllWait(at) => {
+                StartDecision::AllWait(at) => {
                     self.shared_wait = Some(at);
                     return;
                 }
@@ -192,8 +192,8 @@ impl Scheduler for PermitFirst {
     }
 }
 
-impl Line {
-    fn new(order: &mut FairOrder, plan: &Plan, rate: Option<u64>) -> anyhow::Result<Self> {
+impl TenantQueue {
+    fn new(order: &mut FairQueue, plan: &TenantPlan, rate: Option<u64>) -> anyhow::Result<Self> {
         Ok(Self {
             tenant: order.join(Weight::new(plan.weight)?, Priority::Normal),
             jobs: VecDeque::new(),
@@ -209,7 +209,7 @@ fn meters(rate: Option<u64>) -> anyhow::Result<MeterSet> {
         .into_iter()
         .map(|rate| Rate::per_second(rate).map(Limit::sliding))
         .collect();
-    Ok(MeterSet::new(&limits?, Moment::default())?)
+    Ok(MeterSet::new(&limits?, ClockPair::default())?)
 }
 
 #[cfg(test)]
@@ -223,7 +223,7 @@ mod tests {
         moves
             .into_iter()
             .map(|step| match step {
-                Move::Send(job) | Move::PutBack(job) => job,
+                JobMove::Send(job) | JobMove::PutBack(job) => job,
             })
             .collect()
     }
@@ -240,15 +240,15 @@ mod tests {
         assert_eq!(first.iter().filter(|job| **job < 100).count(), 15);
         for job in first.into_iter().rev() {
             let answer = match job {
-                0..3 => Answer::Refused(Nanos::from_secs(2)),
-                _ => Answer::Accepted,
+                0..3 => ServerReply::Refused(Nanos::from_secs(2)),
+                _ => ServerReply::Accepted,
             };
             scheduler.answered(Nanos::from_millis(40), job, answer);
         }
         let others = sent(&mut scheduler, 1_100);
         assert!(others.iter().all(|job| *job >= 100), "{others:?}");
         for job in others {
-            scheduler.answered(Nanos::from_millis(1_140), job, Answer::Accepted);
+            scheduler.answered(Nanos::from_millis(1_140), job, ServerReply::Accepted);
         }
         let back = sent(&mut scheduler, 2_300);
         assert_eq!(back.first(), Some(&0), "{back:?}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use outflow_store::{DeadLetter, Embedded, Ended, JobStore, Outcome, Receipt, Scope};
+use outflow_store::{DeadLetter, EmbeddedStore, JobStatus, JobStore, JobOutcome, SubmitReceipt, ControlScope};
 
 use super::strace::Event;
 use super::workload::{BATCH, CANCELLED_AT, actions, batch, work_to_the_end};
@@ -69,10 +69,10 @@ pub(crate) fn holds(dir: &Path, told: &Told) {
     time.advance(Duration::from_mins(10));
     within(dir, time, async |room| {
         let store = &room.store;
-        assert_eq!(store.recount().await.expect("counted"), 0, "as found");
+        assert_eq!(store.audit().await.expect("counted"), 0, "as found");
         let batches = submitted(store, told).await;
         if told.knows("forgetting all") {
-            let tally = store.tally().await.expect("counted");
+            let tally = store.job_counts().await.expect("counted");
             assert_eq!((tally.submitted(), tally.open()), (2_000, 0));
             return;
         }
@@ -83,8 +83,8 @@ pub(crate) fn holds(dir: &Path, told: &Told) {
 }
 
 /// Which batches are there, each of them whole.
-async fn submitted(store: &Embedded, told: &Told) -> Vec<u32> {
-    let tally = store.tally().await.expect("counted");
+async fn submitted(store: &EmbeddedStore, told: &Told) -> Vec<u32> {
+    let tally = store.job_counts().await.expect("counted");
     let count = u32::try_from(tally.submitted()).expect("a few");
     assert_eq!(count % BATCH, 0, "a batch is there in part");
     // They were submitted one after the other.
@@ -96,7 +96,7 @@ async fn submitted(store: &Embedded, told: &Told) -> Vec<u32> {
     if !told.knows("forgetting all") {
         for round in &batches {
             let again = store.submit(batch(*round)).await.expect("answered");
-            let known = |receipt: &Receipt| matches!(receipt, Receipt::Duplicate { .. });
+            let known = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Duplicate { .. });
             assert!(again.receipts.iter().all(known), "a name was lost");
         }
     }
@@ -104,11 +104,11 @@ async fn submitted(store: &Embedded, told: &Told) -> Vec<u32> {
 }
 
 /// Nothing that ended before the last sync begins again.
-async fn ends_are_known(store: &Embedded, told: &Told) {
+async fn ends_are_known(store: &EmbeddedStore, told: &Told) {
     let outcomes = outcomes(store).await;
     let done = |id: &str| {
         let ends = outcomes.get(id).map_or(&[][..], Vec::as_slice);
-        ends.contains(&Ended::Done)
+        ends.contains(&JobStatus::Done)
     };
     for id in told.of("done") {
         assert!(done(id), "{id} was done: {:?}", outcomes.get(id));
@@ -120,7 +120,7 @@ async fn ends_are_known(store: &Embedded, told: &Told) {
 }
 
 /// What an operator was told is so.
-async fn wishes_are_kept(store: &Embedded, told: &Told) {
+async fn wishes_are_kept(store: &EmbeddedStore, told: &Told) {
     if told.knows("paused t3") && !told.knows("resuming t3") {
         let report = store.tenant(&name("t3")).await.expect("read");
         assert!(report.expect("known").paused, "t3 was paused");
@@ -129,7 +129,7 @@ async fn wishes_are_kept(store: &Embedded, told: &Told) {
         let report = store.action(&name(action)).await.expect("read");
         assert!(report.expect("known").stage.is_over(), "{action} has ended");
     }
-    store.resume(&Scope::Tenant(name("t3"))).await.expect("on");
+    store.resume(&ControlScope::Tenant(name("t3"))).await.expect("on");
     if told.knows("cancelled t4") {
         let of = |id: &str| {
             id.trim_start_matches('b')
@@ -154,10 +154,10 @@ async fn the_rest_can_be_done(room: &Room, batches: &[u32]) {
     room.clock.advance(Duration::from_hours(2));
     store.reap(9_999, 99).await.expect("reaped");
     work_to_the_end(room, |_| ()).await;
-    let tally = store.tally().await.expect("counted");
+    let tally = store.job_counts().await.expect("counted");
     let all = u64::from(BATCH) * u64::try_from(batches.len()).expect("a few");
     assert_eq!((tally.open(), tally.submitted()), (0, all), "{tally:?}");
-    assert_eq!(store.recount().await.expect("counted"), 0, "at the end");
+    assert_eq!(store.audit().await.expect("counted"), 0, "at the end");
     let (outcomes, dead) = (outcomes(store).await, letters(store).await);
     let mut done = 0;
     for (round, number) in batches
@@ -167,10 +167,10 @@ async fn the_rest_can_be_done(room: &Room, batches: &[u32]) {
         let id = format!("b{round}-{number}");
         let ends = outcomes.get(&id).expect("it has ended");
         // A letter that was revived ended before.
-        let last: Vec<_> = ends.iter().filter(|end| **end != Ended::Failed).collect();
+        let last: Vec<_> = ends.iter().filter(|end| **end != JobStatus::Failed).collect();
         assert!(last.len() <= 1, "{id} ended twice: {ends:?}");
         assert_eq!(last.is_empty(), dead.contains(&id), "{id}: {ends:?}");
-        done += u64::from(ends.contains(&Ended::Done));
+        done += u64::from(ends.contains(&JobStatus::Done));
     }
     assert_eq!(
         (tally.done, tally.dead),
@@ -178,23 +178,23 @@ async fn the_rest_can_be_done(room: &Room, batches: &[u32]) {
     );
 }
 
-async fn outcomes(store: &Embedded) -> BTreeMap<String, Vec<Ended>> {
-    let mut found = BTreeMap::<String, Vec<Ended>>::new();
+async fn outcomes(store: &EmbeddedStore) -> BTreeMap<String, Vec<JobStatus>> {
+    let mut found = BTreeMap::<String, Vec<JobStatus>>::new();
     for action in actions() {
         let action = name(&action);
         if store.action(&action).await.expect("read").is_none() {
             continue;
         }
         let page = store.outcomes(&action, 0, 9_999).await;
-        for Outcome { id, ended, .. } in page.expect("read") {
+        for JobOutcome { id, ended, .. } in page.expect("read") {
             found.entry(id.to_string()).or_default().push(ended);
         }
     }
     found
 }
 
-async fn letters(store: &Embedded) -> BTreeSet<String> {
-    let letters = store.dead(0, 9_999).await.expect("read");
+async fn letters(store: &EmbeddedStore) -> BTreeSet<String> {
+    let letters = store.dead_letters(0, 9_999).await.expect("read");
     letters
         .into_iter()
         .map(|DeadLetter { id, .. }| id.to_string())

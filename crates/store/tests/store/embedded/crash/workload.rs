@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use outflow_core::{Clock as _, WallTime};
 use outflow_store::{
-    ActionSpec, Batch, Claimed, DeadPick, Embedded, End, JobStore, Kept, NewJob, OpenGate, Park,
-    PutOff, Receipt, Rest, RipeAsk, Scope, Settled, Settlement, StoreError,
+    ActionSpec, SubmitBatch, ClaimedJob, DeadLetterFilter, EmbeddedStore, JobEnd, JobStore, StoredResult, NewJob, AllowAll, CooldownScope,
+    Defer, SubmitReceipt, BatchPosition, FinishedQuery, ControlScope, SettleResult, Settlement, StoreError,
 };
 
 use tokio::runtime::Builder;
@@ -51,22 +51,22 @@ pub(crate) fn actions() -> Vec<String> {
 
 /// The jobs of one batch: of five tenants, one in twenty for later, and one in four so large that the
 /// journal is brought home several times in such a life.
-pub(crate) fn batch(round: u32) -> Batch {
+pub(crate) fn batch(round: u32) -> SubmitBatch {
     let of = |number: u32| NewJob {
         not_before: (number == 19).then(start),
         payload: vec![b'x'; if number % 4 == 3 { 40_000 } else { 105 }].into(),
         ..job(&format!("t{}", number % 5), &format!("b{round}-{number}"))
     };
-    Batch {
+    SubmitBatch {
         action: Some(ActionSpec::new(name(&format!(
             "act{}",
             round / BATCHES_OF_ACTION
         )))),
         rest: match round % BATCHES_OF_ACTION {
-            24 => Rest::Last,
-            _ => Rest::More,
+            24 => BatchPosition::Last,
+            _ => BatchPosition::More,
         },
-        ..Batch::of((0..BATCH).map(of).collect())
+        ..SubmitBatch::of((0..BATCH).map(of).collect())
     }
 }
 
@@ -82,7 +82,7 @@ fn tell(words: &str) {
     println!("\n{TOLD}{words}");
 }
 
-async fn submit(store: &Embedded, round: u32) {
+async fn submit(store: &EmbeddedStore, round: u32) {
     store.submit(batch(round)).await.expect("submitted");
     tell(&format!("batch {round}"));
 }
@@ -90,29 +90,29 @@ async fn submit(store: &Embedded, round: u32) {
 /// Claims some and ends them in every way.
 async fn work(room: &Room, most: usize) {
     let jobs = claim(&room.store, most).await;
-    let ends: Vec<End> = (0..jobs.len()).map(end).collect();
+    let ends: Vec<JobEnd> = (0..jobs.len()).map(end).collect();
     settle(&room.store, &jobs, ends, tell).await;
 }
 
-fn end(number: usize) -> End {
+fn end(number: usize) -> JobEnd {
     let (after, words) = (Duration::from_secs(5), || "no".to_owned());
     match number % 12 {
-        0 => End::Retry {
+        0 => JobEnd::Retry {
             after,
             words: words(),
             result: None,
         },
-        1 => End::Failed {
+        1 => JobEnd::Failed {
             words: words(),
             result: None,
         },
-        2 => End::Throttled {
+        2 => JobEnd::Throttled {
             after: Duration::ZERO,
-            park: Park::Tenant,
+            park: CooldownScope::Tenant,
         },
-        3 => End::Returned,
-        4 => End::PutOff(PutOff::Fixed(after)),
-        5 => done(Some(Kept {
+        3 => JobEnd::Returned,
+        4 => JobEnd::PutOff(Defer::Fixed(after)),
+        5 => done(Some(StoredResult {
             status: 200,
             body: vec![b'y'; 300].into(),
             keep: Duration::from_hours(1),
@@ -121,14 +121,14 @@ fn end(number: usize) -> End {
     }
 }
 
-fn done(result: Option<Kept>) -> End {
-    End::Done {
+fn done(result: Option<StoredResult>) -> JobEnd {
+    JobEnd::Done {
         took: Duration::from_millis(1),
         result,
     }
 }
 
-async fn settle(store: &Embedded, jobs: &[Claimed], ends: Vec<End>, tell: fn(&str)) {
+async fn settle(store: &EmbeddedStore, jobs: &[ClaimedJob], ends: Vec<JobEnd>, tell: fn(&str)) {
     let ends = jobs.iter().zip(ends);
     let ends = ends.map(|(job, end)| Settlement {
         token: job.token,
@@ -137,40 +137,40 @@ async fn settle(store: &Embedded, jobs: &[Claimed], ends: Vec<End>, tell: fn(&st
     let settled = store.settle(&name("worker"), ends.collect()).await;
     for (job, settled) in jobs.iter().zip(settled.expect("settled")) {
         match settled {
-            Settled::Done => tell(&format!("done {}", job.id)),
-            Settled::Buried => tell(&format!("dead {}", job.id)),
+            SettleResult::Done => tell(&format!("done {}", job.id)),
+            SettleResult::Buried => tell(&format!("dead {}", job.id)),
             _ => {}
         }
     }
 }
 
 /// What an operator does, at times.
-async fn operate(store: &Embedded, round: u32) {
+async fn operate(store: &EmbeddedStore, round: u32) {
     let cancel = |scope| async move {
         store.cancel(&scope).await.expect("cancelled");
     };
     match round {
         15 => {
-            let scope = Scope::Tenant(name("t3"));
+            let scope = ControlScope::Tenant(name("t3"));
             store.pause(&scope).await.expect("paused");
             tell("paused t3");
         }
         30 => {
             tell("reviving all");
-            store.revive(&DeadPick::All).await.expect("revived");
+            store.requeue(&DeadLetterFilter::All).await.expect("revived");
             tell("revived all");
         }
         CANCELLED_AT => {
-            cancel(Scope::Tenant(name("t4"))).await;
+            cancel(ControlScope::Tenant(name("t4"))).await;
             tell("cancelled t4");
         }
         74 => {
-            cancel(Scope::Action(name("act2"))).await;
+            cancel(ControlScope::Action(name("act2"))).await;
             tell("ended act2");
         }
         60 => {
             tell("resuming t3");
-            let scope = Scope::Tenant(name("t3"));
+            let scope = ControlScope::Tenant(name("t3"));
             store.resume(&scope).await.expect("resumed");
         }
         _ => {}
@@ -193,20 +193,20 @@ pub(crate) async fn work_to_the_end(room: &Room, tell: fn(&str)) -> usize {
 
 /// Tells the end of what has ended, and forgets everything two days later.
 async fn forget(room: &Room) {
-    for report in room.store.ripe(RipeAsk::look(9)).await.expect("read") {
-        room.store.told(&report.spec.id).await.expect("told");
+    for report in room.store.take_finished(FinishedQuery::look(9)).await.expect("read") {
+        room.store.mark_notified(&report.spec.id).await.expect("told");
         tell(&format!("ended {}", report.spec.id));
     }
     room.clock.advance(Duration::from_hours(48));
     tell("forgetting all");
-    while room.store.tidy(room.clock.wall()).await.expect("tidied") > 0 {}
+    while room.store.collect_garbage(room.clock.wall()).await.expect("tidied") > 0 {}
     tell("forgotten all");
 }
 
 /// Submits, claims and ends, and asks again as long as it is refused.
 pub(crate) fn endure(dir: &Path) {
     let (store, writer) = loop {
-        match Embedded::open(dir, clock()) {
+        match EmbeddedStore::open(dir, clock()) {
             Ok(opened) => break opened,
             Err(error) => refused(&error),
         }
@@ -218,7 +218,7 @@ pub(crate) fn endure(dir: &Path) {
         runtime.block_on(async {
             for round in 0..BATCHES {
                 let jobs = patiently(async || store.submit(batch(round)).await).await;
-                let whole = |first: &Receipt| {
+                let whole = |first: &SubmitReceipt| {
                     let kind = std::mem::discriminant(first);
                     jobs.receipts
                         .iter()
@@ -226,8 +226,8 @@ pub(crate) fn endure(dir: &Path) {
                 };
                 assert!(whole(&jobs.receipts[0]), "{jobs:?}");
                 tell(&format!("batch {round}"));
-                let claims = patiently(async || store.claim(ask(15), &mut OpenGate).await).await;
-                let ends = |_| End::Done {
+                let claims = patiently(async || store.claim(ask(15), &mut AllowAll).await).await;
+                let ends = |_| JobEnd::Done {
                     took: Duration::ZERO,
                     result: None,
                 };
@@ -242,7 +242,7 @@ pub(crate) fn endure(dir: &Path) {
                     tell(&format!("done {}", job.id));
                 }
             }
-            assert_eq!(store.recount().await.expect("counted"), 0);
+            assert_eq!(store.audit().await.expect("counted"), 0);
         });
     });
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use outflow_store::{Batch, Ended, JobStore, NewJob, OpenGate, RipeAsk, Settled};
+use outflow_store::{SubmitBatch, JobStatus, JobStore, NewJob, AllowAll, FinishedQuery, SettleResult};
 
 use super::{failed, gathered};
 use crate::contract::{
@@ -44,7 +44,7 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         let mut all = batch("act", jobs("a", 100));
-        all.rest = outflow_store::Rest::Last;
+        all.rest = outflow_store::BatchPosition::Last;
         room.store.submit(all).await.expect("taken");
     });
     harm(&dir.path().join("jobs.db"), "a-80");
@@ -57,18 +57,18 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
             .collect();
         assert_eq!(ids(&given), expected);
         assert!(given.iter().all(|job| job.payload == job.id.as_str()));
-        let dead = store.dead(0, 9).await.expect("read");
+        let dead = store.dead_letters(0, 9).await.expect("read");
         assert_eq!(
             (dead.len(), dead[0].id.as_str(), dead[0].attempts),
             (1, "a-80", 0)
         );
         is_told(&dead[0].history[0].words);
         let settled = settle_all(store, &given, done()).await;
-        assert!(settled.iter().all(|of| *of == Settled::Done));
+        assert!(settled.iter().all(|of| *of == SettleResult::Done));
         let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
         let lost: Vec<_> = outcomes
             .iter()
-            .filter(|of| of.ended == Ended::Failed)
+            .filter(|of| of.ended == JobStatus::Failed)
             .collect();
         assert_eq!(
             (outcomes.len(), lost.len(), lost[0].id.as_str()),
@@ -76,11 +76,11 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
         );
         is_told(lost[0].error.as_deref().expect("a reason"));
         assert_eq!(
-            store.ripe(RipeAsk::look(9)).await.expect("read").len(),
+            store.take_finished(FinishedQuery::look(9)).await.expect("read").len(),
             1,
             "the action is over"
         );
-        assert_eq!(store.recount().await.expect("counted"), 0);
+        assert_eq!(store.audit().await.expect("counted"), 0);
     });
 }
 
@@ -90,14 +90,14 @@ fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() 
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         room.store
-            .submit(Batch::of(jobs("a", 2)))
+            .submit(SubmitBatch::of(jobs("a", 2)))
             .await
             .expect("taken");
         let first = claim_one(&room.store).await;
-        settle(&room.store, &first, outflow_store::End::Returned).await;
+        settle(&room.store, &first, outflow_store::JobEnd::Returned).await;
         let first = claim_one(&room.store).await;
         settle(&room.store, &first, failed()).await;
-        let revived = room.store.revive(&outflow_store::DeadPick::All).await;
+        let revived = room.store.requeue(&outflow_store::DeadLetterFilter::All).await;
         assert_eq!(revived.expect("revived"), 1);
     });
     harm(&dir.path().join("jobs.db"), "a-0");
@@ -105,14 +105,14 @@ fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() 
         let store = &room.store;
         assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
         for round in 0..2 {
-            let dead = store.dead(0, 9).await.expect("read");
+            let dead = store.dead_letters(0, 9).await.expect("read");
             assert_eq!((dead.len(), dead[0].id.as_str()), (1, "a-0"), "{round}");
             is_told(&dead[0].history.last().expect("a reason").words);
-            let revived = store.revive(&outflow_store::DeadPick::All).await;
+            let revived = store.requeue(&outflow_store::DeadLetterFilter::All).await;
             assert_eq!(revived.expect("revived"), 1);
             assert!(claim(store, 9).await.is_empty());
         }
-        assert_eq!(store.recount().await.expect("counted"), 0);
+        assert_eq!(store.audit().await.expect("counted"), 0);
     });
 }
 
@@ -131,7 +131,7 @@ fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         let all = vec![job("a", "before"), precious(), job("a", "after")];
-        room.store.submit(Batch::of(all)).await.expect("taken");
+        room.store.submit(SubmitBatch::of(all)).await.expect("taken");
     });
     let whole = gathered(&dir.path().join("jobs.db"));
     let row = found(&whole, b"what-is-sent");
@@ -142,7 +142,7 @@ fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let dir = dir.expect("a directory");
         fs::write(dir.path().join("jobs.db"), &bytes).expect("written");
-        if outflow_store::Embedded::open(dir.path(), clock()).is_err() {
+        if outflow_store::EmbeddedStore::open(dir.path(), clock()).is_err() {
             continue;
         }
         opened += 1;
@@ -158,8 +158,8 @@ fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
 }
 
 /// Whatever is given out is what was submitted; answers how many were buried instead.
-async fn given_is_sound(store: &outflow_store::Embedded) -> usize {
-    let Ok(claims) = store.claim(ask(9), &mut OpenGate).await else {
+async fn given_is_sound(store: &outflow_store::EmbeddedStore) -> usize {
+    let Ok(claims) = store.claim(ask(9), &mut AllowAll).await else {
         return 0;
     };
     for given in &claims.jobs {
@@ -177,13 +177,13 @@ async fn given_is_sound(store: &outflow_store::Embedded) -> usize {
             (&submitted.tenant, submitted.priority)
         );
     }
-    let dead = store.dead(0, 9).await.expect("letters can be read");
+    let dead = store.dead_letters(0, 9).await.expect("letters can be read");
     for letter in &dead {
         is_told(&letter.history[0].words);
     }
     assert_eq!(claims.expired, 0, "nothing was too late");
     assert_eq!(
-        store.tally().await.expect("counted").dead,
+        store.job_counts().await.expect("counted").dead,
         u64::try_from(dead.len()).expect("few")
     );
     dead.len()
@@ -195,7 +195,7 @@ fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         room.store
-            .submit(Batch::of(jobs("a", 2)))
+            .submit(SubmitBatch::of(jobs("a", 2)))
             .await
             .expect("taken");
     });
@@ -208,7 +208,7 @@ fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
     drop(disk);
     within(dir.path(), clock(), async |room| {
         room.store
-            .submit(Batch::of(jobs("b", 2)))
+            .submit(SubmitBatch::of(jobs("b", 2)))
             .await
             .expect("taken");
     });
@@ -217,7 +217,7 @@ fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
         let mut given = ids(&claim(&room.store, 9).await);
         given.sort();
         assert_eq!(given, ["a-0", "a-1", "b-0"]);
-        assert_eq!(room.store.recount().await.expect("counted"), 0);
+        assert_eq!(room.store.audit().await.expect("counted"), 0);
     });
 }
 
@@ -228,14 +228,14 @@ fn a_store_whose_jobs_have_no_line_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         room.store
-            .submit(Batch::of(jobs("a", 100)))
+            .submit(SubmitBatch::of(jobs("a", 100)))
             .await
             .expect("taken");
     });
     let disk = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("a database");
     assert_eq!(disk.execute("DELETE FROM line", []), Ok(1));
     drop(disk);
-    let opened = outflow_store::Embedded::open(dir.path(), clock());
+    let opened = outflow_store::EmbeddedStore::open(dir.path(), clock());
     let refused = opened.expect_err("jobs are lost").to_string();
     assert!(refused.contains("damaged"), "{refused}");
 }

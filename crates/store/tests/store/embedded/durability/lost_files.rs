@@ -18,7 +18,7 @@ fn filled(dir: &Path, count: u32) {
 
 fn queued(dir: &Path) -> u64 {
     within(dir, clock(), async |room| {
-        room.store.tally().await.expect("counted").queued
+        room.store.job_counts().await.expect("counted").queued
     })
 }
 

@@ -1,0 +1,212 @@
+//! What runs beside a client that was made from a configuration: its log, its metrics, the cache's
+//! writer, and housekeeping.
+//!
+//! No call needs any of it to be right. A log that cannot be written drops lines, a writer that is gone
+//! leaves the cache in memory, and limits and health look at the clock whenever they are asked. So this
+//! is started after the client and drained after its last call.
+
+mod init_error;
+mod gauges;
+mod maintenance;
+mod file_writers;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use smol_str::SmolStr;
+
+pub use self::init_error::InitError;
+use self::gauges::UpstreamGauges;
+use self::maintenance::{keep_house, write_answers};
+use self::file_writers::snapshot;
+use super::Outflow;
+use super::api_table::ApiTable;
+use crate::api::Api;
+use crate::cache::{Cache, CacheSettings};
+use crate::clock::SystemClock;
+use crate::config::{BulkConfig, BulkStore, Config, LogLevel};
+use crate::event::Events;
+use crate::log::{LogSender, Log, TracingObserver};
+use crate::metrics::{ApiLabels, Metrics};
+use crate::redact::Scrubber;
+use crate::tasks::{ShutdownReport, Tasks};
+
+/// All that runs beside a client.
+pub(super) struct BackgroundServices {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) tasks: Tasks,
+    events: Events,
+    scrubber: Scrubber,
+    log: Option<Log>,
+    lines: Option<LogSender>,
+    /// What it was started with, and runs with until it is started again; the APIs are not among it.
+    begun: Config,
+    /// How the engine's section was when it was last read.
+    bulk: Mutex<BulkConfig>,
+}
+
+impl BackgroundServices {
+    /// A client as it is configured, and what runs beside it.
+    pub(super) fn start(mut config: Config) -> Result<(Outflow, Self), InitError> {
+        let cache = Cache::open(kept(&config.cache)).map_err(InitError::Cache)?;
+        let apis = std::mem::take(&mut config.apis);
+        let household = Self::of(&apis, config)?;
+        let (tasks, events) = (&household.tasks, &household.events);
+        let builder = Outflow::builder().events(events.clone());
+        let builder = builder.cache(cache.clone());
+        let apis = apis.into_iter();
+        let client = apis.fold(builder, super::OutflowBuilder::api).build();
+        let client = client.map_err(InitError::Client)?;
+        let roster = Arc::clone(&client.inner.roster);
+        household.ask(Arc::clone(&roster));
+        keep_house(tasks, roster)?;
+        write_answers(tasks, cache, events.clone())?;
+        Ok((client, household))
+    }
+
+    /// Those who listen and write, before there is anything to hear.
+    fn of(apis: &[Api], config: Config) -> Result<Self, InitError> {
+        let (events, scrubber) = (Events::new(), Scrubber::new());
+        learn(&scrubber, apis, &config);
+        let metrics = Arc::new(Metrics::new(apis.iter().map(ApiLabels::from)));
+        let clock = Arc::new(SystemClock::new());
+        let tasks = Tasks::new(OURSELVES, events.clone(), clock);
+        events.subscribe(metrics.clone());
+        events.subscribe(Arc::new(TracingObserver::new(scrubber.clone())));
+        let log = file_writers::log(&config, scrubber.clone(), &tasks)?;
+        if let Some(log) = &log {
+            events.subscribe(Arc::new(log.clone()));
+        }
+        let lines = file_writers::lines(&config, &metrics, &tasks)?;
+        Ok(Self {
+            metrics,
+            tasks,
+            events,
+            scrubber,
+            log,
+            lines,
+            bulk: Mutex::new(config.bulk.clone()),
+            begun: config,
+        })
+    }
+
+    /// Has the metrics ask the doors how they stand, and the writers what they dropped.
+    fn ask(&self, roster: Arc<ApiTable>) {
+        self.metrics.add_source(Arc::new(UpstreamGauges(roster)));
+        if let Some(log) = &self.log {
+            self.metrics.add_source(Arc::new(log.clone()));
+        }
+        if let Some(lines) = &self.lines {
+            self.metrics.add_source(Arc::new(lines.clone()));
+        }
+    }
+
+    /// Keeps these secrets out of every line from now on.
+    pub(super) fn learn_secrets(&self, apis: &[Api], config: &Config) {
+        learn(&self.scrubber, apis, config);
+    }
+
+    /// Counts for these APIs too.
+    pub(super) fn know<'a>(&self, apis: impl Iterator<Item = &'a Api>) {
+        self.metrics.register(apis.map(ApiLabels::from));
+    }
+
+    /// Follows other settings as far as that is possible. Answers the keys that have to wait until the
+    /// program is started again: what holds a file, a port or a directory open.
+    pub(super) fn adopt(&self, config: &Config) -> Vec<String> {
+        if let Some(log) = &self.log {
+            log.set_level(file_writers::level(config.log.level));
+        }
+        let unlogged = self.log.is_none() && config.log.level != LogLevel::Off;
+        let (old, new) = (&self.begun, config);
+        let differences = [
+            ("log.level", unlogged),
+            ("log.format", old.log.format != new.log.format),
+            ("log.file", old.log.file != new.log.file),
+            ("log.max_size", old.log.max_size != new.log.max_size),
+            ("log.max_files", old.log.max_files != new.log.max_files),
+            ("metrics.ndjson", old.metrics.ndjson != new.metrics.ndjson),
+            (
+                "metrics.interval",
+                old.metrics.interval != new.metrics.interval,
+            ),
+            ("cache.dir", old.cache.dir != new.cache.dir),
+            ("cache.size", old.cache.size != new.cache.size),
+            ("server.listen", old.server.listen != new.server.listen),
+            ("server.workers", old.server.workers != new.server.workers),
+            ("admin.listen", old.admin.listen != new.admin.listen),
+        ];
+        let rebuilt = old.bulk.rebuilt(&new.bulk);
+        let differences = differences.into_iter().chain(rebuilt);
+        let waiting = differences.filter(|(_, differs)| *differs);
+        waiting.map(|(key, _)| key.to_owned()).collect()
+    }
+
+    /// The keys of the engine's section that hold otherwise from now on.
+    pub(super) fn adopt_bulk(&self, config: &Config) -> Vec<String> {
+        let mut before = self.bulk.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = before.changed(&config.bulk);
+        before.clone_from(&config.bulk);
+        changed
+    }
+
+    /// Lets everything finish what it began.
+    pub(super) async fn drain(&self, patience: Duration) -> ShutdownReport {
+        self.close();
+        self.tasks.shutdown(patience).await
+    }
+
+    /// The numbers since the last interval are in no line yet: they are written before the end.
+    fn close(&self) {
+        if let Some(log) = &self.log {
+            log.close();
+        }
+        if let Some(lines) = &self.lines {
+            lines.send(&snapshot(&self.metrics));
+            lines.close();
+        }
+    }
+}
+
+/// Observers hold doors and doors hold observers: somebody has to let go.
+impl Drop for BackgroundServices {
+    fn drop(&mut self) {
+        self.close();
+        self.events.silence();
+    }
+}
+
+fn kept(configured: &crate::config::CacheSection) -> CacheSettings {
+    let usual = CacheSettings::default();
+    let in_memory = configured.dir.is_none();
+    CacheSettings {
+        dir: configured.dir.clone(),
+        memory: if in_memory {
+            configured.size
+        } else {
+            usual.memory.min(configured.size)
+        },
+        disk: configured.size,
+    }
+}
+
+/// What no line may hold.
+fn learn(scrubber: &Scrubber, apis: &[Api], config: &Config) {
+    for credential in apis.iter().filter_map(|api| api.credential.as_ref()) {
+        scrubber.learn(&credential.secret);
+    }
+    let tokens = [
+        &config.server.token,
+        &config.admin.token,
+        &config.bulk.webhook_secret,
+    ];
+    for token in tokens.into_iter().flatten() {
+        scrubber.learn(token);
+    }
+    if let BulkStore::Redis(redis) = &config.bulk.store {
+        scrubber.learn(&redis.url);
+    }
+}
+
+/// The API of what happens at none.
+pub(super) const OURSELVES: SmolStr = SmolStr::new_static("outflow");

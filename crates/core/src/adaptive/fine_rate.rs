@@ -1,0 +1,180 @@
+//! A rate in finer grains than whole units.
+//!
+//! Three per cent of 10/s is less than one call, and a rate that can only be whole would never
+//! grow. So a level counts millionths of a unit over the configured span, and becomes a whole rate,
+//! rounded down, only when it is asked for.
+
+use core::time::Duration;
+
+use crate::Rate;
+
+/// Millionths of a unit per span.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct FineRate(u128);
+
+impl FineRate {
+    /// The most units that a rate can have.
+    pub(super) const MAX: Self = Self::units(u64::MAX);
+
+    /// So many whole units.
+    #[expect(
+        clippy::as_conversions,
+        reason = "u64 to u128 in a const fn, where `From` cannot be called"
+    )]
+    pub(super) const fn units(units: u64) -> Self {
+        Self(units as u128 * MILLION)
+    }
+
+    /// A rate over its own span.
+    pub(super) const fn of(rate: Rate) -> Self {
+        Self::units(rate.quantity())
+    }
+
+    /// Something kept earlier; never nothing, for nothing could not grow.
+    pub(super) fn from_millionths(millionths: u128) -> Self {
+        Self(millionths.max(1)).min(Self::MAX)
+    }
+
+    pub(super) const fn millionths(self) -> u128 {
+        self.0
+    }
+
+    /// The same speed over the span of another rate, rounded down.
+    pub(super) fn over(self, from: Rate, to: Rate) -> Self {
+        let (from, to) = (from.per().as_nanos(), to.per().as_nanos());
+        // Dividing first keeps it within 128 bits: both spans have at most 64.
+        let whole = (self.0 / from).saturating_mul(to);
+        let rest = self.0 % from * to / from;
+        Self::from_millionths(whole.saturating_add(rest))
+    }
+
+    /// The whole rate over the span of `like`; over the time of one unit if less than one is left.
+    pub(super) fn rate(self, like: Rate) -> Rate {
+        let units = u64::try_from(self.0 / MILLION).unwrap_or(u64::MAX);
+        let stretched = || {
+            let nanos = (like.per().as_nanos() * MILLION).div_ceil(self.0.max(1));
+            let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+            Rate::new(1, Duration::from_nanos(nanos))
+        };
+        Rate::new(units, like.per())
+            .or_else(|_| stretched())
+            .unwrap_or(like)
+    }
+
+    /// What was let through, where that is far less. Otherwise between a twentieth and a tenth less:
+    /// responses on their way blur the count, so it cannot be trusted further. Nothing goes below
+    /// `floor`.
+    pub(super) fn shrunk_to(self, admitted: u64, floor: Self) -> Self {
+        let admitted = Self::units(admitted);
+        let target = if admitted.is_far_below(self) {
+            admitted
+        } else {
+            admitted.clamp(self.share(TENTH_LESS), self.eased())
+        };
+        target.max(floor).min(self)
+    }
+
+    /// So much less that no blur explains it.
+    pub(super) fn is_far_below(self, other: Self) -> bool {
+        self < other.share(FAR_LESS)
+    }
+
+    /// The least that one refusal takes.
+    pub(super) const fn eased(self) -> Self {
+        self.share(TWENTIETH_LESS)
+    }
+
+    /// Half of it, not below `floor`.
+    pub(super) fn halved(self, floor: Self) -> Self {
+        Self(self.0 / 2).max(floor).min(self)
+    }
+
+    pub(super) const fn quarter(self) -> Self {
+        Self(self.0 / 4)
+    }
+
+    pub(super) fn doubled(self) -> Self {
+        Self(self.0.saturating_mul(2)).min(Self::MAX)
+    }
+
+    /// So many parts in a million more, and always a little.
+    pub(super) fn plus(self, parts_per_million: u32) -> Self {
+        let step = self.share(parts_per_million).0.max(1);
+        Self(self.0.saturating_add(step)).min(Self::MAX)
+    }
+
+    /// So many parts in a million of it, at least a grain.
+    #[expect(
+        clippy::as_conversions,
+        reason = "u32 to u128 in a const fn, where `From` cannot be called"
+    )]
+    pub(super) const fn share(self, parts_per_million: u32) -> Self {
+        // A level has at most 84 bits, so 128 are enough.
+        let share = self.0 * parts_per_million as u128 / MILLION;
+        Self(if share == 0 { 1 } else { share })
+    }
+
+    /// Within one step of growth of the other, so that no step can leap over it; and within a call and
+    /// a little, which is more where there are few: the next whole one is the one that is refused.
+    pub(super) fn is_near(self, other: Self) -> bool {
+        let call = CALL.min(other.share(FEW).0);
+        self.0.abs_diff(other.0) <= other.share(NEAR).0.max(call)
+    }
+}
+
+const MILLION: u128 = 1_000_000;
+/// Shares in parts per million. Twice the blur is more than it can explain.
+const FAR_LESS: u32 = 800_000;
+/// About the blur of a count with ten calls in flight at a hundred a second.
+const TENTH_LESS: u32 = 900_000;
+/// As long as the longest step.
+const NEAR: u32 = 30_000;
+/// A call and what a careful step may pass it by.
+const CALL: u128 = MILLION + MILLION / 4;
+/// Of fewer than four, one more is no neighbourhood.
+const FEW: u32 = 300_000;
+/// More than one step of growth, so that the next window is clean.
+const TWENTIETH_LESS: u32 = 950_000;
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    fn rate(text: &str) -> Rate {
+        text.parse().expect("valid")
+    }
+
+    #[test]
+    fn a_level_becomes_a_whole_rate() {
+        let shown = |level: u128, like| FineRate(level).rate(rate(like)).to_string();
+        assert_eq!(shown(41_999_999, "50/s"), "41/s");
+        assert_eq!(shown(500_000, "50/s"), "1/2s");
+        assert_eq!(shown(300_000, "50/s"), "1/3333333334ns", "never faster");
+        assert_eq!(shown(1, "1/s"), "1/1000000s");
+        assert_eq!(FineRate(0).rate(rate("1/d")).quantity(), 1);
+    }
+
+    #[test]
+    fn a_speed_keeps_over_another_span() {
+        let over = |from: &str, to: &str| {
+            let from = rate(from);
+            FineRate::of(from).over(from, rate(to)).millionths()
+        };
+        assert_eq!(over("100/min", "7/s"), 1_666_666);
+        assert_eq!(over("2/s", "9/min"), 120_000_000);
+        assert_eq!(over("18446744073709551615/ns", "1/d"), FineRate::MAX.0);
+        assert_eq!(over("1/18446744073709551615ns", "1/ns"), 1);
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let most = FineRate::MAX;
+        assert_eq!(most.plus(u32::MAX), most);
+        assert_eq!(most.doubled(), most);
+        assert_eq!(most.shrunk_to(u64::MAX, most), most);
+        assert_eq!(FineRate(1).shrunk_to(0, FineRate(1)), FineRate(1));
+        assert!(FineRate(1).plus(1) > FineRate(1));
+    }
+}

@@ -1,0 +1,258 @@
+//! When a request counts at the server.
+//!
+//! A server counts a request when it arrives, somewhere between our sending it and its response. A
+//! window that runs from the sending is therefore wrong by the network's jitter. Here is the one
+//! place that says how late a request can have arrived: [`Journey::arrived_by`].
+//!
+//! Why subtracting the lowest round trip is right: let the way there take at least *a* and the way
+//! back at least *b*. A request answered at *t* arrived at `t − b` or before; one sent at *s*
+//! arrives at `s + a` or after. They are a window apart if `s ≥ t − (a + b) + window`, and `a + b`
+//! is the lowest round trip.
+
+use core::time::Duration;
+
+use crate::time::span_nanos;
+use crate::{Accounting, Nanos};
+
+/// What the sender knows of one request's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestTiming {
+    /// A response came back.
+    Answered {
+        /// When the request was sent.
+        sent: Nanos,
+        /// When the first byte of its response was read.
+        answered: Nanos,
+    },
+    /// No response came back: it timed out, was cut off, or the caller left.
+    Lost {
+        /// The last moment at which it can still arrive: the later of now and the end of its
+        /// timeout is a good choice.
+        until: Nanos,
+    },
+}
+
+impl RequestTiming {
+    /// The latest moment at which the request can have reached the server, on a clock that is
+    /// ahead of ours by the lowest way there. `floor` is the lowest round trip, `None` while it is
+    /// not known well enough to be relied on.
+    pub fn arrived_by(self, accounting: Accounting, floor: Option<Duration>) -> Nanos {
+        match (self, accounting, floor) {
+            (Self::Lost { until }, ..) => until,
+            (Self::Answered { sent, answered }, Accounting::Tight, Some(floor)) => {
+                answered.saturating_sub(floor).max(sent)
+            }
+            (Self::Answered { answered, .. }, ..) => answered,
+        }
+    }
+}
+
+/// The lowest round trip of a path over the last five minutes.
+///
+/// It is kept in eleven slots of thirty seconds, which is memory of at least five minutes in
+/// constant space: a longer memory holds a lower floor, which is the careful side.
+///
+/// ```
+/// use core::time::Duration;
+/// use outflow_core::{Nanos, RoundTrips};
+///
+/// let mut trips = RoundTrips::default();
+/// for n in 1..=50 {
+///     let floor = trips.observe(Nanos::from_secs(n), Duration::from_millis(20 + n));
+///     assert_eq!(floor, None, "the first fifty are not relied on");
+/// }
+/// for n in 51..=52 {
+///     let floor = trips.observe(Nanos::from_secs(n), Duration::from_millis(90));
+///     assert_eq!(floor.is_some(), n == 52, "and the very first left before any came back");
+/// }
+/// assert_eq!(trips.floor(Nanos::from_secs(53)), Some(Duration::from_millis(21)));
+/// ```
+#[derive(Debug, Clone)]
+pub struct MinRtt {
+    slots: [RttSlot; SLOTS],
+    /// All slots together, so that an answer need not look at each.
+    all: RttSlot,
+    newest: u64,
+    /// When the first of them came back.
+    first: Option<Nanos>,
+}
+
+/// Thirty seconds of responses.
+#[derive(Debug, Clone, Copy)]
+struct RttSlot {
+    lowest: u64,
+    seen: u32,
+}
+
+impl Default for MinRtt {
+    fn default() -> Self {
+        Self {
+            slots: [EMPTY; SLOTS],
+            all: EMPTY,
+            newest: 0,
+            first: None,
+        }
+    }
+}
+
+impl MinRtt {
+    /// Notes one round trip that ended at `now`; answers the lowest, itself included, once enough
+    /// of them were seen.
+    pub fn observe(&mut self, now: Nanos, round_trip: Duration) -> Option<Duration> {
+        self.turn_to(now);
+        let index = Self::index(self.newest);
+        let nanos = span_nanos(round_trip);
+        let first = *self.first.get_or_insert(now);
+        // Those that left before anything came back may all have set up a connection and waited for each
+        // other: their number says nothing about how low the path can go.
+        let seen = u32::from(now.saturating_sub(round_trip) >= first);
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.note(nanos, seen);
+            self.all.note(nanos, seen);
+        }
+        self.known()
+    }
+
+    /// The lowest round trip, if enough were seen of late.
+    pub fn floor(&mut self, now: Nanos) -> Option<Duration> {
+        self.turn_to(now);
+        self.known()
+    }
+
+    fn known(&self) -> Option<Duration> {
+        (self.all.seen > WARM_UP).then_some(Duration::from_nanos(self.all.lowest))
+    }
+
+    /// Forgets slots that are too old. After a spell of few responses the path has to show itself
+    /// again: one slow answer a minute says nothing about its base.
+    fn turn_to(&mut self, now: Nanos) {
+        let newest = now.as_nanos() / SLOT_NANOS;
+        if newest <= self.newest {
+            return;
+        }
+        for passed in (self.newest + 1..=newest).rev().take(SLOTS) {
+            if let Some(slot) = self.slots.get_mut(Self::index(passed)) {
+                *slot = EMPTY;
+            }
+        }
+        self.newest = newest;
+        self.all = self.slots.iter().fold(EMPTY, |all, slot| RttSlot {
+            lowest: all.lowest.min(slot.lowest),
+            seen: all.seen.saturating_add(slot.seen),
+        });
+        if self.all.lowest == EMPTY.lowest {
+            self.first = None;
+        }
+    }
+
+    fn index(slot: u64) -> usize {
+        usize::try_from(slot % SLOTS_U64).unwrap_or(0)
+    }
+}
+
+impl RttSlot {
+    fn note(&mut self, nanos: u64, seen: u32) {
+        self.lowest = self.lowest.min(nanos);
+        self.seen = self.seen.saturating_add(seen);
+    }
+}
+
+/// Ten slots are the five minutes, the eleventh is the one being filled.
+const SLOTS: usize = 11;
+const SLOTS_U64: u64 = 11;
+const SLOT_NANOS: u64 = span_nanos(Duration::from_secs(30));
+const EMPTY: RttSlot = RttSlot {
+    lowest: u64::MAX,
+    seen: 0,
+};
+
+/// With so many samples the lowest is close to the path's base; all refusals in simulations of this
+/// rule fell before that.
+const WARM_UP: u32 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn warm() -> MinRtt {
+        let mut trips = MinRtt::default();
+        for _ in 0..50 {
+            trips.observe(Nanos::ZERO, 30 * MS);
+        }
+        trips
+    }
+
+    // 5 min 30 s is when the eleventh slot after the sample begins.
+    #[test]
+    fn a_floor_is_remembered_for_five_minutes() {
+        let mut trips = warm();
+        let busy = |trips: &mut MinRtt, secs| trips.observe(Nanos::from_secs(secs), 80 * MS);
+        for secs in 1..=329 {
+            assert_eq!(busy(&mut trips, secs), Some(30 * MS), "at {secs} s");
+        }
+        assert_eq!(busy(&mut trips, 330), Some(80 * MS));
+    }
+
+    #[test]
+    fn after_a_quiet_spell_the_path_must_show_itself_again() {
+        let mut trips = warm();
+        assert_eq!(trips.observe(Nanos::from_secs(1), 40 * MS), Some(30 * MS));
+        assert_eq!(trips.observe(Nanos::from_secs(3_600), 40 * MS), None);
+    }
+
+    // A hundred calls leave at once on new connections, and each waits for those before it: the lowest of
+    // them took 20 ms on a path of 1 ms. Of the second hundred, the fifty-first shows the floor.
+    #[test]
+    fn a_first_heap_does_not_show_how_low_the_path_can_go() {
+        let mut trips = MinRtt::default();
+        for n in 0..100 {
+            let late = Duration::from_millis(20 + n);
+            assert_eq!(trips.observe(Nanos::ZERO.saturating_add(late), late), None);
+        }
+        for n in 1..=51 {
+            let floor = trips.observe(Nanos::from_secs(1).saturating_add(n * MS), n * MS);
+            assert_eq!(floor, (n == 51).then_some(MS), "{n}");
+        }
+    }
+
+    // One slow answer every 200 s: the base is no longer known, whatever the few of them say.
+    #[test]
+    fn thin_traffic_is_not_relied_on() {
+        let mut trips = warm();
+        for secs in [200, 400, 600] {
+            assert_eq!(
+                trips.observe(Nanos::from_secs(secs), 520 * MS).is_some(),
+                secs == 200
+            );
+        }
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_forgets_nothing() {
+        let mut trips = warm();
+        trips.observe(Nanos::from_secs(100), 90 * MS);
+        assert_eq!(trips.observe(Nanos::ZERO, 90 * MS), Some(30 * MS));
+        assert_eq!(trips.floor(Nanos::MAX), None);
+    }
+
+    #[test]
+    fn a_request_arrived_no_earlier_than_it_was_sent() {
+        let journey = RequestTiming::Answered {
+            sent: Nanos::from_secs(5),
+            answered: Nanos::from_secs(6),
+        };
+        let by = |accounting, floor| journey.arrived_by(accounting, floor);
+        assert_eq!(by(Accounting::Safe, Some(MS)), Nanos::from_secs(6));
+        assert_eq!(by(Accounting::Tight, None), Nanos::from_secs(6));
+        assert_eq!(
+            by(Accounting::Tight, Some(250 * MS)),
+            Nanos::from_millis(5_750)
+        );
+        assert_eq!(
+            by(Accounting::Tight, Some(Duration::MAX)),
+            Nanos::from_secs(5)
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! Reads bytes from left to right, for the small grammars that servers speak.
+//!
+//! Header values are bytes, not text, and come from strangers: every step here either takes exactly
+//! what it names or answers `None` and leaves the rest untouched. Numbers are plain ASCII digits, so
+//! that a sign, a space, an exponent or another script's digits never slip through as they do with
+//! the standard library's parser.
+
+/// What is left to read of a value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByteCursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> ByteCursor<'a> {
+    pub(crate) const fn new(value: &'a [u8]) -> Self {
+        Self { rest: value }
+    }
+
+    pub(crate) const fn is_done(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// Takes one byte that `wanted` likes.
+    pub(crate) fn byte(&mut self, wanted: impl Fn(u8) -> bool) -> Option<u8> {
+        let (&first, rest) = self.rest.split_first()?;
+        if !wanted(first) {
+            return None;
+        }
+        self.rest = rest;
+        Some(first)
+    }
+
+    /// Takes this text, in any case.
+    pub(crate) fn text(&mut self, wanted: &[u8]) -> Option<()> {
+        let (head, rest) = self.rest.split_at_checked(wanted.len())?;
+        if !head.eq_ignore_ascii_case(wanted) {
+            return None;
+        }
+        self.rest = rest;
+        Some(())
+    }
+
+    /// Takes the longest run of bytes that `wanted` likes, perhaps none.
+    pub(crate) fn run(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
+        let end = self.rest.iter().position(|b| !wanted(*b));
+        let (head, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        self.rest = rest;
+        head
+    }
+
+    /// Takes exactly `count` digits, at most nine of them.
+    pub(crate) fn digits(&mut self, count: usize) -> Option<u32> {
+        let (head, rest) = self.rest.split_at_checked(count.min(9))?;
+        let number = whole(head).and_then(|n| u32::try_from(n).ok())?;
+        self.rest = rest;
+        Some(number)
+    }
+
+    /// Takes one of `names`, in any case, and answers its place among them.
+    pub(crate) fn name(&mut self, names: &[&str]) -> Option<u32> {
+        let found = (0..)
+            .zip(names)
+            .find(|(_, name)| self.text(name.as_bytes()).is_some());
+        found.map(|(place, _)| place)
+    }
+
+    /// Takes exactly `length` bytes, whatever they are.
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(head)
+    }
+
+    /// Skips spaces and tabs.
+    pub(crate) fn blanks(&mut self) {
+        self.run(is_blank);
+    }
+}
+
+/// A whole number of ASCII digits alone; `None` also when it does not fit.
+pub(crate) fn whole(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |total, byte| {
+        total.checked_mul(10)?.checked_add(digit(*byte)?)
+    })
+}
+
+/// A whole number of ASCII digits alone, however many; what does not fit is the largest number.
+pub(crate) fn whole_saturating(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |total, byte| {
+        let tens = total.saturating_mul(10);
+        Some(tens.saturating_add(digit(*byte)?))
+    })
+}
+
+/// The digits after a point as nanoseconds, rounded up: a wait is never shorter than it was told.
+pub(crate) fn fraction_nanos(digits: &[u8]) -> Option<u32> {
+    let (kept, beyond) = digits.split_at(digits.len().min(9));
+    if digits.is_empty() || !beyond.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let scale = (kept.len()..9).fold(1, |scale: u64, _| scale.saturating_mul(10));
+    let up = u64::from(beyond.iter().any(|b| *b != b'0'));
+    let nanos = whole(kept)?.saturating_mul(scale).saturating_add(up);
+    u32::try_from(nanos).ok()
+}
+
+/// The value without the blanks around it, which are no part of it.
+pub(crate) fn trimmed(value: &[u8]) -> &[u8] {
+    let start = value.iter().position(|b| !is_blank(*b));
+    let end = value.iter().rposition(|b| !is_blank(*b));
+    match (start, end) {
+        (Some(start), Some(end)) => value.get(start..=end).unwrap_or_default(),
+        _ => &[],
+    }
+}
+
+pub(crate) const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+fn digit(byte: u8) -> Option<u64> {
+    byte.is_ascii_digit().then(|| u64::from(byte & 0x0f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_ascii_digits_and_nothing_else() {
+        assert_eq!(whole(b"00120"), Some(120));
+        assert_eq!(whole(b"18446744073709551615"), Some(u64::MAX));
+        for bad in ["", "+5", "-5", " 5", "5 ", "1e3", "٣", "²", "0x1"] {
+            assert_eq!(whole(bad.as_bytes()), None, "{bad:?}");
+            assert_eq!(whole_saturating(bad.as_bytes()), None, "{bad:?}");
+        }
+        assert_eq!(whole(b"18446744073709551616"), None);
+        assert_eq!(whole_saturating(b"18446744073709551616"), Some(u64::MAX));
+    }
+
+    // The last row has a tenth digit, which must not vanish.
+    #[test]
+    fn fractions_round_up() {
+        assert_eq!(fraction_nanos(b"5"), Some(500_000_000));
+        assert_eq!(fraction_nanos(b"000000001"), Some(1));
+        assert_eq!(fraction_nanos(b"0000000010"), Some(1));
+        assert_eq!(fraction_nanos(b"0000000001"), Some(1));
+        assert_eq!(fraction_nanos(b""), None);
+        assert_eq!(fraction_nanos(b"5x"), None);
+        assert_eq!(fraction_nanos(b"000000000x"), None);
+    }
+
+    #[test]
+    fn a_step_that_fails_takes_nothing() {
+        let mut scan = ByteCursor::new(b"12x");
+        assert_eq!(scan.digits(3), None);
+        assert_eq!(scan.digits(2), Some(12));
+        assert_eq!(scan.text(b"y"), None);
+        assert_eq!(scan.text(b"X"), Some(()));
+        assert!(scan.is_done());
+    }
+}

@@ -1,0 +1,140 @@
+//! Virtual time: how much service a tenant has had, divided by its claim.
+//!
+//! Kept in whole units so fine that every weight up to 16 divides them evenly, in every priority;
+//! other weights carry their remainder from charge to charge, so that nothing drifts however long
+//! the service lasts. Floating point would favour whoever joined early once the numbers are large.
+
+use super::tenant::{Priority, Weight};
+
+/// A tenant's part of the service: its weight, multiplied by its priority.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TenantShare(u64);
+
+impl TenantShare {
+    pub(super) fn new(weight: Weight, priority: Priority) -> Self {
+        Self(u64::from(weight.as_u32()) * priority.factor())
+    }
+
+    /// `distance` as it is for someone with this claim, if it was measured for someone with `other`.
+    pub(super) fn rescale(self, distance: u128, other: Self) -> u128 {
+        let (ours, theirs) = (u128::from(self.0), u128::from(other.0));
+        match distance.checked_mul(theirs) {
+            Some(product) => product / ours,
+            None => (distance / ours).saturating_mul(theirs),
+        }
+    }
+
+    /// How far a service of `cost` moves this tenant.
+    pub(super) fn stretch(self, cost: u64) -> VirtualSpan {
+        let claim = u128::from(self.0);
+        let units = u128::from(cost) * UNIT;
+        VirtualSpan {
+            whole: units / claim,
+            parts: u64::try_from(units % claim).unwrap_or(0),
+            claim: self.0,
+        }
+    }
+}
+
+/// A distance in virtual time: whole units and `parts` of a `claim`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct VirtualSpan {
+    pub(super) whole: u128,
+    parts: u64,
+    claim: u64,
+}
+
+/// A point in virtual time. Orders by whole units; the parts only wait to become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct VirtualTime {
+    pub(super) whole: u128,
+    parts: u64,
+}
+
+impl VirtualTime {
+    /// Where everyone begins: so far from both ends that neither a favour nor a refund reaches the
+    /// one, nor a billion years of service the other.
+    pub(super) const ORIGIN: Self = Self::at(1 << 127);
+
+    pub(super) const fn at(whole: u128) -> Self {
+        Self { whole, parts: 0 }
+    }
+
+    pub(super) fn advance(&mut self, by: VirtualSpan) {
+        self.whole = self.whole.saturating_add(by.whole);
+        self.parts += by.parts;
+        if self.parts >= by.claim {
+            self.parts -= by.claim;
+            self.whole = self.whole.saturating_add(1);
+        }
+    }
+
+    /// Undoes an [`advance`](Self::advance).
+    pub(super) fn retreat(&mut self, by: VirtualSpan) {
+        self.whole = self.whole.saturating_sub(by.whole);
+        if self.parts < by.parts {
+            self.parts += by.claim;
+            self.whole = self.whole.saturating_sub(1);
+        }
+        self.parts -= by.parts;
+    }
+}
+
+/// The virtual length of one unit of cost at a claim of one. The first factor is the least common
+/// multiple of 1 to 16; the second makes it longer than the largest claim, so that every service
+/// moves its tenant.
+pub(super) const UNIT: u128 = 720_720 << 17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(weight: u32, priority: Priority) -> TenantShare {
+        TenantShare::new(Weight::new(weight).expect("positive"), priority)
+    }
+
+    // 17 and 4,294,967,291 are primes that do not divide the unit: their remainders must add up.
+    #[test]
+    fn a_weight_of_service_is_exactly_one_unit() {
+        for weight in [1, 3, 16, 17, 1_000, 4_294_967_291_u32] {
+            let mut point = VirtualTime::at(0);
+            let one = claim(weight, Priority::Low).stretch(1);
+            for _ in 0..weight.min(1_000) {
+                point.advance(one);
+            }
+            let rest = u64::from(weight - weight.min(1_000));
+            point.advance(claim(weight, Priority::Low).stretch(rest));
+            assert_eq!(point, VirtualTime::at(UNIT), "weight {weight}");
+        }
+    }
+
+    #[test]
+    fn the_smallest_service_moves_the_largest_claim() {
+        let mut point = VirtualTime::at(0);
+        point.advance(claim(u32::MAX, Priority::High).stretch(1));
+        assert!(point.whole > 0);
+    }
+
+    #[test]
+    fn retreat_undoes_advances_in_any_order() {
+        let seventeen = claim(17, Priority::High);
+        for (first, second) in (1..20).flat_map(|a| (1..20).map(move |b| (a, b))) {
+            let (a, b) = (seventeen.stretch(first), seventeen.stretch(second));
+            let mut point = VirtualTime::at(u128::MAX / 2);
+            point.advance(a);
+            point.advance(b);
+            point.retreat(a);
+            point.retreat(b);
+            assert_eq!(point, VirtualTime::at(u128::MAX / 2), "{first} and {second}");
+        }
+    }
+
+    #[test]
+    fn the_largest_costs_saturate() {
+        let mut point = VirtualTime::at(u128::MAX - 1);
+        point.advance(claim(1, Priority::Low).stretch(u64::MAX));
+        assert_eq!(point.whole, u128::MAX);
+        point.advance(claim(17, Priority::Low).stretch(u64::MAX));
+        point.retreat(claim(17, Priority::Low).stretch(u64::MAX));
+    }
+}

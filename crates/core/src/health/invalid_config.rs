@@ -1,0 +1,299 @@
+//! Everything that can be wrong with the settings of a health machine.
+//!
+//! The mistakes are a list that is gone through in full, so that all are told at once: fixing a file
+//! one error at a time is a conversation nobody wants with a program.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::config::{RateFactor, HealthSettings};
+use super::probe::MOST_PROBES;
+use crate::Share;
+
+/// All that is wrong with some settings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidHealth(Vec<HealthConfigError>);
+
+impl InvalidHealth {
+    /// What is wrong with these settings, if anything is.
+    pub(super) fn of(settings: &HealthSettings) -> Option<Self> {
+        let mistakes: Vec<_> = HealthConfigError::ALL
+            .into_iter()
+            .filter(|mistake| mistake.is_made_by(settings))
+            .collect();
+        (!mistakes.is_empty()).then_some(Self(mistakes))
+    }
+
+    /// Every mistake, in the order of the settings.
+    pub fn all(&self) -> &[HealthConfigError] {
+        &self.0
+    }
+}
+
+impl fmt::Display for InvalidHealth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().enumerate().try_for_each(|(at, mistake)| {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{mistake}")
+        })
+    }
+}
+
+impl core::error::Error for InvalidHealth {}
+
+/// One thing that is wrong with some settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HealthConfigError {
+    /// The error window spans no time.
+    NoWindow,
+    /// More samples are asked for than the window holds, or none.
+    SamplesOutsideWindow,
+    /// A share of failures of 0 % would trip on success.
+    TripsOnNothing,
+    /// A streak of 0 would trip on nothing.
+    NoStreak,
+    /// `p_recover` is above `p_throttle`: the states would chase each other.
+    RecoversAboveThrottle,
+    /// `p_throttle` is above `p_sleep`.
+    ThrottlesAboveSleep,
+    /// Throttle is left after no success at all.
+    NoRecovery,
+    /// `short_retry_after` is above `max_retry_after`.
+    ShortAboveMax,
+    /// `sleep_min` is zero.
+    NoSleep,
+    /// `sleep_min` is above `sleep_max`.
+    SleepMinAboveMax,
+    /// The cooldown shrinks with each failure.
+    CooldownShrinks,
+    /// Throttle would leave nothing.
+    ThrottlesToNothing,
+    /// No request may be in flight.
+    NoConcurrency,
+    /// Normal would return after no success, or after no answer at all.
+    NoProbes,
+    /// The number of probes out together is not 1 to 8.
+    ProbeConcurrencyOutOfRange,
+    /// A probe fails the moment it is sent.
+    NoProbeTime,
+    /// The ramp grows by less than 1 % a step, or takes no time.
+    NoRamp,
+    /// `CacheOnly` after no failure at all.
+    CacheOnlyAtOnce,
+    /// `CacheOnly` would recover without pause.
+    AutoRecoverAtOnce,
+}
+
+impl HealthConfigError {
+    const ALL: [Self; 19] = [
+        Self::NoWindow,
+        Self::SamplesOutsideWindow,
+        Self::TripsOnNothing,
+        Self::NoStreak,
+        Self::RecoversAboveThrottle,
+        Self::ThrottlesAboveSleep,
+        Self::NoRecovery,
+        Self::ShortAboveMax,
+        Self::NoSleep,
+        Self::SleepMinAboveMax,
+        Self::CooldownShrinks,
+        Self::ThrottlesToNothing,
+        Self::NoConcurrency,
+        Self::NoProbes,
+        Self::ProbeConcurrencyOutOfRange,
+        Self::NoProbeTime,
+        Self::NoRamp,
+        Self::CacheOnlyAtOnce,
+        Self::AutoRecoverAtOnce,
+    ];
+
+    fn is_made_by(self, s: &HealthSettings) -> bool {
+        match self {
+            Self::NoWindow => s.window.is_zero() || s.window_length == 0,
+            Self::SamplesOutsideWindow => s.min_samples == 0 || s.min_samples > s.window_length,
+            Self::TripsOnNothing => s.p_throttle == Share::NONE || s.p_recover == Share::NONE,
+            Self::NoStreak => s.n_throttle == 0 || s.n_cacheonly == 0,
+            Self::RecoversAboveThrottle => s.p_recover > s.p_throttle,
+            Self::ThrottlesAboveSleep => s.p_throttle > s.p_sleep,
+            Self::NoRecovery => s.s_recover == 0,
+            Self::ShortAboveMax => s.short_retry_after > s.max_retry_after,
+            Self::NoSleep => s.sleep_min.is_zero(),
+            Self::SleepMinAboveMax => s.sleep_min > s.sleep_max,
+            Self::CooldownShrinks => s.cooldown_factor < RateFactor::ONE,
+            Self::ThrottlesToNothing => s.throttle_share == Share::NONE,
+            Self::NoConcurrency => s.concurrency == 0,
+            Self::NoProbes => s.probe_success == 0 || s.neutral_per_success == 0,
+            Self::ProbeConcurrencyOutOfRange => !(1..=MOST_PROBES).contains(&s.probe_concurrency),
+            Self::NoProbeTime => s.probe_timeout.is_zero(),
+            Self::NoRamp => s.ramp_factor < SLOWEST_RAMP || s.ramp_every.is_zero(),
+            Self::CacheOnlyAtOnce => s.cache_only_after == Some(0),
+            Self::AutoRecoverAtOnce => s.auto_recover.is_some_and(|every| every.is_zero()),
+        }
+    }
+}
+
+impl fmt::Display for HealthConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoWindow => "window and window_length must be above 0",
+            Self::SamplesOutsideWindow => "min_samples must be 1 to window_length",
+            Self::TripsOnNothing => "p_throttle and p_recover must be above 0",
+            Self::NoStreak => "n_throttle and n_cacheonly must be at least 1",
+            Self::RecoversAboveThrottle => "p_recover must not be above p_throttle",
+            Self::ThrottlesAboveSleep => "p_throttle must not be above p_sleep",
+            Self::NoRecovery => "s_recover must be at least 1",
+            Self::ShortAboveMax => "short_retry_after must not be above max_retry_after",
+            Self::NoSleep => "sleep_min must be above 0",
+            Self::SleepMinAboveMax => "sleep_min must not be above sleep_max",
+            Self::CooldownShrinks => "cooldown_factor must be at least 1",
+            Self::ThrottlesToNothing => "throttle_share must be above 0",
+            Self::NoConcurrency => "concurrency must be at least 1",
+            Self::NoProbes => "probe_success and neutral_per_success must be at least 1",
+            Self::ProbeConcurrencyOutOfRange => "probe_concurrency must be 1 to 8",
+            Self::NoProbeTime => "probe_timeout must be above 0",
+            Self::NoRamp => "ramp_factor must be at least 1.01 and ramp_every above 0",
+            Self::CacheOnlyAtOnce => "cache_only_after must be at least 1, or left out for never",
+            Self::AutoRecoverAtOnce => "auto_recover must be above 0, or left out for never",
+        })
+    }
+}
+
+/// A ramp of less than 1 % a step would take thousands of steps, each a wake-up.
+const SLOWEST_RAMP: RateFactor = RateFactor::percent(101);
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use core::time::Duration;
+
+    use super::*;
+    use crate::HealthConfig;
+
+    fn mistakes(change: impl FnOnce(&mut HealthSettings)) -> Vec<HealthConfigError> {
+        let mut settings = HealthSettings::default();
+        change(&mut settings);
+        HealthConfig::new(settings).map_or_else(|invalid| invalid.all().to_vec(), |_| Vec::new())
+    }
+
+    #[test]
+    fn the_profiles_make_sense() {
+        for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
+            assert!(HealthConfig::new(profile).is_ok());
+        }
+    }
+
+    #[test]
+    fn each_mistake_is_found_alone() {
+        use HealthConfigError as M;
+        let none = Duration::ZERO;
+        let found = [
+            (mistakes(|s| s.window = none), M::NoWindow),
+            (mistakes(|s| s.min_samples = 0), M::SamplesOutsideWindow),
+            (mistakes(|s| s.min_samples = 301), M::SamplesOutsideWindow),
+            (mistakes(|s| s.p_recover = Share::NONE), M::TripsOnNothing),
+            (mistakes(|s| s.n_throttle = 0), M::NoStreak),
+            (mistakes(|s| s.n_cacheonly = 0), M::NoStreak),
+            (
+                mistakes(|s| s.p_recover = Share::percent(21)),
+                M::RecoversAboveThrottle,
+            ),
+            (
+                mistakes(|s| s.p_throttle = Share::percent(61)),
+                M::ThrottlesAboveSleep,
+            ),
+            (mistakes(|s| s.s_recover = 0), M::NoRecovery),
+            (
+                mistakes(|s| s.short_retry_after = Duration::MAX),
+                M::ShortAboveMax,
+            ),
+            (mistakes(|s| s.sleep_min = none), M::NoSleep),
+            (
+                mistakes(|s| s.sleep_min = Duration::from_secs(301)),
+                M::SleepMinAboveMax,
+            ),
+            (
+                mistakes(|s| s.cooldown_factor = RateFactor::percent(99)),
+                M::CooldownShrinks,
+            ),
+            (
+                mistakes(|s| s.throttle_share = Share::NONE),
+                M::ThrottlesToNothing,
+            ),
+            (mistakes(|s| s.concurrency = 0), M::NoConcurrency),
+            (mistakes(|s| s.probe_success = 0), M::NoProbes),
+            (mistakes(|s| s.neutral_per_success = 0), M::NoProbes),
+            (
+                mistakes(|s| s.probe_concurrency = 0),
+                M::ProbeConcurrencyOutOfRange,
+            ),
+            (
+                mistakes(|s| s.probe_concurrency = 9),
+                M::ProbeConcurrencyOutOfRange,
+            ),
+            (mistakes(|s| s.probe_timeout = none), M::NoProbeTime),
+            (mistakes(|s| s.ramp_factor = RateFactor::ONE), M::NoRamp),
+            (mistakes(|s| s.ramp_every = none), M::NoRamp),
+            (
+                mistakes(|s| s.cache_only_after = Some(0)),
+                M::CacheOnlyAtOnce,
+            ),
+            (
+                mistakes(|s| s.auto_recover = Some(none)),
+                M::AutoRecoverAtOnce,
+            ),
+        ];
+        for (all, expected) in found {
+            assert_eq!(all, [expected], "{expected}");
+        }
+    }
+
+    // A window of no length holds no sample, and a ratio of nothing is below that of recovery.
+    #[test]
+    fn a_mistake_that_entails_another_is_told_with_it() {
+        use HealthConfigError as M;
+        assert_eq!(
+            mistakes(|s| s.window_length = 0),
+            [M::NoWindow, M::SamplesOutsideWindow]
+        );
+        assert_eq!(
+            mistakes(|s| s.p_throttle = Share::NONE),
+            [M::TripsOnNothing, M::RecoversAboveThrottle]
+        );
+    }
+
+    // Each setting at the last value that makes sense beside its neighbour.
+    #[test]
+    fn what_is_just_enough_is_no_mistake() {
+        let enough = [
+            mistakes(|s| s.min_samples = s.window_length),
+            mistakes(|s| s.p_recover = s.p_throttle),
+            mistakes(|s| s.p_throttle = s.p_sleep),
+            mistakes(|s| s.short_retry_after = s.max_retry_after),
+            mistakes(|s| s.sleep_min = s.sleep_max),
+            mistakes(|s| s.cooldown_factor = RateFactor::ONE),
+            mistakes(|s| s.probe_concurrency = 8),
+            mistakes(|s| s.ramp_factor = RateFactor::percent(101)),
+            mistakes(|s| s.cache_only_after = Some(1)),
+            mistakes(|s| s.cache_only_after = None),
+            mistakes(|s| s.auto_recover = None),
+        ];
+        for found in enough {
+            assert_eq!(found, []);
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_in_one_message() {
+        let settings = HealthSettings {
+            concurrency: 0,
+            sleep_min: Duration::ZERO,
+            ..HealthSettings::default()
+        };
+        let told = HealthConfig::new(settings).expect_err("two mistakes");
+        assert_eq!(
+            told.to_string(),
+            "sleep_min must be above 0; concurrency must be at least 1"
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! The timers of the machine.
+//!
+//! There is one instant at which something is due. It is worked out when something changes, not when
+//! somebody asks, so that the way of a healthy request is one comparison.
+
+use super::cooldown::Cooldown;
+use super::ramp::Ramp;
+use super::{Health, TransitionReason, HealthState, HealthStep, HealthTransition};
+use crate::Nanos;
+
+impl Health {
+    /// Serves the timer that is due, if one is. Without it a Sleep would only end when somebody
+    /// asks. Rates may have changed even where the state has not: ask for
+    /// [`effective`](Health::effective) again.
+    pub fn wake(&mut self, now: Nanos, entropy: u64) -> Option<HealthTransition> {
+        let now = self.clamped(now);
+        if !self.is_due(now) {
+            return None;
+        }
+        let step = match self.state {
+            HealthState::Sleep => Some(HealthStep::to(HealthState::HalfOpen, TransitionReason::SleepOver)),
+            HealthState::CacheOnly => Some(self.auto_recovery(now, entropy)),
+            HealthState::HalfOpen => Some(self.timed_out_probe(now, entropy)),
+            HealthState::Normal | HealthState::Throttle => self.look_again(now, entropy),
+        };
+        if step.is_none() {
+            self.reschedule();
+        }
+        step.map(|step| self.enter(now, step))
+    }
+
+    /// Works out when a timer is due.
+    pub(super) fn reschedule(&mut self) {
+        self.due = match self.state {
+            _ if self.until < Nanos::MAX => self.until.max(self.cooling_until),
+            HealthState::HalfOpen => self.probes.first_deadline().unwrap_or(Nanos::MAX),
+            _ => self.confirmed_at().min(self.ramp_step_at()),
+        };
+    }
+
+    /// When `CacheOnly`, entered at `since`, tries to recover by itself.
+    pub(super) fn auto_recover_at(&self, since: Nanos) -> Nanos {
+        self.settings()
+            .auto_recover
+            .map_or(Nanos::MAX, |every| since.saturating_add(every))
+    }
+
+    /// `CacheOnly` was long enough a rest: the Sleep on the way is the shortest.
+    fn auto_recovery(&self, now: Nanos, entropy: u64) -> HealthStep {
+        let sleep = Cooldown::first(self.settings()).draw(self.settings(), entropy);
+        HealthStep {
+            to: HealthState::Sleep,
+            reason: TransitionReason::AutoRecover,
+            until: now.saturating_add(sleep),
+        }
+    }
+
+    fn timed_out_probe(&mut self, now: Nanos, entropy: u64) -> HealthStep {
+        self.cooldown = self.cooldown.grown(self.config.settings());
+        let sleep = self.cooldown.draw(self.settings(), entropy);
+        let step = HealthStep {
+            to: HealthState::Sleep,
+            reason: TransitionReason::ProbeTimedOut,
+            until: now.saturating_add(sleep),
+        };
+        self.failed_recovery(now, step)
+    }
+
+    fn look_again(&mut self, now: Nanos, entropy: u64) -> Option<HealthStep> {
+        let settings = self.config.settings();
+        self.ramp = self.ramp.and_then(|ramp| ramp.at(now, settings));
+        self.window.refresh(now);
+        let (to, reason) = self.evaluate(now)?;
+        let until = match to {
+            HealthState::Sleep => now.saturating_add(self.cooldown.draw(self.settings(), entropy)),
+            _ => Nanos::MAX,
+        };
+        Some(HealthStep { to, reason, until })
+    }
+
+    fn confirmed_at(&self) -> Nanos {
+        self.confirming
+            .map_or(Nanos::MAX, |seen| seen.since.saturating_add(seen.held))
+    }
+
+    fn ramp_step_at(&self) -> Nanos {
+        self.ramp.map_or(Nanos::MAX, Ramp::next)
+    }
+}

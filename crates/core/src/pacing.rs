@@ -1,0 +1,75 @@
+//! Spreading what is left over the time left.
+//!
+//! A limit of 10 per minute can be used up in the first second. Soft pacing suggests a pause before
+//! each request so that the rest of the quantity lasts until some of it returns. It is a
+//! suggestion, told apart from the hard wait: a paced request is already allowed.
+
+use core::time::Duration;
+
+use crate::{Cost, Decision, Meter, Nanos};
+
+/// How long a request should wait, and whether it has to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitTime {
+    /// It may go now; an even spread would have it wait this long.
+    Soft {
+        /// The pause, capped.
+        delay: Duration,
+        /// The pause before the cap.
+        asked: Duration,
+    },
+    /// It may not go before this instant.
+    Hard(Nanos),
+    /// It can never go.
+    Never,
+}
+
+impl Meter {
+    /// How long `cost` should wait, pausing `max_delay` at most for the sake of an even spread.
+    ///
+    /// A cost of zero never has to wait: while nothing remains, the instant it is told is that of
+    /// the next recovery, as information.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use outflow_core::{Accounting, Cost, Limit, Meter, Moment, Nanos, WaitTime};
+    ///
+    /// let limit = Limit::fixed("10/s".parse()?).counted(Accounting::Send);
+    /// let mut meter = Meter::new(&limit, Moment::default());
+    /// let cap = Duration::from_millis(500);
+    /// assert!(meter.take(Nanos::ZERO, Cost::new(5)).is_allow());
+    /// // Five are left for 900 ms: 180 ms each.
+    /// let wait = meter.wait_time(Nanos::from_millis(100), Cost::ONE, cap);
+    /// let even = Duration::from_millis(180);
+    /// assert_eq!(wait, WaitTime::Soft { delay: even, asked: even });
+    /// # Ok::<(), outflow_core::InvalidRate>(())
+    /// ```
+    pub fn wait_time(&mut self, now: Nanos, cost: Cost, max_delay: Duration) -> WaitTime {
+        if cost == Cost::ZERO && self.status(now).remaining() == 0 {
+            return self.recovery(now).map_or(WaitTime::Never, WaitTime::Hard);
+        }
+        match self.check(now, cost) {
+            Decision::Allow(()) => {
+                let asked = self.even_pause(now, cost);
+                WaitTime::Soft {
+                    delay: asked.min(max_delay),
+                    asked,
+                }
+            }
+            Decision::WaitUntil(at) => WaitTime::Hard(at),
+            Decision::Never => WaitTime::Never,
+        }
+    }
+
+    /// The pause that spreads what remains over the time until something returns. An untouched
+    /// meter asks for none.
+    pub(crate) fn even_pause(&mut self, now: Nanos, cost: Cost) -> Duration {
+        let Some(recovery) = self.recovery(now) else {
+            return Duration::ZERO;
+        };
+        let standing = self.status(now);
+        let (left, remaining) = (recovery.since(standing.at), standing.remaining().max(1));
+        let nanos = left.as_nanos() * u128::from(cost.units()) / u128::from(remaining);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}

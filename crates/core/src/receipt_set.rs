@@ -1,0 +1,108 @@
+//! What an allowed request holds of every limit it passed.
+//!
+//! It knows each limit by the number of its slot, not by its place alone: limits may be changed while
+//! requests are in flight, and what was taken from one must not be given back to another.
+
+use core::time::Duration;
+
+use crate::meter::WindowStart;
+use crate::{Cost, Nanos, Receipt, UnitCost};
+
+/// Leave to send once, taken from every limit of a set. It is used up by settling or refunding.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a grant is settled or refunded; dropped, its cost is never seen to arrive"]
+pub struct ReceiptSet {
+    at: Nanos,
+    send_at: Nanos,
+    cost: Cost,
+    slots: [u32; MAX_LIMITS],
+    marks: [u64; MAX_LIMITS],
+    held: [bool; MAX_LIMITS],
+}
+
+impl ReceiptSet {
+    pub(crate) const fn new(now: Nanos, cost: Cost) -> Self {
+        Self {
+            at: now,
+            send_at: now,
+            cost,
+            slots: [0; MAX_LIMITS],
+            marks: [0; MAX_LIMITS],
+            held: [false; MAX_LIMITS],
+        }
+    }
+
+    /// When it was taken.
+    pub const fn at(&self) -> Nanos {
+        self.at
+    }
+
+    /// When to send: at once, or a little later where a limit is paced. It counts from then on.
+    pub const fn send_at(&self) -> Nanos {
+        self.send_at
+    }
+
+    /// What was taken from each limit that counts costs.
+    pub const fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// The same leave, of no limit yet.
+    pub(crate) const fn emptied(&self) -> Self {
+        let mut empty = Self::new(self.at, self.cost);
+        empty.send_at = self.send_at;
+        empty
+    }
+
+    pub(crate) fn postpone(&mut self, pause: Duration) {
+        self.send_at = self.send_at.max(self.at.saturating_add(pause));
+    }
+
+    #[inline]
+    pub(crate) fn hold(&mut self, place: usize, slot: u32, receipt: &Receipt) {
+        if let Some(number) = self.slots.get_mut(place) {
+            *number = slot;
+        }
+        if let Some(mark) = self.marks.get_mut(place) {
+            *mark = receipt.mark();
+        }
+        if let Some(held) = self.held.get_mut(place) {
+            *held = receipt.counting() == WindowStart::FromArrival;
+        }
+    }
+
+    pub(crate) fn receipts(self) -> impl Iterator<Item = SlotReceipt> {
+        let places = self.slots.into_iter().zip(self.marks).zip(self.held);
+        places.map(move |((slot, mark), held)| {
+            let counting = if held {
+                WindowStart::FromArrival
+            } else {
+                WindowStart::FromSend
+            };
+            let receipt = Receipt::new(self.send_at, self.cost, counting).marked(mark);
+            SlotReceipt { slot, receipt }
+        })
+    }
+}
+
+/// A receipt and the slot it is for: the limit at its place may be another one by now.
+pub(crate) struct SlotReceipt {
+    slot: u32,
+    receipt: Receipt,
+}
+
+impl SlotReceipt {
+    /// What it stands for at the slot of this number, which takes this toll.
+    pub(crate) fn of(self, slot: u32, toll: UnitCost) -> Option<Receipt> {
+        (self.slot == slot).then(|| self.receipt.tolled(toll))
+    }
+
+    /// The same, to look at.
+    pub(crate) fn shown_to(&self, slot: u32) -> Option<&Receipt> {
+        (self.slot == slot).then_some(&self.receipt)
+    }
+}
+
+/// The most limits that one request may have to pass. Real providers publish up to five at once;
+/// a grant stays small enough to live on the stack.
+pub const MAX_LIMITS: usize = 8;

@@ -1,0 +1,31 @@
+//! One header that tells one part of a hint, as in the dialects that split a limit over several.
+
+use super::{Hint, HintLabel, MalformedHint, reset};
+use crate::WallTime;
+use crate::byte_cursor::{trimmed, whole};
+
+/// Which part of a hint a header tells, in the dialects that use one header for each.
+#[derive(Clone, Copy)]
+pub(super) enum HintPart {
+    Limit,
+    Remaining,
+    Used,
+    Reset,
+    Group,
+}
+
+impl HintPart {
+    /// Puts the value of a header into a hint.
+    pub(super) fn of(self, mut hint: Hint, value: &[u8], now: WallTime) -> Result<Hint, MalformedHint> {
+        let value = trimmed(value);
+        let number = || whole(value).map(Some).ok_or(MalformedHint);
+        match self {
+            Self::Limit => hint.limit = number()?,
+            Self::Remaining => hint.remaining = number()?,
+            Self::Used => hint.used = number()?,
+            Self::Reset => hint.resets_in = Some(reset::read(value, now).ok_or(MalformedHint)?),
+            Self::Group => hint.group = Some(HintLabel::new(value).ok_or(MalformedHint)?),
+        }
+        Ok(hint)
+    }
+}

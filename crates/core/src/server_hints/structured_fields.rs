@@ -1,0 +1,268 @@
+//! Structured fields (RFC 9651), as much of them as rate limits need.
+//!
+//! A field is a list or a dictionary of members, each a bare value with parameters. This reads both
+//! as one thing, since the drafts of `RateLimit` changed from one to the other, and keeps nothing:
+//! members are handed out one after the other, straight from the bytes. Inner lists, dates and
+//! display strings are refused, for no draft uses them.
+
+use crate::byte_cursor::{ByteCursor, whole};
+
+/// A bare value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BareItem<'a> {
+    /// A whole number that is not negative.
+    Whole(u64),
+    /// A string or a token.
+    Name(&'a [u8]),
+    /// Anything else: a fraction, a negative number, bytes, a boolean.
+    Other,
+}
+
+/// One member of a list or dictionary.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FieldMember<'a> {
+    /// Its key in a dictionary.
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: BareItem<'a>,
+    params: ByteCursor<'a>,
+}
+
+impl<'a> FieldMember<'a> {
+    /// The last parameter of that name, as the standard has it.
+    pub(super) fn param(&self, name: &[u8]) -> Option<BareItem<'a>> {
+        let mut scan = self.params;
+        let mut found = None;
+        while let Some((key, value)) = param(&mut scan) {
+            if key == name {
+                found = Some(value);
+            }
+        }
+        found
+    }
+}
+
+/// The members of a field, or `None` if any of it is malformed: half a field is not trusted.
+pub(super) fn members(value: &[u8]) -> Option<impl Iterator<Item = FieldMember<'_>>> {
+    let members = MemberIter {
+        scan: ByteCursor::new(crate::byte_cursor::trimmed(value)),
+        state: ParseState::Start,
+    };
+    let mut check = members.clone();
+    let wellformed = check.by_ref().count() > 0 && check.state == ParseState::Done;
+    wellformed.then_some(members)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum ParseState {
+    Start,
+    Between,
+    Done,
+    Broken,
+}
+
+#[derive(Clone)]
+struct MemberIter<'a> {
+    scan: ByteCursor<'a>,
+    state: ParseState,
+}
+
+impl<'a> Iterator for MemberIter<'a> {
+    type Item = FieldMember<'a>;
+
+    fn next(&mut self) -> Option<FieldMember<'a>> {
+        match self.state {
+            ParseState::Done | ParseState::Broken => return None,
+            ParseState::Between if self.scan.is_done() => {
+                self.state = ParseState::Done;
+                return None;
+            }
+            ParseState::Start | ParseState::Between => {}
+        }
+        let read = self.member();
+        self.state = if read.is_some() {
+            ParseState::Between
+        } else {
+            ParseState::Broken
+        };
+        read
+    }
+}
+
+impl<'a> MemberIter<'a> {
+    fn member(&mut self) -> Option<FieldMember<'a>> {
+        if self.state == ParseState::Between {
+            self.scan.blanks();
+            self.scan.text(b",")?;
+            self.scan.blanks();
+        }
+        let key = dictionary_key(&mut self.scan);
+        let value = bare(&mut self.scan)?;
+        let params = self.scan;
+        while self.scan.peek() == Some(b';') {
+            param(&mut self.scan)?;
+        }
+        Some(FieldMember { key, value, params })
+    }
+}
+
+/// `limit=`, taken only if the `=` is there.
+fn dictionary_key<'a>(scan: &mut ByteCursor<'a>) -> Option<&'a [u8]> {
+    let mut ahead = *scan;
+    let key = key(&mut ahead)?;
+    ahead.text(b"=")?;
+    *scan = ahead;
+    Some(key)
+}
+
+/// `;w=60`, or `;flag` which is as good as true.
+fn param<'a>(scan: &mut ByteCursor<'a>) -> Option<(&'a [u8], BareItem<'a>)> {
+    scan.text(b";")?;
+    scan.blanks();
+    let key = key(scan)?;
+    match scan.text(b"=") {
+        Some(()) => Some((key, bare(scan)?)),
+        None => Some((key, BareItem::Other)),
+    }
+}
+
+fn key<'a>(scan: &mut ByteCursor<'a>) -> Option<&'a [u8]> {
+    let key = scan.run(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b));
+    let first = key.first()?;
+    (first.is_ascii_lowercase() || *first == b'*').then_some(key)
+}
+
+fn bare<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    match scan.peek()? {
+        b'"' => string(scan),
+        b':' => bytes(scan),
+        b'?' => boolean(scan),
+        b'-' | b'0'..=b'9' => number(scan),
+        b'*' | b'a'..=b'z' | b'A'..=b'Z' => Some(BareItem::Name(scan.run(is_token))),
+        _ => None,
+    }
+}
+
+/// What is between the quotes, escapes left as they are: a name with escapes is refused later.
+fn string<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    scan.text(b"\"")?;
+    let mut ahead = *scan;
+    let mut length = 0_usize;
+    loop {
+        length += ahead
+            .run(|b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\')
+            .len();
+        match ahead.byte(|b| matches!(b, b'"' | b'\\'))? {
+            b'"' => break,
+            _ => ahead.byte(|b| matches!(b, b'"' | b'\\'))?,
+        };
+        length += 2;
+    }
+    let inside = scan.take(length)?;
+    scan.text(b"\"")?;
+    Some(BareItem::Name(inside))
+}
+
+fn bytes<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    scan.text(b":")?;
+    scan.run(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b));
+    scan.text(b":")?;
+    Some(BareItem::Other)
+}
+
+fn boolean<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    scan.text(b"?")?;
+    scan.byte(|b| matches!(b, b'0' | b'1'))?;
+    Some(BareItem::Other)
+}
+
+fn number<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    let negative = scan.text(b"-").is_some();
+    let digits = whole(scan.run(|b| b.is_ascii_digit()))?;
+    if scan.text(b".").is_some() {
+        let fraction = scan.run(|b| b.is_ascii_digit());
+        return (!fraction.is_empty()).then_some(BareItem::Other);
+    }
+    Some(if negative {
+        BareItem::Other
+    } else {
+        BareItem::Whole(digits)
+    })
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn lists_and_dictionaries_are_read_alike() {
+        let read: Vec<_> = members(b"\"burst\";q=100;w=60 ,\tdaily;q=5;pk=:YQ==:;x, 7;w=1")
+            .expect("well formed")
+            .map(|m| (m.value, m.param(b"q"), m.param(b"w")))
+            .collect();
+        let whole = |n| Some(BareItem::Whole(n));
+        assert_eq!(
+            read,
+            [
+                (BareItem::Name(b"burst"), whole(100), whole(60)),
+                (BareItem::Name(b"daily"), whole(5), None),
+                (BareItem::Whole(7), None, whole(1)),
+            ]
+        );
+        let keys: Vec<_> = members(b"limit=100, remaining=50,reset=5")
+            .expect("well formed")
+            .map(|m| (m.key, m.value))
+            .collect();
+        assert_eq!(keys[1], (Some(&b"remaining"[..]), BareItem::Whole(50)));
+        assert_eq!(keys.len(), 3);
+    }
+
+    #[test]
+    fn half_a_field_is_no_field() {
+        for bad in [
+            "",
+            ",",
+            "1,",
+            "1 2",
+            "\"open",
+            "\"bad\\x\"",
+            "a;",
+            "a;=1",
+            "a;W=1",
+            "(1 2)",
+            ":YQ",
+            "1;w=",
+            "1.",
+            "-",
+            "@1",
+            "a=1 b=2",
+            "18446744073709551616",
+            "\u{e9}",
+            "?2",
+        ] {
+            assert!(members(bad.as_bytes()).is_none(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_escape_does_not_end_a_string() {
+        let mut read = members(br#""a\"b\\";q=1"#).expect("well formed");
+        let member = read.next().expect("one member");
+        assert_eq!(member.value, BareItem::Name(br#"a\"b\\"#));
+        assert_eq!(member.param(b"q"), Some(BareItem::Whole(1)));
+    }
+
+    #[test]
+    fn the_last_of_equal_parameters_counts() {
+        let mut read = members(b"a;q=1;q=2").expect("well formed");
+        assert_eq!(
+            read.next().and_then(|m| m.param(b"q")),
+            Some(BareItem::Whole(2))
+        );
+    }
+}

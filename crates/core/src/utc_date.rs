@@ -1,0 +1,205 @@
+//! The Gregorian calendar in UTC, as far as servers' dates need it.
+//!
+//! Only from 1970 to 9999 and only whole seconds: dates outside say nothing about waiting. Days are
+//! counted from tables and leap-year arithmetic rather than by a time library, because this crate
+//! has no dependencies and needs two functions.
+
+use core::time::Duration;
+
+use crate::WallTime;
+
+/// A date and time of day in UTC, as its fields were read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct UtcDate {
+    pub(crate) year: u32,
+    /// 1 to 12.
+    pub(crate) month: u32,
+    /// 1 to 31.
+    pub(crate) day: u32,
+    pub(crate) hour: u32,
+    pub(crate) minute: u32,
+    /// 0 to 60: a leap second is the first instant of the next minute.
+    pub(crate) second: u32,
+}
+
+/// What is wrong with the fields of a date.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InvalidDate {
+    /// There is no such day or time of day, or its year has more than four digits.
+    NoSuchTime,
+    /// It is before 1970.
+    BeforeEpoch,
+}
+
+impl UtcDate {
+    /// Seconds since 1970.
+    pub(crate) fn unix_secs(self) -> Result<u64, InvalidDate> {
+        if !self.exists() {
+            return Err(InvalidDate::NoSuchTime);
+        }
+        if self.year < EPOCH_YEAR {
+            return Err(InvalidDate::BeforeEpoch);
+        }
+        let days = days_before(self.year) - days_before(EPOCH_YEAR)
+            + month_start(self.year, self.month)
+            + u64::from(self.day - 1);
+        let of_day = (self.hour * 60 + self.minute) * 60 + self.second;
+        let secs = days * SECS_PER_DAY + u64::from(of_day);
+        // A leap second can lead out of the last year.
+        (secs <= LAST_SECOND)
+            .then_some(secs)
+            .ok_or(InvalidDate::NoSuchTime)
+    }
+
+    /// The fields of a point in time, up to the end of the year 9999.
+    pub(crate) fn of(at: WallTime) -> Self {
+        let secs = at.as_duration().as_secs().min(LAST_SECOND);
+        let (days, of_day) = (secs / SECS_PER_DAY, small(secs % SECS_PER_DAY));
+        let year = year_of(days);
+        let of_year = days + days_before(EPOCH_YEAR) - days_before(year);
+        let month = (1..=12)
+            .rev()
+            .find(|month| month_start(year, *month) <= of_year)
+            .unwrap_or(1);
+        Self {
+            year,
+            month,
+            day: small(of_year - month_start(year, month)) + 1,
+            hour: of_day / 3_600,
+            minute: of_day / 60 % 60,
+            second: of_day % 60,
+        }
+    }
+
+    fn exists(self) -> bool {
+        let month_days = month_start(self.year, self.month.saturating_add(1))
+            .saturating_sub(month_start(self.year, self.month));
+        self.year <= LAST_YEAR
+            && (1..=12).contains(&self.month)
+            && self.day >= 1
+            && u64::from(self.day) <= month_days
+            && self.hour <= 23
+            && self.minute <= 59
+            && self.second <= 60
+    }
+}
+
+/// The day of the week, 0 for Monday.
+pub(crate) fn weekday(at: WallTime) -> u32 {
+    // The epoch was a Thursday.
+    small((at.as_duration().as_secs() / SECS_PER_DAY + 3) % 7)
+}
+
+/// The last second that a year of four digits can tell, since the epoch.
+pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
+
+/// The point in time so many seconds after the epoch and so many nanoseconds more.
+pub(crate) fn wall(secs: u64, nanos: u32) -> WallTime {
+    let span = Duration::from_secs(secs).saturating_add(Duration::from_nanos(u64::from(nanos)));
+    WallTime::since_epoch(span)
+}
+
+fn year_of(days: u64) -> u32 {
+    // 400 years are 146,097 days: the estimate is at most one year off.
+    let estimate = EPOCH_YEAR + small(days * 400 / 146_097);
+    let target = days + days_before(EPOCH_YEAR);
+    (estimate.saturating_sub(1)..=estimate + 1)
+        .rev()
+        .find(|year| days_before(*year) <= target)
+        .unwrap_or(estimate)
+}
+
+/// Days from the beginning of the year 0 to the beginning of `year`.
+fn days_before(year: u32) -> u64 {
+    let last = u64::from(year.saturating_sub(1));
+    // The year 0 is itself a leap year.
+    let leap_days = last / 4 - last / 100 + last / 400 + u64::from(year > 0);
+    u64::from(year) * 365 + leap_days
+}
+
+/// Days from the beginning of the year to the beginning of `month`; month 13 is the year's end.
+fn month_start(year: u32, month: u32) -> u64 {
+    const DAYS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let months = usize::try_from(month.saturating_sub(1)).unwrap_or(usize::MAX);
+    let leap_day = u64::from(month > 2 && is_leap(year));
+    DAYS.iter().take(months).sum::<u64>() + leap_day
+}
+
+const fn is_leap(year: u32) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+/// For numbers that are below 4 billion by construction.
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+const EPOCH_YEAR: u32 = 1970;
+/// Dates have four digits for the year.
+const LAST_YEAR: u32 = 9_999;
+const SECS_PER_DAY: u64 = 86_400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn midnight(year: u32, month: u32, day: u32) -> UtcDate {
+        UtcDate {
+            year,
+            month,
+            day,
+            hour: 0,
+            minute: 0,
+            second: 0,
+        }
+    }
+
+    // Every day of every year that can be told: the two directions agree and no day is skipped.
+    #[test]
+    fn every_day_is_one_after_the_day_before() {
+        for day in 0..=LAST_SECOND / SECS_PER_DAY {
+            let at = WallTime::from_unix_secs(day * SECS_PER_DAY);
+            assert_eq!(UtcDate::of(at).unix_secs(), Ok(day * SECS_PER_DAY));
+        }
+        let last = UtcDate::of(WallTime::from_unix_secs(u64::MAX));
+        assert_eq!((last.year, last.month, last.day), (9_999, 12, 31));
+    }
+
+    // Days told by other calendars: `date -u -d 2000-02-29 +%s` and the like.
+    #[test]
+    fn known_days_are_where_they_are() {
+        for (year, month, day, secs) in [
+            (1970, 1, 1, 0),
+            (1994, 11, 6, 784_080_000),
+            (2000, 2, 29, 951_782_400),
+            (2100, 3, 1, 4_107_542_400),
+        ] {
+            assert_eq!(midnight(year, month, day).unix_secs(), Ok(secs));
+        }
+        assert_eq!(
+            weekday(WallTime::from_unix_secs(784_080_000)),
+            6,
+            "a Sunday"
+        );
+    }
+
+    #[test]
+    fn days_that_are_not_are_refused() {
+        for (year, month, day) in [
+            (2023, 2, 29),
+            (2100, 2, 29),
+            (2024, 4, 31),
+            (2024, 0, 1),
+            (2024, 13, 1),
+            (2024, 1, 0),
+            (2024, 1, 32),
+            (10_000, 1, 1),
+            (u32::MAX, u32::MAX, u32::MAX),
+        ] {
+            let read = midnight(year, month, day).unix_secs();
+            assert_eq!(read, Err(InvalidDate::NoSuchTime), "{year}-{month}-{day}");
+        }
+        let read = midnight(1969, 12, 31).unix_secs();
+        assert_eq!(read, Err(InvalidDate::BeforeEpoch));
+    }
+}

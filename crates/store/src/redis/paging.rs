@@ -1,0 +1,41 @@
+//! Questions about what stands, and answers by the page.
+
+use super::script_call::{ScriptCall, ScriptRunner};
+use super::reply::ScriptReply;
+use crate::contract::StoreResult;
+use crate::name::Name;
+use crate::tenant::PageRequest;
+
+/// A question, to which arguments may be added.
+pub(super) fn ask<'a>(caller: &'a ScriptRunner, what: &str) -> ScriptCall<'a> {
+    caller.call(&caller.scripts.tell).arg(what)
+}
+
+/// The reports of one page, by name.
+pub(super) async fn page<T>(
+    caller: &ScriptRunner,
+    what: &str,
+    page: &PageRequest,
+    read: Read<T>,
+) -> StoreResult<Vec<T>> {
+    let most = if page.most == 0 { PAGE } else { page.most };
+    let call = ask(caller, what)
+        .arg(page.after.as_ref().map_or("", Name::as_str))
+        .arg(most.min(PAGE));
+    reports(ScriptReply::new(caller.run(call).await?)?, read)
+}
+
+/// All reports of an answer, without those of which only a name is left.
+pub(super) fn reports<T>(mut reply: ScriptReply, read: Read<T>) -> StoreResult<Vec<T>> {
+    let mut reports = Vec::with_capacity(reply.len());
+    while !reply.is_empty() {
+        reports.extend(read(reply.list()?)?);
+    }
+    Ok(reports)
+}
+
+/// Reads a report, or nothing where only the name is left.
+pub(super) type Read<T> = fn(ScriptReply) -> StoreResult<Option<T>>;
+
+/// An answer of a few hundred kilobytes.
+pub(super) const PAGE: usize = 1_000;

@@ -1,0 +1,32 @@
+//! What an action has left: the places where it put jobs, and how many wait there.
+
+use super::script_call::ScriptRunner;
+use super::paging::ask;
+use super::job_codec::wall;
+use super::reply::ScriptReply;
+use crate::action::{RemainingWork, RemainingInLane};
+use crate::contract::StoreResult;
+use crate::name::Name;
+
+pub(super) async fn left(caller: &ScriptRunner, action: &Name) -> StoreResult<RemainingWork> {
+    let call = ask(caller, "left").arg(action.as_str());
+    let mut reply = ScriptReply::new(caller.run(call).await?)?;
+    let (queued, latest) = (reply.number()?, reply.number()?);
+    let mut places = Vec::with_capacity(reply.len());
+    while !reply.is_empty() {
+        let mut place = reply.list()?;
+        let (lane, tenant) = (place.name()?, place.name()?);
+        let (jobs, cost) = (place.number()?, place.number()?);
+        places.push(RemainingInLane {
+            lane,
+            tenant,
+            jobs,
+            units: jobs.saturating_mul(cost),
+        });
+    }
+    let left = RemainingWork {
+        places,
+        latest: (latest > 0).then(|| wall(latest)),
+    };
+    Ok(left.of_all(queued))
+}

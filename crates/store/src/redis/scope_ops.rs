@@ -1,0 +1,241 @@
+//! Whatever concerns many jobs at once, done in pieces that do not hold the server up.
+
+use super::actions::{clean, step};
+use super::script_call::ScriptRunner;
+use super::error_map::strange;
+use super::paging::ask;
+use super::reply::{ScriptReply, number};
+use super::tenants::{lanes, set_paused};
+use crate::contract::StoreResult;
+use crate::name::Name;
+use crate::tenant::ControlScope;
+
+pub(super) async fn pause(caller: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
+    match scope {
+        ControlScope::Tenant(tenant) => set_paused(caller, tenant, PAUSED).await,
+        ControlScope::Action(action) => caller.run(step(caller, action, "pause")).await.map(drop),
+    }
+}
+
+pub(super) async fn resume(caller: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
+    let action = match scope {
+        ControlScope::Tenant(tenant) => return set_paused(caller, tenant, GOES).await,
+        ControlScope::Action(action) => action,
+    };
+    caller.run(step(caller, action, "resume")).await?;
+    resume_held(caller, action).await
+}
+
+/// Lets go what a pause of the action held, and says that there is nothing more of it.
+pub(super) async fn resume_held(caller: &ScriptRunner, action: &Name) -> StoreResult<()> {
+    let mut cursor = 0;
+    loop {
+        let found = places(caller, action, cursor).await?;
+        for place in &found.places {
+            let piece = SweepPiece::new(&place.tenant, "resume").of(action);
+            piece.to_the_end(caller).await?;
+        }
+        cursor = found.next;
+        if cursor == 0 {
+            return caller.run(step(caller, action, "resumed")).await.map(drop);
+        }
+    }
+}
+
+pub(super) async fn cancel(caller: &ScriptRunner, scope: &ControlScope) -> StoreResult<u64> {
+    match scope {
+        ControlScope::Action(action) => cancel_action(caller, action).await,
+        ControlScope::Tenant(tenant) => cancel_tenant(caller, tenant).await,
+    }
+}
+
+/// Counted by the action itself: as soon as it is over every machine helps to end its jobs.
+async fn cancel_action(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
+    let before = cancelled(caller, action).await?;
+    caller.run(step(caller, action, "cancel")).await?;
+    clean(caller, action).await?;
+    Ok(cancelled(caller, action).await?.saturating_sub(before))
+}
+
+async fn cancelled(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
+    let report = super::actions::action(caller, action).await?;
+    Ok(report.map_or(0, |report| report.tally.cancelled))
+}
+
+/// Looks for jobs in the order in which they move while it does, so that none is missed; see the script.
+async fn cancel_tenant(caller: &ScriptRunner, tenant: &Name) -> StoreResult<u64> {
+    if super::tenants::tenant(caller, tenant).await?.is_none() {
+        return Ok(0);
+    }
+    let piece = |what| SweepPiece::new(tenant, what);
+    piece("doom").run(caller, (0, 0)).await?;
+    let mut ended = 0;
+    for lane in lanes(caller).await? {
+        ended += piece("delayed").at(&lane).to_the_end(caller).await?;
+        ended += piece("cancel").at(&lane).to_the_end(caller).await?;
+    }
+    ended += piece("held").to_the_end(caller).await?;
+    piece("mark").run(caller, (0, 0)).await?;
+    Ok(ended)
+}
+
+pub(super) async fn release(caller: &ScriptRunner, tenant: &Name, most: u64) -> StoreResult<u64> {
+    let mut left = most;
+    loop {
+        let piece = SweepPiece {
+            most: left.min(PIECE),
+            ..SweepPiece::new(tenant, "release")
+        };
+        let swept = piece.run(caller, (0, 0)).await?;
+        left = left.saturating_sub(swept.many);
+        if left == 0 || swept.many == 0 || swept.left == 0 {
+            return Ok(swept.left);
+        }
+    }
+}
+
+/// Where jobs of an action may be.
+pub(super) struct JobPlaces {
+    pub(super) places: Vec<JobPlace>,
+    pub(super) next: u64,
+}
+
+pub(super) struct JobPlace {
+    pub(super) lane: Name,
+    pub(super) tenant: Name,
+}
+
+pub(super) async fn places(caller: &ScriptRunner, action: &Name, cursor: u64) -> StoreResult<JobPlaces> {
+    let call = ask(caller, "places").arg(action.as_str()).arg(cursor);
+    let mut reply = ScriptReply::new(caller.run(call).await?)?;
+    let next = reply.written_number()?;
+    let mut found = reply.list()?;
+    let mut places = Vec::with_capacity(found.len());
+    while !found.is_empty() {
+        let bytes = found.bytes()?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
+        let (lane, tenant) = text.split_once(' ').ok_or_else(strange)?;
+        let name = |text| Name::new(text).map_err(|_| strange());
+        places.push(JobPlace {
+            lane: name(lane)?,
+            tenant: name(tenant)?,
+        });
+    }
+    Ok(JobPlaces { places, next })
+}
+
+/// Ends what an action that is over has at these places.
+pub(super) async fn sweep_action(caller: &ScriptRunner, action: &Name, places: &[JobPlace]) -> StoreResult<u64> {
+    let mut ended = 0;
+    let mut lanes: Vec<&Name> = Vec::new();
+    for JobPlace { lane, tenant } in places {
+        ended += SweepPiece::new(tenant, "held")
+            .of(action)
+            .to_the_end(caller)
+            .await?;
+        let piece = SweepPiece::new(tenant, "cancel").of(action).at(lane);
+        ended += piece.to_the_end(caller).await?;
+        if !lanes.contains(&lane) {
+            lanes.push(lane);
+        }
+    }
+    for lane in lanes {
+        ended += SweepPiece::everybody("delayed")
+            .of(action)
+            .at(lane)
+            .to_the_end(caller)
+            .await?;
+    }
+    Ok(ended)
+}
+
+/// Forgets the places of an action that is over; says whether it still is.
+pub(super) async fn forget(caller: &ScriptRunner, action: &Name, places: &[JobPlace]) -> StoreResult<bool> {
+    let mut call = step(caller, action, "forget");
+    for JobPlace { lane, tenant } in places {
+        call.push(format!("{lane} {tenant}"));
+    }
+    Ok(number(&caller.run(call).await?)? == 1)
+}
+
+/// One kind of walk.
+#[derive(Clone, Copy)]
+struct SweepPiece<'a> {
+    tenant: &'a str,
+    what: &'static str,
+    action: &'a str,
+    lane: &'a str,
+    most: u64,
+}
+
+/// What a piece of it brought.
+struct SweptJobs {
+    many: u64,
+    left: u64,
+    at: (u64, u64),
+}
+
+impl<'a> SweepPiece<'a> {
+    fn new(tenant: &'a Name, what: &'static str) -> Self {
+        Self {
+            tenant: tenant.as_str(),
+            ..Self::everybody(what)
+        }
+    }
+
+    const fn everybody(what: &'static str) -> Self {
+        Self {
+            tenant: "",
+            what,
+            action: "",
+            lane: "",
+            most: PIECE,
+        }
+    }
+
+    fn of(self, action: &'a Name) -> Self {
+        let action = action.as_str();
+        Self { action, ..self }
+    }
+
+    fn at(self, lane: &'a Name) -> Self {
+        let lane = lane.as_str();
+        Self { lane, ..self }
+    }
+
+    async fn to_the_end(self, caller: &ScriptRunner) -> StoreResult<u64> {
+        let (mut many, mut at) = (0, (0, 0));
+        loop {
+            let swept = self.run(caller, at).await?;
+            many += swept.many;
+            at = swept.at;
+            if swept.left == 0 {
+                return Ok(many);
+            }
+        }
+    }
+
+    async fn run(self, caller: &ScriptRunner, (phase, at): (u64, u64)) -> StoreResult<SweptJobs> {
+        let call = caller
+            .call(&caller.scripts.sweep)
+            .arg(self.tenant)
+            .arg(self.what)
+            .arg(self.action)
+            .arg(self.lane)
+            .arg(self.most)
+            .arg(phase)
+            .arg(at);
+        let mut reply = ScriptReply::new(caller.run(call).await?)?;
+        Ok(SweptJobs {
+            many: reply.number()?,
+            left: reply.number()?,
+            at: (reply.number()?, reply.number()?),
+        })
+    }
+}
+
+const PAUSED: u8 = 1;
+const GOES: u8 = 0;
+
+/// About ten milliseconds of the server's time.
+const PIECE: u64 = 1_000;

@@ -1,0 +1,42 @@
+//! Limits that machines share: debited by claims, and outside of them.
+
+use std::time::Duration;
+
+use super::script_call::{ScriptCall, ScriptRunner};
+use super::job_codec::micros;
+use super::reply::ScriptReply;
+use crate::contract::StoreResult;
+use crate::shared_limits::{SharedLimits, StartDebit};
+
+/// Adds a plan to a call: guard, horizon, then name, units, window and measure of each limit.
+pub(super) fn push_plan(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>) {
+    call.push(plan.map_or(0, |plan| micros(plan.guard)));
+    call.push(plan.map_or(0, |plan| micros(plan.horizon)));
+    for limit in plan.into_iter().flat_map(|plan| &plan.limits) {
+        call.push(limit.name.as_str());
+        call.push(limit.rate.quantity());
+        call.push(micros(limit.rate.per()));
+        call.push(u8::from(limit.measure.toll().counts_cost()));
+    }
+}
+
+/// Debits a start now; how long it would have to wait, if there is no room.
+pub(super) async fn debit(caller: &ScriptRunner, start: &StartDebit) -> StoreResult<Option<Duration>> {
+    ScriptReply::new(caller.run(call(caller, start, None)).await?)?.maybe_span()
+}
+
+/// Gives a start back that was not used.
+pub(super) async fn refund(caller: &ScriptRunner, start: &StartDebit, at: Duration) -> StoreResult<()> {
+    caller.run(call(caller, start, Some(at))).await?;
+    Ok(())
+}
+
+fn call<'a>(caller: &'a ScriptRunner, start: &StartDebit, at: Option<Duration>) -> ScriptCall<'a> {
+    let mut call = caller
+        .call(&caller.scripts.limit)
+        .arg(start.tenant.as_str())
+        .arg(start.cost.units())
+        .arg(at.map_or(0, micros));
+    push_plan(&mut call, Some(&start.plan));
+    call
+}

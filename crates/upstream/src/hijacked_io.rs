@@ -1,0 +1,121 @@
+//! A connection that can be taken away from the HTTP library.
+//!
+//! The library owns what it serves and gives it back to nobody. So it gets a handle, and whoever
+//! breaks the protocol writes through another one when the library has been dropped.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::sleep;
+
+use crate::fault::{Plan, Then};
+
+/// A handle on a stream, and how the stream is made to end in a reset.
+pub(crate) struct HijackedIo<I> {
+    io: Arc<Mutex<I>>,
+    harden: fn(&I),
+}
+
+impl<I> Clone for HijackedIo<I> {
+    fn clone(&self) -> Self {
+        Self {
+            io: Arc::clone(&self.io),
+            harden: self.harden,
+        }
+    }
+}
+
+impl<I> HijackedIo<I> {
+    /// `harden` makes the drop of the stream a reset, where there is such a thing.
+    pub(crate) fn new(io: I, harden: fn(&I)) -> Self {
+        Self {
+            io: Arc::new(Mutex::new(io)),
+            harden,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, I> {
+        self.io.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the other end did after a fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Afterwards {
+    /// It sent nothing more.
+    Silent,
+    /// It used the connection again.
+    SentMore,
+}
+
+impl<I: AsyncRead + AsyncWrite + Unpin> HijackedIo<I> {
+    /// Carries out a fault. The other end may go away at any time; that is its right.
+    pub(crate) async fn play(mut self, plan: Plan) -> Afterwards {
+        if self.write_all(&plan.bytes).await.is_err() || self.flush().await.is_err() {
+            return Afterwards::Silent;
+        }
+        match plan.then {
+            Then::Reset => (self.harden)(&self.lock()),
+            Then::Close => drop(self.shutdown().await),
+            Then::Hold => return self.hold().await,
+            Then::Repeat { line, every } => {
+                while self.write_all(&line).await.is_ok() && self.flush().await.is_ok() {
+                    sleep(every).await;
+                }
+            }
+        }
+        Afterwards::Silent
+    }
+
+    async fn hold(&mut self) -> Afterwards {
+        let mut after = Afterwards::Silent;
+        let mut more = [0; 1024];
+        while let Ok(1..) = self.read(&mut more).await {
+            after = Afterwards::SentMore;
+        }
+        after
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for HijackedIo<I> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.lock()).poll_read(context, buffer)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for HijackedIo<I> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.lock()).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.lock()).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.lock().is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.lock()).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.lock()).poll_shutdown(context)
+    }
+}
