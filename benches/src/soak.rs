@@ -22,7 +22,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow_upstream::{Script, Server};
+use outflow_mock::{Script, Server};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::clock;

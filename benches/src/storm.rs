@@ -11,7 +11,7 @@ mod caller;
 
 use std::time::Duration;
 
-use outflow_upstream::{MockResponse, Audit, Quota, Server, MockApi};
+use outflow_mock::{MockResponse, Audit, Quota, Server, MockApi};
 use tokio::runtime::Runtime;
 
 use crate::clock;

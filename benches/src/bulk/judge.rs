@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use outflow_core::Nanos;
-use outflow_upstream::{Arrival, Audit, ArrivalVerdict};
+use outflow_mock::{Arrival, Audit, ArrivalVerdict};
 
 use super::scenario::{Scenario, Wave, Whose};
 use crate::measure::approx;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use outflow_upstream::Dialect;
+use outflow_mock::Dialect;
 
 /// A task for every contender.
 #[derive(Clone, PartialEq, Eq, Debug)]

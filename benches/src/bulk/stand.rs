@@ -3,7 +3,7 @@
 use std::io;
 
 use outflow_core::{Nanos, Rate};
-use outflow_upstream::{CallerKey, Quota, Server, MockApi};
+use outflow_mock::{CallerKey, Quota, Server, MockApi};
 use tokio::runtime::Runtime;
 
 use super::contender::{Contender, Run, TENANT, Told};

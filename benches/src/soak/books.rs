@@ -2,7 +2,7 @@
 
 use std::io;
 
-use outflow_upstream::Totals;
+use outflow_mock::Totals;
 
 use super::admin;
 use super::seen::Seen;

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use outflow_upstream::Totals;
+use outflow_mock::Totals;
 
 use super::books::Page;
 use super::program::{CACHE_CAP, LOG_CAP};

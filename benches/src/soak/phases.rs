@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::Share;
-use outflow_upstream::{ScriptedFault, MockResponse, Fault, Script, MockApi, ScriptMatch};
+use outflow_mock::{ScriptedFault, MockResponse, Fault, Script, MockApi, ScriptMatch};
 use tokio::time::sleep;
 
 use super::upstream;

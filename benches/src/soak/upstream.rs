@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_core::Rate;
-use outflow_upstream::{MockResponse, Content, Latency, Quota, Server, MockApi};
+use outflow_mock::{MockResponse, Content, Latency, Quota, Server, MockApi};
 
 /// An API that allows so many calls a second.
 ///

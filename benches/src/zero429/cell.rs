@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::Rate;
-use outflow_upstream::{Latency, Quota};
+use outflow_mock::{Latency, Quota};
 
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,15 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{AcquireOptions, RefusalReason, EffectiveLimit, Permit, Refusal, Target, Upstream};
+use outflow::{AcquireOptions, EffectiveLimit, Permit, Refusal, RefusalReason, Target, Upstream};
 use outflow_core::{Cost, Nanos};
 use outflow_store::{ClaimDecision, ClaimFilter, NextJob, SharedLimits};
 
-use crate::tenant_limits::TenantLimiters;
 use crate::global_rate::GlobalRate;
 use crate::pacing::{self, StartPacer};
-use crate::settings::EngineSettings;
 use crate::scheduled_start::ScheduledStart;
+use crate::settings::EngineSettings;
+use crate::tenant_limits::TenantLimiters;
 
 /// Leave for one job.
 #[derive(Debug)]
@@ -124,13 +124,16 @@ impl PermitFilter<'_> {
         };
         match self.in_hand.take() {
             Some((permit, worth)) if worth == cost && !permit.is_revoked() => Ok(Some(permit)),
-            _ => door.try_acquire(AcquireOptions::new(target.costing(cost))).map(Some),
+            _ => door
+                .try_acquire(AcquireOptions::new(target.costing(cost)))
+                .map(Some),
         }
     }
 
     /// It is let out, so that it can be buried with the reason instead of standing in the way for ever.
     fn never(&mut self, refusal: &Refusal) -> ClaimDecision {
-        self.leaves.push(StartPermission::Never(refusal.to_string()));
+        self.leaves
+            .push(StartPermission::Never(refusal.to_string()));
         ClaimDecision::Take
     }
 

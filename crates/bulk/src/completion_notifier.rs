@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outflow::{SpawnError, TaskGroup, CancelToken, Tasks};
-use outflow_store::{ActionReport, JobStore, Name, FinishedQuery, ActionStage};
+use outflow::{CancelToken, SpawnError, TaskGroup, Tasks};
+use outflow_store::{ActionReport, ActionStage, FinishedQuery, JobStore, Name};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -20,7 +20,10 @@ use crate::scheduler::{trouble, until};
 use crate::webhook::{self, Told, Webhook};
 
 /// Starts watching.
-pub(crate) fn start<S: JobStore>(hub: &Arc<EngineContext<S>>, office: &Tasks) -> Result<(), SpawnError> {
+pub(crate) fn start<S: JobStore>(
+    hub: &Arc<EngineContext<S>>,
+    office: &Tasks,
+) -> Result<(), SpawnError> {
     let watch = Arc::new(NotifierState {
         hub: Arc::clone(hub),
         telling: Mutex::default(),

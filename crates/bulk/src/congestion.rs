@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use outflow::core::{CongestionLevel, ThrottleCounts, estimate_completion, rate_limit_speed};
 use outflow_store::{
-    JobEnd, JobStore, Name, PageRequest, Defer, SubmitReceipt, SettleResult, Settlement, CongestionSample, StoreError,
-    SubmitResult, JobCounts, TenantReport, FencingToken,
+    CongestionSample, Defer, FencingToken, JobCounts, JobEnd, JobStore, Name, PageRequest,
+    SettleResult, Settlement, StoreError, SubmitReceipt, SubmitResult, TenantReport,
 };
 
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
-use crate::settings::{SchedulerKind, EngineSettings};
+use crate::settings::{EngineSettings, SchedulerKind};
 
 /// How congested a tenant is.
 #[derive(Clone, PartialEq, Debug)]
@@ -126,7 +126,10 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub async fn congestion_summary(&self, page: PageRequest) -> Result<CongestionSummary, BulkError> {
+    pub async fn congestion_summary(
+        &self,
+        page: PageRequest,
+    ) -> Result<CongestionSummary, BulkError> {
         let store = self.store();
         let (active, tally) = (store.active_tenants().await?, store.job_counts().await?);
         let settings = self.settings();
@@ -228,7 +231,11 @@ impl<S: JobStore> Engine<S> {
     }
 }
 
-pub(crate) fn state(settings: &EngineSettings, active: u64, report: TenantReport) -> TenantCongestion {
+pub(crate) fn state(
+    settings: &EngineSettings,
+    active: u64,
+    report: TenantReport,
+) -> TenantCongestion {
     let tally = report.tally;
     let non_ready = non_ready(settings, tally.non_ready, tally.queued);
     let speed = rate_limit_speed(settings.global_rate, active);

@@ -73,7 +73,9 @@ impl fmt::Display for BulkError {
         match &self.kind {
             BulkErrorKind::Invalid(words) => f.write_str(words),
             BulkErrorKind::Store(error) => error.fmt(f),
-            BulkErrorKind::Stopping => f.write_str("the engine is stopping: submit to it when it is back"),
+            BulkErrorKind::Stopping => {
+                f.write_str("the engine is stopping: submit to it when it is back")
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::CongestionAlert;
-use outflow_store::{ActionReport, Name, SettleResult, ActionStage, JobCounts};
+use outflow_store::{ActionReport, ActionStage, JobCounts, Name, SettleResult};
 
 use crate::throughput::EndRate;
 

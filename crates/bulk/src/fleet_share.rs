@@ -100,7 +100,10 @@ mod tests {
         let takings = FleetStarts::default();
         takings.hear(Nanos::from_secs(1), 10, 5_000);
         assert_eq!(takings.hear(Nanos::from_secs(2), 3, 3), FleetShare::ALL);
-        assert_eq!(takings.hear(Nanos::from_secs(3), 3, 12), FleetShare::new(1, 2));
+        assert_eq!(
+            takings.hear(Nanos::from_secs(3), 3, 12),
+            FleetShare::new(1, 2)
+        );
         let leap = 1_000_000_000;
         assert_eq!(takings.hear(Nanos::from_secs(4), 3, leap), FleetShare::ALL);
         let part = takings.hear(Nanos::from_secs(5), 3, leap + 9);

@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use outflow_core::{Accounting, Cost, Decision, Limit, Meter, ClockPair, Nanos, Rate};
+use outflow_core::{Accounting, ClockPair, Cost, Decision, Limit, Meter, Nanos, Rate};
 
 /// How much may be started in a second.
 #[derive(Default)]

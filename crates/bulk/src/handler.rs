@@ -34,7 +34,7 @@ pub enum HandlerError {
     Busy(Duration),
 }
 
-/// Does work of one kind. Any async closure of a [`Task`] is one.
+/// Does work of one kind. Any async closure of a [`HandlerTask`] is one.
 ///
 /// At least once: a worker that dies after it did the work and before that was noted leaves it to be
 /// done again, with the same name.

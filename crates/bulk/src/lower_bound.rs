@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow::core::{LimitKind, Limit};
+use outflow::core::{Limit, LimitKind};
 use outflow::{DEFAULT_GROUP, Outflow};
 use outflow_store::Name;
 
-use crate::workload::WorkAmount;
 use crate::lane::Lane;
+use crate::workload::WorkAmount;
 
 /// The longest time so far, and why.
 ///

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{SpawnError, CancelToken, Tasks};
+use outflow::{CancelToken, SpawnError, Tasks};
 use outflow_core::WallTime;
 use outflow_store::{HeartbeatResult, JobStore, StoreError};
 use tokio::time::sleep;
 
-use crate::pool::Autoscaler;
 use crate::engine::EngineContext;
-use crate::tenant_sampler::look;
 use crate::events::BulkEvent;
+use crate::pool::Autoscaler;
 use crate::scheduler::{trouble, until};
 use crate::session::UncertainSession;
+use crate::tenant_sampler::look;
 
 /// Starts all of it.
-pub(crate) fn start<S: JobStore>(hub: &Arc<EngineContext<S>>, office: &Tasks) -> Result<(), SpawnError> {
+pub(crate) fn start<S: JobStore>(
+    hub: &Arc<EngineContext<S>>,
+    office: &Tasks,
+) -> Result<(), SpawnError> {
     let with = |hub: &Arc<EngineContext<S>>| Arc::clone(hub);
     let own = with(hub);
     office.spawn("beat", move |stop| lasting(stop, beat(with(&own))))?;
@@ -125,7 +128,11 @@ async fn snapshots<S: JobStore>(hub: Arc<EngineContext<S>>) {
     loop {
         let settings = hub.settings.load_full();
         sleep(settings.snapshot_every.max(SOON)).await;
-        if let Err(error) = hub.store.sample_congestion(settings.retention.statistics).await {
+        if let Err(error) = hub
+            .store
+            .sample_congestion(settings.retention.statistics)
+            .await
+        {
             trouble(&hub, &error).await;
         }
     }

@@ -13,12 +13,12 @@ use arc_swap::ArcSwap;
 use outflow::core::{Congestion, CongestionLevel};
 use outflow::metrics::{FamilySource, MetricFamily, MetricSample, SampleValue, bulk, label};
 use outflow_core::AlertChange;
-use outflow_store::{JobStore, Name, SettleResult, JobCounts};
+use outflow_store::{JobCounts, JobStore, Name, SettleResult};
 
 use crate::engine::EngineContext;
-use crate::tenant_sampler::{TenantSample, TenantSampler};
 use crate::events::BulkEvent;
 use crate::settings::EngineSettings;
+use crate::tenant_sampler::{TenantSample, TenantSampler};
 use tenants::TenantMetrics;
 
 /// Everything that is counted.
@@ -189,7 +189,12 @@ fn throttles<'g>(groups: impl Iterator<Item = &'g TenantSample>) -> MetricFamily
     let finished = groups.filter(|group| group.throttles.jobs() > 0);
     MetricFamily::by_word(
         bulk::AVG_THROTTLE,
-        finished.map(|group| (group.name.as_str(), SampleValue::Level(group.throttles.per_job()))),
+        finished.map(|group| {
+            (
+                group.name.as_str(),
+                SampleValue::Level(group.throttles.per_job()),
+            )
+        }),
     )
 }
 

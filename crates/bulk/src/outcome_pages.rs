@@ -1,6 +1,6 @@
 //! Outcomes of an action, in the order in which they came, a page at a time.
 
-use outflow_store::{JobStore, Name, JobOutcome, StoreError};
+use outflow_store::{JobOutcome, JobStore, Name, StoreError};
 
 /// Where somebody is who reads them.
 pub(crate) struct OutcomePages<'a, S> {

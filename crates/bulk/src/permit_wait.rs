@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use outflow::{Acquire, AcquireOptions, WaitMode, Permit, Refusal, Target, Upstream};
+use outflow::{Acquire, AcquireOptions, Permit, Refusal, Target, Upstream, WaitMode};
 use outflow_core::Cost;
 use tokio::time::timeout;
 
@@ -30,7 +30,9 @@ impl PermitWait {
     /// Joins the line.
     pub(crate) fn at(door: &Upstream, target: Target, cost: Cost) -> Self {
         let by = door.now().saturating_add(LONGEST);
-        let ask = AcquireOptions::new(target.costing(cost)).mode(WaitMode::Wait).deadline(by);
+        let ask = AcquireOptions::new(target.costing(cost))
+            .mode(WaitMode::Wait)
+            .deadline(by);
         Self {
             cost,
             admit: door.admit(ask),

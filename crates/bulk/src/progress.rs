@@ -10,12 +10,12 @@ use outflow::AcquireOptions;
 use outflow::core::{Decision, Nanos, WallTime};
 use outflow_store::{ActionReport, JobStore, Name};
 
-use crate::workload::Workload;
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
-use crate::lane::Lane;
 use crate::events::ActionProgress;
+use crate::lane::Lane;
 use crate::throughput::EndRate;
+use crate::workload::Workload;
 
 impl<S: JobStore> Engine<S> {
     /// How far an action is; nothing if it is not known.

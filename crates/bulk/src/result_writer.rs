@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use outflow::core::{Congestion, CongestionLevel, Nanos};
-use outflow::{SpawnError, CancelToken, Tasks};
-use outflow_store::{JobEnd, JobStore, Name, Defer, SettleResult, Settlement, StoreError};
+use outflow::{CancelToken, SpawnError, Tasks};
+use outflow_store::{Defer, JobEnd, JobStore, Name, SettleResult, Settlement, StoreError};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
-use crate::pool::WorkerSlot;
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
+use crate::pool::WorkerSlot;
 use crate::scheduler::{LOOK_AGAIN, tell_trouble, trouble};
 use crate::session::HeldJobs;
 
@@ -86,7 +86,11 @@ fn by_session(batch: &mut Vec<JobReport>) -> Vec<(Name, Vec<JobReport>)> {
 
 /// Writes down how these ended. Where something stands in the way of one of them, the others are written down
 /// without it; what is left is tried again later.
-async fn settle<S: JobStore>(hub: &EngineContext<S>, session: &Name, reports: Vec<JobReport>) -> Vec<JobReport> {
+async fn settle<S: JobStore>(
+    hub: &EngineContext<S>,
+    session: &Name,
+    reports: Vec<JobReport>,
+) -> Vec<JobReport> {
     let ends: Vec<_> = reports.iter().map(|one| one.settlement.clone()).collect();
     match written_down(hub, session, ends).await {
         Ok(settled) => {
@@ -137,8 +141,12 @@ impl JobReport {
 
 /// Tells what became of them.
 fn tell<S>(hub: &EngineContext<S>, reports: Vec<JobReport>, settled: Vec<SettleResult>) {
-    let is_over =
-        |how: &SettleResult| matches!(how, SettleResult::Done | SettleResult::Buried | SettleResult::Cancelled);
+    let is_over = |how: &SettleResult| {
+        matches!(
+            how,
+            SettleResult::Done | SettleResult::Buried | SettleResult::Cancelled
+        )
+    };
     if settled.iter().any(is_over) {
         hub.over.notify_one();
     }

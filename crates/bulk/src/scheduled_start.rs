@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow_core::{Nanos, Rate};
-use outflow_store::{ClaimedJob, ClaimBatch, JobStore, SharedLimits, StartDebit};
+use outflow_store::{ClaimBatch, ClaimedJob, JobStore, SharedLimits, StartDebit};
 
 use crate::engine::EngineContext;
 use crate::server_clock::ServerClock;

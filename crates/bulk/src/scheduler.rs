@@ -8,27 +8,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{SpawnError, TaskGroup, Permit, Refusal, CancelToken, Tasks};
+use outflow::{CancelToken, Permit, Refusal, SpawnError, TaskGroup, Tasks};
 use outflow_core::{Cost, Nanos};
-use outflow_store::{ClaimRequest, ClaimBatch, ClaimFilter, JobStore, Name, AllowAll, StoreError};
+use outflow_store::{AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, StoreError};
 use tokio::time::{sleep, timeout};
 
-use crate::pool::WorkerSlot;
+use crate::claim_filter::{MissingPermit, PermitFilter, StartPermission};
 use crate::engine::EngineContext;
-use crate::claim_filter::{PermitFilter, StartPermission, MissingPermit};
-use crate::permit_wait::{PermitWait, WaitResult};
-use crate::lane::Lane;
 use crate::events::BulkEvent;
+use crate::lane::Lane;
+use crate::lane_executor::LaneExecutor;
 use crate::pacing::StartPacer;
+use crate::permit_wait::{PermitWait, WaitResult};
+use crate::pool::WorkerSlot;
+use crate::scheduled_start::ScheduledStart;
 use crate::server_clock::ServerClock;
 use crate::session::PendingClaim;
-use crate::settings::{SchedulerKind, EngineSettings};
-use crate::scheduled_start::ScheduledStart;
-use crate::lane_executor::LaneExecutor;
+use crate::settings::{EngineSettings, SchedulerKind};
 use crate::worker::{Executor, RunningJob};
 
 /// Starts a loop for every lane that has work, now and later.
-pub(crate) fn start<S: JobStore>(hub: &Arc<EngineContext<S>>, crew: &Tasks) -> Result<(), SpawnError> {
+pub(crate) fn start<S: JobStore>(
+    hub: &Arc<EngineContext<S>>,
+    crew: &Tasks,
+) -> Result<(), SpawnError> {
     let crowd = Arc::new(crew.crowd("jobs")?);
     let lanes = Arc::new(crew.crowd("lanes")?);
     let hub = Arc::clone(hub);
@@ -43,7 +46,12 @@ pub(crate) fn start<S: JobStore>(hub: &Arc<EngineContext<S>>, crew: &Tasks) -> R
 }
 
 /// Finds lanes that nobody schedules yet.
-async fn oversee<S: JobStore>(hub: Arc<EngineContext<S>>, lanes: Arc<TaskGroup>, crowd: Arc<TaskGroup>, stop: CancelToken) {
+async fn oversee<S: JobStore>(
+    hub: Arc<EngineContext<S>>,
+    lanes: Arc<TaskGroup>,
+    crowd: Arc<TaskGroup>,
+    stop: CancelToken,
+) {
     while !stop.is_cancelled() {
         let store = Arc::clone(&hub.store);
         let changed = store.changed();
@@ -225,7 +233,11 @@ impl<S: JobStore> LaneSchedule<S> {
     }
 
     /// Claims as many as there are places and permits, and has them begun.
-    async fn claim(&mut self, staff: &LaneExecutor, places: Vec<WorkerSlot>) -> Result<ClaimResult, StoreError> {
+    async fn claim(
+        &mut self,
+        staff: &LaneExecutor,
+        places: Vec<WorkerSlot>,
+    ) -> Result<ClaimResult, StoreError> {
         let settings = self.hub.settings.load_full();
         let asking = self.hub.sessions.ask();
         let mut ask = ClaimRequest {
@@ -256,7 +268,10 @@ impl<S: JobStore> LaneSchedule<S> {
                 self.in_hand = None;
                 let claims = self.take(ask, &mut AllowAll).await?;
                 let plan = plan.map(Arc::new);
-                let later = claims.jobs.iter().map(|_| StartPermission::Later(plan.clone()));
+                let later = claims
+                    .jobs
+                    .iter()
+                    .map(|_| StartPermission::Later(plan.clone()));
                 let leaves = later.collect();
                 (claims, leaves, None)
             }
@@ -315,7 +330,11 @@ impl<S: JobStore> LaneSchedule<S> {
 
     /// Claims. An error does not say whether anything was taken, so nothing more is claimed under the same
     /// session.
-    async fn take(&self, ask: ClaimRequest, gate: &mut impl ClaimFilter) -> Result<ClaimBatch, StoreError> {
+    async fn take(
+        &self,
+        ask: ClaimRequest,
+        gate: &mut impl ClaimFilter,
+    ) -> Result<ClaimBatch, StoreError> {
         let (session, lease) = (ask.session.clone(), ask.lease);
         let claims = self.hub.store.claim(ask, gate).await;
         claims.inspect_err(|error| {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outflow_core::Nanos;
-use outflow_store::{Name, FencingToken};
+use outflow_store::{FencingToken, Name};
 
 use crate::error::BulkError;
 

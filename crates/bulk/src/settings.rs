@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow::config::{BulkScheduler, BulkConfig, BulkStore, BulkTenant};
+use outflow::config::{BulkConfig, BulkScheduler, BulkStore, BulkTenant};
 use outflow_core::{Backoff, CongestionRule, Limit};
-use outflow_store::{ActionSpec, InvalidName, Name, Defer, TenantRule};
+use outflow_store::{ActionSpec, Defer, InvalidName, Name, TenantRule};
 
 /// How the engine works. [`Default`] is what most want.
 #[derive(Clone, PartialEq, Debug)]

@@ -10,13 +10,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::core::{CongestionLevel, Cost, Decision, Priority, WallTime, rate_limit_speed};
 use outflow::{AcquireOptions, Outflow};
-use outflow_store::{ActionSpec, SubmitBatch, JobStore, Name, NewJob, SubmitReceipt, BatchPosition, SubmitResult};
+use outflow_store::{
+    ActionSpec, BatchPosition, JobStore, Name, NewJob, SubmitBatch, SubmitReceipt, SubmitResult,
+};
 
-use crate::job_payload::HttpCall;
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
-use crate::lane::Lane;
 use crate::events::BulkEvent;
+use crate::job_payload::HttpCall;
+use crate::lane::Lane;
 use crate::settings::EngineSettings;
 
 /// Something that a tenant wants done.
@@ -87,7 +89,11 @@ impl JobSpec {
     /// # Errors
     /// If it could not be carried out as it is written, or is a task: which handlers there are is known
     /// to an engine alone.
-    pub fn placement(&self, client: &Outflow, settings: &EngineSettings) -> Result<JobPlacement, BulkError> {
+    pub fn placement(
+        &self,
+        client: &Outflow,
+        settings: &EngineSettings,
+    ) -> Result<JobPlacement, BulkError> {
         let JobWork::Call(call) = &self.work else {
             return Err(BulkError::invalid(
                 "a task of a handler can only be checked by an engine: ask it instead",
@@ -344,7 +350,11 @@ fn rejected(reason: &str) -> SubmittedJob {
     }
 }
 
-fn destination(settings: &EngineSettings, queued: u64, (place, speed): (u64, u64)) -> JobDestination {
+fn destination(
+    settings: &EngineSettings,
+    queued: u64,
+    (place, speed): (u64, u64),
+) -> JobDestination {
     let global = settings.global_rate;
     let ready = settings.ready_queue_max.min(global);
     if place <= speed && queued <= ready {

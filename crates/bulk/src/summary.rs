@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::core::ThrottleCounts;
-use outflow_store::{ActionReport, JobStatus, JobStore, Name, ActionStage, StoreError};
+use outflow_store::{ActionReport, ActionStage, JobStatus, JobStore, Name, StoreError};
 
 use crate::engine::Engine;
 use crate::error::BulkError;
@@ -80,7 +80,9 @@ async fn failures<S: JobStore>(
     while found.len() < wanted
         && let Some(page) = outcomes.next().await?
     {
-        let failures = page.into_iter().filter(|one| one.ended == JobStatus::Failed);
+        let failures = page
+            .into_iter()
+            .filter(|one| one.ended == JobStatus::Failed);
         found.extend(failures.map(|one| one.id).take(wanted - found.len()));
     }
     Ok(found)

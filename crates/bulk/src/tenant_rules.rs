@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use outflow_store::{StoreResult, JobStore, PageRequest, StoreError};
+use outflow_store::{JobStore, PageRequest, StoreError, StoreResult};
 
 use crate::engine::EngineContext;
 

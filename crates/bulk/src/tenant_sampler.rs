@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use outflow::core::{CongestionLevel, ThrottleCounts};
-use outflow_store::{JobStore, PageRequest, StoreError, JobCounts, TenantReport};
+use outflow_store::{JobCounts, JobStore, PageRequest, StoreError, TenantReport};
 use tokio::time::sleep;
 
 use crate::congestion::{state, throttles};

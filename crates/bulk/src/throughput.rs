@@ -104,7 +104,10 @@ mod tests {
     // Ten a second for ten minutes, then an hour of rest, then five a second.
     #[test]
     fn a_rest_is_not_held_against_what_comes_after() {
-        let (pulses, action) = (ThroughputTracker::default(), Name::new("a").expect("a name"));
+        let (pulses, action) = (
+            ThroughputTracker::default(),
+            Name::new("a").expect("a name"),
+        );
         let mut speed = None;
         for second in 0..=600 {
             speed = pulses.feel(&action, Nanos::from_secs(second), second * 10);
@@ -129,7 +132,10 @@ mod tests {
     // Nobody asked for an hour, in which it may have stood still.
     #[test]
     fn an_old_mark_is_no_mark() {
-        let (pulses, action) = (ThroughputTracker::default(), Name::new("a").expect("a name"));
+        let (pulses, action) = (
+            ThroughputTracker::default(),
+            Name::new("a").expect("a name"),
+        );
         pulses.feel(&action, Nanos::from_secs(0), 0);
         let later = Nanos::from_secs(3_600);
         assert_eq!(pulses.feel(&action, later, 10), None);
@@ -139,7 +145,10 @@ mod tests {
 
     #[test]
     fn nothing_is_known_before_something_ended() {
-        let (pulses, action) = (ThroughputTracker::default(), Name::new("a").expect("a name"));
+        let (pulses, action) = (
+            ThroughputTracker::default(),
+            Name::new("a").expect("a name"),
+        );
         for second in 0..10 {
             assert_eq!(pulses.feel(&action, Nanos::from_secs(second), 7), None);
         }

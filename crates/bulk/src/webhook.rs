@@ -61,7 +61,11 @@ struct WebhookBody<'a> {
 }
 
 /// Tells it.
-pub(crate) async fn tell<S: JobStore>(hub: &EngineContext<S>, hook: &Webhook, report: &ActionReport) -> Told {
+pub(crate) async fn tell<S: JobStore>(
+    hub: &EngineContext<S>,
+    hook: &Webhook,
+    report: &ActionReport,
+) -> Told {
     let Ok(summary) = ActionSummary::of(hub.store.as_ref(), report).await else {
         return Told::NotYet;
     };

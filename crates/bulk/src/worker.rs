@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::{AttemptResult, Error, Outflow, Permit, Response, Verdict};
-use outflow_core::{OutcomeClass, Nanos, Rate};
-use outflow_store::{ClaimedJob, JobEnd, JobStore, StoredResult, CooldownScope, Settlement};
+use outflow_core::{Nanos, OutcomeClass, Rate};
+use outflow_store::{ClaimedJob, CooldownScope, JobEnd, JobStore, Settlement, StoredResult};
 use tokio::time::sleep;
 
-use crate::pool::WorkerSlot;
-use crate::job_payload::HttpCall;
+use crate::claim_filter::{HeldPermits, StartPermission};
 use crate::engine::EngineContext;
-use crate::claim_filter::{StartPermission, HeldPermits};
-use crate::handler::{HandlerError, Handler, HandlerTask};
-use crate::scheduler::SHORTEST;
-use crate::session::HeldJobs;
-use crate::settings::{SchedulerKind, EngineSettings};
+use crate::handler::{Handler, HandlerError, HandlerTask};
+use crate::job_payload::HttpCall;
+use crate::pool::WorkerSlot;
 use crate::result_writer::JobReport;
 use crate::scheduled_start::ScheduledStart;
+use crate::scheduler::SHORTEST;
+use crate::session::HeldJobs;
+use crate::settings::{EngineSettings, SchedulerKind};
 use start_check::{asked_now, in_time};
 
 /// Who does it.
@@ -47,7 +47,11 @@ pub(crate) struct RunningJob<S> {
 impl<S> RunningJob<S> {
     /// Of a job that this session claimed. Its place in the crew is free when its end is written down,
     /// so that a store that cannot write stops new work, and the beat goes on until it can.
-    pub(crate) fn new(hub: &Arc<EngineContext<S>>, claim: (HeldJobs, WorkerSlot), job: ClaimedJob) -> Self {
+    pub(crate) fn new(
+        hub: &Arc<EngineContext<S>>,
+        claim: (HeldJobs, WorkerSlot),
+        job: ClaimedJob,
+    ) -> Self {
         Self {
             hub: Arc::clone(hub),
             claim: Some(claim),
@@ -145,7 +149,12 @@ async fn at_its_instant<S: JobStore>(
     end
 }
 
-async fn go<S>(hub: &EngineContext<S>, doer: &Executor, job: &ClaimedJob, permits: HeldPermits) -> JobEnd {
+async fn go<S>(
+    hub: &EngineContext<S>,
+    doer: &Executor,
+    job: &ClaimedJob,
+    permits: HeldPermits,
+) -> JobEnd {
     let (settings, begun) = (hub.settings.load_full(), hub.clock.now());
     match doer {
         Executor::Client(client) => {
@@ -280,7 +289,10 @@ impl<S> JobAttempt<'_, S> {
 
     /// A refusal puts the job back where it was and uses no retry.
     fn judged(&self, verdict: &Verdict) -> Option<JobEnd> {
-        if !matches!(verdict.effect, OutcomeClass::Throttled | OutcomeClass::Banned) {
+        if !matches!(
+            verdict.effect,
+            OutcomeClass::Throttled | OutcomeClass::Banned
+        ) {
             return None;
         }
         let own = self.settings.rule(&self.job.tenant).rate;
@@ -295,7 +307,9 @@ impl<S> JobAttempt<'_, S> {
                 after: asked.unwrap_or_default(),
                 park: CooldownScope::Lane,
             },
-            (SchedulerKind::Fixed | SchedulerKind::Backoff, _) => JobEnd::PutOff(self.settings.put_off()),
+            (SchedulerKind::Fixed | SchedulerKind::Backoff, _) => {
+                JobEnd::PutOff(self.settings.put_off())
+            }
         })
     }
 
@@ -361,7 +375,12 @@ const fn failed(words: String) -> JobEnd {
 }
 
 /// What is kept for whoever asks after the action; nobody asks after a job without one.
-fn kept(settings: &EngineSettings, job: &ClaimedJob, status: u16, body: Bytes) -> Option<StoredResult> {
+fn kept(
+    settings: &EngineSettings,
+    job: &ClaimedJob,
+    status: u16,
+    body: Bytes,
+) -> Option<StoredResult> {
     job.action.as_ref().map(|_| StoredResult {
         status,
         body,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use outflow::Outflow;
 use outflow::core::{Limit, Rate, WallTime};
-use outflow_store::{RemainingWork, Name};
+use outflow_store::{Name, RemainingWork};
 
 use crate::lower_bound::LowerBound;
 use crate::settings::EngineSettings;

@@ -4,28 +4,28 @@
 //! doors that calls take. Every request passes the guard first, whatever its address. Nothing here
 //! decides about a call, and a call never waits for anything here.
 
-mod call_target;
-mod audit;
-mod json_body;
-mod bulk;
+mod api_param;
+mod assets;
 mod attempt_result;
+mod audit;
+mod bulk;
+mod call_target;
+mod event_json;
 mod event_stream;
+mod explain;
 pub(crate) mod fuzzing;
 mod guard;
-mod permit_routes;
-mod queries;
-mod api_param;
 mod health_control;
-mod explain;
-mod assets;
+mod json_body;
+mod labels;
 mod leased_permits;
+mod millis;
+mod permit_routes;
 mod problem;
+mod queries;
 mod reload;
 mod routes;
 mod snapshot;
-mod event_json;
-mod millis;
-mod labels;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,17 +38,17 @@ use http::{HeaderName, HeaderValue, header};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use outflow::{Api, SpawnError, TaskGroup, CancelToken, SystemClock, Upstream};
+use outflow::{Api, CancelToken, SpawnError, SystemClock, TaskGroup, Upstream};
 use outflow_core::{Clock, Nanos};
 use smol_str::{SmolStr, format_smolstr};
 
-use self::audit::{AuditLog, AuditChange, AuditActor};
+use self::audit::{AuditActor, AuditChange, AuditLog};
 use self::event_stream::EventStream;
 use self::guard::AdminGuard;
 use self::leased_permits::LeasedPermits;
 use self::problem::AdminProblem;
-use crate::listener::{ListenAddr, InboundConnection, Listener, PeerAddr};
 use crate::app_state::AppState;
+use crate::listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
 
 /// What all requests share.
 struct Admin {

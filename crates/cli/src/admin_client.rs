@@ -12,7 +12,7 @@ use outflow::redact;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::http_once::{HttpTarget, ExchangeError, exchange};
+use crate::http_once::{ExchangeError, HttpTarget, exchange};
 
 /// Which running program a command is about.
 #[derive(Args)]

@@ -6,12 +6,12 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use outflow::config::RuntimeOverrides;
 use outflow::{Config, Outflow, Tasks};
 
-use crate::open::RunningEngine;
-use crate::listener::ListenAddr;
-use crate::reload::LastReload;
-use crate::sidecar::RejectionCounts;
 use crate::config_sources::ConfigSources;
+use crate::listener::ListenAddr;
+use crate::open::RunningEngine;
+use crate::reload::LastReload;
 use crate::sd_notify::ServiceManager;
+use crate::sidecar::RejectionCounts;
 
 /// The running program, as its rooms see it: the client that governs, the configuration in effect and
 /// the work beside it.
@@ -31,7 +31,12 @@ pub struct AppState {
 }
 
 impl AppState {
-    pub(crate) fn new(client: Outflow, config: Config, sources: ConfigSources, tasks: Tasks) -> Self {
+    pub(crate) fn new(
+        client: Outflow,
+        config: Config,
+        sources: ConfigSources,
+        tasks: Tasks,
+    ) -> Self {
         Self {
             client,
             config: ArcSwap::from_pointee(config),

@@ -6,15 +6,15 @@
 mod bulk;
 mod call;
 mod check;
+mod completions;
 mod config;
+mod config_args;
+mod control;
 mod dev;
 mod init;
-mod control;
-mod completions;
+mod mock;
 mod serve;
 pub(crate) mod simulate;
-mod mock;
-mod config_args;
 
 use clap::Subcommand;
 

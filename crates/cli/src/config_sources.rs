@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outflow::Config;
-use outflow::config::{Environment, Diagnostics, RuntimeOverrides, Source, quoted};
+use outflow::config::{Diagnostics, Environment, RuntimeOverrides, Source, quoted};
 
 /// The files and the environment that configure the program.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl ConfigSources {
     /// The same, with what was set while the program runs over it.
     ///
     /// # Errors
-    /// As [`Sources::read`].
+    /// As [`ConfigSources::read`].
     pub fn read_under(&self, runtime: &RuntimeOverrides) -> Result<Config, Diagnostics> {
         let mut sources = Vec::new();
         for file in &self.files {

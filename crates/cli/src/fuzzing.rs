@@ -14,8 +14,8 @@ pub use crate::sidecar::fuzzing::{
     BodyBytes, ParsedRequest, ParsedRequests, SidecarFuzz, parsed, read, route, steering,
 };
 
-use crate::config_sources::ConfigSources;
 use crate::app_state::AppState;
+use crate::config_sources::ConfigSources;
 
 /// What the rooms share, around this client. No port is open.
 #[must_use]

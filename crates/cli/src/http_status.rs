@@ -10,9 +10,8 @@ pub(crate) const fn status(cause: &RefusalReason) -> StatusCode {
     match cause {
         RefusalReason::Never { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         RefusalReason::UnknownGroup(_) => StatusCode::BAD_REQUEST,
-        RefusalReason::TooLate(WaitReason::State(_)) | RefusalReason::Busy(WaitReason::State(_)) => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        RefusalReason::TooLate(WaitReason::State(_))
+        | RefusalReason::Busy(WaitReason::State(_)) => StatusCode::SERVICE_UNAVAILABLE,
         RefusalReason::TooLate(_) | RefusalReason::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     }

@@ -7,34 +7,34 @@
 // They panic where nobody reads: `terminal` has words for both streams that do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod socket_activation;
 mod admin;
 mod admin_client;
-mod open;
+mod app_state;
 mod civil;
 mod command_line;
 mod commands;
-mod http_once;
+mod config_sources;
 mod exit;
 #[doc(hidden)]
 pub mod fuzzing;
-mod signals;
-mod listener;
-mod program;
+mod http_once;
 mod http_status;
+mod listener;
+mod open;
+mod program;
 mod reload;
-mod sidecar;
-mod config_sources;
-mod app_state;
 mod sd_notify;
+mod sidecar;
+mod signals;
+mod socket_activation;
 mod terminal;
 
-pub use open::OpenError;
+pub use app_state::AppState;
 pub use command_line::main;
+pub use config_sources::ConfigSources;
 pub use exit::Exit;
 pub use listener::{ListenAddr, ListenError, Listener};
-pub use program::{Program, StartError, ConfigWatch};
-pub use reload::{ReloadError, LastReload};
+pub use open::OpenError;
+pub use program::{ConfigWatch, Program, StartError};
+pub use reload::{LastReload, ReloadError};
 pub use sidecar::RejectionCounts;
-pub use config_sources::ConfigSources;
-pub use app_state::AppState;

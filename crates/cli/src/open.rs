@@ -4,12 +4,12 @@
 //! `outflow bulk run`, which takes them from a file and ends with it. It sends by the program's own client,
 //! so that jobs and calls of the sidecar share every limit.
 
-mod previous_run;
-mod tenant_bounds;
-mod job_line;
-mod shape_error;
-mod location;
 mod any_store;
+mod job_line;
+mod location;
+mod previous_run;
+mod shape_error;
+mod tenant_bounds;
 pub(crate) mod views;
 
 use std::fmt;
@@ -18,16 +18,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::config::BulkConfig;
-use outflow::{SpawnError, Config, Outflow, SystemClock, Tasks};
+use outflow::{Config, Outflow, SpawnError, SystemClock, Tasks};
 use outflow_bulk::{BulkError, EngineSettings};
 use outflow_store::{EmbeddedStore, InvalidName, RedisStore, StoreError, Writer};
 use secrecy::SecretString;
 
-pub(crate) use previous_run::PreviousRun;
-pub(crate) use tenant_bounds::{JobRate, Workload, TenantBounds};
+pub(crate) use any_store::AnyStore;
 pub(crate) use job_line::JobLine;
 pub(crate) use location::{StoreLocation, data};
-pub(crate) use any_store::AnyStore;
+pub(crate) use previous_run::PreviousRun;
+pub(crate) use tenant_bounds::{JobRate, TenantBounds, Workload};
 
 /// The engine of this program.
 pub(crate) type Engine = outflow_bulk::Engine<AnyStore>;

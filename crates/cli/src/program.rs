@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::cache::DiskState;
-use outflow::config::{ListenTarget, Diagnostics};
+use outflow::config::{Diagnostics, ListenTarget};
 use outflow::core::HealthOverride;
-use outflow::{SpawnError, Config, InitError, Outflow, SystemClock, Tasks, Upstream};
+use outflow::{Config, InitError, Outflow, SpawnError, SystemClock, Tasks, Upstream};
 
-use crate::socket_activation::{ActivatedSockets, SocketPurpose};
-use crate::open::{RunningEngine, OpenError};
-use crate::listener::{ListenAddr, ListenError, Listener};
+use crate::app_state::{AppState, Exposure};
 use crate::config_sources::ConfigSources;
-use crate::app_state::{Exposure, AppState};
+use crate::listener::{ListenAddr, ListenError, Listener};
+use crate::open::{OpenError, RunningEngine};
+use crate::socket_activation::{ActivatedSockets, SocketPurpose};
 use crate::{admin, reload, sidecar};
 
 /// The program while it runs.
@@ -43,7 +43,10 @@ impl Program {
     ///
     /// # Errors
     /// As [`Program::start`].
-    pub async fn start_watching(sources: ConfigSources, watch: ConfigWatch) -> Result<Self, StartError> {
+    pub async fn start_watching(
+        sources: ConfigSources,
+        watch: ConfigWatch,
+    ) -> Result<Self, StartError> {
         let config = sources.read().map_err(StartError::Config)?;
         Self::start_with(config, sources, watch).await
     }

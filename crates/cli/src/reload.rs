@@ -14,13 +14,13 @@ use std::sync::{Arc, PoisonError};
 
 use outflow::config::{Diagnostics, RuntimeOverrides};
 use outflow::core::{Clock, WallTime};
-use outflow::event::{Event, ReloadEvent, EventKind};
-use outflow::{ReloadChanges, Config, InvalidClient, SystemClock};
+use outflow::event::{Event, EventKind, ReloadEvent};
+use outflow::{Config, InvalidClient, ReloadChanges, SystemClock};
 
 pub(crate) use file_watch::{on_change, on_hangup};
 
-use crate::program::hold_asleep;
 use crate::app_state::AppState;
+use crate::program::hold_asleep;
 
 /// How the last reload went.
 #[derive(Debug)]
@@ -47,7 +47,12 @@ impl AppState {
     /// # Errors
     /// If there is no such API, variable or value, or the value contradicts another. Everything is as
     /// before then.
-    pub fn set(&self, api: &str, variable: &str, value: &str) -> Result<ReloadChanges, ReloadError> {
+    pub fn set(
+        &self,
+        api: &str,
+        variable: &str,
+        value: &str,
+    ) -> Result<ReloadChanges, ReloadError> {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         if self.config.load().api(api).is_none() {
             return Err(ReloadError::UnknownApi(api.to_owned()));

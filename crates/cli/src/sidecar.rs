@@ -18,37 +18,37 @@
 //!
 //! Nothing is ever handed on as it was framed: both legs are written anew.
 
-mod response_headers;
 mod connection;
-mod request_guard;
-mod response_body;
+mod connection_limits;
+mod control_headers;
+mod error_response;
 mod framing;
 pub(crate) mod fuzzing;
-mod proxy;
-mod connection_limits;
 mod hop_by_hop;
+mod idle_tracker;
 mod loop_detection;
 mod problem;
-mod idle_tracker;
-mod stalled_readers;
-mod error_response;
-mod route;
-mod control_headers;
+mod proxy;
 mod rejections;
 mod request_body;
+mod request_guard;
+mod response_body;
+mod response_headers;
+mod route;
+mod stalled_readers;
 mod strict_io;
 
 use std::sync::Arc;
 
-use outflow::{SpawnError, TaskGroup, CancelToken};
+use outflow::{CancelToken, SpawnError, TaskGroup};
 
 pub use self::rejections::RejectionCounts;
 
-use self::request_guard::ListenerExposure;
+use self::connection_limits::{ConnectionLimits, TooManyConnections};
 use self::proxy::ProxyHandler;
-use self::connection_limits::{TooManyConnections, ConnectionLimits};
-use crate::listener::{ListenAddr, InboundConnection, Listener, PeerAddr};
+use self::request_guard::ListenerExposure;
 use crate::app_state::AppState;
+use crate::listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
 
 /// Takes calls there until the program stops.
 pub(crate) fn open(station: &Arc<AppState>, listener: Listener) -> Result<(), SpawnError> {
@@ -117,7 +117,11 @@ impl Acceptor {
     }
 
     /// Says why, unless even that would be too much.
-    fn send_away(&self, connection: InboundConnection, why: TooManyConnections) -> Result<(), SpawnError> {
+    fn send_away(
+        &self,
+        connection: InboundConnection,
+        why: TooManyConnections,
+    ) -> Result<(), SpawnError> {
         let config = self.station.config();
         let places = usize::try_from(config.server.max_connections).unwrap_or(usize::MAX);
         if self.crowd.len() >= places.saturating_add(MOST_SENT_AWAY) {

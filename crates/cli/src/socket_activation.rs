@@ -87,7 +87,8 @@ mod tests {
         let names = |list: &str| list.split(':').map(str::to_owned).collect::<Vec<_>>();
         let found = |list: &str, count| {
             let names = names(list);
-            [SocketPurpose::Calls, SocketPurpose::Admin].map(|purpose| place(&names, count, purpose))
+            [SocketPurpose::Calls, SocketPurpose::Admin]
+                .map(|purpose| place(&names, count, purpose))
         };
         assert_eq!(found("admin:calls", 2), [Some(1), Some(0)]);
         assert_eq!(found("admin", 1), [None, Some(0)]);

@@ -237,7 +237,10 @@ mod tests {
 
     #[test]
     fn colour_is_the_users_choice_first() {
-        assert_eq!(Terminal::new(ColourChoice::Always).style(), RenderStyle::Coloured);
+        assert_eq!(
+            Terminal::new(ColourChoice::Always).style(),
+            RenderStyle::Coloured
+        );
         assert_eq!(Terminal::new(ColourChoice::Never).alarm("error"), "error");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use outflow::{Api, Connecting, Outflow, IoStream};
-use outflow_upstream::MockApi;
+use outflow::{Api, Connecting, IoStream, Outflow};
+use outflow_mock::MockApi;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::Method;
-use outflow::{AttemptResult, AcquireOptions, Events, Rules, SystemClock, Upstream};
+use outflow::{AcquireOptions, AttemptResult, Events, Rules, SystemClock, Upstream};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::{Api, Outflow, Rules};
-use outflow_upstream::{MockResponse, MockApi};
+use outflow_mock::{MockApi, MockResponse};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]

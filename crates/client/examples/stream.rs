@@ -1,12 +1,15 @@
 //! A body that is read as it comes. It holds its place at the API until it ends or is dropped.
 
 use outflow::{Api, Outflow, Rules};
-use outflow_upstream::{MockResponse, Content, MockApi};
+use outflow_mock::{Content, MockApi, MockResponse};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let archive = MockApi::builder().build()?;
-    archive.answer("/dump", MockResponse::ok("").content(Content::Zeros(1_000_000)));
+    archive.answer(
+        "/dump",
+        MockResponse::ok("").content(Content::Zeros(1_000_000)),
+    );
     let server = archive.listen().await?;
 
     let mut api = Api::new("archive", server.url().parse()?);

@@ -7,8 +7,8 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use outflow::{Events, UpstreamLayer, Rules, SystemClock, Upstream};
-use outflow_upstream::{Quota, MockApi};
+use outflow::{Events, Rules, SystemClock, Upstream, UpstreamLayer};
+use outflow_mock::{MockApi, Quota};
 use tower_layer::Layer;
 use tower_service::Service;
 

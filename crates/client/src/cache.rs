@@ -20,40 +20,42 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode, header};
 use outflow_core::WallTime;
 
+pub use self::cache_status::{CacheStatus, ForwardReason};
 pub use self::disk_load::DiskEntry;
 pub use self::error::CacheError;
-pub use self::single_flight::{FlightRole, FlightBounds, SingleFlight, FollowFuture, FollowResult, LeadGuard};
-pub use self::lookup::{CacheableResponse, CacheLookup, StoreDecision, CachedResponse, NotStored};
 pub use self::freshness::Freshness;
 pub use self::key::FlightKey;
+pub use self::lookup::{CacheLookup, CacheableResponse, CachedResponse, NotStored, StoreDecision};
 pub use self::query::{BypassReason, CacheQuery};
 pub use self::report::{CacheReport, DiskState};
-pub use self::cache_status::{CacheStatus, ForwardReason};
+pub use self::single_flight::{
+    FlightBounds, FlightRole, FollowFuture, FollowResult, LeadGuard, SingleFlight,
+};
 
 use self::entry::{CacheEntry, EntrySlot};
 use self::freshness::FreshnessCheck;
 use self::store::CacheStore;
 
-mod write_queue;
-mod codec;
-mod disk_load;
 mod cache_control;
+mod cache_status;
+mod codec;
+mod disk;
+mod disk_index;
+mod disk_load;
 mod entry;
 mod error;
-mod single_flight;
-mod disk;
-mod lookup;
-mod disk_index;
-mod storable;
 mod freshness;
-mod key;
-mod query;
 mod invalidation;
+mod key;
+mod lookup;
+mod memory;
+mod query;
 mod report;
 mod secret_leak;
-mod memory;
-mod cache_status;
+mod single_flight;
+mod storable;
 mod store;
+mod write_queue;
 
 /// Where answers are kept, and how many.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -193,16 +195,30 @@ impl Cache {
         self.anything(query, now, CacheStore::slot_in_memory)
     }
 
-    fn anything(&self, query: &CacheQuery<'_>, now: WallTime, slot: Reader) -> Option<CachedResponse> {
+    fn anything(
+        &self,
+        query: &CacheQuery<'_>,
+        now: WallTime,
+        slot: Reader,
+    ) -> Option<CachedResponse> {
         match query.bypass() {
             Some(BypassReason::Off | BypassReason::Method) => None,
-            _ => Some(CachedResponse::of(query, &self.store.find(query, slot)?, now)),
+            _ => Some(CachedResponse::of(
+                query,
+                &self.store.find(query, slot)?,
+                now,
+            )),
         }
     }
 
     /// Keeps the server's answer to a request, if it may be kept. A good answer that may not be takes
     /// the place of an older one all the same: that one is not true any more.
-    pub fn offer(&self, query: &CacheQuery<'_>, answer: CacheableResponse<'_>, now: WallTime) -> StoreDecision {
+    pub fn offer(
+        &self,
+        query: &CacheQuery<'_>,
+        answer: CacheableResponse<'_>,
+        now: WallTime,
+    ) -> StoreDecision {
         let status = answer.status;
         match storable::examined(&self.store, query, answer, now) {
             Ok(entry) => {
@@ -268,7 +284,8 @@ impl Cache {
             return false;
         };
         let own = control.has("private") && !query.is_personal();
-        let varies = storable::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
+        let varies =
+            storable::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
         let cookie = headers.contains_key(header::SET_COOKIE);
         query.bypass().is_none() && !own && !varies && !cookie && !control.has("no-store")
     }

@@ -4,16 +4,16 @@
 //! from a configuration it has a household, which writes its log and tidies up; what the client
 //! promises holds whether or not any of that runs.
 
+mod api_client;
+mod api_table;
 mod body;
 mod builder;
 mod call;
 mod credential;
-mod services;
-mod api_client;
 mod payload;
 mod reload;
 mod response;
-mod api_table;
+mod services;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,28 +24,28 @@ use http::Method;
 use smol_str::SmolStr;
 
 pub use self::body::Body;
-pub use self::builder::{OutflowBuilder, InvalidClient, InvalidClientReason};
+pub use self::builder::{InvalidClient, InvalidClientReason, OutflowBuilder};
 pub use self::call::{CacheDirective, Call};
-pub use self::services::InitError;
 pub use self::reload::ReloadChanges;
 pub use self::response::Response;
+pub use self::services::InitError;
 
-pub(crate) use self::body::gather;
-pub(crate) use self::call::{Idempotency, RetryMode, CallSpec};
-pub(crate) use self::credential::forget;
 pub(crate) use self::api_client::{ApiClient, SharedCall};
+pub(crate) use self::body::gather;
+pub(crate) use self::call::{CallSpec, Idempotency, RetryMode};
+pub(crate) use self::credential::forget;
 pub(crate) use self::payload::RequestPayload;
 pub(crate) use self::response::ResponseStats;
 
-use self::services::BackgroundServices;
 use self::api_client::ClientDeps;
-use self::reload::ReloadPlan;
 use self::api_table::ApiTable;
+use self::reload::ReloadPlan;
+use self::services::BackgroundServices;
 use crate::api::Api;
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::error::{Error, ErrorReason};
-use crate::event::{Event, Events, ReloadEvent, EventKind};
+use crate::event::{Event, EventKind, Events, ReloadEvent};
 use crate::metrics::Metrics;
 use crate::send;
 use crate::tasks::Tasks;
@@ -121,7 +121,7 @@ impl Outflow {
     /// who wait and those in flight, as [`Upstream::reconfigure`] says. One that is gone refuses those
     /// who wait; should it come back, what it used still counts. New secrets are kept out of the log
     /// from before their first use. What takes effect only when the program is started again is named
-    /// in the [`Changes`].
+    /// in the [`ReloadChanges`].
     ///
     /// # Errors
     /// If an API cannot be called as it is configured; every such API is named, and nothing was changed.
@@ -279,7 +279,11 @@ impl Outflow {
         none_made && self.inner.roster.doors().iter().all(Upstream::is_idle)
     }
 
-    pub(crate) async fn make(&self, mut wish: Box<CallSpec>, shape: ResponseShape) -> Result<Response, Error> {
+    pub(crate) async fn make(
+        &self,
+        mut wish: Box<CallSpec>,
+        shape: ResponseShape,
+    ) -> Result<Response, Error> {
         let _counted = UnderWay::new(&self.inner.under_way);
         if let Some(mistake) = wish.mistake.take() {
             return Err(mistake.into());

@@ -9,7 +9,7 @@
 use std::sync::{Once, OnceLock, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outflow_core::{TimerCallback, Clock, Nanos, Timer, WallTime};
+use outflow_core::{Clock, Nanos, Timer, TimerCallback, WallTime};
 
 use crate::timer_thread::TimerThread;
 

@@ -9,56 +9,56 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod api;
-mod collector;
 mod bulk;
-mod self_loop;
+mod collector;
 mod credential;
-mod nesting_limit;
+mod diagnostic;
 mod environment;
-mod reader;
 mod groups;
 mod health;
+mod human_units;
 mod layers;
 mod limits;
-mod diagnostic;
-mod suggest;
-mod value_notes;
-mod provenance;
+mod nesting_limit;
+mod overrides;
 mod pieces;
 mod policy;
+mod provenance;
 mod rate_share;
-mod unreachable_routes;
+mod reader;
+mod redact;
 mod render;
 mod rules;
-mod overrides;
-mod redact;
 mod sections;
+mod self_loop;
 mod server;
 mod source;
-mod human_units;
+mod suggest;
 mod syntax_hints;
 mod tree;
 mod units;
+mod unreachable_routes;
+mod value_notes;
 mod value_readers;
 
 use collector::DiagnosticCollector;
-use self_loop::ListenAddresses;
 use reader::{TableReader, ValueError};
+use self_loop::ListenAddresses;
 use tree::SourceSpan;
 
 pub use bulk::{
-    BulkRedis, BulkRetention, BulkScheduler, BulkConfig, BulkShared, BulkStore, BulkTenant,
+    BulkConfig, BulkRedis, BulkRetention, BulkScheduler, BulkShared, BulkStore, BulkTenant,
     BulkWorkers,
 };
+pub use diagnostic::{Diagnostic, DiagnosticSeverity, Diagnostics};
 pub use environment::Environment;
-pub use diagnostic::{Diagnostic, Diagnostics, DiagnosticSeverity};
+pub use human_units::{InvalidValue, read_duration, read_share};
+pub use overrides::{RuntimeOverrides, quoted};
 pub use provenance::{ValueOrigin, ValueOrigins};
 pub use render::RenderStyle;
-pub use overrides::{RuntimeOverrides, quoted};
 pub use sections::{CacheSection, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
 pub use server::{AdminConfig, ListenTarget, ServerConfig};
 pub use source::Source;
-pub use human_units::{InvalidValue, read_duration, read_share};
 
 use crate::api::Api;
 

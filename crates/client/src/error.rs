@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use outflow_core::Fault;
 
-pub(crate) use self::reason::{ErrorReason, DecodeError, RedirectError};
+pub(crate) use self::reason::{DecodeError, ErrorReason, RedirectError};
 use crate::event::{FailureLabel, StatusLabel};
-use crate::http::{AttemptFailure, FailureKind, ResolveError, FailureMessage};
-use crate::refusal::{RefusalReason, Refusal, WaitReason};
+use crate::http::{AttemptFailure, FailureKind, FailureMessage, ResolveError};
+use crate::refusal::{Refusal, RefusalReason, WaitReason};
 use crate::upstream::Verdict;
 
 /// Why a call brought nothing.
@@ -77,9 +77,10 @@ impl Error {
     pub(crate) fn of(failure: AttemptFailure) -> Self {
         Self::new(match failure.trouble {
             FailureKind::Deadline => ErrorKind::Deadline,
-            FailureKind::Fault(_) | FailureKind::Forbidden | FailureKind::CalledOff | FailureKind::Caller => {
-                ErrorKind::Failed(failure)
-            }
+            FailureKind::Fault(_)
+            | FailureKind::Forbidden
+            | FailureKind::CalledOff
+            | FailureKind::Caller => ErrorKind::Failed(failure),
         })
     }
 
@@ -135,7 +136,9 @@ impl Error {
         match &self.inner.kind {
             ErrorKind::Status(code) => *code == 429,
             ErrorKind::Refused(refusal) => match &refusal.cause {
-                RefusalReason::TooLate(why) | RefusalReason::Busy(why) => !matches!(why, WaitReason::State(_)),
+                RefusalReason::TooLate(why) | RefusalReason::Busy(why) => {
+                    !matches!(why, WaitReason::State(_))
+                }
                 RefusalReason::Never { .. } | RefusalReason::QueueFull => true,
                 _ => false,
             },
@@ -148,7 +151,9 @@ impl Error {
         match &self.inner.kind {
             ErrorKind::Refused(refusal) => matches!(
                 refusal.cause,
-                RefusalReason::Blocked { .. } | RefusalReason::TooLate(WaitReason::State(_)) | RefusalReason::Busy(WaitReason::State(_))
+                RefusalReason::Blocked { .. }
+                    | RefusalReason::TooLate(WaitReason::State(_))
+                    | RefusalReason::Busy(WaitReason::State(_))
             ),
             _ => false,
         }
@@ -168,7 +173,9 @@ impl Error {
     pub fn is_body(&self) -> bool {
         match &self.inner.kind {
             ErrorKind::TooLarge(_) => true,
-            ErrorKind::Failed(failure) => failure.trouble == FailureKind::Fault(Fault::TruncatedBody),
+            ErrorKind::Failed(failure) => {
+                failure.trouble == FailureKind::Fault(Fault::TruncatedBody)
+            }
             _ => false,
         }
     }
@@ -201,7 +208,10 @@ impl Error {
 
     /// Whether there is no API of this name.
     pub fn is_unknown_api(&self) -> bool {
-        matches!(self.inner.kind, ErrorKind::Mistake(ErrorReason::UnknownApi(_)))
+        matches!(
+            self.inner.kind,
+            ErrorKind::Mistake(ErrorReason::UnknownApi(_))
+        )
     }
 
     /// Whether the API's name leads into a network that may not be called.
@@ -255,14 +265,19 @@ impl Error {
     pub(crate) fn class(&self) -> StatusLabel {
         match &self.inner.kind {
             ErrorKind::Status(code) => StatusLabel::of(*code),
-            ErrorKind::Failed(failure) if failure.trouble == FailureKind::Forbidden => StatusLabel::Blocked,
-            ErrorKind::Failed(_) if self.is_timeout() => StatusLabel::Timeout,
-            ErrorKind::Failed(_) | ErrorKind::TooLarge(_) | ErrorKind::Undecoded(_) => StatusLabel::Network,
-            ErrorKind::Deadline if self.inner.attempts > 0 => StatusLabel::Timeout,
-            ErrorKind::Wandered(_) => StatusLabel::Redirect,
-            ErrorKind::Mistake(_) | ErrorKind::Refused(_) | ErrorKind::CacheMiss | ErrorKind::Deadline => {
+            ErrorKind::Failed(failure) if failure.trouble == FailureKind::Forbidden => {
                 StatusLabel::Blocked
             }
+            ErrorKind::Failed(_) if self.is_timeout() => StatusLabel::Timeout,
+            ErrorKind::Failed(_) | ErrorKind::TooLarge(_) | ErrorKind::Undecoded(_) => {
+                StatusLabel::Network
+            }
+            ErrorKind::Deadline if self.inner.attempts > 0 => StatusLabel::Timeout,
+            ErrorKind::Wandered(_) => StatusLabel::Redirect,
+            ErrorKind::Mistake(_)
+            | ErrorKind::Refused(_)
+            | ErrorKind::CacheMiss
+            | ErrorKind::Deadline => StatusLabel::Blocked,
         }
     }
 
@@ -271,9 +286,10 @@ impl Error {
         match &self.inner.kind {
             ErrorKind::Failed(failure) => match failure.trouble {
                 FailureKind::Fault(fault) => Some(reason_of(fault)),
-                FailureKind::Forbidden | FailureKind::Deadline | FailureKind::CalledOff | FailureKind::Caller => {
-                    None
-                }
+                FailureKind::Forbidden
+                | FailureKind::Deadline
+                | FailureKind::CalledOff
+                | FailureKind::Caller => None,
             },
             ErrorKind::TooLarge(_) => Some(FailureLabel::Body),
             ErrorKind::Deadline if self.inner.attempts > 0 => Some(FailureLabel::Timeout),
@@ -316,7 +332,9 @@ impl fmt::Display for Error {
                 "the body is larger than {largest} bytes: stream it or raise `largest_body`"
             ),
             ErrorKind::Undecoded(undecoded) => undecoded.fmt(f),
-            ErrorKind::CacheMiss => f.write_str("only the cache may answer now, and it has nothing"),
+            ErrorKind::CacheMiss => {
+                f.write_str("only the cache may answer now, and it has nothing")
+            }
             ErrorKind::Wandered(wandered) => wandered.fmt(f),
         }?;
         match self.inner.attempts {

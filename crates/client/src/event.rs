@@ -5,21 +5,24 @@
 //! only for an ear. This is the one stream that logs, metrics, the live page and the user's own code
 //! read.
 
-mod observers;
 mod labels;
+mod observers;
 
 use std::time::Duration;
 
-use outflow_core::{AttemptReport, Cost, LimitDrift, OutcomeClass, MeterEvent, Nanos, HealthState, HealthTransition, WallTime};
+use outflow_core::{
+    AttemptReport, Cost, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos,
+    OutcomeClass, WallTime,
+};
 use smol_str::SmolStr;
 
-pub use observers::{Events, Observer};
 pub use labels::{CacheLabel, FailureLabel, StatusLabel};
+pub use observers::{Events, Observer};
 
 use crate::cache::DiskState;
 use crate::client::ReloadChanges;
 use crate::http::ResolveError;
-use crate::refusal::{WaitEstimate, Refusal};
+use crate::refusal::{Refusal, WaitEstimate};
 
 /// Something that happened, at an API.
 #[derive(Clone, Debug)]

@@ -6,28 +6,28 @@
 //! at is the address that is called. What goes wrong is told in words from a closed set: the errors
 //! below carry URLs and pieces of what the server said, and those may hold a secret.
 
-mod public_address;
 mod connect;
-mod tls_connector;
 mod deadline;
 mod failure;
-mod response_body;
-mod request_body;
 mod pool;
 mod proxy;
+mod public_address;
+mod request_body;
 mod resolve;
+mod resolve_error;
+mod response_body;
 mod system_resolver;
 mod tls;
+mod tls_connector;
 mod transport;
-mod resolve_error;
 
 pub use self::connect::{Connect, Connecting, IoStream};
 pub use self::resolve::{Resolve, Resolving};
-pub use self::transport::InvalidTransport;
 pub use self::resolve_error::ResolveError;
+pub use self::transport::InvalidTransport;
 
 pub(crate) use self::deadline::AttemptDeadline;
 pub(crate) use self::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
-pub(crate) use self::response_body::{IncomingBody, BodyReadError};
 pub(crate) use self::request_body::{BoxError, LentBody, OutgoingBody};
+pub(crate) use self::response_body::{BodyReadError, IncomingBody};
 pub(crate) use self::transport::{SendHook, Transport, TransportDeps};

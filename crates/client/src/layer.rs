@@ -23,7 +23,7 @@ use crate::upstream::{AcquireOptions, Upstream};
 
 /// Puts the door of an API in front of a service.
 ///
-/// Which group a request is of follows from its method and path. One that carries an [`Ask`] among its
+/// Which group a request is of follows from its method and path. One that carries an [`AcquireOptions`] among its
 /// extensions is governed by that instead, which is how a caller sets a cost, a priority or a deadline.
 ///
 /// ```

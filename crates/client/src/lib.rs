@@ -4,14 +4,13 @@
 //! Most programs want [`Outflow`]: made once from a [`Config`], it calls APIs by their names, waits for
 //! each call's turn, repeats what may be repeated and keeps answers for when an API is gone. Whoever
 //! sends by other means takes the door alone, [`Upstream`], or puts it before a tower service with
-//! [`Govern`]. What happens is told as [`event`]s, from which [`metrics`] and the [`log`] are made. The
+//! [`UpstreamLayer`]. What happens is told as [`event`]s, from which [`metrics`] and the [`log`] are made. The
 //! decisions themselves are in [`core`].
 
 pub use outflow_core as core;
 
 mod api;
 mod base_url;
-mod timer_thread;
 pub mod cache;
 mod client;
 mod clock;
@@ -20,6 +19,7 @@ mod error;
 pub mod event;
 mod http;
 mod layer;
+mod limiter_registry;
 pub mod log;
 pub mod metrics;
 pub mod ndjson;
@@ -27,37 +27,43 @@ mod path_pattern;
 mod preset;
 pub mod redact;
 mod refusal;
-mod limiter_registry;
 mod rules;
 mod send;
 mod tasks;
+mod timer_thread;
 pub mod trace;
 mod upstream;
 
 pub use self::http::{
-    Connect, Connecting, InvalidTransport, Resolve, Resolving, IoStream, ResolveError,
+    Connect, Connecting, InvalidTransport, IoStream, Resolve, ResolveError, Resolving,
 };
-pub use api::{AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Proxy, RetryConfig, Timeouts, TlsTrust};
+pub use api::{
+    AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Proxy, RetryConfig, Timeouts,
+    TlsTrust,
+};
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use client::{
-    Body, OutflowBuilder, CacheDirective, Call, ReloadChanges, InitError, InvalidClient, Outflow, Response, InvalidClientReason,
+    Body, CacheDirective, Call, InitError, InvalidClient, InvalidClientReason, Outflow,
+    OutflowBuilder, ReloadChanges, Response,
 };
 pub use clock::SystemClock;
 pub use config::Config;
 pub use error::Error;
 pub use event::{Event, Events, Observer};
-pub use layer::{UpstreamLayer, UpstreamService, UpstreamBody, UpstreamFuture, LayerError};
+pub use layer::{LayerError, UpstreamBody, UpstreamFuture, UpstreamLayer, UpstreamService};
+pub use limiter_registry::{DEFAULT_MOST_NAMES, LimiterHandle, LimiterRegistry, RegistryFull};
 pub use path_pattern::{InvalidPattern, PathPattern};
 pub use preset::Preset;
-pub use refusal::{RefusalReason, WaitEstimate, Refusal, WaitReason};
-pub use limiter_registry::{DEFAULT_MOST_NAMES, RegistryFull, LimiterHandle, LimiterRegistry};
-pub use rules::{DEFAULT_GROUP, Group, HealthScope, WaitMode, Route, Rules, AlertThresholds, WhenAsleep};
-pub use tasks::{SpawnError, TaskGroup, ShutdownReport, CancelToken, TaskReport, Tasks};
+pub use refusal::{Refusal, RefusalReason, WaitEstimate, WaitReason};
+pub use rules::{
+    AlertThresholds, DEFAULT_GROUP, Group, HealthScope, Route, Rules, WaitMode, WhenAsleep,
+};
+pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, Tasks};
 pub use upstream::{
-    Acquire, Alerted, AttemptResult, AcquireOptions, EffectiveLimit, LimitScope, GroupReport, HealthReport, UsageHistory, InvalidRules,
-    LimitFeedback, LimitReport, FleetShare, Permit, RemainingQuota, SharedTimer, PendingBody, Target, Upstream, UpstreamReport,
-    Verdict,
+    Acquire, AcquireOptions, Alerted, AttemptResult, EffectiveLimit, FleetShare, GroupReport,
+    HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope, PendingBody, Permit,
+    RemainingQuota, SharedTimer, Target, Upstream, UpstreamReport, UsageHistory, Verdict,
 };
 
 /// The README's example, compiled and run with the documentation's own.

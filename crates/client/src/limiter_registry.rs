@@ -4,10 +4,10 @@
 //! known name up takes no lock: names are never removed, so the table is made of slots that are
 //! filled once, and a full table is followed by one twice as large. (Taking and releasing a lock that
 //! readers share costs about 20 ns even if nobody else wants it.) Whoever asks often
-//! [resolves](Registry::resolve) a name once and keeps the [`Handle`]: it then pays not even the hash.
+//! [resolves](Registry::resolve) a name once and keeps the [`LimiterHandle`]: it then pays not even the hash.
 //!
 //! It never grows past its bound and never forgets: a name beyond the bound is answered with
-//! [`Full`], because to drop a limiter that still counts would let its next request through too
+//! [`RegistryFull`], because to drop a limiter that still counts would let its next request through too
 //! early.
 
 mod table;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foldhash::quality::RandomState;
-use outflow_core::{Cost, Decision, SharedLimiter, Nanos, Receipt};
+use outflow_core::{Cost, Decision, Nanos, Receipt, SharedLimiter};
 use smol_str::SmolStr;
 
 use table::LimiterTable;
@@ -89,7 +89,12 @@ impl LimiterRegistry {
     /// # Errors
     /// If the name is new and the registry holds as many as it may.
     #[inline]
-    pub fn take(&self, name: &str, now: Nanos, cost: Cost) -> Result<Decision<Receipt>, RegistryFull> {
+    pub fn take(
+        &self,
+        name: &str,
+        now: Nanos,
+        cost: Cost,
+    ) -> Result<Decision<Receipt>, RegistryFull> {
         self.with(name, |handle| handle.take(now, cost))
     }
 
@@ -259,7 +264,10 @@ mod tests {
         let registry = LimiterRegistry::new(|_| ten_per_second()).holding_at_most(2);
         registry.resolve("a").expect("room");
         registry.resolve("b").expect("room");
-        assert_eq!(registry.resolve("c").map(drop), Err(RegistryFull { most: 2 }));
+        assert_eq!(
+            registry.resolve("c").map(drop),
+            Err(RegistryFull { most: 2 })
+        );
         assert!(registry.resolve("a").is_ok(), "a known name needs no room");
         assert_eq!(registry.len(), 2);
     }

@@ -2,21 +2,21 @@
 //!
 //! One line for each event, written straight from it: no logging framework stands between, so that
 //! the keys are those of `metrics/names.rs` and nothing else gets in. Who has a `tracing` subscriber of
-//! their own takes [`Narrator`] instead, and a program that wants the lines of its own code in the
+//! their own takes [`TracingObserver`] instead, and a program that wants the lines of its own code in the
 //! same form takes [`LogLayer`].
 //!
-//! A request never waits for its line: lines are handed to a [`LogPump`] through a bounded queue, and
+//! A request never waits for its line: lines are handed to a [`LogWriter`] through a bounded queue, and
 //! what does not fit is dropped, counted and told. Values are redacted, then cut, then escaped; a
 //! line never holds a line.
 
-mod tracing_layer;
+mod format_event;
 mod line_format;
-mod writer_queue;
-mod tracing_bridge;
 mod record;
 mod rolling;
 mod stamp;
-mod format_event;
+mod tracing_bridge;
+mod tracing_layer;
+mod writer_queue;
 
 use std::fmt;
 use std::io::Write;
@@ -26,17 +26,17 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use outflow_core::{Clock, WallTime};
 use tracing::Level;
 
-pub use tracing_layer::LogLayer;
-pub use writer_queue::{LogSender, LogWriter};
-pub use tracing_bridge::TracingObserver;
 pub use rolling::{InvalidRolling, RollingFile};
 pub(crate) use stamp::LogTime;
+pub use tracing_bridge::TracingObserver;
+pub use tracing_layer::LogLayer;
+pub use writer_queue::{LogSender, LogWriter};
 
 use crate::event::{Event, Observer};
 use crate::metrics::{GaugeSnapshot, GaugeSource, key};
 use crate::redact::Scrubber;
 use line_format::LogLine;
-use record::{Record, LogValue};
+use record::{LogValue, Record};
 
 /// Writes a line for every event. Clones write the same log.
 ///
@@ -143,7 +143,8 @@ impl Log {
 impl Observer for Log {
     fn observe(&self, event: &Event) {
         if self.scribe.writes(format_event::level(event)) {
-            self.lines.send(&self.scribe.line(&format_event::record(event)));
+            self.lines
+                .send(&self.scribe.line(&format_event::record(event)));
         }
     }
 }

@@ -6,22 +6,22 @@
 mod counters;
 mod exposition;
 mod family;
+mod gauges;
 mod groups;
 mod histogram;
 mod names;
 mod recorder;
 mod reloads;
-mod gauges;
 mod summary;
 mod tasks;
 
 pub use exposition::CONTENT_TYPE;
 pub use family::{FamilySource, MetricFamily, MetricSample, SampleValue};
-pub use histogram::{HistogramSnapshot, Histogram, HistogramUnit};
+pub use gauges::{GaugeSnapshot, GaugeSource};
+pub use histogram::{Histogram, HistogramSnapshot, HistogramUnit};
 pub(crate) use names::*;
 pub use names::{OTHER, bulk, label};
 pub use recorder::{ApiLabels, Metrics};
-pub use gauges::{GaugeSnapshot, GaugeSource};
 pub(crate) use summary::ApiSummary;
 
 /// A metric: its name, what it is and what tells its series apart.

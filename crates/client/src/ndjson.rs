@@ -2,13 +2,13 @@
 //!
 //! One object for each interval, with the same names and numbers as on the page: totals since the
 //! start rather than differences, so that a line that is lost loses nothing. Whoever wants them in a
-//! file hands the lines to [`Lines`](crate::log::Lines); the interval is theirs.
+//! file hands the lines to [`LogSender`](crate::log::LogSender); the interval is theirs.
 
 use outflow_core::WallTime;
 use serde_json::{Map, Value, json};
 
 use crate::log::LogTime;
-use crate::metrics::{self, HistogramSnapshot, Metrics, GaugeSnapshot, ApiSummary, key};
+use crate::metrics::{self, ApiSummary, GaugeSnapshot, HistogramSnapshot, Metrics, key};
 
 /// Everything now, as one line with its end.
 ///

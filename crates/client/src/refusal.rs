@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use outflow_core::{Nanos, Rate, HealthState};
+use outflow_core::{HealthState, Nanos, Rate};
 use smol_str::SmolStr;
 
 /// Why a call was not let through, and when to come back.

@@ -22,7 +22,7 @@ use self::cache_stage::Lead;
 use self::prepared::PreparedRequest;
 use self::retry::RetryPlan;
 pub(crate) use self::stream_liveness::StreamLiveness;
-use crate::client::{ApiClient, Response, ResponseShape, CallSpec};
+use crate::client::{ApiClient, CallSpec, Response, ResponseShape};
 use crate::error::{Error, ErrorKind, RedirectError};
 use crate::event::EventKind;
 use crate::http::BytesSent;

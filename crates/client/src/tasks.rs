@@ -9,10 +9,10 @@
 //! before anything can be caught and belongs to the program, so it is left alone. Nothing may depend
 //! on background work for being right: it can always be late, or gone.
 
-mod registry;
-mod task_group;
 mod cancel;
+mod registry;
 mod supervision;
+mod task_group;
 
 use std::fmt;
 use std::future::Future;
@@ -25,11 +25,11 @@ use smol_str::SmolStr;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-pub use self::registry::TaskReport;
-use self::registry::{TaskRegistry, TaskKind, TaskSlot};
-pub use self::task_group::TaskGroup;
 pub use self::cancel::CancelToken;
+pub use self::registry::TaskReport;
+use self::registry::{TaskKind, TaskRegistry, TaskSlot};
 use self::supervision::{TaskEnd, caught, caught_here, supervise};
+pub use self::task_group::TaskGroup;
 use crate::event::Events;
 
 /// The background work of one owner. Clones are handles to the same work; when the last of them is
@@ -114,7 +114,7 @@ impl Tasks {
 
     /// Starts work on a thread of its own, for what cannot be late by a runtime's tick. A panic
     /// starts another thread, as with [`spawn`](Self::spawn). A thread cannot be aborted, so the work
-    /// looks at the [`Stop`] and parks rather than sleeps: it is unparked when it is told to stop.
+    /// looks at the [`CancelToken`] and parks rather than sleeps: it is unparked when it is told to stop.
     ///
     /// # Errors
     /// Outside of a runtime, which watches over the thread, and after a shutdown has begun.
@@ -188,7 +188,8 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = Handle::try_current().map_err(|_| SpawnError::NoRuntime)?;
-        let place = TaskRegistry::place(&self.shared.board, name, kind).ok_or(SpawnError::Stopping)?;
+        let place =
+            TaskRegistry::place(&self.shared.board, name, kind).ok_or(SpawnError::Stopping)?;
         let seat = place.seat();
         let task = runtime.spawn(work(place));
         seat.is_aborted_by(task.abort_handle());
@@ -259,7 +260,7 @@ impl Drop for TaskShared {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShutdownReport {
     /// The work that had not ended in time and was aborted; threads among it run on until they look
-    /// at their [`Stop`].
+    /// at their [`CancelToken`].
     pub left: Vec<&'static str>,
 }
 

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use outflow_core::{TimerCallback, Clock, Nanos};
+use outflow_core::{Clock, Nanos, TimerCallback};
 
 /// All that is to be rung, and the thread's bed.
 #[derive(Default)]

@@ -6,19 +6,19 @@
 //! no second way on which a limit could be missed.
 
 mod acquire;
-mod slow_start;
-mod shared;
-mod state;
-mod routing;
+mod circuit;
+mod fleet_share;
 mod group;
 mod limits;
-mod wait_queue;
-mod fleet_share;
-mod throughput;
-mod priority_aging;
 mod permit;
+mod priority_aging;
 mod report;
-mod circuit;
+mod routing;
+mod shared;
+mod slow_start;
+mod state;
+mod throughput;
+mod wait_queue;
 
 use std::fmt;
 use std::future::Future;
@@ -27,25 +27,26 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use outflow_core::{Cost, Decision, HealthOverride, Nanos, Priority, HealthState};
+use outflow_core::{Cost, Decision, HealthOverride, HealthState, Nanos, Priority};
 use smol_str::SmolStr;
 
 pub use acquire::Acquire;
-pub use shared::SharedTimer;
-pub use routing::InvalidRules;
 pub use fleet_share::FleetShare;
-pub use permit::{AttemptResult, LimitFeedback, Permit, PendingBody, Verdict};
+pub use permit::{AttemptResult, LimitFeedback, PendingBody, Permit, Verdict};
 pub use report::{
-    Alerted, EffectiveLimit, LimitScope, GroupReport, HealthReport, UsageHistory, LimitReport, RemainingQuota, UpstreamReport,
+    Alerted, EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
+    UpstreamReport, UsageHistory,
 };
+pub use routing::InvalidRules;
+pub use shared::SharedTimer;
 
+use routing::{GroupIndex, RouteTable};
 use shared::SharedState;
 use state::{AcquireRequest, AdmissionState, QueueStanding, WaitDeadline};
-use routing::{RouteTable, GroupIndex};
 
 use crate::event::Events;
-use crate::refusal::{RefusalReason, WaitEstimate, Refusal};
-use crate::rules::{HealthScope, WaitMode, Rules};
+use crate::refusal::{Refusal, RefusalReason, WaitEstimate};
+use crate::rules::{HealthScope, Rules, WaitMode};
 
 /// The door to one API. Clones are the same door.
 ///
@@ -286,7 +287,9 @@ impl Upstream {
             lane: known.lane(ask.target),
             cost: ask.target.cost,
             class: ask.priority,
-            term: ask.deadline.map_or(WaitDeadline::Within(known.max_wait), WaitDeadline::By),
+            term: ask
+                .deadline
+                .map_or(WaitDeadline::Within(known.max_wait), WaitDeadline::By),
             mode: ask.mode.unwrap_or(known.mode),
             standing: ask.standing,
         }

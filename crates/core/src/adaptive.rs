@@ -13,16 +13,16 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::{Nanos, Rate};
-use upper_bound::UpperBound;
+use advertised_limit::AdvertisedLimit;
 use fine_rate::FineRate;
 use throttle_burst::ThrottleBurst;
-use advertised_limit::AdvertisedLimit;
+use upper_bound::UpperBound;
 
-mod upper_bound;
-mod fine_rate;
-mod throttle_burst;
-mod snapshot;
 mod advertised_limit;
+mod fine_rate;
+mod snapshot;
+mod throttle_burst;
+mod upper_bound;
 
 pub use snapshot::AdaptiveSnapshot;
 
@@ -117,7 +117,7 @@ impl AdaptiveLimit {
     /// always is. Fewer may be chance.
     pub const TELLING: u64 = 8;
 
-    /// Begins at the configured rate. With [`Adaptive::Learn`] that is only the first guess: choose
+    /// Begins at the configured rate. With [`AdaptiveMode::Learn`] that is only the first guess: choose
     /// one that is surely low enough.
     pub const fn new(mode: AdaptiveMode, configured: Rate, now: Nanos) -> Self {
         Self {

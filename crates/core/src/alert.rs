@@ -10,7 +10,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::{Nanos, Share, Usage};
-pub use congestion::{CongestionAlert, CongestionWatch, AlertSeverity};
+pub use congestion::{AlertSeverity, CongestionAlert, CongestionWatch};
 
 /// Holds back until a condition has lasted, and remembers that it has told.
 ///

@@ -2,7 +2,7 @@
 //!
 //! A server counts a request when it arrives, somewhere between our sending it and its response. A
 //! window that runs from the sending is therefore wrong by the network's jitter. Here is the one
-//! place that says how late a request can have arrived: [`Journey::arrived_by`].
+//! place that says how late a request can have arrived: [`RequestTiming::arrived_by`].
 //!
 //! Why subtracting the lowest round trip is right: let the way there take at least *a* and the way
 //! back at least *b*. A request answered at *t* arrived at `t − b` or before; one sent at *s*

@@ -63,7 +63,9 @@ impl Backoff {
         let grown = grown.min(span_nanos(self.cap));
         Duration::from_nanos(match self.spread {
             JitterSpread::Full => uniform(grown, entropy),
-            JitterSpread::Added(jitter) => grown.saturating_add(uniform(span_nanos(jitter), entropy)),
+            JitterSpread::Added(jitter) => {
+                grown.saturating_add(uniform(span_nanos(jitter), entropy))
+            }
         })
     }
 

@@ -19,20 +19,20 @@
 //! Jobs are not here. The caller keeps them, first in first out per tenant, and says who has work,
 //! who must pause and what was served.
 
-mod virtual_time;
 mod heap;
+mod order_key;
 mod slot_table;
 mod tenant;
-mod order_key;
+mod virtual_time;
 
 use core::mem;
 
 use crate::{Cost, Nanos};
-use virtual_time::{TenantShare, VirtualTime};
 use heap::SlotHeap;
-use slot_table::{TenantSlot, SlotTable};
-pub use tenant::{InvalidWeight, Priority, Tenant, Weight};
 use order_key::OrderKey;
+use slot_table::{SlotTable, TenantSlot};
+pub use tenant::{InvalidWeight, Priority, Tenant, Weight};
+use virtual_time::{TenantShare, VirtualTime};
 
 /// The order in which tenants are served.
 ///
@@ -316,7 +316,11 @@ impl FairQueue {
     }
 
     /// Lets `change` move a tenant, told the clock, and follows it wherever it waits.
-    fn shift<T>(&mut self, tenant: Tenant, change: impl FnOnce(&mut TenantSlot, u128) -> T) -> Option<T> {
+    fn shift<T>(
+        &mut self,
+        tenant: Tenant,
+        change: impl FnOnce(&mut TenantSlot, u128) -> T,
+    ) -> Option<T> {
         let (clock, in_order) = (self.clock, self.ready.contains(tenant.slot));
         let seat = self.seats.of_mut(tenant)?;
         if !in_order {

@@ -10,25 +10,25 @@
 //! were in flight, is one step. The machine scales rates and never raises one, and it does not count
 //! requests against limits; that is a [`Meter`](crate::Meter)'s work.
 
-mod decision;
 mod config;
 mod cooldown;
+mod decision;
 mod invalid_config;
+mod on_outcome;
 mod operator_override;
 mod probe;
 mod ramp;
-mod on_outcome;
 mod snapshot;
 mod state;
 mod timers;
 
 use core::time::Duration;
 
-pub use decision::{HealthDecision, HealthChange, HealthTicket};
-pub use config::{Escalation, RateFactor, HealthConfig, HealthSettings, StreakRule};
+pub use config::{Escalation, HealthConfig, HealthSettings, RateFactor, StreakRule};
+pub use decision::{HealthChange, HealthDecision, HealthTicket};
 pub use invalid_config::{HealthConfigError, InvalidHealth};
-pub use snapshot::{RampStage, HealthSnapshot};
-pub use state::{CircuitState, HealthOverride, TransitionReason, HealthState, HealthTransition};
+pub use snapshot::{HealthSnapshot, RampStage};
+pub use state::{CircuitState, HealthOverride, HealthState, HealthTransition, TransitionReason};
 
 use crate::backoff::uniform;
 use crate::time::span_nanos;
@@ -282,7 +282,10 @@ impl Health {
         self.failed_recoveries = 0;
         self.cooldown = Cooldown::first(settings);
         // An operator who says Normal means full speed.
-        if matches!(reason, TransitionReason::ProbesOk | TransitionReason::ProbesAnswered) {
+        if matches!(
+            reason,
+            TransitionReason::ProbesOk | TransitionReason::ProbesAnswered
+        ) {
             self.ramp = Ramp::start(now, settings);
         }
     }

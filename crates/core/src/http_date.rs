@@ -10,8 +10,8 @@
 use core::fmt;
 
 use crate::WallTime;
-use crate::utc_date::{UtcDate, LAST_SECOND, InvalidDate, wall, weekday};
 use crate::byte_cursor::{ByteCursor, trimmed};
+use crate::utc_date::{InvalidDate, LAST_SECOND, UtcDate, wall, weekday};
 
 /// A point in civil time, to the second, that HTTP can write.
 ///

@@ -11,72 +11,78 @@ extern crate alloc;
 #[cfg(any(test, loom))]
 extern crate std;
 
+mod adaptive;
 mod alert;
 mod arrival_time;
 mod backoff;
-mod utc_date;
+mod byte_cursor;
 mod congestion;
+mod count_by;
 mod decision;
 mod error_window;
 mod fair_queue;
 mod gcra;
-mod receipt_set;
 mod health;
 mod http_date;
-mod adaptive;
 mod limit;
-mod shared_limiter;
-mod count_by;
 mod meter;
+mod meter_events;
 mod meter_set;
 mod outcome;
 mod pacing;
 mod policy;
 mod rate;
+mod receipt_set;
 mod reconcile;
 mod retry_after;
 mod retry_budget;
-mod byte_cursor;
 mod server_hints;
+mod shared_limiter;
 mod time;
 mod trend;
 mod usage;
-mod meter_events;
+mod utc_date;
 
-pub use alert::{
-    Alert, AlertChange, CongestionAlert, CongestionWatch, InvalidAlert, AlertSeverity, Observation, UsageAlert,
+pub use adaptive::{
+    AdaptiveLimit, AdaptiveMode, AdaptiveSnapshot, Evidence, LimitChange, LimitDrift,
 };
-pub use arrival_time::{RequestTiming, MinRtt};
+pub use alert::{
+    Alert, AlertChange, AlertSeverity, CongestionAlert, CongestionWatch, InvalidAlert, Observation,
+    UsageAlert,
+};
+pub use arrival_time::{MinRtt, RequestTiming};
 pub use backoff::{Backoff, InvalidBackoff};
 pub use congestion::{
     Congestion, CongestionLevel, CongestionRule, CongestionSnapshot, CongestionStats,
-    InvalidCongestion, StatsWindow, StillWaiting, ThrottleCounts, estimate_completion, rate_limit_speed,
+    InvalidCongestion, StatsWindow, StillWaiting, ThrottleCounts, estimate_completion,
+    rate_limit_speed,
 };
+pub use count_by::{CountBy, UnitCost};
 pub use decision::Decision;
 pub use error_window::{ErrorWindow, OutcomeCounts};
-pub use fair_queue::{Eligibility, FairQueue, InvalidWeight, Priority, FairCharge, Tenant, Weight};
-pub use receipt_set::{ReceiptSet, MAX_LIMITS};
+pub use fair_queue::{Eligibility, FairCharge, FairQueue, InvalidWeight, Priority, Tenant, Weight};
 pub use health::{
-    HealthDecision, HealthChange, CircuitState, Escalation, RateFactor, Health, HealthConfig, HealthConfigError,
-    HealthSettings, HealthOverride, InvalidHealth, RampStage, TransitionReason, HealthSnapshot, HealthState, StreakRule, HealthTicket,
-    HealthTransition,
+    CircuitState, Escalation, Health, HealthChange, HealthConfig, HealthConfigError,
+    HealthDecision, HealthOverride, HealthSettings, HealthSnapshot, HealthState, HealthTicket,
+    HealthTransition, InvalidHealth, RampStage, RateFactor, StreakRule, TransitionReason,
 };
 pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
-pub use adaptive::{AdaptiveMode, LimitDrift, Evidence, AdaptiveLimit, AdaptiveSnapshot, LimitChange};
-pub use limit::{Accounting, Cost, InvalidLimit, LimitKind, Limit, Pacing, Share};
-pub use shared_limiter::{LimitTooLarge, SharedLimiter, MAX_SHARED_UNITS};
-pub use count_by::{CountBy, UnitCost};
-pub use meter::{Meter, Receipt, MeterStatus};
-pub use meter_set::{DecisionCounts, CarryOver, MeterSet, TooManyLimits};
-pub use outcome::{AttemptReport, OutcomeClass, AttemptEnd, Fault, Outcome, Signs};
-pub use pacing::WaitTime;
-pub use policy::{Classification, Policy, Retryability, PolicyRule, Handling, RetryAfterUse, RuleMatch};
-pub use rate::{InvalidRate, Rate};
-pub use reconcile::{UsageCorrection, UsageLedger, UsageMark, LocalUsage};
-pub use retry_after::{MalformedRetryAfter, InvalidWaitBounds, RetryAfter, WaitBounds};
-pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
-pub use server_hints::{Dialect, Dialects, Hint, Hints, HintLabel, HintUnit};
-pub use time::{TimerCallback, Clock, ManualClock, ClockPair, Nanos, Timer, WallTime};
-pub use trend::{TrendShape, Trend};
-pub use usage::Usage;
+pub use limit::{Accounting, Cost, InvalidLimit, Limit, LimitKind, Pacing, Share};
+pub use meter::{Meter, MeterStatus, Receipt};
 pub use meter_events::MeterEvent;
+pub use meter_set::{CarryOver, DecisionCounts, MeterSet, TooManyLimits};
+pub use outcome::{AttemptEnd, AttemptReport, Fault, Outcome, OutcomeClass, Signs};
+pub use pacing::WaitTime;
+pub use policy::{
+    Classification, Handling, Policy, PolicyRule, RetryAfterUse, Retryability, RuleMatch,
+};
+pub use rate::{InvalidRate, Rate};
+pub use receipt_set::{MAX_LIMITS, ReceiptSet};
+pub use reconcile::{LocalUsage, UsageCorrection, UsageLedger, UsageMark};
+pub use retry_after::{InvalidWaitBounds, MalformedRetryAfter, RetryAfter, WaitBounds};
+pub use retry_budget::{InvalidRetryBudget, RetryBudget, RetryBudgetSettings};
+pub use server_hints::{Dialect, Dialects, Hint, HintLabel, HintUnit, Hints};
+pub use shared_limiter::{LimitTooLarge, MAX_SHARED_UNITS, SharedLimiter};
+pub use time::{Clock, ClockPair, ManualClock, Nanos, Timer, TimerCallback, WallTime};
+pub use trend::{Trend, TrendShape};
+pub use usage::Usage;

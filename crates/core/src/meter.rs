@@ -13,8 +13,8 @@
 
 mod fixed_window;
 mod in_flight;
-mod sliding_log;
 mod refill_queue;
+mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 
@@ -25,7 +25,7 @@ use fixed_window::FixedWindow;
 use sliding_window::SlidingWindow;
 use token_bucket::TokenBucket;
 
-use crate::{Accounting, Cost, Decision, LimitKind, Limit, ClockPair, Nanos, UnitCost};
+use crate::{Accounting, ClockPair, Cost, Decision, Limit, LimitKind, Nanos, UnitCost};
 
 /// The live state of one limit, of whichever kind.
 ///
@@ -81,7 +81,9 @@ impl Meter {
             (LimitKind::Sliding, _) | (LimitKind::Fixed, WindowStart::FromArrival) => {
                 MeterKind::Sliding(SlidingWindow::new(limit))
             }
-            (LimitKind::Fixed | LimitKind::Aligned, _) => MeterKind::Fixed(FixedWindow::new(limit, moment)),
+            (LimitKind::Fixed | LimitKind::Aligned, _) => {
+                MeterKind::Fixed(FixedWindow::new(limit, moment))
+            }
         };
         Self {
             live,

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use crate::{Limit, Nanos, Pacing, MeterStatus};
+use crate::{Limit, MeterStatus, Nanos, Pacing};
 
 /// Something about a limit that an operator may want to know. `limit` is its place in the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,10 +15,11 @@ use core::time::Duration;
 
 pub use reconfigure::CarryOver;
 
-use crate::receipt_set::{ReceiptSet, MAX_LIMITS};
 use crate::meter_events::{MeterEvent, MeterEventQueue};
+use crate::receipt_set::{MAX_LIMITS, ReceiptSet};
 use crate::{
-    Cost, Decision, RequestTiming, Limit, Meter, ClockPair, Nanos, Pacing, Receipt, MeterStatus, UnitCost, Usage,
+    ClockPair, Cost, Decision, Limit, Meter, MeterStatus, Nanos, Pacing, Receipt, RequestTiming,
+    UnitCost, Usage,
 };
 
 /// The meters of all limits that one request has to pass.
@@ -125,7 +126,13 @@ impl MeterSet {
     }
 
     /// Tells all limits how the request went. `floor` is the path's lowest round trip, if known.
-    pub fn settle(&mut self, now: Nanos, grant: ReceiptSet, journey: RequestTiming, floor: Option<Duration>) {
+    pub fn settle(
+        &mut self,
+        now: Nanos,
+        grant: ReceiptSet,
+        journey: RequestTiming,
+        floor: Option<Duration>,
+    ) {
         let now = self.see(now);
         for (place, (slot, receipt)) in self.slots.iter_mut().zip(grant.receipts()).enumerate() {
             if let Some(receipt) = receipt.of(slot.number, slot.toll) {
@@ -152,7 +159,11 @@ impl MeterSet {
     ///
     /// # Errors
     /// If there are more than [`MAX_LIMITS`]; nothing was changed then.
-    pub fn reconfigure(&mut self, moment: ClockPair, limits: &[Limit]) -> Result<(), TooManyLimits> {
+    pub fn reconfigure(
+        &mut self,
+        moment: ClockPair,
+        limits: &[Limit],
+    ) -> Result<(), TooManyLimits> {
         if limits.len() > MAX_LIMITS {
             return Err(TooManyLimits);
         }
@@ -272,8 +283,7 @@ impl MeterSlot {
     /// recovery that happened while nobody asked.
     fn look(&mut self, place: usize, now: Nanos) {
         if self.limit.warn_below().is_some() {
-            self.watch
-                .look(place, &self.limit, self.meter.status(now));
+            self.watch.look(place, &self.limit, self.meter.status(now));
         }
     }
 

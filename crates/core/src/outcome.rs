@@ -1,6 +1,6 @@
 //! What one attempt ended in, and what that means.
 //!
-//! An [`Attempt`] is fact: a status or a fault, and what the response said about waiting. An
+//! An [`AttemptReport`] is fact: a status or a fault, and what the response said about waiting. An
 //! [`Outcome`] is judgement: what the fact does to an API's health. The [`Policy`](crate::Policy)
 //! stands between the two, so that "is this a failure?" has one answer for health, for retries and
 //! for the circuit. Nothing here reads a header: whoever sent the request did.

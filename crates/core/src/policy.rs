@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use crate::outcome::{AttemptReport, OutcomeClass, AttemptEnd, Fault, Outcome, Signs};
+use crate::outcome::{AttemptEnd, AttemptReport, Fault, Outcome, OutcomeClass, Signs};
 
 /// How each end of an attempt is treated.
 ///
@@ -100,7 +100,9 @@ impl RuleMatch {
     fn matches(self, attempt: &AttemptReport) -> bool {
         match (self, attempt.ended()) {
             (Self::Status(wanted), AttemptEnd::Status(code)) => wanted == code,
-            (Self::Statuses(first, last), AttemptEnd::Status(code)) => (first..=last).contains(&code),
+            (Self::Statuses(first, last), AttemptEnd::Status(code)) => {
+                (first..=last).contains(&code)
+            }
             (Self::RateLimited(wanted), AttemptEnd::Status(code)) => {
                 wanted == code && attempt.signs() == Signs::RateLimit
             }
@@ -237,9 +239,11 @@ mod tests {
     // Retry-After of 7 s is obeyed. 226, 399, 501, 505 and 599 are the ends and gaps of the ranges.
     #[test]
     fn every_cell_of_the_usual_table_holds() {
-        use OutcomeClass::{Banned, Cancelled, NetworkFailed, Neutral, ServerFailed, Success, Throttled};
-        use Retryability::{Pointless, Worthwhile};
+        use OutcomeClass::{
+            Banned, Cancelled, NetworkFailed, Neutral, ServerFailed, Success, Throttled,
+        };
         use RetryAfterUse::{Ignore, Obey};
+        use Retryability::{Pointless, Worthwhile};
         let signed = AttemptReport::status(403).with_rate_limit_signs();
         let cells = [
             (AttemptReport::status(100), Neutral, Pointless, Ignore),
@@ -348,10 +352,19 @@ mod tests {
             },
         ]);
         let effect = |attempt: AttemptReport| policy.classify(&attempt).outcome.effect();
-        assert_eq!(effect(AttemptReport::status(401)), OutcomeClass::OtherFailed);
-        assert_eq!(effect(AttemptReport::status(403)), OutcomeClass::OtherFailed);
+        assert_eq!(
+            effect(AttemptReport::status(401)),
+            OutcomeClass::OtherFailed
+        );
+        assert_eq!(
+            effect(AttemptReport::status(403)),
+            OutcomeClass::OtherFailed
+        );
         assert_eq!(effect(AttemptReport::status(404)), OutcomeClass::Neutral);
-        assert_eq!(effect(AttemptReport::status(500)), OutcomeClass::ServerFailed);
+        assert_eq!(
+            effect(AttemptReport::status(500)),
+            OutcomeClass::ServerFailed
+        );
         assert_eq!(effect(AttemptReport::cancelled()), OutcomeClass::Success);
         let slowed = policy.classify(&AttemptReport::status(429).asking_to_wait(WAIT));
         assert_eq!(slowed.outcome, Outcome::NEUTRAL.asking_to_wait(WAIT));
@@ -365,6 +378,9 @@ mod tests {
             then,
         };
         let policy = Policy::with(&[rule(Handling::BAN), rule(Handling::SUCCESS)]);
-        assert_eq!(policy.treatment(&AttemptReport::status(404)), Handling::SUCCESS);
+        assert_eq!(
+            policy.treatment(&AttemptReport::status(404)),
+            Handling::SUCCESS
+        );
     }
 }

@@ -7,7 +7,7 @@
 //! an accusation. It moves no meter and parks nobody; it says what the caller should do.
 //!
 //! Several responses in flight tell of the same strangers. So what was charged for strangers is
-//! from then on as good as ours: it is subtracted like the rest, and a [`Ledger`] sees to it that
+//! from then on as good as ours: it is subtracted like the rest, and a [`UsageLedger`] sees to it that
 //! nobody has to remember that.
 
 mod ledger;
@@ -19,7 +19,7 @@ pub use ledger::{UsageLedger, UsageMark};
 use crate::{Accounting, Hint, Limit, Nanos, Rate};
 
 /// Our side of the comparison, for the limit that the hint is about: all that needs no stranger to
-/// explain it. A [`Ledger`] adds it up.
+/// explain it. A [`UsageLedger`] adds it up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocalUsage {
     /// The limit as we know it.
@@ -164,8 +164,14 @@ mod tests {
     #[test]
     fn what_is_left_is_left_of_our_limit_if_the_server_tells_none() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
-        assert_eq!(UsageCorrection::of(&hint, &ours("12/s", 3, 1), NOW).foreign, 6);
-        assert_eq!(UsageCorrection::of(&hint, &ours("12/s", 9, 2), NOW).foreign, 0);
+        assert_eq!(
+            UsageCorrection::of(&hint, &ours("12/s", 3, 1), NOW).foreign,
+            6
+        );
+        assert_eq!(
+            UsageCorrection::of(&hint, &ours("12/s", 9, 2), NOW).foreign,
+            0
+        );
     }
 
     // GitHub's hour against our minute: what we did 59 minutes ago is no stranger.
@@ -228,7 +234,10 @@ mod tests {
     #[test]
     fn what_is_left_of_a_shorter_window_is_not_left_of_ours() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
-        assert_eq!(UsageCorrection::of(&hint, &ours("12/min", 3, 1), NOW).foreign, 0);
+        assert_eq!(
+            UsageCorrection::of(&hint, &ours("12/min", 3, 1), NOW).foreign,
+            0
+        );
     }
 
     #[test]

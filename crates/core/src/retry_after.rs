@@ -10,8 +10,8 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 use crate::byte_cursor::{ByteCursor, fraction_nanos, is_blank, trimmed, whole_saturating};
+use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 
 /// How long a server asked us to wait, and what we make of it.
 ///

@@ -3,7 +3,7 @@
 //! Every provider has its own header names, units and ways to write a time, so each family is one
 //! small file, as a table where it can be, and yields partial hints: a name, a number. Partial
 //! hints that speak of the same thing and contradict each other nowhere are one hint. Nothing here
-//! decides: a [`Correction`](crate::Correction) compares a hint with what we know. Headers come from
+//! decides: a [`UsageCorrection`](crate::UsageCorrection) compares a hint with what we know. Headers come from
 //! strangers, so what is malformed is ignored and counted, and what is too much is left out; no
 //! value makes it fail or allocate.
 
@@ -15,10 +15,10 @@ mod dialect;
 mod hint;
 mod ietf;
 mod label;
-mod split_header;
 mod reset;
 mod rfc3339;
 mod shopify;
+mod split_header;
 mod structured_fields;
 mod upbit;
 mod x_rate_limit;

@@ -12,16 +12,16 @@
 //! [`MeterSet`](crate::MeterSet).
 
 mod bucket;
-mod spin_lock;
 mod ring;
 mod ring_set;
+mod spin_lock;
 
 use core::fmt;
 
 use bucket::SharedBucket;
-use spin_lock::SpinLock;
 use ring::SharedRing;
 use ring_set::SharedRings;
+use spin_lock::SpinLock;
 
 use crate::meter::WindowStart;
 use crate::{Cost, Decision, InvalidLimit, Nanos, Rate, Receipt};
@@ -93,7 +93,9 @@ impl SharedLimiter {
         if burst == 0 {
             return Err(InvalidLimit::NoBurst);
         }
-        Ok(Self::of(LimiterState::Bucket(SharedBucket::new(rate, burst))))
+        Ok(Self::of(LimiterState::Bucket(SharedBucket::new(
+            rate, burst,
+        ))))
     }
 
     /// The same limiter, with what a thread does when another one holds the flag for long: its
@@ -185,8 +187,14 @@ mod tests {
     fn a_limit_too_large_for_slots_is_refused() {
         let rate = |quantity| Rate::per_second(quantity).expect("positive");
         let most = u64::from(MAX_SHARED_UNITS);
-        assert_eq!(SharedLimiter::sliding(rate(most + 1)).err(), Some(LimitTooLarge));
-        assert_eq!(SharedLimiter::sliding(rate(u64::MAX)).err(), Some(LimitTooLarge));
+        assert_eq!(
+            SharedLimiter::sliding(rate(most + 1)).err(),
+            Some(LimitTooLarge)
+        );
+        assert_eq!(
+            SharedLimiter::sliding(rate(u64::MAX)).err(),
+            Some(LimitTooLarge)
+        );
         assert_eq!(
             SharedLimiter::bucket(rate(1), 0).err(),
             Some(InvalidLimit::NoBurst)
@@ -195,7 +203,8 @@ mod tests {
 
     #[test]
     fn nothing_costs_nothing_and_gives_nothing_back() {
-        let limiter = SharedLimiter::sliding(Rate::per_second(1).expect("positive")).expect("small");
+        let limiter =
+            SharedLimiter::sliding(Rate::per_second(1).expect("positive")).expect("small");
         let nothing = limiter
             .take(Nanos::ZERO, Cost::ZERO)
             .allowed()

@@ -79,7 +79,9 @@ impl Trend {
     pub fn prediction(&self) -> Option<u64> {
         let level = self.smoothed()?;
         Some(whole(match self.pattern() {
-            TrendShape::Rising | TrendShape::Falling => self.line().at(real_len(self.windows.len())),
+            TrendShape::Rising | TrendShape::Falling => {
+                self.line().at(real_len(self.windows.len()))
+            }
             TrendShape::Steady | TrendShape::Bursty => level,
         }))
     }

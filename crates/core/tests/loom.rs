@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use loom::sync::Arc;
 use loom::thread;
-use outflow_core::{Cost, Decision, SharedLimiter, Nanos, Rate};
+use outflow_core::{Cost, Decision, Nanos, Rate, SharedLimiter};
 
 fn at(nanos: u64) -> Nanos {
     Nanos::from_nanos(nanos)

@@ -10,13 +10,16 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, COOKIE, HOST, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
-use outflow::cache::{CacheableResponse as Said, Cache, CacheSettings, CacheLookup, StoreDecision, CacheQuery};
-use outflow::config::{Config, Environment, Diagnostics, DiagnosticSeverity, Source};
+use outflow::cache::{
+    Cache, CacheLookup, CacheQuery, CacheSettings, CacheableResponse as Said, StoreDecision,
+};
+use outflow::config::{Config, DiagnosticSeverity, Diagnostics, Environment, Source};
 use outflow::core::WallTime;
 use outflow::{
-    Api, BaseUrl, CacheMode, Credential, Events, Outflow, CredentialPlacement, Rules, SystemClock, Upstream,
+    Api, BaseUrl, CacheMode, Credential, CredentialPlacement, Events, Outflow, Rules, SystemClock,
+    Upstream,
 };
-use outflow_upstream::{MockResponse, Arrival, MockApi};
+use outflow_mock::{Arrival, MockApi, MockResponse};
 use tokio::runtime::Runtime;
 
 /// A configuration is accepted, and then its rules can be used; or it is refused with a line for each
@@ -260,7 +263,7 @@ impl ClientFixture {
         let strict = MockApi::builder().remembering(64);
         let strict = NOTED
             .into_iter()
-            .fold(strict, outflow_upstream::Builder::noting);
+            .fold(strict, outflow_mock::Builder::noting);
         let strict = strict.build().expect("valid");
         let server = Arc::new(strict.in_memory());
         let mut api = Api::new("fuzzed", HERE.parse().expect("a URL"));

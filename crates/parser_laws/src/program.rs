@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, Response};
-use outflow::config::{Environment, RuntimeOverrides as SetByHand, DiagnosticSeverity, Source};
+use outflow::config::{DiagnosticSeverity, Environment, RuntimeOverrides as SetByHand, Source};
 use outflow::{Config, Outflow};
 use outflow_cli::ConfigSources;
 use outflow_cli::fuzzing::{self, AdminFuzz};

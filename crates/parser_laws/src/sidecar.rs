@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
-use outflow::{Api, BaseUrl, Config, Credential, Outflow, CredentialPlacement, Rules};
+use outflow::{Api, BaseUrl, Config, Credential, CredentialPlacement, Outflow, Rules};
 use outflow_cli::ConfigSources;
 use outflow_cli::fuzzing::{self, ParsedRequest, ParsedRequests, SidecarFuzz};
-use outflow_upstream::{MockResponse, MockApi};
+use outflow_mock::{MockApi, MockResponse};
 use tokio::runtime::Runtime;
 
 /// However bytes are cut, the same of them are let through; and what is let through, the parser reads
@@ -94,7 +94,7 @@ impl SidecarFixture {
         let inside = runtime.enter();
         let strict = MockApi::builder().answer("/**", MockResponse::echo());
         let noted = NOTED.into_iter().map(HeaderName::from_static);
-        let strict = noted.fold(strict.remembering(256), outflow_upstream::Builder::noting);
+        let strict = noted.fold(strict.remembering(256), outflow_mock::Builder::noting);
         let strict = strict.build().expect("valid");
         let server = Arc::new(strict.in_memory());
         let connect = move |_: &str, _: u16| -> outflow::Connecting {
@@ -103,7 +103,11 @@ impl SidecarFixture {
         };
         let client = Outflow::builder().api(api()).connector(Arc::new(connect));
         let client = client.build().expect("valid");
-        let station = fuzzing::station(client, Config::from([api()]), ConfigSources::new(Vec::new()));
+        let station = fuzzing::station(
+            client,
+            Config::from([api()]),
+            ConfigSources::new(Vec::new()),
+        );
         let sidecar = SidecarFuzz::new(station);
         drop(inside);
         Self {

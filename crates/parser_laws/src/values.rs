@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use outflow_core::{
-    Dialects, Hint, Hints, HttpDate, HintLabel, Rate, ResponseTime, RetryAfter, WaitBounds, WallTime,
+    Dialects, Hint, HintLabel, Hints, HttpDate, Rate, ResponseTime, RetryAfter, WaitBounds,
+    WallTime,
 };
 
 /// A rate that was read is shown in a form that reads as the same rate.

@@ -31,7 +31,7 @@ pub struct ClaimRequest {
     /// one after the other instead.
     pub recoveries: u32,
     /// What a store that several machines use debits for each job that it gives out. A store of one
-    /// process does not look at it: there the [`Gate`] asks the door itself.
+    /// process does not look at it: there the [`ClaimFilter`] asks the door itself.
     pub plan: Option<SharedLimits>,
 }
 
@@ -53,7 +53,7 @@ pub struct NextJob<'a> {
     pub priority: Priority,
 }
 
-/// What a [`Gate`] says.
+/// What a [`ClaimFilter`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimDecision {
     /// It goes: its permit is in hand.

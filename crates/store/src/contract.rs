@@ -21,15 +21,17 @@ use std::time::Duration;
 
 use outflow_core::WallTime;
 
-use crate::action::{ActionReport, ActionSpec, RemainingWork, FinishedQuery, JobCounts};
-use crate::claim::{HeartbeatResult, ClaimRequest, ClaimBatch, ClaimFilter, ReapResult, FencingToken};
+use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
+use crate::claim::{
+    ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
+};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
-use crate::shared_limits::StartDebit;
 use crate::settle::{JobOutcome, SettleResult, Settlement};
-use crate::tenant::{PageRequest, ControlScope, CongestionSample, TenantReport, TenantRule};
+use crate::shared_limits::StartDebit;
+use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
 /// What a store answers, some time later.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -51,11 +53,18 @@ pub trait JobStore: Send + Sync + 'static {
 
     /// Debits limits that machines share for a start outside of a claim, now and all of them, or says how
     /// long there is no room. A store of one process debits nothing.
-    fn debit(&self, start: &StartDebit) -> impl Future<Output = StoreResult<Option<Duration>>> + Send;
+    fn debit(
+        &self,
+        start: &StartDebit,
+    ) -> impl Future<Output = StoreResult<Option<Duration>>> + Send;
 
     /// Gives back what was debited for a start at this instant, by the clock of the server, that nobody
     /// used.
-    fn refund(&self, start: &StartDebit, at: Duration) -> impl Future<Output = StoreResult<()>> + Send;
+    fn refund(
+        &self,
+        start: &StartDebit,
+        at: Duration,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Ends claims of a session, one answer for each in their order. A claim that is not the session's
     /// any more is left alone.
@@ -66,17 +75,29 @@ pub trait JobStore: Send + Sync + 'static {
     ) -> impl Future<Output = StoreResult<Vec<SettleResult>>> + Send;
 
     /// Renews a session's lease.
-    fn heartbeat(&self, session: &Name, lease: Duration) -> impl Future<Output = StoreResult<HeartbeatResult>> + Send;
+    fn heartbeat(
+        &self,
+        session: &Name,
+        lease: Duration,
+    ) -> impl Future<Output = StoreResult<HeartbeatResult>> + Send;
 
     /// Takes back what sessions held whose lease ran out, at most so many jobs at once; one that was
     /// taken back more than `recoveries` times is buried.
-    fn reap(&self, most: usize, recoveries: u32) -> impl Future<Output = StoreResult<ReapResult>> + Send;
+    fn reap(
+        &self,
+        most: usize,
+        recoveries: u32,
+    ) -> impl Future<Output = StoreResult<ReapResult>> + Send;
 
     /// Gives back what a session holds besides these claims, as if it had not been claimed: whoever has the
     /// session never heard of it, because the answer was lost, and so did not begin it. Counts as no
     /// recovery. It stands in line again when somebody reaps, at the latest; answers how many jobs that
     /// are. What was reaped before this came is counted already.
-    fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> impl Future<Output = StoreResult<u64>> + Send;
+    fn release_unknown(
+        &self,
+        session: &Name,
+        known: &[FencingToken],
+    ) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// Waits until something happened that a claim may answer to: a submission, a settlement that put a
     /// job back or ended what others waited for, a resumption, a release. May return without a reason, never misses one that happened
@@ -93,7 +114,11 @@ pub trait JobStore: Send + Sync + 'static {
 
     /// Gives a tenant a rule of its own, in the same way. It is kept until it is set anew or taken away,
     /// whether or not the tenant has work.
-    fn set_rule(&self, tenant: &Name, rule: TenantRule) -> impl Future<Output = StoreResult<()>> + Send;
+    fn set_rule(
+        &self,
+        tenant: &Name,
+        rule: TenantRule,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Takes a tenant's own rule away: it is served as all others. One that has none stays as it is.
     fn remove_rule(&self, tenant: &Name) -> impl Future<Output = StoreResult<()>> + Send;
@@ -111,7 +136,11 @@ pub trait JobStore: Send + Sync + 'static {
 
     /// Lets jobs of a tenant that were put off stand in line again at once, those that are due first, at
     /// most so many. Answers how many are still put off.
-    fn release_deferred(&self, tenant: &Name, most: u64) -> impl Future<Output = StoreResult<u64>> + Send;
+    fn release_deferred(
+        &self,
+        tenant: &Name,
+        most: u64,
+    ) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// Opens an action, or changes the spec of one that is open. One that is over begins anew, and what
     /// came of it before is forgotten.
@@ -127,16 +156,22 @@ pub trait JobStore: Send + Sync + 'static {
     fn remaining(&self, action: &Name) -> impl Future<Output = StoreResult<RemainingWork>> + Send;
 
     /// Actions by name.
-    fn actions(&self, page: PageRequest) -> impl Future<Output = StoreResult<Vec<ActionReport>>> + Send;
+    fn actions(
+        &self,
+        page: PageRequest,
+    ) -> impl Future<Output = StoreResult<Vec<ActionReport>>> + Send;
 
     /// Takes ends of actions to tell: all jobs over and closed
-    /// ([`Stage::Aggregating`](crate::Stage::Aggregating)), or out of time, which this ends: they are
+    /// ([`ActionStage::Aggregating`](crate::ActionStage::Aggregating)), or out of time, which this ends: they are
     /// failed then, and their jobs that had not begun are cancelled; or cancelled. None of which a job is
     /// still under way: what is told would be wrong when it ends.
     ///
     /// Whoever takes an end has it to himself under a lease, and renews it by saying with the next question
     /// that he is still telling it.
-    fn take_finished(&self, ask: FinishedQuery<'_>) -> impl Future<Output = StoreResult<Vec<ActionReport>>> + Send;
+    fn take_finished(
+        &self,
+        ask: FinishedQuery<'_>,
+    ) -> impl Future<Output = StoreResult<Vec<ActionReport>>> + Send;
 
     /// The end of an action was told. Until this is called it is ripe again after each lease, whoever
     /// crashed in between.
@@ -157,10 +192,14 @@ pub trait JobStore: Send + Sync + 'static {
     fn active_tenants(&self) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// One tenant as it stands, nothing if it is not known.
-    fn tenant(&self, name: &Name) -> impl Future<Output = StoreResult<Option<TenantReport>>> + Send;
+    fn tenant(&self, name: &Name)
+    -> impl Future<Output = StoreResult<Option<TenantReport>>> + Send;
 
     /// Tenants by name.
-    fn tenants(&self, page: PageRequest) -> impl Future<Output = StoreResult<Vec<TenantReport>>> + Send;
+    fn tenants(
+        &self,
+        page: PageRequest,
+    ) -> impl Future<Output = StoreResult<Vec<TenantReport>>> + Send;
 
     /// Remembers how congested each tenant with work is, and forgets what is older than `keep`.
     fn sample_congestion(&self, keep: Duration) -> impl Future<Output = StoreResult<()>> + Send;
@@ -176,8 +215,11 @@ pub trait JobStore: Send + Sync + 'static {
     fn reset_congestion(&self, tenant: &Name) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Dead letters after a place, the oldest first.
-    fn dead_letters(&self, after: u64, most: usize)
-    -> impl Future<Output = StoreResult<Vec<DeadLetter>>> + Send;
+    fn dead_letters(
+        &self,
+        after: u64,
+        most: usize,
+    ) -> impl Future<Output = StoreResult<Vec<DeadLetter>>> + Send;
 
     /// Lets dead letters stand in line again, as if they had never been tried; answers how many. In an action
     /// that goes on, the outcome that each had is forgotten: a job has one, that of its last time. An action
@@ -189,7 +231,10 @@ pub trait JobStore: Send + Sync + 'static {
 
     /// Forgets what is too old: outcomes, names, actions, tenants without work, dead letters buried
     /// before that instant. A bounded piece of work; answers how many things went.
-    fn collect_garbage(&self, dead_before: WallTime) -> impl Future<Output = StoreResult<u64>> + Send;
+    fn collect_garbage(
+        &self,
+        dead_before: WallTime,
+    ) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// Counts all jobs anew, from the jobs themselves, and answers the difference to what was counted
     /// as they moved: 0, or there is a mistake in the store. Changes nothing.

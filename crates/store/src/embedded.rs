@@ -10,47 +10,47 @@
 //! back. After a power cut at most the last of those are unknown, and their work is done again under the
 //! same key.
 
-mod actions;
 mod action;
-mod poison_isolation;
+mod actions;
+mod audit;
 mod cancel;
-mod write_op;
 mod checksum;
 mod claim;
 mod claims;
-mod priority_classes;
-mod skip;
-mod outcome_rows;
-mod job_entry;
-mod directory;
-mod coalesce;
-mod paused_tenants;
-mod contract;
-mod wal_check;
-mod durability;
-mod remaining;
-mod sql_writer;
-mod dead_letters;
 mod class_queue;
-mod load;
-mod state;
-mod transitions;
-mod int_codec;
-mod publish;
-mod prefetch;
-mod reap;
-mod audit;
-mod rows;
+mod coalesce;
+mod collect_garbage;
+mod contract;
+mod counters;
+mod dead_letters;
+mod directory;
+mod durability;
+mod failpoints;
 mod id_ranges;
-mod store_id;
+mod int_codec;
+mod job_entry;
+mod load;
+mod outcome_rows;
+mod paused_tenants;
+mod poison_isolation;
+mod prefetch;
+mod priority_classes;
+mod publish;
+mod reap;
+mod remaining;
+mod rows;
 mod settle;
 mod shared;
+mod skip;
+mod sql_writer;
+mod state;
+mod store_id;
 mod submit;
-mod counters;
 mod tenant;
 mod tenants;
-mod collect_garbage;
-mod failpoints;
+mod transitions;
+mod wal_check;
+mod write_op;
 mod writer;
 
 use std::fmt;
@@ -63,8 +63,8 @@ use tokio::sync::Notify;
 
 use crate::error::StoreError;
 use directory::StoreFiles;
-use state::StoreState;
 use shared::StoreShared;
+use state::StoreState;
 pub use writer::Writer;
 
 /// A job store in a directory of this process. Clones are the same store.

@@ -77,7 +77,10 @@ impl StoreError {
 
     /// Whether the same may succeed later without anybody's help.
     pub const fn is_passing(&self) -> bool {
-        matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Doubtful | StoreErrorKind::Full)
+        matches!(
+            self.kind,
+            StoreErrorKind::Unreachable | StoreErrorKind::Doubtful | StoreErrorKind::Full
+        )
     }
 
     /// Whether it may have happened all the same. Every step can be asked for again: a submission is

@@ -14,7 +14,7 @@ use crate::name::Name;
 /// A job that somebody wants done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewJob {
-    /// What its submitter calls it. A second job of the same name, within [`Batch::remember`] of the
+    /// What its submitter calls it. A second job of the same name, within [`SubmitBatch::remember`] of the
     /// first's end, is the first. Without a name it gets one that no other has.
     pub id: Option<Name>,
     /// For whom: tenants share a lane fairly.

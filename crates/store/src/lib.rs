@@ -7,26 +7,33 @@
 
 mod action;
 mod claim;
+mod contract;
 mod dead_letter;
 mod embedded;
 mod error;
 mod job;
-mod contract;
 mod name;
-mod shared_limits;
 mod redis;
 mod settle;
+mod shared_limits;
 mod tenant;
 
-pub use action::{ActionReport, ActionSpec, RemainingWork, RemainingInLane, FinishedQuery, ActionStage, JobCounts};
-pub use claim::{ClaimDecision, HeartbeatResult, ClaimRequest, ClaimedJob, ClaimBatch, ClaimFilter, NextJob, AllowAll, ReapResult, FencingToken};
+pub use action::{
+    ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts, RemainingInLane, RemainingWork,
+};
+pub use claim::{
+    AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
+    HeartbeatResult, NextJob, ReapResult,
+};
+pub use contract::{JobStore, StoreResult};
 pub use dead_letter::{DeadLetter, DeadLetterFilter};
 pub use embedded::{EmbeddedStore, Writer};
 pub use error::StoreError;
-pub use job::{SubmitBatch, AttemptError, NewJob, SubmitReceipt, BatchPosition, SubmitResult};
-pub use contract::{StoreResult, JobStore};
+pub use job::{AttemptError, BatchPosition, NewJob, SubmitBatch, SubmitReceipt, SubmitResult};
 pub use name::{InvalidName, Name};
+pub use redis::{RedisOptions, RedisStore, ReplicaWait};
+pub use settle::{
+    CooldownScope, Defer, JobEnd, JobOutcome, JobStatus, SettleResult, Settlement, StoredResult,
+};
 pub use shared_limits::{SharedLimit, SharedLimits, StartDebit};
-pub use redis::{RedisStore, RedisOptions, ReplicaWait};
-pub use settle::{JobEnd, JobStatus, StoredResult, JobOutcome, CooldownScope, Defer, SettleResult, Settlement};
-pub use tenant::{PageRequest, ControlScope, CongestionSample, TenantReport, TenantRule};
+pub use tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};

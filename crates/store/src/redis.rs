@@ -15,29 +15,29 @@
 //! not trust the machines' clocks, does not send anything twice by itself, and does not take an emptied
 //! server for one whose work is done.
 
+mod action_epoch;
 mod actions;
-mod script_call;
+mod audit;
 mod claim;
 mod connection;
-mod dead_letters;
-mod subscriber;
-mod error_map;
-mod submit_batcher;
-mod remaining;
-mod shared_limits;
-mod action_epoch;
 mod data_loss;
+mod dead_letters;
+mod error_map;
+mod failover;
+mod job_codec;
 mod options;
 mod paging;
-mod job_codec;
-mod audit;
+mod remaining;
 mod reply;
+mod scope_ops;
+mod script_call;
 mod scripts;
 mod server_info;
 mod settle;
+mod shared_limits;
 mod submit;
-mod scope_ops;
-mod failover;
+mod submit_batcher;
+mod subscriber;
 mod tenants;
 mod tls;
 
@@ -48,19 +48,21 @@ use std::time::Duration;
 
 use outflow_core::WallTime;
 
-use self::script_call::ScriptRunner;
-use self::subscriber::Subscriber;
-use self::submit_batcher::SubmitBatcher;
 pub use self::options::{RedisOptions, ReplicaWait};
-use crate::action::{ActionReport, ActionSpec, RemainingWork, FinishedQuery, JobCounts};
-use crate::claim::{HeartbeatResult, ClaimRequest, ClaimBatch, ClaimFilter, ReapResult, FencingToken};
+use self::script_call::ScriptRunner;
+use self::submit_batcher::SubmitBatcher;
+use self::subscriber::Subscriber;
+use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
+use crate::claim::{
+    ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
+};
+use crate::contract::{JobStore, StoreResult};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::job::{SubmitBatch, SubmitResult};
-use crate::contract::{StoreResult, JobStore};
 use crate::name::Name;
-use crate::shared_limits::StartDebit;
 use crate::settle::{JobOutcome, SettleResult, Settlement};
-use crate::tenant::{PageRequest, ControlScope, CongestionSample, TenantReport, TenantRule};
+use crate::shared_limits::StartDebit;
+use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
 /// A job store that many machines share.
 ///
@@ -112,7 +114,7 @@ impl RedisStore {
     }
 
     /// Goes on with an empty queue after a loss, without waiting any longer. Claims of the lost queue are
-    /// fenced in the new one, and its actions are unknown. Jobs under a [plan](crate::SharedPlan) are not given out
+    /// fenced in the new one, and its actions are unknown. Jobs under a [plan](crate::SharedLimits) are not given out
     /// before the longest of its windows is over: what was used of it is not known any more.
     ///
     /// # Errors
@@ -136,11 +138,19 @@ impl JobStore for RedisStore {
         self.counter.submit(batch).await
     }
 
-    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
+    async fn claim(
+        &self,
+        ask: ClaimRequest,
+        gate: &mut dyn ClaimFilter,
+    ) -> StoreResult<ClaimBatch> {
         claim::claim(&self.caller, ask, gate).await
     }
 
-    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
+    async fn settle(
+        &self,
+        session: &Name,
+        ends: Vec<Settlement>,
+    ) -> StoreResult<Vec<SettleResult>> {
         settle::settle(&self.caller, session, ends).await
     }
 
@@ -230,7 +240,12 @@ impl JobStore for RedisStore {
         actions::told(&self.caller, &self.lives, action).await
     }
 
-    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
+    async fn outcomes(
+        &self,
+        action: &Name,
+        after: u64,
+        most: usize,
+    ) -> StoreResult<Vec<JobOutcome>> {
         actions::outcomes(&self.caller, action, after, most).await
     }
 
@@ -254,7 +269,11 @@ impl JobStore for RedisStore {
         tenants::snapshot(&self.caller, keep).await
     }
 
-    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
         tenants::history(&self.caller, tenant, most).await
     }
 

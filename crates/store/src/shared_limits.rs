@@ -3,7 +3,7 @@
 //! A store that several machines use debits limits itself, in the step that gives a job out: only there are
 //! all starts known. It sets an instant for each start and keeps them apart, so that no window holds more
 //! than it may, whichever machines they are on. A store of one process looks at none of this: there the
-//! [`Gate`](crate::Gate) asks the door.
+//! [`ClaimFilter`](crate::ClaimFilter) asks the door.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ pub struct TenantRule {
     /// Its class among tenants; the class of its first job multiplies it.
     pub priority: Priority,
     /// What it may use at most, if less than everybody. A store of one process keeps it and leaves it
-    /// to the [`Gate`](crate::Gate).
+    /// to the [`ClaimFilter`](crate::ClaimFilter).
     pub rate: Option<Rate>,
     /// How many of its jobs may be under way at once.
     pub in_flight: Option<u32>,

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use self::direction::{Broken, forward};
 use crate::Background;
 use crate::link_latency::{Direction, LinkLatency};
-use crate::net_conditions::{Stall, Traffic, NetConditions};
+use crate::net_conditions::{NetConditions, Stall, Traffic};
 
 /// A proxy in front of one server. Dropping it closes all of its connections.
 ///
@@ -202,7 +202,9 @@ async fn listen(shared: Arc<Shared>, first: TcpListener, tell: watch::Sender<Doo
         }
         drop(listener);
         tell.send_replace(Door::Shut);
-        shared.until(|weather| weather != NetConditions::Refusing).await;
+        shared
+            .until(|weather| weather != NetConditions::Refusing)
+            .await;
         listener = listen_again(address).await;
     }
 }

@@ -3,9 +3,9 @@
 //! Each test has a server of its own in a directory of its own, so that none sees another's keys and
 //! each may be killed, frozen and restarted. It never touches a server that runs already.
 
-mod flavor;
-mod command;
 mod certs;
+mod command;
+mod flavor;
 
 use std::fmt;
 use std::io;
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-pub use self::flavor::ServerFlavor;
 use self::command::ask;
+pub use self::flavor::ServerFlavor;
 use crate::deadline::Deadline;
 use crate::process::Process;
 

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use self::pipe::Pipe;
 pub use self::stream::VirtualStream;
 use crate::link_latency::{Direction, LinkLatency};
-use crate::net_conditions::{Traffic, NetConditions};
+use crate::net_conditions::{NetConditions, Traffic};
 
 /// The network between clients that connect and one server that accepts; clones are the same one.
 ///

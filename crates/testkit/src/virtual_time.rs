@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use outflow_core::{TimerCallback, Clock, ClockPair, Nanos, Timer, WallTime};
+use outflow_core::{Clock, ClockPair, Nanos, Timer, TimerCallback, WallTime};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow_bulk::{EngineBuilder, Engine, JobSpec, HandlerTask};
+use outflow_bulk::{Engine, EngineBuilder, HandlerTask, JobSpec};
 use outflow_store::{JobStore, Name};
 
 use super::{POISON, submission};

@@ -13,11 +13,13 @@ use bytes::Bytes;
 use outflow::SystemClock;
 use outflow::core::{Backoff, Clock as _, Cost, CountBy, WallTime, Weight};
 use outflow_bulk::{
-    EngineBuilder, JobDestination, Engine, HandlerError, HttpCall, JobSpec, EngineSettings, JobSubmission, HandlerTask,
+    Engine, EngineBuilder, EngineSettings, HandlerError, HandlerTask, HttpCall, JobDestination,
+    JobSpec, JobSubmission,
 };
 use outflow_store::{
-    ActionSpec, SubmitBatch, ClaimRequest, DeadLetterFilter, JobEnd, JobStore, Name, NewJob, AllowAll, PageRequest, SubmitReceipt,
-    BatchPosition, ControlScope, Settlement, SharedLimit, SharedLimits, StartDebit, TenantRule,
+    ActionSpec, AllowAll, BatchPosition, ClaimRequest, ControlScope, DeadLetterFilter, JobEnd,
+    JobStore, Name, NewJob, PageRequest, Settlement, SharedLimit, SharedLimits, StartDebit,
+    SubmitBatch, SubmitReceipt, TenantRule,
 };
 
 use super::peril::Peril;
@@ -123,7 +125,10 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
 /// The day itself.
 pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     let store = engine.store();
-    let (paused, late) = (ControlScope::Tenant(name("t2")?), ControlScope::Tenant(name("late")?));
+    let (paused, late) = (
+        ControlScope::Tenant(name("t2")?),
+        ControlScope::Tenant(name("late")?),
+    );
     store.pause(&paused).await?;
     submit_main(engine).await?;
     tasks(engine).await?;
@@ -132,7 +137,9 @@ pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     cancel_late(engine).await?;
     println!("waits for those that are hopeless");
     until(async || is_idle(store.calm(), "fatal").await).await?;
-    store.purge(&DeadLetterFilter::Jobs(vec![name("fatal-0")?])).await?;
+    store
+        .purge(&DeadLetterFilter::Jobs(vec![name("fatal-0")?]))
+        .await?;
     store
         .requeue(&DeadLetterFilter::Jobs(vec![name("fatal-1")?]))
         .await?;
@@ -145,7 +152,9 @@ pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     println!("waits for the action");
     until(async || is_over(store.calm(), "main").await).await?;
     look_around(store).await?;
-    store.collect_garbage(WallTime::since_epoch(Duration::ZERO)).await?;
+    store
+        .collect_garbage(WallTime::since_epoch(Duration::ZERO))
+        .await?;
     store.audit().await?;
     for outcome in store.outcomes(&name("main")?, 0, 100).await? {
         println!("outcome {} {}", outcome.id, outcome.attempts);
@@ -229,7 +238,10 @@ async fn cancel_late<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     });
     let orders = orders.collect::<Outcome<Vec<_>>>()?;
     hand_in(engine, Some("late"), BatchPosition::Last, orders).await?;
-    engine.store().cancel(&ControlScope::Action(name("late")?)).await?;
+    engine
+        .store()
+        .cancel(&ControlScope::Action(name("late")?))
+        .await?;
     Ok(())
 }
 

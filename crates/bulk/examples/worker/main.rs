@@ -39,10 +39,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::core::{Clock as _, HealthConfig, HealthSettings};
 use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
-use outflow_bulk::{WorkerSettings, Engine, HttpCall, BulkEvent, JobSpec, EngineSettings, SharedLimitSettings, JobSubmission, HandlerTask};
+use outflow_bulk::{
+    BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission,
+    SharedLimitSettings, WorkerSettings,
+};
 use outflow_store::{
-    ActionSpec, EmbeddedStore, JobStore, Name, JobOutcome, RedisStore, RedisOptions, ReplicaWait, BatchPosition, SettleResult,
-    TenantRule,
+    ActionSpec, BatchPosition, EmbeddedStore, JobOutcome, JobStore, Name, RedisOptions, RedisStore,
+    ReplicaWait, SettleResult, TenantRule,
 };
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -133,7 +136,10 @@ impl Wish {
         self.words.iter().any(|said| said == word)
     }
 
-    fn settings(&self, shared: Option<SharedLimitSettings>) -> Result<EngineSettings, Box<dyn Error>> {
+    fn settings(
+        &self,
+        shared: Option<SharedLimitSettings>,
+    ) -> Result<EngineSettings, Box<dyn Error>> {
         let shared = shared.map(|usual| SharedLimitSettings {
             guard: self.guard.unwrap_or(usual.guard),
             horizon: self.horizon.unwrap_or(usual.horizon),

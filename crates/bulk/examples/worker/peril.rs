@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use outflow::core::WallTime;
 use outflow_store::{
-    ActionReport, ActionSpec, StoreResult, SubmitBatch, HeartbeatResult, ClaimRequest, ClaimBatch, DeadLetter, DeadLetterFilter, ClaimFilter,
-    JobStore, RemainingWork, Name, JobOutcome, PageRequest, ReapResult, FinishedQuery, ControlScope, SettleResult, Settlement, CongestionSample,
-    StartDebit, SubmitResult, JobCounts, TenantReport, TenantRule, FencingToken,
+    ActionReport, ActionSpec, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
+    ControlScope, DeadLetter, DeadLetterFilter, FencingToken, FinishedQuery, HeartbeatResult,
+    JobCounts, JobOutcome, JobStore, Name, PageRequest, ReapResult, RemainingWork, SettleResult,
+    Settlement, StartDebit, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule,
 };
 
 /// A store, and where to die.
@@ -114,11 +115,19 @@ impl<S: JobStore> JobStore for Peril<S> {
         self.pass("submit", self.store.submit(batch)).await
     }
 
-    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
+    async fn claim(
+        &self,
+        ask: ClaimRequest,
+        gate: &mut dyn ClaimFilter,
+    ) -> StoreResult<ClaimBatch> {
         self.pass("claim", self.store.claim(ask, gate)).await
     }
 
-    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
+    async fn settle(
+        &self,
+        session: &Name,
+        ends: Vec<Settlement>,
+    ) -> StoreResult<Vec<SettleResult>> {
         self.pass("settle", self.store.settle(session, ends)).await
     }
 
@@ -131,7 +140,8 @@ impl<S: JobStore> JobStore for Peril<S> {
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-        self.pass("beat", self.store.heartbeat(session, lease)).await
+        self.pass("beat", self.store.heartbeat(session, lease))
+            .await
     }
 
     async fn reap(&self, most: usize, recoveries: u32) -> StoreResult<ReapResult> {
@@ -139,7 +149,8 @@ impl<S: JobStore> JobStore for Peril<S> {
     }
 
     async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-        self.pass("disown", self.store.release_unknown(session, known)).await
+        self.pass("disown", self.store.release_unknown(session, known))
+            .await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
@@ -151,7 +162,8 @@ impl<S: JobStore> JobStore for Peril<S> {
     }
 
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
-        self.pass("set_usual", self.store.set_default_rule(rule)).await
+        self.pass("set_usual", self.store.set_default_rule(rule))
+            .await
     }
 
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
@@ -160,7 +172,8 @@ impl<S: JobStore> JobStore for Peril<S> {
     }
 
     async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
-        self.pass("unset_rule", self.store.remove_rule(tenant)).await
+        self.pass("unset_rule", self.store.remove_rule(tenant))
+            .await
     }
 
     async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
@@ -176,7 +189,8 @@ impl<S: JobStore> JobStore for Peril<S> {
     }
 
     async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
-        self.pass("release", self.store.release_deferred(tenant, most)).await
+        self.pass("release", self.store.release_deferred(tenant, most))
+            .await
     }
 
     async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
@@ -207,7 +221,12 @@ impl<S: JobStore> JobStore for Peril<S> {
         self.pass("told", self.store.mark_notified(action)).await
     }
 
-    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
+    async fn outcomes(
+        &self,
+        action: &Name,
+        after: u64,
+        most: usize,
+    ) -> StoreResult<Vec<JobOutcome>> {
         let outcomes = self.store.outcomes(action, after, most);
         self.pass("outcomes", outcomes).await
     }
@@ -229,19 +248,27 @@ impl<S: JobStore> JobStore for Peril<S> {
     }
 
     async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        self.pass("snapshot", self.store.sample_congestion(keep)).await
+        self.pass("snapshot", self.store.sample_congestion(keep))
+            .await
     }
 
-    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
-        self.pass("history", self.store.congestion_history(tenant, most)).await
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
+        self.pass("history", self.store.congestion_history(tenant, most))
+            .await
     }
 
     async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        self.pass("reset", self.store.reset_congestion(tenant)).await
+        self.pass("reset", self.store.reset_congestion(tenant))
+            .await
     }
 
     async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
-        self.pass("dead", self.store.dead_letters(after, most)).await
+        self.pass("dead", self.store.dead_letters(after, most))
+            .await
     }
 
     async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
@@ -253,7 +280,8 @@ impl<S: JobStore> JobStore for Peril<S> {
     }
 
     async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {
-        self.pass("tidy", self.store.collect_garbage(dead_before)).await
+        self.pass("tidy", self.store.collect_garbage(dead_before))
+            .await
     }
 
     async fn audit(&self) -> StoreResult<u64> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outflow::core::{Congestion, CongestionRule};
-use outflow::metrics::{MetricFamily, Histogram, OTHER, HistogramUnit, SampleValue, bulk};
+use outflow::metrics::{Histogram, HistogramUnit, MetricFamily, OTHER, SampleValue, bulk};
 use outflow_core::{AlertChange, CongestionAlert, CongestionWatch, Nanos};
 use outflow_store::Name;
 
@@ -89,7 +89,8 @@ impl TenantMetrics {
     }
 
     pub(super) fn backoffs(&self) -> MetricFamily {
-        let spans = |waits: &DeferredTimes| SampleValue::Spans(waits.spans.read(HistogramUnit::Millis));
+        let spans =
+            |waits: &DeferredTimes| SampleValue::Spans(waits.spans.read(HistogramUnit::Millis));
         let places = self.lock();
         MetricFamily::by_word(
             bulk::BACKOFF,
@@ -176,8 +177,9 @@ mod tests {
     }
 
     fn labels(family: &MetricFamily) -> Vec<&str> {
-        let of =
-            |sample: &'_ outflow::metrics::MetricSample| sample.labels.first().map(|one| one.1.len());
+        let of = |sample: &'_ outflow::metrics::MetricSample| {
+            sample.labels.first().map(|one| one.1.len())
+        };
         assert!(family.samples.iter().all(|sample| of(sample).is_some()));
         let words = family.samples.iter().flat_map(|sample| &sample.labels);
         words.map(|(_, word)| word.as_str()).collect()

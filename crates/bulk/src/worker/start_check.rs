@@ -3,18 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{AcquireOptions, RefusalReason, WaitMode, Outflow, Permit, Refusal, Target, Upstream, WaitReason};
+use outflow::{
+    AcquireOptions, Outflow, Permit, Refusal, RefusalReason, Target, Upstream, WaitMode, WaitReason,
+};
 use outflow_store::{ClaimedJob, JobEnd, JobStore, SharedLimits, StartDebit};
 
 use super::{Executor, failed};
-use crate::job_payload::HttpCall;
-use crate::engine::EngineContext;
 use crate::claim_filter::{HeldPermits, is_never};
+use crate::engine::EngineContext;
+use crate::job_payload::HttpCall;
 use crate::settings::EngineSettings;
 
 /// Where the store has debited the limits for an instant: the permit of the API's door, if the job can go in
 /// so much time. Whoever is later would go beside those whose instant it is, and so gives the job back.
-pub(super) async fn in_time(who: &Executor, job: &ClaimedJob, left: Duration) -> Result<HeldPermits, JobEnd> {
+pub(super) async fn in_time(
+    who: &Executor,
+    job: &ClaimedJob,
+    left: Duration,
+) -> Result<HeldPermits, JobEnd> {
     if left.is_zero() {
         return Err(JobEnd::Returned);
     }
@@ -26,7 +32,9 @@ pub(super) async fn in_time(who: &Executor, job: &ClaimedJob, left: Duration) ->
         return Ok(HeldPermits::default());
     };
     let by = door.now().saturating_add(left);
-    let ask = AcquireOptions::new(target).mode(WaitMode::Wait).deadline(by);
+    let ask = AcquireOptions::new(target)
+        .mode(WaitMode::Wait)
+        .deadline(by);
     match door.admit(ask).await {
         Ok(permit) => Ok(HeldPermits {
             api: Some(permit.expire_after(by.since(door.now()))),
@@ -105,7 +113,12 @@ async fn api_permit(
     let permit = match door.try_acquire(AcquireOptions::new(target)) {
         Err(refusal) if lacks_a_place(&refusal) => {
             let by = door.now().saturating_add(patience);
-            door.admit(AcquireOptions::new(target).mode(WaitMode::Wait).deadline(by)).await
+            door.admit(
+                AcquireOptions::new(target)
+                    .mode(WaitMode::Wait)
+                    .deadline(by),
+            )
+            .await
         }
         answer => answer,
     };
@@ -113,7 +126,10 @@ async fn api_permit(
 }
 
 const fn lacks_a_place(refusal: &Refusal) -> bool {
-    matches!(refusal.cause, RefusalReason::Busy(WaitReason::Concurrency { .. }))
+    matches!(
+        refusal.cause,
+        RefusalReason::Busy(WaitReason::Concurrency { .. })
+    )
 }
 
 /// The door that a job's call passes; none if it is no call, or nobody knows its API.

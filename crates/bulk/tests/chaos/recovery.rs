@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow::SystemClock;
 use outflow::core::Clock as _;
+use outflow_mock::{Fault, MockApi, Quota, Script, ScriptMatch};
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
-use outflow_upstream::{Fault, Quota, Script, MockApi, ScriptMatch};
 use tokio::time::{Instant, sleep};
 
 use super::worker_processes::{End, Field, PATIENCE};

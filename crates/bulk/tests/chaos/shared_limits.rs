@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow};
-use outflow_bulk::{Engine, HttpCall, JobSpec, SchedulerKind, EngineSettings, SharedLimitSettings, JobSubmission};
+use outflow_bulk::{
+    Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, SharedLimitSettings,
+};
 use outflow_core::{CongestionRule, Cost};
-use outflow_store::{JobStore, RedisStore, RedisOptions as StoreOptions, BatchPosition};
+use outflow_mock::{MockApi, Quota};
+use outflow_store::{BatchPosition, JobStore, RedisOptions as StoreOptions, RedisStore};
 use outflow_testkit::{RedisOptions, RedisServer};
-use outflow_upstream::{Quota, MockApi};
 use tokio::time::{Instant, timeout};
 
 use super::worker_processes::{Field, PATIENCE};
@@ -53,7 +55,14 @@ impl House {
         };
         self.engines[0].submit(submission).await.expect("taken");
         let over = async {
-            while self.engines[0].store().job_counts().await.expect("tally").open() > 0 {
+            while self.engines[0]
+                .store()
+                .job_counts()
+                .await
+                .expect("tally")
+                .open()
+                > 0
+            {
                 let changed = self.engines[0].store().changed();
                 let _again = timeout(Duration::from_millis(50), changed).await;
             }
@@ -73,7 +82,11 @@ impl House {
     }
 }
 
-async fn engine(url: &str, text: &str, change: &impl Fn(&mut EngineSettings)) -> Engine<RedisStore> {
+async fn engine(
+    url: &str,
+    text: &str,
+    change: &impl Fn(&mut EngineSettings),
+) -> Engine<RedisStore> {
     let source = [Source::new("test", text)];
     let config = Config::read(&source, &Environment::empty()).expect("a configuration");
     let store = RedisStore::connect(StoreOptions::new(url)).await;

@@ -7,11 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use fastrand::Rng;
 use outflow::{Api, Outflow, Rules};
-use outflow_bulk::{Engine, HttpCall, BulkEvent, JobSpec, EngineSettings, SharedLimitSettings, JobSubmission, HandlerTask};
+use outflow_bulk::{
+    BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission,
+    SharedLimitSettings,
+};
 use outflow_core::{Cost, Weight};
 use outflow_store::{
-    ActionSpec, JobStore, RedisStore, RedisOptions as StoreOptions, BatchPosition, ControlScope, SettleResult, StoreError,
-    TenantRule,
+    ActionSpec, BatchPosition, ControlScope, JobStore, RedisOptions as StoreOptions, RedisStore,
+    SettleResult, StoreError, TenantRule,
 };
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
 use tokio::sync::broadcast::Receiver;
@@ -150,12 +153,19 @@ async fn a_worker_that_was_frozen_past_its_lease_changes_nothing() {
 }
 
 /// An engine in this process, whose tasks take a while.
-pub(super) async fn engine(url: &str, change: impl FnOnce(&mut EngineSettings)) -> Engine<RedisStore> {
+pub(super) async fn engine(
+    url: &str,
+    change: impl FnOnce(&mut EngineSettings),
+) -> Engine<RedisStore> {
     engine_of(url, Rules::unlimited(), change).await
 }
 
 /// With these limits of its API.
-async fn engine_of(url: &str, rules: Rules, change: impl FnOnce(&mut EngineSettings)) -> Engine<RedisStore> {
+async fn engine_of(
+    url: &str,
+    rules: Rules,
+    change: impl FnOnce(&mut EngineSettings),
+) -> Engine<RedisStore> {
     let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
     api.rules = rules;
     let mut options = StoreOptions::new(url);

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use http::HeaderName;
+use outflow_mock::{Arrival, Latency, MockApi, Server};
 use outflow_testkit::Process;
-use outflow_upstream::{Arrival, Latency, Server, MockApi};
 use tokio::time::{Instant, sleep};
 
 /// How many jobs a worker has under way at most.

@@ -5,8 +5,10 @@ use std::time::Duration;
 use http::HeaderName;
 use outflow_bulk::{BulkEvent, JobSpec, JobSubmission, Webhook};
 use outflow_core::{Clock, HealthOverride};
-use outflow_store::{ActionReport, ActionSpec, JobStore, Name, BatchPosition, ControlScope, ActionStage};
-use outflow_upstream::{ScriptedFault, MockResponse, Fault, Script, MockApi, ScriptMatch};
+use outflow_mock::{Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
+use outflow_store::{
+    ActionReport, ActionSpec, ActionStage, BatchPosition, ControlScope, JobStore, Name,
+};
 use secrecy::SecretString;
 use tokio::sync::broadcast::Receiver;
 
@@ -46,7 +48,10 @@ async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
     assert_eq!(open.expect("known").stage, ActionStage::Running);
     world.store().close(&name("a")).await.expect("closed");
     let report = world.finished("a").await;
-    assert_eq!((report.stage, report.tally.done), (ActionStage::Completed, 3));
+    assert_eq!(
+        (report.stage, report.tally.done),
+        (ActionStage::Completed, 3)
+    );
 }
 
 // A file is handed over once more after everything in it was done.
@@ -93,7 +98,10 @@ async fn an_action_that_takes_too_long_fails_and_says_so() {
 // counts the third as well.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
-    let script = Script::new().rule(ScriptMatch::path("/t/0"), ScriptedFault::Late(Duration::from_secs(9)));
+    let script = Script::new().rule(
+        ScriptMatch::path("/t/0"),
+        ScriptedFault::Late(Duration::from_secs(9)),
+    );
     let plan = Plan::scripted(script).with(|settings| {
         settings.crew.least = 1;
         settings.crew.most = 1;
@@ -123,7 +131,10 @@ async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
 // The first two tellings fail: the third is taken. All carry the same id and a signature.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_told_until_it_takes_it() {
-    let script = Script::new().rule(ScriptMatch::path("/hook").first(2), MockResponse::status(404));
+    let script = Script::new().rule(
+        ScriptMatch::path("/hook").first(2),
+        MockResponse::status(404),
+    );
     let noted = HeaderName::from_static("webhook-signature");
     let mut plan = Plan::scripted(Script::new());
     plan.strict = by_caller(MockApi::builder().script(script).noting(noted));
@@ -243,7 +254,11 @@ async fn a_slow_webhook_delays_no_other_end() {
     assert!(world.now().since(begun) < Duration::from_secs(3));
     let told = ended(&mut news).await;
     assert_eq!(told.spec.id, name("quick"));
-    assert_eq!(told.stage, ActionStage::Completed, "as what it is once told");
+    assert_eq!(
+        told.stage,
+        ActionStage::Completed,
+        "as what it is once told"
+    );
 }
 
 // Five of eight fail for good, and are named.
@@ -274,7 +289,10 @@ async fn a_summary_names_those_that_failed() {
 #[tokio::test(start_paused = true)]
 async fn a_summary_does_not_name_what_was_tried_anew() {
     let script = Script::new()
-        .rule(ScriptMatch::path("/t/1").first(1), MockResponse::status(404))
+        .rule(
+            ScriptMatch::path("/t/1").first(1),
+            MockResponse::status(404),
+        )
         .rule(ScriptMatch::path("/t/2"), MockResponse::status(404));
     let world = Plan::scripted(script).start().await;
     let submission = |rest, orders: Vec<JobSpec>| JobSubmission {

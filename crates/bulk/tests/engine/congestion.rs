@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::core::{CongestionLevel, CongestionRule};
 use outflow_bulk::SchedulerKind;
-use outflow_store::{SubmitBatch, ClaimRequest, ClaimedJob, JobStore, NewJob, AllowAll, PageRequest};
+use outflow_store::{
+    AllowAll, ClaimRequest, ClaimedJob, JobStore, NewJob, PageRequest, SubmitBatch,
+};
 
 use super::support::{Plan, World, gets, name};
 

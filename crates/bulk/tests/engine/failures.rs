@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow_bulk::JobWork;
 use outflow_core::Clock;
-use outflow_store::{JobStatus, JobStore, ActionStage};
-use outflow_upstream::{ScriptedFault, MockResponse, Fault, Script, ScriptMatch};
+use outflow_mock::{Fault, MockResponse, Script, ScriptMatch, ScriptedFault};
+use outflow_store::{ActionStage, JobStatus, JobStore};
 
 use super::support::{Plan, get, gets, limited_to, name};
 
@@ -19,7 +19,10 @@ async fn a_job_that_fails_is_tried_again_and_then_buried_with_its_history() {
     let world = failing(MockResponse::status(500)).start().await;
     world.submit("a", vec![get("t", 1)]).await;
     let report = world.finished("a").await;
-    assert_eq!((report.stage, report.tally.dead), (ActionStage::Completed, 1));
+    assert_eq!(
+        (report.stage, report.tally.dead),
+        (ActionStage::Completed, 1)
+    );
     let dead = world.store().dead_letters(0, 10).await.expect("letters");
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].attempts, dead[0].history.len()), (4, 4));
@@ -133,7 +136,10 @@ async fn a_job_that_is_never_answered_holds_up_nobody() {
 // An API ends its calls after ten seconds and answers this one after twenty; its job may take 25.
 #[tokio::test(start_paused = true)]
 async fn a_jobs_own_timeout_is_not_cut_short_by_the_apis() {
-    let script = Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(Duration::from_secs(20)));
+    let script = Script::new().rule(
+        ScriptMatch::always(),
+        ScriptedFault::Late(Duration::from_secs(20)),
+    );
     let world = Plan::scripted(script).start().await;
     let mut order = get("t", 0);
     order.max_retries = Some(0);
@@ -154,7 +160,10 @@ async fn a_dead_letter_that_is_revived_is_tried_anew() {
     let world = Plan::scripted(script).start().await;
     world.submit("a", gets("t", 1)).await;
     world.finished("a").await;
-    let revived = world.store().requeue(&outflow_store::DeadLetterFilter::All).await;
+    let revived = world
+        .store()
+        .requeue(&outflow_store::DeadLetterFilter::All)
+        .await;
     assert_eq!(revived.expect("the store answers"), 1);
     while world.tally().await.done == 0 {
         world.store().changed().await;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use outflow::core::{Priority, Weight};
-use outflow_bulk::{JobSpec, HandlerTask};
+use outflow_bulk::{HandlerTask, JobSpec};
+use outflow_mock::Script;
 use outflow_store::{JobStore, TenantRule};
-use outflow_upstream::Script;
 
 use super::support::{Plan, World, arrivals, get, gets, name};
 
@@ -103,7 +103,7 @@ async fn low_priority_never_starves() {
         .reaches(world.now().saturating_add(Duration::from_secs(20)))
         .await;
     let audit = world.strict.audit();
-    let low = |one: &&outflow_upstream::Arrival| {
+    let low = |one: &&outflow_mock::Arrival| {
         let number = one
             .path
             .rsplit('/')

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow_bulk::{HandlerError, JobSpec, SchedulerKind, HandlerTask};
-use outflow_upstream::Script;
+use outflow_bulk::{HandlerError, HandlerTask, JobSpec, SchedulerKind};
+use outflow_mock::Script;
 
 use super::support::{Plan, limited_to, name};
 
@@ -17,7 +17,9 @@ fn task(payload: &'static str) -> JobSpec {
 #[tokio::test(start_paused = true)]
 async fn a_handler_does_tasks_and_what_it_makes_is_kept() {
     let world = Plan::scripted(Script::new())
-        .start_with(|builder| builder.handler("echo", |task: HandlerTask| async move { Ok(task.payload) }))
+        .start_with(|builder| {
+            builder.handler("echo", |task: HandlerTask| async move { Ok(task.payload) })
+        })
         .await;
     world.submit("a", vec![task("one"), task("two")]).await;
     assert_eq!(world.finished("a").await.tally.done, 2);
@@ -77,7 +79,11 @@ async fn a_handler_that_gives_up_ends_the_job() {
 // first. What a task does after its start is its own, so those that take long are not held against it.
 #[tokio::test(start_paused = true)]
 async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
-    for scheduler in [SchedulerKind::Permit, SchedulerKind::Fixed, SchedulerKind::Backoff] {
+    for scheduler in [
+        SchedulerKind::Permit,
+        SchedulerKind::Fixed,
+        SchedulerKind::Backoff,
+    ] {
         let world = Plan::scripted(Script::new())
             .with(|settings| {
                 settings.tenant = limited_to("10/s");

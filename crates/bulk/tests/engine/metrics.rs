@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::core::CongestionAlert;
-use outflow_bulk::{BulkEvent, SchedulerKind, EngineSettings};
+use outflow_bulk::{BulkEvent, EngineSettings, SchedulerKind};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::support::{Plan, get, gets, value};

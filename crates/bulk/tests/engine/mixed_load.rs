@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_bulk::{JobSubmission, Webhook};
+use outflow_mock::{Fault, Script, ScriptMatch};
 use outflow_store::{ActionSpec, BatchPosition};
 use outflow_testkit::Background;
-use outflow_upstream::{Fault, Script, ScriptMatch};
 use tokio::time::sleep;
 
 use super::support::{Plan, World, gets, name};

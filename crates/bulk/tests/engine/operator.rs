@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::HeaderName;
 use outflow_bulk::{BulkEvent, JobSubmission, Webhook};
-use outflow_store::{ActionSpec, JobStore, BatchPosition, ControlScope, ActionStage};
-use outflow_upstream::{ScriptedFault, Fault, Script, MockApi, ScriptMatch};
+use outflow_mock::{Fault, MockApi, Script, ScriptMatch, ScriptedFault};
+use outflow_store::{ActionSpec, ActionStage, BatchPosition, ControlScope, JobStore};
 
 use super::support::{Plan, by_caller, gets, name};
 
@@ -43,7 +43,10 @@ async fn a_cancelled_action_ends_at_once() {
 // is told when that is done, to the webhook as well.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_cancelled_action_is_told() {
-    let script = Script::new().rule(ScriptMatch::path("/t/0"), ScriptedFault::Late(Duration::from_secs(5)));
+    let script = Script::new().rule(
+        ScriptMatch::path("/t/0"),
+        ScriptedFault::Late(Duration::from_secs(5)),
+    );
     let plan = Plan::scripted(script).with(|settings| {
         settings.crew.least = 1;
         settings.crew.most = 1;

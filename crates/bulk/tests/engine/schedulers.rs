@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outflow_bulk::SchedulerKind;
+use outflow_mock::{Latency, MockResponse, Script, ScriptMatch};
 use outflow_store::JobStore;
-use outflow_upstream::{MockResponse, Latency, Script, ScriptMatch};
 
 use super::support::{Plan, gets, in_flight, name};
 

@@ -1,9 +1,9 @@
 //! What is taken, what is not, and what is said about it.
 
 use outflow::core::{Cost, WallTime};
-use outflow_bulk::{JobDestination, HttpCall, JobSpec, JobSubmission};
+use outflow_bulk::{HttpCall, JobDestination, JobSpec, JobSubmission};
+use outflow_mock::{MockApi, Script};
 use outflow_store::BatchPosition;
-use outflow_upstream::{Script, MockApi};
 
 use super::support::{Plan, by_caller, get, gets, limited_to, name};
 

@@ -7,11 +7,13 @@ use http::Method;
 use http::header::AUTHORIZATION;
 use outflow::core::{Clock, HealthConfig, HealthSettings, Nanos};
 use outflow::metrics::Metrics;
-use outflow::{Api, Outflow, Rules, IoStream};
-use outflow_bulk::{EngineBuilder, Engine, HttpCall, JobSpec, EngineSettings, JobSubmission};
-use outflow_store::{ActionReport, ActionSpec, EmbeddedStore, JobStore, Name, BatchPosition, JobCounts, TenantRule};
+use outflow::{Api, IoStream, Outflow, Rules};
+use outflow_bulk::{Engine, EngineBuilder, EngineSettings, HttpCall, JobSpec, JobSubmission};
+use outflow_mock::{CallerKey, Dialect, MockApi, Quota, Script};
+use outflow_store::{
+    ActionReport, ActionSpec, BatchPosition, EmbeddedStore, JobCounts, JobStore, Name, TenantRule,
+};
 use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::{Dialect, CallerKey, Quota, Script, MockApi};
 use tempfile::TempDir;
 
 /// Everything that a test needs.
@@ -100,8 +102,10 @@ impl Plan {
 }
 
 /// An API that tells its callers apart.
-pub(crate) fn by_caller(api: outflow_upstream::Builder) -> MockApi {
-    api.key(CallerKey::Header(AUTHORIZATION)).build().expect("valid")
+pub(crate) fn by_caller(api: outflow_mock::Builder) -> MockApi {
+    api.key(CallerKey::Header(AUTHORIZATION))
+        .build()
+        .expect("valid")
 }
 
 /// So much for all callers together.

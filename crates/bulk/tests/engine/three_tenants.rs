@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use outflow_mock::Quota;
 use outflow_testkit::Background;
-use outflow_upstream::Quota;
 
 use super::support::{Plan, arrivals, gets, limited_to, shared};
 

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use http::HeaderName;
 use outflow_bulk::{ActionSummary, JobSubmission, Webhook};
 use outflow_core::Clock;
+use outflow_mock::{Arrival, MockApi, MockResponse, Script, ScriptMatch};
 use outflow_store::{ActionSpec, BatchPosition};
-use outflow_upstream::{MockResponse, Arrival, Script, MockApi, ScriptMatch};
 use secrecy::SecretString;
 use tokio::time::sleep;
 

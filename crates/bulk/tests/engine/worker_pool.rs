@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_bulk::WorkerSettings;
-use outflow_upstream::{ScriptedFault, Script, ScriptMatch};
+use outflow_mock::{Script, ScriptMatch, ScriptedFault};
 use tokio::time::sleep;
 
 use super::support::{Plan, gets};

@@ -46,7 +46,13 @@ pub(super) struct AuditChange {
 
 impl AuditLog {
     /// Notes a change and tells of it.
-    pub(super) fn note(&self, change: AuditChange, who: &AuditActor, clock: &impl Clock, events: &Events) {
+    pub(super) fn note(
+        &self,
+        change: AuditChange,
+        who: &AuditActor,
+        clock: &impl Clock,
+        events: &Events,
+    ) {
         let entry = AuditEntry {
             at: stamp(clock.wall()),
             who: who.0.clone(),
@@ -124,7 +130,12 @@ mod tests {
             group: None,
             reason: Some(SmolStr::new(reason)),
         };
-        audit.note(change, &AuditActor(SmolStr::new("me")), &clock, &Events::new());
+        audit.note(
+            change,
+            &AuditActor(SmolStr::new("me")),
+            &clock,
+            &Events::new(),
+        );
     }
 
     // One more than is kept: the oldest goes, and no reason takes more than its share.

@@ -4,10 +4,10 @@
 //! others. A program that was started without an engine answers each of these with how to get one.
 
 pub(super) mod actions;
-pub(super) mod dead_letters;
-pub(super) mod jobs;
-mod events;
 pub(super) mod control;
+pub(super) mod dead_letters;
+mod events;
+pub(super) mod jobs;
 pub(super) mod tenants;
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use smol_str::{SmolStr, format_smolstr};
 pub(super) use events::pass_on;
 
 use super::Admin;
-use super::audit::{AuditChange, AuditActor};
+use super::audit::{AuditActor, AuditChange};
 use super::problem::AdminProblem;
 use crate::open::{RunningEngine, views};
 
@@ -108,7 +108,12 @@ impl Admin {
     }
 
     /// Notes a change of jobs; `whose` says of whom.
-    fn note_jobs(&self, action: &'static str, whose: SmolStr, (why, who): (AuditReason, &AuditActor)) {
+    fn note_jobs(
+        &self,
+        action: &'static str,
+        whose: SmolStr,
+        (why, who): (AuditReason, &AuditActor),
+    ) {
         let change = AuditChange {
             action,
             api: None,

@@ -62,7 +62,9 @@ impl CallTarget {
         Ok(ResolvedCall {
             target: target.costing(cost),
             door,
-            priority: self.priority.map_or(Priority::Normal, PriorityParam::priority),
+            priority: self
+                .priority
+                .map_or(Priority::Normal, PriorityParam::priority),
         })
     }
 

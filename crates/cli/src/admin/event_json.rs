@@ -4,19 +4,23 @@
 //! milliseconds. Of a request only its path is told, and that redacted once more: it goes to a browser.
 
 use outflow::core::{AttemptEnd, MeterEvent};
-use outflow::event::{Event, CallFinished, EventKind};
+use outflow::event::{CallFinished, Event, EventKind};
 use outflow::{WaitEstimate, redact};
 use serde_json::{Value, json};
 
-use super::millis::{millis, millis_up};
 use super::labels;
+use super::millis::{millis, millis_up};
 
 /// The name of an event and what it says.
 pub(super) fn told(event: &Event) -> (&'static str, Value) {
     let mut told = match &event.what {
         EventKind::Finished(call) => ("request", request(call)),
-        EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => at_the_door(event),
-        EventKind::Settled { .. } | EventKind::Broken { .. } | EventKind::Refunded { .. } => afterwards(event),
+        EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => {
+            at_the_door(event)
+        }
+        EventKind::Settled { .. } | EventKind::Broken { .. } | EventKind::Refunded { .. } => {
+            afterwards(event)
+        }
         EventKind::Moved { .. } | EventKind::Cooling { .. } => of_health(event),
         EventKind::Meter { .. }
         | EventKind::Drifting { .. }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::{Event, Observer, CancelToken, SystemClock};
+use outflow::{CancelToken, Event, Observer, SystemClock};
 use outflow_core::Clock;
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -19,8 +19,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 pub(super) use body::EventBody;
 
-use super::snapshot::ProgramSnapshot;
 use super::millis::stamp;
+use super::snapshot::ProgramSnapshot;
 use super::{Admin, event_json};
 
 /// Where events become lines, and lines find their readers.

@@ -7,8 +7,8 @@ use serde::Serialize;
 use smol_str::SmolStr;
 
 use super::call_target::ResolvedCall;
-use super::millis::millis_up;
 use super::labels;
+use super::millis::millis_up;
 
 /// What would become of a call that came now.
 #[derive(Debug, Serialize)]

@@ -12,8 +12,8 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
 use super::{Admin, routes, who};
-use crate::listener::{ListenAddr, PeerAddr};
 use crate::app_state::AppState;
+use crate::listener::{ListenAddr, PeerAddr};
 
 /// Everything behind the admin port: the guard, the routes, and what they share.
 pub struct AdminFuzz {

@@ -52,7 +52,9 @@ impl AdminGuard {
     fn host(&self, request: &Parts) -> Result<Authority, AdminProblem> {
         let mut named = request.headers.get_all(header::HOST).iter();
         let (Some(host), None) = (named.next(), named.next()) else {
-            return Err(AdminProblem::bad("name the host once, in the header `Host`"));
+            return Err(AdminProblem::bad(
+                "name the host once, in the header `Host`",
+            ));
         };
         let host = Authority::try_from(host.as_bytes()).map_err(|_| foreign_host())?;
         let meant = request.uri.authority().is_none_or(|target| *target == host);

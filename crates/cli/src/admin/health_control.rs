@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
 use super::Admin;
-use super::audit::{AuditChange, AuditActor};
-use super::json_body;
 use super::api_param::ApiParam;
+use super::audit::{AuditActor, AuditChange};
+use super::json_body;
 use super::problem::AdminProblem;
 use super::snapshot::{HealthView, healths};
 
@@ -124,7 +124,11 @@ impl HealthViews {
 }
 
 /// The group that is meant. One that shares its state with others cannot be held alone.
-fn group(admin: &Admin, door: &Upstream, name: Option<&str>) -> Result<Option<Target>, AdminProblem> {
+fn group(
+    admin: &Admin,
+    door: &Upstream,
+    name: Option<&str>,
+) -> Result<Option<Target>, AdminProblem> {
     let Some(name) = name else {
         return Ok(None);
     };
@@ -137,5 +141,9 @@ fn group(admin: &Admin, door: &Upstream, name: Option<&str>) -> Result<Option<Ta
     }
     let detail = "the groups of this API share one state: leave `group` out, or set health.scope = \
                   \"group\"";
-    Err(AdminProblem::new(StatusCode::CONFLICT, "shared_state", detail))
+    Err(AdminProblem::new(
+        StatusCode::CONFLICT,
+        "shared_state",
+        detail,
+    ))
 }

@@ -3,7 +3,7 @@
 
 use outflow::WaitReason;
 use outflow::cache::DiskState;
-use outflow::core::{Accounting, OutcomeClass, AttemptEnd, HealthOverride, LimitKind, TrendShape};
+use outflow::core::{Accounting, AttemptEnd, HealthOverride, LimitKind, OutcomeClass, TrendShape};
 use outflow::event::TaskState;
 
 /// What a call waits for.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use outflow::{Permit, CancelToken};
+use outflow::{CancelToken, Permit};
 use outflow_core::{Clock, Nanos};
 use tokio::sync::Notify;
 
@@ -135,14 +135,22 @@ impl LeasedPermits {
 
 impl LeaseTable {
     /// What cannot be kept is handed back, to be refunded with no lock held.
-    fn enter(&mut self, number: PermitNumber, lease: PermitLease) -> Result<LeaseOrder, (PermitLease, NotHandedOut)> {
+    fn enter(
+        &mut self,
+        number: PermitNumber,
+        lease: PermitLease,
+    ) -> Result<LeaseOrder, (PermitLease, NotHandedOut)> {
         if let Err(why) = self.has_room() {
             return Err((lease, why));
         }
         let first = self.ends.first().is_none_or(|(end, _)| lease.until < *end);
         self.ends.insert((lease.until, number));
         self.held.insert(number, lease);
-        Ok(if first { LeaseOrder::First } else { LeaseOrder::Later })
+        Ok(if first {
+            LeaseOrder::First
+        } else {
+            LeaseOrder::Later
+        })
     }
 
     fn has_room(&self) -> Result<(), NotHandedOut> {

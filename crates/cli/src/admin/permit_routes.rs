@@ -10,18 +10,18 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use outflow::{WaitMode, Permit, Verdict};
+use outflow::{Permit, Verdict, WaitMode};
 use outflow_core::Clock;
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use super::call_target::{CallTarget, ResolvedCall, PriorityParam};
-use super::json_body;
 use super::attempt_result::ReportedResult;
+use super::call_target::{CallTarget, PriorityParam, ResolvedCall};
 use super::explain::WaitView;
+use super::json_body;
 use super::leased_permits::NotHandedOut;
-use super::problem::AdminProblem;
 use super::millis::{millis, millis_up};
+use super::problem::AdminProblem;
 use super::{Admin, labels};
 
 /// What is asked for.
@@ -93,7 +93,11 @@ impl AcquireBody {
     }
 }
 
-async fn wait(wish: &AcquireBody, aimed: &ResolvedCall, admin: &Admin) -> Result<Permit, AdminProblem> {
+async fn wait(
+    wish: &AcquireBody,
+    aimed: &ResolvedCall,
+    admin: &Admin,
+) -> Result<Permit, AdminProblem> {
     let mut ask = aimed.ask();
     if let Some(span) = wish.max_wait_ms {
         let span = Duration::from_millis(span);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use outflow::{RefusalReason, Refusal, WaitReason};
+use outflow::{Refusal, RefusalReason, WaitReason};
 use serde_json::{Map, Value};
 
 use crate::http_status;

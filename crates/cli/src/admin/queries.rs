@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::Admin;
+use super::api_param::ApiParam;
 use super::call_target::CallTarget;
 use super::event_stream::{EventBody, SnapshotStream, StreamRequest};
-use super::api_param::ApiParam;
 use super::explain::WaitView;
 use super::problem::AdminProblem;
 use super::snapshot::{ApiLine, ApiView, LimitsView, ProgramSnapshot, tasks};
@@ -159,7 +159,10 @@ pub(super) async fn events(
         let detail = "too many listen already: close a page";
         AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_readers", detail)
     })?;
-    Ok(typed("text/event-stream", Body::new(EventBody::of(listening))))
+    Ok(typed(
+        "text/event-stream",
+        Body::new(EventBody::of(listening)),
+    ))
 }
 
 fn asked<T>(query: Asked<T>) -> Result<T, AdminProblem> {

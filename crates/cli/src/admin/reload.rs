@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::Admin;
-use super::audit::{AuditChange, AuditActor};
-use super::json_body;
 use super::api_param::ApiParam;
+use super::audit::{AuditActor, AuditChange};
+use super::json_body;
 use super::problem::AdminProblem;
 use crate::reload::ReloadError;
 

@@ -11,7 +11,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use http::StatusCode;
 
 use super::problem::AdminProblem;
-use super::{Admin, permit_routes, queries, health_control, assets, reload};
+use super::{Admin, assets, health_control, permit_routes, queries, reload};
 
 /// One method of one address.
 pub(super) struct RouteEntry {

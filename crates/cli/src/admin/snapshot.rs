@@ -16,8 +16,8 @@ pub(super) use health::HealthView;
 pub(super) use limits::{GroupView, LimitView};
 
 use super::Admin;
-use super::millis::{millis, stamp};
 use super::labels;
+use super::millis::{millis, stamp};
 
 /// The whole program.
 #[derive(Debug, Serialize)]

@@ -3,9 +3,9 @@
 //! `run` needs nothing else: it takes a file, keeps its jobs in a directory and ends with them. All others
 //! talk with a program that was started with `outflow serve --bulk`.
 
+mod control;
 mod dead_letters;
 mod input;
-mod control;
 mod run;
 mod submit;
 mod tables;

@@ -23,8 +23,8 @@ use self::outcome::CallOutcome;
 use super::config_args::{ConfigArgs, quiet};
 use crate::command_line::UsageError;
 use crate::exit::Exit;
-use crate::signals::ShutdownSignals;
 use crate::program::hold_asleep;
+use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, show};
 
 /// Makes a GET call to an API of the configuration.
@@ -227,14 +227,18 @@ impl CallArgs {
         Ok(exit)
     }
 
-    fn explained(&self, client: &Outflow, method: &Method) -> anyhow::Result<Option<CallExplanation>> {
+    fn explained(
+        &self,
+        client: &Outflow,
+        method: &Method,
+    ) -> anyhow::Result<Option<CallExplanation>> {
         let Some(door) = client.upstream(&self.api).filter(|_| self.shown.explain) else {
             return Ok(None);
         };
         let target = match &self.group {
-            Some(group) => door
-                .group(group)
-                .ok_or_else(|| UsageError(format!("the API `{}` has no group `{group}`", self.api)))?,
+            Some(group) => door.group(group).ok_or_else(|| {
+                UsageError(format!("the API `{}` has no group `{group}`", self.api))
+            })?,
             None => door.route(method, without_query(&self.path)),
         };
         let target = self

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use outflow::Config;
-use outflow::config::{Diagnostics, DiagnosticSeverity};
+use outflow::config::{DiagnosticSeverity, Diagnostics};
 use serde_json::json;
 
 use self::advice::ConfigAdvice;
 use super::config_args::{found, named};
-use crate::exit::Exit;
 use crate::config_sources::ConfigSources;
+use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, say};
 
 /// Checks a configuration: every mistake at once, with its line and what to write instead.

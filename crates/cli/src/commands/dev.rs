@@ -15,10 +15,10 @@ use clap::Args;
 use outflow::config::Environment;
 
 use self::mock_apis::MockApis;
-use crate::exit::Exit;
-use crate::signals::ShutdownSignals;
-use crate::program::{Program, StartError};
 use crate::config_sources::ConfigSources;
+use crate::exit::Exit;
+use crate::program::{Program, StartError};
+use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, show};
 
 /// Shows everything at work without any configuration: three strict APIs, the sidecar before them, the

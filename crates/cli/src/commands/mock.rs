@@ -14,7 +14,9 @@ use anyhow::Context;
 use clap::Args;
 use outflow::config::{read_duration, read_share};
 use outflow_core::Share;
-use outflow_upstream::{MockResponse, Dialect, Latency, Quota, Script, Server, MockApi, Tls, ScriptMatch};
+use outflow_mock::{
+    Dialect, Latency, MockApi, MockResponse, Quota, Script, ScriptMatch, Server, Tls,
+};
 use tokio::net::TcpListener;
 
 use self::summary::MockSummary;

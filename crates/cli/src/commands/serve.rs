@@ -15,10 +15,10 @@ use outflow::{Api, Config};
 use tokio::runtime::{Builder, Runtime};
 
 use super::config_args::ConfigArgs;
-use crate::exit::Exit;
-use crate::signals::ShutdownSignals;
-use crate::program::{Program, StartError, ConfigWatch};
 use crate::config_sources::ConfigSources;
+use crate::exit::Exit;
+use crate::program::{ConfigWatch, Program, StartError};
+use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, say};
 
 /// Governs calls as a sidecar: point the base URL of any program at it.
@@ -123,7 +123,11 @@ fn runtime(config: &Config) -> anyhow::Result<Runtime> {
     built.context("no runtime can be started")
 }
 
-async fn start(config: Config, sources: ConfigSources, watch: ConfigWatch) -> anyhow::Result<Program> {
+async fn start(
+    config: Config,
+    sources: ConfigSources,
+    watch: ConfigWatch,
+) -> anyhow::Result<Program> {
     let started = Program::start_with(config, sources, watch).await;
     started.map_err(|error| match error {
         StartError::Config(mistakes) => mistakes.into(),

@@ -5,9 +5,9 @@
 //! production. What judges them is a model of the strictest server, which shares no code with the
 //! meters it judges. The same seed always gives the same output.
 
+mod fluid_model;
 mod forecast;
 pub(crate) mod fuzzing;
-mod fluid_model;
 mod network;
 mod outcome;
 mod report;

@@ -14,9 +14,11 @@ use outflow::SystemClock;
 use outflow_bulk::Lane;
 use outflow_core::{Clock, WallTime};
 use outflow_store::{
-    ActionReport, ActionSpec, StoreResult, SubmitBatch, HeartbeatResult, ClaimRequest, ClaimBatch, DeadLetter, DeadLetterFilter,
-    EmbeddedStore, ClaimFilter, JobStore, RemainingWork, Name, JobOutcome, PageRequest, ReapResult, RedisStore, FinishedQuery, ControlScope, SettleResult,
-    Settlement, CongestionSample, StartDebit, SubmitResult, JobCounts, TenantReport, TenantRule, FencingToken,
+    ActionReport, ActionSpec, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
+    ControlScope, DeadLetter, DeadLetterFilter, EmbeddedStore, FencingToken, FinishedQuery,
+    HeartbeatResult, JobCounts, JobOutcome, JobStore, Name, PageRequest, ReapResult, RedisStore,
+    RemainingWork, SettleResult, Settlement, StartDebit, StoreResult, SubmitBatch, SubmitResult,
+    TenantReport, TenantRule,
 };
 
 /// A store of either kind.
@@ -50,7 +52,11 @@ impl JobStore for AnyStore {
         either!(self, submit(batch))
     }
 
-    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
+    async fn claim(
+        &self,
+        ask: ClaimRequest,
+        gate: &mut dyn ClaimFilter,
+    ) -> StoreResult<ClaimBatch> {
         match self.resting(&ask.lane) {
             Some(left) => Ok(ClaimBatch {
                 jobs: Vec::new(),
@@ -61,7 +67,11 @@ impl JobStore for AnyStore {
         }
     }
 
-    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
+    async fn settle(
+        &self,
+        session: &Name,
+        ends: Vec<Settlement>,
+    ) -> StoreResult<Vec<SettleResult>> {
         either!(self, settle(session, ends))
     }
 
@@ -154,7 +164,12 @@ impl JobStore for AnyStore {
         either!(self, mark_notified(action))
     }
 
-    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
+    async fn outcomes(
+        &self,
+        action: &Name,
+        after: u64,
+        most: usize,
+    ) -> StoreResult<Vec<JobOutcome>> {
         either!(self, outcomes(action, after, most))
     }
 
@@ -178,7 +193,11 @@ impl JobStore for AnyStore {
         either!(self, sample_congestion(keep))
     }
 
-    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
         either!(self, congestion_history(tenant, most))
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use outflow::config::{BulkRedis, BulkConfig, BulkStore};
+use outflow::config::{BulkConfig, BulkRedis, BulkStore};
 use outflow_store::{RedisOptions, ReplicaWait};
 use secrecy::ExposeSecret;
 

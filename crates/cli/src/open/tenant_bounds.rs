@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow::Outflow;
-use outflow_bulk::{LowerBound, EngineSettings, TenantWorkload};
+use outflow_bulk::{EngineSettings, LowerBound, TenantWorkload};
 use outflow_core::{Limit, WallTime};
 use outflow_store::Name;
 use serde_json::{Value, json};
@@ -147,7 +147,12 @@ mod tests {
     #[test]
     fn lanes_share_what_their_api_allows() {
         let demand = demand(&[("a", "up", 100), ("a", "up/slow", 10)]);
-        let forecast = TenantBounds::of(&demand, &client(), &EngineSettings::default(), WallTime::EPOCH);
+        let forecast = TenantBounds::of(
+            &demand,
+            &client(),
+            &EngineSettings::default(),
+            WallTime::EPOCH,
+        );
         assert_eq!(forecast.ideal, Duration::from_secs(4));
         assert_eq!(forecast.because, "2/s of group slow of up");
     }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use outflow_bulk::{JobDestination, HttpCall, SubmittedJob, ActionProgress};
+use outflow_bulk::{ActionProgress, HttpCall, JobDestination, SubmittedJob};
 use outflow_core::{Priority, WallTime};
 use outflow_store::{
-    ActionReport, DeadLetter, JobStatus, AttemptError, JobOutcome, CongestionSample, JobCounts, TenantReport,
+    ActionReport, AttemptError, CongestionSample, DeadLetter, JobCounts, JobOutcome, JobStatus,
+    TenantReport,
 };
 use serde::Serialize;
 use serde_json::{Value, json};

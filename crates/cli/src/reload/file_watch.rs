@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use outflow::{SpawnError, CancelToken, TlsTrust};
+use outflow::{CancelToken, SpawnError, TlsTrust};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 

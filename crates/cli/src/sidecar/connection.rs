@@ -14,9 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::framing::HeadLimits;
-use super::proxy::ProxyHandler;
-use super::problem;
 use super::idle_tracker::IdleTracker;
+use super::problem;
+use super::proxy::ProxyHandler;
 use super::stalled_readers::StalledReaders;
 use super::strict_io::{ReadTimeouts, StrictIo};
 use crate::listener::InboundConnection;

@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 use outflow::core::Fault;
-use outflow::{RefusalReason, Error, Refusal, WaitReason};
+use outflow::{Error, Refusal, RefusalReason, WaitReason};
 
 use super::problem::ProxyProblem;
 use super::request_body::BodyError;

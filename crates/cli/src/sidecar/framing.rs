@@ -124,7 +124,11 @@ impl Framing {
     }
 
     /// The same, and tells of each step from where to where it led, and over how many bytes.
-    fn scan_noting(&mut self, bytes: &[u8], mut note: impl FnMut(FramingState, FramingState, usize)) -> ScanResult {
+    fn scan_noting(
+        &mut self,
+        bytes: &[u8],
+        mut note: impl FnMut(FramingState, FramingState, usize),
+    ) -> ScanResult {
         let mut passed = 0;
         while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
             let from = self.state;
@@ -171,7 +175,10 @@ impl Framing {
 
     fn head(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
         while let Some(line) = self.line(bytes)? {
-            if matches!(self.state, FramingState::First) && self.head.is_untouched() && line == PREFACE {
+            if matches!(self.state, FramingState::First)
+                && self.head.is_untouched()
+                && line == PREFACE
+            {
                 self.state = FramingState::Through;
                 return Ok(Some(bytes.len()));
             }
@@ -235,7 +242,9 @@ impl Framing {
         self.begun = end + 1;
         self.searched = end + 1;
         self.within_bounds()?;
-        line.strip_suffix(b"\r").ok_or(FramingError::BareLf).map(Some)
+        line.strip_suffix(b"\r")
+            .ok_or(FramingError::BareLf)
+            .map(Some)
     }
 
     const fn within_bounds(&self) -> Result<(), FramingError> {
@@ -338,9 +347,15 @@ mod tests {
     #[test]
     fn a_head_without_end_is_refused_at_its_bound() {
         let endless = format!("GET /{} HTTP/1.1\r\n", "a".repeat(300));
-        assert_eq!(whole(&endless).rest, HeldBytes::Faulty(FramingError::TooLarge));
+        assert_eq!(
+            whole(&endless).rest,
+            HeldBytes::Faulty(FramingError::TooLarge)
+        );
         let endless = "GET /".to_owned() + &"a".repeat(252);
-        assert_eq!(whole(&endless).rest, HeldBytes::Faulty(FramingError::TooLarge));
+        assert_eq!(
+            whole(&endless).rest,
+            HeldBytes::Faulty(FramingError::TooLarge)
+        );
         let many = "GET / HTTP/1.1\r\nhost: x\r\na: 1\r\nb: 1\r\nc: 1\r\nd: 1\r\n\r\n";
         assert_eq!(whole(many).rest, HeldBytes::Faulty(FramingError::TooMany));
     }
@@ -350,7 +365,10 @@ mod tests {
     fn trailers_without_end_are_refused_at_their_bound() {
         let head = "POST /b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n";
         let endless = head.to_owned() + &"a: 1\r\n".repeat(100);
-        assert_eq!(whole(&endless).rest, HeldBytes::Faulty(FramingError::TooLarge));
+        assert_eq!(
+            whole(&endless).rest,
+            HeldBytes::Faulty(FramingError::TooLarge)
+        );
     }
 
     #[test]

@@ -15,14 +15,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::request_guard::ListenerExposure;
+use super::control_headers::CallOverrides;
 use super::framing::HeadLimits;
 use super::proxy::ProxyHandler;
+use super::request_guard::ListenerExposure;
 use super::route::RequestRoute;
-use super::control_headers::CallOverrides;
 use super::{connection, framing};
-use crate::listener::InboundConnection;
 use crate::app_state::AppState;
+use crate::listener::InboundConnection;
 
 pub use framing::{BodyBytes, ParsedRequests};
 
@@ -123,7 +123,11 @@ impl SidecarFuzz {
     #[must_use]
     pub fn new(station: Arc<AppState>) -> Self {
         let turned_away = Arc::clone(station.turned_away());
-        let gateway = ProxyHandler::new(Arc::clone(&station), turned_away, ListenerExposure::Loopback);
+        let gateway = ProxyHandler::new(
+            Arc::clone(&station),
+            turned_away,
+            ListenerExposure::Loopback,
+        );
         Self {
             station,
             gateway: Arc::new(gateway),
@@ -139,7 +143,12 @@ impl SidecarFuzz {
         let config = self.station.config();
         let stop = self.station.tasks().stop();
         let gateway = Arc::clone(&self.gateway);
-        let served = connection::serve(InboundConnection::Unix(there), gateway, &config.server, stop);
+        let served = connection::serve(
+            InboundConnection::Unix(there),
+            gateway,
+            &config.server,
+            stop,
+        );
         // It is gone once there is nothing more to read: the other side would wait for that.
         let asked = async move {
             let mut answers = Vec::new();

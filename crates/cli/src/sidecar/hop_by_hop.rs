@@ -12,7 +12,7 @@ use http_body::Frame;
 use super::control_headers::is_ours;
 
 /// Takes out what was meant for the connection that brought these headers: the usual ones, and those
-/// that `Connection` names. A sender cannot name what the other side relies on, though: a key that is
+/// that `InboundConnection` names. A sender cannot name what the other side relies on, though: a key that is
 /// dropped on the way is a way around whoever checks it.
 pub(super) fn strip(headers: &mut HeaderMap) {
     // Most messages carry none of them, and to look is cheaper than to remove what is not there.
@@ -27,7 +27,7 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// What `Connection` names and may.
+/// What `InboundConnection` names and may.
 fn listed(headers: &HeaderMap) -> Vec<HeaderName> {
     let names = headers
         .get_all(CONNECTION)

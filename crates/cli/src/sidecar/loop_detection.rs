@@ -35,7 +35,11 @@ impl ViaMark {
     }
 
     /// Marks a call that is handed on, unless it was before.
-    pub(super) fn put_on(&self, headers: &mut HeaderMap, version: Version) -> Result<(), ProxyProblem> {
+    pub(super) fn put_on(
+        &self,
+        headers: &mut HeaderMap,
+        version: Version,
+    ) -> Result<(), ProxyProblem> {
         if self.is_on(headers) {
             return Err(circle());
         }

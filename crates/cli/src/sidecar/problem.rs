@@ -10,8 +10,8 @@ use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VIA};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::response_headers::OUR_VIA;
 use super::response_body::DownloadSource;
+use super::response_headers::OUR_VIA;
 use crate::http_status;
 
 /// Why there is no answer.
@@ -94,7 +94,10 @@ impl ProxyProblem {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(VIA, OUR_VIA);
         if let Some(span) = self.retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from(http_status::retry_after(span)));
+            headers.insert(
+                RETRY_AFTER,
+                HeaderValue::from(http_status::retry_after(span)),
+            );
         }
         let mark = self.proxy_error.map_or_else(
             || {

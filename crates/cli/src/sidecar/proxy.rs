@@ -11,19 +11,19 @@ use hyper::body::Incoming;
 use outflow::config::ServerConfig;
 use outflow::{Api, CacheMode, Call, CredentialPlacement};
 
-use super::response_headers::{ResponseFacts, annotate};
-use super::request_guard::{self, ListenerExposure};
-use super::response_body::{ResponseBody, DownloadSource};
+use super::control_headers::{CallOverrides, InvalidControl};
+use super::error_response;
 use super::hop_by_hop::{self, Trailers};
+use super::idle_tracker::ActiveRequest;
 use super::loop_detection::ViaMark;
 use super::problem::ProxyProblem;
-use super::idle_tracker::ActiveRequest;
-use super::stalled_readers::StalledReaders;
-use super::error_response;
-use super::route::{self, RequestRoute};
-use super::control_headers::{InvalidControl, CallOverrides};
 use super::rejections::RejectionCounts;
 use super::request_body::{BodyError, RequestBody};
+use super::request_guard::{self, ListenerExposure};
+use super::response_body::{DownloadSource, ResponseBody};
+use super::response_headers::{ResponseFacts, annotate};
+use super::route::{self, RequestRoute};
+use super::stalled_readers::StalledReaders;
 use crate::app_state::AppState;
 
 /// What translates between HTTP and calls.
@@ -35,7 +35,11 @@ pub(super) struct ProxyHandler {
 }
 
 impl ProxyHandler {
-    pub(super) fn new(station: Arc<AppState>, turned_away: Arc<RejectionCounts>, door: ListenerExposure) -> Self {
+    pub(super) fn new(
+        station: Arc<AppState>,
+        turned_away: Arc<RejectionCounts>,
+        door: ListenerExposure,
+    ) -> Self {
         Self {
             station,
             turned_away,
@@ -57,7 +61,10 @@ impl ProxyHandler {
         response.map(|source| ResponseBody::new(source, beat, readers))
     }
 
-    async fn forwarded(&self, request: Request<Incoming>) -> Result<Response<DownloadSource>, ProxyProblem> {
+    async fn forwarded(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<DownloadSource>, ProxyProblem> {
         let (mut head, body) = request.into_parts();
         let config = self.station.config();
         self.let_in(&mut head, &config.server)?;
@@ -85,7 +92,9 @@ impl ProxyHandler {
         match (ended, breach.why()) {
             (Ok(answer), _) => Ok(self.told(route.api, answer, trailers)),
             (Err(_), Some(broken)) => Err(error_response::body(route.api, broken)),
-            (Err(error), None) if error.is_upload() => Err(error_response::body(route.api, BodyError::Slow)),
+            (Err(error), None) if error.is_upload() => {
+                Err(error_response::body(route.api, BodyError::Slow))
+            }
             (Err(error), None) => Err(error_response::problem(route.api, &error)),
         }
     }
@@ -97,11 +106,17 @@ impl ProxyHandler {
             return Err(problem);
         }
         request_guard::possible(head, self.door)?;
-        request_guard::known(head, settings.token.as_ref()).inspect_err(|_| self.turned_away.no_token())
+        request_guard::known(head, settings.token.as_ref())
+            .inspect_err(|_| self.turned_away.no_token())
     }
 
     /// The answer of the API, with what belongs to its connection left out and our own words added.
-    fn told(&self, api: &str, answer: outflow::Response, trailers: Trailers) -> Response<DownloadSource> {
+    fn told(
+        &self,
+        api: &str,
+        answer: outflow::Response,
+        trailers: Trailers,
+    ) -> Response<DownloadSource> {
         let facts = ResponseFacts::from(&answer);
         let mut response = answer.into_http().map(DownloadSource::Api);
         let headers = response.headers_mut();
@@ -157,7 +172,11 @@ fn wants_events(headers: &HeaderMap) -> bool {
 
 /// Puts headers and body into a call. A small body is held, so that the call can be repeated; a client
 /// that waits for leave to send its body gets it when the API's turn has come, and not before.
-async fn loaded(call: Call, mut headers: HeaderMap, upload: RequestBody) -> Result<Call, BodyError> {
+async fn loaded(
+    call: Call,
+    mut headers: HeaderMap,
+    upload: RequestBody,
+) -> Result<Call, BodyError> {
     let announced = hop_by_hop::announced(&headers);
     let trailers = hop_by_hop::trailers(&headers);
     let waits_for_leave = headers.remove(EXPECT).is_some();

@@ -72,7 +72,11 @@ impl Body for DownloadSource {
 
 impl ResponseBody {
     /// With somebody who watches whether it is taken, if the connection does not see to that.
-    pub(super) fn new(source: DownloadSource, beat: ActiveRequest, readers: Option<&StalledReaders>) -> Self {
+    pub(super) fn new(
+        source: DownloadSource,
+        beat: ActiveRequest,
+        readers: Option<&StalledReaders>,
+    ) -> Self {
         match readers {
             Some(readers) if !source.is_end_stream() => Self::Watched(readers.watch(source, beat)),
             _ => Self::Plain(source, beat),

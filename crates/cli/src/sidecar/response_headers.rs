@@ -6,14 +6,18 @@ use std::time::Duration;
 
 use http::header::VIA;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use outflow::{Response, RemainingQuota, Upstream};
+use outflow::{RemainingQuota, Response, Upstream};
 
-use super::problem::PROXY_STATUS;
 use super::control_headers::is_ours;
+use super::problem::PROXY_STATUS;
 use crate::http_status::whole_seconds;
 
 /// Adds what is known about an answer to its headers.
-pub(super) fn annotate(headers: &mut HeaderMap, answer: &ResponseFacts, upstream: Option<&Upstream>) {
+pub(super) fn annotate(
+    headers: &mut HeaderMap,
+    answer: &ResponseFacts,
+    upstream: Option<&Upstream>,
+) {
     disown(headers);
     headers.append(VIA, OUR_VIA);
     // Behind those who handed it on before us, so that nobody else's word is taken for ours.

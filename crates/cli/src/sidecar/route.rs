@@ -84,7 +84,11 @@ mod tests {
             ("/..%2f/x", "..%2f", "/x"),
         ] {
             let uri: Uri = target.parse().expect("a target");
-            assert_eq!(RequestRoute::of(&uri), Some(RequestRoute { api, path }), "{target}");
+            assert_eq!(
+                RequestRoute::of(&uri),
+                Some(RequestRoute { api, path }),
+                "{target}"
+            );
         }
         for root in ["/", "/?q", "http://127.0.0.1:7070"] {
             let uri: Uri = root.parse().expect("a target");

@@ -19,8 +19,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 
-use super::response_body::DownloadSource;
 use super::idle_tracker::ActiveRequest;
+use super::response_body::DownloadSource;
 
 /// The answers of one connection.
 #[derive(Clone, Default)]

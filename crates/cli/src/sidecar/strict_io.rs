@@ -19,7 +19,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::framing::{HeadLimits, FramingError, Framing, HeldBytes, ScanResult};
+use super::framing::{Framing, FramingError, HeadLimits, HeldBytes, ScanResult};
 use crate::listener::InboundConnection;
 
 /// A connection with a check before it.
@@ -58,7 +58,11 @@ enum IoPhase {
 }
 
 impl StrictIo {
-    pub(super) fn new(connection: InboundConnection, bounds: HeadLimits, patience: ReadTimeouts) -> Self {
+    pub(super) fn new(
+        connection: InboundConnection,
+        bounds: HeadLimits,
+        patience: ReadTimeouts,
+    ) -> Self {
         Self {
             connection,
             framing: Framing::new(bounds),

@@ -98,7 +98,9 @@ impl fmt::Display for CacheStatus {
         f.write_str(NAME)?;
         match self.origin {
             StatusOrigin::Hit(Freshness::For(left)) => write!(f, "; hit; ttl={}", seconds(left))?,
-            StatusOrigin::Hit(Freshness::GoneFor(gone)) => write!(f, "; hit; ttl=-{}", seconds(gone))?,
+            StatusOrigin::Hit(Freshness::GoneFor(gone)) => {
+                write!(f, "; hit; ttl=-{}", seconds(gone))?
+            }
             StatusOrigin::Forwarded(why) => write!(f, "; fwd={}", why.name())?,
         }
         if let Some(code) = self.code {
@@ -147,7 +149,9 @@ mod tests {
 
     #[test]
     fn a_collapsed_miss_says_both() {
-        let status = CacheStatus::forwarded(ForwardReason::Miss).stored().collapsed();
+        let status = CacheStatus::forwarded(ForwardReason::Miss)
+            .stored()
+            .collapsed();
         assert_eq!(
             status.header_value(),
             "outflow; fwd=uri-miss; stored; collapsed"

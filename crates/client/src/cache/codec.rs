@@ -12,8 +12,8 @@ use bytes::{Buf, BufMut, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use outflow_core::WallTime;
 
-use super::entry::{CacheEntry, StorageScope, EntrySlot};
-use super::key::{Digest, CacheKey, KeySecret};
+use super::entry::{CacheEntry, EntrySlot, StorageScope};
+use super::key::{CacheKey, Digest, KeySecret};
 
 /// The file of a slot.
 pub(super) fn encode(seal: &KeySecret, key: &CacheKey, slot: &EntrySlot) -> Vec<u8> {

@@ -96,7 +96,8 @@ impl CacheDir {
             if name.ends_with(HALF) {
                 let _ = fs::remove_file(found.path());
             }
-            let (Some(key), Ok(metadata)) = (CacheKey::from_file_name(name), found.metadata()) else {
+            let (Some(key), Ok(metadata)) = (CacheKey::from_file_name(name), found.metadata())
+            else {
                 continue;
             };
             listed.push(ListedFile {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::disk::ListedFile;
-use super::key::{Digest, CacheKey};
+use super::key::{CacheKey, Digest};
 use super::memory::all_of;
 
 /// The files of a directory.

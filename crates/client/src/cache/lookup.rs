@@ -11,10 +11,10 @@ use http::header::{self, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use outflow_core::WallTime;
 
+use super::cache_status::{CacheStatus, ForwardReason};
 use super::entry::CacheEntry;
 use super::freshness::{Freshness, FreshnessCheck};
 use super::query::{BypassReason, CacheQuery};
-use super::cache_status::{CacheStatus, ForwardReason};
 
 /// What the cache has for a request.
 #[derive(Clone, Debug)]
@@ -44,8 +44,12 @@ impl CacheLookup {
             Self::Stale { .. } => CacheStatus::forwarded(ForwardReason::Stale),
             Self::Missing => CacheStatus::forwarded(ForwardReason::Miss),
             Self::NotCacheable(BypassReason::Off) => CacheStatus::forwarded(ForwardReason::Bypass),
-            Self::NotCacheable(BypassReason::Method) => CacheStatus::forwarded(ForwardReason::Method),
-            Self::NotCacheable(BypassReason::Request) => CacheStatus::forwarded(ForwardReason::Request),
+            Self::NotCacheable(BypassReason::Method) => {
+                CacheStatus::forwarded(ForwardReason::Method)
+            }
+            Self::NotCacheable(BypassReason::Request) => {
+                CacheStatus::forwarded(ForwardReason::Request)
+            }
         }
     }
 }
@@ -55,7 +59,7 @@ impl CacheLookup {
 pub struct CachedResponse {
     /// Its status.
     pub status: StatusCode,
-    /// Its headers, with its `Age`.
+    /// Its headers, with its `ConnectionAge`.
     pub headers: HeaderMap,
     /// Its body.
     pub body: Bytes,
@@ -73,7 +77,11 @@ impl CachedResponse {
     }
 
     /// An answer that was judged already.
-    pub(super) fn judged(entry: &Arc<CacheEntry>, judgement: &FreshnessCheck<'_>, now: WallTime) -> Self {
+    pub(super) fn judged(
+        entry: &Arc<CacheEntry>,
+        judgement: &FreshnessCheck<'_>,
+        now: WallTime,
+    ) -> Self {
         let age = entry.age(now).unwrap_or(entry.initial_age);
         let mut headers = entry.headers.clone();
         headers.insert(header::AGE, HeaderValue::from(age.as_secs()));

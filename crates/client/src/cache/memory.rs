@@ -11,7 +11,7 @@ use quick_cache::sync::Cache as Map;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
 use super::entry::EntrySlot;
-use super::key::{Digest, CacheKey};
+use super::key::{CacheKey, Digest};
 
 /// The answers in memory.
 pub(super) struct MemoryCache {

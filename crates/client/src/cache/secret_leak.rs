@@ -1,6 +1,6 @@
 //! Whether an answer repeats a secret of its request.
 //!
-//! Servers that echo exist: a debugging endpoint, an error page, a `Link` to the next page with the
+//! Servers that echo exist: a debugging endpoint, an error page, a `PooledConnection` to the next page with the
 //! key still in its query. What is a secret by its place or name is certain, and an answer with it is
 //! not kept at all. What only looks like one, a word of letters and digits under a name that nobody
 //! knows, is doubtful: an answer with it stays in memory and is never written. Both are found as they

@@ -5,8 +5,8 @@ use http::{Method, StatusCode};
 use outflow_core::WallTime;
 
 use super::entry::{CacheEntry, StorageScope, end_to_end};
-use super::lookup::{CacheableResponse, NotStored};
 use super::freshness::{FreshnessCheck, initial_age};
+use super::lookup::{CacheableResponse, NotStored};
 use super::query::CacheQuery;
 use super::secret_leak::{self, EchoedSecret};
 use super::store::CacheStore;
@@ -61,7 +61,11 @@ pub(super) fn placed(query: &CacheQuery<'_>, entry: CacheEntry) -> Result<CacheE
 }
 
 /// A kept answer with the headers of the 304 that confirmed it; `None` if it confirmed another one.
-pub(super) fn renewed(old: &CacheEntry, answer: &CacheableResponse<'_>, now: WallTime) -> Option<CacheEntry> {
+pub(super) fn renewed(
+    old: &CacheEntry,
+    answer: &CacheableResponse<'_>,
+    now: WallTime,
+) -> Option<CacheEntry> {
     if answer.status != StatusCode::NOT_MODIFIED || !confirms(old, answer.headers) {
         return None;
     }

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{HeaderName, Uri};
 use tokio::sync::{Notify, Semaphore};
 
-use super::write_queue::{WriteQueue, Queued};
-use super::entry::{CacheEntry, EntrySlot};
 use super::disk::{CacheDir, OpenedDir, SecretFile, random_secret};
 use super::disk_index::DiskIndex;
-use super::key::{Digest, FlightKey, CacheKey, KeySecret};
-use super::query::{BypassReason, CacheQuery};
-use super::report::{CacheReport, DiskState, CacheFaults};
+use super::entry::{CacheEntry, EntrySlot};
+use super::key::{CacheKey, Digest, FlightKey, KeySecret};
 use super::memory::{CachedKeys, MemoryCache};
+use super::query::{BypassReason, CacheQuery};
+use super::report::{CacheFaults, CacheReport, DiskState};
+use super::write_queue::{Queued, WriteQueue};
 use super::{CacheError, CacheSettings, codec};
 use disk_writer::WriteBackoff;
 

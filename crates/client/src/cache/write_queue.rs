@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::entry::EntrySlot;
-use super::key::{Digest, CacheKey};
+use super::key::{CacheKey, Digest};
 
 /// What is to be written, in order.
 pub(super) struct WriteQueue {

@@ -64,7 +64,11 @@ impl ApiClient {
 
     /// An outlet behind a door that there is. The door keeps its rules until this
     /// [takes effect](Self::take_effect).
-    pub(super) fn behind(upstream: Upstream, api: Api, parts: &ClientDeps) -> Result<Self, InvalidClientReason> {
+    pub(super) fn behind(
+        upstream: Upstream,
+        api: Api,
+        parts: &ClientDeps,
+    ) -> Result<Self, InvalidClientReason> {
         Upstream::check_rules(&api.rules).map_err(InvalidClientReason::Rules)?;
         Self::made(upstream, api, parts)
     }
@@ -73,10 +77,13 @@ impl ApiClient {
     fn made(upstream: Upstream, api: Api, parts: &ClientDeps) -> Result<Self, InvalidClientReason> {
         let retries = RetryBudget::new(api.retry.budget, parts.timer.now());
         let shown = match &api.credential {
-            Some(credential) => Some(AuthApplier::of(credential).ok_or(InvalidClientReason::Credential)?),
+            Some(credential) => {
+                Some(AuthApplier::of(credential).ok_or(InvalidClientReason::Credential)?)
+            }
             None => None,
         };
-        let transport = Transport::new(&api, &parts.wiring).map_err(InvalidClientReason::Transport)?;
+        let transport =
+            Transport::new(&api, &parts.wiring).map_err(InvalidClientReason::Transport)?;
         let cache = parts.cache.as_ref();
         Ok(Self {
             upstream,
@@ -93,7 +100,11 @@ impl ApiClient {
 
     /// The outlet of the same API as it is configured now: behind the same door, with the same budget,
     /// and on the same connections if nothing about them is different.
-    pub(super) fn succeeded_by(&self, api: Api, parts: &ClientDeps) -> Result<Self, InvalidClientReason> {
+    pub(super) fn succeeded_by(
+        &self,
+        api: Api,
+        parts: &ClientDeps,
+    ) -> Result<Self, InvalidClientReason> {
         let mut next = Self::behind(self.upstream.clone(), api, parts)?;
         next.retries = Arc::clone(&self.retries);
         if self.reaches(&next.api) {
@@ -116,7 +127,11 @@ impl ApiClient {
     }
 
     /// The outlet of an API that is back: what it used and spent before still counts.
-    pub(super) fn returning(remains: RetiredApi, api: Api, parts: &ClientDeps) -> Result<Self, InvalidClientReason> {
+    pub(super) fn returning(
+        remains: RetiredApi,
+        api: Api,
+        parts: &ClientDeps,
+    ) -> Result<Self, InvalidClientReason> {
         let mut next = Self::behind(remains.upstream, api, parts)?;
         next.retries = remains.retries;
         Ok(next)

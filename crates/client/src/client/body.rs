@@ -12,7 +12,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 
 use crate::error::{Error, ErrorKind};
-use crate::http::{AttemptFailure, IncomingBody, FailureKind, BodyReadError};
+use crate::http::{AttemptFailure, BodyReadError, FailureKind, IncomingBody};
 use crate::send::StreamLiveness;
 use crate::upstream::{PendingBody, Verdict};
 

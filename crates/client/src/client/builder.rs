@@ -8,8 +8,8 @@ use smol_str::SmolStr;
 
 use super::Outflow;
 use super::api_client::ClientDeps;
-use super::reload::ReloadPlan;
 use super::api_table::ApiTable;
+use super::reload::ReloadPlan;
 use crate::api::Api;
 use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;

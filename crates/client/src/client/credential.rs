@@ -188,7 +188,8 @@ mod tests {
             .expect("valid")
             .put(&mut headers);
         assert_eq!(headers[AUTHORIZATION], "Bearer abc");
-        let in_query = shown(CredentialPlacement::Query("api_key".into()), "a&b=c d").expect("valid");
+        let in_query =
+            shown(CredentialPlacement::Query("api_key".into()), "a&b=c d").expect("valid");
         for (before, after) in [
             ("/films", "/films?api_key=a%26b%3Dc%20d"),
             ("/films?page=2", "/films?page=2&api_key=a%26b%3Dc%20d"),
@@ -237,7 +238,11 @@ mod tests {
     #[test]
     fn a_key_prints_nothing() {
         let place = CredentialPlacement::Header(HeaderName::from_static("x-api-key"));
-        for place in [CredentialPlacement::Bearer, place, CredentialPlacement::Query("key".into())] {
+        for place in [
+            CredentialPlacement::Bearer,
+            place,
+            CredentialPlacement::Query("key".into()),
+        ] {
             let shown = shown(place, "CANARY").expect("valid");
             let mut headers = HeaderMap::new();
             shown.put(&mut headers);

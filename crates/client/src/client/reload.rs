@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-use super::builder::{InvalidClient, InvalidClientReason};
 use super::api_client::{ApiClient, ClientDeps};
-use super::api_table::{Outlets, ApiTable};
+use super::api_table::{ApiTable, Outlets};
+use super::builder::{InvalidClient, InvalidClientReason};
 use crate::api::Api;
 
 /// What a reload changed.

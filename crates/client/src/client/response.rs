@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::body::Body;
-use crate::error::{Error, ErrorKind, DecodeError};
+use crate::error::{DecodeError, Error, ErrorKind};
 use crate::event::CacheLabel;
 use crate::upstream::{Target, Verdict};
 
@@ -112,7 +112,8 @@ impl Response {
     /// As [`Self::bytes`], and if it is not UTF-8.
     pub async fn text(self) -> Result<String, Error> {
         let bytes = self.bytes().await?;
-        String::from_utf8(bytes.into()).map_err(|_| Error::new(ErrorKind::Undecoded(DecodeError::Text)))
+        String::from_utf8(bytes.into())
+            .map_err(|_| Error::new(ErrorKind::Undecoded(DecodeError::Text)))
     }
 
     /// The whole body as a value.

@@ -5,20 +5,20 @@
 //! leaves the cache in memory, and limits and health look at the clock whenever they are asked. So this
 //! is started after the client and drained after its last call.
 
-mod init_error;
-mod gauges;
-mod maintenance;
 mod file_writers;
+mod gauges;
+mod init_error;
+mod maintenance;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use smol_str::SmolStr;
 
-pub use self::init_error::InitError;
-use self::gauges::UpstreamGauges;
-use self::maintenance::{keep_house, write_answers};
 use self::file_writers::snapshot;
+use self::gauges::UpstreamGauges;
+pub use self::init_error::InitError;
+use self::maintenance::{keep_house, write_answers};
 use super::Outflow;
 use super::api_table::ApiTable;
 use crate::api::Api;
@@ -26,7 +26,7 @@ use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
 use crate::config::{BulkConfig, BulkStore, Config, LogLevel};
 use crate::event::Events;
-use crate::log::{LogSender, Log, TracingObserver};
+use crate::log::{Log, LogSender, TracingObserver};
 use crate::metrics::{ApiLabels, Metrics};
 use crate::redact::Scrubber;
 use crate::tasks::{ShutdownReport, Tasks};

@@ -6,16 +6,20 @@ use outflow_core::{Backoff, RetryBudgetSettings, Share};
 use smol_str::SmolStr;
 
 use super::environment::Environment;
-use super::reader::{TableReader, FieldValue, ValueError};
+use super::reader::{FieldValue, TableReader, ValueError};
 use super::tree::TreeValue;
 use super::value_readers::{choice, duration, method, path, share, size, span, text, url, whole};
-use super::{credential, unreachable_routes, rules};
+use super::{credential, rules, unreachable_routes};
 use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, Timeouts, TlsTrust};
 use crate::base_url::BaseUrl;
 use crate::preset::Preset;
 
 /// Reads `[apis.NAME]`; `None` if it says not even where the API is.
-pub(super) fn read(name: SmolStr, fields: &TableReader<'_>, environment: &Environment) -> Option<Api> {
+pub(super) fn read(
+    name: SmolStr,
+    fields: &TableReader<'_>,
+    environment: &Environment,
+) -> Option<Api> {
     let base_url = base_url(fields);
     let timeouts = timeouts(fields);
     let rules = rules::read(fields, timeouts.attempt);
@@ -75,7 +79,8 @@ fn timeouts(fields: &TableReader<'_>) -> Timeouts {
     let part = |name, usual: Duration| {
         let span = fields.read(name, span);
         if span.is_some_and(|span| span > attempt) {
-            let wrong = ValueError::warning(format!("`timeout` ends the attempt before `{name}` does"));
+            let wrong =
+                ValueError::warning(format!("`timeout` ends the attempt before `{name}` does"));
             fields.tell(name, wrong.help("make it shorter than `timeout`"));
         }
         span.unwrap_or(usual)
@@ -159,7 +164,8 @@ fn kept(fields: &TableReader<'_>) -> (CacheMode, Duration) {
     let mode = fields.read("cache", cache).unwrap_or_default();
     let stale = fields.read("stale_if_error", duration).unwrap_or_default();
     if mode == CacheMode::Off && stale > Duration::ZERO {
-        let wrong = ValueError::warning("no answer of this API is kept, so none can be given stale");
+        let wrong =
+            ValueError::warning("no answer of this API is kept, so none can be given stale");
         fields.tell("stale_if_error", wrong.help("say `cache = \"standard\"`"));
     }
     (mode, stale)
@@ -205,14 +211,17 @@ fn trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
     }
     let trusted = choice(
         item,
-        &[("system", &TlsTrust::System), ("anybody", &TlsTrust::Anybody)],
+        &[
+            ("system", &TlsTrust::System),
+            ("anybody", &TlsTrust::Anybody),
+        ],
     )?;
     if *trusted == TlsTrust::Anybody {
         item.tell(
-            ValueError::warning("anybody on the way can read the keys and answer in the API's name")
-                .help(
-                    "use it for a test at most; for a private authority say { file = \"ca.pem\" }",
-                ),
+            ValueError::warning(
+                "anybody on the way can read the keys and answer in the API's name",
+            )
+            .help("use it for a test at most; for a private authority say { file = \"ca.pem\" }"),
         );
     }
     Ok(trusted.clone())
@@ -234,4 +243,7 @@ const MOST_PER_SECOND: u64 = 1_000_000;
 /// A call that earned a retry must live to see it.
 const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
-const ADDRESSES: [(&str, AddressPolicy); 2] = [("public", AddressPolicy::Public), ("any", AddressPolicy::Any)];
+const ADDRESSES: [(&str, AddressPolicy); 2] = [
+    ("public", AddressPolicy::Public),
+    ("any", AddressPolicy::Any),
+];

@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use super::reader::ValueError;
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::value_notes::{NotedKey, KeyNotes, NotePlace};
 use super::provenance::ValueOrigins;
-use super::source::{SourceKind, Source};
+use super::reader::ValueError;
+use super::source::{Source, SourceKind};
 use super::tree::SourceSpan;
+use super::value_notes::{KeyNotes, NotePlace, NotedKey};
 
 /// Everything that reading leaves behind besides its values.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use smol_str::SmolStr;
 
 use super::environment::Environment;
-use super::reader::{TableReader, FieldValue, ValueError};
+use super::reader::{FieldValue, TableReader, ValueError};
 use super::redact::is_variable_name;
 use super::tree::TreeValue;
 use super::value_readers::{expected, filled, text};
@@ -108,12 +108,16 @@ fn refuse_inline(fields: &TableReader<'_>, named: SecretKeys) {
     }
 }
 
-fn from_environment(item: &FieldValue<'_>, environment: &Environment) -> Result<SecretString, ValueError> {
+fn from_environment(
+    item: &FieldValue<'_>,
+    environment: &Environment,
+) -> Result<SecretString, ValueError> {
     let name = filled(item)?;
     match environment.value(name) {
         Some(value) if !value.trim().is_empty() => Ok(SecretString::from(value.trim())),
         Some(_) if is_variable_name(name) => {
-            Err(ValueError::new(format!("the variable `{name}` is empty")).help("put the key into it"))
+            Err(ValueError::new(format!("the variable `{name}` is empty"))
+                .help("put the key into it"))
         }
         None if is_variable_name(name) => {
             let wrong = ValueError::new(format!("the variable `{name}` is not set"));
@@ -169,7 +173,9 @@ fn place_of(fields: &TableReader<'_>) -> Result<CredentialPlacement, ValueError>
     let query = fields.read("query", |item| filled(item).map(SmolStr::new));
     fields.finish();
     match (fields.has("header"), fields.has("query")) {
-        (true, true) => Err(ValueError::new("a key is sent in one place").help("keep one of the two")),
+        (true, true) => {
+            Err(ValueError::new("a key is sent in one place").help("keep one of the two"))
+        }
         (false, false) => {
             Err(ValueError::new("this is no way to send a key").help("say `header` or `query`"))
         }
@@ -182,14 +188,20 @@ fn place_of(fields: &TableReader<'_>) -> Result<CredentialPlacement, ValueError>
 
 fn header(item: &FieldValue<'_>) -> Result<HeaderName, ValueError> {
     let name = text(item)?;
-    HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| ValueError::new("this is no header's name").help("write it like \"X-Api-Key\""))
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+        ValueError::new("this is no header's name").help("write it like \"X-Api-Key\"")
+    })
 }
 
 /// A key with a line break in it would end its header and begin another.
-fn check(fields: &TableReader<'_>, secret: &SecretString, place: &CredentialPlacement) -> Option<()> {
+fn check(
+    fields: &TableReader<'_>,
+    secret: &SecretString,
+    place: &CredentialPlacement,
+) -> Option<()> {
     let visible = |b: u8| (b' '..=b'~').contains(&b);
-    if matches!(place, CredentialPlacement::Query(_)) || secret.expose_secret().bytes().all(visible) {
+    if matches!(place, CredentialPlacement::Query(_)) || secret.expose_secret().bytes().all(visible)
+    {
         return Some(());
     }
     let sources = ["api_key_env", "api_key_file"];

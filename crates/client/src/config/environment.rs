@@ -12,11 +12,11 @@ use std::fmt;
 use toml::de::DeValue;
 
 use super::collector::DiagnosticCollector;
+use super::health::{VARIABLES, VariableUnit};
 use super::nesting_limit::{MOST_PARTS, too_deep};
 use super::reader::ValueError;
-use super::health::{VariableUnit, VARIABLES};
-use super::suggest::nearest;
 use super::source::Source;
+use super::suggest::nearest;
 use super::tree::{SourceSpan, TextStart, TreeNode, TreeTable, TreeValue, node_of};
 use super::units::decimal_millionths;
 
@@ -67,7 +67,11 @@ impl Environment {
 
     /// Every variable that names an operating variable alone, for the one API that it can mean. The
     /// older names come first, so that ours speak last.
-    pub(super) fn operating(&self, root: &TreeTable, book: &DiagnosticCollector) -> Vec<EnvVariable> {
+    pub(super) fn operating(
+        &self,
+        root: &TreeTable,
+        book: &DiagnosticCollector,
+    ) -> Vec<EnvVariable> {
         let mut found = Vec::new();
         for (prefix, apis) in [
             (OLDER_PREFIX, tmdb_apis(root)),
@@ -162,7 +166,8 @@ fn read(source: usize, value: &str) -> TreeNode {
     match parsed {
         Some(parsed) => match node_of(TextStart::of(source), &parsed) {
             TreeNode {
-                value: TreeValue::Date, ..
+                value: TreeValue::Date,
+                ..
             } => text(),
             node => node,
         },
@@ -211,7 +216,9 @@ fn for_apis(
 /// These variables were told in plain numbers before, so a number alone is still one of seconds.
 pub(super) fn with_unit(value: &str, measure: VariableUnit) -> Cow<'_, str> {
     match measure {
-        VariableUnit::Time if decimal_millionths(value).is_some() => Cow::Owned(format!("{value}s")),
+        VariableUnit::Time if decimal_millionths(value).is_some() => {
+            Cow::Owned(format!("{value}s"))
+        }
         VariableUnit::Count => Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value)),
         VariableUnit::Time | VariableUnit::Other => Cow::Borrowed(value),
     }

@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use outflow_core::{Cost, Limit, MAX_LIMITS};
 use smol_str::SmolStr;
 
-use super::reader::{TableReader, FieldValue, ValueError, printable, unknown};
 use super::limits::limits;
 use super::rate_share::RateShare;
-use super::unreachable_routes;
+use super::reader::{FieldValue, TableReader, ValueError, printable, unknown};
 use super::tree::TreeEntry;
+use super::unreachable_routes;
 use super::value_readers::{cost, method, name, text};
 use crate::path_pattern::PathPattern;
 use crate::rules::{DEFAULT_GROUP, Group, Route, Rules};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outflow_core::{Escalation, HealthConfig, HealthConfigError, HealthSettings, StreakRule};
 
-use super::reader::{TableReader, FieldValue, ValueError};
+use super::reader::{FieldValue, TableReader, ValueError};
 use super::tree::TreeValue;
 use super::value_readers::{choice, duration, factor, number, rate, share, small};
 use crate::rules::{HealthScope, Rules, WhenAsleep};

@@ -7,17 +7,21 @@
 use toml::de::DeTable;
 
 use super::collector::DiagnosticCollector;
+use super::environment::{EnvVariable, Environment};
 use super::nesting_limit::too_deep;
-use super::environment::{Environment, EnvVariable};
-use super::reader::{ValueError, joined, unknown};
 use super::pieces;
-use super::source::{SourceKind, Source};
+use super::reader::{ValueError, joined, unknown};
+use super::source::{Source, SourceKind};
 use super::syntax_hints;
 use super::tree::{SourceSpan, TextStart, TreeEntry, TreeNode, TreeTable, TreeValue, table_of};
 use crate::preset::Preset;
 
 /// All layers as one table.
-pub(super) fn merged(sources: &[Source], environment: &Environment, book: &DiagnosticCollector) -> TreeTable {
+pub(super) fn merged(
+    sources: &[Source],
+    environment: &Environment,
+    book: &DiagnosticCollector,
+) -> TreeTable {
     let mut root = TreeTable::EMPTY;
     let over_all = |source: &&Source| source.kind() == SourceKind::Runtime;
     for source in sources.iter().filter(|source| !over_all(source)) {
@@ -65,7 +69,10 @@ fn parsed(source: &Source, book: &DiagnosticCollector) -> TreeTable {
             start: span.start,
             end: span.end,
         };
-        book.doubt(number, syntax_hints::doubtful_lines(source.text(), at.start));
+        book.doubt(
+            number,
+            syntax_hints::doubtful_lines(source.text(), at.start),
+        );
         book.report(
             at,
             "",
@@ -184,7 +191,10 @@ fn lay_presets_under(root: &mut TreeTable, book: &DiagnosticCollector) {
 
 fn preset(node: &TreeNode) -> Result<Preset, ValueError> {
     let TreeValue::Text(name) = &node.value else {
-        return Err(super::value_readers::expected("the name of a preset", &node.value));
+        return Err(super::value_readers::expected(
+            "the name of a preset",
+            &node.value,
+        ));
     };
     let known = Preset::ALL.iter().map(|preset| preset.name());
     Preset::named(name).ok_or_else(|| unknown("preset", name, known))

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Limit, CountBy, Pacing, Rate};
+use outflow_core::{Accounting, CountBy, Limit, Pacing, Rate};
 
-use super::reader::{TableReader, FieldValue, ValueError};
+use super::reader::{FieldValue, TableReader, ValueError};
 use super::tree::TreeValue;
 use super::units::decimal_millionths;
 use super::value_readers::{choice, duration, per_second, rate, share, span, whole};
@@ -18,7 +18,8 @@ pub(super) fn limits(fields: &TableReader<'_>) -> Option<Vec<Limit>> {
     let listed = fields.read("limits", |item| Ok(item.each(limit)));
     let short = fields.read("rate_limit_per_sec", per_second);
     if fields.has("limits") && fields.has("rate_limit_per_sec") {
-        let wrong = ValueError::new("`limits` and `rate_limit_per_sec` both say how fast calls may go");
+        let wrong =
+            ValueError::new("`limits` and `rate_limit_per_sec` both say how fast calls may go");
         fields.tell(
             "rate_limit_per_sec",
             wrong.help("put all of them into `limits`"),
@@ -51,7 +52,8 @@ fn detailed(fields: &TableReader<'_>) -> Result<Limit, ValueError> {
     let rate = fields.read("rate", rate);
     let kind = fields.read("kind", |item| choice(item, &KINDS));
     let burst = fields.read("burst", |item| whole(item, 1..=MOST_SAVED));
-    let limit = rate.and_then(|rate| of_kind(fields, kind.unwrap_or(LimitForm::Sliding), rate, burst));
+    let limit =
+        rate.and_then(|rate| of_kind(fields, kind.unwrap_or(LimitForm::Sliding), rate, burst));
     let limit = limit.map(|limit| refined(fields, limit));
     if !fields.has("rate") {
         fields.tell(
@@ -68,7 +70,12 @@ fn detailed(fields: &TableReader<'_>) -> Result<Limit, ValueError> {
     limit
 }
 
-fn of_kind(fields: &TableReader<'_>, kind: LimitForm, rate: Rate, burst: Option<u64>) -> Option<Limit> {
+fn of_kind(
+    fields: &TableReader<'_>,
+    kind: LimitForm,
+    rate: Rate,
+    burst: Option<u64>,
+) -> Option<Limit> {
     let made = match kind {
         LimitForm::Sliding => Ok(Limit::sliding(rate)),
         LimitForm::Fixed => Ok(Limit::fixed(rate)),
@@ -101,7 +108,9 @@ fn pacing(item: &FieldValue<'_>) -> Result<Pacing, ValueError> {
     fields.finish();
     max_delay
         .map(|max_delay| Pacing::Soft { max_delay })
-        .ok_or_else(|| ValueError::new("soft pacing needs its cap").help("say `max_delay = \"500ms\"`"))
+        .ok_or_else(|| {
+            ValueError::new("soft pacing needs its cap").help("say `max_delay = \"500ms\"`")
+        })
 }
 
 /// So many a second, with a fraction if need be: a bucket has no window that a fraction would stretch.

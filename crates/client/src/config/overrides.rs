@@ -9,8 +9,8 @@ use std::fmt::{self, Write as _};
 
 use toml::de::DeValue;
 
-use super::nesting_limit::too_deep;
 use super::environment::{levels_of, with_unit};
+use super::nesting_limit::too_deep;
 use super::source::Source;
 
 /// What was set while the program runs, by API and key.

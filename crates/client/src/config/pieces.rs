@@ -78,7 +78,9 @@ fn join(root: &mut TreeTable, piece: TreeTable, begin: usize) -> Option<()> {
             continue;
         };
         match (known, entry.node.value) {
-            (TreeValue::Table(apis), TreeValue::Table(more)) if entry.name == APIS => apis.append(more),
+            (TreeValue::Table(apis), TreeValue::Table(more)) if entry.name == APIS => {
+                apis.append(more)
+            }
             _ => return None,
         }
     }

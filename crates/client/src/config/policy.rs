@@ -1,8 +1,10 @@
 //! Reads what an API's owner makes of statuses and faults, over the usual table.
 
-use outflow_core::{OutcomeClass, Fault, Policy, Retryability, PolicyRule, Handling, RetryAfterUse, RuleMatch};
+use outflow_core::{
+    Fault, Handling, OutcomeClass, Policy, PolicyRule, RetryAfterUse, Retryability, RuleMatch,
+};
 
-use super::reader::{TableReader, FieldValue, ValueError, unknown};
+use super::reader::{FieldValue, TableReader, ValueError, unknown};
 use super::tree::TreeValue;
 use super::value_readers::{choice, truth};
 
@@ -122,5 +124,8 @@ const TREATMENTS: [(&str, Handling); 8] = [
         "failed",
         Handling::failing(OutcomeClass::OtherFailed).not_retryable(),
     ),
-    ("server_failed", Handling::failing(OutcomeClass::ServerFailed)),
+    (
+        "server_failed",
+        Handling::failing(OutcomeClass::ServerFailed),
+    ),
 ];

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::value_notes::{KeyNotes, NotePlace};
 use super::source::SourceKind;
+use super::value_notes::{KeyNotes, NotePlace};
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -89,7 +89,9 @@ impl<'a> FieldValue<'a> {
     /// The table that this is, as one of which every key can be asked for.
     pub(super) fn section(&self) -> Result<TableReader<'a>, ValueError> {
         match &self.node.value {
-            TreeValue::Table(table) => Ok(TableReader::new(self.book, table, self.node.at, &self.key)),
+            TreeValue::Table(table) => {
+                Ok(TableReader::new(self.book, table, self.node.at, &self.key))
+            }
             other => Err(ValueError::new(format!(
                 "a table is expected here, and this is {}",
                 other.kind()
@@ -114,7 +116,10 @@ impl<'a> FieldValue<'a> {
     }
 
     /// Reads every item of the list that this is, and tells what is wrong with each.
-    pub(super) fn each<T>(&self, read: impl Fn(&FieldValue<'a>) -> Result<T, ValueError>) -> Vec<T> {
+    pub(super) fn each<T>(
+        &self,
+        read: impl Fn(&FieldValue<'a>) -> Result<T, ValueError>,
+    ) -> Vec<T> {
         let read = |item: &FieldValue<'a>| read(item).map_err(|wrong| item.tell(wrong)).ok();
         self.items().iter().filter_map(read).collect()
     }
@@ -141,7 +146,12 @@ enum MissingKey {
 }
 
 impl<'a> TableReader<'a> {
-    pub(super) fn new(book: &'a DiagnosticCollector, table: &'a TreeTable, at: SourceSpan, key: &str) -> Self {
+    pub(super) fn new(
+        book: &'a DiagnosticCollector,
+        table: &'a TreeTable,
+        at: SourceSpan,
+        key: &str,
+    ) -> Self {
         Self {
             book,
             table,

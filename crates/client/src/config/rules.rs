@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use outflow_core::{AdaptiveMode, Dialect, Dialects, LimitKind, Limit, Share};
+use outflow_core::{AdaptiveMode, Dialect, Dialects, Limit, LimitKind, Share};
 
-use super::reader::{TableReader, FieldValue, ValueError};
 use super::limits::{bucket, limits};
 use super::rate_share::RateShare;
+use super::reader::{FieldValue, TableReader, ValueError};
 use super::tree::TreeValue;
 use super::value_readers::{choice, duration, share, span, whole};
 use super::{groups, health, policy};
-use crate::rules::{DEFAULT_GROUP, Group, WaitMode, Rules, AlertThresholds};
+use crate::rules::{AlertThresholds, DEFAULT_GROUP, Group, Rules, WaitMode};
 
 /// Reads all that stands behind the door; `timeout` is how long one attempt can take.
 pub(super) fn read(fields: &TableReader<'_>, timeout: Duration) -> Rules {

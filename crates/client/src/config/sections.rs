@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::reader::{TableReader, FieldValue, ValueError};
+use super::reader::{FieldValue, TableReader, ValueError};
 use super::tree::TreeValue;
 use super::value_readers::{choice, path, size, span, whole};
 
@@ -168,7 +168,10 @@ fn ndjson(item: &FieldValue<'_>) -> Result<NdjsonTarget, ValueError> {
             ValueError::new("this names no file").help("say `file = \"metrics.ndjson\"`")
         });
     }
-    let words = [("off", &NdjsonTarget::Off), ("stdout", &NdjsonTarget::Stdout)];
+    let words = [
+        ("off", &NdjsonTarget::Off),
+        ("stdout", &NdjsonTarget::Stdout),
+    ];
     choice(item, &words).cloned()
 }
 

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use super::credential;
 use super::environment::Environment;
-use super::reader::{TableReader, FieldValue, ValueError};
+use super::reader::{FieldValue, TableReader, ValueError};
 use super::value_readers::{filled, size, span, whole};
 
 /// Where calls come in, and what a caller may ask of the program.

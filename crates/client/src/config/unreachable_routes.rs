@@ -57,7 +57,8 @@ pub(super) fn check_methods(routes: &FieldValue<'_>, rules: &Rules, allowed: &[M
     for (item, route) in items.iter().zip(&rules.routes) {
         let usable = |method| allowed.contains(method);
         if !route.methods.is_empty() && !route.methods.iter().any(usable) {
-            let wrong = ValueError::warning("no call reaches this route: its methods may not be used");
+            let wrong =
+                ValueError::warning("no call reaches this route: its methods may not be used");
             item.tell(wrong.help("add one of them to the API's `methods`, or drop the route"));
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::Method;
-use outflow_core::{Cost, RateFactor, Rate, Share};
+use outflow_core::{Cost, Rate, RateFactor, Share};
 use smol_str::SmolStr;
 
 use super::reader::{FieldValue, ValueError, printable, unknown};
@@ -26,7 +26,9 @@ pub(super) fn text<'a>(item: &FieldValue<'a>) -> Read<&'a str> {
 /// A text of at least one character.
 pub(super) fn filled<'a>(item: &FieldValue<'a>) -> Read<&'a str> {
     match text(item)? {
-        text if text.trim().is_empty() => Err(ValueError::new("this is empty").help("leave it out")),
+        text if text.trim().is_empty() => {
+            Err(ValueError::new("this is empty").help("leave it out"))
+        }
         text => Ok(text),
     }
 }
@@ -36,9 +38,12 @@ pub(super) fn duration(item: &FieldValue<'_>) -> Read<Duration> {
     match &item.node.value {
         TreeValue::Text(text) => units::duration(text),
         TreeValue::Whole(Some(number)) if *number >= 0 => Err(bare(&number.to_string())),
-        TreeValue::Decimal(number) if units::decimal_millionths(number).is_some() => Err(bare(number)),
+        TreeValue::Decimal(number) if units::decimal_millionths(number).is_some() => {
+            Err(bare(number))
+        }
         TreeValue::Whole(_) | TreeValue::Decimal(_) => {
-            Err(ValueError::new("this is not a duration").help("write it like \"10s\" or \"250ms\""))
+            Err(ValueError::new("this is not a duration")
+                .help("write it like \"10s\" or \"250ms\""))
         }
         other => Err(expected("a duration", other).help("write it like \"10s\" or \"250ms\"")),
     }
@@ -47,7 +52,9 @@ pub(super) fn duration(item: &FieldValue<'_>) -> Read<Duration> {
 /// A duration above zero.
 pub(super) fn span(item: &FieldValue<'_>) -> Read<Duration> {
     match duration(item)? {
-        Duration::ZERO => Err(ValueError::new("this must be above 0").help("write it like \"10s\"")),
+        Duration::ZERO => {
+            Err(ValueError::new("this must be above 0").help("write it like \"10s\""))
+        }
         span => Ok(span),
     }
 }

@@ -1,7 +1,7 @@
 //! The closed sets of words in which an event is told: how a call ended, why an attempt failed, what
 //! the cache had. They are labels of metrics, so each set is small and says all of itself.
 
-use outflow_core::{AttemptReport, OutcomeClass, AttemptEnd, Fault};
+use outflow_core::{AttemptEnd, AttemptReport, Fault, OutcomeClass};
 
 /// How a call ended, as metrics tell it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -9,8 +9,8 @@
 //! meets a connection that is just being closed.
 
 mod connection;
-mod origin;
 mod idle;
+mod origin;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -21,13 +21,13 @@ use std::task::Poll;
 use http::Uri;
 use tokio::time::Instant;
 
-pub(super) use self::connection::{SuspectFlag, PooledConnection, UnansweredRequest};
+pub(super) use self::connection::{PooledConnection, SuspectFlag, UnansweredRequest};
 pub(super) use self::origin::PoolOrigin;
 
 use self::connection::run;
 use self::idle::IdlePool;
-use super::tls_connector::TlsConnector;
 use super::failure::AttemptFailure;
+use super::tls_connector::TlsConnector;
 use crate::base_url::BaseUrl;
 
 /// The connections of one API.
@@ -62,7 +62,10 @@ impl Pool {
 
     /// A connection that is made now, or one that others do not need any more, whichever is first.
     /// One that comes second is kept: somebody will want it.
-    pub(super) async fn made(&self, origin: &Arc<PoolOrigin>) -> Result<(PooledConnection, ConnectionAge), AttemptFailure> {
+    pub(super) async fn made(
+        &self,
+        origin: &Arc<PoolOrigin>,
+    ) -> Result<(PooledConnection, ConnectionAge), AttemptFailure> {
         let _counted = PendingConnect::new(&self.shelves.making);
         let mut making = Box::pin(making(self.dial.clone(), Arc::clone(origin)));
         loop {
@@ -140,7 +143,10 @@ pub(super) enum ConnectionAge {
     New,
 }
 
-async fn making(dial: TlsConnector, origin: Arc<PoolOrigin>) -> Result<PooledConnection, AttemptFailure> {
+async fn making(
+    dial: TlsConnector,
+    origin: Arc<PoolOrigin>,
+) -> Result<PooledConnection, AttemptFailure> {
     PooledConnection::made(dial, &origin).await
 }
 

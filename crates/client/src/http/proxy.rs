@@ -12,9 +12,9 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::Matcher;
 use tower_service::Service;
 
-use super::tls_connector::{DirectConnector, BoxedStream};
 use super::failure::ConnectError;
 use super::resolve::AddressGuard;
+use super::tls_connector::{BoxedStream, DirectConnector};
 use crate::api::Proxy;
 
 /// Which destinations are reached through which proxy.

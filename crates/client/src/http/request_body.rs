@@ -86,7 +86,9 @@ impl Body for OutgoingBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let OutgoingKind::Lent(lent) = &self.kind {
-            self.kind = lent.take().map_or(OutgoingKind::Gone, OutgoingKind::Streamed);
+            self.kind = lent
+                .take()
+                .map_or(OutgoingKind::Gone, OutgoingKind::Streamed);
         }
         let polled = match &mut self.kind {
             OutgoingKind::Whole(rest) if rest.is_empty() => Poll::Ready(None),
@@ -96,7 +98,9 @@ impl Body for OutgoingBody {
             }
             OutgoingKind::Streamed(body) => Pin::new(body).poll_frame(cx),
             // Half a body must never look like a whole one.
-            OutgoingKind::Lent(_) | OutgoingKind::Gone => Poll::Ready(Some(Err("the body already went".into()))),
+            OutgoingKind::Lent(_) | OutgoingKind::Gone => {
+                Poll::Ready(Some(Err("the body already went".into())))
+            }
         };
         if let Some(progress) = &self.progress {
             match polled {
@@ -111,7 +115,9 @@ impl Body for OutgoingBody {
         match &self.kind {
             OutgoingKind::Whole(rest) => rest.is_empty(),
             OutgoingKind::Streamed(body) => body.is_end_stream(),
-            OutgoingKind::Lent(lent) => lent.look(|body| body.as_ref().is_some_and(Body::is_end_stream)),
+            OutgoingKind::Lent(lent) => {
+                lent.look(|body| body.as_ref().is_some_and(Body::is_end_stream))
+            }
             OutgoingKind::Gone => false,
         }
     }

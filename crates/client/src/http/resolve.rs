@@ -14,8 +14,8 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
-use super::public_address::is_public;
 use super::failure::ConnectError;
+use super::public_address::is_public;
 use super::resolve_error::ResolveError;
 use crate::api::{AddressPolicy, Api};
 
@@ -221,7 +221,10 @@ mod tests {
             !written.allows("other.example", loopback),
             "a redirect's name"
         );
-        assert_eq!(written.check_literal("10.0.0.1"), Err(ConnectError::Forbidden));
+        assert_eq!(
+            written.check_literal("10.0.0.1"),
+            Err(ConnectError::Forbidden)
+        );
         assert_eq!(written.check_literal("[::1]"), Err(ConnectError::Forbidden));
         let named = guard("http://localhost", AddressPolicy::Public);
         assert!(named.allows("LOCALHOST", loopback));

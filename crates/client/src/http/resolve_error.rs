@@ -113,7 +113,10 @@ mod tests {
     fn the_systems_words_are_told_apart() {
         for (words, why) in [
             ("Name or service not known", ResolveError::NoSuchName),
-            ("No address associated with hostname", ResolveError::NoAddress),
+            (
+                "No address associated with hostname",
+                ResolveError::NoAddress,
+            ),
             (
                 "Temporary failure in name resolution",
                 ResolveError::ServerFailed,

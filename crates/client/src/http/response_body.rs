@@ -31,7 +31,12 @@ pub(crate) struct IncomingBody {
 impl IncomingBody {
     /// A body on its way over a connection that must not be silent for longer, and must be over by
     /// then.
-    pub(super) fn new(body: hyper::body::Incoming, silence: Duration, end: AttemptDeadline, way: BodyFraming) -> Self {
+    pub(super) fn new(
+        body: hyper::body::Incoming,
+        silence: Duration,
+        end: AttemptDeadline,
+        way: BodyFraming,
+    ) -> Self {
         let is_over = body.is_end_stream();
         Self {
             body,

@@ -104,7 +104,10 @@ mod tests {
 
     #[tokio::test]
     async fn this_machine_knows_itself() {
-        let found = SystemResolver::new().resolve("localhost").await.expect("known");
+        let found = SystemResolver::new()
+            .resolve("localhost")
+            .await
+            .expect("known");
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
         assert!(!found.is_empty());
     }

@@ -18,7 +18,7 @@ use tower_service::Service;
 use super::connect::{Connect, IoStream};
 use super::failure::ConnectError;
 use super::proxy::ProxyTable;
-use super::resolve::{CheckedResolver, AddressGuard};
+use super::resolve::{AddressGuard, CheckedResolver};
 
 /// Makes connections for the pool.
 #[derive(Clone)]
@@ -28,7 +28,11 @@ pub(super) struct TlsConnector {
 }
 
 impl TlsConnector {
-    pub(super) fn new(reach: ConnectRoute, tls: Arc<rustls::ClientConfig>, timeout: Duration) -> Self {
+    pub(super) fn new(
+        reach: ConnectRoute,
+        tls: Arc<rustls::ClientConfig>,
+        timeout: Duration,
+    ) -> Self {
         let secured = HttpsConnector::from((reach, tls));
         Self { secured, timeout }
     }
@@ -80,7 +84,9 @@ impl Service<Uri> for ConnectRoute {
             Self::Own(way) => {
                 let connecting = way.connect(to.host().unwrap_or_default(), port(&to));
                 Box::pin(async move {
-                    let stream = connecting.await.map_err(|error| ConnectError::read(&error))?;
+                    let stream = connecting
+                        .await
+                        .map_err(|error| ConnectError::read(&error))?;
                     Ok(BoxedStream::over(stream))
                 })
             }
@@ -122,7 +128,9 @@ impl Service<Uri> for DirectConnector {
         let connecting = self.tcp.call(to);
         Box::pin(async move {
             checked?;
-            let stream = connecting.await.map_err(|error| ConnectError::read(&error))?;
+            let stream = connecting
+                .await
+                .map_err(|error| ConnectError::read(&error))?;
             Ok(BoxedStream::over(Box::new(stream.into_inner())))
         })
     }

@@ -18,16 +18,18 @@ use outflow_core::Fault;
 use tokio::time::Instant;
 
 use super::connect::Connect;
-use super::tls_connector::{TlsConnector, DirectConnector, ConnectRoute};
 use super::deadline::AttemptDeadline;
 use super::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
-use super::response_body::IncomingBody;
-use super::request_body::{OutgoingBody, BodyProgress};
-use super::pool::{ConnectionAge, SuspectFlag, PooledConnection, PoolOrigin, Pool, UnansweredRequest, BodyFraming};
+use super::pool::{
+    BodyFraming, ConnectionAge, Pool, PoolOrigin, PooledConnection, SuspectFlag, UnansweredRequest,
+};
 use super::proxy::{ProxyRoutes, ProxyTable};
-use super::resolve::{CheckedResolver, AddressGuard, Resolve};
+use super::request_body::{BodyProgress, OutgoingBody};
+use super::resolve::{AddressGuard, CheckedResolver, Resolve};
+use super::response_body::IncomingBody;
 use super::system_resolver::SystemResolver;
 use super::tls::{TrustError, TrustStore, nobody};
+use super::tls_connector::{ConnectRoute, DirectConnector, TlsConnector};
 use crate::api::{AddressPolicy, Api, Timeouts, TlsTrust};
 
 /// What transports are made with beside their API's own settings.
@@ -207,7 +209,11 @@ impl HeadTimeout {
             Some(_) if self.progress.as_ref().is_some_and(BodyProgress::is_starved) => {
                 AttemptFailure::of_late_caller()
             }
-            Some(_) => AttemptFailure::of(Fault::ReadTimeout, BytesSent::Something, "no answer in time"),
+            Some(_) => AttemptFailure::of(
+                Fault::ReadTimeout,
+                BytesSent::Something,
+                "no answer in time",
+            ),
         };
         self.end.judge(until, failure)
     }
@@ -263,7 +269,8 @@ const FEW: usize = 32;
 /// What makes a connection doubtful.
 const LATE: FailureKind = FailureKind::Fault(Fault::ReadTimeout);
 
-const NOWHERE: AttemptFailure = AttemptFailure::of(Fault::Dns, BytesSent::Nothing, "the request names no host");
+const NOWHERE: AttemptFailure =
+    AttemptFailure::of(Fault::Dns, BytesSent::Nothing, "the request names no host");
 
 const UNASKED: AttemptFailure = AttemptFailure::of(
     Fault::Reset,

@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::LayerError;
 use super::body::UpstreamBody;
-use crate::upstream::{Acquire, AttemptResult, AcquireOptions, Permit, Upstream};
+use crate::upstream::{Acquire, AcquireOptions, AttemptResult, Permit, Upstream};
 
 pin_project! {
     /// A request that waits for its permit, or is under way. Dropping it gives back what was not used.
@@ -42,7 +42,12 @@ pin_project! {
 }
 
 impl<S: Service<Request<B>>, B> UpstreamFuture<S, B> {
-    pub(super) fn new(upstream: Upstream, ask: AcquireOptions, inner: S, request: Request<B>) -> Self {
+    pub(super) fn new(
+        upstream: Upstream,
+        ask: AcquireOptions,
+        inner: S,
+        request: Request<B>,
+    ) -> Self {
         let admit = upstream.admit(ask);
         Self {
             upstream,

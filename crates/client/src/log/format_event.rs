@@ -5,12 +5,14 @@
 
 mod attempt;
 
-use outflow_core::{OutcomeClass, MeterEvent, HealthState};
+use outflow_core::{HealthState, MeterEvent, OutcomeClass};
 use tracing::Level;
 
-use super::record::{Record, LogValue};
+use super::record::{LogValue, Record};
 use crate::cache::DiskState;
-use crate::event::{Event, CallFinished, ReloadEvent, StatusLabel, TaskState, HealthGauges, EventKind};
+use crate::event::{
+    CallFinished, Event, EventKind, HealthGauges, ReloadEvent, StatusLabel, TaskState,
+};
 use crate::metrics::key;
 use crate::refusal::WaitReason;
 
@@ -63,8 +65,12 @@ pub(super) fn record(event: &Event) -> Record<'_> {
         EventKind::Settled { .. } => attempt::settled(event),
         EventKind::Broken { .. } => attempt::broken(event),
         EventKind::Waiting { .. } => waiting(event),
-        EventKind::Admitted { .. } | EventKind::Refused { .. } | EventKind::Refunded { .. } => passed(event),
-        EventKind::Retrying { .. } | EventKind::Unresolved { .. } | EventKind::Cache { .. } => repeated(event),
+        EventKind::Admitted { .. } | EventKind::Refused { .. } | EventKind::Refunded { .. } => {
+            passed(event)
+        }
+        EventKind::Retrying { .. } | EventKind::Unresolved { .. } | EventKind::Cache { .. } => {
+            repeated(event)
+        }
         EventKind::Disk { state } => disk(event, *state),
         EventKind::Operated { group, action, who } => Record::new(level(event), "admin")
             .with(key::EVENT, LogValue::Word("operated"))
@@ -94,7 +100,10 @@ fn request<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
     let status = call.code.map(LogValue::Code);
     let mut record = Record::new(level(event), "client")
         .with(key::EVENT, LogValue::Word("request"))
-        .with_some(key::REASON, call.reason.map(|why| LogValue::Word(why.name())))
+        .with_some(
+            key::REASON,
+            call.reason.map(|why| LogValue::Word(why.name())),
+        )
         .about(event, Some(&call.group))
         .with(key::METHOD, LogValue::Word(call.method))
         .with(key::PATH, LogValue::Path(&call.path))
@@ -124,7 +133,10 @@ fn task<'a>(event: &Event, name: &'static str, state: TaskState) -> Record<'a> {
     record
         .with(key::EVENT, LogValue::Word(word))
         .with_some(key::SLEEP, sleep.map(LogValue::Span))
-        .with_some(key::COUNT, count.map(|count| LogValue::Number(count.into())))
+        .with_some(
+            key::COUNT,
+            count.map(|count| LogValue::Number(count.into())),
+        )
         .with(key::TASK, LogValue::Word(name))
 }
 
@@ -168,7 +180,8 @@ fn cooling(event: &Event) -> Record<'_> {
 }
 
 fn waiting(event: &Event) -> Record<'_> {
-    let record = Record::new(level(event), RATE_LIMITER).with(key::EVENT, LogValue::Word("waiting"));
+    let record =
+        Record::new(level(event), RATE_LIMITER).with(key::EVENT, LogValue::Word("waiting"));
     let EventKind::Waiting {
         group,
         cost,
@@ -177,7 +190,9 @@ fn waiting(event: &Event) -> Record<'_> {
     else {
         return record;
     };
-    let wait = explanation.eta.map(|eta| LogValue::Span(eta.since(event.at)));
+    let wait = explanation
+        .eta
+        .map(|eta| LogValue::Span(eta.since(event.at)));
     let position = u64::try_from(explanation.position).unwrap_or(u64::MAX);
     record
         .with(key::REASON, LogValue::Word(why(&explanation.why)))

@@ -7,8 +7,8 @@
 use smol_str::SmolStr;
 use tracing::Level;
 
-use super::record::{Record, LogValue};
 use super::format_event;
+use super::record::{LogValue, Record};
 use crate::event::{Event, Observer};
 use crate::metrics::{Key, key};
 use crate::redact::Scrubber;

@@ -14,7 +14,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use super::tracing_bridge::TARGET;
-use super::{LogLine, Log};
+use super::{Log, LogLine};
 use crate::metrics::key;
 use crate::redact::Scrubber;
 

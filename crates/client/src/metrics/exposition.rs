@@ -12,13 +12,13 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 
-use super::counters::{ApiCounters, LabelCounter, GlobalCounters};
+use super::counters::{ApiCounters, GlobalCounters, LabelCounter};
 use super::family::{MetricSample, SampleValue};
-use super::groups::{CIRCUITS, GroupCounters, GroupCells};
-use super::histogram::{HistogramSnapshot, Histogram, HistogramUnit};
-use super::recorder::MetricsBoard;
 use super::gauges::GaugeSnapshot;
-use super::{MetricKind, Metric, label};
+use super::groups::{CIRCUITS, GroupCells, GroupCounters};
+use super::histogram::{Histogram, HistogramSnapshot, HistogramUnit};
+use super::recorder::MetricsBoard;
+use super::{Metric, MetricKind, label};
 use crate::event::StatusLabel;
 
 /// What the page is, for the `Content-Type` of its answer.
@@ -221,7 +221,11 @@ impl ExpositionPage<'_, '_> {
         Ok(())
     }
 
-    fn group_counters(&mut self, metric: Metric, value: impl Fn(&GroupCounters) -> u64) -> fmt::Result {
+    fn group_counters(
+        &mut self,
+        metric: Metric,
+        value: impl Fn(&GroupCounters) -> u64,
+    ) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.standing {
             for group in api.groups.callable() {
@@ -231,7 +235,11 @@ impl ExpositionPage<'_, '_> {
         Ok(())
     }
 
-    fn group_gauges(&mut self, metric: Metric, value: impl Fn(&GroupCounters) -> f64) -> fmt::Result {
+    fn group_gauges(
+        &mut self,
+        metric: Metric,
+        value: impl Fn(&GroupCounters) -> f64,
+    ) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.standing {
             for group in api.groups.iter() {
@@ -329,7 +337,12 @@ impl SeriesWriter<'_> {
         }
     }
 
-    fn histogram(&mut self, labels: Labels<'_>, spans: &Histogram, unit: HistogramUnit) -> fmt::Result {
+    fn histogram(
+        &mut self,
+        labels: Labels<'_>,
+        spans: &Histogram,
+        unit: HistogramUnit,
+    ) -> fmt::Result {
         self.filled(labels, &spans.read(unit))
     }
 

@@ -1,10 +1,10 @@
 //! What is read when somebody looks, rather than counted when something happens.
 //!
 //! How many calls wait is a fact of the door, not of its events: counted from events it would be wrong
-//! for ever after one was missed. Whoever owns such a fact is a [`Source`] and is asked at each
+//! for ever after one was missed. Whoever owns such a fact is a [`GaugeSource`] and is asked at each
 //! scrape.
 
-use outflow_core::{OutcomeCounts, HealthState};
+use outflow_core::{HealthState, OutcomeCounts};
 
 /// Somebody who knows how things stand.
 pub trait GaugeSource: Send + Sync {

@@ -176,7 +176,11 @@ impl GroupCounters {
 static NOTHING: GroupCounters = GroupCounters::new();
 
 /// From well to ill: the place is the severity.
-pub(super) const CIRCUITS: [CircuitState; 3] = [CircuitState::Closed, CircuitState::HalfOpen, CircuitState::Open];
+pub(super) const CIRCUITS: [CircuitState; 3] = [
+    CircuitState::Closed,
+    CircuitState::HalfOpen,
+    CircuitState::Open,
+];
 
 /// The names of the causes of a refusal, and of those to come.
 const CAUSES: [&str; 9] = [

@@ -10,21 +10,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use outflow_core::{AttemptReport, LimitDrift, OutcomeClass, MeterEvent};
+use outflow_core::{AttemptReport, LimitDrift, MeterEvent, OutcomeClass};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use smol_str::SmolStr;
 
 use super::OTHER;
-use super::counters::{ApiCounters, WARNINGS, GlobalCounters};
+use super::counters::{ApiCounters, GlobalCounters, WARNINGS};
 use super::family::FamilySource;
+use super::gauges::{GaugeSnapshot, GaugeSource};
 use super::groups::GroupCounters;
 use super::reloads::ReloadCells;
-use super::gauges::{GaugeSnapshot, GaugeSource};
 use super::summary::ApiSummary;
 use super::tasks::TaskCells;
 use crate::api::Api;
-use crate::event::{Event, CallFinished, Observer, FailureLabel, StatusLabel, EventKind};
+use crate::event::{CallFinished, Event, EventKind, FailureLabel, Observer, StatusLabel};
 use crate::rules::DEFAULT_GROUP;
 
 /// Metrics of every API, in a registry of their own.

@@ -3,8 +3,8 @@
 use smol_str::SmolStr;
 
 use super::counters::ApiCounters;
-use super::histogram::{HistogramSnapshot, HistogramUnit};
 use super::gauges::GaugeSnapshot;
+use super::histogram::{HistogramSnapshot, HistogramUnit};
 
 /// What is known of one API.
 pub(crate) struct ApiSummary {

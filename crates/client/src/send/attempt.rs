@@ -1,16 +1,18 @@
 //! One attempt: a permit, a request, an answer or none, and the door's verdict on it.
 
 use http::response::Parts;
-use outflow_core::{Decision, OutcomeClass, Fault, Nanos, Retryability};
+use outflow_core::{Decision, Fault, Nanos, OutcomeClass, Retryability};
 
 use super::prepared::RequestOrigin;
 use super::{CallState, QueuePosition};
-use crate::client::{Body, ResponseStats, Response, ResponseShape, RetryMode, gather};
+use crate::client::{Body, Response, ResponseShape, ResponseStats, RetryMode, gather};
 use crate::error::Error;
-use crate::event::{FailureLabel, EventKind};
-use crate::http::{AttemptDeadline, AttemptFailure, IncomingBody, SendHook, BytesSent, FailureKind};
-use crate::refusal::{RefusalReason, Refusal, WaitReason};
-use crate::upstream::{AttemptResult, AcquireOptions, LimitFeedback, Permit, Verdict};
+use crate::event::{EventKind, FailureLabel};
+use crate::http::{
+    AttemptDeadline, AttemptFailure, BytesSent, FailureKind, IncomingBody, SendHook,
+};
+use crate::refusal::{Refusal, RefusalReason, WaitReason};
+use crate::upstream::{AcquireOptions, AttemptResult, LimitFeedback, Permit, Verdict};
 
 /// An attempt that is over.
 pub(super) struct FinishedAttempt {
@@ -113,12 +115,17 @@ impl CallState<'_> {
         Ok(permit)
     }
 
-    async fn answered(&self, permit: Option<Permit>, response: http::Response<IncomingBody>) -> FinishedAttempt {
+    async fn answered(
+        &self,
+        permit: Option<Permit>,
+        response: http::Response<IncomingBody>,
+    ) -> FinishedAttempt {
         let (parts, incoming) = response.into_parts();
         let code = parts.status.as_u16();
         let (verdict, tail) = match permit {
             Some(permit) => {
-                let (verdict, tail) = permit.settle_head(AttemptResult::response(code, &parts.headers));
+                let (verdict, tail) =
+                    permit.settle_head(AttemptResult::response(code, &parts.headers));
                 (verdict, Some(tail))
             }
             None => (BEYOND, None),
@@ -197,7 +204,10 @@ fn failed(permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
     let verdict = permit.map_or(BEYOND, |permit| match failure.trouble {
         FailureKind::Fault(fault) => permit.settle(answer(fault, failure.left)),
         // Sent, it counts as arrived; unsent, it is given back.
-        FailureKind::Deadline | FailureKind::Forbidden | FailureKind::CalledOff | FailureKind::Caller => {
+        FailureKind::Deadline
+        | FailureKind::Forbidden
+        | FailureKind::CalledOff
+        | FailureKind::Caller => {
             drop(permit);
             BEYOND
         }

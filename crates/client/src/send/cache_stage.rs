@@ -16,14 +16,16 @@ pub(super) use self::shared_result::Lead;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use outflow_core::{Nanos, HealthState, WallTime};
+use outflow_core::{HealthState, Nanos, WallTime};
 use secrecy::ExposeSecret;
 
 use super::CallState;
 use super::prepared::{CacheRequest, CallStart};
-use crate::cache::{CacheableResponse, Cache, CacheStatus, FlightKey, ForwardReason, CacheLookup};
-use crate::cache::{StoreDecision, CacheQuery, CachedResponse};
-use crate::client::{Body, CacheDirective, ResponseStats, ApiClient, Response, ResponseShape, SharedCall};
+use crate::cache::{Cache, CacheLookup, CacheStatus, CacheableResponse, FlightKey, ForwardReason};
+use crate::cache::{CacheQuery, CachedResponse, StoreDecision};
+use crate::client::{
+    ApiClient, Body, CacheDirective, Response, ResponseShape, ResponseStats, SharedCall,
+};
 use crate::error::{Error, ErrorKind};
 use crate::event::{CacheLabel, EventKind};
 use crate::refusal::RefusalReason;
@@ -114,7 +116,11 @@ impl CacheStage<'_> {
     }
 
     /// Asks the server, in the shape that the caller wants.
-    async fn asked(&self, trip: &mut CallState<'_>, old: Option<StaleEntry>) -> Result<Response, Error> {
+    async fn asked(
+        &self,
+        trip: &mut CallState<'_>,
+        old: Option<StaleEntry>,
+    ) -> Result<Response, Error> {
         match trip.shape {
             ResponseShape::Whole => self.together(trip, old).await,
             ResponseShape::Flowing => self.flowed(trip, old).await,
@@ -122,7 +128,11 @@ impl CacheStage<'_> {
     }
 
     /// Fetches what flows by: it is neither kept nor shared, and so not asked about with conditions.
-    async fn flowed(&self, trip: &mut CallState<'_>, old: Option<StaleEntry>) -> Result<Response, Error> {
+    async fn flowed(
+        &self,
+        trip: &mut CallState<'_>,
+        old: Option<StaleEntry>,
+    ) -> Result<Response, Error> {
         match (trip.fetched(self.now()).await, old) {
             (Ok(answer), Some(old)) if old.beats(answer.status) => {
                 Ok(given(trip, old.stored, CacheLabel::Stale))
@@ -148,7 +158,11 @@ impl CacheStage<'_> {
     }
 
     /// Fetches, unless an equal call already does.
-    async fn together(&self, trip: &mut CallState<'_>, old: Option<StaleEntry>) -> Result<Response, Error> {
+    async fn together(
+        &self,
+        trip: &mut CallState<'_>,
+        old: Option<StaleEntry>,
+    ) -> Result<Response, Error> {
         if let Some(key) = self.began {
             match shared_result::joined(trip, key).await {
                 Ok(None) => {}
@@ -173,7 +187,11 @@ impl CacheStage<'_> {
     }
 
     /// What the server says, kept if it may be, and with the kept answer if it confirms that.
-    async fn fetched(&self, trip: &mut CallState<'_>, old: Option<&StaleEntry>) -> Result<Response, Error> {
+    async fn fetched(
+        &self,
+        trip: &mut CallState<'_>,
+        old: Option<&StaleEntry>,
+    ) -> Result<Response, Error> {
         let start = trip.order.start();
         if let Some(old) = old {
             trip.order.wish.headers.extend(old.conditions.clone());
@@ -192,7 +210,12 @@ impl CacheStage<'_> {
 
     /// The kept answer, if the server's "nothing has changed" is about it. Who was asked after a
     /// redirect speaks of another address, and perhaps for another origin: it confirms nothing.
-    fn confirmed(&self, trip: &CallState<'_>, answer: &Response, old: &StaleEntry) -> Option<CachedResponse> {
+    fn confirmed(
+        &self,
+        trip: &CallState<'_>,
+        answer: &Response,
+        old: &StaleEntry,
+    ) -> Option<CachedResponse> {
         if trip.tally.hops > 0 || self.is_overtaken() {
             return None;
         }
@@ -216,7 +239,12 @@ impl CacheStage<'_> {
     }
 
     /// Offers the cache what the server said, unless that is worse than what it has.
-    fn kept(&self, trip: &CallState<'_>, mut answer: Response, old: Option<&StaleEntry>) -> Response {
+    fn kept(
+        &self,
+        trip: &CallState<'_>,
+        mut answer: Response,
+        old: Option<&StaleEntry>,
+    ) -> Response {
         let mut status = CacheStatus::forwarded(why(old)).answered(answer.status.as_u16());
         let worse = old.is_some_and(|old| old.beats(answer.status));
         if trip.tally.hops == 0 && !worse && !self.is_overtaken() {
@@ -230,7 +258,12 @@ impl CacheStage<'_> {
     }
 
     /// What is given where the server gave nothing.
-    fn instead(&self, trip: &CallState<'_>, error: Error, old: Option<StaleEntry>) -> Result<Response, Error> {
+    fn instead(
+        &self,
+        trip: &CallState<'_>,
+        error: Error,
+        old: Option<StaleEntry>,
+    ) -> Result<Response, Error> {
         if leaves_all_to_the_cache(&error) {
             return self.whatever(trip);
         }
@@ -246,7 +279,11 @@ impl CacheStage<'_> {
             return Err(missed(trip));
         };
         let stale = stored.is_stale();
-        let lookup = if stale { CacheLabel::Stale } else { CacheLabel::Hit };
+        let lookup = if stale {
+            CacheLabel::Stale
+        } else {
+            CacheLabel::Hit
+        };
         Ok(given(trip, stored, lookup))
     }
 
@@ -280,7 +317,8 @@ impl CacheStage<'_> {
 fn leaves_all_to_the_cache(error: &Error) -> bool {
     error.refusal().is_some_and(|refusal| match refusal.cause {
         RefusalReason::Blocked { state } => {
-            state == HealthState::CacheOnly || (state == HealthState::Sleep && refusal.retry_after.is_none())
+            state == HealthState::CacheOnly
+                || (state == HealthState::Sleep && refusal.retry_after.is_none())
         }
         _ => false,
     })

@@ -8,10 +8,10 @@ use outflow_core::Nanos;
 use smol_str::SmolStr;
 
 use super::redirect::same_origin;
-use crate::client::{CacheDirective, ApiClient, RequestPayload, Idempotency, CallSpec, forget};
+use crate::client::{ApiClient, CacheDirective, CallSpec, Idempotency, RequestPayload, forget};
 use crate::error::{Error, ErrorKind, ErrorReason};
 use crate::http::OutgoingBody;
-use crate::refusal::{RefusalReason, Refusal};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::trace::Trace;
 use crate::upstream::{AcquireOptions, Target};
 
@@ -72,7 +72,11 @@ pub(super) struct CallStart {
 }
 
 impl PreparedRequest {
-    pub(super) fn of(outlet: &ApiClient, mut wish: Box<CallSpec>, now: Nanos) -> Result<Self, Error> {
+    pub(super) fn of(
+        outlet: &ApiClient,
+        mut wish: Box<CallSpec>,
+        now: Nanos,
+    ) -> Result<Self, Error> {
         let api = &outlet.api;
         let known = api.methods.is_empty() || api.methods.contains(&wish.method);
         if !known || wish.method == Method::CONNECT {
@@ -103,7 +107,9 @@ impl PreparedRequest {
 
     /// What the door is asked.
     pub(super) fn ask(&self, until: Nanos) -> AcquireOptions {
-        let ask = AcquireOptions::new(self.target).priority(self.wish.priority).deadline(until);
+        let ask = AcquireOptions::new(self.target)
+            .priority(self.wish.priority)
+            .deadline(until);
         self.wish.mode.map_or(ask, |mode| ask.mode(mode))
     }
 
@@ -158,7 +164,9 @@ impl PreparedRequest {
     /// in a header does. What came back from elsewhere gets none.
     pub(super) fn led(&self, to: Uri, outlet: &ApiClient) -> Uri {
         match &outlet.shown {
-            Some(shown) if self.place == RequestOrigin::Here && is_here(outlet, &to) => shown.follow(to),
+            Some(shown) if self.place == RequestOrigin::Here && is_here(outlet, &to) => {
+                shown.follow(to)
+            }
             _ => to,
         }
     }

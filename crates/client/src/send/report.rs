@@ -7,7 +7,7 @@ use super::CallState;
 use super::attempt::reason_of_code;
 use crate::client::Response;
 use crate::error::Error;
-use crate::event::{CallFinished, FailureLabel, StatusLabel, EventKind};
+use crate::event::{CallFinished, EventKind, FailureLabel, StatusLabel};
 use crate::trace::RequestId;
 
 /// Tells whoever listens that a call is over.

@@ -55,7 +55,8 @@ impl CallState<'_> {
         }
         let delay = self.delay(ended);
         let allowed = self.tally.retries < count && self.is_timely(delay);
-        (allowed && self.outlet.spend(self.outlet.upstream.now())).then_some(RetryPlan::After(delay))
+        (allowed && self.outlet.spend(self.outlet.upstream.now()))
+            .then_some(RetryPlan::After(delay))
     }
 
     /// Whether it was refused for a limit of ours that was too high. Whoever does not wait for turns

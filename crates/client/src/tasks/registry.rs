@@ -1,6 +1,6 @@
 //! Who works, and how it goes.
 //!
-//! Each piece of work holds a [`Place`] on the board and gives it up by being dropped, so that an
+//! Each piece of work holds a [`TaskSlot`] on the board and gives it up by being dropped, so that an
 //! end is seen however it came: a return, an abort, or a runtime that went away. The lock is held
 //! for table work only, never while something is told, aborted or dropped, since any of them may
 //! come back here.
@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 
 use super::cancel::{self, CancelToken};
 use super::supervision::caught_here;
-use crate::event::{Event, Events, TaskState, EventKind};
+use crate::event::{Event, EventKind, Events, TaskState};
 
 /// How one piece of background work is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

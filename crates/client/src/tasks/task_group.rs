@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use super::registry::TaskSlot;
-use super::{SpawnError, CancelToken, one_of_many};
+use super::{CancelToken, SpawnError, one_of_many};
 
 /// Work that comes and goes under one name. The crowd is over when this handle is dropped and the last
 /// of it has ended.
@@ -40,7 +40,10 @@ struct GroupMember(MemberToken);
 
 impl TaskGroup {
     /// A crowd, and the guardian who has to be started with its place on the board.
-    pub(super) fn new(runtime: Handle, stop: CancelToken) -> (Self, impl FnOnce(TaskSlot) -> GroupGuard) {
+    pub(super) fn new(
+        runtime: Handle,
+        stop: CancelToken,
+    ) -> (Self, impl FnOnce(TaskSlot) -> GroupGuard) {
         let (here, gone) = mpsc::channel(1);
         let (alive, guardian) = watch::channel(());
         let present = MemberToken {
@@ -68,10 +71,7 @@ impl TaskGroup {
     ///
     /// # Errors
     /// After a shutdown has begun.
-    pub fn spawn(
-        &self,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), SpawnError> {
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<(), SpawnError> {
         if self.stop.is_cancelled() {
             return Err(SpawnError::Stopping);
         }

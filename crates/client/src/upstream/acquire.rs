@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::permit::Permit;
 use super::shared::SharedState;
 use super::state::{AcquireRequest, AcquireResult};
-use super::permit::Permit;
-use crate::refusal::{WaitEstimate, Refusal};
+use crate::refusal::{Refusal, WaitEstimate};
 
 /// A call that waits for its permit. Dropping it at any point gives everything back.
 #[derive(Debug)]

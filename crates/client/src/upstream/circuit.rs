@@ -8,8 +8,8 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, HealthDecision, Cost, Decision, Health, HealthConfig, Limit, Meter, ClockPair, Nanos,
-    HealthState, HealthTicket,
+    Accounting, ClockPair, Cost, Decision, Health, HealthConfig, HealthDecision, HealthState,
+    HealthTicket, Limit, Meter, Nanos,
 };
 
 use super::slow_start::SlowStart;
@@ -235,7 +235,10 @@ pub(super) enum BlockReason {
     /// The server asked to wait, or others are being let back.
     Cooling { until: Nanos },
     /// The state lets nothing go.
-    Asleep { state: HealthState, until: Option<Nanos> },
+    Asleep {
+        state: HealthState,
+        until: Option<Nanos>,
+    },
     /// All probes are out.
     Probing { until: Option<Nanos> },
     /// As many as may be are in flight, and no more may be before this instant.

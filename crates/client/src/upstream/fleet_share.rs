@@ -110,7 +110,11 @@ mod tests {
 
     #[test]
     fn who_is_alone_counts_what_it_saw() {
-        for alone in [FleetShare::ALL, FleetShare::new(9, 9), FleetShare::new(0, 0)] {
+        for alone in [
+            FleetShare::ALL,
+            FleetShare::new(9, 9),
+            FleetShare::new(0, 0),
+        ] {
             assert_eq!(alone.at_most(7), 7);
         }
     }

@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use outflow_core::{Cost, Health, Limit, MeterEvent, ClockPair, Nanos, Rate};
+use outflow_core::{ClockPair, Cost, Health, Limit, MeterEvent, Nanos, Rate};
 use slab::Slab;
 use smol_str::SmolStr;
 
-use super::limits::{self, ScopeLimits, ForeignUsage, LimitTerms, RetiredUsage};
-use super::wait_queue::{CLASSES, PriorityClass, WaitQueue, Waiter};
+use super::limits::{self, ForeignUsage, LimitTerms, RetiredUsage, ScopeLimits};
 use super::priority_aging::{self, PriorityAging};
+use super::wait_queue::{CLASSES, PriorityClass, WaitQueue, Waiter};
 use crate::rules::Group;
 
 /// A group and its waiters.
@@ -56,7 +56,10 @@ impl GroupState {
 
     /// Its limits, made by `begin` if nobody needed them before.
     #[inline]
-    pub(super) fn limits(&mut self, begin: impl FnOnce(&[Limit]) -> ScopeLimits) -> &mut ScopeLimits {
+    pub(super) fn limits(
+        &mut self,
+        begin: impl FnOnce(&[Limit]) -> ScopeLimits,
+    ) -> &mut ScopeLimits {
         self.limits
             .get_or_insert_with(|| Box::new(begin(&self.configured)))
     }
@@ -67,7 +70,12 @@ impl GroupState {
     }
 
     /// Its limits as they would be, had somebody needed them now.
-    pub(super) fn untouched(&self, terms: LimitTerms, moment: ClockPair, health: &Health) -> ScopeLimits {
+    pub(super) fn untouched(
+        &self,
+        terms: LimitTerms,
+        moment: ClockPair,
+        health: &Health,
+    ) -> ScopeLimits {
         begun(&self.configured, terms, moment, health)
     }
 
@@ -172,7 +180,12 @@ impl GroupState {
 
     /// Who goes before the waiter of this class and number. Counting those before one in the middle
     /// of its line takes a walk; for a newcomer the sums are known.
-    pub(super) fn ahead(&self, waiters: &Slab<Waiter>, class: PriorityClass, number: u64) -> QueueAhead {
+    pub(super) fn ahead(
+        &self,
+        waiters: &Slab<Waiter>,
+        class: PriorityClass,
+        number: u64,
+    ) -> QueueAhead {
         let same = self.line(class).before(waiters, number);
         let better = CLASSES.into_iter().filter(|one| *one > class);
         let better = better.fold(QueueAhead::default(), |sum, class| {
@@ -189,7 +202,12 @@ impl GroupState {
 
 /// Limits of which nothing was used, as this health leaves them.
 #[cold]
-pub(super) fn begun(limits: &[Limit], terms: LimitTerms, moment: ClockPair, health: &Health) -> ScopeLimits {
+pub(super) fn begun(
+    limits: &[Limit],
+    terms: LimitTerms,
+    moment: ClockPair,
+    health: &Health,
+) -> ScopeLimits {
     let mut limits = ScopeLimits::new(limits, terms, moment);
     limits.retune(moment, Some(health));
     limits

@@ -4,27 +4,27 @@
 //! the API scales it, evidence lowers it, and a server's headers tell of strangers who use the same
 //! key. Whoever asks sees one set of meters.
 
-mod reconfigure;
+mod earliest_fit;
+mod feedback;
+mod hints;
 mod limit_state;
 mod overdraft;
-mod earliest_fit;
-mod hints;
-mod feedback;
+mod reconfigure;
 
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, Cost, Decision, LimitDrift, ReceiptSet, Health, RequestTiming, Limit, Meter,
-    MeterEvent, MeterSet, ClockPair, Nanos, Rate, LimitChange, Usage,
+    Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, LimitDrift,
+    Meter, MeterEvent, MeterSet, Nanos, Rate, ReceiptSet, RequestTiming, Usage,
 };
 
-pub(super) use reconfigure::{NextLimits, ForeignUsage, LimitTerms, RetiredUsage, are_all_known};
-pub(super) use overdraft::Overdraft;
 pub(super) use earliest_fit::{EarliestFit, FitTime};
-pub(super) use feedback::{ThrottleEvidence, HintResult, ArrivalCount, Refused};
+pub(super) use feedback::{ArrivalCount, HintResult, Refused, ThrottleEvidence};
+pub(super) use overdraft::Overdraft;
+pub(super) use reconfigure::{ForeignUsage, LimitTerms, NextLimits, RetiredUsage, are_all_known};
 
 use super::fleet_share::FleetShare;
-use super::report::{EffectiveLimit, LimitScope, UsageHistory, RemainingQuota};
+use super::report::{EffectiveLimit, LimitScope, RemainingQuota, UsageHistory};
 use limit_state::LimitState;
 
 /// The live limits of a group, or of all calls of an API.
@@ -180,7 +180,11 @@ impl ScopeLimits {
     }
 
     /// The limits in effect, which count these calls.
-    pub(super) fn ceilings(&mut self, extent: LimitScope, now: Nanos) -> impl Iterator<Item = EffectiveLimit> {
+    pub(super) fn ceilings(
+        &mut self,
+        extent: LimitScope,
+        now: Nanos,
+    ) -> impl Iterator<Item = EffectiveLimit> {
         let limits = self.meters.standings(now);
         limits.map(move |(limit, _)| EffectiveLimit {
             extent,
@@ -242,7 +246,12 @@ impl ScopeLimits {
     }
 
     /// The server refused or banned: the fullest limit was too high.
-    pub(super) fn accused(&mut self, now: Nanos, charge: &ThrottleEvidence, part: FleetShare) -> LimitChange {
+    pub(super) fn accused(
+        &mut self,
+        now: Nanos,
+        charge: &ThrottleEvidence,
+        part: FleetShare,
+    ) -> LimitChange {
         let Some(place) = self.fullest(now) else {
             return LimitChange::Unmoved;
         };

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow_core::{AttemptReport, OutcomeClass, AttemptEnd, Fault, Nanos, Retryability};
+use outflow_core::{AttemptEnd, AttemptReport, Fault, Nanos, OutcomeClass, Retryability};
 
 use super::shared::SharedState;
-use super::state::{ResponseInProgress, PermitParts, CountsFrom};
+use super::state::{CountsFrom, PermitParts, ResponseInProgress};
 
 /// Leave to send one request.
 #[derive(Debug)]
@@ -97,14 +97,17 @@ impl Permit {
     }
 
     /// Tells how the attempt was answered, when its body is still to come. The call stays in flight
-    /// until the [`Tail`] is over.
+    /// until the [`PendingBody`] is over.
     pub fn settle_head(mut self, answer: AttemptResult<'_>) -> (Verdict, PendingBody) {
         let door = self.door.take();
         let settled = door
             .as_ref()
             .and_then(|door| door.answered(self.flight, self.sent, &answer));
         let (verdict, open) = settled.unzip();
-        (verdict.unwrap_or(Verdict::NOTHING), PendingBody { door, open })
+        (
+            verdict.unwrap_or(Verdict::NOTHING),
+            PendingBody { door, open },
+        )
     }
 
     /// Gives the permit back: the call provably never left.

@@ -21,8 +21,16 @@ impl PriorityAging {
     pub(super) const fn order(self) -> [PriorityClass; CLASSES.len()] {
         let [_, normal, low] = self.0;
         match (normal >= MOST, low >= MOST) {
-            (_, true) => [PriorityClass::Low, PriorityClass::High, PriorityClass::Normal],
-            (true, false) => [PriorityClass::Normal, PriorityClass::High, PriorityClass::Low],
+            (_, true) => [
+                PriorityClass::Low,
+                PriorityClass::High,
+                PriorityClass::Normal,
+            ],
+            (true, false) => [
+                PriorityClass::Normal,
+                PriorityClass::High,
+                PriorityClass::Low,
+            ],
             (false, false) => CLASSES,
         }
     }

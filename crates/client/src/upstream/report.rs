@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{LimitDrift, Limit, CountBy, Nanos, TrendShape, Rate, HealthSnapshot, Usage};
+use outflow_core::{CountBy, HealthSnapshot, Limit, LimitDrift, Nanos, Rate, TrendShape, Usage};
 use smol_str::SmolStr;
 
 /// One API at one instant.

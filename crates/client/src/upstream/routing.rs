@@ -12,7 +12,7 @@ use outflow_core::{Cost, MAX_LIMITS, TooManyLimits};
 use smol_str::SmolStr;
 
 use super::Target;
-use crate::rules::{DEFAULT_GROUP, Group, WaitMode, Route, Rules};
+use crate::rules::{DEFAULT_GROUP, Group, Route, Rules, WaitMode};
 
 /// The rules, as far as they are about finding a call's group.
 #[derive(Debug)]

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
-use outflow_core::{TimerCallback, ClockPair, Nanos, Timer};
+use outflow_core::{ClockPair, Nanos, Timer, TimerCallback};
 use smol_str::SmolStr;
 
-use super::state::{PendingEffects, AcquireRequest, AdmissionState, ResponseInProgress, AcquireResult};
-use super::routing::{self, RouteTable};
 use super::permit::{AttemptResult, Verdict};
+use super::routing::{self, RouteTable};
+use super::state::{
+    AcquireRequest, AcquireResult, AdmissionState, PendingEffects, ResponseInProgress,
+};
 use crate::event::{Event, Events};
 use crate::refusal::WaitEstimate;
 use crate::rules::Rules;

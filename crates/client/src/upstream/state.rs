@@ -9,17 +9,17 @@
 //! one. The obvious other way, waking the first to take its permit, would let one future that is not
 //! polled hold up everybody behind it.
 
-mod timer;
-mod enqueue;
-mod dispatch;
-mod transitions;
-mod learning;
 mod cancel;
-mod estimate;
-mod reconfigure;
 mod collect;
 mod complete;
+mod dispatch;
+mod enqueue;
+mod estimate;
+mod learning;
+mod reconfigure;
 mod take;
+mod timer;
+mod transitions;
 
 #[cfg(test)]
 mod tests;
@@ -29,22 +29,26 @@ use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::{Accounting, Cost, ReceiptSet, Limit, UsageMark, ClockPair, Nanos, MinRtt, HealthTicket};
+use outflow_core::{
+    Accounting, ClockPair, Cost, HealthTicket, Limit, MinRtt, Nanos, ReceiptSet, UsageMark,
+};
 use slab::Slab;
 
-pub(super) use enqueue::{AcquireRequest, PermitParts, AcquireResult, CountsFrom, QueueStanding, WaitDeadline};
 pub(super) use complete::ResponseInProgress;
+pub(super) use enqueue::{
+    AcquireRequest, AcquireResult, CountsFrom, PermitParts, QueueStanding, WaitDeadline,
+};
 
-use super::group::{self, GroupState};
-use super::limits::{ScopeLimits, Overdraft, LimitTerms};
-use super::wait_queue::{PriorityClass, WaiterState, Waiter};
+use super::circuit::{BlockReason, Circuit};
 use super::fleet_share::ShareEstimate;
+use super::group::{self, GroupState};
+use super::limits::{LimitTerms, Overdraft, ScopeLimits};
 use super::priority_aging::PriorityAging;
 use super::report::Alerted;
-use super::circuit::{BlockReason, Circuit};
+use super::wait_queue::{PriorityClass, Waiter, WaiterState};
 use crate::event::EventKind;
-use crate::refusal::{RefusalReason, Refusal};
-use crate::rules::{Group, HealthScope, Rules, AlertThresholds, WhenAsleep};
+use crate::refusal::{Refusal, RefusalReason};
+use crate::rules::{AlertThresholds, Group, HealthScope, Rules, WhenAsleep};
 use timer::ArmedTimer;
 
 /// All that is decided together about one API.

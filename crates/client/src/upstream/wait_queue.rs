@@ -9,7 +9,7 @@ use std::task::Waker;
 use outflow_core::{Cost, Nanos, Priority};
 use slab::Slab;
 
-use super::group::{QueueAhead, NEWCOMER};
+use super::group::{NEWCOMER, QueueAhead};
 use crate::refusal::Refusal;
 
 /// One who waits, or did until a moment ago.
@@ -52,7 +52,11 @@ pub(super) enum WaiterState {
 pub(super) type PriorityClass = Priority;
 
 /// The classes from first to last.
-pub(super) const CLASSES: [PriorityClass; 3] = [PriorityClass::High, PriorityClass::Normal, PriorityClass::Low];
+pub(super) const CLASSES: [PriorityClass; 3] = [
+    PriorityClass::High,
+    PriorityClass::Normal,
+    PriorityClass::Low,
+];
 
 /// A line of waiters.
 #[derive(Clone, Copy, Debug)]

@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::event::EventKind;
-use outflow::{AcquireOptions, Config, Event, Events, Observer, Outflow, Rules, SystemClock, Upstream};
-use outflow_upstream::{MockResponse, Quota, Script, Server, MockApi, ScriptMatch};
+use outflow::{
+    AcquireOptions, Config, Event, Events, Observer, Outflow, Rules, SystemClock, Upstream,
+};
+use outflow_mock::{MockApi, MockResponse, Quota, Script, ScriptMatch, Server};
 use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_secs(10);

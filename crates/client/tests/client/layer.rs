@@ -14,7 +14,10 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use outflow::core::OutcomeClass;
 use outflow::event::EventKind;
-use outflow::{AcquireOptions, Event, Events, UpstreamLayer, UpstreamService, WaitMode, Observer, Rules, LayerError, Upstream};
+use outflow::{
+    AcquireOptions, Event, Events, LayerError, Observer, Rules, Upstream, UpstreamLayer,
+    UpstreamService, WaitMode,
+};
 use outflow_testkit::VirtualTime;
 use tokio::time::Instant;
 use tower_layer::Layer;
@@ -121,7 +124,10 @@ async fn a_request_that_is_refused_does_not_reach_the_service() {
         .extensions_mut()
         .insert(AcquireOptions::new(route).mode(WaitMode::Reject));
     let refused = through(&service, request).await.err();
-    assert!(matches!(refused, Some(LayerError::Refused(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(LayerError::Refused(_))),
+        "{refused:?}"
+    );
     assert_eq!(called.load(Ordering::Relaxed), 1);
     assert!(door.is_idle());
 }
@@ -213,7 +219,11 @@ async fn the_door_learns_what_became_of_a_request() {
     let seen = effects.0.lock().expect("no panic").clone();
     assert_eq!(
         seen,
-        [OutcomeClass::Throttled, OutcomeClass::Success, OutcomeClass::NetworkFailed]
+        [
+            OutcomeClass::Throttled,
+            OutcomeClass::Success,
+            OutcomeClass::NetworkFailed
+        ]
     );
     let health = &door.report().health[0].snapshot;
     // The refusal began a new count, so only what came after it is in.

@@ -11,7 +11,7 @@ use crate::support::sample_events::{self, NOON, event};
 use outflow::Observer;
 use outflow::core::{ManualClock, Nanos, WallTime};
 use outflow::event::EventKind;
-use outflow::log::{LineFormat, Log, LogWriter, LogSettings, TracingObserver};
+use outflow::log::{LineFormat, Log, LogSettings, LogWriter, TracingObserver};
 use outflow::redact::Scrubber;
 use tracing::Level;
 use tracing_subscriber::layer::SubscriberExt;
@@ -101,7 +101,10 @@ fn a_finished_call_is_told_with_all_that_finds_it_again() {
     call.request_id = "018f-1".into();
     call.trace_id = Some("4bf9".into());
     call.group = "movies".into();
-    let lines = written(LineFormat::Logfmt, vec![EventKind::Finished(Box::new(call))]);
+    let lines = written(
+        LineFormat::Logfmt,
+        vec![EventKind::Finished(Box::new(call))],
+    );
     assert_eq!(
         lines,
         [format!(

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::support::sample_events::{self, event};
-use outflow::core::{OutcomeCounts, HealthState, WallTime};
+use outflow::core::{HealthState, OutcomeCounts, WallTime};
 use outflow::event::{CallFinished, EventKind};
-use outflow::metrics::{ApiLabels, Metrics, GaugeSnapshot, GaugeSource};
-use outflow::{RefusalReason, Event, Observer, Refusal, ndjson};
+use outflow::metrics::{ApiLabels, GaugeSnapshot, GaugeSource, Metrics};
+use outflow::{Event, Observer, Refusal, RefusalReason, ndjson};
 use smol_str::{SmolStr, format_smolstr};
 
 /// An API that is ill.
@@ -91,7 +91,10 @@ fn every_series_is_there_before_the_first_event() {
 #[test]
 fn the_page_keeps_every_rule_of_its_format() {
     let hostile = "a\"b\\c\nd{}= # x";
-    let metrics = Metrics::new([ApiLabels::new(hostile, [hostile]), ApiLabels::new("tmdb", [])]);
+    let metrics = Metrics::new([
+        ApiLabels::new(hostile, [hostile]),
+        ApiLabels::new("tmdb", []),
+    ]);
     metrics.add_source(Arc::new(Ill));
     for text in [hostile, "tmdb", "unknown"] {
         for event in sample_events::every(text) {
@@ -147,7 +150,7 @@ fn no_caller_can_add_a_series() {
 #[test]
 fn every_reason_and_cause_has_a_series_of_its_own() {
     use outflow::WaitReason;
-    use outflow::core::{Nanos, Rate, TransitionReason, HealthTransition};
+    use outflow::core::{HealthTransition, Nanos, Rate, TransitionReason};
     let metrics = tmdb();
     let reasons = [
         TransitionReason::ErrorRatio,
@@ -228,7 +231,10 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
 fn what_was_counted_survives_a_new_configuration() {
     let metrics = observed(sample_events::every("movies"));
     metrics.observe(&event("tmdb", sample_events::door("movies")[1].clone()));
-    metrics.register([ApiLabels::new("tmdb", ["shows"]), ApiLabels::new("github", [])]);
+    metrics.register([
+        ApiLabels::new("tmdb", ["shows"]),
+        ApiLabels::new("github", []),
+    ]);
     metrics.observe(&event("tmdb", sample_events::door("shows")[1].clone()));
     let page = metrics.render();
     for series in [

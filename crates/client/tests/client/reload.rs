@@ -9,9 +9,12 @@
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow::core::{Backoff, RetryBudgetSettings, Share, HealthState};
-use outflow::{Api, AcquireOptions, RefusalReason, ReloadChanges, Config, Credential, Outflow, CredentialPlacement, Rules, TlsTrust};
-use outflow_upstream::{MockResponse, Latency, Server, MockApi};
+use outflow::core::{Backoff, HealthState, RetryBudgetSettings, Share};
+use outflow::{
+    AcquireOptions, Api, Config, Credential, CredentialPlacement, Outflow, RefusalReason,
+    ReloadChanges, Rules, TlsTrust,
+};
+use outflow_mock::{Latency, MockApi, MockResponse, Server};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -106,7 +109,10 @@ async fn an_api_that_comes_back_has_used_what_it_had_used() {
     let door = client.upstream("one").expect("there");
     let ask = AcquireOptions::new(door.route(&http::Method::GET, "/"));
     let refusal = door.try_acquire(ask).expect_err("one an hour");
-    assert!(matches!(refusal.cause, RefusalReason::Busy(_)), "{refusal:?}");
+    assert!(
+        matches!(refusal.cause, RefusalReason::Busy(_)),
+        "{refusal:?}"
+    );
 }
 
 // Two calls earn one retry: the second call has it, and the third earns half of the next. The fourth has

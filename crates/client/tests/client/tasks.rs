@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outflow::core::{Clock, Nanos};
-use outflow::event::{TaskState, EventKind};
-use outflow::{SpawnError, Event, Events, Observer, SystemClock, Tasks};
+use outflow::event::{EventKind, TaskState};
+use outflow::{Event, Events, Observer, SpawnError, SystemClock, Tasks};
 use outflow_testkit::VirtualTime;
 use tokio::time::sleep;
 
@@ -379,10 +379,7 @@ async fn dropping_the_last_handle_aborts_everything() {
 #[test]
 fn without_a_runtime_nothing_is_started_and_the_error_says_so() {
     let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
-    assert_eq!(
-        tasks.spawn("no", |_| pending()),
-        Err(SpawnError::NoRuntime)
-    );
+    assert_eq!(tasks.spawn("no", |_| pending()), Err(SpawnError::NoRuntime));
     assert_eq!(tasks.once("no", async {}), Err(SpawnError::NoRuntime));
     let refused = tasks.thread("no", |_| {}).unwrap_err();
     assert_eq!(refused, SpawnError::NoRuntime);

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use outflow::core::{HealthOverride, Priority};
-use outflow::{AttemptResult, AcquireOptions, Group};
+use outflow::{AcquireOptions, AttemptResult, Group};
 
 use crate::support::{Caller, World, by_sending, ms, rules, secs};
 
@@ -58,10 +58,7 @@ fn a_permit_that_was_not_sent_ends_with_the_server_s_wish_to_wait() {
     assert!(!permit.is_revoked());
     permit.sending();
     world.door.force_health(None, HealthOverride::Sleep);
-    assert!(
-        !permit.is_revoked(),
-        "what was sent cannot be called back"
-    );
+    assert!(!permit.is_revoked(), "what was sent cannot be called back");
 }
 
 // A low one that its own group holds up for a day does not use up the turn of the low one of another
@@ -77,7 +74,9 @@ fn one_who_cannot_go_takes_no_turn_from_its_class() {
     ];
     all.max_wait = secs(1_000_000);
     let world = World::silent(all);
-    world.caller(AcquireOptions::new(world.group("daily"))).goes();
+    world
+        .caller(AcquireOptions::new(world.group("daily")))
+        .goes();
     let ask = |group, class| AcquireOptions::new(world.group(group)).priority(class);
     let _stuck = world.waiting(ask("daily", Priority::Low));
     let mut low = world.waiting(ask("lowly", Priority::Low));

@@ -4,8 +4,12 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow::core::{Accounting, AdaptiveMode, Cost, Fault, HealthOverride, Limit, Nanos, Priority, HealthState};
-use outflow::{AttemptResult, AcquireOptions, Group, HealthScope, Permit, Rules, PendingBody, WhenAsleep};
+use outflow::core::{
+    Accounting, AdaptiveMode, Cost, Fault, HealthOverride, HealthState, Limit, Nanos, Priority,
+};
+use outflow::{
+    AcquireOptions, AttemptResult, Group, HealthScope, PendingBody, Permit, Rules, WhenAsleep,
+};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -194,7 +198,8 @@ impl Chaos {
                     one.permit.sending();
                     self.landed
                         .push((one.group, one.resumed, self.world.now(), one.cost));
-                    self.tails.push(one.permit.settle_head(AttemptResult::status(200)).1);
+                    self.tails
+                        .push(one.permit.settle_head(AttemptResult::status(200)).1);
                 }
             }
             Step::End { nth, way } => {
@@ -207,7 +212,9 @@ impl Chaos {
                     }
                 }
             }
-            Step::Force { group, hold } => world.door.force_health(group.as_ref().map(target), *hold),
+            Step::Force { group, hold } => {
+                world.door.force_health(group.as_ref().map(target), *hold)
+            }
             Step::Release(group) => world.door.release_health(group.as_ref().map(target)),
             Step::Tidy => world.door.prune(),
         }
@@ -221,9 +228,11 @@ impl Chaos {
             .group(&group.to_string())
             .costing(Cost::new(cost));
         let deadline = self.world.now().saturating_add(ready);
-        let mut caller = self
-            .world
-            .caller(AcquireOptions::new(target).priority(class).deadline(deadline));
+        let mut caller = self.world.caller(
+            AcquireOptions::new(target)
+                .priority(class)
+                .deadline(deadline),
+        );
         match caller.poll() {
             Some(Ok(permit)) => return self.goes(group, cost, permit),
             Some(Err(_)) => {}
@@ -261,7 +270,10 @@ impl Chaos {
             0
         };
         let health = &self.world.door.report().health[ward];
-        let open = !matches!(health.snapshot.state, HealthState::Sleep | HealthState::CacheOnly);
+        let open = !matches!(
+            health.snapshot.state,
+            HealthState::Sleep | HealthState::CacheOnly
+        );
         prop_assert!(open, "it went in {:?}", health.snapshot.state);
         let cooling = health.snapshot.cooling_until;
         prop_assert!(

@@ -7,7 +7,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use outflow::core::{Accounting, Cost, Fault, Limit, Pacing};
-use outflow::{AttemptResult, AcquireOptions, Events, Group, HealthScope, Rules, SystemClock, Upstream};
+use outflow::{
+    AcquireOptions, AttemptResult, Events, Group, HealthScope, Rules, SystemClock, Upstream,
+};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -215,7 +217,10 @@ fn rings_do_not_multiply() {
         max_wait: secs(1_000),
         ..rules(Vec::new())
     });
-    let (slow, full) = (AcquireOptions::new(world.group("slow")), AcquireOptions::new(world.group("full")));
+    let (slow, full) = (
+        AcquireOptions::new(world.group("slow")),
+        AcquireOptions::new(world.group("full")),
+    );
     world.caller(slow).goes();
     let _held = world.caller(full).admitted();
     let mut line: Vec<Caller> = (0..11).map(|_| world.waiting(slow)).collect();

@@ -2,9 +2,9 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use outflow::core::{AdaptiveMode, Cost, Decision, Limit, CountBy};
+use outflow::core::{AdaptiveMode, Cost, CountBy, Decision, Limit};
 use outflow::event::EventKind;
-use outflow::{AttemptResult, AcquireOptions, RefusalReason, Group, Permit, Rules, WaitReason};
+use outflow::{AcquireOptions, AttemptResult, Group, Permit, RefusalReason, Rules, WaitReason};
 
 use crate::support::{INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
 

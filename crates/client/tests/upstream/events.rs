@@ -3,9 +3,12 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use outflow::core::{OutcomeClass, MeterEvent, Share, HealthState};
+use outflow::core::{HealthState, MeterEvent, OutcomeClass, Share};
 use outflow::event::EventKind;
-use outflow::{Alerted, AttemptResult, AcquireOptions, RefusalReason, Event, Group, Observer, Rules, Upstream, WaitReason};
+use outflow::{
+    AcquireOptions, Alerted, AttemptResult, Event, Group, Observer, RefusalReason, Rules, Upstream,
+    WaitReason,
+};
 
 use crate::support::{World, by_arrival, by_sending, ms, rules, secs};
 
@@ -220,7 +223,10 @@ fn admitted_and_refused_are_counted_once_by_group() {
         ],
         ..rules(Vec::new())
     });
-    let (a, b) = (AcquireOptions::new(world.group("a")), AcquireOptions::new(world.group("b")));
+    let (a, b) = (
+        AcquireOptions::new(world.group("a")),
+        AcquireOptions::new(world.group("b")),
+    );
     let mut slow = world.caller(b).admitted();
     slow.sending();
     world.sends(2, a);

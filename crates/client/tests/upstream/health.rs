@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow::core::{Cost, Decision, OutcomeClass, Fault, HealthOverride, HealthState};
+use outflow::core::{Cost, Decision, Fault, HealthOverride, HealthState, OutcomeClass};
 use outflow::event::EventKind;
-use outflow::{AttemptResult, AcquireOptions, RefusalReason, Group, HealthScope, Rules, WhenAsleep, WaitReason};
+use outflow::{
+    AcquireOptions, AttemptResult, Group, HealthScope, RefusalReason, Rules, WaitReason, WhenAsleep,
+};
 
 use crate::support::{Caller, INSTANT, World, by_sending, health, ms, parsed, rules, secs};
 
@@ -90,10 +92,10 @@ fn who_would_rather_wait_is_told_only_if_its_deadline_comes_first() {
         banned.settle(AttemptResult::response(418, &headers));
         if all_told {
             let told = line.iter_mut().map(|one| one.refused().cause);
-            assert!(
-                told.into_iter()
-                    .all(|cause| matches!(cause, RefusalReason::TooLate(WaitReason::State(HealthState::Sleep))))
-            );
+            assert!(told.into_iter().all(|cause| matches!(
+                cause,
+                RefusalReason::TooLate(WaitReason::State(HealthState::Sleep))
+            )));
             continue;
         }
         assert!(line.iter_mut().all(|one| one.poll().is_none()));
@@ -134,7 +136,10 @@ fn one_probe_is_in_flight_and_five_good_ones_end_it() {
     for n in 0..5 {
         let mut probe = line[n].admitted();
         assert!(line[n + 1..].iter_mut().all(|one| one.poll().is_none()));
-        assert_eq!((state(&world), world.in_flight()), (HealthState::HalfOpen, 1));
+        assert_eq!(
+            (state(&world), world.in_flight()),
+            (HealthState::HalfOpen, 1)
+        );
         probe.sending();
         probe.settle(AttemptResult::status(200));
         world.pass(ms(334));
@@ -310,7 +315,10 @@ fn a_failed_probe_ends_in_sleep_and_all_who_wait_are_told() {
     let mut waits = world.waiting(world.ask());
     probe.settle(AttemptResult::status(500));
     assert_eq!(state(&world), HealthState::Sleep);
-    assert!(matches!(waits.refused().cause, RefusalReason::Blocked { .. }));
+    assert!(matches!(
+        waits.refused().cause,
+        RefusalReason::Blocked { .. }
+    ));
 }
 
 // Three refusals in a row: 50/s becomes 25/s and four in flight become two; both come back on release.
@@ -373,7 +381,9 @@ fn a_ban_of_one_group_does_not_stop_another() {
     assert_eq!(world.door.state(world.group("order")), HealthState::Sleep);
     assert_eq!(world.door.state(world.group("quote")), HealthState::Normal);
     assert_eq!(world.door.report().limits[0].limit.capacity(), 20);
-    world.door.force_health(Some(world.group("quote")), HealthOverride::Sleep);
+    world
+        .door
+        .force_health(Some(world.group("quote")), HealthOverride::Sleep);
     assert!(world.door.try_acquire(quote).is_err());
     world.door.release_health(Some(world.group("quote")));
     world.caller(quote).goes();
@@ -392,7 +402,10 @@ fn a_short_wait_parks_everybody_and_lets_them_back_one_by_one() {
             "it is a cooldown and no state"
         );
         let mut line: Vec<Caller> = (0..crowd).map(|_| world.waiting(world.ask())).collect();
-        assert_eq!(line[0].explain().map(|told| told.why), Some(WaitReason::Cooldown));
+        assert_eq!(
+            line[0].explain().map(|told| told.why),
+            Some(WaitReason::Cooldown)
+        );
         world.pass_all_but_an_instant_of(secs(2));
         assert!(line.iter().all(|one| !one.is_woken()));
         let released = world.now().saturating_add(INSTANT);
@@ -555,5 +568,8 @@ fn a_body_that_names_a_limit_is_believed_without_headers() {
         permit.settle(answer).effect
     };
     assert_eq!(settle(AttemptResult::status(403)), OutcomeClass::Neutral);
-    assert_eq!(settle(AttemptResult::status(403).with_limit_signal()), OutcomeClass::Banned);
+    assert_eq!(
+        settle(AttemptResult::status(403).with_limit_signal()),
+        OutcomeClass::Banned
+    );
 }

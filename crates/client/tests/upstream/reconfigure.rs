@@ -1,7 +1,10 @@
 //! Rules that change while calls wait and are in flight.
 
-use outflow::core::{Accounting, Cost, HealthOverride, Limit, Nanos, Rate, HealthState};
-use outflow::{AttemptResult, AcquireOptions, RefusalReason, Group, HealthScope, WaitMode, Permit, Refusal, Rules};
+use outflow::core::{Accounting, Cost, HealthOverride, HealthState, Limit, Nanos, Rate};
+use outflow::{
+    AcquireOptions, AttemptResult, Group, HealthScope, Permit, Refusal, RefusalReason, Rules,
+    WaitMode,
+};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -159,7 +162,10 @@ impl Play {
         match answer {
             Ok(permit) => self.send(permit, group, cost),
             Err(refusal) => {
-                prop_assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
+                prop_assert!(
+                    matches!(refusal.cause, RefusalReason::Never { .. }),
+                    "{refusal:?}"
+                );
                 Ok(())
             }
         }
@@ -415,7 +421,9 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
         .expect("they fit");
     assert!(waiting[0].is_woken() && !waiting[1].is_woken());
     waiting[0].goes();
-    assert!(world.door.try_acquire(orders).is_err() && world.door.try_acquire(world.ask()).is_err());
+    assert!(
+        world.door.try_acquire(orders).is_err() && world.door.try_acquire(world.ask()).is_err()
+    );
     let names: Vec<_> = world
         .door
         .report()
@@ -469,7 +477,11 @@ fn a_limit_that_comes_back_has_used_what_it_had_used() {
             "two an hour: {with:?}"
         );
         world.pass(secs(3_602));
-        world.door.try_acquire(ask()).expect("an hour later").refund();
+        world
+            .door
+            .try_acquire(ask())
+            .expect("an hour later")
+            .refund();
         assert!(world.is_at_rest());
     }
 }
@@ -482,7 +494,9 @@ fn a_call_comes_back_to_the_health_it_left_under() {
         ..rules
     };
     let world = World::new(scoped(grouped("orders", "2/s")));
-    let mut permit = world.caller(AcquireOptions::new(world.group("orders"))).admitted();
+    let mut permit = world
+        .caller(AcquireOptions::new(world.group("orders")))
+        .admitted();
     permit.sending();
     world
         .door
@@ -548,7 +562,10 @@ fn other_terms_hold_for_those_who_come_after_the_change() {
     };
     world.door.reconfigure(&strict).expect("they fit");
     let refusal = world.caller(world.ask()).refused();
-    assert!(matches!(refusal.cause, RefusalReason::Busy(_)), "{refusal:?}");
+    assert!(
+        matches!(refusal.cause, RefusalReason::Busy(_)),
+        "{refusal:?}"
+    );
     world.pass(secs(1));
     waits.goes();
 }
@@ -563,5 +580,8 @@ fn rules_that_contradict_each_other_change_nothing() {
     let many = rules(vec![by_sending("9/h"); 9]);
     assert!(world.door.reconfigure(&many).is_err());
     let ask = AcquireOptions::new(world.group("orders"));
-    assert!(world.door.try_acquire(ask).is_err(), "two an hour, both used");
+    assert!(
+        world.door.try_acquire(ask).is_err(),
+        "two an hour, both used"
+    );
 }

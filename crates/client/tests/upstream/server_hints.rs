@@ -2,9 +2,11 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use outflow::core::{Accounting, AdaptiveMode, Cost, OutcomeClass, HealthOverride, Limit, HealthState};
+use outflow::core::{
+    Accounting, AdaptiveMode, Cost, HealthOverride, HealthState, Limit, OutcomeClass,
+};
 use outflow::event::EventKind;
-use outflow::{AttemptResult, AcquireOptions, RefusalReason, FleetShare, Permit, Rules};
+use outflow::{AcquireOptions, AttemptResult, FleetShare, Permit, RefusalReason, Rules};
 
 use crate::support::{INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
 

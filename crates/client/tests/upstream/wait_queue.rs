@@ -1,7 +1,7 @@
 //! Turns, deadlines, refusals and what is foretold.
 
 use outflow::core::{Accounting, Cost, Decision, Limit, Nanos, Pacing, Priority};
-use outflow::{AcquireOptions, RefusalReason, Group, WaitMode, Rules, WaitReason};
+use outflow::{AcquireOptions, Group, RefusalReason, Rules, WaitMode, WaitReason};
 use proptest::prelude::*;
 
 use crate::support::{Caller, INSTANT, World, by_sending, ms, parsed, rules, secs};
@@ -29,12 +29,18 @@ fn a_cost_above_the_limit_is_refused_for_good() {
     let world = World::new(rules(vec![by_sending("10/s")]));
     let heavy = costing(&world, 11);
     let refusal = world.door.try_acquire(heavy).expect_err("never");
-    assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
+    assert!(
+        matches!(refusal.cause, RefusalReason::Never { .. }),
+        "{refusal:?}"
+    );
     assert_eq!(world.door.check(heavy), Decision::Never);
     let _all = world.caller(costing(&world, 10)).admitted();
     let _waits = world.waiting(world.ask());
     let refusal = world.caller(heavy).refused();
-    assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
+    assert!(
+        matches!(refusal.cause, RefusalReason::Never { .. }),
+        "{refusal:?}"
+    );
 }
 
 // One a second and three before it: the fourth would go in 4 s, so 3.999 s is too short and 4 s is
@@ -47,7 +53,10 @@ fn a_deadline_before_the_computed_slot_is_refused_at_once() {
     let short = world.ask().deadline(world.now().saturating_add(ms(3_999)));
     let refusal = world.caller(short).refused();
     assert!(
-        matches!(refusal.cause, RefusalReason::TooLate(WaitReason::Limit { .. })),
+        matches!(
+            refusal.cause,
+            RefusalReason::TooLate(WaitReason::Limit { .. })
+        ),
         "{refusal:?}"
     );
     assert_eq!(refusal.retry_after, Some(secs(4)));
@@ -77,7 +86,10 @@ fn whoever_waits_for_the_unknown_is_refused_at_its_deadline() {
     world.pass(INSTANT);
     assert!(short.is_woken());
     let refusal = short.refused();
-    assert_eq!(refusal.cause, RefusalReason::TooLate(WaitReason::Concurrency { most: 1 }));
+    assert_eq!(
+        refusal.cause,
+        RefusalReason::TooLate(WaitReason::Concurrency { most: 1 })
+    );
     drop(held);
     assert!(long.is_woken());
     long.goes();
@@ -89,7 +101,10 @@ fn a_deadline_that_has_passed_still_lets_go_what_can_go_now() {
     let past = world.ask().deadline(Nanos::ZERO);
     world.caller(past).goes();
     let refusal = world.caller(past).refused();
-    assert!(matches!(refusal.cause, RefusalReason::TooLate(_)), "{refusal:?}");
+    assert!(
+        matches!(refusal.cause, RefusalReason::TooLate(_)),
+        "{refusal:?}"
+    );
 }
 
 // Two may wait: the third is refused and takes nobody's place.
@@ -101,7 +116,10 @@ fn the_queue_is_bounded() {
     });
     world.caller(world.ask()).goes();
     let mut line = [world.waiting(world.ask()), world.waiting(world.ask())];
-    assert_eq!(world.caller(world.ask()).refused().cause, RefusalReason::QueueFull);
+    assert_eq!(
+        world.caller(world.ask()).refused().cause,
+        RefusalReason::QueueFull
+    );
     world.pass(secs(1));
     line[0].goes();
     let _third = world.waiting(world.ask());
@@ -196,7 +214,10 @@ fn a_head_blocked_by_the_shared_limit_is_not_overtaken() {
     let _one = world.caller(AcquireOptions::new(a)).admitted();
     let mut heavy = world.waiting(AcquireOptions::new(a.costing(Cost::new(10))));
     let mut light = world.waiting(AcquireOptions::new(b));
-    assert!(world.door.try_acquire(AcquireOptions::new(b)).is_err(), "heavy is first");
+    assert!(
+        world.door.try_acquire(AcquireOptions::new(b)).is_err(),
+        "heavy is first"
+    );
     world.pass(secs(1));
     assert!(heavy.is_woken() && !light.is_woken());
     heavy.goes();

@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outflow::core::{HealthConfig, HealthSettings, HealthOverride, Rate, RetryBudgetSettings, Share};
-use outflow::event::{Event, EventKind};
-use outflow::{Api, Observer, Outflow, Rules, IoStream};
-use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::{
-    Dialect, Latency, Quota, ThrottleResponse, ResetForm, Script, MockApi, RetryAfterForm, ArrivalVerdict, ScriptMatch,
+use outflow::core::{
+    HealthConfig, HealthOverride, HealthSettings, Rate, RetryBudgetSettings, Share,
 };
+use outflow::event::{Event, EventKind};
+use outflow::{Api, IoStream, Observer, Outflow, Rules};
+use outflow_mock::{
+    ArrivalVerdict, Dialect, Latency, MockApi, Quota, ResetForm, RetryAfterForm, Script,
+    ScriptMatch, ThrottleResponse,
+};
+use outflow_testkit::{Background, VirtualTime};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -232,7 +235,9 @@ async fn whoever_was_refused_for_a_wrong_limit_keeps_its_turn() {
         let storm = storm(&strict, &client, 200, 200).await;
         assert_eq!(storm.failed, 0);
         assert!(storm.refused > 0, "nobody lost its turn");
-        let audit = strict.audit().only(|one| one.verdict == ArrivalVerdict::Allowed);
+        let audit = strict
+            .audit()
+            .only(|one| one.verdict == ArrivalVerdict::Allowed);
         let number = |path: &str| path[1..].parse::<u32>().expect("a number");
         for (place, one) in (0..).zip(audit.arrivals()) {
             let off = number(&one.path).abs_diff(place);

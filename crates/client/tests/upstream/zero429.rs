@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
-use outflow::core::{Accounting, Cost, HealthConfig, HealthSettings, Limit, CountBy, Rate};
-use outflow::{Api, Outflow, Rules, IoStream};
+use outflow::core::{Accounting, Cost, CountBy, HealthConfig, HealthSettings, Limit, Rate};
+use outflow::{Api, IoStream, Outflow, Rules};
+use outflow_mock::{Latency, MockApi, Quota};
 use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::{Latency, Quota, MockApi};
 
 /// What a server counts by, and the limit that a client is told of it.
 type Kind = (fn(Rate) -> Quota, fn(Rate) -> Limit);

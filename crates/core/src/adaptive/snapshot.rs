@@ -5,10 +5,10 @@
 
 use core::time::Duration;
 
-use super::upper_bound::UpperBound;
-use super::fine_rate::FineRate;
 use super::advertised_limit::AdvertisedLimit;
-use super::{AdaptiveMode, DriftSpan, AdaptiveLimit};
+use super::fine_rate::FineRate;
+use super::upper_bound::UpperBound;
+use super::{AdaptiveLimit, AdaptiveMode, DriftSpan};
 use crate::{Nanos, Rate};
 
 /// What was learned, as plain data for whoever keeps it.

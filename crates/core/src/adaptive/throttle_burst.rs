@@ -6,8 +6,8 @@
 
 use core::time::Duration;
 
-use super::upper_bound::UpperBound;
 use super::fine_rate::FineRate;
+use super::upper_bound::UpperBound;
 use super::{AdaptiveLimit, LimitChange, SHORTEST_WINDOW};
 use crate::Nanos;
 

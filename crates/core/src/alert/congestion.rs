@@ -165,7 +165,9 @@ fn level_sight(level: CongestionLevel) -> Observation {
     match level {
         CongestionLevel::Critical => Observation::Over,
         CongestionLevel::High => Observation::Between,
-        CongestionLevel::None | CongestionLevel::Low | CongestionLevel::Moderate => Observation::Under,
+        CongestionLevel::None | CongestionLevel::Low | CongestionLevel::Moderate => {
+            Observation::Under
+        }
     }
 }
 

@@ -5,10 +5,10 @@
 
 use alloc::vec::Vec;
 
-use super::virtual_time::{TenantShare, VirtualTime};
 use super::heap::index;
-use super::tenant::Tenant;
 use super::order_key::OrderKey;
+use super::tenant::Tenant;
+use super::virtual_time::{TenantShare, VirtualTime};
 use crate::Nanos;
 
 /// All seats, taken and free.

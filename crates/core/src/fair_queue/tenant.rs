@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Names a tenant that has joined a [`FairOrder`](crate::FairOrder).
+/// Names a tenant that has joined a [`FairQueue`](crate::FairQueue).
 ///
 /// A handle outlives its tenant harmlessly: once the tenant has left, every call with it changes
 /// nothing, even when its place has been given to someone else.

@@ -177,7 +177,7 @@ impl HealthConfig {
     /// Checks settings as a whole.
     ///
     /// # Errors
-    /// With every [`HealthMistake`](super::HealthMistake) that the settings make.
+    /// With every [`HealthConfigError`](super::HealthConfigError) that the settings make.
     pub fn new(settings: HealthSettings) -> Result<Self, InvalidHealth> {
         match InvalidHealth::of(&settings) {
             Some(invalid) => Err(invalid),

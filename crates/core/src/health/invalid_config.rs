@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::config::{RateFactor, HealthSettings};
+use super::config::{HealthSettings, RateFactor};
 use super::probe::MOST_PROBES;
 use crate::Share;
 

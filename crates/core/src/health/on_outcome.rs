@@ -5,15 +5,23 @@
 
 use core::time::Duration;
 
-use super::decision::TicketStatus;
 use super::config::{Escalation, StreakRule};
-use super::{HealthChange, ConfirmingRatio, Health, TransitionReason, HealthState, HealthStep, HealthTicket};
-use crate::outcome::{OutcomeClass, Outcome};
+use super::decision::TicketStatus;
+use super::{
+    ConfirmingRatio, Health, HealthChange, HealthState, HealthStep, HealthTicket, TransitionReason,
+};
+use crate::outcome::{Outcome, OutcomeClass};
 use crate::{Nanos, Share};
 
 impl Health {
     /// Takes the outcome of a request that was let go. Answers at once, whatever it changes.
-    pub fn record(&mut self, now: Nanos, ticket: HealthTicket, outcome: Outcome, entropy: u64) -> HealthChange {
+    pub fn record(
+        &mut self,
+        now: Nanos,
+        ticket: HealthTicket,
+        outcome: Outcome,
+        entropy: u64,
+    ) -> HealthChange {
         let now = self.clamped(now);
         let told = self.obey(now, outcome, entropy);
         if self.take_back(ticket) == TicketStatus::Stale {
@@ -85,7 +93,9 @@ impl Health {
     fn count(&mut self, now: Nanos, effect: OutcomeClass) {
         self.window.record(now, effect);
         let adds = match self.settings().streak {
-            StreakRule::Throttled => matches!(effect, OutcomeClass::Throttled | OutcomeClass::Banned),
+            StreakRule::Throttled => {
+                matches!(effect, OutcomeClass::Throttled | OutcomeClass::Banned)
+            }
             StreakRule::Failures => effect != OutcomeClass::Success,
         };
         self.streak = if adds {
@@ -118,9 +128,14 @@ impl Health {
     fn judge_probe(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
         if outcome.effect() == OutcomeClass::Success {
             let enough = self.probes.succeed() >= self.settings().probe_success;
-            return enough.then_some(HealthStep::to(HealthState::Normal, TransitionReason::ProbesOk));
+            return enough.then_some(HealthStep::to(
+                HealthState::Normal,
+                TransitionReason::ProbesOk,
+            ));
         }
-        let reason = self.order_to_stop(outcome).unwrap_or(TransitionReason::ProbeFailed);
+        let reason = self
+            .order_to_stop(outcome)
+            .unwrap_or(TransitionReason::ProbeFailed);
         self.cooldown = self.cooldown.grown(self.config.settings());
         let until = self.sleep_until(now, outcome, entropy);
         Some(self.failed_recovery(
@@ -143,7 +158,10 @@ impl Health {
             .probe_success
             .saturating_mul(settings.neutral_per_success);
         let enough = self.probes.answer_neutrally() >= most;
-        enough.then_some(HealthStep::to(HealthState::Normal, TransitionReason::ProbesAnswered))
+        enough.then_some(HealthStep::to(
+            HealthState::Normal,
+            TransitionReason::ProbesAnswered,
+        ))
     }
 
     /// Counts a failed recovery: another Sleep, or `CacheOnly` if there were too many.
@@ -226,9 +244,11 @@ impl Health {
                 let held = settings.p_sleep_held.max(confirm);
                 Some((HealthState::Sleep, TransitionReason::ErrorRatioHeld, held))
             }
-            HealthState::Throttle if self.recovers() => {
-                Some((HealthState::HalfOpen, TransitionReason::SuccessWindowOk, confirm))
-            }
+            HealthState::Throttle if self.recovers() => Some((
+                HealthState::HalfOpen,
+                TransitionReason::SuccessWindowOk,
+                confirm,
+            )),
             _ => None,
         }
     }

@@ -1,6 +1,9 @@
 //! What people do to the machine: hold it, let it go, change its variables.
 
-use super::{ConfirmingRatio, Health, HealthConfig, HealthOverride, TransitionReason, HealthState, HealthStep, HealthTransition};
+use super::{
+    ConfirmingRatio, Health, HealthConfig, HealthOverride, HealthState, HealthStep,
+    HealthTransition, TransitionReason,
+};
 use crate::Nanos;
 
 impl Health {
@@ -17,14 +20,22 @@ impl Health {
     pub fn release(&mut self, now: Nanos) -> Option<HealthTransition> {
         let now = self.clamped(now);
         let step = match self.hold.take()? {
-            HealthOverride::Normal => HealthStep::to(HealthState::Normal, TransitionReason::Released),
-            HealthOverride::Throttle => HealthStep::to(HealthState::Throttle, TransitionReason::Released),
-            HealthOverride::Sleep | HealthOverride::CacheOnly if self.cooling_until > now => HealthStep {
-                to: HealthState::Sleep,
-                reason: TransitionReason::Released,
-                until: self.cooling_until,
-            },
-            HealthOverride::Sleep | HealthOverride::CacheOnly => HealthStep::to(HealthState::HalfOpen, TransitionReason::Released),
+            HealthOverride::Normal => {
+                HealthStep::to(HealthState::Normal, TransitionReason::Released)
+            }
+            HealthOverride::Throttle => {
+                HealthStep::to(HealthState::Throttle, TransitionReason::Released)
+            }
+            HealthOverride::Sleep | HealthOverride::CacheOnly if self.cooling_until > now => {
+                HealthStep {
+                    to: HealthState::Sleep,
+                    reason: TransitionReason::Released,
+                    until: self.cooling_until,
+                }
+            }
+            HealthOverride::Sleep | HealthOverride::CacheOnly => {
+                HealthStep::to(HealthState::HalfOpen, TransitionReason::Released)
+            }
         };
         Some(self.enter(now, step))
     }

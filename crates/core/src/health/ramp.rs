@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use super::config::{RateFactor, HealthSettings};
+use super::config::{HealthSettings, RateFactor};
 use crate::{Nanos, Share};
 
 /// A ramp that is under way.

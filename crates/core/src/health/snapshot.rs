@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{CircuitState, Health, HealthOverride, TransitionReason, HealthState};
+use super::{CircuitState, Health, HealthOverride, HealthState, TransitionReason};
 use crate::{Nanos, OutcomeCounts};
 
 /// Everything that can be told about an API's health at one instant.

@@ -5,7 +5,7 @@
 
 use super::cooldown::Cooldown;
 use super::ramp::Ramp;
-use super::{Health, TransitionReason, HealthState, HealthStep, HealthTransition};
+use super::{Health, HealthState, HealthStep, HealthTransition, TransitionReason};
 use crate::Nanos;
 
 impl Health {
@@ -18,7 +18,10 @@ impl Health {
             return None;
         }
         let step = match self.state {
-            HealthState::Sleep => Some(HealthStep::to(HealthState::HalfOpen, TransitionReason::SleepOver)),
+            HealthState::Sleep => Some(HealthStep::to(
+                HealthState::HalfOpen,
+                TransitionReason::SleepOver,
+            )),
             HealthState::CacheOnly => Some(self.auto_recovery(now, entropy)),
             HealthState::HalfOpen => Some(self.timed_out_probe(now, entropy)),
             HealthState::Normal | HealthState::Throttle => self.look_again(now, entropy),

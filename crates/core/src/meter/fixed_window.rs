@@ -5,8 +5,8 @@
 //! Windows that went by unused are skipped by division, never by a loop.
 
 use crate::meter::in_flight::InFlight;
-use crate::meter::{WindowStart, Receipt, MeterStatus};
-use crate::{Cost, Decision, LimitKind, Limit, ClockPair, Nanos};
+use crate::meter::{MeterStatus, Receipt, WindowStart};
+use crate::{ClockPair, Cost, Decision, Limit, LimitKind, Nanos};
 
 /// The live state of a fixed or aligned limit.
 ///

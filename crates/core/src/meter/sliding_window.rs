@@ -7,7 +7,7 @@
 
 use crate::meter::in_flight::InFlight;
 use crate::meter::sliding_log::SlidingLog;
-use crate::meter::{WindowStart, Receipt, MeterStatus};
+use crate::meter::{MeterStatus, Receipt, WindowStart};
 use crate::time::span_nanos;
 use crate::{Cost, Decision, Limit, Nanos};
 

@@ -4,10 +4,10 @@
 //! is the very first that passes. A counter with a refill timestamp would need two fields and lose
 //! the remainder at every refill.
 
-use crate::gcra::{Gcra, BucketLevel};
+use crate::gcra::{BucketLevel, Gcra};
 use crate::meter::in_flight::InFlight;
 use crate::meter::refill_queue::RefillQueue;
-use crate::meter::{WindowStart, Receipt, MeterStatus};
+use crate::meter::{MeterStatus, Receipt, WindowStart};
 use crate::time::span_nanos;
 use crate::{Cost, Decision, Limit, Nanos};
 
@@ -79,7 +79,9 @@ impl TokenBucket {
         match self.counting {
             _ if cost == Cost::ZERO => {}
             WindowStart::FromArrival => self.in_flight.hold(cost.units()),
-            WindowStart::FromSend => self.consume(self.latest.max(send_at.as_nanos()), cost.units()),
+            WindowStart::FromSend => {
+                self.consume(self.latest.max(send_at.as_nanos()), cost.units())
+            }
         }
         self.peak = self.peak.max(self.used());
         receipt

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::{MeterSet, MeterSlot, TooManyLimits};
-use crate::receipt_set::{ReceiptSet, MAX_LIMITS};
-use crate::{Cost, Limit, Meter, ClockPair, Nanos};
+use crate::receipt_set::{MAX_LIMITS, ReceiptSet};
+use crate::{ClockPair, Cost, Limit, Meter, Nanos};
 
 /// What a limit of a new list goes on from.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@
 //! has forgotten part of that by then. Adding it up beside the meter takes one number, where
 //! remembering each request in flight would take a list. It decides nothing and moves no meter.
 
-use super::{UsageCorrection, LocalUsage};
-use crate::{Cost, Hint, Limit, Nanos, MeterStatus};
+use super::{LocalUsage, UsageCorrection};
+use crate::{Cost, Hint, Limit, MeterStatus, Nanos};
 
 /// The running total of one limit, and what follows from hints about it.
 ///
@@ -64,10 +64,16 @@ impl UsageLedger {
     }
 
     /// Compares a hint, read at `now`, that came with the response of the marked request. Its
-    /// [`foreign`](Correction::foreign) units are noted as charged, so charge the meter with them at
+    /// [`foreign`](UsageCorrection::foreign) units are noted as charged, so charge the meter with them at
     /// once: before any other request is marked.
     #[must_use = "the foreign units are to be charged to the meter"]
-    pub fn correct(&mut self, hint: &Hint, limit: &Limit, mark: UsageMark, now: Nanos) -> UsageCorrection {
+    pub fn correct(
+        &mut self,
+        hint: &Hint,
+        limit: &Limit,
+        mark: UsageMark,
+        now: Nanos,
+    ) -> UsageCorrection {
         let ours = LocalUsage {
             limit: *limit,
             counted_at_send: mark.counted,

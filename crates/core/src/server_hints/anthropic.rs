@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::{Dialect, Hint, Noted, HintPart, HintReader, HintUnit, after, named};
+use super::{Dialect, Hint, HintPart, HintReader, HintUnit, Noted, after, named};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = after(name, "anthropic-ratelimit-")?;

@@ -8,7 +8,9 @@
 use core::time::Duration;
 
 use super::structured_fields::{BareItem, FieldMember, members};
-use super::{Dialect, Hint, HintLabel, MalformedHint, Noted, HintPart, HintReader, HintUnit, after, named};
+use super::{
+    Dialect, Hint, HintLabel, HintPart, HintReader, HintUnit, MalformedHint, Noted, after, named,
+};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = after(name, "ratelimit")?;

@@ -6,8 +6,8 @@
 use core::time::Duration;
 
 use crate::WallTime;
-use crate::utc_date::{UtcDate, wall};
 use crate::byte_cursor::{ByteCursor, fraction_nanos};
+use crate::utc_date::{UtcDate, wall};
 
 /// The point in time, or `None` if it is no such date or before 1970.
 pub(super) fn read(value: &[u8]) -> Option<WallTime> {

@@ -1,7 +1,7 @@
 //! Shopify's `X-Shopify-Shop-Api-Call-Limit: 32/40`: what is in the leaky bucket and what it holds.
 //! It has no window; how fast the bucket leaks is known from its plan alone.
 
-use super::{Dialect, Hint, MalformedHint, Noted, HintReader, HintUnit};
+use super::{Dialect, Hint, HintReader, HintUnit, MalformedHint, Noted};
 use crate::byte_cursor::{trimmed, whole};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {

@@ -16,7 +16,12 @@ pub(super) enum HintPart {
 
 impl HintPart {
     /// Puts the value of a header into a hint.
-    pub(super) fn of(self, mut hint: Hint, value: &[u8], now: WallTime) -> Result<Hint, MalformedHint> {
+    pub(super) fn of(
+        self,
+        mut hint: Hint,
+        value: &[u8],
+        now: WallTime,
+    ) -> Result<Hint, MalformedHint> {
         let value = trimmed(value);
         let number = || whole(value).map(Some).ok_or(MalformedHint);
         match self {

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use super::{Dialect, Hint, HintLabel, MalformedHint, Noted, HintReader, HintUnit};
+use super::{Dialect, Hint, HintLabel, HintReader, HintUnit, MalformedHint, Noted};
 use crate::byte_cursor::{trimmed, whole};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {

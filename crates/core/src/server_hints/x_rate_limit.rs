@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use super::{Dialect, Hint, Noted, HintPart, HintReader, HintUnit, after, ietf, named};
+use super::{Dialect, Hint, HintPart, HintReader, HintUnit, Noted, after, ietf, named};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = PREFIXES.iter().find_map(|prefix| after(name, prefix))?;

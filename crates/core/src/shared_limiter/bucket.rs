@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::spin_lock::SpinLock;
-use crate::gcra::{Gcra, BucketLevel};
+use crate::gcra::{BucketLevel, Gcra};
 use crate::{Decision, Nanos, Rate, Receipt};
 
 #[derive(Debug)]

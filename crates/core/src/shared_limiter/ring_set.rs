@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::spin_lock::SpinLock;
 use super::ring::SharedRing;
+use super::spin_lock::SpinLock;
 use crate::{Decision, Nanos, Receipt};
 
 #[derive(Debug)]

@@ -24,7 +24,9 @@ fn held(history: &[(u64, Observation)], end: usize) -> bool {
         return false;
     };
     let run = history.iter().take(end + 1).rev();
-    let first = run.take_while(|(_, sight)| *sight == Observation::Over).last();
+    let first = run
+        .take_while(|(_, sight)| *sight == Observation::Over)
+        .last();
     first.is_some_and(|(since, _)| now - since >= HOLD)
 }
 

@@ -8,8 +8,8 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, ReceiptSet, RequestTiming, Limit, MeterSet, ClockPair, Nanos, MinRtt,
-    WallTime,
+    Accounting, ClockPair, Cost, Decision, Limit, MeterSet, MinRtt, Nanos, ReceiptSet,
+    RequestTiming, WallTime,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -327,8 +327,8 @@ fn a_refund_ends_the_time_in_flight() {
             burst: 1,
         },
     ] {
-        let mut set =
-            MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default()).expect("one");
+        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default())
+            .expect("one");
         let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
         assert!(!set.check(at(2), Cost::ONE).is_allow());
         set.refund(at(2), grant);
@@ -379,8 +379,8 @@ fn the_promise_knows_the_last_moment_of_what_was_given_up() {
             3_100,
         ),
     ] {
-        let mut set =
-            MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default()).expect("one");
+        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default())
+            .expect("one");
         let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
         set.settle(at(2), grant, RequestTiming::Lost { until: at(3_000) }, None);
         assert_eq!(
@@ -400,7 +400,12 @@ fn a_lost_request_does_not_hide_one_that_is_in_flight() {
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let lost = set.take(at(0), Cost::ONE).allowed().expect("untouched");
     let held = set.take(at(0), Cost::ONE).allowed().expect("fits");
-    set.settle(at(10), lost, RequestTiming::Lost { until: at(900_000) }, None);
+    set.settle(
+        at(10),
+        lost,
+        RequestTiming::Lost { until: at(900_000) },
+        None,
+    );
     assert_eq!(set.check(at(10), Cost::ONE), Decision::WaitUntil(at(1_010)));
     set.settle(
         at(100),
@@ -465,8 +470,8 @@ fn a_change_to_arrivals_reaches_what_is_in_flight() {
             now: at(10),
             ..ClockPair::default()
         };
-        let mut set =
-            MeterSet::new(&[limits_for(rule, Accounting::Send)], ClockPair::default()).expect("one");
+        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Send)], ClockPair::default())
+            .expect("one");
         let grant = set.take(at(0), Cost::ONE).allowed().expect("untouched");
         set.reconfigure(moment, &[limits_for(rule, Accounting::Safe)])
             .expect("one");
@@ -508,7 +513,8 @@ fn the_guard_delays_a_tight_token() {
 fn the_guard_lengthens_a_tight_window() {
     let limit = Limit::sliding(rate(1, 100)).guarded(Duration::from_nanos(7));
     for (accounting, free_at) in [(Accounting::Tight, 127), (Accounting::Safe, 150)] {
-        let mut set = MeterSet::new(&[limit.counted(accounting)], ClockPair::default()).expect("one");
+        let mut set =
+            MeterSet::new(&[limit.counted(accounting)], ClockPair::default()).expect("one");
         let grant = set.take(at(10), Cost::ONE).allowed().expect("untouched");
         let journey = RequestTiming::Answered {
             sent: at(10),

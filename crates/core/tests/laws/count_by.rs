@@ -1,7 +1,8 @@
 //! Limits that count different things of the same request.
 
 use outflow_core::{
-    Accounting, Cost, Decision, ReceiptSet, RequestTiming, Limit, CountBy, MeterSet, ClockPair, Pacing, HintUnit,
+    Accounting, ClockPair, Cost, CountBy, Decision, HintUnit, Limit, MeterSet, Pacing, ReceiptSet,
+    RequestTiming,
 };
 use proptest::prelude::*;
 
@@ -236,8 +237,14 @@ fn a_header_speaks_of_what_it_counts() {
     assert_eq!(told(HintUnit::Requests), [true, true, false, false, false]);
     assert_eq!(told(HintUnit::Weight), [true, false, false, false, false]);
     assert_eq!(told(HintUnit::Tokens), [false, false, true, false, false]);
-    assert_eq!(told(HintUnit::InputTokens), [false, false, false, true, false]);
-    assert_eq!(told(HintUnit::OutputTokens), [false, false, false, false, true]);
+    assert_eq!(
+        told(HintUnit::InputTokens),
+        [false, false, false, true, false]
+    );
+    assert_eq!(
+        told(HintUnit::OutputTokens),
+        [false, false, false, false, true]
+    );
     for unit in [HintUnit::Orders, HintUnit::Bytes, HintUnit::Concurrent] {
         assert_eq!(told(unit), [false; 5], "{unit:?}");
     }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use outflow_core::{OutcomeClass, ErrorWindow, Nanos, OutcomeCounts, Share};
+use outflow_core::{ErrorWindow, Nanos, OutcomeClass, OutcomeCounts, Share};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]

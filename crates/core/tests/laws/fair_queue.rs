@@ -5,7 +5,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
-use outflow_core::{Cost, FairQueue, Nanos, Priority, FairCharge, Tenant, Weight};
+use outflow_core::{Cost, FairCharge, FairQueue, Nanos, Priority, Tenant, Weight};
 use proptest::prelude::*;
 
 /// Divisible by every weight up to 16 in every priority: service over claim is a whole number. The
@@ -464,7 +464,8 @@ impl Audited {
             Step::Park(i, span) if i < self.states.len() => {
                 let until = self.now + span;
                 let state = &mut self.states[i];
-                self.order.block_until(state.tenant, Nanos::from_nanos(until));
+                self.order
+                    .block_until(state.tenant, Nanos::from_nanos(until));
                 state.parked = state.parked.max(Some(until));
             }
             Step::Reweight(i, w, p) if i < self.states.len() => {

@@ -5,7 +5,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
-use outflow_core::{Cost, FairQueue, Nanos, Priority, FairCharge, Tenant, Weight};
+use outflow_core::{Cost, FairCharge, FairQueue, Nanos, Priority, Tenant, Weight};
 use proptest::prelude::*;
 
 fn priority() -> impl Strategy<Value = Priority> {

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Cost, Decision, Limit, Meter, ClockPair, Nanos, Receipt, WallTime};
+use outflow_core::{Accounting, ClockPair, Cost, Decision, Limit, Meter, Nanos, Receipt, WallTime};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, ReceiptSet, RequestTiming, Limit, Meter, MeterSet, ClockPair, WallTime,
+    Accounting, ClockPair, Cost, Decision, Limit, Meter, MeterSet, ReceiptSet, RequestTiming,
+    WallTime,
 };
 use proptest::prelude::*;
 

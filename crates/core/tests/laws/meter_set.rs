@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, Cost, Decision, ReceiptSet, Limit, SharedLimiter, MAX_LIMITS, MeterEvent, MeterSet, ClockPair,
-    Nanos, Pacing, Share, TooManyLimits,
+    Accounting, ClockPair, Cost, Decision, Limit, MAX_LIMITS, MeterEvent, MeterSet, Nanos, Pacing,
+    ReceiptSet, Share, SharedLimiter, TooManyLimits,
 };
 use proptest::prelude::*;
 

@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, UsageCorrection, Cost, Dialects, ReceiptSet, Hint, Hints, RequestTiming, UsageLedger, Limit, UsageMark,
-    MeterSet, ClockPair, Nanos, LocalUsage, Rate, ResponseTime, WallTime,
+    Accounting, ClockPair, Cost, Dialects, Hint, Hints, Limit, LocalUsage, MeterSet, Nanos, Rate,
+    ReceiptSet, RequestTiming, ResponseTime, UsageCorrection, UsageLedger, UsageMark, WallTime,
 };
 use proptest::prelude::*;
 

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use outflow_core::{
-    MalformedRetryAfter, HttpDate, InvalidWaitBounds, ResponseTime, RetryAfter, WaitBounds, WallTime,
+    HttpDate, InvalidWaitBounds, MalformedRetryAfter, ResponseTime, RetryAfter, WaitBounds,
+    WallTime,
 };
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Dialect, Dialects, Hint, Hints, ResponseTime, HintUnit, WallTime};
+use outflow_core::{Dialect, Dialects, Hint, HintUnit, Hints, ResponseTime, WallTime};
 
 /// Tue, 14 Nov 2023 22:13:20 GMT.
 const NOW: WallTime = WallTime::from_unix_secs(1_700_000_000);
@@ -395,5 +395,8 @@ fn each_dialect_counts_what_it_says() {
     .iter()
     .map(|hint| hint.unit)
     .collect();
-    assert_eq!(units, [HintUnit::Tokens, HintUnit::OutputTokens, HintUnit::Orders]);
+    assert_eq!(
+        units,
+        [HintUnit::Tokens, HintUnit::OutputTokens, HintUnit::Orders]
+    );
 }

@@ -4,7 +4,7 @@
 //! window), maximality (never refuses what would fit) and the promise (the first instant that
 //! passes).
 
-use outflow_core::{Cost, Decision, SharedLimiter, Meter, ClockPair, Nanos, Receipt};
+use outflow_core::{ClockPair, Cost, Decision, Meter, Nanos, Receipt, SharedLimiter};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 

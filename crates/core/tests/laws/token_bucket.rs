@@ -1,6 +1,8 @@
 //! The bucket against an oracle that refills it from its whole history.
 
-use outflow_core::{Accounting, Cost, Decision, Limit, SharedLimiter, Meter, ClockPair, Nanos, Receipt};
+use outflow_core::{
+    Accounting, ClockPair, Cost, Decision, Limit, Meter, Nanos, Receipt, SharedLimiter,
+};
 use proptest::prelude::*;
 
 use crate::support::bucket::BucketOracle;
@@ -318,20 +320,12 @@ fn what_was_taken_over_is_not_settled_again() {
     );
     meter.settle(at(50), sent, at(50));
     assert_eq!(meter.status(at(50)).used, 1);
-    assert_eq!(
-        meter.status(at(110)).used,
-        0,
-        "a token from the change on"
-    );
+    assert_eq!(meter.status(at(110)).used, 0, "a token from the change on");
 
     let flown = meter.take(at(200), Cost::ONE).allowed().expect("full");
     meter.settle(at(250), flown, at(240));
     assert_eq!(meter.status(at(339)).used, 1);
-    assert_eq!(
-        meter.status(at(340)).used,
-        0,
-        "a token from its arrival on"
-    );
+    assert_eq!(meter.status(at(340)).used, 0, "a token from its arrival on");
 }
 
 // Receipts of another kind know no place in the bucket that took over: they give nothing back, nor

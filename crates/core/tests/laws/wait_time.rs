@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Cost, Limit, Meter, ClockPair, Nanos, WaitTime};
+use outflow_core::{Accounting, ClockPair, Cost, Limit, Meter, Nanos, WaitTime};
 
 use crate::support::{rate, sliding};
 

@@ -4,13 +4,13 @@ use bytes::Bytes;
 use outflow_core::{ClockPair, Nanos};
 use rusqlite::{Row, params};
 
-use super::action::{ActionEntry, ActionEnd};
-use super::write_op::{ActionRow, WriteOp};
-use super::outcome_rows::ended_of;
-use super::state::StoreState;
+use super::action::{ActionEnd, ActionEntry};
 use super::int_codec::{counted, length, many, stored, wall};
+use super::outcome_rows::ended_of;
 use super::rows::{name_of, text_at};
+use super::state::StoreState;
 use super::submit::minted;
+use super::write_op::{ActionRow, WriteOp};
 use crate::action::{ActionReport, ActionSpec, FinishedQuery};
 use crate::error::StoreError;
 use crate::name::Name;
@@ -67,7 +67,10 @@ impl StoreState {
         )))
     }
 
-    pub(super) fn known_action(&mut self, name: &Name) -> Result<(u32, &mut ActionEntry), StoreError> {
+    pub(super) fn known_action(
+        &mut self,
+        name: &Name,
+    ) -> Result<(u32, &mut ActionEntry), StoreError> {
         let id = self.action_ids.get(name).copied();
         id.and_then(|id| Some((id, self.actions.get_mut(&id)?)))
             .ok_or_else(|| {

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
-use super::state::StoreState;
 use super::int_codec::{counted, many, stored};
+use super::state::StoreState;
 use crate::action::JobCounts;
 use crate::error::StoreError;
 
@@ -92,7 +92,9 @@ impl AuditPass {
         let sql = match self.table {
             AuditTable::Jobs => "SELECT seq, line FROM job WHERE seq > ?1 ORDER BY seq LIMIT ?2",
             AuditTable::Marks => "SELECT seq, state FROM mark WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-            AuditTable::Dead => "SELECT place, 0 FROM dead WHERE place > ?1 ORDER BY place LIMIT ?2",
+            AuditTable::Dead => {
+                "SELECT place, 0 FROM dead WHERE place > ?1 ORDER BY place LIMIT ?2"
+            }
         };
         let mut statement = self.reader.prepare_cached(sql)?;
         let mut rows = statement.query(params![stored(self.after), PIECE])?;

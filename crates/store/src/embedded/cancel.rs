@@ -11,14 +11,14 @@ use outflow_core::ClockPair;
 use rusqlite::params;
 
 use super::action::ActionEnd;
-use super::write_op::{WriteOp, JobMark, MarkState};
-use super::priority_classes::CLASSES;
-use super::job_entry::{JobEntry, JobPosition};
 use super::directory::failed;
-use super::state::StoreState;
-use super::transitions::{JobEnding, JobCountState};
 use super::int_codec::{counted, stored};
+use super::job_entry::{JobEntry, JobPosition};
+use super::priority_classes::CLASSES;
 use super::rows::entry_at;
+use super::state::StoreState;
+use super::transitions::{JobCountState, JobEnding};
+use super::write_op::{JobMark, MarkState, WriteOp};
 use crate::action::ActionStage;
 use crate::error::StoreError;
 use crate::settle::JobStatus;
@@ -133,7 +133,9 @@ impl StoreState {
         self.urgent = true;
         let more = match cancel.whose {
             CancelScope::Tenant(tenant) => self.cancel_lines(tenant, cancel.to, moment)?,
-            CancelScope::Action(action) => self.cancel_rows(action, cancel, moment).map_err(failed)?,
+            CancelScope::Action(action) => {
+                self.cancel_rows(action, cancel, moment).map_err(failed)?
+            }
         };
         if !more
             && let CancelScope::Tenant(id) = cancel.whose
@@ -145,7 +147,12 @@ impl StoreState {
         Ok(more)
     }
 
-    fn cancel_lines(&mut self, tenant: u32, to: u64, moment: ClockPair) -> Result<bool, StoreError> {
+    fn cancel_lines(
+        &mut self,
+        tenant: u32,
+        to: u64,
+        moment: ClockPair,
+    ) -> Result<bool, StoreError> {
         let lanes = self.tenants.get(&tenant).map(|of| of.lanes.clone());
         let mut left = PIECE;
         for lane in lanes.unwrap_or_default() {
@@ -207,7 +214,8 @@ impl StoreState {
     fn cancel_held(&mut self, tenant: u32, to: u64, most: usize, moment: ClockPair) -> usize {
         let mut found = Vec::new();
         for action in self.actions.values_mut() {
-            let theirs = |seq: &u64, entry: &mut JobEntry| *seq <= to && entry.place.tenant == tenant;
+            let theirs =
+                |seq: &u64, entry: &mut JobEntry| *seq <= to && entry.place.tenant == tenant;
             while found.len() < most
                 && let Some((seq, entry)) = action.held.extract_if(.., theirs).next()
             {

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use outflow_core::{ClockPair, Nanos};
 
-use super::poison_isolation::is_last_chance;
-use super::write_op::{ActionRow, WriteOp, JobMark, MarkState};
 use super::claims::{ClaimState, SessionState};
 use super::job_entry::{JobBody, JobEntry, JobPosition};
+use super::poison_isolation::is_last_chance;
 use super::state::StoreState;
 use super::submit::minted;
-use crate::claim::{ClaimDecision, ClaimRequest, ClaimedJob, ClaimBatch, ClaimFilter, NextJob, FencingToken};
+use super::write_op::{ActionRow, JobMark, MarkState, WriteOp};
+use crate::claim::{
+    ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, NextJob,
+};
 use crate::error::StoreError;
 
 impl StoreState {
@@ -180,7 +182,13 @@ impl StoreState {
     }
 
     /// Gives a job out that the gate let go.
-    fn give(&mut self, seq: u64, place: JobPosition, ask: &ClaimRequest, moment: ClockPair) -> JobCheck {
+    fn give(
+        &mut self,
+        seq: u64,
+        place: JobPosition,
+        ask: &ClaimRequest,
+        moment: ClockPair,
+    ) -> JobCheck {
         let first = self.line(place).and_then(|line| line.front.get(&seq));
         let Some(body) = first.and_then(|entry| entry.body.clone()) else {
             return JobCheck::Passed;

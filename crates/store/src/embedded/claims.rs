@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use outflow_core::{Nanos, FairCharge};
+use outflow_core::{FairCharge, Nanos};
 
 use super::job_entry::JobEntry;
 use crate::claim::FencingToken;

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::job_entry::{IdRun, JobEntry};
 use super::priority_classes::{ByClass, CLASSES, ClassOrder};
-use super::job_entry::{JobEntry, IdRun};
 use outflow_core::{Priority, Tenant};
 
 /// One line.

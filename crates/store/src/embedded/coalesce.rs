@@ -11,10 +11,10 @@ use std::mem;
 use outflow_core::WallTime;
 use rusqlite::params;
 
-use super::write_op::JobMark;
+use super::int_codec::{millis, nanos, stored};
 use super::job_entry::IdRun;
 use super::sql_writer::SqlWriter;
-use super::int_codec::{millis, nanos, stored};
+use super::write_op::JobMark;
 
 /// What a transaction has to do to jobs.
 #[derive(Default)]

@@ -8,11 +8,11 @@ use std::time::Duration;
 use outflow_core::ClockPair;
 use rusqlite::params;
 
-use super::write_op::WriteOp;
+use super::int_codec::{many, millis};
 use super::priority_classes::CLASSES;
 use super::sql_writer::SqlWriter;
 use super::state::StoreState;
-use super::int_codec::{many, millis};
+use super::write_op::WriteOp;
 
 /// What is to be forgotten, and how much it was.
 #[derive(Clone, Debug)]
@@ -89,7 +89,11 @@ impl StoreState {
     /// Forgets tenants that were idle for a while, but for those `expected` to have work. The writer asks,
     /// where it forgets them itself: before that, somebody may have begun to write jobs of theirs, and
     /// after it a tenant of the same name is another.
-    pub(super) fn forget_idle(&mut self, sweep: &GarbageSweep, expected: &HashSet<u32>) -> IdleTenants {
+    pub(super) fn forget_idle(
+        &mut self,
+        sweep: &GarbageSweep,
+        expected: &HashSet<u32>,
+    ) -> IdleTenants {
         let tenants = self.idle_tenants(sweep.at, expected);
         let lines = tenants.iter().flat_map(|id| self.forget_tenant(*id));
         let lines = lines.collect();

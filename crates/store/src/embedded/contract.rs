@@ -7,24 +7,26 @@ use outflow_core::{ClockPair, WallTime};
 use tokio::sync::oneshot;
 
 use super::EmbeddedStore;
-use super::cancel::PendingCancel;
-use super::write_op::{WriteOp, LetterOp, PauseWrite, PendingSubmission};
-use super::directory::failed;
-use super::wal_check::BROKEN;
-use super::dead_letters::{LetterPick, LetterPage};
-use super::state::StoreState;
-use super::int_codec;
 use super::audit::RecountAsk;
-use crate::action::{ActionReport, ActionSpec, RemainingWork, FinishedQuery, JobCounts};
-use crate::claim::{HeartbeatResult, ClaimRequest, ClaimBatch, ClaimFilter, ReapResult, FencingToken};
+use super::cancel::PendingCancel;
+use super::dead_letters::{LetterPage, LetterPick};
+use super::directory::failed;
+use super::int_codec;
+use super::state::StoreState;
+use super::wal_check::BROKEN;
+use super::write_op::{LetterOp, PauseWrite, PendingSubmission, WriteOp};
+use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
+use crate::claim::{
+    ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
+};
+use crate::contract::{JobStore, StoreResult};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
-use crate::contract::{StoreResult, JobStore};
 use crate::name::Name;
-use crate::shared_limits::StartDebit;
 use crate::settle::{JobOutcome, SettleResult, Settlement};
-use crate::tenant::{PageRequest, ControlScope, CongestionSample, TenantReport, TenantRule};
+use crate::shared_limits::StartDebit;
+use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
 impl JobStore for EmbeddedStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
@@ -37,11 +39,19 @@ impl JobStore for EmbeddedStore {
         answer.await.unwrap_or_else(|_| Err(StoreError::closed()))
     }
 
-    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
+    async fn claim(
+        &self,
+        ask: ClaimRequest,
+        gate: &mut dyn ClaimFilter,
+    ) -> StoreResult<ClaimBatch> {
         written(self.change(|memory, moment| memory.claim(&ask, gate, moment))).await
     }
 
-    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
+    async fn settle(
+        &self,
+        session: &Name,
+        ends: Vec<Settlement>,
+    ) -> StoreResult<Vec<SettleResult>> {
         let settled = self.change(|memory, moment| {
             memory.catch_up(moment);
             let settle = |end| memory.settle(session, end, moment);
@@ -170,7 +180,12 @@ impl JobStore for EmbeddedStore {
         written(self.change(|memory, _| memory.told(action))).await
     }
 
-    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
+    async fn outcomes(
+        &self,
+        action: &Name,
+        after: u64,
+        most: usize,
+    ) -> StoreResult<Vec<JobOutcome>> {
         self.look(|memory| memory.outcomes(action, after, most).map_err(failed))
     }
 
@@ -198,7 +213,11 @@ impl JobStore for EmbeddedStore {
         .await
     }
 
-    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
         self.look(|memory| Ok(memory.history(tenant, most)))
     }
 
@@ -214,7 +233,8 @@ impl JobStore for EmbeddedStore {
         let _turn = self.shared.letters.lock().await;
         self.caught_up().await?;
         let pick = self.look(|memory| Ok(memory.pick_of(pick)))?;
-        self.each_letter(&pick, LetterAction::Revive, u64::MAX).await
+        self.each_letter(&pick, LetterAction::Revive, u64::MAX)
+            .await
     }
 
     async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
@@ -310,7 +330,12 @@ impl EmbeddedStore {
     }
 
     /// Does something to all letters that are meant, piece by piece.
-    async fn each_letter(&self, pick: &LetterPick, what: LetterAction, most: u64) -> StoreResult<u64> {
+    async fn each_letter(
+        &self,
+        pick: &LetterPick,
+        what: LetterAction,
+        most: u64,
+    ) -> StoreResult<u64> {
         let (mut count, mut after) = (0, 0);
         loop {
             let piece = self.change(|memory, _| {

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use rusqlite::params;
 
+use super::int_codec::stored;
 use super::job_entry::JobPosition;
 use super::sql_writer::SqlWriter;
-use super::int_codec::stored;
 
 /// What a transaction changes of the counts.
 #[derive(Default)]

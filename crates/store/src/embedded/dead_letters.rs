@@ -5,13 +5,13 @@ use outflow_core::WallTime;
 use rusqlite::{Row, params};
 
 use super::action::ActionEntry;
-use super::write_op::{WriteOp, LetterWrite, LetterOp, JobMark, MarkState};
-use super::job_entry::{JobEntry, AttemptHistory};
+use super::counters::CountDelta;
+use super::int_codec::{counted, many, millis, stored, wall};
+use super::job_entry::{AttemptHistory, JobEntry};
+use super::rows::entry_from;
 use super::sql_writer::SqlWriter;
 use super::state::StoreState;
-use super::int_codec::{counted, many, millis, stored, wall};
-use super::rows::entry_from;
-use super::counters::CountDelta;
+use super::write_op::{JobMark, LetterOp, LetterWrite, MarkState, WriteOp};
 use crate::action::ActionStage;
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::job::AttemptError;
@@ -124,7 +124,12 @@ impl StoreState {
         Ok(LetterPage { letters, next })
     }
 
-    fn is_meant(&self, pick: &LetterPick, row: &Row<'_>, letter: &LetterWrite) -> rusqlite::Result<bool> {
+    fn is_meant(
+        &self,
+        pick: &LetterPick,
+        row: &Row<'_>,
+        letter: &LetterWrite,
+    ) -> rusqlite::Result<bool> {
         Ok(match pick {
             LetterPick::All => true,
             LetterPick::None => false,

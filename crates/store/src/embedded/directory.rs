@@ -14,9 +14,9 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::wal_check::JournalExtent;
 use super::rows::rows;
-use super::store_id::{SEAL, IdCheck};
+use super::store_id::{IdCheck, SEAL};
+use super::wal_check::JournalExtent;
 use crate::error::StoreError;
 
 /// The files of a store, held against other processes.

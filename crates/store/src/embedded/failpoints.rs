@@ -6,7 +6,7 @@
 //! `OUTFLOW_FAILPOINT=record` a line is printed for each point that is passed, so that a test knows how
 //! many there are. Without the feature there is nothing here.
 
-use super::write_op::{WriteOp, MarkState, WriteStep};
+use super::write_op::{MarkState, WriteOp, WriteStep};
 
 /// The kinds of change that a transaction holds.
 pub(super) type Points = Vec<&'static str>;

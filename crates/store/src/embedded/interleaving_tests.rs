@@ -7,12 +7,12 @@ use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use outflow_core::{ManualClock, ClockPair, Nanos};
+use outflow_core::{ClockPair, ManualClock, Nanos};
 
 use super::*;
 use crate::{
-    SubmitBatch, ClaimRequest, ClaimedJob, ClaimBatch, DeadLetterFilter, JobEnd, JobStore, Name, NewJob, AllowAll, Settlement,
-    JobCounts,
+    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, DeadLetterFilter, JobCounts, JobEnd, JobStore,
+    Name, NewJob, Settlement, SubmitBatch,
 };
 
 type Act<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -10,14 +10,14 @@ use outflow_core::{ClockPair, Nanos, WallTime};
 use rusqlite::{Connection, Row, ffi, params};
 
 use super::action::ActionEntry;
-use super::write_op::MarkState;
 use super::claims::{ClaimState, ClaimTable};
-use super::job_entry::{JobEntry, JobPosition, IdRun, AttemptHistory};
-use super::state::{LaneState, StoreState, StorePhase};
-use super::transitions::{JobCountState, DelayUntil, DelayedJob, count_as};
-use super::int_codec::{counted, span, stored, wall};
-use super::rows::{action_of, entry_from, id_at, name_of, place_of, rows, tally_of, tenant_of};
 use super::id_ranges::OpenRuns;
+use super::int_codec::{counted, span, stored, wall};
+use super::job_entry::{AttemptHistory, IdRun, JobEntry, JobPosition};
+use super::rows::{action_of, entry_from, id_at, name_of, place_of, rows, tally_of, tenant_of};
+use super::state::{LaneState, StorePhase, StoreState};
+use super::transitions::{DelayUntil, DelayedJob, JobCountState, count_as};
+use super::write_op::MarkState;
 use crate::action::JobCounts;
 use crate::tenant::TenantRule;
 

@@ -2,10 +2,10 @@
 
 use rusqlite::{OptionalExtension as _, params};
 
-use super::write_op::JobOver;
-use super::sql_writer::SqlWriter;
-use super::int_codec::{millis, nanos, stored};
 use super::counters::CountDelta;
+use super::int_codec::{millis, nanos, stored};
+use super::sql_writer::SqlWriter;
+use super::write_op::JobOver;
 use crate::settle::JobStatus;
 
 impl SqlWriter<'_> {

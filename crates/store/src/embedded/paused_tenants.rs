@@ -6,11 +6,11 @@
 
 use rusqlite::params;
 
-use super::priority_classes::CLASSES;
-use super::job_entry::{JobEntry, IdRun};
 use super::class_queue::ClassQueue;
-use super::state::StoreState;
 use super::int_codec::stored;
+use super::job_entry::{IdRun, JobEntry};
+use super::priority_classes::CLASSES;
+use super::state::StoreState;
 
 impl StoreState {
     /// The tenants that an operator stopped and that have jobs waiting.

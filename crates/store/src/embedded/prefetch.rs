@@ -7,14 +7,14 @@ use bytes::Bytes;
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
 
-use super::write_op::WriteOp;
 use super::checksum::Record;
-use super::job_entry::{JobBody, JobEntry, JobPosition, IdRun};
 use super::directory::failed;
-use super::state::StoreState;
 use super::int_codec::{counted, stored};
+use super::job_entry::{IdRun, JobBody, JobEntry, JobPosition};
 use super::publish::WEIGHT_MOST;
 use super::rows::{entry_from, text_at};
+use super::state::StoreState;
+use super::write_op::WriteOp;
 use crate::error::StoreError;
 use crate::name::Name;
 

@@ -2,11 +2,11 @@
 
 use outflow_core::{ClockPair, WallTime};
 
-use super::write_op::{ActionRow, WriteOp};
-use super::job_entry::{JobBody, JobEntry, JobPosition, RUN_MOST, IdRun, AttemptHistory};
+use super::job_entry::{AttemptHistory, IdRun, JobBody, JobEntry, JobPosition, RUN_MOST};
 use super::state::StoreState;
-use super::transitions::{JobCountState, DelayUntil, DelayedJob, count_as};
 use super::submit::{AcceptedBatch, TakenJob};
+use super::transitions::{DelayUntil, DelayedJob, JobCountState, count_as};
+use super::write_op::{ActionRow, WriteOp};
 use crate::action::ActionStage;
 use crate::job::{NewJob, SubmitReceipt, SubmitResult};
 
@@ -65,7 +65,13 @@ impl StoreState {
     }
 
     /// One job that is on the disk. Answers how many of its tenant wait in its lane.
-    fn admit(&mut self, taken: TakenJob, action: Option<u32>, near: bool, moment: ClockPair) -> u64 {
+    fn admit(
+        &mut self,
+        taken: TakenJob,
+        action: Option<u32>,
+        near: bool,
+        moment: ClockPair,
+    ) -> u64 {
         let TakenJob {
             seq, place, job, ..
         } = taken;

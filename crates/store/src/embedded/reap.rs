@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use outflow_core::{ClockPair, Nanos};
 
-use super::state::StoreState;
 use super::int_codec::many;
-use crate::claim::{HeartbeatResult, ReapResult, FencingToken};
+use super::state::StoreState;
+use crate::claim::{FencingToken, HeartbeatResult, ReapResult};
 use crate::name::Name;
 use crate::settle::{JobEnd, JobStatus, Settlement};
 
@@ -24,7 +24,12 @@ impl StoreState {
     }
 
     /// Gives back what a session does not know that it holds.
-    pub(super) fn disown(&mut self, session: &Name, known: &[FencingToken], moment: ClockPair) -> u64 {
+    pub(super) fn disown(
+        &mut self,
+        session: &Name,
+        known: &[FencingToken],
+        moment: ClockPair,
+    ) -> u64 {
         self.catch_up(moment);
         let unheard: Vec<FencingToken> = self
             .claims

@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use outflow_core::WallTime;
 use rusqlite::{OptionalExtension, params};
 
-use super::priority_classes::CLASSES;
-use super::job_entry::{JobEntry, JobPosition, IdRun};
 use super::class_queue::ClassQueue;
+use super::int_codec::{counted, stored};
+use super::job_entry::{IdRun, JobEntry, JobPosition};
+use super::priority_classes::CLASSES;
 use super::state::StoreState;
 use super::transitions::DelayUntil;
-use super::int_codec::{counted, stored};
-use crate::action::{RemainingWork, RemainingInLane};
+use crate::action::{RemainingInLane, RemainingWork};
 use crate::name::Name;
 
 /// Jobs and units, by lane and tenant.

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use outflow_core::{Cost, Priority, Rate, Weight};
 use rusqlite::{Connection, Row};
 
-use super::action::{ActionState, ActionEnd};
-use super::job_entry::{JobEntry, JobPosition, AttemptHistory};
+use super::action::{ActionEnd, ActionState};
 use super::int_codec::{class_of, counted, few, span, wall};
+use super::job_entry::{AttemptHistory, JobEntry, JobPosition};
 use super::tenant::TenantState;
 use crate::action::{ActionSpec, JobCounts};
 use crate::name::Name;

@@ -5,14 +5,16 @@ use std::time::Duration;
 use outflow_core::{ClockPair, rate_limit_speed};
 
 use super::action::ActionEnd;
-use super::write_op::{WriteOp, JobMark, MarkState};
 use super::claims::ClaimState;
 use super::job_entry::AttemptHistory;
 use super::state::StoreState;
-use super::transitions::{JobEnding, JobCountState, DelayUntil, DelayedJob, count_as};
+use super::transitions::{DelayUntil, DelayedJob, JobCountState, JobEnding, count_as};
+use super::write_op::{JobMark, MarkState, WriteOp};
 use crate::claim::FencingToken;
 use crate::name::Name;
-use crate::settle::{JobEnd, JobStatus, StoredResult, CooldownScope, Defer, SettleResult, Settlement};
+use crate::settle::{
+    CooldownScope, Defer, JobEnd, JobStatus, SettleResult, Settlement, StoredResult,
+};
 
 impl StoreState {
     /// Ends one claim.
@@ -163,7 +165,12 @@ impl StoreState {
     }
 
     /// A job that found no room.
-    fn put_off(&mut self, mut claim: ClaimState, put_off: Defer, moment: ClockPair) -> SettleResult {
+    fn put_off(
+        &mut self,
+        mut claim: ClaimState,
+        put_off: Defer,
+        moment: ClockPair,
+    ) -> SettleResult {
         self.catch_up(moment);
         if self.is_orphaned(&claim) {
             return self.finish(claim, JobStatus::Cancelled, moment);
@@ -204,7 +211,12 @@ impl StoreState {
     }
 
     /// Lets a job that was claimed wait for a span.
-    fn delay(&mut self, claim: &ClaimState, (state, span): (MarkState, Duration), moment: ClockPair) {
+    fn delay(
+        &mut self,
+        claim: &ClaimState,
+        (state, span): (MarkState, Duration),
+        moment: ClockPair,
+    ) {
         let entry = claim.entry.clone();
         let standing = match state {
             MarkState::PutOff => JobCountState::PutOff,
@@ -235,7 +247,8 @@ impl StoreState {
             return self.finish(claim, JobStatus::Cancelled, moment);
         }
         let (seq, entry) = (claim.seq, claim.entry.clone());
-        let change = if entry.tries == AttemptHistory::default() && !self.runs.apart.contains(&seq) {
+        let change = if entry.tries == AttemptHistory::default() && !self.runs.apart.contains(&seq)
+        {
             WriteOp::Unmark(seq)
         } else {
             WriteOp::Mark(JobMark {
@@ -293,7 +306,12 @@ impl StoreState {
         });
     }
 
-    pub(super) fn finish(&mut self, claim: ClaimState, ended: JobStatus, moment: ClockPair) -> SettleResult {
+    pub(super) fn finish(
+        &mut self,
+        claim: ClaimState,
+        ended: JobStatus,
+        moment: ClockPair,
+    ) -> SettleResult {
         self.over(claim, (ended, Duration::ZERO, None), moment);
         match ended {
             JobStatus::Done => SettleResult::Done,
@@ -328,6 +346,8 @@ const fn begins_again(claim: &ClaimState, end: &JobEnd) -> bool {
         JobEnd::Retry { .. } | JobEnd::RetryPutOff { .. } => {
             claim.entry.tries.retries < claim.entry.max_retries
         }
-        JobEnd::Throttled { .. } | JobEnd::Returned | JobEnd::Interrupted | JobEnd::PutOff(_) => true,
+        JobEnd::Throttled { .. } | JobEnd::Returned | JobEnd::Interrupted | JobEnd::PutOff(_) => {
+            true
+        }
     }
 }

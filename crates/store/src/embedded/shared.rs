@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::claims::ClaimState;
 use super::directory::StoreFiles;
-use super::state::{StoreState, StorePhase};
+use super::state::{StorePhase, StoreState};
 use crate::error::StoreError;
 
 /// What the handles and the writer share.
@@ -40,7 +40,10 @@ impl StoreShared {
         self.call.notify_one();
     }
 
-    pub(super) fn wait<'a>(&self, memory: MutexGuard<'a, StoreState>) -> MutexGuard<'a, StoreState> {
+    pub(super) fn wait<'a>(
+        &self,
+        memory: MutexGuard<'a, StoreState>,
+    ) -> MutexGuard<'a, StoreState> {
         let woken = self.work.wait(memory);
         woken.unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,11 +7,11 @@ use outflow_core::ClockPair;
 use super::action::ActionEnd;
 use super::checksum::DAMAGED;
 use super::claim::JobCheck;
-use super::priority_classes::CLASSES;
-use super::job_entry::JobPosition;
-use super::state::StoreState;
-use super::transitions::{JobEnding, JobCountState};
 use super::int_codec::many;
+use super::job_entry::JobPosition;
+use super::priority_classes::CLASSES;
+use super::state::StoreState;
+use super::transitions::{JobCountState, JobEnding};
 use crate::error::StoreError;
 use crate::settle::JobStatus;
 
@@ -70,7 +70,9 @@ impl StoreState {
         for place in self.some_places() {
             while ended < most
                 && let Some(seq) = self.late_head(place, moment)
-                && self.turn_away(seq, place, JobStatus::Expired, moment).is_some()
+                && self
+                    .turn_away(seq, place, JobStatus::Expired, moment)
+                    .is_some()
             {
                 ended += 1;
             }
@@ -116,7 +118,13 @@ impl StoreState {
     }
 
     /// Ends the first job without its turn.
-    fn turn_away(&mut self, seq: u64, place: JobPosition, ended: JobStatus, moment: ClockPair) -> Option<JobCheck> {
+    fn turn_away(
+        &mut self,
+        seq: u64,
+        place: JobPosition,
+        ended: JobStatus,
+        moment: ClockPair,
+    ) -> Option<JobCheck> {
         let entry = self.pull(seq, place)?;
         self.end(JobEnding {
             seq,

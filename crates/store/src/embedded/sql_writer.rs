@@ -7,11 +7,11 @@
 use rusqlite::{Connection, params};
 
 use super::action::ActionState;
-use super::write_op::{ActionRow, WriteOp, PauseWrite};
-use super::job_entry::JobPosition;
 use super::coalesce::CoalescedOps;
-use super::int_codec::{class_number, millis, nanos, stored};
 use super::counters::CountDeltas;
+use super::int_codec::{class_number, millis, nanos, stored};
+use super::job_entry::JobPosition;
+use super::write_op::{ActionRow, PauseWrite, WriteOp};
 use crate::tenant::TenantRule;
 
 /// One transaction's work.

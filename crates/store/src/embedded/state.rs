@@ -1,7 +1,7 @@
 //! What the embedded store knows without reading: whose turn it is, who works on what, and all counts.
 //!
 //! The order and the claims live here under one lock; the disk has the same in a form that is small to
-//! write. Whatever changes here is told in [`Memory::pending`], in the same order, and nothing is told
+//! write. Whatever changes here is told in [`StoreState::pending`], in the same order, and nothing is told
 //! that did not happen. Every job is counted three times, for all, for its tenant and for its action,
 //! always by the same function.
 
@@ -12,15 +12,15 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::action::ActionEntry;
-use super::poison_isolation::IsolationDrain;
-use super::write_op::{WriteOp, WriteStep};
-use super::claims::ClaimTable;
-use super::job_entry::JobPosition;
-use super::class_queue::{ClassQueue, LaneTenant};
-use super::transitions::DelayedJob;
 use super::audit::RecountAsk;
+use super::claims::ClaimTable;
+use super::class_queue::{ClassQueue, LaneTenant};
 use super::id_ranges::OpenRuns;
+use super::job_entry::JobPosition;
+use super::poison_isolation::IsolationDrain;
 use super::tenant::TenantState;
+use super::transitions::DelayedJob;
+use super::write_op::{WriteOp, WriteStep};
 use crate::action::JobCounts;
 use crate::error::StoreError;
 use crate::name::Name;

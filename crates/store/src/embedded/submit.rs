@@ -10,14 +10,14 @@ use outflow_core::{ClockPair, WallTime};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::action::ActionEntry;
-use super::write_op::{ActionRow, WriteOp, JobMark, MarkState, WriteStep};
 use super::checksum::Record;
-use super::job_entry::{JobPosition, RUN_MOST, IdRun, AttemptHistory};
+use super::int_codec::{many, millis, nanos, stored};
+use super::job_entry::{AttemptHistory, IdRun, JobPosition, RUN_MOST};
 use super::sql_writer::SqlWriter;
 use super::state::StoreState;
-use super::int_codec::{many, millis, nanos, stored};
+use super::write_op::{ActionRow, JobMark, MarkState, WriteOp, WriteStep};
 use crate::action::ActionSpec;
-use crate::job::{SubmitBatch, NewJob, SubmitReceipt, BatchPosition};
+use crate::job::{BatchPosition, NewJob, SubmitBatch, SubmitReceipt};
 use crate::name::Name;
 
 /// A batch that is on the disk as soon as the transaction is.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use outflow_core::ClockPair;
 
 use super::actions::names_after;
-use super::write_op::{WriteOp, JobMark, MarkState, PauseWrite};
-use super::state::{StoreState, claim_of};
-use super::transitions::JobCountState;
 use super::int_codec::length;
+use super::state::{StoreState, claim_of};
 use super::tenant::TenantState;
+use super::transitions::JobCountState;
+use super::write_op::{JobMark, MarkState, PauseWrite, WriteOp};
 use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::{PageRequest, ControlScope, CongestionSample, TenantReport, TenantRule};
+use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
 impl StoreState {
     /// Sets the claim of all tenants that have none of their own. In memory alone: whoever opens the
@@ -67,7 +67,11 @@ impl StoreState {
     }
 
     /// Stops or lets go a tenant or an action.
-    pub(super) fn set_pause(&mut self, scope: &ControlScope, pause: PauseWrite) -> Result<(), StoreError> {
+    pub(super) fn set_pause(
+        &mut self,
+        scope: &ControlScope,
+        pause: PauseWrite,
+    ) -> Result<(), StoreError> {
         match scope {
             ControlScope::Tenant(name) => self.pause_tenant(name, pause),
             ControlScope::Action(name) => self.pause_action(name, pause)?,

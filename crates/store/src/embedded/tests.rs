@@ -8,7 +8,9 @@ use outflow_core::ManualClock;
 use tokio::runtime::Builder;
 
 use super::*;
-use crate::{SubmitBatch, ClaimRequest, JobEnd, JobStore, Name, NewJob, AllowAll, SettleResult, Settlement};
+use crate::{
+    AllowAll, ClaimRequest, JobEnd, JobStore, Name, NewJob, SettleResult, Settlement, SubmitBatch,
+};
 
 fn name(text: &str) -> Name {
     text.parse().expect("a name")

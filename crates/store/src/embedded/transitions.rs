@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use outflow_core::{ClockPair, Nanos, WallTime};
 
-use super::write_op::{WriteOp, JobOver};
 use super::job_entry::{JobEntry, JobPosition};
 use super::state::StoreState;
+use super::write_op::{JobOver, WriteOp};
 use crate::action::JobCounts;
 use crate::settle::{JobStatus, StoredResult};
 
@@ -108,7 +108,12 @@ impl StoreState {
     }
 
     /// Counts what happened to a job, for all, for its tenant and for its action.
-    pub(super) fn count(&mut self, place: JobPosition, action: Option<u32>, change: impl Fn(&mut JobCounts)) {
+    pub(super) fn count(
+        &mut self,
+        place: JobPosition,
+        action: Option<u32>,
+        change: impl Fn(&mut JobCounts),
+    ) {
         change(&mut self.total);
         if let Some(tenant) = self.tenants.get_mut(&place.tenant) {
             let before = tenant.tally;

@@ -177,7 +177,11 @@ mod tests {
     fn a_journal_that_breaks_off_is_whole() {
         let (whole, frame) = written();
         for length in 0..whole.len() {
-            assert_eq!(JournalExtent::read(&whole[..length]), JournalExtent::Whole, "{length}");
+            assert_eq!(
+                JournalExtent::read(&whole[..length]),
+                JournalExtent::Whole,
+                "{length}"
+            );
         }
         let mut over = whole;
         let (head, rest) = over.split_at_mut(HEAD + 4 * frame);

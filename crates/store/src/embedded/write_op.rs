@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::action::ActionState;
 use super::claims::ClaimState;
-use super::job_entry::{JobEntry, JobPosition, IdRun, AttemptHistory};
 use super::collect_garbage::GarbageSweep;
+use super::job_entry::{AttemptHistory, IdRun, JobEntry, JobPosition};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;

@@ -11,22 +11,22 @@ use std::{mem, vec};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::write_op::{WriteOp, LetterWrite, LetterOp, WriteStep, PendingSubmission};
+use super::audit::RecountAsk;
 use super::claims::ClaimState;
 use super::directory::failed;
 use super::durability::{JournalState, SyncLevel};
-use super::sql_writer::SqlWriter;
-use super::state::{StoreState, StorePhase};
+use super::failpoints;
 use super::int_codec::counted;
-use super::audit::RecountAsk;
 use super::rows::rows;
 use super::shared::StoreShared;
-use super::submit::{self, JobNumbering, AcceptedBatch};
-use super::failpoints;
+use super::sql_writer::SqlWriter;
+use super::state::{StorePhase, StoreState};
+use super::submit::{self, AcceptedBatch, JobNumbering};
+use super::write_op::{LetterOp, LetterWrite, PendingSubmission, WriteOp, WriteStep};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
 
-/// Writes for an [`Embedded`](crate::Embedded). Somebody gives it a thread.
+/// Writes for an [`EmbeddedStore`](crate::EmbeddedStore). Somebody gives it a thread.
 #[derive(Debug)]
 pub struct Writer {
     pub(super) shared: Arc<StoreShared>,
@@ -390,7 +390,11 @@ impl PendingWork {
             steps: mem::take(&mut memory.pending),
             waiters: mem::take(&mut memory.waiters),
             recounts: mem::take(&mut memory.recounts),
-            sync: if urgent { SyncLevel::Kept } else { SyncLevel::Handed },
+            sync: if urgent {
+                SyncLevel::Kept
+            } else {
+                SyncLevel::Handed
+            },
         }
     }
 }

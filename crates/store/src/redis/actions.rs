@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::script_call::{ScriptCall, ScriptRunner};
-use super::error_map::strange;
 use super::action_epoch::ActionEpochs;
-use super::paging::{self, PAGE, ask, reports};
+use super::error_map::strange;
 use super::job_codec::{byte, instant, micros, name, number, part, small, wall, words};
+use super::paging::{self, PAGE, ask, reports};
 use super::reply::{self, ScriptReply};
 use super::scope_ops::{forget, places, resume_held, sweep_action};
-use crate::action::{ActionReport, ActionSpec, FinishedQuery, ActionStage, JobCounts};
-use crate::error::StoreError;
+use super::script_call::{ScriptCall, ScriptRunner};
+use crate::action::{ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts};
 use crate::contract::StoreResult;
+use crate::error::StoreError;
 use crate::name::Name;
-use crate::settle::{JobStatus, JobOutcome};
+use crate::settle::{JobOutcome, JobStatus};
 use crate::tenant::PageRequest;
 
 pub(super) async fn open(caller: &ScriptRunner, spec: ActionSpec) -> StoreResult<()> {
@@ -64,7 +64,11 @@ fn unknown(action: &Name) -> StoreError {
     ))
 }
 
-pub(super) async fn told(caller: &ScriptRunner, lives: &ActionEpochs, action: &Name) -> StoreResult<()> {
+pub(super) async fn told(
+    caller: &ScriptRunner,
+    lives: &ActionEpochs,
+    action: &Name,
+) -> StoreResult<()> {
     let mut call = step(caller, action, "told");
     if let Some(begun) = lives.end(action) {
         call.push(begun);
@@ -115,11 +119,17 @@ pub(super) async fn action(caller: &ScriptRunner, id: &Name) -> StoreResult<Opti
     reply.map_or(Ok(None), report)
 }
 
-pub(super) async fn actions(caller: &ScriptRunner, page: &PageRequest) -> StoreResult<Vec<ActionReport>> {
+pub(super) async fn actions(
+    caller: &ScriptRunner,
+    page: &PageRequest,
+) -> StoreResult<Vec<ActionReport>> {
     paging::page(caller, "actions", page, report).await
 }
 
-pub(super) async fn ripe(caller: &ScriptRunner, asked: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
+pub(super) async fn ripe(
+    caller: &ScriptRunner,
+    asked: FinishedQuery<'_>,
+) -> StoreResult<Vec<ActionReport>> {
     let most = asked.most.clamp(1, PAGE);
     let finished = finish_begun(caller, most).await;
     let mut taken = ScriptReply::new(caller.run(take(caller, asked, most)).await?)?;

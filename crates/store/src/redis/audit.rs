@@ -18,8 +18,8 @@ use redis::{Value, cmd};
 use self::expected::StoredCounts;
 use super::script_call::ScriptRunner;
 use crate::action::JobCounts;
-use crate::error::StoreError;
 use crate::contract::StoreResult;
+use crate::error::StoreError;
 use crate::name::Name;
 
 pub(super) async fn recount(caller: &ScriptRunner) -> StoreResult<u64> {

@@ -2,21 +2,28 @@
 
 use std::time::Duration;
 
-use super::script_call::ScriptRunner;
-use super::shared_limits::push_plan;
 use super::job_codec::{self, ListedJob, micros, read_entry, six};
 use super::reply::{ScriptReply, number};
+use super::script_call::ScriptRunner;
 use super::settle::settle;
-use crate::claim::{ClaimDecision, HeartbeatResult, ClaimRequest, ClaimedJob, ClaimBatch, ClaimFilter, NextJob, ReapResult, FencingToken};
-use crate::error::StoreError;
+use super::shared_limits::push_plan;
+use crate::claim::{
+    ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
+    HeartbeatResult, NextJob, ReapResult,
+};
 use crate::contract::StoreResult;
+use crate::error::StoreError;
 use crate::name::Name;
 use crate::settle::{JobEnd, Settlement};
 
 /// Claims, and asks the gate about each job in its order. The server cannot ask it, so this is done
 /// afterwards: what may not go is returned as if it had not been claimed, which costs a second round trip.
 /// A gate that lets everything go costs nothing; limits belong into the plan.
-pub(super) async fn claim(caller: &ScriptRunner, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
+pub(super) async fn claim(
+    caller: &ScriptRunner,
+    ask: ClaimRequest,
+    gate: &mut dyn ClaimFilter,
+) -> StoreResult<ClaimBatch> {
     let session = ask.session.clone();
     let mut claims = take(caller, ask).await?;
     let mut back = Vec::new();
@@ -139,7 +146,11 @@ fn claimed(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJob {
     }
 }
 
-pub(super) async fn beat(caller: &ScriptRunner, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
+pub(super) async fn beat(
+    caller: &ScriptRunner,
+    session: &Name,
+    lease: Duration,
+) -> StoreResult<HeartbeatResult> {
     let call = caller
         .call(&caller.scripts.beat)
         .arg(session.as_str())
@@ -150,7 +161,11 @@ pub(super) async fn beat(caller: &ScriptRunner, session: &Name, lease: Duration)
     })
 }
 
-pub(super) async fn reap(caller: &ScriptRunner, most: usize, recoveries: u32) -> StoreResult<ReapResult> {
+pub(super) async fn reap(
+    caller: &ScriptRunner,
+    most: usize,
+    recoveries: u32,
+) -> StoreResult<ReapResult> {
     let call = caller
         .call(&caller.scripts.reap)
         .arg(most.clamp(1, MOST_JOBS))
@@ -164,7 +179,11 @@ pub(super) async fn reap(caller: &ScriptRunner, most: usize, recoveries: u32) ->
     })
 }
 
-pub(super) async fn disown(caller: &ScriptRunner, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
+pub(super) async fn disown(
+    caller: &ScriptRunner,
+    session: &Name,
+    known: &[FencingToken],
+) -> StoreResult<u64> {
     let known: Vec<u8> = known.iter().flat_map(|token| six(token.claim)).collect();
     let mut given = 0;
     loop {

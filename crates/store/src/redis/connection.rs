@@ -15,8 +15,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::error_map;
-use crate::error::StoreError;
 use crate::contract::StoreResult;
+use crate::error::StoreError;
 
 pub(super) struct RedisConnection {
     client: Client,
@@ -42,7 +42,10 @@ pub(super) struct OpenConnection {
 
 /// What is said to a server as soon as it is reached, before anybody else may speak.
 pub(super) trait ConnectionSetup: Sync {
-    fn greet(&self, wire: &mut MultiplexedConnection) -> impl Future<Output = StoreResult<()>> + Send;
+    fn greet(
+        &self,
+        wire: &mut MultiplexedConnection,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
 }
 
 impl RedisConnection {
@@ -60,7 +63,11 @@ impl RedisConnection {
     }
 
     /// Sends one command and waits for its answer.
-    pub(super) async fn send(&self, greeting: &impl ConnectionSetup, command: &Cmd) -> StoreResult<Value> {
+    pub(super) async fn send(
+        &self,
+        greeting: &impl ConnectionSetup,
+        command: &Cmd,
+    ) -> StoreResult<Value> {
         let deadline = Instant::now() + self.timeout;
         let mut open = match timeout_at(deadline, self.ready(greeting)).await {
             Ok(open) => open?,
@@ -97,7 +104,10 @@ impl RedisConnection {
     }
 
     /// A connection that was greeted. Whoever comes while one is made waits for it.
-    pub(super) async fn ready(&self, greeting: &impl ConnectionSetup) -> StoreResult<OpenConnection> {
+    pub(super) async fn ready(
+        &self,
+        greeting: &impl ConnectionSetup,
+    ) -> StoreResult<OpenConnection> {
         let mut state = self.state.lock().await;
         if let Some(open) = &state.open {
             return Ok(open.clone());

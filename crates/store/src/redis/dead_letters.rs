@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use outflow_core::WallTime;
 
-use super::script_call::ScriptRunner;
-use super::paging::ask;
 use super::job_codec::{instant, micros, read_entry};
+use super::paging::ask;
 use super::reply::{self, ScriptReply};
-use crate::dead_letter::{DeadLetter, DeadLetterFilter};
+use super::script_call::ScriptRunner;
 use crate::contract::StoreResult;
+use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::name::Name;
 use std::time::Duration;
 
@@ -19,7 +19,11 @@ pub(super) enum DeadLetterOp {
     Purge,
 }
 
-pub(super) async fn list(caller: &ScriptRunner, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
+pub(super) async fn list(
+    caller: &ScriptRunner,
+    after: u64,
+    most: usize,
+) -> StoreResult<Vec<DeadLetter>> {
     let call = ask(caller, "dead")
         .arg(after)
         .arg(most.clamp(1, MOST_LETTERS));
@@ -51,7 +55,11 @@ fn letter(mut bytes: Bytes, place: u64) -> StoreResult<DeadLetter> {
     })
 }
 
-pub(super) async fn each(caller: &ScriptRunner, deed: DeadLetterOp, pick: &DeadLetterFilter) -> StoreResult<u64> {
+pub(super) async fn each(
+    caller: &ScriptRunner,
+    deed: DeadLetterOp,
+    pick: &DeadLetterFilter,
+) -> StoreResult<u64> {
     match pick {
         DeadLetterFilter::All => walk(caller, deed, "all", &[]).await,
         DeadLetterFilter::Tenant(tenant) => walk(caller, deed, "tenant", &[tenant.as_str()]).await,
@@ -75,7 +83,12 @@ pub(super) async fn tidy(caller: &ScriptRunner, dead_before: WallTime) -> StoreR
     Ok(went + letters)
 }
 
-async fn walk(caller: &ScriptRunner, deed: DeadLetterOp, which: &str, whom: &[&str]) -> StoreResult<u64> {
+async fn walk(
+    caller: &ScriptRunner,
+    deed: DeadLetterOp,
+    which: &str,
+    whom: &[&str],
+) -> StoreResult<u64> {
     let (mut many, mut after) = (0, 0);
     let deed = match deed {
         DeadLetterOp::Revive => "revive",

@@ -24,8 +24,8 @@ use bytes::{Buf, Bytes};
 use outflow_core::{Cost, Priority, WallTime};
 
 use super::error_map::strange;
-use crate::job::{AttemptError, NewJob};
 use crate::contract::StoreResult;
+use crate::job::{AttemptError, NewJob};
 use crate::name::Name;
 
 /// A job as it was found.

@@ -1,7 +1,7 @@
 //! Questions about what stands, and answers by the page.
 
-use super::script_call::{ScriptCall, ScriptRunner};
 use super::reply::ScriptReply;
+use super::script_call::{ScriptCall, ScriptRunner};
 use crate::contract::StoreResult;
 use crate::name::Name;
 use crate::tenant::PageRequest;

@@ -1,10 +1,10 @@
 //! What an action has left: the places where it put jobs, and how many wait there.
 
-use super::script_call::ScriptRunner;
-use super::paging::ask;
 use super::job_codec::wall;
+use super::paging::ask;
 use super::reply::ScriptReply;
-use crate::action::{RemainingWork, RemainingInLane};
+use super::script_call::ScriptRunner;
+use crate::action::{RemainingInLane, RemainingWork};
 use crate::contract::StoreResult;
 use crate::name::Name;
 

@@ -1,10 +1,10 @@
 //! Whatever concerns many jobs at once, done in pieces that do not hold the server up.
 
 use super::actions::{clean, step};
-use super::script_call::ScriptRunner;
 use super::error_map::strange;
 use super::paging::ask;
 use super::reply::{ScriptReply, number};
+use super::script_call::ScriptRunner;
 use super::tenants::{lanes, set_paused};
 use crate::contract::StoreResult;
 use crate::name::Name;
@@ -105,7 +105,11 @@ pub(super) struct JobPlace {
     pub(super) tenant: Name,
 }
 
-pub(super) async fn places(caller: &ScriptRunner, action: &Name, cursor: u64) -> StoreResult<JobPlaces> {
+pub(super) async fn places(
+    caller: &ScriptRunner,
+    action: &Name,
+    cursor: u64,
+) -> StoreResult<JobPlaces> {
     let call = ask(caller, "places").arg(action.as_str()).arg(cursor);
     let mut reply = ScriptReply::new(caller.run(call).await?)?;
     let next = reply.written_number()?;
@@ -125,7 +129,11 @@ pub(super) async fn places(caller: &ScriptRunner, action: &Name, cursor: u64) ->
 }
 
 /// Ends what an action that is over has at these places.
-pub(super) async fn sweep_action(caller: &ScriptRunner, action: &Name, places: &[JobPlace]) -> StoreResult<u64> {
+pub(super) async fn sweep_action(
+    caller: &ScriptRunner,
+    action: &Name,
+    places: &[JobPlace],
+) -> StoreResult<u64> {
     let mut ended = 0;
     let mut lanes: Vec<&Name> = Vec::new();
     for JobPlace { lane, tenant } in places {
@@ -150,7 +158,11 @@ pub(super) async fn sweep_action(caller: &ScriptRunner, action: &Name, places: &
 }
 
 /// Forgets the places of an action that is over; says whether it still is.
-pub(super) async fn forget(caller: &ScriptRunner, action: &Name, places: &[JobPlace]) -> StoreResult<bool> {
+pub(super) async fn forget(
+    caller: &ScriptRunner,
+    action: &Name,
+    places: &[JobPlace],
+) -> StoreResult<bool> {
     let mut call = step(caller, action, "forget");
     for JobPlace { lane, tenant } in places {
         call.push(format!("{lane} {tenant}"));

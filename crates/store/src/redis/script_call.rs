@@ -9,18 +9,18 @@ use bytes::Bytes;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ToRedisArgs, Value, cmd};
 
-use super::connection::{RedisConnection, ConnectionSetup};
-use super::error_map::{self, strange};
+use super::connection::{ConnectionSetup, RedisConnection};
 use super::data_loss::{DataLoss, QueueState};
-use super::options::{RedisOptions, ReplicaWait};
+use super::error_map::{self, strange};
+use super::failover::{CONFIRMED, Failover, UNCONFIRMED};
 use super::job_codec::micros;
+use super::options::{RedisOptions, ReplicaWait};
 use super::reply::{self, ScriptReply};
-use super::scripts::{KEYS, Scripts, ScriptStep};
+use super::scripts::{KEYS, ScriptStep, Scripts};
 use super::server_info::ServerInfo;
 use super::submit::random_word;
-use super::failover::{CONFIRMED, Failover, UNCONFIRMED};
-use crate::error::StoreError;
 use crate::contract::StoreResult;
+use crate::error::StoreError;
 
 /// Whoever calls steps.
 pub(super) struct ScriptRunner {
@@ -165,7 +165,11 @@ impl ScriptRunner {
     }
 
     /// Runs the function of a step, unless the server has none.
-    async fn try_function(&self, way: &RedisConnection, call: &ScriptCall<'_>) -> Option<StoreResult<Value>> {
+    async fn try_function(
+        &self,
+        way: &RedisConnection,
+        call: &ScriptCall<'_>,
+    ) -> Option<StoreResult<Value>> {
         if !self.functions.load(Ordering::Relaxed) || self.forbidden.load(Ordering::Relaxed) {
             return None;
         }

@@ -56,7 +56,7 @@ impl Scripts {
         };
         Self {
             library: library(&name, &parts),
-            greet: include_str!("lua/greet.lua"),
+            greet: include_str!("lua/init.lua"),
             submit: step("submit"),
             claim: step("claim"),
             limit: step("limit"),
@@ -177,8 +177,11 @@ fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> ScriptStep {
 
 /// What all steps share.
 const COMMON: [&str; 3] = [
-    concat!(include_str!("lua/base.lua"), include_str!("lua/forms.lua")),
-    include_str!("lua/seats.lua"),
+    concat!(
+        include_str!("lua/common.lua"),
+        include_str!("lua/struct_formats.lua")
+    ),
+    include_str!("lua/tenants_in_lane.lua"),
     include_str!("lua/jobs.lua"),
 ];
 
@@ -189,38 +192,38 @@ const ONLY_WITH_ROOM: &str = "";
 const READS: &str = "'no-writes'";
 
 const SOURCES: [ScriptSource; 15] = [
-    ScriptSource::new("submit", include_str!("lua/submit/any.lua"))
-        .after(include_str!("lua/submit/plain.lua"))
+    ScriptSource::new("submit", include_str!("lua/submit/general.lua"))
+        .after(include_str!("lua/submit/fast.lua"))
         .flags(ONLY_WITH_ROOM),
     ScriptSource::new(
         "claim",
         concat!(
             include_str!("lua/claim/limits.lua"),
-            include_str!("lua/claim/any.lua"),
-            include_str!("lua/claim/turns.lua"),
-            include_str!("lua/claim/give.lua")
+            include_str!("lua/claim/general.lua"),
+            include_str!("lua/claim/rounds.lua"),
+            include_str!("lua/claim/dispense.lua")
         ),
     )
-    .after(include_str!("lua/claim/plain.lua")),
+    .after(include_str!("lua/claim/fast.lua")),
     ScriptSource::new(
         "limit",
         concat!(
             include_str!("lua/claim/limits.lua"),
-            include_str!("lua/limit.lua")
+            include_str!("lua/shared_limits.lua")
         ),
     ),
-    ScriptSource::new("settle", include_str!("lua/settle/any.lua"))
-        .after(include_str!("lua/settle/plain.lua")),
-    ScriptSource::new("beat", include_str!("lua/beat.lua")),
+    ScriptSource::new("settle", include_str!("lua/settle/general.lua"))
+        .after(include_str!("lua/settle/fast.lua")),
+    ScriptSource::new("beat", include_str!("lua/heartbeat.lua")),
     ScriptSource::new("reap", include_str!("lua/reap.lua")),
-    ScriptSource::new("disown", include_str!("lua/disown.lua")),
+    ScriptSource::new("disown", include_str!("lua/release_unknown.lua")),
     ScriptSource::new("rule", include_str!("lua/rule.lua")),
     ScriptSource::new("action", include_str!("lua/action.lua")),
-    ScriptSource::new("ripe", include_str!("lua/ripe.lua")),
-    ScriptSource::new("sweep", include_str!("lua/sweep.lua")),
-    ScriptSource::new("tell", include_str!("lua/tell.lua")).flags(READS),
-    ScriptSource::new("dead", include_str!("lua/dead.lua")),
-    ScriptSource::new("tidy", include_str!("lua/tidy.lua")),
+    ScriptSource::new("ripe", include_str!("lua/finished.lua")),
+    ScriptSource::new("sweep", include_str!("lua/scope_ops.lua")),
+    ScriptSource::new("tell", include_str!("lua/query.lua")).flags(READS),
+    ScriptSource::new("dead", include_str!("lua/dead_letters.lua")),
+    ScriptSource::new("tidy", include_str!("lua/collect_garbage.lua")),
     ScriptSource::new("snapshot", include_str!("lua/snapshot.lua")),
 ];
 

@@ -1,7 +1,7 @@
 //! What the server says of itself, and whether jobs are safe there.
 
-use crate::error::StoreError;
 use crate::contract::StoreResult;
+use crate::error::StoreError;
 
 /// What the server says of itself.
 pub(super) struct ServerInfo {

@@ -1,13 +1,13 @@
 //! Ends of claims, as the script takes them.
 
-use super::script_call::ScriptRunner;
 use super::error_map::strange;
 use super::job_codec::{micros, seven, six};
 use super::reply::ScriptReply;
-use crate::error::StoreError;
+use super::script_call::ScriptRunner;
 use crate::contract::StoreResult;
+use crate::error::StoreError;
 use crate::name::Name;
-use crate::settle::{JobEnd, StoredResult, CooldownScope, Defer, SettleResult, Settlement};
+use crate::settle::{CooldownScope, Defer, JobEnd, SettleResult, Settlement, StoredResult};
 use redis::Value;
 
 pub(super) async fn settle(

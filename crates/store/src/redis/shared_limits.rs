@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::script_call::{ScriptCall, ScriptRunner};
 use super::job_codec::micros;
 use super::reply::ScriptReply;
+use super::script_call::{ScriptCall, ScriptRunner};
 use crate::contract::StoreResult;
 use crate::shared_limits::{SharedLimits, StartDebit};
 
@@ -21,12 +21,19 @@ pub(super) fn push_plan(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>) 
 }
 
 /// Debits a start now; how long it would have to wait, if there is no room.
-pub(super) async fn debit(caller: &ScriptRunner, start: &StartDebit) -> StoreResult<Option<Duration>> {
+pub(super) async fn debit(
+    caller: &ScriptRunner,
+    start: &StartDebit,
+) -> StoreResult<Option<Duration>> {
     ScriptReply::new(caller.run(call(caller, start, None)).await?)?.maybe_span()
 }
 
 /// Gives a start back that was not used.
-pub(super) async fn refund(caller: &ScriptRunner, start: &StartDebit, at: Duration) -> StoreResult<()> {
+pub(super) async fn refund(
+    caller: &ScriptRunner,
+    start: &StartDebit,
+    at: Duration,
+) -> StoreResult<()> {
     caller.run(call(caller, start, Some(at))).await?;
     Ok(())
 }

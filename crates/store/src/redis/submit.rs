@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::actions::{MOST_CLEANINGS, finish_cleaning, is_cleaning, not_clean, note};
-use super::script_call::{ScriptCall, ScriptRunner};
 use super::error_map::strange;
 use super::job_codec::{self, BatchHeader, class, micros, seven};
 use super::reply::ScriptReply;
+use super::script_call::{ScriptCall, ScriptRunner};
 use crate::action::ActionSpec;
-use crate::error::StoreError;
-use crate::job::{SubmitBatch, NewJob, SubmitReceipt, BatchPosition, SubmitResult};
 use crate::contract::StoreResult;
+use crate::error::StoreError;
+use crate::job::{BatchPosition, NewJob, SubmitBatch, SubmitReceipt, SubmitResult};
 use crate::name::Name;
 use redis::Value;
 
@@ -71,7 +71,11 @@ pub(super) async fn submit_alone(
 }
 
 /// Sends a batch, after what was left under the name of its action if that is to begin anew.
-async fn sent(caller: &ScriptRunner, batch: &SubmitBatch, groups: &[JobGroup]) -> StoreResult<Value> {
+async fn sent(
+    caller: &ScriptRunner,
+    batch: &SubmitBatch,
+    groups: &[JobGroup],
+) -> StoreResult<Value> {
     let mut left = MOST_CLEANINGS;
     loop {
         let answer = caller.run_safely(call(caller, batch, groups)).await;
@@ -193,7 +197,11 @@ fn call<'a>(caller: &'a ScriptRunner, batch: &SubmitBatch, groups: &[JobGroup]) 
     call
 }
 
-fn receipts(mut reply: ScriptReply, groups: &[JobGroup], ids: Vec<Name>) -> StoreResult<SubmitResult> {
+fn receipts(
+    mut reply: ScriptReply,
+    groups: &[JobGroup],
+    ids: Vec<Name>,
+) -> StoreResult<SubmitResult> {
     let (queued, active, each) = (reply.number()?, reply.number()?, reply.number()? == 1);
     let mut reply = reply.list()?;
     let mut verdicts = vec![0; ids.len()];

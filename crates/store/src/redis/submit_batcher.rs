@@ -20,11 +20,11 @@ use futures_util::future::{Shared, WeakShared};
 use outflow_core::Cost;
 use tokio::time::timeout;
 
-use super::script_call::ScriptRunner;
 use super::error_map::strange;
+use super::script_call::ScriptRunner;
 use super::submit::{JobNames, submit_alone};
-use crate::job::{SubmitBatch, NewJob, SubmitResult};
 use crate::contract::StoreResult;
+use crate::job::{NewJob, SubmitBatch, SubmitResult};
 
 /// Takes submissions.
 pub(super) struct SubmitBatcher {

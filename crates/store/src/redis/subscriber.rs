@@ -12,7 +12,7 @@ use redis::{AsyncConnectionConfig, Client, ProtocolVersion, PushInfo, PushKind, 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::connection::{RedisConnection, ConnectionSetup, OpenConnection};
+use super::connection::{ConnectionSetup, OpenConnection, RedisConnection};
 use super::error_map;
 use crate::contract::StoreResult;
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::{Priority, Rate, Weight};
 
-use super::script_call::{ScriptCall, ScriptRunner};
 use super::error_map::strange;
-use super::paging::{self, PAGE, ask};
 use super::job_codec::{class, instant, micros, number, priority, wall};
+use super::paging::{self, PAGE, ask};
 use super::reply::{self, ScriptReply};
+use super::script_call::{ScriptCall, ScriptRunner};
 use crate::action::JobCounts;
-use crate::error::StoreError;
 use crate::contract::StoreResult;
+use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::{PageRequest, CongestionSample, TenantReport, TenantRule};
+use crate::tenant::{CongestionSample, PageRequest, TenantReport, TenantRule};
 use redis::Value;
 
 pub(super) async fn lanes(caller: &ScriptRunner) -> StoreResult<Vec<Name>> {
@@ -52,7 +52,11 @@ pub(super) async fn set_usual(caller: &ScriptRunner, rule: &TenantRule) -> Store
     }
 }
 
-pub(super) async fn set_rule(caller: &ScriptRunner, tenant: &Name, rule: &TenantRule) -> StoreResult<()> {
+pub(super) async fn set_rule(
+    caller: &ScriptRunner,
+    tenant: &Name,
+    rule: &TenantRule,
+) -> StoreResult<()> {
     let call = with_rule(step(caller, tenant.as_str(), "rule"), rule);
     caller.run(call).await.map(drop)
 }
@@ -62,7 +66,11 @@ pub(super) async fn unset_rule(caller: &ScriptRunner, tenant: &Name) -> StoreRes
     caller.run(call).await.map(drop)
 }
 
-pub(super) async fn set_paused(caller: &ScriptRunner, tenant: &Name, paused: u8) -> StoreResult<()> {
+pub(super) async fn set_paused(
+    caller: &ScriptRunner,
+    tenant: &Name,
+    paused: u8,
+) -> StoreResult<()> {
     let call = step(caller, tenant.as_str(), "pause").arg(paused);
     caller.run(call).await.map(drop)
 }
@@ -96,13 +104,19 @@ pub(super) async fn active(caller: &ScriptRunner) -> StoreResult<u64> {
     reply::number(&caller.run(ask(caller, "active")).await?)
 }
 
-pub(super) async fn tenant(caller: &ScriptRunner, name: &Name) -> StoreResult<Option<TenantReport>> {
+pub(super) async fn tenant(
+    caller: &ScriptRunner,
+    name: &Name,
+) -> StoreResult<Option<TenantReport>> {
     let call = ask(caller, "tenant").arg(name.as_str());
     let reply = ScriptReply::maybe(caller.run(call).await?)?;
     reply.map_or(Ok(None), report)
 }
 
-pub(super) async fn tenants(caller: &ScriptRunner, page: &PageRequest) -> StoreResult<Vec<TenantReport>> {
+pub(super) async fn tenants(
+    caller: &ScriptRunner,
+    page: &PageRequest,
+) -> StoreResult<Vec<TenantReport>> {
     paging::page(caller, "tenants", page, report).await
 }
 
@@ -122,7 +136,11 @@ pub(super) async fn snapshot(caller: &ScriptRunner, keep: Duration) -> StoreResu
     }
 }
 
-pub(super) async fn history(caller: &ScriptRunner, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
+pub(super) async fn history(
+    caller: &ScriptRunner,
+    tenant: &Name,
+    most: usize,
+) -> StoreResult<Vec<CongestionSample>> {
     if most == 0 {
         return Ok(Vec::new());
     }

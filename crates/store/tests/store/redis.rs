@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    SubmitBatch, ClaimRequest, ClaimedJob, ClaimBatch, JobEnd, JobStore, Name, NewJob, AllowAll, RedisStore, RedisOptions,
-    SettleResult, Settlement, SharedLimits,
+    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, RedisOptions,
+    RedisStore, SettleResult, Settlement, SharedLimits, SubmitBatch,
 };
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
@@ -46,7 +46,11 @@ impl Room {
 
     async fn submit(&self, tenant: &str, many: usize) {
         let jobs = (0..many).map(|n| job(tenant, n)).collect();
-        let submitted = self.store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+        let submitted = self
+            .store
+            .submit(SubmitBatch::of(jobs))
+            .await
+            .expect("submitted");
         assert_eq!(submitted.receipts.len(), many);
     }
 
@@ -82,7 +86,12 @@ async fn connect(server: &RedisServer) -> RedisStore {
         .expect("connected")
 }
 
-async fn claim(store: &RedisStore, session: &str, most: usize, plan: Option<SharedLimits>) -> ClaimBatch {
+async fn claim(
+    store: &RedisStore,
+    session: &str,
+    most: usize,
+    plan: Option<SharedLimits>,
+) -> ClaimBatch {
     claim_of("api", store, session, (most, plan)).await
 }
 

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use outflow_testkit::{Background, Cut, Direction, FaultProxy, LinkLatency, Path, Traffic, NetConditions};
+use outflow_testkit::{
+    Background, Cut, Direction, FaultProxy, LinkLatency, NetConditions, Path, Traffic,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use outflow_testkit::{ServerFlavor, Keep, Listen, RedisOptions, RedisServer};
+use outflow_testkit::{Keep, Listen, RedisOptions, RedisServer, ServerFlavor};
 
 fn started(options: RedisOptions) -> RedisServer {
     RedisServer::start(options).expect("`cargo xtask test` installs it")

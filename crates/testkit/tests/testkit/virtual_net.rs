@@ -4,7 +4,9 @@ use std::io::ErrorKind;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use outflow_testkit::{Direction, Jitter, LinkLatency, Path, Traffic, VirtualNet, VirtualStream, NetConditions};
+use outflow_testkit::{
+    Direction, Jitter, LinkLatency, NetConditions, Path, Traffic, VirtualNet, VirtualStream,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -342,7 +344,10 @@ async fn giving_up_on_accepting_loses_no_connection() {
 // Two hundred clients at once, whose jitter turns their order around.
 #[tokio::test(start_paused = true)]
 async fn every_connection_is_accepted_once() {
-    let net = VirtualNet::new(9, LinkLatency::of(DELAY).with_jitter(Jitter::Uniform(DELAY)));
+    let net = VirtualNet::new(
+        9,
+        LinkLatency::of(DELAY).with_jitter(Jitter::Uniform(DELAY)),
+    );
     let clients: Vec<_> = (0..200_u32)
         .map(|number| {
             let net = net.clone();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use outflow_core::{TimerCallback, Clock, Nanos, Timer, WallTime};
+use outflow_core::{Clock, Nanos, Timer, TimerCallback, WallTime};
 use outflow_testkit::VirtualTime;
 use tokio::time::sleep;
 

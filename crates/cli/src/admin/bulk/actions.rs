@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Asked, NamePage, PlacePage, AuditReason, done, name, of_action};
-use crate::admin::audit::AuditActor;
+use super::{Asked, AuditReason, NamePage, PlacePage, done, name, of_action};
 use crate::admin::api_param::ApiParam;
+use crate::admin::audit::AuditActor;
 use crate::admin::problem::AdminProblem;
 use crate::admin::{Admin, json_body};
 use crate::open::views;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
-use outflow_store::{JobStore, ControlScope};
+use outflow_store::{ControlScope, JobStore};
 use serde_json::Value;
 
 use super::tenants::unknown;
 use super::{AuditReason, done, name, of_action, of_tenant};
-use crate::admin::audit::AuditActor;
 use crate::admin::api_param::ApiParam;
+use crate::admin::audit::AuditActor;
 use crate::admin::problem::AdminProblem;
 use crate::admin::{Admin, json_body};
 
@@ -33,7 +33,13 @@ type Answering = Pin<Box<dyn Future<Output = Result<Json<Value>, AdminProblem>> 
 /// Does it to the jobs of the tenant that the address names.
 pub(in crate::admin) fn of_tenants(
     operation: JobOperation,
-) -> impl Fn(State<Arc<Admin>>, Extension<AuditActor>, ApiParam, json_body::JsonBody<AuditReason>) -> Answering + Copy {
+) -> impl Fn(
+    State<Arc<Admin>>,
+    Extension<AuditActor>,
+    ApiParam,
+    json_body::JsonBody<AuditReason>,
+) -> Answering
++ Copy {
     move |State(admin), Extension(who), ApiParam(tenant), json_body::JsonBody(why)| {
         Box::pin(async move {
             let tenant = name(&tenant)?;
@@ -55,7 +61,13 @@ pub(in crate::admin) fn of_tenants(
 /// Does it to the jobs of the action that the address names, if there is one.
 pub(in crate::admin) fn of_actions(
     operation: JobOperation,
-) -> impl Fn(State<Arc<Admin>>, Extension<AuditActor>, ApiParam, json_body::JsonBody<AuditReason>) -> Answering + Copy {
+) -> impl Fn(
+    State<Arc<Admin>>,
+    Extension<AuditActor>,
+    ApiParam,
+    json_body::JsonBody<AuditReason>,
+) -> Answering
++ Copy {
     move |State(admin), Extension(who), ApiParam(action), json_body::JsonBody(why)| {
         Box::pin(async move {
             let report = admin.action(&name(&action)?).await?;

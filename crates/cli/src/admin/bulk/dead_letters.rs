@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{Asked, PlacePage, AuditReason, done, name, of_action, of_tenant};
+use super::{Asked, AuditReason, PlacePage, done, name, of_action, of_tenant};
 use crate::admin::audit::AuditActor;
 use crate::admin::problem::AdminProblem;
 use crate::admin::{Admin, json_body};

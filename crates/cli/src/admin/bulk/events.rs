@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use outflow::{SpawnError, CancelToken};
+use outflow::{CancelToken, SpawnError};
 use outflow_bulk::BulkEvent;
 use serde_json::{Value, json};
 use smol_str::SmolStr;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Query, State};
 use http::StatusCode;
-use outflow_bulk::{JobDestination, JobSpec, SubmittedJob, JobSubmission};
+use outflow_bulk::{JobDestination, JobSpec, JobSubmission, SubmittedJob};
 use outflow_store::BatchPosition;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use super::{Asked, name};
 use crate::admin::Admin;
 use crate::admin::json_body::JobLines;
 use crate::admin::problem::AdminProblem;
-use crate::open::{RunningEngine, JobLine, views};
+use crate::open::{JobLine, RunningEngine, views};
 use crate::terminal::count;
 
 /// What jobs belong to.
@@ -122,7 +122,8 @@ fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, AdminProblem> {
             .map(|(number, job)| (number, JobLine::of_value(job)))
             .collect());
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| AdminProblem::bad("the body is not UTF-8"))?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| AdminProblem::bad("the body is not UTF-8"))?;
     let numbered = (1..).zip(text.lines());
     let said = numbered.filter(|(_, line)| !line.trim().is_empty());
     Ok(said

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Asked, NamePage, AuditReason, done, name, of_tenant};
-use crate::admin::audit::AuditActor;
+use super::{Asked, AuditReason, NamePage, done, name, of_tenant};
 use crate::admin::api_param::ApiParam;
+use crate::admin::audit::AuditActor;
 use crate::admin::problem::AdminProblem;
 use crate::admin::{Admin, json_body};
 use crate::open::views;

@@ -1,12 +1,12 @@
 //! One state of health, as JSON.
 
 use outflow::HealthReport;
-use outflow::core::{HealthOverride, Nanos, OutcomeCounts, RampStage, HealthState};
+use outflow::core::{HealthOverride, HealthState, Nanos, OutcomeCounts, RampStage};
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::admin::millis::{millis, millis_up};
 use crate::admin::labels;
+use crate::admin::millis::{millis, millis_up};
 
 /// One state: of the API, or of a group.
 #[derive(Debug, Serialize)]

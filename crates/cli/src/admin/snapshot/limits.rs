@@ -1,12 +1,12 @@
 //! Limits and their groups, as JSON.
 
-use outflow::core::{LimitDrift, Limit, Nanos};
+use outflow::core::{Limit, LimitDrift, Nanos};
 use outflow::{Alerted, Group, GroupReport, LimitReport};
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::admin::millis::{millis, millis_up};
 use crate::admin::labels;
+use crate::admin::millis::{millis, millis_up};
 
 /// One limit: what was configured, what holds, and how it is used.
 #[derive(Debug, Serialize)]

@@ -50,7 +50,11 @@ impl JobInput {
         };
         let end = Path::new(file).extension();
         let named = end.is_some_and(|end| end.eq_ignore_ascii_case("csv"));
-        let usual = if named { InputFormat::Csv } else { InputFormat::Ndjson };
+        let usual = if named {
+            InputFormat::Csv
+        } else {
+            InputFormat::Ndjson
+        };
         let mark = mark(&bytes);
         Ok(Self {
             stem,

@@ -4,13 +4,13 @@
 //! begun, by names that follow from the file, so that the same command goes on where the last one was
 //! stopped, by whatever: what is done is not done again, and no result is written twice.
 
-mod progress_bars;
-mod validate;
 mod checkpoint;
 mod line_results;
+mod progress_bars;
 mod results;
 mod run_loop;
 mod summary;
+mod validate;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,16 +24,16 @@ use outflow_bulk::EngineSettings;
 use outflow_core::{Clock, WallTime};
 use outflow_store::JobStore as _;
 
-use self::validate::ValidatedFile;
 use self::checkpoint::Checkpoint;
 use self::results::ResultWriter;
-use self::run_loop::{RunDeps, LoopEnd, RunLoop};
+use self::run_loop::{LoopEnd, RunDeps, RunLoop};
 use self::summary::RunSummary;
+use self::validate::ValidatedFile;
 use super::input::{InputFormat, JobInput};
-use crate::open::{OpenError, Workload, PreviousRun, TenantBounds, OpenStore, StoreLocation, data};
 use crate::command_line::UsageError;
 use crate::commands::config_args::{ConfigArgs, quiet};
 use crate::exit::Exit;
+use crate::open::{OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, Workload, data};
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, answer, answer_json, say, spoken};
 

@@ -83,8 +83,17 @@ impl Submit {
 
     /// Hands all of it over to an action that is what it is said to be. One that is over keeps what came of it
     /// unless a job is new, so it is not opened before that is known.
-    fn submit(&self, action: &str, batches: &[JobBatch], terminal: Terminal) -> anyhow::Result<AcceptedCounts> {
-        let rest = if self.more { BatchPosition::More } else { BatchPosition::Last };
+    fn submit(
+        &self,
+        action: &str,
+        batches: &[JobBatch],
+        terminal: Terminal,
+    ) -> anyhow::Result<AcceptedCounts> {
+        let rest = if self.more {
+            BatchPosition::More
+        } else {
+            BatchPosition::Last
+        };
         let said = self.timeout.is_some() || self.webhook.is_some();
         if !said {
             return self.hand_over(action, (batches, rest), terminal);
@@ -134,7 +143,11 @@ impl Submit {
 
     /// That nothing is handed over, if the queue has not room for all of it. An action that is open may have
     /// got a part of the file before, which needs no room again: how much, only the program finds out.
-    fn crowded_out(&self, action: &str, batches: &[JobBatch]) -> anyhow::Result<Option<AcceptedCounts>> {
+    fn crowded_out(
+        &self,
+        action: &str,
+        batches: &[JobBatch],
+    ) -> anyhow::Result<Option<AcceptedCounts>> {
         let told = self.asked.get("/v1/bulk")?;
         let all: usize = batches.iter().map(JobBatch::len).sum();
         let all = u64::try_from(all).unwrap_or(u64::MAX);

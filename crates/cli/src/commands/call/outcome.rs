@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use outflow::event::{Event, CacheLabel, EventKind};
-use outflow::{Call, RefusalReason, Error, Observer, Outflow, SystemClock};
+use outflow::event::{CacheLabel, Event, EventKind};
+use outflow::{Call, Error, Observer, Outflow, RefusalReason, SystemClock};
 use outflow_core::Clock;
 use serde_json::{Map, Value, json};
 
@@ -98,7 +98,11 @@ impl CallOutcome {
     }
 
     /// Prints it as it was asked for.
-    pub(super) fn show(&self, shown: &OutputArgs, explained: Option<&CallExplanation>) -> anyhow::Result<()> {
+    pub(super) fn show(
+        &self,
+        shown: &OutputArgs,
+        explained: Option<&CallExplanation>,
+    ) -> anyhow::Result<()> {
         if shown.json {
             return answer_json(&self.json(explained));
         }
@@ -145,7 +149,10 @@ fn is_blocked(error: &Error) -> bool {
 /// is more than a limit ever allows.
 fn can_never_go(error: &Error) -> bool {
     let cause = error.refusal().map(|refusal| &refusal.cause);
-    matches!(cause, Some(RefusalReason::UnknownGroup(_) | RefusalReason::Never { .. }))
+    matches!(
+        cause,
+        Some(RefusalReason::UnknownGroup(_) | RefusalReason::Never { .. })
+    )
 }
 
 impl CallTiming {

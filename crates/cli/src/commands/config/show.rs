@@ -5,8 +5,8 @@ use outflow::Config;
 use outflow::config::{ValueOrigin, quoted};
 use serde_json::{Value, json};
 
-use super::super::control::AdminApi;
 use super::super::config_args::ConfigArgs;
+use super::super::control::AdminApi;
 use super::default_file;
 use crate::exit::Exit;
 use crate::terminal::{TextTable, answer, answer_json};

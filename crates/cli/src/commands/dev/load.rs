@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use outflow::{SpawnError, TaskGroup, CancelToken};
+use outflow::{CancelToken, SpawnError, TaskGroup};
 
 use crate::http_once::{HttpTarget, exchange};
 use crate::listener::ListenAddr;

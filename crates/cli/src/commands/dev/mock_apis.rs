@@ -7,7 +7,7 @@ use anyhow::Context;
 use outflow::Outflow;
 use outflow::config::Source;
 use outflow_core::{Rate, Share};
-use outflow_upstream::{MockResponse, Dialect, Latency, Quota, Script, Server, MockApi, ScriptMatch};
+use outflow_mock::{Dialect, Latency, MockApi, MockResponse, Quota, Script, ScriptMatch, Server};
 
 /// Three providers: one that is strict, one that is strict and fails now and then, and one that talks.
 pub(super) struct MockApis {

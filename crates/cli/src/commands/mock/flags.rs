@@ -1,7 +1,7 @@
 //! Limits and headers as they are written on the command line.
 
 use outflow_core::Rate;
-use outflow_upstream::{Dialect, Quota, ResetForm};
+use outflow_mock::{Dialect, Quota, ResetForm};
 
 /// Reads `10/s`, `fixed:100/min`, `aligned:100/min` or `bucket:10/s:20`.
 pub(super) fn quota(text: &str) -> Result<Quota, String> {

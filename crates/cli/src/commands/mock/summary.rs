@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use outflow_upstream::{Quota, MockApi, Totals};
+use outflow_mock::{MockApi, Quota, Totals};
 use serde_json::{Map, Value, json};
 
 use super::flags;

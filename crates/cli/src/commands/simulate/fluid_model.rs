@@ -5,7 +5,7 @@
 //! it is no lower bound: a window that is filled at once ends up to one window earlier.
 
 use super::outcome::{real, seconds};
-use super::scenario::{EnforcedRate, TenantPlan, Scenario};
+use super::scenario::{EnforcedRate, Scenario, TenantPlan};
 
 /// The fluid's progress.
 #[derive(Clone, Debug)]

@@ -5,10 +5,10 @@
 //! limits and the fair order are the real ones and decide as they would; the provider is a second set of
 //! plain meters that counts what arrives. Failures are not foreseen: a provider is as well as its limits.
 
+mod forecast_report;
 mod load;
 mod provider;
 mod replay;
-mod forecast_report;
 mod wait_histogram;
 mod world;
 
@@ -21,9 +21,9 @@ use outflow::config::{Environment, Source, quoted, read_duration};
 use outflow::{Api, Config, Preset};
 use outflow_core::Rate;
 
+use self::forecast_report::ForecastReport;
 use self::load::{LoadCall, SyntheticLoad};
 use self::provider::SimulatedProvider;
-use self::forecast_report::ForecastReport;
 use self::world::LoadWorld;
 use super::network::Network;
 use crate::command_line::UsageError;
@@ -116,7 +116,11 @@ impl LoadArgs {
 }
 
 /// Plays a log against an API to its end. Answers how many of its lines could be read, too.
-pub(super) fn foresee(api: &Api, network: Network, log: &str) -> anyhow::Result<(ForecastReport, usize)> {
+pub(super) fn foresee(
+    api: &Api,
+    network: Network,
+    log: &str,
+) -> anyhow::Result<(ForecastReport, usize)> {
     let mut provider = SimulatedProvider::new(api)?;
     let calls = replay::read(log, &mut provider)?;
     let read = calls.len();

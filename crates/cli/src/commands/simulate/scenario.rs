@@ -94,12 +94,20 @@ impl Scenario {
             ),
             ScenarioName::ComeAndGo => scenario(
                 "shared 30/s: A 6,000 at 0 s, B 300 at 60 s, C 300 at 90 s",
-                vec![TenantPlan::of(6_000), TenantPlan::of(300).at(60), TenantPlan::of(300).at(90)],
+                vec![
+                    TenantPlan::of(6_000),
+                    TenantPlan::of(300).at(60),
+                    TenantPlan::of(300).at(90),
+                ],
                 EnforcedRate::Shared(30),
             ),
             ScenarioName::Asymmetric => scenario(
                 "shared 30/s: A 10,000, B 1,000, C 100",
-                vec![TenantPlan::of(10_000), TenantPlan::of(1_000), TenantPlan::of(100)],
+                vec![
+                    TenantPlan::of(10_000),
+                    TenantPlan::of(1_000),
+                    TenantPlan::of(100),
+                ],
                 EnforcedRate::Shared(30),
             ),
             ScenarioName::Weights => scenario(

@@ -1,19 +1,19 @@
 //! Who decides which job goes when.
 
-mod permit_first;
 mod job_first;
+mod permit_first;
 
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use outflow_core::{CongestionRule, ClockPair, Nanos, WallTime};
+use outflow_core::{ClockPair, CongestionRule, Nanos, WallTime};
 
 use super::scenario::Scenario;
 use super::server::ServerReply;
-use permit_first::PermitFirst;
 use job_first::{JobFirst, RetryWait};
+use permit_first::PermitFirst;
 
 /// A job by its number.
 pub(super) type Job = usize;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outflow_core::Nanos;
 
-use super::scenario::{RateChange, EnforcedRate, Scenario};
+use super::scenario::{EnforcedRate, RateChange, Scenario};
 
 /// The API's side of a run.
 #[derive(Debug)]
@@ -135,7 +135,11 @@ mod tests {
     fn the_eleventh_of_a_window_is_refused_until_the_first_has_left() {
         let mut server = SimulatedServer::new(&Scenario::named(ScenarioName::Headline));
         for i in 0..10 {
-            assert_eq!(server.arrive(at(100 + i), 0), ServerReply::Accepted, "the {i}th");
+            assert_eq!(
+                server.arrive(at(100 + i), 0),
+                ServerReply::Accepted,
+                "the {i}th"
+            );
         }
         assert_eq!(server.arrive(at(1_099), 0), ServerReply::Refused(at(1_100)));
         assert_eq!(server.arrive(at(1_099), 1), ServerReply::Accepted);
@@ -150,7 +154,10 @@ mod tests {
         for i in 0..30 {
             assert_eq!(server.arrive(at(49_500 + i), 0), ServerReply::Accepted);
         }
-        assert_eq!(server.arrive(at(50_000), 1), ServerReply::Refused(at(50_515)));
+        assert_eq!(
+            server.arrive(at(50_000), 1),
+            ServerReply::Refused(at(50_515))
+        );
         assert_eq!(server.arrive(at(50_515), 1), ServerReply::Accepted);
     }
 }

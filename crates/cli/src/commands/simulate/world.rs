@@ -9,7 +9,7 @@ use outflow_core::{Nanos, ThrottleCounts};
 use super::network::Network;
 use super::scenario::{RateChange, Scenario};
 use super::scheduler::{Job, JobMove, Scheduler};
-use super::server::{ServerReply, PeakWindow, SimulatedServer};
+use super::server::{PeakWindow, ServerReply, SimulatedServer};
 
 /// One run in the making.
 pub(super) struct SimWorld {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use outflow::{Api, DEFAULT_GROUP, Outflow};
-use outflow_bulk::{WorkAmount, Lane, TenantWorkload};
+use outflow_bulk::{Lane, TenantWorkload, WorkAmount};
 use outflow_core::{Limit, Rate};
 
 /// A rate of jobs, or several of them added up.
@@ -29,7 +29,11 @@ struct ApiDemand {
 
 impl JobRate {
     /// What the limits allow that this meets; nothing if a part of it meets none.
-    pub(super) fn of(client: &Outflow, wanted: &TenantWorkload, own: Option<&Limit>) -> Option<Self> {
+    pub(super) fn of(
+        client: &Outflow,
+        wanted: &TenantWorkload,
+        own: Option<&Limit>,
+    ) -> Option<Self> {
         let mut apis: BTreeMap<String, ApiDemand> = BTreeMap::new();
         for (lane, amount) in &wanted.lanes {
             if let Lane::Api { api, group } = Lane::of(lane) {

@@ -1,6 +1,6 @@
 //! What the reader makes of bytes, request by request, for whoever compares it with another reader.
 
-use super::{HeadLimits, Framing, HeldBytes, FramingState};
+use super::{Framing, FramingState, HeadLimits, HeldBytes};
 
 /// The requests that some bytes hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use outflow::config::Environment;
 use outflow_cli::ListenAddr;
+use outflow_mock::{Content, MockApi, MockResponse, Server};
 use outflow_testkit::{Browser, Met};
-use outflow_upstream::{MockResponse, Content, Server, MockApi};
 
 use super::support::{QUIET, Running, STOCK};
 

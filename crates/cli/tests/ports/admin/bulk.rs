@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use outflow_mock::{Content, MockApi, MockResponse};
 use outflow_testkit::Process;
-use outflow_upstream::{MockResponse, Content, MockApi};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

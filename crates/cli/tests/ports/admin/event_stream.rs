@@ -2,7 +2,7 @@
 
 use outflow::AcquireOptions;
 use outflow_cli::ListenAddr;
-use outflow_upstream::MockApi;
+use outflow_mock::MockApi;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

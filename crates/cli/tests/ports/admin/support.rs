@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow_cli::{ListenAddr, Program, ConfigSources, ConfigWatch};
+use outflow_cli::{ConfigSources, ConfigWatch, ListenAddr, Program};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use outflow_mock::{Content, Fault, MockApi, MockResponse, Script, ScriptMatch};
 use outflow_testkit::Background;
-use outflow_upstream::{MockResponse, Content, Fault, Script, MockApi, ScriptMatch};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
@@ -38,7 +38,10 @@ async fn the_first_event_comes_before_the_last_is_made() {
 #[tokio::test]
 async fn a_client_that_leaves_gives_its_place_back() {
     let api = MockApi::builder()
-        .answer("/endless", MockResponse::status(200).content(Content::Endless))
+        .answer(
+            "/endless",
+            MockResponse::status(200).content(Content::Endless),
+        )
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
     let one = Told {
@@ -61,7 +64,10 @@ async fn a_client_that_leaves_gives_its_place_back() {
 #[tokio::test]
 async fn a_client_that_leaves_while_it_waits_leaves_the_line() {
     let api = MockApi::builder()
-        .answer("/endless", MockResponse::status(200).content(Content::Endless))
+        .answer(
+            "/endless",
+            MockResponse::status(200).content(Content::Endless),
+        )
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
     let one = Told {

@@ -219,9 +219,12 @@ async fn too_many_connections_are_told_so_and_counted() {
 // An endless answer that nobody reads: the place at the API is free again after the patience for it.
 #[tokio::test]
 async fn who_does_not_read_loses_the_place() {
-    use outflow_upstream::{MockResponse, Content, MockApi};
+    use outflow_mock::{Content, MockApi, MockResponse};
     let api = MockApi::builder()
-        .answer("/endless", MockResponse::status(200).content(Content::Endless))
+        .answer(
+            "/endless",
+            MockResponse::status(200).content(Content::Endless),
+        )
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
@@ -242,7 +245,7 @@ async fn who_does_not_read_loses_the_place() {
 
 #[tokio::test]
 async fn stopping_finishes_what_is_under_way() {
-    use outflow_upstream::{ScriptedFault, Script, MockApi, ScriptMatch};
+    use outflow_mock::{MockApi, Script, ScriptMatch, ScriptedFault};
     let late = ScriptedFault::Late(Duration::from_millis(300));
     let api = MockApi::builder()
         .script(Script::new().rule(ScriptMatch::always(), late))

@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::process::Command;
 
-use outflow_upstream::{MockResponse, MockApi};
+use outflow_mock::{MockApi, MockResponse};
 
 use super::support::{Sidecar, Told, echo};
 
@@ -104,7 +104,8 @@ print("all well")
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fetch_of_node_is_governed() {
-    let events = MockResponse::ok("data: 1\n\ndata: 2\n\n").header("content-type", "text/event-stream");
+    let events =
+        MockResponse::ok("data: 1\n\ndata: 2\n\n").header("content-type", "text/event-stream");
     let api = MockApi::builder()
         .answer("/events", events)
         .answer("/**", MockResponse::echo())

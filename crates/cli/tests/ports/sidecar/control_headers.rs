@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use outflow_mock::{MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 use outflow_testkit::Background;
-use outflow_upstream::{ScriptedFault, MockResponse, Script, MockApi, ScriptMatch};
 use tokio::io::AsyncWriteExt;
 
 use super::support::{PATIENCE, Reply, Sidecar, Told, echo, rest};

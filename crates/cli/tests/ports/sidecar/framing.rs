@@ -338,7 +338,7 @@ async fn malformed_chunks_end_the_request_and_the_connection() {
     assert_eq!(hidden, 0);
     assert_eq!(
         api.audit()
-            .only(|arrival| matches!(arrival.body, outflow_upstream::Received::Whole(_)))
+            .only(|arrival| matches!(arrival.body, outflow_mock::Received::Whole(_)))
             .count(),
         0
     );

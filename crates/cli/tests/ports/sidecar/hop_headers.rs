@@ -1,6 +1,6 @@
 //! What belongs to one connection is not handed on, in either direction, and what does not is.
 
-use outflow_upstream::{MockResponse, MockApi};
+use outflow_mock::{MockApi, MockResponse};
 
 use super::support::{Sidecar, Told, echo};
 

@@ -1,7 +1,7 @@
 //! Two hundred ways to ask for another host, or for more of the API than it is configured for. None of
 //! them reaches anything but the configured API below its base path.
 
-use outflow_upstream::{MockResponse, MockApi};
+use outflow_mock::{MockApi, MockResponse};
 
 use super::support::{Sidecar, Told};
 
@@ -92,7 +92,11 @@ fn targets(port: u16) -> Vec<String> {
 
 #[tokio::test]
 async fn no_path_leads_anywhere_but_below_the_base_of_its_api() {
-    let open = || MockApi::builder().answer("/**", MockResponse::echo()).build();
+    let open = || {
+        MockApi::builder()
+            .answer("/**", MockResponse::echo())
+            .build()
+    };
     let (ours, other) = (open().expect("valid"), open().expect("valid"));
     let (server, elsewhere) = (ours.listen().await, other.listen().await);
     let (server, elsewhere) = (server.expect("a port"), elsewhere.expect("a port"));

@@ -1,7 +1,7 @@
 //! Every way in which a call brings no answer, as its caller is told: status, headers and problem.
 
 use outflow::core::{HealthOverride, HealthState};
-use outflow_upstream::{MockResponse, Content, Fault, Script, MockApi, ScriptMatch};
+use outflow_mock::{Content, Fault, MockApi, MockResponse, Script, ScriptMatch};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -61,7 +61,10 @@ async fn a_state_that_lets_nothing_go_is_told_as_such() {
         (HealthOverride::CacheOnly, HealthState::CacheOnly),
         (HealthOverride::Sleep, HealthState::Sleep),
     ] {
-        client.upstream("strict").expect("known").force_health(None, hold);
+        client
+            .upstream("strict")
+            .expect("known")
+            .force_health(None, hold);
         let reply = sidecar.get("/strict/x", "").await;
         assert_eq!(reply.status, 503, "{reply:?}");
         let problem = reply.problem();

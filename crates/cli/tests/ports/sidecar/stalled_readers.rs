@@ -9,8 +9,8 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use outflow_mock::{Content, MockApi, MockResponse, Server};
 use outflow_testkit::Background;
-use outflow_upstream::{MockResponse, Content, Server, MockApi};
 use tokio::time::timeout;
 
 use super::support::{PATIENCE, Sidecar, Told};

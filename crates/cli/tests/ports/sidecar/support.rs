@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow_cli::{ListenAddr, Program, ConfigSources};
+use outflow_cli::{ConfigSources, ListenAddr, Program};
+use outflow_mock::{MockApi, MockResponse, Server};
 use outflow_testkit::Background;
-use outflow_upstream::{MockResponse, Server, MockApi};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -95,7 +95,9 @@ impl Sidecar {
 
 /// An API that echoes what it gets, on a port.
 pub(crate) async fn echo() -> (MockApi, Server) {
-    let api = MockApi::builder().answer("/**", MockResponse::echo()).build();
+    let api = MockApi::builder()
+        .answer("/**", MockResponse::echo())
+        .build();
     let api = api.expect("valid");
     let server = api.listen().await.expect("a port");
     (api, server)

@@ -1,6 +1,6 @@
 //! The lines with curl that the documents show, as they stand there; only the ports are others.
 
-use outflow_upstream::{MockResponse, Quota, MockApi};
+use outflow_mock::{MockApi, MockResponse, Quota};
 use serde_json::Value;
 
 use super::support::{Running, SECOND, printed, tool};

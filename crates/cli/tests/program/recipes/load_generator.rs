@@ -1,6 +1,6 @@
 //! h2load: many at once, framed by another hand than ours.
 
-use outflow_upstream::{MockResponse, Quota, MockApi};
+use outflow_mock::{MockApi, MockResponse, Quota};
 
 use super::support::{Running, SECOND, printed, tool};
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use http::HeaderName;
 use outflow_core::Cost;
-use outflow_upstream::{MockResponse, Dialect, Quota, Received, Route, Server, MockApi};
+use outflow_mock::{Dialect, MockApi, MockResponse, Quota, Received, Route, Server};
 
 use super::support::{Running, SECOND, printed, recipe, recipe_with_packages};
 

@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use outflow_mock::{Content, MockApi, MockResponse};
 use outflow_testkit::Process;
-use outflow_upstream::{MockResponse, Content, MockApi};
 
 use tokio::time::{interval, timeout};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use outflow_mock::{MockApi, MockResponse};
 use outflow_testkit::Background;
-use outflow_upstream::{MockResponse, MockApi};
 
 use super::support::{File, NAME, Running, slow_server};
 
@@ -115,7 +115,9 @@ async fn a_file_that_is_written_slowly_is_in_effect_when_it_is_whole() {
 // somebody who knows nothing of us: the watch alone has to notice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_replaced_in_its_file_is_used_without_being_asked() {
-    let api = MockApi::builder().answer("/**", MockResponse::echo()).build();
+    let api = MockApi::builder()
+        .answer("/**", MockResponse::echo())
+        .build();
     let server = api.expect("valid").listen().await.expect("a port");
     let file = File::for_server(&server);
     let (key, secrets) = (

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::config::Environment;
-use outflow_cli::{ReloadError, Program, ConfigSources, ConfigWatch};
+use outflow_cli::{ConfigSources, ConfigWatch, Program, ReloadError};
 
 use super::support::{File, slow_server};
 
@@ -57,7 +57,10 @@ async fn offline_is_meant_for_what_a_reload_adds_too() {
     assert_eq!(station.reload().expect("valid").to_string(), "added second");
     client.get("second", "/a").send().await.expect_err("held");
     assert_eq!(server.api().totals().seen, 0);
-    client.upstream("second").expect("there").release_health(None);
+    client
+        .upstream("second")
+        .expect("there")
+        .release_health(None);
     client.get("second", "/a").send().await.expect("let go");
     assert!(program.stop().await);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::config::Environment;
-use outflow_cli::{ReloadError, Program, ConfigSources, ConfigWatch};
+use outflow_cli::{ConfigSources, ConfigWatch, Program, ReloadError};
 
 use super::support::{File, slow_server};
 

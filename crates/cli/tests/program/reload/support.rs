@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings};
 use outflow::{Api, Outflow, Rules};
+use outflow_mock::{Latency, MockApi, MockResponse, Server};
 use outflow_testkit::Process;
-use outflow_upstream::{MockResponse, Latency, Server, MockApi};
 use tempfile::TempDir;
 
 use crate::support::PATIENCE;

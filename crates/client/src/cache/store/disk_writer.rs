@@ -5,7 +5,7 @@
 
 use std::sync::PoisonError;
 
-use super::{FILE_OVERHEAD, CacheStore};
+use super::{CacheStore, FILE_OVERHEAD};
 use crate::cache::codec;
 use crate::cache::key::CacheKey;
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::api::CacheMode;
     use crate::cache::entry::{CacheEntry, StorageScope};
-    use crate::cache::{CacheSettings, CacheQuery};
+    use crate::cache::{CacheQuery, CacheSettings};
 
     // The file is written and not yet entered into the books when its address is forgotten.
     #[test]

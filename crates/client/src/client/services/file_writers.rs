@@ -13,7 +13,7 @@ use super::InitError;
 use super::maintenance::every_so_often;
 use crate::clock::SystemClock;
 use crate::config::{Config, LogFormat, LogLevel, NdjsonTarget};
-use crate::log::{LineFormat, LogSender, Log, LogWriter, LogSettings, RollingFile};
+use crate::log::{LineFormat, Log, LogSender, LogSettings, LogWriter, RollingFile};
 use crate::metrics::Metrics;
 use crate::ndjson;
 use crate::redact::Scrubber;

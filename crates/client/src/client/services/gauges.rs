@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use outflow_core::{OutcomeCounts, Rate, HealthState};
+use outflow_core::{HealthState, OutcomeCounts, Rate};
 
 use super::super::api_table::ApiTable;
 use crate::metrics::{GaugeSnapshot, GaugeSource};

@@ -12,7 +12,7 @@ use super::super::api_table::ApiTable;
 use super::{InitError, OURSELVES};
 use crate::cache::{Cache, DiskState};
 use crate::clock::SystemClock;
-use crate::event::{Event, Events, EventKind};
+use crate::event::{Event, EventKind, Events};
 use crate::tasks::{CancelToken, Tasks};
 use crate::upstream::Upstream;
 

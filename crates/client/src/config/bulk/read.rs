@@ -6,9 +6,9 @@ use outflow_core::{Backoff, CongestionRule};
 
 use super::super::credential;
 use super::super::environment::Environment;
-use super::super::reader::{TableReader, FieldValue, ValueError};
+use super::super::reader::{FieldValue, TableReader, ValueError};
 use super::super::value_readers::{choice, duration, number, path, span, truth, whole};
-use super::{BulkRetention, BulkScheduler, BulkConfig, BulkShared, BulkWorkers, redis, tenants};
+use super::{BulkConfig, BulkRetention, BulkScheduler, BulkShared, BulkWorkers, redis, tenants};
 
 /// Reads `[bulk]`.
 pub(in super::super) fn read(root: &TableReader<'_>, environment: &Environment) -> BulkConfig {

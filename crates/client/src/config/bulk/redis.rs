@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 
 use super::super::credential;
 use super::super::environment::Environment;
-use super::super::reader::{TableReader, FieldValue, ValueError};
+use super::super::reader::{FieldValue, TableReader, ValueError};
 use super::super::value_readers::{choice, name, path, span, text, whole};
 use super::{BulkRedis, BulkStore};
 
@@ -66,7 +66,10 @@ enum RedisWord {
     Redis,
 }
 
-const STORES: [(&str, RedisWord); 2] = [("embedded", RedisWord::Embedded), ("redis", RedisWord::Redis)];
+const STORES: [(&str, RedisWord); 2] = [
+    ("embedded", RedisWord::Embedded),
+    ("redis", RedisWord::Redis),
+];
 
 const USUAL_QUEUE: &str = "outflow";
 

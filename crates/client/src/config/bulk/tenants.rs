@@ -3,7 +3,7 @@
 use outflow_core::{Priority, Weight};
 use smol_str::SmolStr;
 
-use super::super::reader::{TableReader, FieldValue, ValueError};
+use super::super::reader::{FieldValue, TableReader, ValueError};
 use super::super::tree::TreeValue;
 use super::super::value_readers::{choice, rate, whole};
 use super::{BulkConfig, BulkTenant};

@@ -13,9 +13,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime::Handle;
 use tower_service::Service;
 
-use super::super::tls_connector::TlsConnector;
 use super::super::failure::{AttemptFailure, ConnectError};
 use super::super::request_body::OutgoingBody;
+use super::super::tls_connector::TlsConnector;
 use super::PoolOrigin;
 
 /// One end of a connection.
@@ -49,7 +49,10 @@ pub(crate) struct UnansweredRequest {
 
 impl PooledConnection {
     /// Makes a connection. The time that may take is not its concern.
-    pub(super) async fn made(mut dial: TlsConnector, origin: &PoolOrigin) -> Result<Self, AttemptFailure> {
+    pub(super) async fn made(
+        mut dial: TlsConnector,
+        origin: &PoolOrigin,
+    ) -> Result<Self, AttemptFailure> {
         let stream = dial.call(origin.place_of(None)).await;
         let stream = stream.map_err(ConnectError::failure)?;
         let made = if stream.connected().is_negotiated_h2() {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::super::request_body::OutgoingBody;
 use super::connection::run;
-use super::{SuspectFlag, PooledConnection, PoolOrigin};
+use super::{PoolOrigin, PooledConnection, SuspectFlag};
 
 /// All connections that a request may take.
 pub(super) struct IdlePool {
@@ -108,7 +108,11 @@ impl IdlePool {
     }
 
     /// Takes in a connection that was just made. Where many can use one, one is enough.
-    pub(super) fn welcome(self: &Arc<Self>, origin: &Arc<PoolOrigin>, link: PooledConnection) -> PooledConnection {
+    pub(super) fn welcome(
+        self: &Arc<Self>,
+        origin: &Arc<PoolOrigin>,
+        link: PooledConnection,
+    ) -> PooledConnection {
         let PooledConnection::Shared(sender, doubt) = link else {
             return link;
         };
@@ -222,7 +226,10 @@ impl OriginPool {
         let shared = self.shared.as_mut()?;
         shared.used = now;
         shared.unanswered.get_or_insert(now);
-        Some(PooledConnection::Shared(shared.sender.clone(), shared.doubt.clone()))
+        Some(PooledConnection::Shared(
+            shared.sender.clone(),
+            shared.doubt.clone(),
+        ))
     }
 }
 

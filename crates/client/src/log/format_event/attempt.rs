@@ -2,7 +2,7 @@
 
 use outflow_core::AttemptEnd;
 
-use super::super::record::{Record, LogValue};
+use super::super::record::{LogValue, Record};
 use super::{RATE_LIMITER, level};
 use crate::event::{Event, EventKind};
 use crate::metrics::key;

@@ -11,8 +11,10 @@ use std::time::Duration;
 use http::header::{HeaderName, HeaderValue};
 
 use super::{CACHE_STATUS, mark, tell};
-use crate::cache::{CacheStatus, FlightRole, FlightKey, FollowFuture, FollowResult, ForwardReason, LeadGuard};
-use crate::client::{Body, ResponseStats, Response, SharedCall};
+use crate::cache::{
+    CacheStatus, FlightKey, FlightRole, FollowFuture, FollowResult, ForwardReason, LeadGuard,
+};
+use crate::client::{Body, Response, ResponseStats, SharedCall};
 use crate::error::{Error, ErrorKind};
 use crate::event::CacheLabel;
 use crate::send::CallState;
@@ -24,7 +26,10 @@ type SharedResult = Result<SharedCall, ErrorKind>;
 pub(in crate::send) type Lead = LeadGuard<SharedResult>;
 
 /// Waits for an equal call, if there is one; `None` if this one goes itself.
-pub(super) async fn joined(trip: &mut CallState<'_>, key: FlightKey) -> Result<Option<SharedResult>, Error> {
+pub(super) async fn joined(
+    trip: &mut CallState<'_>,
+    key: FlightKey,
+) -> Result<Option<SharedResult>, Error> {
     let followed = match trip.outlet.flights.join(key) {
         FlightRole::Lead(lead) => FollowResult::Lead(lead),
         FlightRole::Alone => FollowResult::Alone,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_core::{Accounting, Cost, Decision, LimitKind, Limit, Nanos, Rate, MeterStatus, UnitCost};
+use outflow_core::{
+    Accounting, Cost, Decision, Limit, LimitKind, MeterStatus, Nanos, Rate, UnitCost,
+};
 
 use super::super::group::QueueAhead;
 use super::ScopeLimits;
@@ -23,7 +25,12 @@ pub(in crate::upstream) struct FitTime {
 
 impl ScopeLimits {
     /// When a cost would pass if `ahead` went first and nothing else happened.
-    pub(in crate::upstream) fn slot(&mut self, when: FitTime, ahead: QueueAhead, cost: Cost) -> EarliestFit {
+    pub(in crate::upstream) fn slot(
+        &mut self,
+        when: FitTime,
+        ahead: QueueAhead,
+        cost: Cost,
+    ) -> EarliestFit {
         let itself = QueueAhead {
             count: 1,
             cost: self.fitting(cost).units(),

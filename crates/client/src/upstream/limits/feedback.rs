@@ -1,6 +1,6 @@
 //! What an answer means to the limits: in words that they and the gate exchange.
 
-use outflow_core::{UsageCorrection, OutcomeClass, Evidence, Nanos, LimitChange};
+use outflow_core::{Evidence, LimitChange, Nanos, OutcomeClass, UsageCorrection};
 
 /// What a refusal is evidence of.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,11 @@
 //! What a server says of these limits, against what was counted here.
 
-use outflow_core::{UsageCorrection, Evidence, Hint, Limit, UsageMark, CountBy, Nanos, LocalUsage, LimitChange};
+use outflow_core::{
+    CountBy, Evidence, Hint, Limit, LimitChange, LocalUsage, Nanos, UsageCorrection, UsageMark,
+};
 
 use super::limit_state::LimitState;
-use super::{HintResult, ScopeLimits, Refused};
+use super::{HintResult, Refused, ScopeLimits};
 
 impl ScopeLimits {
     /// Where things stand as a call is sent, for the headers of its answer.
@@ -39,7 +41,9 @@ impl ScopeLimits {
             }
         }
         let told = correction.limit.map(Evidence::Limit);
-        let reaction = told.map_or(LimitChange::Unmoved, |told| moving.learned.evidence(now, told));
+        let reaction = told.map_or(LimitChange::Unmoved, |told| {
+            moving.learned.evidence(now, told)
+        });
         // What answers took is our own use, and no news of strangers.
         if limit.measure() == CountBy::OutputTokens {
             correction.foreign = 0;

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use outflow_core::{LimitDrift, AdaptiveLimit, UsageLedger, Limit, ClockPair, Nanos, Rate, UnitCost, Trend, UsageAlert};
+use outflow_core::{
+    AdaptiveLimit, ClockPair, Limit, LimitDrift, Nanos, Rate, Trend, UnitCost, UsageAlert,
+    UsageLedger,
+};
 
-use super::super::throughput::Throughput;
 use super::super::report::{Alerted, UsageHistory};
-use super::reconfigure::{NextLimits, LimitTerms};
+use super::super::throughput::Throughput;
+use super::reconfigure::{LimitTerms, NextLimits};
 
 /// The moving parts of one limit.
 #[derive(Debug)]

@@ -14,12 +14,14 @@
 
 use std::time::Duration;
 
-use outflow_core::{AdaptiveMode, ReceiptSet, CarryOver, Limit, MAX_LIMITS, Meter, ClockPair, Nanos};
+use outflow_core::{
+    AdaptiveMode, CarryOver, ClockPair, Limit, MAX_LIMITS, Meter, Nanos, ReceiptSet,
+};
 
 use super::limit_state::LimitState;
 use super::overdraft::Overdraft;
-use super::{Cost, ScopeLimits, Rate};
-use crate::rules::{Rules, AlertThresholds};
+use super::{Cost, Rate, ScopeLimits};
+use crate::rules::{AlertThresholds, Rules};
 
 /// What others counted for a scope that had no limit of its own.
 #[derive(Debug, Default)]
@@ -226,7 +228,9 @@ impl ScopeLimits {
             Some((_, place)) => copied(&self.gone, place),
             None => None,
         };
-        learned.map_or(CarryOver::Nothing, |meter| CarryOver::Learns(Box::new(meter)))
+        learned.map_or(CarryOver::Nothing, |meter| {
+            CarryOver::Learns(Box::new(meter))
+        })
     }
 
     fn moved(&mut self, next: NextLimits<'_>, heirs: &[Option<usize>]) -> Vec<LimitState> {

@@ -4,7 +4,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::enqueue::AcquireResult;
-use super::{RefusalReason, AdmissionState, Nanos, WaiterState};
+use super::{AdmissionState, Nanos, RefusalReason, WaiterState};
 
 impl AdmissionState {
     /// A call gives up before it went.
@@ -160,7 +160,13 @@ impl AdmissionState {
         }
     }
 
-    fn dismiss(&mut self, key: usize, cause: RefusalReason, retry_after: Option<Duration>, now: Nanos) {
+    fn dismiss(
+        &mut self,
+        key: usize,
+        cause: RefusalReason,
+        retry_after: Option<Duration>,
+        now: Nanos,
+    ) {
         let Some(waiter) = self.waiters.get(key) else {
             return;
         };

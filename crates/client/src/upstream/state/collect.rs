@@ -4,9 +4,13 @@ use outflow_core::{AlertChange, Decision, HealthState};
 use smol_str::SmolStr;
 
 use super::super::report::{
-    Alerted, EffectiveLimit, LimitScope, GroupReport, HealthReport, LimitReport, RemainingQuota, UpstreamReport,
+    Alerted, EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
+    UpstreamReport,
 };
-use super::{AcquireRequest, Lifecycle, InFlightAttempt, AdmissionState, HealthScope, GroupState, ScopeLimits, Nanos, Waiter, EventKind};
+use super::{
+    AcquireRequest, AdmissionState, EventKind, GroupState, HealthScope, InFlightAttempt, Lifecycle,
+    Nanos, ScopeLimits, Waiter,
+};
 use crate::refusal::WaitEstimate;
 
 impl AdmissionState {
@@ -137,7 +141,11 @@ impl AdmissionState {
 
     /// Whether a call could go now, and otherwise when. What no time ends is never over as far as
     /// anyone knows.
-    pub(in crate::upstream) fn check(&mut self, mut caller: AcquireRequest, now: Nanos) -> Decision {
+    pub(in crate::upstream) fn check(
+        &mut self,
+        mut caller: AcquireRequest,
+        now: Nanos,
+    ) -> Decision {
         caller.lane = self.current(caller.lane);
         let closed = self.entry != Lifecycle::Open;
         if closed || self.impossible(caller.lane, caller.cost).is_some() {
@@ -179,7 +187,12 @@ fn limit_reports(limits: &mut ScopeLimits, now: Nanos, waiting: u64) -> Vec<Limi
         .collect()
 }
 
-fn watched(limits: &mut ScopeLimits, group: Option<SmolStr>, now: Nanos, waiting: u64) -> Vec<EventKind> {
+fn watched(
+    limits: &mut ScopeLimits,
+    group: Option<SmolStr>,
+    now: Nanos,
+    waiting: u64,
+) -> Vec<EventKind> {
     limits.tidy(now);
     let told = limits.watch(now, waiting).into_iter();
     let what = |(change, used_ppm)| EventKind::Usage {

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use outflow_core::{
-    AttemptReport, OutcomeClass, AttemptEnd, Hints, RequestTiming, Outcome, ResponseTime, RetryAfter, HealthTicket, WaitBounds,
+    AttemptEnd, AttemptReport, HealthTicket, Hints, Outcome, OutcomeClass, RequestTiming,
+    ResponseTime, RetryAfter, WaitBounds,
 };
 
 use super::super::limits::ArrivalCount;
 use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
-use super::{Cost, InFlightAttempt, AdmissionState, Nanos, EventKind};
+use super::{AdmissionState, Cost, EventKind, InFlightAttempt, Nanos};
 
 /// A call whose answer has begun and whose body has not ended.
 #[derive(Debug)]
@@ -147,7 +148,13 @@ impl AdmissionState {
     }
 
     /// Tells the limits when the call arrived, as late as that can have been.
-    fn land(&mut self, flight: &mut InFlightAttempt, sent: SentAttempt, answer: &AttemptResult<'_>, now: Nanos) {
+    fn land(
+        &mut self,
+        flight: &mut InFlightAttempt,
+        sent: SentAttempt,
+        answer: &AttemptResult<'_>,
+        now: Nanos,
+    ) {
         let (own, shared) = (flight.own.take(), flight.shared.take());
         if answer.is_unsent() {
             self.held_until = Nanos::ZERO;
@@ -252,7 +259,13 @@ impl AdmissionState {
         }
     }
 
-    fn tell_broken(&mut self, open: &ResponseInProgress, attempt: AttemptReport, effect: OutcomeClass, now: Nanos) {
+    fn tell_broken(
+        &mut self,
+        open: &ResponseInProgress,
+        attempt: AttemptReport,
+        effect: OutcomeClass,
+        now: Nanos,
+    ) {
         if self.after.heard {
             let (group, vitals) = (
                 self.lane(open.lane).name.clone(),
@@ -268,7 +281,13 @@ impl AdmissionState {
         }
     }
 
-    fn tell_settled(&mut self, sent: SentAttempt, attempt: AttemptReport, effect: OutcomeClass, now: Nanos) {
+    fn tell_settled(
+        &mut self,
+        sent: SentAttempt,
+        attempt: AttemptReport,
+        effect: OutcomeClass,
+        now: Nanos,
+    ) {
         if !self.after.heard {
             return;
         }

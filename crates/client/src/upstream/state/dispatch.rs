@@ -3,14 +3,22 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use super::enqueue::{PermitParts, AcquireResult, CountsFrom};
+use super::enqueue::{AcquireResult, CountsFrom, PermitParts};
 use super::take::StampResult;
-use super::{RefusalReason, PriorityClass, FreedBy, AdmissionState, Nanos, BlockedBy, WaiterState, Refusal, EventKind};
+use super::{
+    AdmissionState, BlockedBy, EventKind, FreedBy, Nanos, PriorityClass, Refusal, RefusalReason,
+    WaiterState,
+};
 use crate::refusal::WaitReason;
 
 impl AdmissionState {
     /// A call that waits asks what became of it.
-    pub(in crate::upstream) fn poll(&mut self, key: usize, now: Nanos, waker: &Waker) -> AcquireResult {
+    pub(in crate::upstream) fn poll(
+        &mut self,
+        key: usize,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
         self.serve_timers_before(key, now);
         let Some(waiter) = self.waiters.get_mut(key) else {
             return AcquireResult::No(NOT_YET);
@@ -35,10 +43,12 @@ impl AdmissionState {
                 let flight = *flight;
                 self.resume(key, flight, now, waker)
             }
-            WaiterState::Arriving | WaiterState::TurnedAway(_) => match self.waiters.remove(key).place {
-                WaiterState::TurnedAway(refusal) => AcquireResult::No(*refusal),
-                _ => AcquireResult::No(NOT_YET),
-            },
+            WaiterState::Arriving | WaiterState::TurnedAway(_) => {
+                match self.waiters.remove(key).place {
+                    WaiterState::TurnedAway(refusal) => AcquireResult::No(*refusal),
+                    _ => AcquireResult::No(NOT_YET),
+                }
+            }
         }
     }
 
@@ -171,10 +181,18 @@ impl AdmissionState {
             return Ok(());
         }
         let flight = self.take(lane, cost, now)?;
-        let from = self.flights.get(flight).map_or(now, super::InFlightAttempt::send_at);
+        let from = self
+            .flights
+            .get(flight)
+            .map_or(now, super::InFlightAttempt::send_at);
         if from > deadline {
             self.hand_back(flight, now);
-            self.turn_away(key, RefusalReason::TooLate(WaitReason::Turn), Some(from.since(now)), now);
+            self.turn_away(
+                key,
+                RefusalReason::TooLate(WaitReason::Turn),
+                Some(from.since(now)),
+                now,
+            );
             return Ok(());
         }
         self.call(key, flight, from, now);

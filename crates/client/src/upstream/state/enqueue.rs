@@ -3,7 +3,10 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use super::{RefusalReason, PriorityClass, Cost, AdmissionState, Nanos, WaiterState, Refusal, Waiter, EventKind};
+use super::{
+    AdmissionState, Cost, EventKind, Nanos, PriorityClass, Refusal, RefusalReason, Waiter,
+    WaiterState,
+};
 use crate::refusal::{WaitEstimate, WaitReason};
 use crate::rules::WaitMode;
 
@@ -85,7 +88,12 @@ impl AdmissionState {
             return self.refuse(caller.lane, cause, None, Duration::ZERO);
         }
         if let Some(limit) = self.impossible(caller.lane, caller.cost) {
-            return self.refuse(caller.lane, RefusalReason::Never { limit }, None, Duration::ZERO);
+            return self.refuse(
+                caller.lane,
+                RefusalReason::Never { limit },
+                None,
+                Duration::ZERO,
+            );
         }
         // A state that ends calls those back who were called in it, and they come first.
         let ward = self.lane(caller.lane).ward;
@@ -107,7 +115,12 @@ impl AdmissionState {
         let forecast = self.forecast(caller, now);
         if let Some(state) = self.fails_fast(caller.lane, now) {
             let wait = forecast.eta.map(|at| at.since(now));
-            return self.refuse(caller.lane, RefusalReason::Blocked { state }, wait, Duration::ZERO);
+            return self.refuse(
+                caller.lane,
+                RefusalReason::Blocked { state },
+                wait,
+                Duration::ZERO,
+            );
         }
         let key = self.join(caller, now, waker.clone());
         self.call_those_who_may_go(now);
@@ -118,8 +131,17 @@ impl AdmissionState {
     }
 
     /// A call that was taken at once but is paced waits for its instant like anybody who was called.
-    fn set_off(&mut self, caller: AcquireRequest, flight: usize, now: Nanos, waker: &Waker) -> AcquireResult {
-        let from = self.flights.get(flight).map_or(now, super::InFlightAttempt::send_at);
+    fn set_off(
+        &mut self,
+        caller: AcquireRequest,
+        flight: usize,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
+        let from = self
+            .flights
+            .get(flight)
+            .map_or(now, super::InFlightAttempt::send_at);
         if from <= now {
             return AcquireResult::Go(self.pass(flight, Duration::ZERO, now));
         }
@@ -141,7 +163,13 @@ impl AdmissionState {
     }
 
     /// Lets a newcomer wait, unless it would wait in vain or says that it does not wait.
-    fn stay(&mut self, caller: AcquireRequest, key: usize, forecast: WaitEstimate, now: Nanos) -> AcquireResult {
+    fn stay(
+        &mut self,
+        caller: AcquireRequest,
+        key: usize,
+        forecast: WaitEstimate,
+        now: Nanos,
+    ) -> AcquireResult {
         let deadline = caller.deadline(now);
         let late = deadline <= now || forecast.eta.is_some_and(|at| at > deadline);
         let cause = if caller.mode == WaitMode::Reject {

@@ -6,12 +6,12 @@
 //! Worked out, not played through: a line of ten thousand would be played through for each who joins
 //! it. What that costs is said where it is done.
 
-use outflow_core::{Rate, HealthState};
+use outflow_core::{HealthState, Rate};
 
-use super::super::group::{QueueAhead, NEWCOMER};
+use super::super::group::{NEWCOMER, QueueAhead};
 use super::super::limits::{EarliestFit, FitTime};
 use super::enqueue::{AcquireRequest, QueueStanding, WaitDeadline};
-use super::{BlockReason, Cost, AdmissionState, Nanos, WaiterState, WhenAsleep};
+use super::{AdmissionState, BlockReason, Cost, Nanos, WaiterState, WhenAsleep};
 use crate::refusal::{WaitEstimate, WaitReason};
 use crate::rules::WaitMode;
 
@@ -32,7 +32,12 @@ impl AdmissionState {
     }
 
     /// When one of this number would go, and what it waits for.
-    pub(super) fn outlook(&mut self, caller: AcquireRequest, number: u64, now: Nanos) -> WaitEstimate {
+    pub(super) fn outlook(
+        &mut self,
+        caller: AcquireRequest,
+        number: u64,
+        now: Nanos,
+    ) -> WaitEstimate {
         let ward = self.lane(caller.lane).ward;
         let closed = self.closed(ward, now);
         let opens = closed.and_then(BlockReason::opens);
@@ -52,7 +57,13 @@ impl AdmissionState {
     }
 
     /// The later of the slots that its group's limits and those of the API leave.
-    fn slot(&mut self, caller: AcquireRequest, number: u64, ahead: QueueAhead, when: FitTime) -> EarliestFit {
+    fn slot(
+        &mut self,
+        caller: AcquireRequest,
+        number: u64,
+        ahead: QueueAhead,
+        when: FitTime,
+    ) -> EarliestFit {
         let limits = self.own(caller.lane, when.now);
         let own = limits.slot(when, ahead, caller.cost);
         let mut slot = self.shared.slot(when, ahead, caller.cost);
@@ -70,7 +81,13 @@ impl AdmissionState {
     }
 
     /// Those of other lanes who go before it and can have gone by `until`.
-    fn others_by(&mut self, until: Nanos, caller: AcquireRequest, number: u64, when: FitTime) -> QueueAhead {
+    fn others_by(
+        &mut self,
+        until: Nanos,
+        caller: AcquireRequest,
+        number: u64,
+        when: FitTime,
+    ) -> QueueAhead {
         let ward = self.lane(caller.lane).ward;
         let mut sum = QueueAhead::default();
         for place in 0..self.busy.len() {

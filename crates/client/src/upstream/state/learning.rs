@@ -1,14 +1,14 @@
 //! What an answer says of the limits: in its headers, by refusing, by letting pass.
 
 use http::HeaderMap;
-use outflow_core::{AdaptiveMode, OutcomeClass, Outcome, LimitChange, RetryAfter};
+use outflow_core::{AdaptiveMode, LimitChange, Outcome, OutcomeClass, RetryAfter};
 use smol_str::SmolStr;
 
-use super::super::limits::{ThrottleEvidence, HintResult, Refused};
 use super::super::fleet_share::{FleetShare, ShareEstimate};
+use super::super::limits::{HintResult, Refused, ThrottleEvidence};
 use super::super::permit::LimitFeedback;
 use super::complete::SentAttempt;
-use super::{AdmissionState, Hinting, LimitMarks, Nanos, EventKind};
+use super::{AdmissionState, EventKind, Hinting, LimitMarks, Nanos};
 
 impl AdmissionState {
     /// From now on so much of what uses these limits is seen here.
@@ -65,7 +65,12 @@ impl AdmissionState {
     }
 
     /// What follows for the limits: a refusal lowers them, a success lets them grow back.
-    pub(super) fn learn(&mut self, sent: SentAttempt, outcome: &Outcome, now: Nanos) -> LimitFeedback {
+    pub(super) fn learn(
+        &mut self,
+        sent: SentAttempt,
+        outcome: &Outcome,
+        now: Nanos,
+    ) -> LimitFeedback {
         if self.rules.adaptive == AdaptiveMode::Off {
             return LimitFeedback::None;
         }
@@ -95,9 +100,13 @@ impl AdmissionState {
             self.shrunk(sent.lane, now);
         }
         match (charge, reaction) {
-            (ThrottleEvidence::Throttled { .. }, LimitChange::Shrunk | LimitChange::SameWave) => LimitFeedback::Lowered,
+            (ThrottleEvidence::Throttled { .. }, LimitChange::Shrunk | LimitChange::SameWave) => {
+                LimitFeedback::Lowered
+            }
             // A ban is not over when a limit is lower.
-            (ThrottleEvidence::Throttled { .. } | ThrottleEvidence::Banned { .. }, _) => LimitFeedback::None,
+            (ThrottleEvidence::Throttled { .. } | ThrottleEvidence::Banned { .. }, _) => {
+                LimitFeedback::None
+            }
         }
     }
 

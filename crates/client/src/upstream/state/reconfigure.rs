@@ -13,10 +13,13 @@
 use outflow_core::{ClockPair, Nanos};
 use smol_str::SmolStr;
 
-use super::super::routing::GroupIndex;
-use super::super::limits::{ArrivalCount, NextLimits, Overdraft, ForeignUsage, LimitTerms};
 use super::super::circuit::Circuit;
-use super::{RefusalReason, FreedBy, AdmissionState, Group, HealthScope, GroupState, WaiterState, Rules, AdmissionSettings};
+use super::super::limits::{ArrivalCount, ForeignUsage, LimitTerms, NextLimits, Overdraft};
+use super::super::routing::GroupIndex;
+use super::{
+    AdmissionSettings, AdmissionState, FreedBy, Group, GroupState, HealthScope, RefusalReason,
+    Rules, WaiterState,
+};
 use crate::rules::DEFAULT_GROUP;
 
 impl AdmissionState {
@@ -107,7 +110,11 @@ impl AdmissionState {
             }
         };
         let bare = Group::new(&group.name, Vec::new());
-        put(&mut self.lanes, number, GroupState::new(&bare, (number, ward)));
+        put(
+            &mut self.lanes,
+            number,
+            GroupState::new(&bare, (number, ward)),
+        );
         number
     }
 
@@ -163,7 +170,8 @@ impl AdmissionState {
     }
 
     fn named(&self, name: &str, seats: &[u32]) -> Option<u32> {
-        let is = |lane: &GroupState| lane.name == name || lane.aliases.iter().any(|alias| alias == name);
+        let is =
+            |lane: &GroupState| lane.name == name || lane.aliases.iter().any(|alias| alias == name);
         seats.iter().copied().find(|seat| is(self.lane_ref(*seat)))
     }
 

@@ -1,11 +1,14 @@
 //! Taking a permit: from health, the group's limits and those of the API, or from none of them.
 
-use outflow_core::{Decision, ReceiptSet, HealthTicket};
+use outflow_core::{Decision, HealthTicket, ReceiptSet};
 
 use super::super::limits::ArrivalCount;
 use super::super::wait_queue::PriorityClass;
 use super::enqueue::CountsFrom;
-use super::{BlockReason, Cost, InFlightAttempt, AdmissionState, Hinting, LimitMarks, Nanos, BlockedBy, Overdraft, ExcessCost};
+use super::{
+    AdmissionState, BlockReason, BlockedBy, Cost, ExcessCost, Hinting, InFlightAttempt, LimitMarks,
+    Nanos, Overdraft,
+};
 
 impl AdmissionState {
     /// Takes a permit for a call of this lane, or says what stands in the way.
@@ -123,7 +126,11 @@ impl AdmissionState {
     }
 
     /// A call counts from now in its ward, and gives up what it took of the limits before.
-    fn set_out_again(&mut self, flight: usize, now: Nanos) -> (Option<ReceiptSet>, Option<ReceiptSet>) {
+    fn set_out_again(
+        &mut self,
+        flight: usize,
+        now: Nanos,
+    ) -> (Option<ReceiptSet>, Option<ReceiptSet>) {
         let Self { flights, wards, .. } = self;
         let Some(known) = flights.get_mut(flight) else {
             return (None, None);
@@ -212,7 +219,13 @@ impl AdmissionState {
         }
     }
 
-    pub(super) fn rest_landed(&mut self, lane: u32, rest: ExcessCost, landed: ArrivalCount, now: Nanos) {
+    pub(super) fn rest_landed(
+        &mut self,
+        lane: u32,
+        rest: ExcessCost,
+        landed: ArrivalCount,
+        now: Nanos,
+    ) {
         let limits = self.own(lane, now);
         limits.overhang_landed(now, rest.own, landed);
         self.shared.overhang_landed(now, rest.shared, landed);

@@ -37,7 +37,10 @@ fn ask(gate: &mut AdmissionState, lane: u32, now: Nanos) -> AcquireResult {
 }
 
 fn kept(gate: &mut AdmissionState) -> usize {
-    gate.lanes.iter_mut().filter_map(GroupState::used_limits).count()
+    gate.lanes
+        .iter_mut()
+        .filter_map(GroupState::used_limits)
+        .count()
 }
 
 /// How the limit of a lane's own is in effect, by the report.
@@ -63,7 +66,11 @@ fn a_group_that_nobody_called_holds_no_meters() {
     assert!(matches!(ask(&mut gate, 7, now), AcquireResult::Go(_)));
     assert_eq!(kept(&mut gate), 1);
     assert_eq!(reported(&mut gate, 7, now).1, 1);
-    assert!(size_of::<GroupState>() <= 224, "{}", size_of::<GroupState>());
+    assert!(
+        size_of::<GroupState>() <= 224,
+        "{}",
+        size_of::<GroupState>()
+    );
 }
 
 // The same rules again, more for every group, and the same as before: limits that stay what they were

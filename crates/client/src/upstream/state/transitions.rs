@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
-use outflow_core::{HealthChange, Clock, HealthOverride, ClockPair, HealthTransition};
+use outflow_core::{Clock, ClockPair, HealthChange, HealthOverride, HealthTransition};
 
 use super::super::limits;
-use super::{RefusalReason, Lifecycle, AdmissionState, Nanos, WaiterState, EventKind, WhenAsleep};
+use super::{AdmissionState, EventKind, Lifecycle, Nanos, RefusalReason, WaiterState, WhenAsleep};
 use crate::event::HealthGauges;
 
 impl AdmissionState {
@@ -167,7 +167,12 @@ impl AdmissionState {
     }
 
     /// Holds the state of every ward, or of one group's.
-    pub(in crate::upstream) fn force(&mut self, lane: Option<u32>, hold: HealthOverride, now: Nanos) {
+    pub(in crate::upstream) fn force(
+        &mut self,
+        lane: Option<u32>,
+        hold: HealthOverride,
+        now: Nanos,
+    ) {
         for ward in self.wards_of(lane) {
             let change = self.ward(ward).health.force(now, hold);
             self.operated(ward, Some(change), now);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Method};
 use outflow::CacheMode;
-use outflow::cache::{BypassReason, CacheLookup, Freshness, StoreDecision, NotStored};
+use outflow::cache::{BypassReason, CacheLookup, Freshness, NotStored, StoreDecision};
 use outflow::core::WallTime;
 
 use super::support::{Ask, answer, at, fresh, memory, offer, said, stale, word};
@@ -55,7 +55,11 @@ const LIFETIMES: [(&str, Option<u64>); 19] = [
 fn an_answer_is_fresh_as_long_as_it_says_and_not_a_second_longer() {
     for (lines, last) in LIFETIMES {
         let (cache, ask) = (memory(), Ask::page());
-        assert_eq!(offer(&cache, &ask, lines, "body"), StoreDecision::Stored, "{lines}");
+        assert_eq!(
+            offer(&cache, &ask, lines, "body"),
+            StoreDecision::Stored,
+            "{lines}"
+        );
         let end = last.map_or(0, |last| last + 1);
         if let Some(last) = last {
             assert_eq!(word(&cache, &ask, last), "fresh", "{lines} at {last}");
@@ -405,7 +409,11 @@ fn a_forced_answer_is_kept_as_long_as_we_say() {
         "age: 99",
     ] {
         let cache = memory();
-        assert_eq!(offer(&cache, &ask, lines, "body"), StoreDecision::Stored, "{lines}");
+        assert_eq!(
+            offer(&cache, &ask, lines, "body"),
+            StoreDecision::Stored,
+            "{lines}"
+        );
         let found = (word(&cache, &ask, 29), word(&cache, &ask, 30));
         assert_eq!(found, ("fresh", "stale"), "{lines}");
     }

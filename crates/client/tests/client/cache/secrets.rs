@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use outflow::CacheMode;
-use outflow::cache::{StoreDecision, NotStored};
+use outflow::cache::{NotStored, StoreDecision};
 
 use super::support::{Ask, answer, at, memory, offer, on_disk, said};
 
@@ -96,7 +96,12 @@ fn an_answer_that_repeats_a_secret_is_not_kept() {
     for ask in bearers {
         for echo in [answer(200, &plain, body), answer(200, &link, "body")] {
             let kept = cache.offer(&ask.query(), echo, at(0));
-            assert_eq!(kept, StoreDecision::Not(NotStored::RepeatsSecret), "{}", ask.uri);
+            assert_eq!(
+                kept,
+                StoreDecision::Not(NotStored::RepeatsSecret),
+                "{}",
+                ask.uri
+            );
         }
     }
     cache.flush();

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use outflow::cache::{FlightRole, FlightBounds, FlightKey, SingleFlight, FollowFuture, FollowResult, LeadGuard};
+use outflow::cache::{
+    FlightBounds, FlightKey, FlightRole, FollowFuture, FollowResult, LeadGuard, SingleFlight,
+};
 use proptest::prelude::*;
 
 use super::support::{Ask, memory};

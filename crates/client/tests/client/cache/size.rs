@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use outflow::cache::{CacheableResponse, Cache, CacheSettings, StoreDecision, NotStored};
+use outflow::cache::{Cache, CacheSettings, CacheableResponse, NotStored, StoreDecision};
 
 use super::support::{Ask, at, said, word};
 
@@ -59,14 +59,20 @@ fn an_answer_that_would_push_out_the_rest_is_not_kept() {
     let cache = Cache::open(settings(1 << 20)).expect("a cache");
     let refused = StoreDecision::Not(NotStored::TooLarge);
     assert_eq!(offer(&cache, &Ask::page(), 1 << 16), refused);
-    assert_eq!(offer(&cache, &Ask::page(), (1 << 16) - 1024), StoreDecision::Stored);
+    assert_eq!(
+        offer(&cache, &Ask::page(), (1 << 16) - 1024),
+        StoreDecision::Stored
+    );
     let large = Cache::open(settings(1 << 30)).expect("a cache");
     assert_eq!(
         offer(&large, &Ask::page(), 8 << 20),
         refused,
         "8 MiB are a download"
     );
-    assert_eq!(offer(&large, &Ask::page(), (8 << 20) - 1024), StoreDecision::Stored);
+    assert_eq!(
+        offer(&large, &Ask::page(), (8 << 20) - 1024),
+        StoreDecision::Stored
+    );
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use outflow::CacheMode;
-use outflow::cache::{CacheableResponse, Cache, CacheSettings, CacheLookup, StoreDecision, CacheQuery, CachedResponse};
+use outflow::cache::{
+    Cache, CacheLookup, CacheQuery, CacheSettings, CacheableResponse, CachedResponse, StoreDecision,
+};
 use outflow::core::WallTime;
 
 /// Tue, 14 Nov 2023 22:13:20 GMT, and so many seconds.
@@ -82,7 +84,11 @@ pub(crate) fn said(lines: &str) -> HeaderMap {
     headers
 }
 
-pub(crate) fn answer<'a>(status: u16, headers: &'a HeaderMap, body: &'static str) -> CacheableResponse<'a> {
+pub(crate) fn answer<'a>(
+    status: u16,
+    headers: &'a HeaderMap,
+    body: &'static str,
+) -> CacheableResponse<'a> {
     CacheableResponse {
         status: StatusCode::from_u16(status).expect("a status"),
         headers,
@@ -119,7 +125,11 @@ pub(crate) fn fresh(cache: &Cache, ask: &Ask, secs: u64) -> Option<Bytes> {
 }
 
 /// The stale answer, what to ask with, and whether it may be given on an error.
-pub(crate) fn stale(cache: &Cache, ask: &Ask, secs: u64) -> Option<(CachedResponse, HeaderMap, bool)> {
+pub(crate) fn stale(
+    cache: &Cache,
+    ask: &Ask,
+    secs: u64,
+) -> Option<(CachedResponse, HeaderMap, bool)> {
     match cache.lookup(&ask.query(), at(secs)) {
         CacheLookup::Stale {
             stored,

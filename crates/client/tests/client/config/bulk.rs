@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow::config::{BulkScheduler, BulkConfig, BulkStore, Config, Diagnostics};
+use outflow::config::{BulkConfig, BulkScheduler, BulkStore, Config, Diagnostics};
 use outflow::core::Priority;
 use secrecy::ExposeSecret;
 

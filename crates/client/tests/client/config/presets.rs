@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use http::Method;
 use outflow::config::{Config, Environment, Source};
-use outflow::core::{AttemptReport, Cost, Dialect, OutcomeClass, LimitKind, Limit, CountBy};
+use outflow::core::{AttemptReport, Cost, CountBy, Dialect, Limit, LimitKind, OutcomeClass};
 use outflow::{Api, Group, Preset};
 use smol_str::SmolStr;
 
@@ -179,5 +179,8 @@ fn a_key_is_sent_in_one_place_whatever_a_preset_says() {
     let environment = Environment::from_iter([("KEY", "secret")]);
     let config = Config::read(&[Source::new("it", text)], &environment).expect("valid");
     let credential = config.apis[0].credential.as_ref().expect("a key");
-    assert_eq!(credential.place, outflow::CredentialPlacement::Query("key".into()));
+    assert_eq!(
+        credential.place,
+        outflow::CredentialPlacement::Query("key".into())
+    );
 }

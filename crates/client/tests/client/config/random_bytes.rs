@@ -1,7 +1,7 @@
 //! No text, however broken, does worse than be refused.
 
 use outflow::Preset;
-use outflow::config::{Config, Environment, Source, RenderStyle};
+use outflow::config::{Config, Environment, RenderStyle, Source};
 use proptest::prelude::*;
 
 fn read(text: &str, variables: &[(String, String)]) {

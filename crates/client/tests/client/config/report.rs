@@ -1,7 +1,7 @@
 //! How mistakes are told: all at once, in three forms, and never with a key in them.
 
 use outflow::Api;
-use outflow::config::{Config, Environment, Diagnostics, Source, RenderStyle};
+use outflow::config::{Config, Diagnostics, Environment, RenderStyle, Source};
 
 const STOCK: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use outflow::config::{AdminConfig, Config, ListenTarget, Diagnostics, ServerConfig};
+use outflow::config::{AdminConfig, Config, Diagnostics, ListenTarget, ServerConfig};
 use secrecy::ExposeSecret;
 
 use super::support::{STOCK, read};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::Api;
-use outflow::config::{Config, Environment, Diagnostics, Source};
+use outflow::config::{Config, Diagnostics, Environment, Source};
 use outflow::core::Limit;
 
 pub(crate) const STOCK: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\n";

@@ -6,12 +6,12 @@ use outflow::config::{
     CacheSection, Config, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget,
 };
 use outflow::core::{
-    Accounting, AdaptiveMode, AttemptReport, Cost, Dialect, OutcomeClass, HealthSettings, LimitKind, Limit, CountBy,
-    Pacing, Rate, Share, StreakRule,
+    Accounting, AdaptiveMode, AttemptReport, Cost, CountBy, Dialect, HealthSettings, Limit,
+    LimitKind, OutcomeClass, Pacing, Rate, Share, StreakRule,
 };
 use outflow::{
-    AddressPolicy, Api, CacheMode, HealthScope, WaitMode, CredentialPlacement, Proxy, Rules, AlertThresholds, Timeouts, TlsTrust,
-    WhenAsleep,
+    AddressPolicy, AlertThresholds, Api, CacheMode, CredentialPlacement, HealthScope, Proxy, Rules,
+    Timeouts, TlsTrust, WaitMode, WhenAsleep,
 };
 
 use super::support::{rates, read, seconds, with};
@@ -82,7 +82,11 @@ fn a_limit_is_read_in_each_of_its_forms() {
     let kinds: Vec<_> = limits.iter().map(Limit::kind).collect();
     assert_eq!(
         kinds[2..5],
-        [LimitKind::Fixed, LimitKind::Aligned, LimitKind::Bucket { burst: 40 }]
+        [
+            LimitKind::Fixed,
+            LimitKind::Aligned,
+            LimitKind::Bucket { burst: 40 }
+        ]
     );
     assert_eq!(limits[0].accounting(), Accounting::Tight);
     assert_eq!(limits[2].accounting(), Accounting::Safe);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outflow::log::{Log, LogSettings};
 use outflow::{Api, Outflow, Rules, SystemClock};
-use outflow_upstream::{Quota, MockApi};
+use outflow_mock::{MockApi, Quota};
 use tracing::Level;
 
 use super::support::{Load, World};

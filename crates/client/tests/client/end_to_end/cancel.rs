@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::Backoff;
 use outflow::{Api, CacheMode, Error, Outflow, Rules};
+use outflow_mock::{Content, MockApi, MockResponse, Script, ScriptMatch, Tls};
 use outflow_testkit::{Background, LinkLatency, PollPoints, Run};
-use outflow_upstream::{MockResponse, Content, Script, MockApi, Tls, ScriptMatch};
 
 use super::support::{World, in_flight, report};
 
@@ -84,11 +84,15 @@ fn paths() -> Vec<Path> {
             })
         },
         Path {
-            script: || Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503)),
+            script: || {
+                Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503))
+            },
             ..plain("between two attempts", got)
         },
         Path {
-            script: || Script::new().rule(ScriptMatch::path("/a"), MockResponse::redirect(302, "/b")),
+            script: || {
+                Script::new().rule(ScriptMatch::path("/a"), MockResponse::redirect(302, "/b"))
+            },
             ..plain("following a redirect", got)
         },
         Path {
@@ -103,7 +107,10 @@ fn dripping() -> Script {
         bytes: "12345678".into(),
         every: WAY,
     };
-    Script::new().rule(ScriptMatch::path("/a"), MockResponse::ok("").content(content))
+    Script::new().rule(
+        ScriptMatch::path("/a"),
+        MockResponse::ok("").content(content),
+    )
 }
 
 fn got(client: &Outflow) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use outflow::core::Backoff;
-use outflow::{WaitMode, Rules};
-use outflow_upstream::{MockResponse, Fault, Latency, Script, MockApi, ScriptMatch};
+use outflow::{Rules, WaitMode};
+use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch};
 use tokio::time::Instant;
 
 use super::support::{World, in_flight, report};

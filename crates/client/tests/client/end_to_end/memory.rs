@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outflow::metrics::{ApiLabels, Metrics};
 use outflow::{Cache, CacheMode, CacheSettings, Outflow, Rules};
-use outflow_upstream::{MockResponse, MockApi};
+use outflow_mock::{MockApi, MockResponse};
 
 use super::support::{World, report};
 use crate::support::own_process::{MIB, is_alone, resident};

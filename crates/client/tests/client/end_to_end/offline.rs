@@ -5,10 +5,11 @@ use std::time::Duration;
 use outflow::core::HealthOverride;
 use outflow::event::CacheLabel;
 use outflow::{
-    Api, Cache, CacheMode, CacheSettings, CacheDirective, Credential, Outflow, CredentialPlacement, Response,
+    Api, Cache, CacheDirective, CacheMode, CacheSettings, Credential, CredentialPlacement, Outflow,
+    Response,
 };
+use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch};
 use outflow_testkit::{Background, FaultProxy};
-use outflow_upstream::{MockResponse, Fault, Latency, Script, MockApi, ScriptMatch};
 
 use super::support::{Load, World};
 
@@ -30,7 +31,10 @@ fn status(answer: &Response) -> &str {
 }
 
 fn hold(client: &Outflow, hold: HealthOverride) {
-    client.upstream("strict").expect("there").force_health(None, hold);
+    client
+        .upstream("strict")
+        .expect("there")
+        .force_health(None, hold);
 }
 
 // The kept answer is ten minutes old and was good for one. Every way of asking is tried, a write and
@@ -82,7 +86,10 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
         assert_eq!(world.net.traffic(), before, "{held:?}");
         assert_eq!(world.strict.audit().count(), 1);
 
-        client.upstream("strict").expect("there").release_health(None);
+        client
+            .upstream("strict")
+            .expect("there")
+            .release_health(None);
         let again = client.get("strict", "/a").send().await.expect("online");
         assert!(world.net.traffic() != before, "{again:?}");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow::core::{HealthOverride, Share};
 use outflow::{Api, Rules};
-use outflow_upstream::{ScriptedFault, MockResponse, Fault, Script, MockApi, ScriptMatch};
+use outflow_mock::{Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 
 use super::support::{Ended, Load, World, breaker, health};
 
@@ -49,7 +49,10 @@ async fn played(plan: Plan, hold: Option<HealthOverride>, adapt: impl FnOnce(&mu
         .rewrite(Script::new().rule(ScriptMatch::always(), plan.act));
     let client = world.client(adapt);
     if let Some(hold) = hold {
-        client.upstream("strict").expect("there").force_health(None, hold);
+        client
+            .upstream("strict")
+            .expect("there")
+            .force_health(None, hold);
     }
     let mut load = Load::on(&client);
     let calls = load.run(plan.per_second, plan.failing).await;
@@ -92,7 +95,12 @@ fn roomy(api: &mut Api) {
 // than one each: that repetitions were made at all is part of the law.
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_answers_is_not_multiplied_by_repetitions() {
-    let story = played(ten_minutes(MockResponse::status(503)), Some(HealthOverride::Normal), roomy).await;
+    let story = played(
+        ten_minutes(MockResponse::status(503)),
+        Some(HealthOverride::Normal),
+        roomy,
+    )
+    .await;
     let most = story.calls + story.calls / 5 + 10 * 600;
     assert!(story.attempts <= most, "{} > {most}", story.attempts);
     assert!(story.attempts > story.calls, "{}", story.attempts);

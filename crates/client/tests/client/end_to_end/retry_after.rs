@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use outflow::core::{Limit, Nanos, HealthState};
+use outflow::core::{HealthState, Limit, Nanos};
 use outflow::{Api, Group, Route};
+use outflow_mock::{Audit, Fault, MockApi, MockResponse, Script, ScriptMatch, ThrottleResponse};
 use outflow_testkit::Background;
-use outflow_upstream::{MockResponse, Audit, Fault, ThrottleResponse, Script, MockApi, ScriptMatch};
 
 use super::support::{Ended, Load, World, in_flight, report};
 
@@ -209,7 +209,10 @@ async fn a_stream_that_still_connects_is_refused_unsent() {
 async fn a_repetition_waits_for_the_same_instant_as_everybody() {
     let world = World::near(MockApi::builder());
     let script = Script::new()
-        .rule(ScriptMatch::always().first(1), ThrottleResponse::new(429, 2 * SECOND))
+        .rule(
+            ScriptMatch::always().first(1),
+            ThrottleResponse::new(429, 2 * SECOND),
+        )
         .rule(ScriptMatch::always().first(1), Fault::ResetBeforeHead);
     world.strict.rewrite(script);
     let client = world.client(|_| {});

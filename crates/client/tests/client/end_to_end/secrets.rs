@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use outflow::config::{Config, LogFormat, LogLevel, NdjsonTarget};
 use outflow::core::HealthOverride;
-use outflow::{AddressPolicy, Api, CacheMode, Credential, Outflow, CredentialPlacement, Proxy, Rules};
-use outflow_upstream::{
-    ScriptedFault, MockResponse, Content, Fault, ThrottleResponse, Script, Server, MockApi, Tls, ScriptMatch,
+use outflow::{
+    AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Outflow, Proxy, Rules,
+};
+use outflow_mock::{
+    Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault, Server,
+    ThrottleResponse, Tls,
 };
 
 use crate::support::recorded_events::Heard;
@@ -333,17 +336,26 @@ async fn a_secret_is_written_nowhere_when_nothing_is_reached() {
     let gone = secured(Tls::Good).await.url();
     let mut apis = vec![
         keyed(&gone, CredentialPlacement::Bearer),
-        keyed("http://localhost:1", CredentialPlacement::Query("key".into())),
+        keyed(
+            "http://localhost:1",
+            CredentialPlacement::Query("key".into()),
+        ),
     ];
     for server in [&good, &expired, &cut] {
-        apis.push(keyed(&server.url(), CredentialPlacement::Query("key".into())));
+        apis.push(keyed(
+            &server.url(),
+            CredentialPlacement::Query("key".into()),
+        ));
     }
     let mut trusting = keyed(&good.url(), CredentialPlacement::Bearer);
     trusting.trust = outflow::TlsTrust::Anybody;
     apis.push(trusting.clone());
     trusting.rules = Rules::with_limit("1/day".parse().expect("valid"));
     apis.push(trusting.clone());
-    let mut private = keyed("http://localtest.invalid", CredentialPlacement::Query("key".into()));
+    let mut private = keyed(
+        "http://localtest.invalid",
+        CredentialPlacement::Query("key".into()),
+    );
     private.addresses = AddressPolicy::Public;
     private.retry.count = 0;
     apis.push(private);

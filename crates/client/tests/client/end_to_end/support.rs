@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings};
-use outflow::{Api, OutflowBuilder, Outflow, Response, Rules, IoStream, UpstreamReport};
+use outflow::{Api, IoStream, Outflow, OutflowBuilder, Response, Rules, UpstreamReport};
+use outflow_mock::{Latency, MockApi, Server};
 use outflow_testkit::{Background, LinkLatency, VirtualNet, VirtualTime};
-use outflow_upstream::{Latency, Server, MockApi};
 use tokio::time::Instant;
 
 /// A server at the other end of a network.
@@ -38,7 +38,7 @@ impl World {
 
     /// A server five milliseconds away each way. The way is the server's own, so that its audit knows
     /// what crossed what.
-    pub(crate) fn near(strict: outflow_upstream::Builder) -> Self {
+    pub(crate) fn near(strict: outflow_mock::Builder) -> Self {
         let way = Latency::Fixed(Duration::from_millis(5));
         let strict = strict.delay(way, way).build().expect("valid");
         Self::new(strict, Duration::ZERO)

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::core::{Limit, Rate, Share, HealthState};
-use outflow::log::{Log, LogWriter, LogSettings, RollingFile};
+use outflow::core::{HealthState, Limit, Rate, Share};
+use outflow::log::{Log, LogSettings, LogWriter, RollingFile};
 use outflow::metrics::{ApiLabels, Metrics};
 use outflow::{Api, Cache, CacheMode, CacheSettings, Group, Outflow, Route, Rules};
+use outflow_mock::{Fault, MockApi, MockResponse, Quota, Script, ScriptMatch, ScriptedFault};
 use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::{ScriptedFault, MockResponse, Fault, Quota, Script, MockApi, ScriptMatch};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
@@ -27,14 +27,20 @@ fn rate(text: &str) -> Rate {
 /// How an hour goes: most are well, and no two neighbours are alike.
 fn weather(hour: u64) -> Script {
     let some = |percent, act: ScriptedFault| {
-        Script::new().rule(ScriptMatch::always().by_chance(Share::percent(percent), hour), act)
+        Script::new().rule(
+            ScriptMatch::always().by_chance(Share::percent(percent), hour),
+            act,
+        )
     };
     match (hour % 11, hour % 7) {
         (3, _) => Script::new().rule(ScriptMatch::always(), Fault::ResetBeforeHead),
         (5, _) => some(50, MockResponse::status(503).into()),
         (7, _) => some(20, ScriptedFault::Late(15 * SECOND)),
         (9, _) => some(10, Fault::CutBody.into()),
-        (_, 6) => some(2, outflow_upstream::ThrottleResponse::new(429, 30 * SECOND).into()),
+        (_, 6) => some(
+            2,
+            outflow_mock::ThrottleResponse::new(429, 30 * SECOND).into(),
+        ),
         _ => Script::new(),
     }
 }
@@ -70,7 +76,8 @@ struct Month {
 
 impl Month {
     fn begin() -> Self {
-        let page = MockResponse::ok("0123456789".repeat(100)).header("cache-control", "max-age=900");
+        let page =
+            MockResponse::ok("0123456789".repeat(100)).header("cache-control", "max-age=900");
         let strict = MockApi::builder()
             .remembering(10)
             .limit(Quota::sliding(rate("20/s")))

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use outflow::core::{HealthOverride, Share};
 use outflow::{Api, Rules};
-use outflow_upstream::{Quota, ThrottleResponse, Script, MockApi, RetryAfterForm, ArrivalVerdict, ScriptMatch};
+use outflow_mock::{
+    ArrivalVerdict, MockApi, Quota, RetryAfterForm, Script, ScriptMatch, ThrottleResponse,
+};
 
 use super::support::{Load, World};
 
@@ -54,7 +56,10 @@ impl Force {
             Self::Half => refusing(ScriptMatch::always().by_chance(Share::percent(50), 7)),
             // Each rule counts what those before it left: nine pass, and the next is its own.
             Self::Tenth => (1..=120).fold(Script::new(), |script, nth| {
-                script.rule(ScriptMatch::always().numbers(9 * nth..=9 * nth), refusal.clone())
+                script.rule(
+                    ScriptMatch::always().numbers(9 * nth..=9 * nth),
+                    refusal.clone(),
+                )
             }),
         }
     }
@@ -86,7 +91,10 @@ async fn nothing_is_sent_before_its_time_in_any_storm() {
                 "{force:?} {tell:?}: {good} of {seen}"
             );
             assert!(early.is_empty(), "{force:?} {tell:?}: {:?}", early[0]);
-            let speaks = matches!(tell, RetryAfterForm::Seconds | RetryAfterForm::Fraction | RetryAfterForm::Date);
+            let speaks = matches!(
+                tell,
+                RetryAfterForm::Seconds | RetryAfterForm::Fraction | RetryAfterForm::Date
+            );
             assert_eq!(told > 0, speaks, "{force:?} {tell:?}");
             assert!(audit.most_in_any_window(SECOND) <= 10, "{force:?} {tell:?}");
         }
@@ -112,7 +120,10 @@ async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<HealthOverride>
         api.retry.count = 0;
     });
     if let Some(hold) = hold {
-        client.upstream("strict").expect("there").force_health(None, hold);
+        client
+            .upstream("strict")
+            .expect("there")
+            .force_health(None, hold);
     }
     let mut calls = Load::on(&client);
     load(&mut calls).await;
@@ -120,7 +131,9 @@ async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<HealthOverride>
     let audit = world.strict.audit().only(|arrival| arrival.at >= late);
     drop(calls);
     let passed = audit.arrivals().iter();
-    let passed = passed.filter(|one| one.verdict == ArrivalVerdict::Allowed).count();
+    let passed = passed
+        .filter(|one| one.verdict == ArrivalVerdict::Allowed)
+        .count();
     let count = |many: usize| f64::from(u32::try_from(many).expect("small"));
     Settled {
         passed: count(passed) / 180.0,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow::core::HealthOverride;
 use outflow::event::{CacheLabel, EventKind};
-use outflow::{Api, CacheMode, CacheDirective, Response};
-use outflow_upstream::{ScriptedFault, MockResponse, Fault, Latency, Script, MockApi, ScriptMatch};
+use outflow::{Api, CacheDirective, CacheMode, Response};
+use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 
 use super::support::{over_pipes, scripted};
 use crate::support::recorded_events::Heard;
@@ -102,7 +102,10 @@ async fn with_nothing_sent_the_cache_answers_and_a_miss_is_clear() {
         let client = over_pipes(&strict, keeping);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
-        client.upstream("strict").expect("there").force_health(None, hold);
+        client
+            .upstream("strict")
+            .expect("there")
+            .force_health(None, hold);
         let stale = client
             .get("strict", "/a")
             .send()
@@ -263,7 +266,10 @@ async fn with_nothing_sent_a_streaming_call_is_answered_from_the_cache_too() {
         let client = over_pipes(&strict, keeping);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
-        client.upstream("strict").expect("there").force_health(None, hold);
+        client
+            .upstream("strict")
+            .expect("there")
+            .force_health(None, hold);
         let flow = |path: &str| client.get("strict", path).send_streaming();
         let stale = flow("/a").await.expect("what was kept");
         assert_eq!(stale.from_cache(), Some(CacheLabel::Stale), "{hold:?}");

@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::Nanos;
-use outflow::event::{StatusLabel, EventKind};
+use outflow::event::{EventKind, StatusLabel};
 use outflow::{Api, CacheMode, Outflow, Rules};
-use outflow_upstream::{MockResponse, Content, Latency, Script, MockApi, ScriptMatch};
+use outflow_mock::{Content, Latency, MockApi, MockResponse, Script, ScriptMatch};
 
 use super::support::{over_pipes, scripted};
 use crate::support::recorded_events::Heard;
@@ -30,9 +30,13 @@ async fn given_up_after<F: Future>(polls: usize, work: F) -> bool {
 
 /// A server that is slow, fails once and redirects once, so that a call has many places to be at.
 fn eventful() -> MockApi {
-    let strict = scripted(Script::new().rule(ScriptMatch::path("/a").first(1), MockResponse::status(503)));
+    let strict =
+        scripted(Script::new().rule(ScriptMatch::path("/a").first(1), MockResponse::status(503)));
     strict.answer("/a", MockResponse::redirect(302, "/b"));
-    strict.answer("/b", MockResponse::ok("{}").header("cache-control", "max-age=1"));
+    strict.answer(
+        "/b",
+        MockResponse::ok("{}").header("cache-control", "max-age=1"),
+    );
     let way = Latency::Fixed(Duration::from_millis(20));
     strict.delay(way, way);
     strict
@@ -64,7 +68,9 @@ async fn leaves_nothing_behind<F: Future>(client: &Outflow, polls: usize, work: 
     let told = heard.finished();
     assert_eq!(told.len(), polls.min(1), "after {polls} polls");
     // A caller who leaves in the middle of a body has had the answer.
-    let left = told.iter().any(|call| call.status == StatusLabel::Cancelled);
+    let left = told
+        .iter()
+        .any(|call| call.status == StatusLabel::Cancelled);
     assert!(!(over && left), "after {polls} polls");
     assert_eq!(
         door.report().waiting,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http::Method;
 use outflow::event::{FailureLabel, StatusLabel};
-use outflow::{Api, Error, WaitMode, Outflow, Rules};
-use outflow_upstream::{Fault, Script, ScriptMatch};
+use outflow::{Api, Error, Outflow, Rules, WaitMode};
+use outflow_mock::{Fault, Script, ScriptMatch};
 
 use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
 use crate::support::recorded_events::Heard;
@@ -33,20 +33,36 @@ async fn met(fault: Fault) -> (Result<u16, Error>, Option<FailureLabel>, StatusL
 #[tokio::test]
 async fn every_fault_has_one_name() {
     for (fault, reason, status) in [
-        (Fault::ResetBeforeHead, FailureLabel::Network, StatusLabel::Network),
-        (Fault::CloseBeforeHead, FailureLabel::Network, StatusLabel::Network),
+        (
+            Fault::ResetBeforeHead,
+            FailureLabel::Network,
+            StatusLabel::Network,
+        ),
+        (
+            Fault::CloseBeforeHead,
+            FailureLabel::Network,
+            StatusLabel::Network,
+        ),
         (Fault::ResetInBody, FailureLabel::Body, StatusLabel::Network),
         (Fault::CutBody, FailureLabel::Body, StatusLabel::Network),
         (Fault::CutChunk, FailureLabel::Body, StatusLabel::Network),
         (Fault::Hang, FailureLabel::Timeout, StatusLabel::Timeout),
         (Fault::Garbage, FailureLabel::Network, StatusLabel::Network),
-        (Fault::Unasked101, FailureLabel::Network, StatusLabel::Network),
+        (
+            Fault::Unasked101,
+            FailureLabel::Network,
+            StatusLabel::Network,
+        ),
         (
             Fault::HugeHeader(1_000_000),
             FailureLabel::Network,
             StatusLabel::Network,
         ),
-        (Fault::ManyHeaders(10_000), FailureLabel::Network, StatusLabel::Network),
+        (
+            Fault::ManyHeaders(10_000),
+            FailureLabel::Network,
+            StatusLabel::Network,
+        ),
         (
             Fault::EndlessHead(Duration::from_millis(20)),
             FailureLabel::Timeout,
@@ -56,7 +72,11 @@ async fn every_fault_has_one_name() {
         let (ended, told, class) = met(fault.clone()).await;
         let error = ended.expect_err("no answer");
         assert_eq!((told, class), (Some(reason), status), "{fault:?}: {error}");
-        assert_eq!(error.is_timeout(), status == StatusLabel::Timeout, "{fault:?}");
+        assert_eq!(
+            error.is_timeout(),
+            status == StatusLabel::Timeout,
+            "{fault:?}"
+        );
         assert_eq!(error.is_body(), reason == FailureLabel::Body, "{fault:?}");
         assert!(!error.is_connect(), "{fault:?}: something was sent");
     }
@@ -273,7 +293,11 @@ async fn a_call_that_was_lost_after_it_left_still_counts() {
         });
         let lost = client.get("strict", "/").send().await;
         assert!(lost.is_err(), "{fault:?}");
-        let next = client.get("strict", "/").mode(WaitMode::Reject).send().await;
+        let next = client
+            .get("strict", "/")
+            .mode(WaitMode::Reject)
+            .send()
+            .await;
         let next = next.expect_err("the minute is used up");
         assert!(next.is_rate_limited(), "{fault:?}: {next}");
         assert_eq!(strict.audit().count(), 1, "{fault:?}");
@@ -302,9 +326,17 @@ async fn a_call_that_never_left_takes_nothing_from_the_limit() {
         error.is_connect() && error.to_string().contains("refused"),
         "{error}"
     );
-    let answer = client.get("strict", "/").mode(WaitMode::Reject).send().await;
+    let answer = client
+        .get("strict", "/")
+        .mode(WaitMode::Reject)
+        .send()
+        .await;
     assert_eq!(answer.expect("the minute's one").waited(), Duration::ZERO);
-    let third = client.get("strict", "/").mode(WaitMode::Reject).send().await;
+    let third = client
+        .get("strict", "/")
+        .mode(WaitMode::Reject)
+        .send()
+        .await;
     assert!(third.expect_err("used up").is_rate_limited());
 }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use outflow::{Outflow, IoStream};
+use outflow::{IoStream, Outflow};
+use outflow_mock::Script;
 use outflow_testkit::{Background, VirtualTime};
-use outflow_upstream::Script;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::mpsc;
 

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use outflow::core::{Backoff, OutcomeClass};
 use outflow::event::EventKind;
-use outflow::{WaitMode, Rules};
-use outflow_upstream::{ScriptedFault, MockResponse, Content, Fault, ThrottleResponse, Script, ScriptMatch};
+use outflow::{Rules, WaitMode};
+use outflow_mock::{
+    Content, Fault, MockResponse, Script, ScriptMatch, ScriptedFault, ThrottleResponse,
+};
 use tokio::time::Instant;
 
 use super::support::{over_pipes, scripted};
@@ -16,7 +18,8 @@ const SECOND: Duration = Duration::from_secs(1);
 // The server would answer in 5 s, an attempt may take 10, and the caller has one.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_ends_an_attempt_and_blames_nobody() {
-    let strict = scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(5 * SECOND)));
+    let strict =
+        scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(5 * SECOND)));
     let client = over_pipes(&strict, |_| {});
     let heard = Heard::on(client.events());
     let began = Instant::now();
@@ -68,13 +71,21 @@ async fn an_attempt_that_runs_into_its_own_timeout_is_the_servers_fault() {
 // comes after 20.
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_grants_more_time_has_the_answer() {
-    let strict = scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(20 * SECOND)));
+    let strict =
+        scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(20 * SECOND)));
     let client = over_pipes(&strict, |api| api.retry.count = 0);
     let began = Instant::now();
     let call = client.get("strict", "/").timeout(25 * SECOND);
-    call.attempt_timeout(25 * SECOND).send().await.expect("answered");
+    call.attempt_timeout(25 * SECOND)
+        .send()
+        .await
+        .expect("answered");
     assert_eq!(began.elapsed(), 20 * SECOND);
-    let short = client.get("strict", "/").attempt_timeout(SECOND).send().await;
+    let short = client
+        .get("strict", "/")
+        .attempt_timeout(SECOND)
+        .send()
+        .await;
     assert!(short.expect_err("late").is_timeout());
     assert_eq!(began.elapsed(), 30 * SECOND, "the API's own ten hold");
 }

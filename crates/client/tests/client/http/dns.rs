@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outflow::event::{FailureLabel, StatusLabel, EventKind};
+use outflow::event::{EventKind, FailureLabel, StatusLabel};
 use outflow::metrics::{ApiLabels, Metrics};
-use outflow::{AddressPolicy, Api, OutflowBuilder, Outflow, Resolve, Resolving, ResolveError};
+use outflow::{AddressPolicy, Api, Outflow, OutflowBuilder, Resolve, ResolveError, Resolving};
+use outflow_mock::{MockResponse, Script, ScriptMatch};
 use outflow_testkit::VirtualTime;
-use outflow_upstream::{MockResponse, Script, ScriptMatch};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
@@ -57,7 +57,8 @@ async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
     let finished = heard.finished().remove(0);
     assert_eq!(finished.status, status, "{why:?}");
     assert_eq!(finished.reason, Some(FailureLabel::Dns), "{why:?}");
-    let told = |what: &EventKind| matches!(what, EventKind::Unresolved { why: told } if *told == why);
+    let told =
+        |what: &EventKind| matches!(what, EventKind::Unresolved { why: told } if *told == why);
     assert!(heard.all().iter().any(|event| told(&event.what)), "{why:?}");
     let page = metrics.render();
     for class in ResolveError::ALL {
@@ -73,7 +74,11 @@ async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
 #[tokio::test(start_paused = true)]
 async fn each_way_of_having_no_address_is_told_apart() {
     let says = |answer: Result<Vec<IpAddr>, ResolveError>| Names(move |_: &str| answer.clone());
-    is_told(says(Err(ResolveError::NoSuchName)), ResolveError::NoSuchName).await;
+    is_told(
+        says(Err(ResolveError::NoSuchName)),
+        ResolveError::NoSuchName,
+    )
+    .await;
     is_told(
         says(Err(ResolveError::ServerFailed)),
         ResolveError::ServerFailed,

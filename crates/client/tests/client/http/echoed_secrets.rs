@@ -5,8 +5,8 @@ use std::path::Path;
 use http::HeaderName;
 use outflow::cache::{Cache, CacheSettings};
 use outflow::event::CacheLabel;
-use outflow::{Api, CacheMode, Credential, Outflow, CredentialPlacement};
-use outflow_upstream::{MockResponse, Script, Server, MockApi};
+use outflow::{Api, CacheMode, Credential, CredentialPlacement, Outflow};
+use outflow_mock::{MockApi, MockResponse, Script, Server};
 
 use super::support::{eager, over_pipes, over_sockets, scripted};
 
@@ -50,7 +50,10 @@ async fn no_key_follows_to_another_origin_after_a_strange_304() {
         let (strict, server) = noting().await;
         let (other, elsewhere) = noting().await;
         strict.answer("/a", tagged());
-        other.answer("/there", MockResponse::status(304).header("etag", "\"other\""));
+        other.answer(
+            "/there",
+            MockResponse::status(304).header("etag", "\"other\""),
+        );
         let client = over_sockets(&server, |api| {
             keeping(api);
             let secret = "CANARY-7f3a".to_owned().into();
@@ -82,7 +85,10 @@ async fn another_origin_confirms_nothing_of_ours() {
     for _ in 0..2 {
         let ended = client.get("strict", "/a").send().await;
         let from = ended.ok().and_then(|answer| answer.from_cache());
-        assert!(!matches!(from, Some(CacheLabel::Hit | CacheLabel::Revalidated)));
+        assert!(!matches!(
+            from,
+            Some(CacheLabel::Hit | CacheLabel::Revalidated)
+        ));
     }
 }
 

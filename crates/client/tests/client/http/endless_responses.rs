@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::{Api, Outflow};
-use outflow_upstream::{ScriptedFault, MockResponse, Content, Fault, Script, Server, MockApi, Tls, ScriptMatch};
+use outflow_mock::{
+    Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault, Server, Tls,
+};
 
 use super::h2_frames::{frame, head, interim};
 use super::support::{over_sockets, scripted, trusting};

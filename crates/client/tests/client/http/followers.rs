@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings};
 use outflow::event::CacheLabel;
-use outflow::{Api, AcquireOptions, CacheMode, Call, RefusalReason, Outflow, Permit, Response};
-use outflow_upstream::{MockResponse, Latency, Script, MockApi};
+use outflow::{AcquireOptions, Api, CacheMode, Call, Outflow, Permit, RefusalReason, Response};
+use outflow_mock::{Latency, MockApi, MockResponse, Script};
 use tokio::time::Instant;
 
 use super::support::{over_pipes, scripted};
@@ -101,7 +101,9 @@ async fn the_more_patient_go_on_as_one_flight_when_their_leader_is_refused() {
         assert_eq!(took.as_secs(), 20, "{took:?}");
         ended.expect("an answer").from_cache()
     });
-    let shared = from.iter().filter(|from| **from == Some(CacheLabel::Coalesced));
+    let shared = from
+        .iter()
+        .filter(|from| **from == Some(CacheLabel::Coalesced));
     assert_eq!(
         (shared.count(), from.contains(&None)),
         (2, true),

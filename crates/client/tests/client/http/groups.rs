@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use outflow::core::{Cost, Limit, Priority};
-use outflow::event::{StatusLabel, EventKind};
-use outflow::{Credential, Group, CredentialPlacement, Route, Rules};
-use outflow_upstream::{MockResponse, Script, MockApi};
+use outflow::event::{EventKind, StatusLabel};
+use outflow::{Credential, CredentialPlacement, Group, Route, Rules};
+use outflow_mock::{MockApi, MockResponse, Script};
 
 use super::support::{over_pipes, scripted};
 use crate::support::recorded_events::Heard;
@@ -21,10 +21,7 @@ async fn values_go_out_and_come_back_as_json() {
     let film: HashMap<String, u32> = call.send().await.expect("one").json().await.expect("JSON");
     assert_eq!(film["title"], 17);
     let audit = strict.audit();
-    assert_eq!(
-        audit.arrivals()[0].body,
-        outflow_upstream::Received::Whole(13)
-    );
+    assert_eq!(audit.arrivals()[0].body, outflow_mock::Received::Whole(13));
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +132,7 @@ async fn a_finished_call_is_told_with_all_that_its_line_says() {
 #[tokio::test(start_paused = true)]
 async fn closing_waits_for_what_is_under_way() {
     let strict = scripted(Script::new());
-    let way = outflow_upstream::Latency::Fixed(Duration::from_secs(2));
+    let way = outflow_mock::Latency::Fixed(Duration::from_secs(2));
     strict.delay(way, way);
     let client = over_pipes(&strict, |_| {});
     let (answer, (closed, refused)) = tokio::join!(client.get("strict", "/").send(), async {

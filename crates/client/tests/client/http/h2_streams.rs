@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Method;
 use outflow::core::{RetryBudgetSettings, Share};
 use outflow::{Api, Outflow, Rules};
-use outflow_upstream::{ScriptedFault, Fault, Script, Server, MockApi, Tls, ScriptMatch};
+use outflow_mock::{Fault, MockApi, Script, ScriptMatch, ScriptedFault, Server, Tls};
 
 use super::h2_frames::{
     CANCEL, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, answer, going_away, head, reset, together,
@@ -114,7 +114,10 @@ async fn a_storm_of_refused_streams_is_not_multiplied() {
 async fn a_server_that_goes_away_finishes_what_it_began() {
     let farewell = together(&[going_away(1, NO_ERROR), answer()]);
     let script = Script::new()
-        .rule(ScriptMatch::path("/first"), ScriptedFault::Late(Duration::from_mins(1)))
+        .rule(
+            ScriptMatch::path("/first"),
+            ScriptedFault::Late(Duration::from_mins(1)),
+        )
         .rule(ScriptMatch::path("/second").first(1), Fault::Held(farewell));
     let strict = scripted(script);
     let server = strict.listen_tls(Tls::Good).await.expect("a port");

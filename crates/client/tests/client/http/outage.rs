@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings, Limit};
-use outflow_upstream::{MockResponse, Script, ScriptMatch};
+use outflow_mock::{MockResponse, Script, ScriptMatch};
 use tokio::time::Instant;
 
 use super::support::{over_pipes, scripted};

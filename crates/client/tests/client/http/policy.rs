@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use http::Method;
-use outflow::core::{OutcomeClass, OutcomeCounts, HealthSnapshot, HealthState};
-use outflow_upstream::{MockResponse, Fault, ThrottleResponse, Script, ScriptMatch};
+use outflow::core::{HealthSnapshot, HealthState, OutcomeClass, OutcomeCounts};
+use outflow_mock::{Fault, MockResponse, Script, ScriptMatch, ThrottleResponse};
 
 use super::support::{over_sockets, scripted};
 
@@ -17,7 +17,7 @@ struct Went {
 }
 
 /// A call to a server that always does this, with two retries allowed.
-async fn sent(act: impl Into<outflow_upstream::ScriptedFault>, method: Method) -> Went {
+async fn sent(act: impl Into<outflow_mock::ScriptedFault>, method: Method) -> Went {
     let strict = scripted(Script::new().rule(ScriptMatch::always(), act));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |api| {
@@ -93,7 +93,7 @@ cells! {
     what_is_not_found_is_not_repeated: MockResponse::status(404), 1, 1, Neutral;
     what_cannot_be_processed_is_not_repeated: MockResponse::status(422), 1, 1, Neutral;
     a_ban_is_not_repeated: MockResponse::status(418), 1, 1, Banned;
-    a_refusal_is_repeated_where_that_is_harmless: ThrottleResponse::new(429, Duration::ZERO).told_as(outflow_upstream::RetryAfterForm::Nothing), 3, 1, Throttled;
+    a_refusal_is_repeated_where_that_is_harmless: ThrottleResponse::new(429, Duration::ZERO).told_as(outflow_mock::RetryAfterForm::Nothing), 3, 1, Throttled;
     an_internal_error_is_repeated_where_that_is_harmless: MockResponse::status(500), 3, 1, ServerFailed;
     a_bad_gateway_is_repeated_where_that_is_harmless: MockResponse::status(502), 3, 1, ServerFailed;
     unavailability_is_repeated_where_that_is_harmless: MockResponse::status(503), 3, 1, ServerFailed;

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use outflow::{Api, Outflow, Proxy};
+use outflow_mock::{Content, MockResponse, Script, ScriptMatch};
 use outflow_testkit::Background;
-use outflow_upstream::{MockResponse, Content, Script, ScriptMatch};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;

@@ -2,8 +2,8 @@
 
 use http::HeaderName;
 use outflow::core::{Cost, Limit};
-use outflow::{Api, Credential, Group, Outflow, CredentialPlacement, Route};
-use outflow_upstream::{MockResponse, Script, Server, MockApi};
+use outflow::{Api, Credential, CredentialPlacement, Group, Outflow, Route};
+use outflow_mock::{MockApi, MockResponse, Script, Server};
 
 use super::support::{eager, over_pipes, over_sockets, scripted};
 use crate::support::recorded_events::Heard;
@@ -137,7 +137,10 @@ async fn redirects_end() {
             MockResponse::redirect(302, &next),
         );
     }
-    strict.answer("/nowhere", MockResponse::redirect(302, "ftp://example.com/"));
+    strict.answer(
+        "/nowhere",
+        MockResponse::redirect(302, "ftp://example.com/"),
+    );
     let client = over_sockets(&server, |api| api.redirects = 3);
     for (path, words, attempts) in [
         ("/circle", "in a circle", 1),
@@ -176,7 +179,7 @@ async fn a_body_follows_only_where_its_method_does() {
         assert_eq!(answer.status().as_u16() == 200, reached == 1, "{status}");
         let arrivals = strict.audit();
         let body = &arrivals.arrivals().last().expect("one").body;
-        assert_eq!(*body, outflow_upstream::Received::Whole(5), "{status}");
+        assert_eq!(*body, outflow_mock::Received::Whole(5), "{status}");
     }
 }
 
@@ -243,7 +246,9 @@ async fn a_key_in_the_query_follows_within_the_api() {
     let strict = scripted(Script::new());
     strict.answer("/new", MockResponse::echo());
     strict.answer("/circle", MockResponse::redirect(302, "/circle"));
-    let client = over_pipes(&strict, |api| keyed(api, CredentialPlacement::Query("api_key".into())));
+    let client = over_pipes(&strict, |api| {
+        keyed(api, CredentialPlacement::Query("api_key".into()))
+    });
     for to in [
         "/new",
         "/new?page=2",

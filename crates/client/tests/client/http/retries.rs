@@ -8,12 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::{Backoff, HealthOverride, Nanos, RetryBudgetSettings, Share};
-use outflow::event::{FailureLabel, EventKind};
-use outflow::{AcquireOptions, Connecting, WaitMode, Outflow, Rules, IoStream};
-use outflow_testkit::VirtualTime;
-use outflow_upstream::{
-    MockResponse, Content, Fault, Latency, Quota, Received, ThrottleResponse, Script, MockApi, ScriptMatch,
+use outflow::event::{EventKind, FailureLabel};
+use outflow::{AcquireOptions, Connecting, IoStream, Outflow, Rules, WaitMode};
+use outflow_mock::{
+    Content, Fault, Latency, MockApi, MockResponse, Quota, Received, Script, ScriptMatch,
+    ThrottleResponse,
 };
+use outflow_testkit::VirtualTime;
 
 use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
 use crate::support::recorded_events::Heard;
@@ -38,7 +39,8 @@ async fn a_post_whose_body_left_is_never_sent_twice() {
 
 #[tokio::test]
 async fn a_post_is_repeated_when_the_server_knows_it_again() {
-    let strict = scripted(Script::new().rule(ScriptMatch::always().first(2), Fault::ResetBeforeHead));
+    let strict =
+        scripted(Script::new().rule(ScriptMatch::always().first(2), Fault::ResetBeforeHead));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let call = client.post("strict", "/order").body("buy");
@@ -59,7 +61,8 @@ async fn a_post_is_repeated_when_the_server_knows_it_again() {
 
 #[tokio::test]
 async fn the_caller_may_say_that_twice_is_once() {
-    let strict = scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503)));
+    let strict =
+        scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503)));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let answer = client
@@ -208,7 +211,11 @@ async fn whoever_was_turned_away_earns_no_repetition() {
     let first = client.get("strict", "/").send().await.expect("a 500");
     assert_eq!(first.attempts(), 1);
     for _ in 0..50 {
-        let refused = client.get("strict", "/").mode(WaitMode::Reject).send().await;
+        let refused = client
+            .get("strict", "/")
+            .mode(WaitMode::Reject)
+            .send()
+            .await;
         assert!(refused.expect_err("the second is used up").is_refused());
     }
     let second = client.get("strict", "/").send().await.expect("a 500");
@@ -238,7 +245,8 @@ async fn a_stream_begins_with_the_answer_that_is_not_repeated() {
 // Between one and two seconds by the rule; the delay is told before it is waited for.
 #[tokio::test(start_paused = true)]
 async fn a_repetition_is_told_and_waits_as_its_rule_says() {
-    let strict = scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(502)));
+    let strict =
+        scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(502)));
     let client = over_pipes(&strict, |api| {
         let second = Duration::from_secs(1);
         api.retry.backoff = Backoff::added_jitter(second, second, second * 2).expect("valid");
@@ -346,7 +354,12 @@ async fn who_tries_once_sees_the_first_answer_and_what_the_table_made_of_it() {
     let strict = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
-    let answer = client.get("strict", "/").no_retry().send().await.expect("one");
+    let answer = client
+        .get("strict", "/")
+        .no_retry()
+        .send()
+        .await
+        .expect("one");
     assert_eq!((answer.attempts(), strict.audit().count()), (1, 1));
     assert!(answer.verdict().expect("judged").is_worth_a_retry());
     drop(server);
@@ -371,7 +384,10 @@ async fn a_call_goes_with_the_permit_that_its_caller_has() {
     assert!(client.get("strict", "/").send().await.is_err());
     let answer = client.get("strict", "/").with_permit(permit).send().await;
     assert_eq!(answer.expect("let through").status(), 200);
-    assert!(door.try_acquire(ask).is_err(), "it was used, not given back");
+    assert!(
+        door.try_acquire(ask).is_err(),
+        "it was used, not given back"
+    );
 }
 
 // The API was put to sleep after the permit was given: nothing leaves, and the permit is given back.

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
-use outflow::{Credential, WaitMode, Outflow, CredentialPlacement, Rules, ResolveError};
-use outflow_upstream::{ScriptedFault, MockResponse, Fault, ThrottleResponse, Script, Tls, ScriptMatch};
+use outflow::{Credential, CredentialPlacement, Outflow, ResolveError, Rules, WaitMode};
+use outflow_mock::{
+    Fault, MockResponse, Script, ScriptMatch, ScriptedFault, ThrottleResponse, Tls,
+};
 
 use super::support::{Names, eager, over_sockets, scripted};
 use crate::support::recorded_events::Heard;
@@ -93,7 +95,7 @@ fn acts() -> Vec<ScriptedFault> {
     let mut acts: Vec<ScriptedFault> = [200, 204, 400, 401, 403, 404, 418, 429, 500, 503]
         .into_iter()
         .map(|status| {
-            let content = outflow_upstream::Content::Whole(echo.clone().into());
+            let content = outflow_mock::Content::Whole(echo.clone().into());
             let answer = MockResponse::status(status)
                 .header("x-echo", CANARY)
                 .header("set-cookie", CANARY);

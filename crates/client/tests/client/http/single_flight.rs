@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outflow::event::CacheLabel;
-use outflow::{Api, CacheMode, CacheDirective, Outflow, Response};
-use outflow_upstream::{MockResponse, Fault, Latency, Script, MockApi, ScriptMatch};
+use outflow::{Api, CacheDirective, CacheMode, Outflow, Response};
+use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch};
 
 use super::support::{over_pipes, scripted};
 

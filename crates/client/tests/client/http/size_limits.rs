@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use http_body::Body as _;
-use outflow_upstream::{MockResponse, Content, Fault, Script, ScriptMatch};
+use outflow_mock::{Content, Fault, MockResponse, Script, ScriptMatch};
 
 use super::support::{over_pipes, over_sockets, scripted};
 

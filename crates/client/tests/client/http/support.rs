@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::{Backoff, HealthConfig, HealthSettings};
-use outflow::{Api, Outflow, Resolve, Resolving, Rules, IoStream, TlsTrust, ResolveError};
+use outflow::{Api, IoStream, Outflow, Resolve, ResolveError, Resolving, Rules, TlsTrust};
+use outflow_mock::{MockApi, Script, Server};
 use outflow_testkit::VirtualTime;
-use outflow_upstream::{Script, Server, MockApi};
 
 /// A server that follows a script, and nothing else.
 pub(crate) fn scripted(script: Script) -> MockApi {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 use outflow::event::FailureLabel;
 use outflow::{Outflow, TlsTrust};
-use outflow_upstream::{ScriptedFault, MockResponse, Script, Tls, ScriptMatch};
+use outflow_mock::{MockResponse, Script, ScriptMatch, ScriptedFault, Tls};
 
 use super::support::{eager, scripted, trusting};
 use crate::support::recorded_events::Heard;
@@ -17,7 +17,7 @@ async fn a_trusted_server_is_spoken_to_in_http_2() {
     let strict = scripted(Script::new());
     let server = strict.listen_tls(Tls::Good).await.expect("a port");
     let client = trusting(&server, |_| {});
-    strict.answer("/", outflow_upstream::MockResponse::echo());
+    strict.answer("/", outflow_mock::MockResponse::echo());
     let first = client.get("strict", "/").send().await.expect("an answer");
     let echo = first.text().await.expect("text");
     assert!(echo.contains("HTTP/2.0"), "{echo}");
@@ -58,7 +58,11 @@ async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
         assert!(error.is_connect(), "{tls:?}: {error:?}");
         assert!(error.to_string().contains(words), "{tls:?}: {error}");
         assert_eq!(error.attempts(), attempts, "{tls:?}");
-        assert_eq!(heard.finished()[0].reason, Some(FailureLabel::Tls), "{tls:?}");
+        assert_eq!(
+            heard.finished()[0].reason,
+            Some(FailureLabel::Tls),
+            "{tls:?}"
+        );
         assert_eq!(strict.audit().count(), 0, "{tls:?}");
     }
 }
@@ -111,7 +115,10 @@ fn a_file_without_certificates_is_refused_at_the_start() {
 #[tokio::test]
 async fn a_call_that_is_given_up_leaves_the_connection_to_others() {
     let script = Script::new()
-        .rule(ScriptMatch::path("/slow"), ScriptedFault::Late(Duration::from_secs(5)))
+        .rule(
+            ScriptMatch::path("/slow"),
+            ScriptedFault::Late(Duration::from_secs(5)),
+        )
         .rule(ScriptMatch::path("/fail"), MockResponse::status(503));
     let strict = scripted(script);
     let server = strict.listen_tls(Tls::Good).await.expect("a port");

@@ -3,8 +3,10 @@
 use std::future::Future;
 use std::task::{Context, Waker};
 
-use outflow::core::{AdaptiveMode, HealthConfig, HealthSettings, HealthOverride, Limit};
-use outflow::{AttemptResult, Api, AcquireOptions, Group, HealthScope, Outflow, Rules, Target, Upstream};
+use outflow::core::{AdaptiveMode, HealthConfig, HealthOverride, HealthSettings, Limit};
+use outflow::{
+    AcquireOptions, Api, AttemptResult, Group, HealthScope, Outflow, Rules, Target, Upstream,
+};
 
 /// A client for an API that nobody calls, with what is changed about it.
 fn client(adapt: impl FnOnce(&mut Rules)) -> Outflow {
@@ -43,7 +45,9 @@ fn sliding(rate: &str) -> Limit {
 }
 
 fn answered(client: &Outflow, group: Target, status: u16) {
-    let mut permit = door(client).try_acquire(AcquireOptions::new(group)).expect("room");
+    let mut permit = door(client)
+        .try_acquire(AcquireOptions::new(group))
+        .expect("room");
     permit.sending();
     permit.settle(AttemptResult::status(status));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::event::{CacheLabel, TaskState};
-use outflow::{AttemptResult, Api, AcquireOptions, SpawnError, Config, Outflow, Rules};
-use outflow_upstream::{MockResponse as Said, Quota, MockApi};
+use outflow::{AcquireOptions, Api, AttemptResult, Config, Outflow, Rules, SpawnError};
+use outflow_mock::{MockApi, MockResponse as Said, Quota};
 
 use super::{Heard, PATIENCE, configured, keepable};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow};
-use outflow_upstream::{ScriptedFault, MockResponse, Content, Fault, Script, MockApi, ScriptMatch};
+use outflow_mock::{Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 
 use super::Page;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use outflow::Observer;
 use outflow::event::EventKind;
-use outflow::log::{LineFormat, InvalidRolling, LogSender, Log, RollingFile};
+use outflow::log::{InvalidRolling, LineFormat, Log, LogSender, RollingFile};
 use tracing::Level;
 
 use super::settings;

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use outflow::cache::DiskState;
 use outflow::core::{
-    AttemptReport, Cost, LimitDrift, OutcomeClass, Fault, MeterEvent, Nanos, Rate, TransitionReason as Moved, HealthState,
-    HealthTransition, WallTime,
+    AttemptReport, Cost, Fault, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos,
+    OutcomeClass, Rate, TransitionReason as Moved, WallTime,
 };
-use outflow::event::{CallFinished, CacheLabel, FailureLabel, StatusLabel, TaskState, HealthGauges, EventKind};
-use outflow::{RefusalReason, Event, WaitEstimate, Refusal, ResolveError, WaitReason};
+use outflow::event::{
+    CacheLabel, CallFinished, EventKind, FailureLabel, HealthGauges, StatusLabel, TaskState,
+};
+use outflow::{Event, Refusal, RefusalReason, ResolveError, WaitEstimate, WaitReason};
 use smol_str::SmolStr;
 
 /// 2024-05-01T10:00:00Z, in seconds since 1970.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use outflow::core::{Clock, Nanos};
-use outflow::{Acquire, AttemptResult, WaitEstimate, Permit, Refusal};
+use outflow::{Acquire, AttemptResult, Permit, Refusal, WaitEstimate};
 
 use super::ManualTimer;
 

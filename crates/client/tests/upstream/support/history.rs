@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use outflow::core::{Accounting, Cost, Limit, CountBy, Nanos, Rate};
-use outflow::{AttemptResult, AcquireOptions, Group, Permit, Rules};
+use outflow::core::{Accounting, Cost, CountBy, Limit, Nanos, Rate};
+use outflow::{AcquireOptions, AttemptResult, Group, Permit, Rules};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -273,7 +273,9 @@ impl History {
             .world
             .group(&group.to_string())
             .costing(Cost::new(cost));
-        let mut caller = self.world.caller(AcquireOptions::new(target).deadline(deadline));
+        let mut caller = self
+            .world
+            .caller(AcquireOptions::new(target).deadline(deadline));
         let now = self.world.now();
         match caller.poll() {
             Some(Ok(mut permit)) => {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
-use outflow::core::{TimerCallback, Clock, ManualClock, Nanos, Timer, WallTime};
+use outflow::core::{Clock, ManualClock, Nanos, Timer, TimerCallback, WallTime};
 
 /// Time by hand. Alarms ring in the order of their instants, those of one instant in the order in
 /// which they were asked for.

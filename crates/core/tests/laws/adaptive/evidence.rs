@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{AdaptiveMode, Evidence, AdaptiveLimit, Nanos, Rate, LimitChange};
+use outflow_core::{AdaptiveLimit, AdaptiveMode, Evidence, LimitChange, Nanos, Rate};
 
 use super::{per_second, throttled};
 
@@ -141,7 +141,8 @@ fn a_told_limit_lapses_over_a_restart_too() {
     let start = Nanos::from_secs(5);
     let after = |on_disk, later| {
         let aged = kept.aged(Duration::from_secs(on_disk));
-        let mut restored = AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(50), &aged, start);
+        let mut restored =
+            AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(50), &aged, start);
         restored.clean(start.saturating_add(Duration::from_secs(later)), 1_000);
         restored.snapshot(start).level
     };
@@ -227,7 +228,8 @@ fn what_was_learned_is_a_speed_and_outlives_a_restart() {
     let kept = learned.snapshot(hours(3)).aged(Duration::from_hours(1));
     assert_eq!(kept.held_for, Duration::from_hours(1));
     let per_minute: Rate = "3600/min".parse().expect("valid");
-    let restored = AdaptiveLimit::restore(AdaptiveMode::Guard, per_minute, &kept, Nanos::from_secs(5));
+    let restored =
+        AdaptiveLimit::restore(AdaptiveMode::Guard, per_minute, &kept, Nanos::from_secs(5));
     let drift = restored.drift(Nanos::from_secs(5)).expect("still there");
     assert_eq!(
         drift.to_string(),

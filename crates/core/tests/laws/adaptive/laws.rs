@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{AdaptiveMode, Evidence, AdaptiveLimit, Nanos, Rate};
+use outflow_core::{AdaptiveLimit, AdaptiveMode, Evidence, Nanos, Rate};
 use proptest::prelude::*;
 
 /// One thing that happens to a learned limit.

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use outflow_core::{AdaptiveMode, Evidence, AdaptiveLimit, Nanos};
+use outflow_core::{AdaptiveLimit, AdaptiveMode, Evidence, Nanos};
 use proptest::prelude::*;
 
 use super::{per_second, throttled};
@@ -200,7 +200,8 @@ outflow_testkit::laws! {
 #[test]
 fn the_configured_rate_returns_after_the_server_heals() {
     for (configured, real) in [(200, 50), (50, 42)] {
-        let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);
+        let mut learned =
+            AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);
         let mut world = World::new(real, 8, 7);
         world.run(&mut learned, 1_000);
         assert!(learned.drift(world.now).is_some());

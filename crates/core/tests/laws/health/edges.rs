@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use outflow_core::{OutcomeClass, Outcome, TransitionReason, HealthState};
+use outflow_core::{HealthState, Outcome, OutcomeClass, TransitionReason};
 
 use super::api::{Api, SECOND, moved};
 

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
 use outflow_core::{
-    HealthDecision, Escalation, Health, HealthConfig, HealthSettings, HealthOverride, Nanos, Outcome, Rate,
-    TransitionReason, Share, HealthState, HealthTicket, HealthTransition,
+    Escalation, Health, HealthConfig, HealthDecision, HealthOverride, HealthSettings, HealthState,
+    HealthTicket, HealthTransition, Nanos, Outcome, Rate, Share, TransitionReason,
 };
 use outflow_testkit::laws::{self, CASES, STRESS_CASES};
 use proptest::prelude::*;
@@ -117,7 +117,10 @@ impl World {
             HealthDecision::Go(ticket) => {
                 assert!(latest.cooling_until.is_none(), "sent while told to wait");
                 assert_eq!(ticket.is_probe(), latest.state == HealthState::HalfOpen);
-                assert!(!matches!(latest.state, HealthState::Sleep | HealthState::CacheOnly));
+                assert!(!matches!(
+                    latest.state,
+                    HealthState::Sleep | HealthState::CacheOnly
+                ));
                 Some(ticket)
             }
             HealthDecision::Cooling { until } => {
@@ -160,7 +163,8 @@ impl World {
             self.step(Event::Release);
         }
         for _ in 0..10_000 {
-            if self.health.state() == HealthState::Normal && self.health.snapshot(self.now).hold.is_none()
+            if self.health.state() == HealthState::Normal
+                && self.health.snapshot(self.now).hold.is_none()
             {
                 return self.now.since(began);
             }
@@ -190,7 +194,12 @@ impl World {
 }
 
 /// The edges that exist; any other is a defect.
-fn legal(escalation: Escalation, from: HealthState, to: HealthState, reason: TransitionReason) -> bool {
+fn legal(
+    escalation: Escalation,
+    from: HealthState,
+    to: HealthState,
+    reason: TransitionReason,
+) -> bool {
     use HealthState::{CacheOnly, HalfOpen, Normal, Sleep, Throttle};
     let trouble = match escalation {
         Escalation::Throttle => Throttle,
@@ -205,8 +214,12 @@ fn legal(escalation: Escalation, from: HealthState, to: HealthState, reason: Tra
         TransitionReason::ErrorRatioHeld => (from, to) == (Throttle, Sleep),
         TransitionReason::SuccessWindowOk => (from, to) == (Throttle, HalfOpen),
         TransitionReason::SleepOver => (from, to) == (Sleep, HalfOpen),
-        TransitionReason::ProbesOk | TransitionReason::ProbesAnswered => (from, to) == (HalfOpen, Normal),
-        TransitionReason::ProbeFailed | TransitionReason::ProbeTimedOut => (from, to) == (HalfOpen, Sleep),
+        TransitionReason::ProbesOk | TransitionReason::ProbesAnswered => {
+            (from, to) == (HalfOpen, Normal)
+        }
+        TransitionReason::ProbeFailed | TransitionReason::ProbeTimedOut => {
+            (from, to) == (HalfOpen, Sleep)
+        }
         TransitionReason::RecoveriesExhausted => (from, to) == (HalfOpen, CacheOnly),
         TransitionReason::AutoRecover => (from, to) == (CacheOnly, Sleep),
         TransitionReason::Forced => to != HalfOpen,

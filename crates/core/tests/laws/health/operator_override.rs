@@ -1,6 +1,9 @@
 //! What an operator does to the machine, and what it looks like from outside.
 
-use outflow_core::{HealthDecision, CircuitState, HealthSettings, HealthOverride, Outcome, TransitionReason, Share, HealthState};
+use outflow_core::{
+    CircuitState, HealthDecision, HealthOverride, HealthSettings, HealthState, Outcome, Share,
+    TransitionReason,
+};
 
 use super::api::{Api, SECOND, STATES, moved};
 
@@ -16,12 +19,18 @@ fn an_operator_leads_anywhere_and_back() {
             let mut api = Api::in_state(from);
             let forced = api.health.force(api.now, hold);
             assert_eq!((forced.from, forced.to), (from, hold.state()));
-            assert_eq!((forced.reason, forced.until), (TransitionReason::Forced, None));
+            assert_eq!(
+                (forced.reason, forced.until),
+                (TransitionReason::Forced, None)
+            );
             // Longer than any wait that a server asked for on the way into `from`.
             api.pass(SECOND * 3_600);
             assert_eq!(api.wake(), None, "{hold:?} has no timer");
             let released = api.health.release(api.now).expect("was held");
-            assert_eq!((released.to, released.reason), (after, TransitionReason::Released));
+            assert_eq!(
+                (released.to, released.reason),
+                (after, TransitionReason::Released)
+            );
             assert_eq!(api.health.release(api.now), None, "only once");
         }
     }
@@ -35,7 +44,10 @@ fn a_release_does_not_cut_a_servers_wait_short() {
     api.health.force(api.now, HealthOverride::CacheOnly);
     api.pass(SECOND);
     let released = api.health.release(api.now).expect("was held");
-    assert_eq!((released.to, released.until), (HealthState::Sleep, banned_until));
+    assert_eq!(
+        (released.to, released.until),
+        (HealthState::Sleep, banned_until)
+    );
 }
 
 // At the very instant at which a ban ends there is nothing left of it to sleep through.
@@ -87,7 +99,10 @@ fn a_breaker_never_gives_up() {
     for _ in 0..20 {
         api.wake_when_due();
         let failed = moved(api.call(Outcome::SERVER_FAILED));
-        assert_eq!(failed, Some((HealthState::Sleep, TransitionReason::ProbeFailed)));
+        assert_eq!(
+            failed,
+            Some((HealthState::Sleep, TransitionReason::ProbeFailed))
+        );
     }
 }
 
@@ -100,7 +115,10 @@ fn a_breaker_has_three_states_and_its_own_thresholds() {
     assert_eq!(moved(api.calls(4, Outcome::SERVER_FAILED)), None);
     let opened = api.call(Outcome::NETWORK_FAILED).transition();
     let opened = opened.expect("five in a row");
-    assert_eq!((opened.to, opened.reason), (HealthState::Sleep, TransitionReason::Streak));
+    assert_eq!(
+        (opened.to, opened.reason),
+        (HealthState::Sleep, TransitionReason::Streak)
+    );
     assert_eq!(opened.until, Some(api.now.saturating_add(SECOND * 30)));
 
     api.wake_when_due();
@@ -113,7 +131,14 @@ fn a_breaker_has_three_states_and_its_own_thresholds() {
         }
     ));
     let last = trials.map(|ticket| moved(api.answer(ticket, Outcome::SUCCESS)));
-    assert_eq!(last, [None, None, Some((HealthState::Normal, TransitionReason::ProbesOk))]);
+    assert_eq!(
+        last,
+        [
+            None,
+            None,
+            Some((HealthState::Normal, TransitionReason::ProbesOk))
+        ]
+    );
 
     let mut api = breaker();
     let alternating = (0..100).find_map(|call| {
@@ -123,7 +148,10 @@ fn a_breaker_has_three_states_and_its_own_thresholds() {
             .map(|t| (t.to, t.reason))
             .or_else(|| moved(api.call(outcome)))
     });
-    assert_eq!(alternating, Some((HealthState::Sleep, TransitionReason::ErrorRatio)));
+    assert_eq!(
+        alternating,
+        Some((HealthState::Sleep, TransitionReason::ErrorRatio))
+    );
     assert_eq!(
         api.health.config().settings().p_throttle,
         Share::percent(50)

@@ -1,6 +1,8 @@
 //! Probes that succeed, fail, hang, come late or never come back.
 
-use outflow_core::{HealthDecision, HealthChange, HealthSettings, Outcome, RampStage, TransitionReason, HealthState};
+use outflow_core::{
+    HealthChange, HealthDecision, HealthSettings, HealthState, Outcome, RampStage, TransitionReason,
+};
 use outflow_testkit::laws::{CASES, STRESS_CASES, law};
 use proptest::prelude::*;
 
@@ -74,7 +76,10 @@ fn no_probe_keeps_the_machine_half_open() {
         spoiled(&mut api);
         assert_eq!(api.state(), HealthState::HalfOpen);
         let change = (0..5).find_map(|_| moved(api.call(Outcome::SUCCESS)));
-        assert_eq!(change, Some((HealthState::Normal, TransitionReason::ProbesOk)));
+        assert_eq!(
+            change,
+            Some((HealthState::Normal, TransitionReason::ProbesOk))
+        );
     }
 }
 
@@ -91,7 +96,10 @@ fn a_probe_that_hangs_fails_at_its_timeout() {
     assert_eq!(api.wake(), None);
     api.pass_millis(1);
     assert_eq!(api.health.admission(api.now), HealthDecision::Overdue);
-    assert_eq!(api.wake().map(|t| t.reason), Some(TransitionReason::ProbeTimedOut));
+    assert_eq!(
+        api.wake().map(|t| t.reason),
+        Some(TransitionReason::ProbeTimedOut)
+    );
     assert_eq!(api.answer(hanging, Outcome::SUCCESS), HealthChange::None);
     assert_eq!(api.state(), HealthState::Sleep);
     let cooldown = api.health.snapshot(api.now).cooldown;
@@ -152,7 +160,10 @@ fn neutral_answers_count_from_when_probing_began() {
     api.wake_when_due();
     assert_eq!(moved(api.calls(19, Outcome::NEUTRAL)), None);
     let left = moved(api.call(Outcome::NEUTRAL));
-    assert_eq!(left, Some((HealthState::Normal, TransitionReason::ProbesAnswered)));
+    assert_eq!(
+        left,
+        Some((HealthState::Normal, TransitionReason::ProbesAnswered))
+    );
 }
 
 // Two may be out; the second is sent five seconds after the first and answered.

@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use outflow_core::{
-    HealthDecision, RateFactor, HealthConfig, HealthSettings, HealthOverride, Outcome, RampStage, TransitionReason, Share, HealthState,
+    HealthConfig, HealthDecision, HealthOverride, HealthSettings, HealthState, Outcome, RampStage,
+    RateFactor, Share, TransitionReason,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -86,7 +87,10 @@ fn a_ramp_that_nobody_woke_catches_up() {
     assert_eq!(api.health.admission(api.now), HealthDecision::Overdue);
     assert_eq!(api.wake(), None);
     assert_eq!(api.health.effective(rate("35/s")), rate("23/s"));
-    assert!(matches!(api.health.admission(api.now), HealthDecision::Go(_)));
+    assert!(matches!(
+        api.health.admission(api.now),
+        HealthDecision::Go(_)
+    ));
 }
 
 /// Recovered, and one step of 10 % up the ramp.
@@ -198,7 +202,10 @@ fn trouble_during_a_ramp_throttles_and_ends_it() {
     let mut api = Api::half_open();
     api.calls(5, Outcome::SUCCESS);
     let change = api.calls(3, Outcome::THROTTLED);
-    assert_eq!(moved(change), Some((HealthState::Throttle, TransitionReason::Streak)));
+    assert_eq!(
+        moved(change),
+        Some((HealthState::Throttle, TransitionReason::Streak))
+    );
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
 }
 
@@ -248,7 +255,10 @@ fn cache_only_tries_on_its_period_and_returns_until_the_next() {
         assert!(open.at.since(tried.at) <= Duration::from_millis(2_500));
         assert_eq!(
             moved(api.call(Outcome::NETWORK_FAILED)),
-            Some((HealthState::CacheOnly, TransitionReason::RecoveriesExhausted))
+            Some((
+                HealthState::CacheOnly,
+                TransitionReason::RecoveriesExhausted
+            ))
         );
     }
     api.wake_when_due();
@@ -315,7 +325,10 @@ fn a_normal_that_is_let_go_stays_at_full_speed() {
     let mut api = Api::half_open();
     api.health.force(api.now, HealthOverride::Normal);
     let released = api.health.release(api.now).map(|t| (t.to, t.reason));
-    assert_eq!(released, Some((HealthState::Normal, TransitionReason::Released)));
+    assert_eq!(
+        released,
+        Some((HealthState::Normal, TransitionReason::Released))
+    );
     assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
     assert_eq!(api.health.next_wakeup(), None);

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use outflow_core::{
-    HealthDecision, AttemptReport, HealthChange, Fault, Health, HealthConfig, HealthSettings, HealthOverride, Nanos, Outcome,
-    Policy, TransitionReason, Share, HealthState, WaitBounds,
+    AttemptReport, Fault, Health, HealthChange, HealthConfig, HealthDecision, HealthOverride,
+    HealthSettings, HealthState, Nanos, Outcome, Policy, Share, TransitionReason, WaitBounds,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -13,11 +13,15 @@ use super::api::{Api, SECOND, moved, rate};
 fn a_short_wait_is_waited_out_in_the_same_state() {
     let mut api = Api::usual();
     let until = api.now.saturating_add(SECOND * 2);
-    let refused = Policy::default().classify(&AttemptReport::status(429).asking_to_wait(SECOND * 2));
+    let refused =
+        Policy::default().classify(&AttemptReport::status(429).asking_to_wait(SECOND * 2));
     assert_eq!(api.call(refused.outcome), HealthChange::Cooling { until });
     assert_eq!(api.state(), HealthState::Normal);
     api.now = until.saturating_sub(Duration::from_nanos(1));
-    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
+    assert_eq!(
+        api.health.admission(api.now),
+        HealthDecision::Cooling { until }
+    );
     api.now = until;
     assert_eq!(api.call(Outcome::SUCCESS), HealthChange::None);
 }
@@ -31,7 +35,10 @@ fn eleven_failures_of_fifty_throttle() {
     assert_eq!(api.health.next_wakeup(), None);
     api.calls(2, Outcome::SERVER_FAILED);
     let throttled = api.wake_when_due().map(|t| (t.to, t.reason));
-    assert_eq!(throttled, Some((HealthState::Throttle, TransitionReason::ErrorRatio)));
+    assert_eq!(
+        throttled,
+        Some((HealthState::Throttle, TransitionReason::ErrorRatio))
+    );
 }
 
 // A quarter of the calls fail on the network; the same share of 404s does nothing.
@@ -54,7 +61,10 @@ fn network_faults_count_and_missing_pages_do_not() {
         }
         api.state()
     };
-    assert_eq!(landed(AttemptReport::fault(Fault::Dns)), HealthState::Throttle);
+    assert_eq!(
+        landed(AttemptReport::fault(Fault::Dns)),
+        HealthState::Throttle
+    );
     assert_eq!(
         landed(AttemptReport::fault(Fault::ConnectTimeout)),
         HealthState::Throttle
@@ -121,9 +131,15 @@ fn the_generation_counts_waves() {
     let mut api = Api::usual();
     let generation = |api: &mut Api| api.health.snapshot(api.now).generation;
     api.health.begin_wave(api.now);
-    assert_eq!((generation(&mut api), api.state()), (1, HealthState::Normal));
+    assert_eq!(
+        (generation(&mut api), api.state()),
+        (1, HealthState::Normal)
+    );
     api.calls(3, Outcome::THROTTLED);
-    assert_eq!((generation(&mut api), api.state()), (2, HealthState::Throttle));
+    assert_eq!(
+        (generation(&mut api), api.state()),
+        (2, HealthState::Throttle)
+    );
     api.health.begin_wave(api.now);
     assert_eq!(generation(&mut api), 3);
     let mut api = Api::half_open();
@@ -186,7 +202,10 @@ fn a_late_ban_stops_a_state_that_it_does_not_change() {
     let change = api.answer(late, Outcome::BANNED.asking_to_wait(SECOND * 60));
     assert_eq!(change, HealthChange::Cooling { until });
     assert_eq!(api.state(), HealthState::Throttle);
-    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
+    assert_eq!(
+        api.health.admission(api.now),
+        HealthDecision::Cooling { until }
+    );
 }
 
 // It came for a request sent in Normal and is told in Throttle: nobody goes for our own cooldown of
@@ -202,7 +221,10 @@ fn a_late_ban_that_names_no_time_lasts_our_cooldown() {
     let wait = until.since(api.now);
     assert!(wait >= SECOND * 2 && wait <= SECOND * 5 / 2, "{wait:?}");
     assert_eq!(api.state(), HealthState::Throttle);
-    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
+    assert_eq!(
+        api.health.admission(api.now),
+        HealthDecision::Cooling { until }
+    );
 }
 
 // A server may ask for a year; it gets a day.
@@ -241,9 +263,15 @@ fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
         let asked = SECOND * seconds;
         let slept = api.call(outcome.asking_to_wait(asked)).transition();
         let until = Some(api.now.saturating_add(asked));
-        assert_eq!(slept.map(|t| (t.to, t.until)), Some((HealthState::Sleep, until)));
+        assert_eq!(
+            slept.map(|t| (t.to, t.until)),
+            Some((HealthState::Sleep, until))
+        );
         assert_eq!(api.health.next_wakeup(), until);
-        assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::HalfOpen));
+        assert_eq!(
+            api.wake_when_due().map(|t| t.to),
+            Some(HealthState::HalfOpen)
+        );
     }
 }
 
@@ -300,7 +328,10 @@ fn a_held_normal_moves_for_nothing_and_still_obeys_the_server() {
     let until = api.now.saturating_add(SECOND * 60);
     let change = api.call(Outcome::BANNED.asking_to_wait(SECOND * 60));
     assert_eq!(change, HealthChange::Cooling { until });
-    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
+    assert_eq!(
+        api.health.admission(api.now),
+        HealthDecision::Cooling { until }
+    );
 }
 
 // Four of twenty are a fifth; a success makes it less at 200 ms, a failure more again at 240 ms.
@@ -327,7 +358,10 @@ fn a_ratio_that_persists_is_believed_without_another_call() {
     api.calls(20, Outcome::NETWORK_FAILED);
     let due = api.now.saturating_add(Duration::from_millis(250));
     assert_eq!(api.health.next_wakeup(), Some(due));
-    assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::Throttle));
+    assert_eq!(
+        api.wake_when_due().map(|t| t.to),
+        Some(HealthState::Throttle)
+    );
 }
 
 // Old failures must not fail fresh probes: the window of each state is its own.
@@ -467,7 +501,10 @@ fn what_is_being_confirmed_goes_by_the_new_variables() {
     };
     fewer.configure(api.now, config(&settings));
     assert_eq!(fewer.next_wakeup(), None);
-    assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::Throttle));
+    assert_eq!(
+        api.wake_when_due().map(|t| t.to),
+        Some(HealthState::Throttle)
+    );
 }
 
 // Ten successes after one failure are a ratio of 9 %, on the way up; where one sample is enough and
@@ -530,7 +567,10 @@ fn even_a_hold_of_no_time_is_confirmed() {
     api.calls(3, Outcome::THROTTLED);
     assert_eq!(moved(api.calls(30, Outcome::SERVER_FAILED)), None);
     api.pass_millis(250);
-    assert_eq!(api.wake().map(|t| t.reason), Some(TransitionReason::ErrorRatioHeld));
+    assert_eq!(
+        api.wake().map(|t| t.reason),
+        Some(TransitionReason::ErrorRatioHeld)
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use outflow_core::{HealthDecision, HealthSettings, Nanos, Outcome, HealthState};
+use outflow_core::{HealthDecision, HealthSettings, HealthState, Nanos, Outcome};
 
 use super::api::Api;
 

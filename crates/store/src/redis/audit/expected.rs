@@ -6,9 +6,9 @@ use bytes::{Buf, Bytes};
 use redis::cmd;
 
 use super::super::actions::actions;
-use super::super::script_call::ScriptRunner;
 use super::super::error_map::strange;
 use super::super::reply::maybe_bytes;
+use super::super::script_call::ScriptRunner;
 use super::super::tenants::{active, books, lanes, tenants};
 use crate::action::JobCounts;
 use crate::contract::StoreResult;

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use redis::{Cmd, cmd};
 
-use super::super::script_call::ScriptRunner;
 use super::super::error_map::strange;
-use super::super::job_codec::{PUT_OFF, JobRecord, number, read, read_entry};
+use super::super::job_codec::{JobRecord, PUT_OFF, number, read, read_entry};
 use super::super::reply::{self, ScriptReply};
+use super::super::script_call::ScriptRunner;
 use super::expected::StoredCounts;
-use super::{ScanTotals, JobPart};
+use super::{JobPart, ScanTotals};
 use crate::contract::StoreResult;
 use crate::name::Name;
 
@@ -147,7 +147,11 @@ impl KeyScan<'_> {
         while let Some(entries) = self.piece("ZRANGE", &format!("d:{lane}"), &mut at).await? {
             for entry in entries {
                 let put_off = entry.first().is_some_and(|class| *class >= PUT_OFF);
-                let part = if put_off { JobPart::PutOff } else { JobPart::Delayed };
+                let part = if put_off {
+                    JobPart::PutOff
+                } else {
+                    JobPart::Delayed
+                };
                 self.note_entry(part, None, entry);
             }
         }
@@ -219,7 +223,12 @@ impl KeyScan<'_> {
     }
 
     /// The next piece of a list or a sorted set.
-    async fn piece(&self, command: &str, key: &str, at: &mut u64) -> StoreResult<Option<Vec<Bytes>>> {
+    async fn piece(
+        &self,
+        command: &str,
+        key: &str,
+        at: &mut u64,
+    ) -> StoreResult<Option<Vec<Bytes>>> {
         let mut command = cmd(command);
         let last = *at + PIECE - 1;
         command.arg(self.caller.key(key)).arg(*at).arg(last);

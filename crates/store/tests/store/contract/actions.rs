@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{Cost, WallTime};
 use outflow_store::{
-    ActionReport, ActionSpec, DeadLetterFilter, JobEnd, JobStatus, JobStore, StoredResult, Name, AllowAll, PageRequest, FinishedQuery,
-    ControlScope, ActionStage,
+    ActionReport, ActionSpec, ActionStage, AllowAll, ControlScope, DeadLetterFilter, FinishedQuery,
+    JobEnd, JobStatus, JobStore, Name, PageRequest, StoredResult,
 };
 
 use super::{
@@ -22,7 +22,10 @@ async fn stage(store: &impl JobStore, action: &str) -> ActionStage {
 }
 
 async fn ripe(store: &impl JobStore) -> Vec<String> {
-    let ripe = store.take_finished(FinishedQuery::look(9)).await.expect("read");
+    let ripe = store
+        .take_finished(FinishedQuery::look(9))
+        .await
+        .expect("read");
     ripe.iter().map(|of| of.spec.id.to_string()).collect()
 }
 
@@ -83,7 +86,10 @@ pub(crate) async fn an_end_is_ripe_until_it_was_told(world: &impl World) {
     assert_eq!(ripe(store).await, ["act"]);
     assert_eq!(ripe(store).await, ["act"], "nobody told it");
     for _ in 0..2 {
-        store.mark_notified(&name("act")).await.expect("told, once or twice");
+        store
+            .mark_notified(&name("act"))
+            .await
+            .expect("told, once or twice");
         assert!(ripe(store).await.is_empty());
     }
 }
@@ -147,7 +153,10 @@ pub(crate) async fn an_action_that_takes_too_long_fails_and_cancels_the_rest(wor
     assert_eq!(failed.stage, ActionStage::Failed);
     assert_eq!((failed.tally.cancelled, failed.tally.in_flight), (1, 1));
     assert!(!failed.is_over(), "a job is under way");
-    assert!(store.mark_notified(&name("act")).await.is_err(), "too early");
+    assert!(
+        store.mark_notified(&name("act")).await.is_err(),
+        "too early"
+    );
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     settle(store, &running, done()).await;
     assert_eq!(report(store, "act").await.tally.done, 1);
@@ -226,7 +235,13 @@ pub(crate) async fn an_end_that_was_told_is_told_once_whatever_its_letters_do(wo
     store.mark_notified(&act).await.expect("told");
     let one = DeadLetterFilter::Jobs(vec![two[0].id.clone()]);
     assert_eq!(store.purge(&one).await.expect("purged"), 1);
-    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
+    assert_eq!(
+        store
+            .requeue(&DeadLetterFilter::All)
+            .await
+            .expect("revived"),
+        1
+    );
     assert!(ripe(store).await.is_empty());
     assert_eq!(store.cancel(&scope).await.expect("nothing left"), 0);
     assert!(ripe(store).await.is_empty());
@@ -266,7 +281,10 @@ pub(crate) async fn the_name_of_an_action_that_is_over_can_be_opened_again(world
         .await
         .expect("open");
     let anew = report(store, "act").await;
-    assert_eq!((anew.stage, anew.tally.submitted()), (ActionStage::Created, 0));
+    assert_eq!(
+        (anew.stage, anew.tally.submitted()),
+        (ActionStage::Created, 0)
+    );
     assert!(store.outcomes(&act, 0, 9).await.expect("read").is_empty());
     store.submit(last("b")).await.expect("taken");
     assert_eq!(report(store, "act").await.tally.queued, 1);

@@ -3,7 +3,10 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use outflow_store::{JobEnd, JobStatus, JobStore, StoredResult, CooldownScope, Defer, FinishedQuery, ControlScope, SettleResult, ActionStage};
+use outflow_store::{
+    ActionStage, ControlScope, CooldownScope, Defer, FinishedQuery, JobEnd, JobStatus, JobStore,
+    SettleResult, StoredResult,
+};
 
 use super::{
     World, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
@@ -231,7 +234,11 @@ pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl 
             words: "no".to_owned(),
             result: kept(500),
         };
-        let expected = [SettleResult::Done, SettleResult::Buried, SettleResult::Buried];
+        let expected = [
+            SettleResult::Done,
+            SettleResult::Buried,
+            SettleResult::Buried,
+        ];
         for ((job, end), expected) in jobs.iter().zip([done, failed, last]).zip(expected) {
             assert_eq!(settle(store, job, end).await, expected, "{scope:?}");
         }
@@ -269,7 +276,10 @@ pub(crate) async fn what_ends_late_counts_for_no_other_action_of_the_name(world:
         .submit(batch("act", jobs("b", 1)))
         .await
         .expect("taken");
-    assert_eq!(settle(store, &under_way[0], done()).await, SettleResult::Done);
+    assert_eq!(
+        settle(store, &under_way[0], done()).await,
+        SettleResult::Done
+    );
     assert_eq!(
         settle(store, &under_way[1], failed()).await,
         SettleResult::Buried
@@ -279,7 +289,10 @@ pub(crate) async fn what_ends_late_counts_for_no_other_action_of_the_name(world:
     assert_eq!((tally.submitted(), tally.queued), (1, 1));
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert!(outcomes.is_empty(), "{outcomes:?}");
-    assert_eq!(store.dead_letters(0, 9).await.expect("read")[0].action, None);
+    assert_eq!(
+        store.dead_letters(0, 9).await.expect("read")[0].action,
+        None
+    );
     let all = store.job_counts().await.expect("counted");
     assert_eq!((all.done, all.dead, all.in_flight), (1, 1, 0));
     assert_eq!(store.audit().await.expect("counted"), 0);
@@ -303,7 +316,10 @@ pub(crate) async fn a_cancellation_that_two_ask_for_counts_once(world: &impl Wor
         );
         one.and(other).expect("cancelled");
         ripe.expect("looked");
-        assert!(matches!(settled, SettleResult::Cancelled | SettleResult::Done));
+        assert!(matches!(
+            settled,
+            SettleResult::Cancelled | SettleResult::Done
+        ));
     }
     let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.open(), tally.over()), (0, 120));

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use outflow_core::{Cost, Nanos, Priority, Weight};
-use outflow_store::{ClaimDecision, SubmitBatch, ClaimedJob, ClaimFilter, NextJob, JobStore, NewJob, TenantRule};
+use outflow_store::{
+    ClaimDecision, ClaimFilter, ClaimedJob, JobStore, NewJob, NextJob, SubmitBatch, TenantRule,
+};
 
 use super::{World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
 
@@ -216,7 +218,11 @@ pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: 
     submit(store, jobs("a", 1)).await;
     submit(store, jobs("b", 1)).await;
     let far = Nanos::MAX;
-    let mut gate = Script::new(&[ClaimDecision::Park(far), ClaimDecision::Take, ClaimDecision::Stop]);
+    let mut gate = Script::new(&[
+        ClaimDecision::Park(far),
+        ClaimDecision::Take,
+        ClaimDecision::Stop,
+    ]);
     let claims = store.claim(ask(9), &mut gate).await.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"]);
     assert!(claims.next.is_some(), "somebody returns");
@@ -281,7 +287,10 @@ pub(crate) async fn no_more_than_a_tenants_bound_are_under_way(world: &impl Worl
 pub(crate) async fn no_two_claims_have_the_same_number(world: &impl World) {
     let store = world.store();
     let mut seen = HashSet::new();
-    store.submit(SubmitBatch::of(jobs("a", 3))).await.expect("taken");
+    store
+        .submit(SubmitBatch::of(jobs("a", 3)))
+        .await
+        .expect("taken");
     for _ in 0..3 {
         let jobs = claim(store, 9).await;
         assert_eq!(jobs.len(), 3);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use outflow_store::{
-    HeartbeatResult, ClaimedJob, JobEnd, JobStore, NewJob, AllowAll, CooldownScope, Defer, ControlScope, SettleResult, Settlement,
+    AllowAll, ClaimedJob, ControlScope, CooldownScope, Defer, HeartbeatResult, JobEnd, JobStore,
+    NewJob, SettleResult, Settlement,
 };
 
 use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, settle, submit};
@@ -174,7 +175,10 @@ pub(crate) async fn what_a_session_never_heard_of_goes_back_as_it_was(world: &im
 
 pub(crate) async fn a_session_that_never_claimed_is_lost(world: &impl World) {
     let nobody = name("nobody");
-    let beat = world.store().heartbeat(&nobody, Duration::from_secs(9)).await;
+    let beat = world
+        .store()
+        .heartbeat(&nobody, Duration::from_secs(9))
+        .await;
     assert_eq!(beat.expect("beaten"), HeartbeatResult::Lost);
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    DeadLetterFilter, JobEnd, JobStatus, JobStore, PageRequest, Defer, FinishedQuery, ControlScope, SettleResult, ActionStage, TenantRule,
+    ActionStage, ControlScope, DeadLetterFilter, Defer, FinishedQuery, JobEnd, JobStatus, JobStore,
+    PageRequest, SettleResult, TenantRule,
 };
 
 use super::{
@@ -100,7 +101,10 @@ pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
     }
     assert!(claim(store, 9).await.is_empty());
     let changed = store.changed();
-    let left = store.release_deferred(&name("a"), 2).await.expect("released");
+    let left = store
+        .release_deferred(&name("a"), 2)
+        .await
+        .expect("released");
     assert_eq!(left, 1);
     let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a release rings");
@@ -179,7 +183,10 @@ pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World)
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
     store.mark_notified(&name("act")).await.expect("told");
-    let revived = store.requeue(&DeadLetterFilter::All).await.expect("revived");
+    let revived = store
+        .requeue(&DeadLetterFilter::All)
+        .await
+        .expect("revived");
     assert_eq!(revived, 1);
     let report = store.action(&name("act")).await.expect("read");
     let report = report.expect("known");
@@ -197,9 +204,25 @@ pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(worl
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    assert_eq!(store.take_finished(FinishedQuery::look(9)).await.expect("read").len(), 1);
-    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
-    let ripe = store.take_finished(FinishedQuery::look(9)).await.expect("read");
+    assert_eq!(
+        store
+            .take_finished(FinishedQuery::look(9))
+            .await
+            .expect("read")
+            .len(),
+        1
+    );
+    assert_eq!(
+        store
+            .requeue(&DeadLetterFilter::All)
+            .await
+            .expect("revived"),
+        1
+    );
+    let ripe = store
+        .take_finished(FinishedQuery::look(9))
+        .await
+        .expect("read");
     assert_eq!(ripe.len(), 1, "its end is still to be told");
     assert_eq!((ripe[0].tally.failed, ripe[0].tally.open()), (1, 0));
     store.mark_notified(&name("act")).await.expect("told");
@@ -213,14 +236,27 @@ pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl 
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
+    assert_eq!(
+        store
+            .requeue(&DeadLetterFilter::All)
+            .await
+            .expect("revived"),
+        1
+    );
     let again = claim(store, 9).await;
     assert_eq!(again.len(), 2);
     settle_all(store, &again, done()).await;
     let report = store.action(&name("act")).await.expect("read");
     let tally = report.expect("known").tally;
     assert_eq!((tally.done, tally.dead, tally.failed), (2, 0, 0));
-    assert_eq!(store.take_finished(FinishedQuery::look(9)).await.expect("read").len(), 1);
+    assert_eq!(
+        store
+            .take_finished(FinishedQuery::look(9))
+            .await
+            .expect("read")
+            .len(),
+        1
+    );
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
@@ -265,7 +301,13 @@ pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(worl
     assert_eq!(outcomes().await, [&left[..], &anew].concat());
     // Once its action is over a letter is revived without it: for the action it has failed.
     store.close(&name("act")).await.expect("closed");
-    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 3);
+    assert_eq!(
+        store
+            .requeue(&DeadLetterFilter::All)
+            .await
+            .expect("revived"),
+        3
+    );
     assert_eq!(outcomes().await, [&left[..], &anew].concat());
 }
 
@@ -276,9 +318,15 @@ pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(worl
     settle(store, &taken[0], done()).await;
     let hour = JobEnd::PutOff(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken[1], hour).await;
-    let refused = store.reset_congestion(&name("a")).await.expect_err("one is put off");
+    let refused = store
+        .reset_congestion(&name("a"))
+        .await
+        .expect_err("one is put off");
     assert!(refused.is_refused());
-    store.release_deferred(&name("a"), 9).await.expect("released");
+    store
+        .release_deferred(&name("a"), 9)
+        .await
+        .expect("released");
     store.reset_congestion(&name("a")).await.expect("reset");
     let report = store.tenant(&name("a")).await.expect("read");
     let report = report.expect("known");
@@ -287,7 +335,11 @@ pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(worl
         (report.last_backoff, report.last_update),
         (Duration::ZERO, None)
     );
-    assert_eq!(store.job_counts().await.expect("counted").done, 1, "all of all");
+    assert_eq!(
+        store.job_counts().await.expect("counted").done,
+        1,
+        "all of all"
+    );
 }
 
 // Snapshots are kept for 10 units: of three, at 0, 6 and 12, the last two are left.
@@ -299,7 +351,10 @@ pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World
     let hour = JobEnd::PutOff(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken, hour).await;
     for _ in 0..3 {
-        store.sample_congestion(unit * 10).await.expect("remembered");
+        store
+            .sample_congestion(unit * 10)
+            .await
+            .expect("remembered");
         world.pass(unit * 6).await;
     }
     let history = store.congestion_history(&name("a"), 9).await.expect("read");
@@ -309,7 +364,13 @@ pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World
     assert_eq!(seen, (1, Duration::from_hours(1)));
     let last = store.congestion_history(&name("a"), 1).await.expect("read");
     assert_eq!(last, history[1..]);
-    assert!(store.congestion_history(&name("b"), 9).await.expect("read").is_empty());
+    assert!(
+        store
+            .congestion_history(&name("b"), 9)
+            .await
+            .expect("read")
+            .is_empty()
+    );
 }
 
 // The action is remembered for 5 units after its end.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use outflow_core::CongestionRule;
 use outflow_store::{
-    HeartbeatResult, ClaimedJob, DeadLetterFilter, JobEnd, JobStore, StoredResult, NewJob, CooldownScope, Defer, SettleResult, Settlement,
+    ClaimedJob, CooldownScope, DeadLetterFilter, Defer, HeartbeatResult, JobEnd, JobStore, NewJob,
+    SettleResult, Settlement, StoredResult,
 };
 
 use super::{
@@ -134,7 +135,13 @@ pub(crate) async fn a_final_failure_is_buried_at_once(world: &impl World) {
     assert_eq!((&letter.lane, letter.recoveries), (&name("mail"), 0));
     assert_eq!(letter.payload, "x");
     assert_eq!(letter.history[0].words, "status 400");
-    assert!(store.dead_letters(letter.place, 9).await.expect("read").is_empty());
+    assert!(
+        store
+            .dead_letters(letter.place, 9)
+            .await
+            .expect("read")
+            .is_empty()
+    );
 }
 
 // 10 units: its tenant waits, the other does not.
@@ -255,7 +262,10 @@ pub(crate) async fn a_failure_that_is_put_off_uses_a_retry(world: &impl World) {
     assert_eq!((backoff, non_ready), (unit * 10, 1));
     let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.non_ready, tally.throttles), (1, 1, 0));
-    let left = store.release_deferred(&name("a"), 1).await.expect("released");
+    let left = store
+        .release_deferred(&name("a"), 1)
+        .await
+        .expect("released");
     assert_eq!(left, 0);
     let again = claim_one(store).await;
     let counts = (again.attempt, again.retries, again.throttles);
@@ -324,7 +334,11 @@ pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl W
         end,
     });
     let settled = store.settle(&name("worker"), ends.collect()).await;
-    let expected = [SettleResult::Waits, SettleResult::Buried, SettleResult::Done];
+    let expected = [
+        SettleResult::Waits,
+        SettleResult::Buried,
+        SettleResult::Done,
+    ];
     assert_eq!(settled.expect("settled"), expected);
     let lease = Duration::from_mins(1);
     let beat = store.heartbeat(&name("worker"), lease).await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionReport, ActionSpec, SubmitBatch, DeadLetterFilter, JobEnd, JobStore, StoredResult, Name, JobOutcome, SubmitReceipt, BatchPosition,
-    ControlScope, ActionStage,
+    ActionReport, ActionSpec, ActionStage, BatchPosition, ControlScope, DeadLetterFilter, JobEnd,
+    JobOutcome, JobStore, Name, StoredResult, SubmitBatch, SubmitReceipt,
 };
 
 use super::{World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit};
@@ -29,7 +29,10 @@ pub(crate) async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(worl
     submit(store, jobs("a", 2)).await;
     let mut again = jobs("a", 3);
     again[0].payload = "other".into();
-    let again = store.submit(SubmitBatch::of(again)).await.expect("answered");
+    let again = store
+        .submit(SubmitBatch::of(again))
+        .await
+        .expect("answered");
     let known = |text| SubmitReceipt::Duplicate { id: name(text) };
     assert_eq!(again.receipts[..2], [known("a-0"), known("a-1")]);
     assert!(matches!(again.receipts[2], SubmitReceipt::Accepted { .. }));
@@ -42,7 +45,10 @@ pub(crate) async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) 
     let store = world.store();
     let batch = SubmitBatch::of(vec![job("a", "x"), job("b", "x")]);
     let submitted = store.submit(batch).await.expect("answered");
-    assert!(matches!(submitted.receipts[0], SubmitReceipt::Accepted { .. }));
+    assert!(matches!(
+        submitted.receipts[0],
+        SubmitReceipt::Accepted { .. }
+    ));
     let known = SubmitReceipt::Duplicate { id: name("x") };
     assert_eq!(submitted.receipts[1], known);
     assert_eq!(submitted.queued, 1);
@@ -105,8 +111,14 @@ pub(crate) async fn nothing_is_taken_beyond_the_bound(world: &impl World) {
     let submitted = store.submit(bounded).await.expect("answered");
     let known = SubmitReceipt::Duplicate { id: name("a-0") };
     assert_eq!(submitted.receipts[0], known);
-    assert!(matches!(submitted.receipts[1], SubmitReceipt::Accepted { .. }));
-    assert_eq!(submitted.receipts[2..], [SubmitReceipt::Full, SubmitReceipt::Full]);
+    assert!(matches!(
+        submitted.receipts[1],
+        SubmitReceipt::Accepted { .. }
+    ));
+    assert_eq!(
+        submitted.receipts[2..],
+        [SubmitReceipt::Full, SubmitReceipt::Full]
+    );
     assert_eq!(store.job_counts().await.expect("counted").queued, 3);
 }
 
@@ -183,7 +195,10 @@ pub(crate) async fn a_batch_opens_its_action_as_it_says(world: &impl World) {
     };
     store.submit(batch).await.expect("taken");
     let report = act(store).await.expect("known");
-    assert_eq!((report.spec, report.stage), (said(7), ActionStage::Dispatched));
+    assert_eq!(
+        (report.spec, report.stage),
+        (said(7), ActionStage::Dispatched)
+    );
 }
 
 pub(crate) async fn an_open_action_stays_as_it_was_opened(world: &impl World) {
@@ -236,7 +251,10 @@ pub(crate) async fn a_new_job_begins_an_action_that_is_over_anew(world: &impl Wo
     assert!(matches!(again.receipts[1], SubmitReceipt::Duplicate { .. }));
     assert!(matches!(again.receipts[2], SubmitReceipt::Accepted { .. }));
     let report = act(store).await.expect("known");
-    assert_eq!((report.spec, report.stage), (said(9), ActionStage::Dispatched));
+    assert_eq!(
+        (report.spec, report.stage),
+        (said(9), ActionStage::Dispatched)
+    );
     assert_eq!((report.tally.queued, report.tally.submitted()), (1, 1));
     assert!(outcomes(store).await.is_empty());
     let taken = claim(store, 9).await;

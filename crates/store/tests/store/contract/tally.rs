@@ -32,7 +32,11 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
     submit(store, jobs("b", 1)).await;
     assert_eq!(store.active_tenants().await.expect("counted"), 2);
     let taken = claim(store, 9).await;
-    assert_eq!(store.active_tenants().await.expect("counted"), 2, "under way");
+    assert_eq!(
+        store.active_tenants().await.expect("counted"),
+        2,
+        "under way"
+    );
     settle_all(store, &taken[..1], done()).await;
     assert_eq!(store.active_tenants().await.expect("counted"), 1);
     let end = JobEnd::Retry {
@@ -41,7 +45,11 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
         result: None,
     };
     settle_all(store, &taken[1..], end).await;
-    assert_eq!(store.active_tenants().await.expect("counted"), 1, "it waits");
+    assert_eq!(
+        store.active_tenants().await.expect("counted"),
+        1,
+        "it waits"
+    );
 }
 
 // Two are done before it has nothing to do, and one comes after that. What all tenants did goes on.

@@ -1,7 +1,7 @@
 //! Laws of rules: what a tenant is served by, its own or the usual one.
 
 use outflow_core::Weight;
-use outflow_store::{ClaimedJob, JobStore, NewJob, ControlScope, TenantReport, TenantRule};
+use outflow_store::{ClaimedJob, ControlScope, JobStore, NewJob, TenantReport, TenantRule};
 
 use super::claim::shares;
 use super::{World, claim, done, jobs, name, settle_all, submit};
@@ -72,7 +72,10 @@ pub(crate) async fn the_usual_bound_holds_for_jobs_that_wait_already(world: &imp
     store.set_default_rule(bounded(2)).await.expect("set");
     assert_eq!(claim(store, 9).await.len(), 1);
     assert!(claim(store, 9).await.is_empty());
-    store.set_default_rule(TenantRule::default()).await.expect("set");
+    store
+        .set_default_rule(TenantRule::default())
+        .await
+        .expect("set");
     assert_eq!(claim(store, 9).await.len(), 4);
 }
 

@@ -16,8 +16,8 @@ use crate::contract::{
 use crate::support::store_dir::{clock, within};
 use outflow_core::Weight;
 use outflow_store::{
-    SubmitBatch, DeadLetterFilter, EmbeddedStore, JobEnd, JobStore, AllowAll, Defer, SubmitReceipt, FinishedQuery, ControlScope, ActionStage,
-    StoreError, TenantRule,
+    ActionStage, AllowAll, ControlScope, DeadLetterFilter, Defer, EmbeddedStore, FinishedQuery,
+    JobEnd, JobStore, StoreError, SubmitBatch, SubmitReceipt, TenantRule,
 };
 use outflow_testkit::Process;
 
@@ -133,11 +133,17 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         let known = SubmitReceipt::Duplicate { id: name("b-0") };
         assert_eq!(again.expect("answered").receipts, [known]);
         assert!(claim(store, 9).await.is_empty(), "paused");
-        store.resume(&ControlScope::Tenant(name("b"))).await.expect("on");
+        store
+            .resume(&ControlScope::Tenant(name("b")))
+            .await
+            .expect("on");
         let last = claim_one(store).await;
         assert_eq!((last.id.as_str(), last.throttles), ("b-2", 1));
         settle(store, &last, done()).await;
-        let ripe = store.take_finished(FinishedQuery::look(9)).await.expect("read");
+        let ripe = store
+            .take_finished(FinishedQuery::look(9))
+            .await
+            .expect("read");
         assert_eq!(ripe.len(), 1);
         assert_eq!(store.audit().await.expect("counted"), 0);
     });

@@ -5,7 +5,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use outflow_store::{
-    ClaimDecision, ClaimRequest, ClaimedJob, ClaimBatch, JobEnd, ClaimFilter, NextJob, JobStore, NewJob, AllowAll, CooldownScope, ControlScope,
+    AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, ControlScope,
+    CooldownScope, JobEnd, JobStore, NewJob, NextJob,
 };
 
 use super::contract::run;

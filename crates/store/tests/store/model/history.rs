@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow_store::{ClaimedJob, DeadLetterFilter, JobEnd, JobStore, CooldownScope, Defer, ControlScope, SettleResult};
+use outflow_store::{
+    ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter, Defer, JobEnd, JobStore,
+    SettleResult,
+};
 use proptest::prelude::*;
 
 use crate::contract::{World, batch, claim, done, job, name, settle};
@@ -139,7 +142,10 @@ pub(crate) async fn happen(world: &impl World, naive: &mut Naive, events: &[Even
                 world.pass(world.unit() * u32::from(*units)).await;
             }
             Event::Revive => {
-                store.requeue(&DeadLetterFilter::All).await.expect("revived");
+                store
+                    .requeue(&DeadLetterFilter::All)
+                    .await
+                    .expect("revived");
                 for job in naive.jobs.values_mut().flatten() {
                     if job.2 == State::Dead {
                         job.2 = State::Waits;

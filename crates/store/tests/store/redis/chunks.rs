@@ -1,6 +1,6 @@
 //! What is done in pieces comes to its end, however many there are.
 
-use outflow_store::{ActionSpec, BatchPosition, FinishedQuery, ControlScope};
+use outflow_store::{ActionSpec, BatchPosition, ControlScope, FinishedQuery};
 use tokio::time::timeout;
 
 use super::*;
@@ -89,7 +89,9 @@ async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
     assert_eq!(ripe(&quick, LONG).await, 1);
     quick.mark_notified(&name("act")).await.expect("told");
     done_by(&room, "act").await;
-    slow.mark_notified(&name("act")).await.expect("nothing to do");
+    slow.mark_notified(&name("act"))
+        .await
+        .expect("nothing to do");
     assert_eq!(ripe(&quick, LONG).await, 1, "the second end");
     quick.mark_notified(&name("act")).await.expect("told");
     assert_eq!(ripe(&quick, LONG).await, 0);
@@ -127,9 +129,15 @@ async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;
     let action = name("act");
-    let cancelled = room.store.cancel(&ControlScope::Action(action.clone())).await;
+    let cancelled = room
+        .store
+        .cancel(&ControlScope::Action(action.clone()))
+        .await;
     cancelled.expect("cancelled");
-    let tidy = || room.store.collect_garbage(outflow_core::WallTime::from_unix_secs(0));
+    let tidy = || {
+        room.store
+            .collect_garbage(outflow_core::WallTime::from_unix_secs(0))
+    };
     tidy().await.expect("tidied");
     let known = room.store.action(&action).await.expect("asked");
     assert_eq!(known.expect("known").tally.in_flight, 1);
@@ -158,7 +166,10 @@ async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
     ask(&["RENAME", "{outflow}:away", "{outflow}:h:a"]);
     assert!(room.claim(9).await.jobs.is_empty(), "both are still held");
     ask(&["ZADD", "{outflow}:resuming", "XX", "1", "act"]);
-    let ripe = room.store.take_finished(outflow_store::FinishedQuery::look(9)).await;
+    let ripe = room
+        .store
+        .take_finished(outflow_store::FinishedQuery::look(9))
+        .await;
     assert_eq!(ripe.expect("asked"), []);
     assert_eq!(room.claim(9).await.jobs.len(), 2);
     assert_eq!(ask(&["EXISTS", "{outflow}:resuming"]), "0");
@@ -189,7 +200,11 @@ async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() 
     let ripe = room.store.take_finished(tell).await.expect("told");
     let names: Vec<_> = ripe.iter().map(|report| report.spec.id.as_str()).collect();
     assert_eq!(names, ["good"]);
-    let error = room.store.take_finished(tell).await.expect_err("in the way");
+    let error = room
+        .store
+        .take_finished(tell)
+        .await
+        .expect_err("in the way");
     assert!(error.to_string().contains("m:bad"), "{error}");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use outflow_core::{Cost, Priority, Weight};
-use outflow_store::{SubmitBatch, JobStore, TenantRule};
+use outflow_store::{JobStore, SubmitBatch, TenantRule};
 
 use super::*;
 
@@ -174,7 +174,10 @@ async fn a_job_that_comes_back_goes_before_newer_ones_whatever_ended_in_line() {
     };
     let mut jobs: Vec<_> = (0..4).map(late).collect();
     jobs.push(job("a", 4));
-    room.store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+    room.store
+        .submit(SubmitBatch::of(jobs))
+        .await
+        .expect("submitted");
     assert_eq!(room.store.reap(100, 3).await.expect("reaped").expired, 4);
     let claimed = room.claim(1).await.jobs;
     assert_eq!(payloads(&claimed), ["a-4"]);

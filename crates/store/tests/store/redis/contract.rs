@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::WallTime;
 use outflow_store::RedisStore;
-use outflow_testkit::{ServerFlavor, RedisOptions as ServerOptions};
+use outflow_testkit::{RedisOptions as ServerOptions, ServerFlavor};
 use tokio::runtime::Builder;
 
 use super::{Room, server_time};
@@ -58,7 +58,7 @@ fn stress_a_million_jobs_of_one_kind_do_not_delay_ten_of_another() {
 }
 
 mod valkey {
-    use super::{ServerFlavor, Room, run_on};
+    use super::{Room, ServerFlavor, run_on};
 
     fn run(law: impl AsyncFnOnce(&Room)) {
         run_on(ServerFlavor::Valkey, law);

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::ops::Range;
 
-use outflow_store::{SubmitBatch, JobStore};
+use outflow_store::{JobStore, SubmitBatch};
 
 use super::*;
 

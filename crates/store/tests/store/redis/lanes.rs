@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_store::{ActionSpec, SubmitBatch, ClaimRequest, JobStore, NewJob, AllowAll, ControlScope};
+use outflow_store::{
+    ActionSpec, AllowAll, ClaimRequest, ControlScope, JobStore, NewJob, SubmitBatch,
+};
 
 use super::*;
 

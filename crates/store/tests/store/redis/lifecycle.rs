@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionSpec, SubmitBatch, HeartbeatResult, DeadLetterFilter, JobEnd, JobStatus, JobStore, StoredResult, CooldownScope, SubmitReceipt, BatchPosition, FinishedQuery,
-    ControlScope, SettleResult, ActionStage,
+    ActionSpec, ActionStage, BatchPosition, ControlScope, CooldownScope, DeadLetterFilter,
+    FinishedQuery, HeartbeatResult, JobEnd, JobStatus, JobStore, SettleResult, StoredResult,
+    SubmitBatch, SubmitReceipt,
 };
 
 use super::*;
@@ -189,7 +190,13 @@ async fn a_job_that_fails_too_often_is_buried_with_its_history() {
         room.settle(vec![end(&jobs[0], failed)]).await,
         [SettleResult::Buried]
     );
-    assert_eq!(room.store.purge(&DeadLetterFilter::All).await.expect("purged"), 1);
+    assert_eq!(
+        room.store
+            .purge(&DeadLetterFilter::All)
+            .await
+            .expect("purged"),
+        1
+    );
     let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.dead, tally.failed, tally.submitted()), (0, 1, 1));
     room.balanced().await;
@@ -215,13 +222,19 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
         .expect("claimed")
         .jobs;
     assert_eq!(
-        room.store.heartbeat(&name("old"), short).await.expect("beat"),
+        room.store
+            .heartbeat(&name("old"), short)
+            .await
+            .expect("beat"),
         HeartbeatResult::Alive
     );
     assert_eq!(room.store.reap(10, 3).await.expect("reaped").returned, 0);
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(
-        room.store.heartbeat(&name("old"), short).await.expect("beat"),
+        room.store
+            .heartbeat(&name("old"), short)
+            .await
+            .expect("beat"),
         HeartbeatResult::Lost
     );
     let late = room
@@ -278,7 +291,10 @@ async fn a_job_whose_worker_dies_too_often_is_buried() {
             "{round}"
         );
     }
-    assert_eq!(room.store.dead_letters(0, 9).await.expect("dead")[0].recoveries, 3);
+    assert_eq!(
+        room.store.dead_letters(0, 9).await.expect("dead")[0].recoveries,
+        3
+    );
     room.balanced().await;
 }
 
@@ -340,7 +356,10 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     };
     assert_eq!(stage().await, ActionStage::Dispatched);
     let closed = room.store.submit(batch.clone()).await.expect("submitted");
-    assert_eq!(closed.receipts, [SubmitReceipt::Closed, SubmitReceipt::Closed]);
+    assert_eq!(
+        closed.receipts,
+        [SubmitReceipt::Closed, SubmitReceipt::Closed]
+    );
     let jobs = room.claim(5).await.jobs;
     assert_eq!(jobs[0].action, Some(name("mail")));
     assert_eq!(stage().await, ActionStage::Running);
@@ -377,7 +396,11 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     );
     room.settle(ends).await;
     assert_eq!(stage().await, ActionStage::Aggregating);
-    let ripe = room.store.take_finished(FinishedQuery::look(9)).await.expect("ripe");
+    let ripe = room
+        .store
+        .take_finished(FinishedQuery::look(9))
+        .await
+        .expect("ripe");
     assert_eq!(
         (ripe.len(), ripe[0].tally.done, ripe[0].tally.dead),
         (1, 1, 1)
@@ -459,7 +482,10 @@ async fn a_cancelled_action_ends_what_waits_and_counts_what_is_under_way() {
         .outcomes(&name("mail"), 2_990, 100)
         .await
         .expect("outcomes");
-    assert_eq!((outcomes.len(), outcomes[9].ended), (10, JobStatus::Cancelled));
+    assert_eq!(
+        (outcomes.len(), outcomes[9].ended),
+        (10, JobStatus::Cancelled)
+    );
     assert_eq!(
         payloads(&room.claim(9).await.jobs),
         ["a-0"],

@@ -1,6 +1,6 @@
 //! What is no job of ours, where a job should be: it is set aside, and everybody behind it goes on.
 
-use outflow_store::{DeadLetterFilter, JobStore, ControlScope};
+use outflow_store::{ControlScope, DeadLetterFilter, JobStore};
 
 use super::*;
 
@@ -64,7 +64,10 @@ async fn a_foreign_letter_does_not_keep_others_from_being_revived() {
     };
     room.settle(vec![end(&jobs[0], failed)]).await;
     put(&room, &["ZADD", "{outflow}:dead", "1", "mine"]);
-    assert_eq!(room.store.dead_letters(0, 10).await.expect("listed").len(), 1);
+    assert_eq!(
+        room.store.dead_letters(0, 10).await.expect("listed").len(),
+        1
+    );
     let revived = room.store.requeue(&DeadLetterFilter::All).await;
     assert_eq!(revived.expect("revived"), 1);
     room.balanced().await;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{CongestionRule, WallTime};
 use outflow_store::{
-    ActionSpec, SubmitBatch, DeadLetterFilter, JobEnd, JobStore, PageRequest, Defer, FinishedQuery, ControlScope, SettleResult, ActionStage,
+    ActionSpec, ActionStage, ControlScope, DeadLetterFilter, Defer, FinishedQuery, JobEnd,
+    JobStore, PageRequest, SettleResult, SubmitBatch,
 };
 
 use super::*;
@@ -59,14 +60,21 @@ async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
         .sample_congestion(Duration::from_mins(1))
         .await
         .expect("snapshot");
-    let history = room.store.congestion_history(&name("a"), 5).await.expect("history");
+    let history = room
+        .store
+        .congestion_history(&name("a"), 5)
+        .await
+        .expect("history");
     assert_eq!(
         (history.len(), history[0].non_ready, history[0].speed),
         (1, 3, 2)
     );
     assert!(room.claim(4).await.jobs.is_empty());
     assert_eq!(
-        room.store.release_deferred(&name("a"), 2).await.expect("released"),
+        room.store
+            .release_deferred(&name("a"), 2)
+            .await
+            .expect("released"),
         1
     );
     let again = room.claim(4).await.jobs;
@@ -75,10 +83,16 @@ async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
     room.finish(&again).await;
     assert_eq!(room.store.job_counts().await.expect("tally").throttles, 3);
     assert_eq!(
-        room.store.release_deferred(&name("a"), 9).await.expect("released"),
+        room.store
+            .release_deferred(&name("a"), 9)
+            .await
+            .expect("released"),
         0
     );
-    room.store.reset_congestion(&name("a")).await.expect("reset");
+    room.store
+        .reset_congestion(&name("a"))
+        .await
+        .expect("reset");
     assert!(
         room.store
             .congestion_history(&name("a"), 5)
@@ -146,14 +160,22 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
             .is_empty()
     );
     tokio::time::sleep(Duration::from_millis(450)).await;
-    let early = room.store.take_finished(FinishedQuery::look(9)).await.expect("ripe");
+    let early = room
+        .store
+        .take_finished(FinishedQuery::look(9))
+        .await
+        .expect("ripe");
     assert!(early.is_empty(), "one is under way");
     assert_eq!(
         room.settle(vec![end(&jobs[0], JobEnd::Returned)]).await,
         [SettleResult::Cancelled]
     );
     for _ in 0..2 {
-        let ripe = room.store.take_finished(FinishedQuery::look(9)).await.expect("ripe");
+        let ripe = room
+            .store
+            .take_finished(FinishedQuery::look(9))
+            .await
+            .expect("ripe");
         assert_eq!(
             (ripe.len(), ripe[0].stage, &ripe[0].spec),
             (1, ActionStage::Failed, &spec)
@@ -176,7 +198,11 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
             .expect_err("unknown")
             .is_refused()
     );
-    let known = room.store.actions(PageRequest::default()).await.expect("actions");
+    let known = room
+        .store
+        .actions(PageRequest::default())
+        .await
+        .expect("actions");
     assert_eq!(known.len(), 1);
     room.balanced().await;
 }
@@ -291,7 +317,11 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
     tokio::time::sleep(Duration::from_millis(5)).await;
     let mut went = 0;
     loop {
-        match store.collect_garbage(WallTime::EPOCH).await.expect("tidied") {
+        match store
+            .collect_garbage(WallTime::EPOCH)
+            .await
+            .expect("tidied")
+        {
             0 => break,
             some => went += some,
         }
@@ -330,7 +360,10 @@ async fn two_machines_share_the_work_and_nothing_is_done_twice() {
     let store = connect(&server).await;
     for tenant in ["a", "b"] {
         let jobs = (0..1_000).map(|n| job(tenant, n)).collect();
-        store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+        store
+            .submit(SubmitBatch::of(jobs))
+            .await
+            .expect("submitted");
     }
     let work = |session: &'static str, store: RedisStore| async move {
         let mut finished = Vec::new();

@@ -1,7 +1,7 @@
 //! Limits that machines share, where jobs of several costs and lanes meet, or do not go.
 
 use outflow_core::{Cost, CountBy, Rate, WallTime};
-use outflow_store::{ActionSpec, DeadLetterFilter, ControlScope, SharedLimit, TenantRule};
+use outflow_store::{ActionSpec, ControlScope, DeadLetterFilter, SharedLimit, TenantRule};
 
 use super::*;
 
@@ -20,7 +20,10 @@ fn plan((units, millis): (u64, u64), horizon: u64) -> SharedLimits {
 }
 
 async fn submit(room: &Room, jobs: Vec<NewJob>) {
-    room.store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+    room.store
+        .submit(SubmitBatch::of(jobs))
+        .await
+        .expect("submitted");
 }
 
 /// Jobs of a lane and tenant, each of this cost.

@@ -1,6 +1,6 @@
 //! Counting anew: it agrees with every count that was kept, and notices each that is off by one.
 
-use outflow_store::{ActionSpec, SubmitBatch, JobStore, StoredResult, FinishedQuery, ControlScope};
+use outflow_store::{ActionSpec, ControlScope, FinishedQuery, JobStore, StoredResult, SubmitBatch};
 
 use super::*;
 use crate::support::job_ends::unlike_ends;
@@ -123,7 +123,11 @@ async fn a_job_that_was_cancelled_with_its_tenant_leaves_its_action() {
     let tally = report.expect("known").tally;
     assert_eq!((tally.in_flight, tally.cancelled), (0, 1));
     assert_eq!(
-        room.store.take_finished(FinishedQuery::look(9)).await.expect("ripe").len(),
+        room.store
+            .take_finished(FinishedQuery::look(9))
+            .await
+            .expect("ripe")
+            .len(),
         1
     );
     room.balanced().await;

@@ -1,7 +1,7 @@
 //! Limits that machines share: no window holds more than it may.
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{SubmitBatch, JobStore, SharedLimit, TenantRule};
+use outflow_store::{JobStore, SharedLimit, SubmitBatch, TenantRule};
 
 use super::*;
 
@@ -326,7 +326,9 @@ async fn what_all_lanes_may_together_they_share() {
         ..job("b", n)
     };
     room.submit("a", 30).await;
-    let others = room.store.submit(SubmitBatch::of((0..30).map(other).collect()));
+    let others = room
+        .store
+        .submit(SubmitBatch::of((0..30).map(other).collect()));
     others.await.expect("submitted");
     let of = |lane: &str| {
         let mut plan = plan(&[(100, 200), (20, 200)]);
@@ -379,8 +381,11 @@ async fn a_refused_lane_waits_and_a_refused_tenant_lets_others_go() {
         park,
     };
     let (a, b) = (&jobs[0], &jobs[1]);
-    room.settle(vec![end(a, wait(outflow_store::CooldownScope::Tenant)), done(b)])
-        .await;
+    room.settle(vec![
+        end(a, wait(outflow_store::CooldownScope::Tenant)),
+        done(b),
+    ])
+    .await;
     let claims = room.claim(4).await;
     assert_eq!(payloads(&claims.jobs), ["b-1"]);
     let next = claims.next.expect("a tenant returns");
@@ -392,8 +397,11 @@ async fn a_refused_lane_waits_and_a_refused_tenant_lets_others_go() {
     let jobs = room.claim(4).await.jobs;
     assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
     room.submit("c", 1).await;
-    room.settle(vec![end(&jobs[0], wait(outflow_store::CooldownScope::Lane))])
-        .await;
+    room.settle(vec![end(
+        &jobs[0],
+        wait(outflow_store::CooldownScope::Lane),
+    )])
+    .await;
     let claims = room.claim(4).await;
     assert!(claims.jobs.is_empty());
     tokio::time::sleep(claims.next.expect("the lane opens")).await;

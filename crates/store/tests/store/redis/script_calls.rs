@@ -1,6 +1,6 @@
 //! Functions and scripts, the short way and the long one: whichever is taken, the same happens.
 
-use outflow_store::{SubmitBatch, JobStore, SubmitReceipt, TenantRule};
+use outflow_store::{JobStore, SubmitBatch, SubmitReceipt, TenantRule};
 use outflow_testkit::Keep;
 
 use super::*;
@@ -21,7 +21,10 @@ async fn drained(store: &RedisStore) -> Vec<String> {
 
 async fn submit(store: &RedisStore, tenant: &str, numbers: std::ops::Range<usize>) {
     let jobs = numbers.map(|n| job(tenant, n)).collect();
-    store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+    store
+        .submit(SubmitBatch::of(jobs))
+        .await
+        .expect("submitted");
 }
 
 pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
@@ -86,7 +89,10 @@ async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
                     ..job("b", 100)
                 });
             }
-            room.store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+            room.store
+                .submit(SubmitBatch::of(jobs))
+                .await
+                .expect("submitted");
             let claimed = room.claim(2 + round).await.jobs;
             order.extend(payloads(&claimed));
             room.finish(&claimed).await;
@@ -147,7 +153,10 @@ async fn the_usual_rule_holds_for_all_machines() {
         in_flight: Some(1),
         ..TenantRule::default()
     };
-    room.store.set_default_rule(rule.clone()).await.expect("set");
+    room.store
+        .set_default_rule(rule.clone())
+        .await
+        .expect("set");
     let other = connect(&room.server).await;
     submit(&other, "a", 0..5).await;
     assert_eq!(claim(&other, "other", 9, None).await.jobs.len(), 1);

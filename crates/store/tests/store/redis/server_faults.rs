@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{SubmitBatch, JobStore, RedisOptions, ReplicaWait, SettleResult, SharedLimit};
+use outflow_store::{JobStore, RedisOptions, ReplicaWait, SettleResult, SharedLimit, SubmitBatch};
 use outflow_testkit::Keep;
 
 use super::*;
@@ -96,7 +96,11 @@ async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
     assert!(error.is_passing(), "{error}");
     server.thaw().expect("thawed");
     let mut tries = 0;
-    while store.submit(SubmitBatch::of(vec![named.clone()])).await.is_err() {
+    while store
+        .submit(SubmitBatch::of(vec![named.clone()]))
+        .await
+        .is_err()
+    {
         tries += 1;
         assert!(tries < 20, "not found again");
     }
@@ -211,7 +215,10 @@ async fn who_finds_an_emptied_server_waits_for_a_window() {
     room.server.ask(&["FLUSHALL"]).expect("flushed");
     let newcomer = connect(&room.server).await;
     let jobs = (0..5).map(|n| job("a", n)).collect();
-    newcomer.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+    newcomer
+        .submit(SubmitBatch::of(jobs))
+        .await
+        .expect("submitted");
     is_closed_for_a_window(&newcomer).await;
 }
 
@@ -374,7 +381,10 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     room.server
         .ask(&["SET", "{outflow}:b:2:3:api:a", "mine"])
         .expect("set");
-    let ends = vec![done(&jobs[0]), end(&jobs[1], outflow_store::JobEnd::Returned)];
+    let ends = vec![
+        done(&jobs[0]),
+        end(&jobs[1], outflow_store::JobEnd::Returned),
+    ];
     let error = room
         .store
         .settle(&name("worker"), ends.clone())
@@ -388,7 +398,10 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     room.server
         .ask(&["DEL", "{outflow}:b:2:3:api:a"])
         .expect("deleted");
-    assert_eq!(room.settle(ends).await, [SettleResult::Done, SettleResult::Waits]);
+    assert_eq!(
+        room.settle(ends).await,
+        [SettleResult::Done, SettleResult::Waits]
+    );
     room.balanced().await;
 
     room.server.ask(&["DEL", "{outflow}:who"]).expect("deleted");
@@ -409,7 +422,9 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         wait_replicas: Some(wait),
         ..RedisOptions::new(room.server.url())
     };
-    let careful = RedisStore::connect(options.clone()).await.expect("connected");
+    let careful = RedisStore::connect(options.clone())
+        .await
+        .expect("connected");
     let error = careful
         .submit(SubmitBatch::of(vec![job("a", 0)]))
         .await
@@ -425,7 +440,11 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
     });
     let replica = replica.expect("a replica");
     let mut tries = 0;
-    while careful.submit(SubmitBatch::of(vec![job("a", 1)])).await.is_err() {
+    while careful
+        .submit(SubmitBatch::of(vec![job("a", 1)]))
+        .await
+        .is_err()
+    {
         tries += 1;
         assert!(tries < 100, "the replica never confirmed");
     }
@@ -503,7 +522,9 @@ async fn a_password_is_needed_and_never_shown() {
                 .replace("redis://", &format!("redis://:{password}@")),
         )
     };
-    let store = RedisStore::connect(with("hunter2")).await.expect("connected");
+    let store = RedisStore::connect(with("hunter2"))
+        .await
+        .expect("connected");
     assert!(!format!("{store:?}").contains("hunter2"));
     for options in [
         RedisOptions::new(server.url()),

@@ -33,7 +33,9 @@ async fn a_limit_of_calls_does_not_care_for_costs() {
         cost: Cost::new(if n.is_multiple_of(2) { 4 } else { 0 }),
         ..job("a", n)
     };
-    let jobs = room.store.submit(SubmitBatch::of((0..20).map(job).collect()));
+    let jobs = room
+        .store
+        .submit(SubmitBatch::of((0..20).map(job).collect()));
     jobs.await.expect("submitted");
     let mut calls = plan(10, 10_000);
     calls.limits[0].measure = CountBy::Calls;
@@ -182,7 +184,10 @@ async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
     };
     let ends = jobs.iter().map(|job| end(job, failed.clone()));
     room.settle(ends.collect()).await;
-    room.store.requeue(&DeadLetterFilter::All).await.expect("revived");
+    room.store
+        .requeue(&DeadLetterFilter::All)
+        .await
+        .expect("revived");
     let plan = SharedLimits {
         horizon: Duration::from_millis(100),
         ..plan(10, 500)

@@ -1,7 +1,7 @@
 //! Servers that do not let everybody do everything.
 
 use bytes::Bytes;
-use outflow_store::{SubmitBatch, JobStore, NewJob, RedisStore, RedisOptions};
+use outflow_store::{JobStore, NewJob, RedisOptions, RedisStore, SubmitBatch};
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
 use super::support::{claim, name, submit};
@@ -31,7 +31,9 @@ async fn a_user_without_rights_is_told_so_and_the_password_is_not_shown() {
         "worker",
         &["~{outflow}:*", "&{outflow}:*", "+@all", "-@admin", "+info"],
     );
-    let store = RedisStore::connect(worker).await.expect("all that it needs");
+    let store = RedisStore::connect(worker)
+        .await
+        .expect("all that it needs");
     submit(&store, "a", 3).await.expect("submitted");
     assert_eq!(store.job_counts().await.expect("tally").queued, 3);
 }
@@ -60,7 +62,10 @@ async fn a_user_without_the_channel_is_told_so_and_leaves_nothing_half_done() {
     submit(&store, "a", 3).await.expect("submitted");
     set(&["resetchannels"]);
     let jobs = (0..3).map(|n| plain(&format!("t{n}"))).collect();
-    store.submit(SubmitBatch::of(jobs)).await.expect("submitted");
+    store
+        .submit(SubmitBatch::of(jobs))
+        .await
+        .expect("submitted");
     submit(&store, "b", 3).await.expect("submitted");
     let jobs = claim(&store, "s", 9).await.expect("claimed");
     assert_eq!(jobs.len(), 9);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{ClaimRequest, JobStore, AllowAll, ReplicaWait, SharedLimit, SharedLimits};
-use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer, NetConditions};
+use outflow_store::{AllowAll, ClaimRequest, JobStore, ReplicaWait, SharedLimit, SharedLimits};
+use outflow_testkit::{FaultProxy, NetConditions, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::{sleep, timeout};
 
 use super::support::{BACK_WITHIN, LEASE, Room, claim, name, setting, settle};

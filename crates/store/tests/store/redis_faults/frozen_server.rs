@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::{ClaimRequest, JobStore, AllowAll, RedisStore, RedisOptions, SettleResult};
+use outflow_store::{AllowAll, ClaimRequest, JobStore, RedisOptions, RedisStore, SettleResult};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::time::{Instant, timeout};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_store::{JobStore, SettleResult};
-use outflow_testkit::{Cut, Direction, LinkLatency, RedisOptions as ServerOptions, NetConditions};
+use outflow_testkit::{Cut, Direction, LinkLatency, NetConditions, RedisOptions as ServerOptions};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::support::{BACK_WITHIN, LEASE, PATIENCE, Room, claim, settle};
@@ -75,7 +75,10 @@ async fn a_settlement_whose_answer_is_lost_counts_once() {
         assert!(error.is_doubtful(), "{error}");
         room.mended().await;
         let again = settle(&room.store, "s", &jobs).await.expect("settled");
-        assert!(again.iter().all(|one| *one == SettleResult::Fenced), "{again:?}");
+        assert!(
+            again.iter().all(|one| *one == SettleResult::Fenced),
+            "{again:?}"
+        );
         assert_eq!(
             room.store.job_counts().await.expect("tally").done,
             21,
@@ -102,7 +105,8 @@ async fn a_submission_whose_answer_is_lost_is_taken_once() {
 #[tokio::test]
 async fn a_slow_way_slows_and_a_very_slow_one_ends_calls_in_time() {
     let room = Room::new(ServerOptions::default()).await;
-    room.proxy.set_link(LinkLatency::of(Duration::from_millis(50)));
+    room.proxy
+        .set_link(LinkLatency::of(Duration::from_millis(50)));
     room.submit("a", 20).await.expect("submitted");
     assert_eq!(room.work_off("s").await.len(), 20);
     room.proxy.set_link(LinkLatency::of(Duration::from_secs(1)));

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
 use outflow_store::{
-    HeartbeatResult, ClaimRequest, ClaimedJob, JobStore, AllowAll, ControlScope, SettleResult, SharedLimit, SharedLimits, StartDebit,
+    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobStore, SettleResult,
+    SharedLimit, SharedLimits, StartDebit,
 };
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 
@@ -28,7 +29,10 @@ async fn claim_for_long(room: &Room, most: usize) -> Vec<ClaimedJob> {
 async fn goes_on(room: &Room, jobs: &[ClaimedJob]) {
     let error = room.submit("more", 1).await.expect_err("no room");
     assert!(error.is_full(), "{error}");
-    let beat = room.store.heartbeat(&name("s"), Duration::from_mins(1)).await;
+    let beat = room
+        .store
+        .heartbeat(&name("s"), Duration::from_mins(1))
+        .await;
     assert_eq!(beat.expect("beaten"), HeartbeatResult::Alive);
     let settled = settle(&room.store, "s", jobs).await.expect("settled");
     assert!(

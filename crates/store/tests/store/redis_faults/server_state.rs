@@ -161,13 +161,19 @@ async fn a_full_disk_refuses_and_loses_nothing() {
         }
     };
     timeout(BACK_WITHIN, again).await.expect("back");
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, acked + 10);
+    assert_eq!(
+        room.store.job_counts().await.expect("tally").queued,
+        acked + 10
+    );
     room.balanced().await;
     // All of it reaches the disk within a second, and outlives the server.
     sleep(Duration::from_millis(1_100)).await;
     room.server.restart().expect("restarted");
     room.back().await;
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, acked + 10);
+    assert_eq!(
+        room.store.job_counts().await.expect("tally").queued,
+        acked + 10
+    );
     room.balanced().await;
 }
 

@@ -20,9 +20,15 @@ async fn an_end_of_a_claim_that_was_forgotten_ends_no_other_job() {
     let given = claim(&room.store, "s", 10).await.expect("claimed");
     assert_eq!(given.len(), 10);
     let late = settle(&room.store, "s", &forgotten).await.expect("settled");
-    assert!(late.iter().all(|one| *one == SettleResult::Fenced), "{late:?}");
+    assert!(
+        late.iter().all(|one| *one == SettleResult::Fenced),
+        "{late:?}"
+    );
     let done = settle(&room.store, "s", &given).await.expect("settled");
-    assert!(done.iter().all(|one| *one == SettleResult::Done), "{done:?}");
+    assert!(
+        done.iter().all(|one| *one == SettleResult::Done),
+        "{done:?}"
+    );
     room.balanced().await;
     let tally = room.store.job_counts().await.expect("tally");
     assert_eq!((tally.done, tally.queued, tally.in_flight), (10, 10, 1));

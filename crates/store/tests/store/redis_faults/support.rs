@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    StoreResult, SubmitBatch, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, AllowAll, RedisStore, RedisOptions,
-    SettleResult, Settlement,
+    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, RedisOptions, RedisStore,
+    SettleResult, Settlement, StoreResult, SubmitBatch,
 };
 use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer};
 
@@ -87,11 +87,18 @@ pub(crate) async fn submit(store: &RedisStore, word: &str, many: usize) -> Store
         job.id = Some(name(&format!("{word}-{number}")));
         job
     });
-    store.submit(SubmitBatch::of(jobs.collect())).await.map(drop)
+    store
+        .submit(SubmitBatch::of(jobs.collect()))
+        .await
+        .map(drop)
 }
 
 /// Claims under a lease of a second.
-pub(crate) async fn claim(store: &RedisStore, session: &str, most: usize) -> StoreResult<Vec<ClaimedJob>> {
+pub(crate) async fn claim(
+    store: &RedisStore,
+    session: &str,
+    most: usize,
+) -> StoreResult<Vec<ClaimedJob>> {
     let ask = ClaimRequest {
         lane: name("api"),
         session: name(session),
@@ -103,7 +110,11 @@ pub(crate) async fn claim(store: &RedisStore, session: &str, most: usize) -> Sto
     Ok(store.claim(ask, &mut AllowAll).await?.jobs)
 }
 
-pub(crate) async fn settle(store: &RedisStore, session: &str, jobs: &[ClaimedJob]) -> StoreResult<Vec<SettleResult>> {
+pub(crate) async fn settle(
+    store: &RedisStore,
+    session: &str,
+    jobs: &[ClaimedJob],
+) -> StoreResult<Vec<SettleResult>> {
     let ends = jobs.iter().map(|job| Settlement {
         token: job.token,
         end: JobEnd::Done {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::{JobEnd, Defer};
+use outflow_store::{Defer, JobEnd};
 
 /// Delayed, dead, put off, and in line again.
 pub(crate) fn unlike_ends() -> [JobEnd; 4] {

@@ -19,7 +19,12 @@ pub(super) fn rows(bytes: &[u8]) -> Box<dyn Iterator<Item = Numbered> + '_> {
         return Box::new(std::iter::once((1, Err(why))));
     }
     let mut lines = LineCounter::of(bytes);
-    let cut = open.map(|at| (LineCounter::of(bytes).up_to(at), Err(NEVER_CLOSED.to_owned())));
+    let cut = open.map(|at| {
+        (
+            LineCounter::of(bytes).up_to(at),
+            Err(NEVER_CLOSED.to_owned()),
+        )
+    });
     let read = reader.into_records().map(move |row| match row {
         Ok(row) => {
             let line = lines.of_row(row.position());

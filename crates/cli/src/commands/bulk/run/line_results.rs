@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use outflow_bulk::{JobSpec, JobWork};
-use outflow_store::{JobStatus as Over, JobStore, Name, JobOutcome};
+use outflow_store::{JobOutcome, JobStatus as Over, JobStore, Name};
 
 use super::FailedLines;
 use super::results::ResultWriter;
-use crate::open::{AnyStore, views};
 use crate::commands::bulk::input::JobInput;
+use crate::open::{AnyStore, views};
 
 /// What is known of the lines.
 pub(super) struct LineResults<'a> {

@@ -14,7 +14,7 @@ use outflow_store::Name;
 
 use self::bar::{BarRate, ProgressBar};
 use super::line_results::LineCounts;
-use crate::open::{JobRate, Workload, TenantBounds};
+use crate::open::{JobRate, TenantBounds, Workload};
 use crate::terminal::{Terminal, show};
 
 /// The board of one run.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 
 use self::file::ResultFile;
-use super::checkpoint::{LastWrite, Checkpoint};
+use super::checkpoint::{Checkpoint, LastWrite};
 use crate::command_line::UsageError;
 use crate::terminal::{deliver, is_unread};
 

@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use anyhow::Context;
 use outflow::{Outflow, SystemClock};
-use outflow_bulk::{JobDestination, Lane, BulkEvent, EngineSettings, JobSubmission};
+use outflow_bulk::{BulkEvent, EngineSettings, JobDestination, JobSubmission, Lane};
 use outflow_core::{Clock, Nanos};
-use outflow_store::{ActionSpec, DeadLetterFilter, JobStore, Name, BatchPosition};
+use outflow_store::{ActionSpec, BatchPosition, DeadLetterFilter, JobStore, Name};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
 
-use super::progress_bars::ProgressBars;
-use super::validate::FileJobs;
 use super::line_results::LineResults;
+use super::progress_bars::ProgressBars;
 use super::results::ResultWriter;
 use super::summary::RunSummary;
+use super::validate::FileJobs;
 use super::{FOR_LONG, FailedLines};
-use crate::open::{RunningEngine, Workload, Engine, TenantBounds, AnyStore};
 use crate::commands::bulk::input::JobInput;
+use crate::open::{AnyStore, Engine, RunningEngine, TenantBounds, Workload};
 use crate::terminal::{Terminal, count, say};
 
 /// How a sitting ended.

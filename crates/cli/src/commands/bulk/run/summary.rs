@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::line_results::LineCounts;
 use super::run_loop::LoopEnd;
-use crate::open::TenantBounds;
 use crate::exit::Exit;
+use crate::open::TenantBounds;
 use crate::terminal::spoken;
 
 /// How a run went.

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use outflow::Outflow;
-use outflow_bulk::{JobSpec, EngineSettings, JobPlacement};
+use outflow_bulk::{EngineSettings, JobPlacement, JobSpec};
 use outflow_store::Name;
 
 use super::RunCommand;
-use crate::open::Workload;
 use crate::command_line::InvalidLines;
 use crate::commands::bulk::input::JobInput;
+use crate::open::Workload;
 use crate::terminal::{count, say};
 
 /// What is in a file.
@@ -71,7 +71,11 @@ pub(super) struct FileJobs<'a> {
 }
 
 impl<'a> FileJobs<'a> {
-    pub(super) fn of(input: &'a JobInput, client: &'a Outflow, settings: &'a EngineSettings) -> Self {
+    pub(super) fn of(
+        input: &'a JobInput,
+        client: &'a Outflow,
+        settings: &'a EngineSettings,
+    ) -> Self {
         Self {
             jobs: input.jobs(),
             input,

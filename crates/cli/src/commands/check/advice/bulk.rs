@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outflow::config::{BulkScheduler, BulkConfig};
+use outflow::config::{BulkConfig, BulkScheduler};
 use outflow::{Api, Config};
 
 use super::{ConfigAdvice, WrittenKey};

@@ -33,7 +33,12 @@ pub(super) struct SyntheticLoad {
 
 impl SyntheticLoad {
     /// At this rate for so long.
-    pub(super) fn new((rate, span): (Rate, Duration), tenants: u32, lane: CallLane, seed: u64) -> Self {
+    pub(super) fn new(
+        (rate, span): (Rate, Duration),
+        tenants: u32,
+        lane: CallLane,
+        seed: u64,
+    ) -> Self {
         let quantity = u128::from(rate.quantity().max(1));
         let mean = rate.per().as_nanos() / quantity;
         let widest = u64::try_from(mean.saturating_mul(2)).unwrap_or(u64::MAX);

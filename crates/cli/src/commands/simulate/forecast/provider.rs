@@ -7,7 +7,8 @@ use anyhow::Context;
 use http::Method;
 use outflow::{Api, Events, SystemClock, Upstream};
 use outflow_core::{
-    Accounting, Cost, Decision, ReceiptSet, RequestTiming, Limit, MeterSet, ClockPair, Nanos, TooManyLimits,
+    Accounting, ClockPair, Cost, Decision, Limit, MeterSet, Nanos, ReceiptSet, RequestTiming,
+    TooManyLimits,
 };
 
 /// The groups of an API and their limits.
@@ -104,7 +105,12 @@ impl ProviderMeters {
     }
 
     /// Whether a call may go now; if so, it is taken everywhere.
-    pub(super) fn take(&mut self, now: Nanos, lane: usize, cost: Cost) -> Decision<(ReceiptSet, ReceiptSet)> {
+    pub(super) fn take(
+        &mut self,
+        now: Nanos,
+        lane: usize,
+        cost: Cost,
+    ) -> Decision<(ReceiptSet, ReceiptSet)> {
         let Some(own) = self.groups.get_mut(lane) else {
             return Decision::Never;
         };

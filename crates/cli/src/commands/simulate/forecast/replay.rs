@@ -15,7 +15,10 @@ use crate::command_line::UsageError;
 ///
 /// # Errors
 /// If no line is one.
-pub(super) fn read(text: &str, provider: &mut SimulatedProvider) -> Result<Vec<LoadCall>, UsageError> {
+pub(super) fn read(
+    text: &str,
+    provider: &mut SimulatedProvider,
+) -> Result<Vec<LoadCall>, UsageError> {
     let mut tenants = HashMap::new();
     let mut calls: Vec<_> = text
         .lines()

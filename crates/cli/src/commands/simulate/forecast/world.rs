@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outflow::Rules;
 use outflow_core::{
-    Cost, Decision, FairQueue, ReceiptSet, RequestTiming, Nanos, Priority, MinRtt, Tenant, Weight,
+    Cost, Decision, FairQueue, MinRtt, Nanos, Priority, ReceiptSet, RequestTiming, Tenant, Weight,
 };
 
 use super::load::LoadCall;
@@ -87,7 +87,9 @@ impl LoadWorld {
     ) -> Result<Self, outflow_core::TooManyLimits> {
         let names = provider.names();
         let lanes = names.iter().map(|_| GroupQueue::default()).collect();
-        let groups = names.iter().map(|name| (name.clone(), GroupHistory::default()));
+        let groups = names
+            .iter()
+            .map(|name| (name.clone(), GroupHistory::default()));
         Ok(Self {
             ours: provider.meters()?,
             theirs: provider.judge()?,
@@ -221,7 +223,9 @@ impl LoadWorld {
         });
         if self.told.tenants.len() <= call.tenant {
             let tenants = call.tenant + 1;
-            self.told.tenants.resize_with(tenants, WaitHistogram::default);
+            self.told
+                .tenants
+                .resize_with(tenants, WaitHistogram::default);
         }
         if let Some(waits) = self.told.tenants.get_mut(call.tenant) {
             waits.add(waited);

@@ -11,12 +11,12 @@ use std::iter;
 use std::ops::Range;
 
 use outflow_core::{
-    Accounting, Congestion, CongestionRule, Cost, Limit, MeterSet, ClockPair, Nanos, Rate,
+    Accounting, ClockPair, Congestion, CongestionRule, Cost, Limit, MeterSet, Nanos, Rate,
     rate_limit_speed,
 };
 
 use super::{Job, JobMove, Scheduler, moment};
-use crate::commands::simulate::scenario::{EnforcedRate, TenantPlan, Scenario};
+use crate::commands::simulate::scenario::{EnforcedRate, Scenario, TenantPlan};
 use crate::commands::simulate::server::ServerReply;
 
 /// Jobs that are tried, put back and tried again.

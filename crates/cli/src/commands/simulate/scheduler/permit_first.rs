@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use outflow_core::{
-    Cost, Decision, FairQueue, ReceiptSet, RequestTiming, Limit, MeterSet, ClockPair, Nanos, Priority, Rate,
-    MinRtt, FairCharge, Tenant, Weight,
+    ClockPair, Cost, Decision, FairCharge, FairQueue, Limit, MeterSet, MinRtt, Nanos, Priority,
+    Rate, ReceiptSet, RequestTiming, Tenant, Weight,
 };
 
 use super::{Job, JobMove, Scheduler, moment};
-use crate::commands::simulate::scenario::{EnforcedRate, TenantPlan, Scenario};
+use crate::commands::simulate::scenario::{EnforcedRate, Scenario, TenantPlan};
 use crate::commands::simulate::server::ServerReply;
 
 /// The scheduler that Outflow uses.

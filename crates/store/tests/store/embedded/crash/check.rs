@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use outflow_store::{DeadLetter, EmbeddedStore, JobStatus, JobStore, JobOutcome, SubmitReceipt, ControlScope};
+use outflow_store::{
+    ControlScope, DeadLetter, EmbeddedStore, JobOutcome, JobStatus, JobStore, SubmitReceipt,
+};
 
 use super::strace::Event;
 use super::workload::{BATCH, CANCELLED_AT, actions, batch, work_to_the_end};
@@ -96,7 +98,8 @@ async fn submitted(store: &EmbeddedStore, told: &Told) -> Vec<u32> {
     if !told.knows("forgetting all") {
         for round in &batches {
             let again = store.submit(batch(*round)).await.expect("answered");
-            let known = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Duplicate { .. });
+            let known =
+                |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Duplicate { .. });
             assert!(again.receipts.iter().all(known), "a name was lost");
         }
     }
@@ -129,7 +132,10 @@ async fn wishes_are_kept(store: &EmbeddedStore, told: &Told) {
         let report = store.action(&name(action)).await.expect("read");
         assert!(report.expect("known").stage.is_over(), "{action} has ended");
     }
-    store.resume(&ControlScope::Tenant(name("t3"))).await.expect("on");
+    store
+        .resume(&ControlScope::Tenant(name("t3")))
+        .await
+        .expect("on");
     if told.knows("cancelled t4") {
         let of = |id: &str| {
             id.trim_start_matches('b')
@@ -167,7 +173,10 @@ async fn the_rest_can_be_done(room: &Room, batches: &[u32]) {
         let id = format!("b{round}-{number}");
         let ends = outcomes.get(&id).expect("it has ended");
         // A letter that was revived ended before.
-        let last: Vec<_> = ends.iter().filter(|end| **end != JobStatus::Failed).collect();
+        let last: Vec<_> = ends
+            .iter()
+            .filter(|end| **end != JobStatus::Failed)
+            .collect();
         assert!(last.len() <= 1, "{id} ended twice: {ends:?}");
         assert_eq!(last.is_empty(), dead.contains(&id), "{id}: {ends:?}");
         done += u64::from(ends.contains(&JobStatus::Done));

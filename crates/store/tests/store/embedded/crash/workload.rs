@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use outflow_core::{Clock as _, WallTime};
 use outflow_store::{
-    ActionSpec, SubmitBatch, ClaimedJob, DeadLetterFilter, EmbeddedStore, JobEnd, JobStore, StoredResult, NewJob, AllowAll, CooldownScope,
-    Defer, SubmitReceipt, BatchPosition, FinishedQuery, ControlScope, SettleResult, Settlement, StoreError,
+    ActionSpec, AllowAll, BatchPosition, ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter,
+    Defer, EmbeddedStore, FinishedQuery, JobEnd, JobStore, NewJob, SettleResult, Settlement,
+    StoreError, StoredResult, SubmitBatch, SubmitReceipt,
 };
 
 use tokio::runtime::Builder;
@@ -157,7 +158,10 @@ async fn operate(store: &EmbeddedStore, round: u32) {
         }
         30 => {
             tell("reviving all");
-            store.requeue(&DeadLetterFilter::All).await.expect("revived");
+            store
+                .requeue(&DeadLetterFilter::All)
+                .await
+                .expect("revived");
             tell("revived all");
         }
         CANCELLED_AT => {
@@ -193,13 +197,27 @@ pub(crate) async fn work_to_the_end(room: &Room, tell: fn(&str)) -> usize {
 
 /// Tells the end of what has ended, and forgets everything two days later.
 async fn forget(room: &Room) {
-    for report in room.store.take_finished(FinishedQuery::look(9)).await.expect("read") {
-        room.store.mark_notified(&report.spec.id).await.expect("told");
+    for report in room
+        .store
+        .take_finished(FinishedQuery::look(9))
+        .await
+        .expect("read")
+    {
+        room.store
+            .mark_notified(&report.spec.id)
+            .await
+            .expect("told");
         tell(&format!("ended {}", report.spec.id));
     }
     room.clock.advance(Duration::from_hours(48));
     tell("forgetting all");
-    while room.store.collect_garbage(room.clock.wall()).await.expect("tidied") > 0 {}
+    while room
+        .store
+        .collect_garbage(room.clock.wall())
+        .await
+        .expect("tidied")
+        > 0
+    {}
     tell("forgotten all");
 }
 

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use outflow_store::{SubmitBatch, JobStatus, JobStore, NewJob, AllowAll, FinishedQuery, SettleResult};
+use outflow_store::{
+    AllowAll, FinishedQuery, JobStatus, JobStore, NewJob, SettleResult, SubmitBatch,
+};
 
 use super::{failed, gathered};
 use crate::contract::{
@@ -76,7 +78,11 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
         );
         is_told(lost[0].error.as_deref().expect("a reason"));
         assert_eq!(
-            store.take_finished(FinishedQuery::look(9)).await.expect("read").len(),
+            store
+                .take_finished(FinishedQuery::look(9))
+                .await
+                .expect("read")
+                .len(),
             1,
             "the action is over"
         );
@@ -97,7 +103,10 @@ fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() 
         settle(&room.store, &first, outflow_store::JobEnd::Returned).await;
         let first = claim_one(&room.store).await;
         settle(&room.store, &first, failed()).await;
-        let revived = room.store.requeue(&outflow_store::DeadLetterFilter::All).await;
+        let revived = room
+            .store
+            .requeue(&outflow_store::DeadLetterFilter::All)
+            .await;
         assert_eq!(revived.expect("revived"), 1);
     });
     harm(&dir.path().join("jobs.db"), "a-0");
@@ -131,7 +140,10 @@ fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         let all = vec![job("a", "before"), precious(), job("a", "after")];
-        room.store.submit(SubmitBatch::of(all)).await.expect("taken");
+        room.store
+            .submit(SubmitBatch::of(all))
+            .await
+            .expect("taken");
     });
     let whole = gathered(&dir.path().join("jobs.db"));
     let row = found(&whole, b"what-is-sent");

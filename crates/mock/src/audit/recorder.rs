@@ -1,0 +1,171 @@
+//! Writes the audit while the server runs.
+//!
+//! Totals are kept for ever; requests either all, which a test wants, or the last few, which a long
+//! run can afford.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Audit, WaitAudit};
+use crate::arrival::{Arrival, ArrivalVerdict, Received};
+
+/// How many requests are remembered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keep {
+    All,
+    Last(usize),
+}
+
+/// What was seen since the server was made; these numbers are never forgotten.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Requests that arrived.
+    pub seen: u64,
+    /// Those that passed all limits, scripted or not.
+    pub allowed: u64,
+    /// Those that a limit refused.
+    pub refused: u64,
+    /// Those that came from someone banned.
+    pub banned: u64,
+    /// Those that passed and were then answered by the script.
+    pub scripted: u64,
+    /// Answers by their status.
+    pub by_status: BTreeMap<u16, u64>,
+    /// Connections on which more was sent after the server had broken the protocol on them.
+    pub reused_after_fault: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    keep: Keep,
+    next: u64,
+    arrivals: VecDeque<Arrival>,
+    waits: VecDeque<WaitAudit>,
+    totals: Totals,
+}
+
+impl Recorder {
+    pub(crate) fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            next: 0,
+            arrivals: VecDeque::new(),
+            waits: VecDeque::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// The number that the next request will have.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn arrived(&mut self, arrival: Arrival) {
+        self.next += 1;
+        self.totals.seen += 1;
+        match arrival.verdict {
+            ArrivalVerdict::Allowed => self.totals.allowed += 1,
+            ArrivalVerdict::Refused(_) => self.totals.refused += 1,
+            ArrivalVerdict::Banned => self.totals.banned += 1,
+            ArrivalVerdict::Scripted => {
+                self.totals.allowed += 1;
+                self.totals.scripted += 1;
+            }
+        }
+        push(&mut self.arrivals, arrival, self.keep);
+    }
+
+    pub(crate) fn received(&mut self, number: u64, body: Received) {
+        if let Some(arrival) = self.numbered(number) {
+            arrival.body = body;
+        }
+    }
+
+    pub(crate) fn answered(&mut self, number: u64, status: u16) {
+        *self.totals.by_status.entry(status).or_insert(0) += 1;
+        if let Some(arrival) = self.numbered(number) {
+            arrival.status = Some(status);
+        }
+    }
+
+    pub(crate) fn told(&mut self, wait: WaitAudit) {
+        push(&mut self.waits, wait, self.keep);
+    }
+
+    pub(crate) fn reused_after_fault(&mut self) {
+        self.totals.reused_after_fault += 1;
+    }
+
+    pub(crate) fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    pub(crate) fn snapshot(&self) -> Audit {
+        Audit {
+            arrivals: self.arrivals.iter().cloned().collect(),
+            waits: self.waits.iter().cloned().collect(),
+        }
+    }
+
+    /// Forgets all that was seen. Numbers go on, so that what is still under way is not taken for
+    /// another request.
+    pub(crate) fn clear(&mut self) {
+        *self = Self {
+            next: self.next,
+            ..Self::new(self.keep)
+        };
+    }
+
+    /// Numbers are consecutive, so a request's place follows from the first one that is kept.
+    fn numbered(&mut self, number: u64) -> Option<&mut Arrival> {
+        let first = self.arrivals.front()?.number;
+        let place = usize::try_from(number.checked_sub(first)?).ok()?;
+        self.arrivals.get_mut(place)
+    }
+}
+
+fn push<T>(kept: &mut VecDeque<T>, new: T, keep: Keep) {
+    kept.push_back(new);
+    if let Keep::Last(most) = keep
+        && kept.len() > most
+    {
+        kept.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outflow_core::Nanos;
+
+    use super::*;
+
+    fn numbered(number: u64) -> Arrival {
+        Arrival {
+            number,
+            status: None,
+            ..Arrival::at(Nanos::from_secs(number))
+        }
+    }
+
+    // Three of five are kept; the answer to a forgotten one still counts in the totals.
+    #[test]
+    fn a_bounded_audit_forgets_requests_and_no_totals() {
+        let mut recorder = Recorder::new(Keep::Last(3));
+        (0..5).for_each(|number| recorder.arrived(numbered(number)));
+        recorder.answered(0, 200);
+        recorder.answered(4, 204);
+        recorder.received(3, Received::Cut(9));
+        let audit = recorder.snapshot();
+        let kept: Vec<_> = audit
+            .arrivals()
+            .iter()
+            .map(|a| (a.number, a.status))
+            .collect();
+        assert_eq!(kept, [(2, None), (3, None), (4, Some(204))]);
+        assert_eq!(audit.cut_bodies(), 1);
+        assert_eq!(recorder.totals().seen, 5);
+        assert_eq!(
+            recorder.totals().by_status,
+            BTreeMap::from([(200, 1), (204, 1)])
+        );
+    }
+}
