@@ -48,7 +48,7 @@ impl<S: JobStore> NotifierState<S> {
     /// nobody else's.
     async fn run(self: Arc<Self>, crowd: Arc<TaskGroup>, stop: CancelToken) {
         while !stop.is_cancelled() {
-            let telling: Vec<Name> = self.telling().iter().cloned().collect();
+            let telling: Vec<Name> = self.notifying().iter().cloned().collect();
             let ask = FinishedQuery {
                 most: MOST,
                 lease: self.hub.settings.load().lease.saturating_mul(LEASES),
@@ -68,30 +68,30 @@ impl<S: JobStore> NotifierState<S> {
 
     fn begin(self: &Arc<Self>, report: ActionReport, crowd: &TaskGroup, stop: &CancelToken) {
         let id = report.spec.id.clone();
-        if !self.telling().insert(id.clone()) {
+        if !self.notifying().insert(id.clone()) {
             return;
         }
         let (watch, stop) = (Arc::clone(self), stop.clone());
         // In a shutdown nothing is begun: the next to look finds it.
         let _stopping = crowd.spawn(async move {
-            until(&stop, watch.tell(report)).await;
-            watch.telling().remove(&id);
+            until(&stop, watch.notify(report)).await;
+            watch.notifying().remove(&id);
         });
     }
 
     /// Tells one end, as what it is once it is told. A webhook that cannot be reached is tried again, a few
     /// times and ever later.
-    async fn tell(&self, mut report: ActionReport) {
+    async fn notify(&self, mut report: ActionReport) {
         if report.stage == ActionStage::Aggregating {
             report.stage = ActionStage::Completed;
         }
         let id = report.spec.id.clone();
         for round in 0..TRIES {
-            if self.tell_webhook(&report).await == Told::Yes {
+            if self.send_webhook(&report).await == Told::Yes {
                 break;
             }
             if round + 1 == TRIES {
-                self.hub.tell(BulkEvent::Trouble {
+                self.hub.emit(BulkEvent::Trouble {
                     words: format!("the webhook of action {id} could not be told: look at its API"),
                 });
             } else {
@@ -99,14 +99,14 @@ impl<S: JobStore> NotifierState<S> {
             }
         }
         match self.hub.store.mark_notified(&id).await {
-            Ok(()) => self.hub.tell(BulkEvent::Finished { report }),
+            Ok(()) => self.hub.emit(BulkEvent::Finished { report }),
             Err(error) => trouble(&self.hub, &error).await,
         }
     }
 
     /// Whoever has no webhook waits for no line.
-    async fn tell_webhook(&self, report: &ActionReport) -> Told {
-        let Some(hook) = Webhook::of(report) else {
+    async fn send_webhook(&self, report: &ActionReport) -> Told {
+        let Some(hook) = Webhook::from_report(report) else {
             return Told::Yes;
         };
         let line = self.line(&hook.api);
@@ -125,7 +125,7 @@ impl<S: JobStore> NotifierState<S> {
         Arc::clone(line.or_insert_with(|| Arc::new(Semaphore::new(LINES))))
     }
 
-    fn telling(&self) -> MutexGuard<'_, BTreeSet<Name>> {
+    fn notifying(&self) -> MutexGuard<'_, BTreeSet<Name>> {
         self.telling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -211,7 +211,7 @@ impl<S: JobStore> Engine<S> {
                 backoff: *backoff,
                 non_ready: *non_ready,
                 speed: *speed,
-                level: CongestionLevel::of(*backoff, settings.congestion.base()),
+                level: CongestionLevel::new(*backoff, settings.congestion.base()),
             }),
             _ => Err(BulkError::invalid(
                 "the claim is not this session's any more: the job is somebody else's",

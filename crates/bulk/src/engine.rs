@@ -74,7 +74,7 @@ pub(crate) struct EngineContext<S> {
 
 impl<S> EngineContext<S> {
     /// Tells whoever listens, and the log of the client what an operator wants to read; nobody need.
-    pub(crate) fn tell(&self, news: BulkEvent) {
+    pub(crate) fn emit(&self, news: BulkEvent) {
         let at = self.clock.now();
         if let Some(what) = self.voice.of(&news, at) {
             let api = "bulk".into();
@@ -226,7 +226,7 @@ impl<S: JobStore> Engine<S> {
     /// What it counts, for a page of metrics. It is on the client's already, if that has one; it does not
     /// keep the engine alive.
     pub fn metrics(&self) -> Arc<dyn FamilySource> {
-        Arc::new(MetricsPage::of(&self.hub))
+        Arc::new(MetricsPage::new(&self.hub))
     }
 
     /// How many places there are for jobs, and how many are taken.
@@ -261,7 +261,7 @@ impl<S: JobStore> Engine<S> {
         begin: T,
         mut step: impl FnMut(T, JobOutcome) -> T,
     ) -> Result<T, BulkError> {
-        let mut outcomes = OutcomePages::of(self.hub.store.as_ref(), action);
+        let mut outcomes = OutcomePages::new(self.hub.store.as_ref(), action);
         let mut sum = begin;
         while let Some(page) = outcomes.next().await? {
             sum = page.into_iter().fold(sum, &mut step);

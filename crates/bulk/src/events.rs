@@ -82,7 +82,7 @@ pub struct ActionProgress {
 
 impl ActionProgress {
     /// Of an action that goes so fast, and whose jobs that wait need at least so long or nobody knows how long.
-    pub(crate) fn of(
+    pub(crate) fn new(
         report: &ActionReport,
         (speed, least): (Option<EndRate>, Option<Duration>),
     ) -> Self {
@@ -135,22 +135,22 @@ mod tests {
             started: Some(WallTime::EPOCH),
             ended: None,
         };
-        let progress = ActionProgress::of(&report, (SPEED, Some(LEAST)));
+        let progress = ActionProgress::new(&report, (SPEED, Some(LEAST)));
         assert_eq!(progress.over_ppm, 250_000);
         assert_eq!(progress.eta, Some(Duration::from_secs(30)));
-        let slow = ActionProgress::of(&report, (SPEED, Some(2 * LEAST)));
+        let slow = ActionProgress::new(&report, (SPEED, Some(2 * LEAST)));
         assert_eq!(slow.eta, Some(2 * LEAST), "no faster than limits allow");
         let held = ActionReport {
             held: 1,
             ..report.clone()
         };
-        let progress = ActionProgress::of(&held, (SPEED, Some(LEAST)));
+        let progress = ActionProgress::new(&held, (SPEED, Some(LEAST)));
         assert_eq!(
             progress.eta, None,
             "it does not end before a tenant goes on"
         );
-        let still = ActionProgress::of(&report, (SPEED, None));
+        let still = ActionProgress::new(&report, (SPEED, None));
         assert_eq!(still.eta, None, "an API is held");
-        assert_eq!(ActionProgress::of(&report, (None, Some(LEAST))).eta, None);
+        assert_eq!(ActionProgress::new(&report, (None, Some(LEAST))).eta, None);
     }
 }

@@ -24,7 +24,7 @@ pub enum Lane {
 
 impl Lane {
     /// The lane of a name.
-    pub fn of(name: &Name) -> Self {
+    pub fn from_name(name: &Name) -> Self {
         let text = name.as_str();
         if let Some(handler) = text.strip_prefix(HANDLER) {
             return Self::Handler(handler.to_owned());
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_lane_is_read_as_it_is_written() {
-        let read = |text: &str| Lane::of(&Name::new(text).expect("a name"));
+        let read = |text: &str| Lane::from_name(&Name::new(text).expect("a name"));
         let api = |group: Option<&str>| Lane::Api {
             api: "tmdb".to_owned(),
             group: group.map(str::to_owned),

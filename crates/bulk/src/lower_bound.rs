@@ -41,7 +41,7 @@ impl LowerBound {
     pub fn of_lanes(&mut self, client: &Outflow, lanes: &BTreeMap<Name, WorkAmount>) {
         let mut apis: BTreeMap<String, WorkAmount> = BTreeMap::new();
         for (lane, amount) in lanes {
-            let Lane::Api { api, group } = Lane::of(lane) else {
+            let Lane::Api { api, group } = Lane::from_name(lane) else {
                 continue;
             };
             let Some(known) = client.api(&api) else {

@@ -52,7 +52,7 @@ async fn beat<S: JobStore>(hub: Arc<EngineContext<S>>) {
                 Ok(HeartbeatResult::Alive) => {}
                 Ok(HeartbeatResult::Lost) => {
                     hub.sessions.lose(&session);
-                    hub.tell(BulkEvent::LeaseLost);
+                    hub.emit(BulkEvent::LeaseLost);
                 }
                 Err(error) => trouble(&hub, &error).await,
             }
@@ -64,7 +64,7 @@ async fn beat<S: JobStore>(hub: Arc<EngineContext<S>>) {
 async fn reap<S: JobStore>(hub: Arc<EngineContext<S>>) {
     loop {
         if let Some(words) = hub.store.take_warning() {
-            hub.tell(BulkEvent::Trouble { words });
+            hub.emit(BulkEvent::Trouble { words });
         }
         if let Err(error) = hub.keep_lost_rules().await {
             trouble(&hub, &error).await;
@@ -81,7 +81,7 @@ async fn reap<S: JobStore>(hub: Arc<EngineContext<S>>) {
                 }
                 if reaped.returned + reaped.buried > 0 {
                     hub.over.notify_one();
-                    hub.tell(BulkEvent::Reaped {
+                    hub.emit(BulkEvent::Reaped {
                         returned: reaped.returned,
                         buried: reaped.buried,
                     });
@@ -170,7 +170,7 @@ async fn sweep<S: JobStore>(hub: Arc<EngineContext<S>>) {
             uncounted = Duration::ZERO;
             hub.numbers.drifted(jobs);
             if jobs > 0 {
-                hub.tell(BulkEvent::Drift { jobs });
+                hub.emit(BulkEvent::Drift { jobs });
             }
         }
     }

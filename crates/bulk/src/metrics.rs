@@ -93,7 +93,7 @@ impl<S> EngineContext<S> {
         let told = self.numbers.tenants.looked(self.clock.now(), &look.groups);
         self.numbers.look.store(Arc::new(look));
         for (tenant, alert, change) in told {
-            self.tell(BulkEvent::Alert {
+            self.emit(BulkEvent::Alert {
                 tenant,
                 alert,
                 raised: change == AlertChange::Raised,
@@ -106,7 +106,7 @@ impl<S> EngineContext<S> {
 pub(crate) struct MetricsPage<S>(Weak<EngineContext<S>>);
 
 impl<S> MetricsPage<S> {
-    pub(crate) fn of(hub: &Arc<EngineContext<S>>) -> Self {
+    pub(crate) fn new(hub: &Arc<EngineContext<S>>) -> Self {
         Self(Arc::downgrade(hub))
     }
 }

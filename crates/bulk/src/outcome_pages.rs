@@ -11,7 +11,7 @@ pub(crate) struct OutcomePages<'a, S> {
 
 impl<'a, S: JobStore> OutcomePages<'a, S> {
     /// Before the first.
-    pub(crate) const fn of(store: &'a S, action: &'a Name) -> Self {
+    pub(crate) const fn new(store: &'a S, action: &'a Name) -> Self {
         Self {
             store,
             action,

@@ -43,7 +43,7 @@ impl<S: JobStore> Engine<S> {
         } else {
             Some(Duration::ZERO)
         };
-        Ok(ActionProgress::of(report, (hub.speed(report, now), least)))
+        Ok(ActionProgress::new(report, (hub.speed(report, now), least)))
     }
 }
 
@@ -72,7 +72,7 @@ impl<S> EngineContext<S> {
 
     /// How long the next call of a lane waits for its door; nothing if no time opens it, or its API is gone.
     fn wait_of(&self, lane: &Name) -> Option<Duration> {
-        let lane = Lane::of(lane);
+        let lane = Lane::from_name(lane);
         if matches!(lane, Lane::Handler(_)) {
             return Some(Duration::ZERO);
         }

@@ -164,7 +164,7 @@ fn tell<S>(hub: &EngineContext<S>, reports: Vec<JobReport>, settled: Vec<SettleR
             speed,
         } = how
         {
-            let level = CongestionLevel::of(backoff, settings.congestion.base());
+            let level = CongestionLevel::new(backoff, settings.congestion.base());
             let met = Congestion {
                 backoff,
                 non_ready,
@@ -173,7 +173,7 @@ fn tell<S>(hub: &EngineContext<S>, reports: Vec<JobReport>, settled: Vec<SettleR
             };
             hub.waited(&settings, &report.tenant, &met);
         }
-        hub.tell(BulkEvent::Settled {
+        hub.emit(BulkEvent::Settled {
             id: report.id,
             tenant: report.tenant,
             action: report.action,

@@ -25,7 +25,7 @@ pub(crate) struct ScheduledStart {
 
 impl ScheduledStart {
     /// Those of a claim that was answered now.
-    pub(crate) fn of(
+    pub(crate) fn new(
         claims: &ClaimBatch,
         plan: SharedLimits,
         (clock, now): (&ServerClock, Nanos),

@@ -139,7 +139,7 @@ impl<S: JobStore> LaneSchedule<S> {
         Self {
             hub: Arc::clone(hub),
             crowd: Arc::clone(crowd),
-            lane: Lane::of(&name),
+            lane: Lane::from_name(&name),
             pace: StartPacer::default(),
             server: ServerClock::default(),
             in_hand: None,
@@ -215,7 +215,7 @@ impl<S: JobStore> LaneSchedule<S> {
                 "no API is called {api:?} any more: its jobs wait until the configuration has it again"
             ),
         };
-        self.hub.tell(BulkEvent::Trouble { words });
+        self.hub.emit(BulkEvent::Trouble { words });
     }
 
     /// Who does these jobs; nobody while the configuration does not know the API or the handler.
@@ -258,7 +258,7 @@ impl<S: JobStore> LaneSchedule<S> {
                 let claims = self.take_as_planned(ask).await?;
                 self.tell_part(staff, &claims);
                 let clock = (&self.server, self.hub.clock.now());
-                let slots = ScheduledStart::of(&claims, plan, clock).map(StartPermission::At);
+                let slots = ScheduledStart::new(&claims, plan, clock).map(StartPermission::At);
                 let leaves = slots.collect();
                 (claims, leaves, None)
             }
@@ -381,7 +381,7 @@ pub(crate) async fn until<T>(stop: &CancelToken, work: impl Future<Output = T>) 
 pub(crate) fn tell_trouble<S>(hub: &EngineContext<S>, error: &StoreError) {
     hub.numbers.store_failed();
     hub.note_loss(error);
-    hub.tell(BulkEvent::Trouble {
+    hub.emit(BulkEvent::Trouble {
         words: error.to_string(),
     });
 }

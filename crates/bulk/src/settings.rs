@@ -63,7 +63,7 @@ impl EngineSettings {
     /// assert_eq!(Settings::of(&BulkSection::default())?, Settings::default());
     /// # Ok::<(), outflow_store::InvalidName>(())
     /// ```
-    pub fn of(section: &BulkConfig) -> Result<Self, InvalidName> {
+    pub fn from_section(section: &BulkConfig) -> Result<Self, InvalidName> {
         let mut tenants = BTreeMap::new();
         for (name, own) in &section.tenants {
             tenants.insert(Name::new(name)?, rule(own));
@@ -73,8 +73,8 @@ impl EngineSettings {
             horizon: section.shared.horizon,
         };
         Ok(Self {
-            scheduler: SchedulerKind::of(section.scheduler),
-            crew: WorkerSettings::of(section),
+            scheduler: SchedulerKind::from_configured(section.scheduler),
+            crew: WorkerSettings::from_section(section),
             lease: section.lease,
             beat: section.heartbeat,
             recoveries: section.recoveries,
@@ -89,7 +89,7 @@ impl EngineSettings {
             snapshot_every: section.snapshot_interval,
             tenant: rule(&section.tenant),
             tenants,
-            retention: RetentionSettings::of(section),
+            retention: RetentionSettings::from_section(section),
             shared: matches!(section.store, BulkStore::Redis(_)).then_some(shared),
         })
     }
@@ -163,7 +163,7 @@ pub enum SchedulerKind {
 }
 
 impl SchedulerKind {
-    const fn of(configured: BulkScheduler) -> Self {
+    const fn from_configured(configured: BulkScheduler) -> Self {
         match configured {
             BulkScheduler::Permit => Self::Permit,
             BulkScheduler::Backoff => Self::Backoff,
@@ -194,7 +194,7 @@ pub struct WorkerSettings {
 }
 
 impl WorkerSettings {
-    fn of(section: &BulkConfig) -> Self {
+    fn from_section(section: &BulkConfig) -> Self {
         let places = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         Self {
             least: places(section.workers.min),
@@ -229,7 +229,7 @@ pub struct RetentionSettings {
 }
 
 impl RetentionSettings {
-    const fn of(section: &BulkConfig) -> Self {
+    const fn from_section(section: &BulkConfig) -> Self {
         Self {
             results: section.retention.results,
             names: section.retention.names,
@@ -302,7 +302,7 @@ mod tests {
         let source = Source::new("outflow.toml", text);
         let environment = Environment::from_iter([("WHERE", "redis://:pw@localhost")]);
         let config = Config::read(&[source], &environment).expect("no mistake");
-        EngineSettings::of(&config.bulk).expect("good names")
+        EngineSettings::from_section(&config.bulk).expect("good names")
     }
 
     #[test]

@@ -59,16 +59,16 @@ pub enum JobWork {
 impl JobSpec {
     /// A call for a tenant, on the usual terms.
     pub const fn call(tenant: Name, call: HttpCall) -> Self {
-        Self::of(tenant, JobWork::Call(call))
+        Self::new(tenant, JobWork::Call(call))
     }
 
     /// A task of a handler for a tenant, on the usual terms.
     pub fn task(tenant: Name, handler: &str, payload: Bytes) -> Self {
         let handler = handler.to_owned();
-        Self::of(tenant, JobWork::Task { handler, payload })
+        Self::new(tenant, JobWork::Task { handler, payload })
     }
 
-    const fn of(tenant: Name, work: JobWork) -> Self {
+    const fn new(tenant: Name, work: JobWork) -> Self {
         Self {
             id: None,
             tenant,
@@ -180,7 +180,7 @@ impl<S: JobStore> Engine<S> {
         let jobs = submitted.receipts.iter().filter(taken).count();
         let tenants = submission.orders.iter().map(|order| &order.tenant);
         hub.entered(&settings, tenants, &submitted);
-        hub.tell(BulkEvent::Submitted {
+        hub.emit(BulkEvent::Submitted {
             action,
             jobs: u64::try_from(jobs).unwrap_or(u64::MAX),
         });

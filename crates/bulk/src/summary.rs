@@ -34,7 +34,7 @@ pub struct ActionSummary {
 
 impl ActionSummary {
     /// Of an action as it stands in this store.
-    pub(crate) async fn of<S: JobStore>(
+    pub(crate) async fn new<S: JobStore>(
         store: &S,
         report: &ActionReport,
     ) -> Result<Self, StoreError> {
@@ -64,7 +64,7 @@ impl<S: JobStore> Engine<S> {
         let Some(report) = store.action(action).await? else {
             return Ok(None);
         };
-        Ok(Some(ActionSummary::of(store.as_ref(), &report).await?))
+        Ok(Some(ActionSummary::new(store.as_ref(), &report).await?))
     }
 }
 
@@ -75,7 +75,7 @@ async fn failures<S: JobStore>(
     failed: u64,
 ) -> Result<Vec<Name>, StoreError> {
     let wanted = usize::try_from(failed).unwrap_or(NAMED).min(NAMED);
-    let mut outcomes = OutcomePages::of(store, action);
+    let mut outcomes = OutcomePages::new(store, action);
     let mut found = Vec::with_capacity(wanted);
     while found.len() < wanted
         && let Some(page) = outcomes.next().await?

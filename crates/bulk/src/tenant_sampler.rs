@@ -73,7 +73,7 @@ async fn rank<S: JobStore>(hub: &EngineContext<S>) -> Result<TenantRanking, Stor
         for report in reports {
             let open = report.tally.open();
             if open > 0 {
-                let group = TenantSample::of(&settings, active, report);
+                let group = TenantSample::new(&settings, active, report);
                 ranking.first.push((open, group));
             }
         }
@@ -105,7 +105,7 @@ impl TenantRanking {
 }
 
 impl TenantSample {
-    fn of(settings: &EngineSettings, active: u64, report: TenantReport) -> Self {
+    fn new(settings: &EngineSettings, active: u64, report: TenantReport) -> Self {
         let tally = report.tally;
         let state = state(settings, active, report);
         Self {

@@ -35,7 +35,7 @@ pub struct Webhook {
 
 impl Webhook {
     /// That of an action, if it has one.
-    pub(crate) fn of(report: &ActionReport) -> Option<Self> {
+    pub(crate) fn from_report(report: &ActionReport) -> Option<Self> {
         serde_json::from_str(report.spec.note.as_deref()?).ok()
     }
 
@@ -66,7 +66,7 @@ pub(crate) async fn tell<S: JobStore>(
     hook: &Webhook,
     report: &ActionReport,
 ) -> Told {
-    let Ok(summary) = ActionSummary::of(hub.store.as_ref(), report).await else {
+    let Ok(summary) = ActionSummary::new(hub.store.as_ref(), report).await else {
         return Told::NotYet;
     };
     let body = serde_json::to_vec(&body(&summary)).unwrap_or_default();

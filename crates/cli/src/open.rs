@@ -97,11 +97,11 @@ impl OpenStore {
 
 impl RunningEngine {
     /// The engine that a configuration asks for.
-    pub(crate) async fn of(client: &Outflow, config: &Config) -> Result<Self, OpenError> {
+    pub(crate) async fn new(client: &Outflow, config: &Config) -> Result<Self, OpenError> {
         let section = &config.bulk;
-        let settings = EngineSettings::of(section).map_err(OpenError::Name)?;
-        let place = StoreLocation::of(section);
-        let earlier = PreviousRun::of(&place);
+        let settings = EngineSettings::from_section(section).map_err(OpenError::Name)?;
+        let place = StoreLocation::from_section(section);
+        let earlier = PreviousRun::from_location(&place);
         let opened = OpenStore::at(client, place).await?;
         opened.store().rest_until(earlier.over_by(config));
         let secret = section.webhook_secret.clone();
@@ -112,7 +112,7 @@ impl RunningEngine {
     /// until the next start.
     pub(crate) fn adopt(&self, section: &BulkConfig, tasks: &Tasks) {
         // The names of tenants were read with the rest, so there is no wrong one among them.
-        let Ok(settings) = EngineSettings::of(section) else {
+        let Ok(settings) = EngineSettings::from_section(section) else {
             return;
         };
         let engine = self.engine.clone();

@@ -165,7 +165,7 @@ async fn bulk(
     if !sources.is_bulk() {
         return Ok(None);
     }
-    let bulk = RunningEngine::of(client, config).await;
+    let bulk = RunningEngine::new(client, config).await;
     bulk.map(Some).map_err(StartError::Bulk)
 }
 

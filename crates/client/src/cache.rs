@@ -173,7 +173,7 @@ impl Cache {
         let Some(entry) = self.store.find(query, slot) else {
             return CacheLookup::Missing;
         };
-        let judgement = FreshnessCheck::of(query, &entry);
+        let judgement = FreshnessCheck::new(query, &entry);
         let stored = CachedResponse::judged(&entry, &judgement, now);
         if judgement.is_fresh(now) {
             return CacheLookup::Fresh(stored);
@@ -203,7 +203,7 @@ impl Cache {
     ) -> Option<CachedResponse> {
         match query.bypass() {
             Some(BypassReason::Off | BypassReason::Method) => None,
-            _ => Some(CachedResponse::of(
+            _ => Some(CachedResponse::new(
                 query,
                 &self.store.find(query, slot)?,
                 now,
@@ -249,14 +249,14 @@ impl Cache {
             self.store.displace(query);
             return None;
         };
-        let storable = FreshnessCheck::of(query, &entry).is_storable(query);
+        let storable = FreshnessCheck::new(query, &entry).is_storable(query);
         let allowed = query.bypass().is_none() && storable;
         // A 304 has headers, and they may repeat a secret like any others.
         match storable::placed(query, entry.clone()) {
             Ok(placed) if allowed => self.store.put(query, Arc::new(placed)),
             _ => self.store.displace(query),
         }
-        Some(CachedResponse::of(query, &Arc::new(entry), now))
+        Some(CachedResponse::new(query, &Arc::new(entry), now))
     }
 
     /// Forgets what a write has made obsolete, whoever it was kept for: what is at its address, and at
@@ -280,7 +280,7 @@ impl Cache {
     /// Whether the answer to a request may also be given to equal ones that came while it was under
     /// way. It need not be one that is kept: a failure is as good for all.
     pub fn may_share(&self, query: &CacheQuery<'_>, headers: &HeaderMap) -> bool {
-        let Some(control) = cache_control::CacheControl::of(headers) else {
+        let Some(control) = cache_control::CacheControl::from_headers(headers) else {
             return false;
         };
         let own = control.has("private") && !query.is_personal();

@@ -133,7 +133,7 @@ impl Outflow {
         if let Some(household) = household {
             household.learn_secrets(&apis, &config);
         }
-        let planned = ReloadPlan::of(apis, &self.inner.roster, &self.inner.parts);
+        let planned = ReloadPlan::new(apis, &self.inner.roster, &self.inner.parts);
         let plan = planned.inspect_err(|wrong| {
             self.tell(ReloadEvent::Refused {
                 mistakes: wrong.count(),
@@ -294,7 +294,7 @@ impl Outflow {
         send::make(&outlet, wish, shape).await
     }
 
-    fn of(roster: ApiTable, parts: ClientDeps) -> Self {
+    fn new(roster: ApiTable, parts: ClientDeps) -> Self {
         Self {
             inner: Arc::new(ClientShared {
                 roster: Arc::new(roster),

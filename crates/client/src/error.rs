@@ -74,7 +74,7 @@ impl Error {
     }
 
     /// What a failed attempt means to its caller.
-    pub(crate) fn of(failure: AttemptFailure) -> Self {
+    pub(crate) fn from_failure(failure: AttemptFailure) -> Self {
         Self::new(match failure.trouble {
             FailureKind::Deadline => ErrorKind::Deadline,
             FailureKind::Fault(_)
@@ -264,7 +264,7 @@ impl Error {
     /// How metrics tell it.
     pub(crate) fn class(&self) -> StatusLabel {
         match &self.inner.kind {
-            ErrorKind::Status(code) => StatusLabel::of(*code),
+            ErrorKind::Status(code) => StatusLabel::from_code(*code),
             ErrorKind::Failed(failure) if failure.trouble == FailureKind::Forbidden => {
                 StatusLabel::Blocked
             }

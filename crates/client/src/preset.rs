@@ -24,13 +24,13 @@ pub struct Preset {
 impl Preset {
     /// Every preset, by name.
     pub const ALL: [Self; 7] = [
-        Self::of("anthropic", include_str!("../presets/anthropic.toml")),
-        Self::of("binance", include_str!("../presets/binance.toml")),
-        Self::of("github", include_str!("../presets/github.toml")),
-        Self::of("openai", include_str!("../presets/openai.toml")),
-        Self::of("shopify", include_str!("../presets/shopify.toml")),
-        Self::of("tmdb", include_str!("../presets/tmdb.toml")),
-        Self::of("upbit", include_str!("../presets/upbit.toml")),
+        Self::new("anthropic", include_str!("../presets/anthropic.toml")),
+        Self::new("binance", include_str!("../presets/binance.toml")),
+        Self::new("github", include_str!("../presets/github.toml")),
+        Self::new("openai", include_str!("../presets/openai.toml")),
+        Self::new("shopify", include_str!("../presets/shopify.toml")),
+        Self::new("tmdb", include_str!("../presets/tmdb.toml")),
+        Self::new("upbit", include_str!("../presets/upbit.toml")),
     ];
 
     /// The preset of this name.
@@ -48,7 +48,7 @@ impl Preset {
         self.text
     }
 
-    const fn of(name: &'static str, text: &'static str) -> Self {
+    const fn new(name: &'static str, text: &'static str) -> Self {
         Self { name, text }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) async fn make(
     shape: ResponseShape,
 ) -> Result<Response, Error> {
     let begun = outlet.upstream.now();
-    let order = PreparedRequest::of(outlet, wish, begun)?;
+    let order = PreparedRequest::new(outlet, wish, begun)?;
     let mut trip = CallState {
         outlet,
         order,

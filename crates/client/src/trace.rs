@@ -108,7 +108,7 @@ pub struct Trace {
 impl Trace {
     /// Continues the trace of these headers, or begins one if they hold none that is right. Without
     /// a right `traceparent` a `tracestate` means nothing.
-    pub fn of(headers: &HeaderMap, rng: &mut Rng) -> Self {
+    pub fn new(headers: &HeaderMap, rng: &mut Rng) -> Self {
         let Some(theirs) = only(headers, &TRACEPARENT).and_then(TraceContext::parse) else {
             return Self {
                 context: TraceContext::start(rng),
@@ -117,7 +117,7 @@ impl Trace {
         };
         Self {
             context: theirs.child(rng),
-            state: TraceState::of(headers),
+            state: TraceState::from_headers(headers),
         }
     }
 

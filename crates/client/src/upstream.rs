@@ -83,7 +83,7 @@ impl Upstream {
         timer: SharedTimer,
         events: Events,
     ) -> Result<Self, InvalidRules> {
-        let known = RouteTable::of(&rules, GroupIndex::first(&rules))?;
+        let known = RouteTable::new(&rules, GroupIndex::first(&rules))?;
         let gate = AdmissionState::new(&routing::groups(&rules), &rules, timer.moment());
         Ok(Self {
             door: SharedState::new(SmolStr::new(name), (known, gate), timer, events),

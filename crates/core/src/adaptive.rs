@@ -123,7 +123,7 @@ impl AdaptiveLimit {
         Self {
             mode,
             configured,
-            level: FineRate::of(configured),
+            level: FineRate::from_rate(configured),
             ceiling: None,
             told: None,
             shrunk: None,
@@ -137,7 +137,7 @@ impl AdaptiveLimit {
 
     /// The rate to keep to.
     pub fn effective(&self) -> Rate {
-        if self.level == FineRate::of(self.configured) {
+        if self.level == FineRate::from_rate(self.configured) {
             return self.configured;
         }
         self.level.rate(self.configured)
@@ -271,14 +271,14 @@ impl AdaptiveLimit {
 
     fn rise_to(&mut self, level: FineRate) {
         self.level = level;
-        if self.level >= FineRate::of(self.configured) {
+        if self.level >= FineRate::from_rate(self.configured) {
             self.drifting = None;
         }
     }
 
     fn lower(&mut self, now: Nanos, to: FineRate) {
         self.level = to;
-        if self.level < FineRate::of(self.configured) && self.drifting.is_none() {
+        if self.level < FineRate::from_rate(self.configured) && self.drifting.is_none() {
             self.drifting = Some(DriftSpan {
                 since: now,
                 before: Duration::ZERO,
@@ -307,7 +307,7 @@ impl AdaptiveLimit {
     fn top(&self) -> FineRate {
         let configured = match self.mode {
             AdaptiveMode::Learn => FineRate::MAX,
-            AdaptiveMode::Off | AdaptiveMode::Guard => FineRate::of(self.configured),
+            AdaptiveMode::Off | AdaptiveMode::Guard => FineRate::from_rate(self.configured),
         };
         self.told.map_or(configured, |told| {
             configured.min(told.over(self.configured))
@@ -317,7 +317,7 @@ impl AdaptiveLimit {
     /// Refusals alone never lower the rate below this: slower, there would be too few calls to
     /// learn from that the server has healed.
     const fn floor(&self) -> FineRate {
-        FineRate::of(self.configured).share(FLOOR)
+        FineRate::from_rate(self.configured).share(FLOOR)
     }
 }
 

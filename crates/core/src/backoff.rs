@@ -41,7 +41,7 @@ impl Backoff {
     /// # Errors
     /// If `base` is zero or above `cap`.
     pub fn full_jitter(base: Duration, cap: Duration) -> Result<Self, InvalidBackoff> {
-        Self::of(base, cap, JitterSpread::Full)
+        Self::new(base, cap, JitterSpread::Full)
     }
 
     /// `base`, doubled with each retry up to `cap`, and on top anything up to `jitter`. Choose it
@@ -54,7 +54,7 @@ impl Backoff {
         jitter: Duration,
         cap: Duration,
     ) -> Result<Self, InvalidBackoff> {
-        Self::of(base, cap, JitterSpread::Added(jitter))
+        Self::new(base, cap, JitterSpread::Added(jitter))
     }
 
     /// The wait before the `retry`th retry, the first being 1 (0 is taken as 1).
@@ -69,7 +69,7 @@ impl Backoff {
         })
     }
 
-    fn of(base: Duration, cap: Duration, spread: JitterSpread) -> Result<Self, InvalidBackoff> {
+    fn new(base: Duration, cap: Duration, spread: JitterSpread) -> Result<Self, InvalidBackoff> {
         if base.is_zero() {
             return Err(InvalidBackoff::NoBase);
         }

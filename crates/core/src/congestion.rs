@@ -51,7 +51,7 @@ impl CongestionRule {
             backoff,
             non_ready,
             speed: speed.max(1),
-            level: CongestionLevel::of(backoff, self.base),
+            level: CongestionLevel::new(backoff, self.base),
         }
     }
 
@@ -137,7 +137,7 @@ impl CongestionLevel {
 
     /// The level of a wait of `backoff` where the shortest is `base`. Without a base there is
     /// nothing to compare with, and no congestion.
-    pub const fn of(backoff: Duration, base: Duration) -> Self {
+    pub const fn new(backoff: Duration, base: Duration) -> Self {
         let (backoff, base) = (backoff.as_nanos(), base.as_nanos());
         if base == 0 || backoff <= base {
             Self::None
@@ -269,14 +269,18 @@ mod tests {
             (30_000, CongestionLevel::Critical),
             (120_000, CongestionLevel::Critical),
         ] {
-            assert_eq!(CongestionLevel::of(ms(wait), ms(1_000)), level, "{wait} ms");
+            assert_eq!(
+                CongestionLevel::new(ms(wait), ms(1_000)),
+                level,
+                "{wait} ms"
+            );
         }
         assert_eq!(
-            CongestionLevel::of(ms(5_000), Duration::ZERO),
+            CongestionLevel::new(ms(5_000), Duration::ZERO),
             CongestionLevel::None
         );
         assert_eq!(
-            CongestionLevel::of(Duration::MAX, Duration::MAX),
+            CongestionLevel::new(Duration::MAX, Duration::MAX),
             CongestionLevel::None
         );
     }

@@ -58,7 +58,7 @@ impl ErrorWindow {
     /// Enters an outcome; a neutral one leaves no trace. Time that runs backwards stands still.
     #[inline]
     pub fn record(&mut self, now: Nanos, effect: OutcomeClass) {
-        let Some(mark) = EntryMark::of(effect) else {
+        let Some(mark) = EntryMark::from_class(effect) else {
             return;
         };
         let age = self.expire(now);
@@ -212,7 +212,7 @@ enum EntryMark {
 }
 
 impl EntryMark {
-    const fn of(effect: OutcomeClass) -> Option<Self> {
+    const fn from_class(effect: OutcomeClass) -> Option<Self> {
         match effect {
             OutcomeClass::Success => Some(Self::Success),
             OutcomeClass::Throttled | OutcomeClass::Banned => Some(Self::Throttled),

@@ -31,7 +31,7 @@ impl Gcra {
         }
     }
 
-    pub(crate) const fn of(limit: &Limit) -> Self {
+    pub(crate) const fn from_limit(limit: &Limit) -> Self {
         Self::new(limit.rate(), limit.capacity())
     }
 

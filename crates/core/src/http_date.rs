@@ -38,7 +38,7 @@ impl HttpDate {
     pub fn read(value: &[u8], now: WallTime) -> Result<Self, InvalidHttpDate> {
         let value = trimmed(value);
         let fields = imf_fixdate(ByteCursor::new(value))
-            .or_else(|| rfc_850(ByteCursor::new(value), UtcDate::of(now).year))
+            .or_else(|| rfc_850(ByteCursor::new(value), UtcDate::from_at(now).year))
             .or_else(|| asctime(ByteCursor::new(value)))
             .ok_or(InvalidHttpDate::UnknownForm)?;
         match fields.unix_secs() {
@@ -49,7 +49,7 @@ impl HttpDate {
     }
 
     /// The last whole second up to `at`, or the last one of the year 9999.
-    pub fn of(at: WallTime) -> Self {
+    pub fn from_at(at: WallTime) -> Self {
         let secs = at.as_duration().as_secs();
         Self(WallTime::from_unix_secs(secs.min(LAST_SECOND)))
     }
@@ -63,7 +63,7 @@ impl HttpDate {
 /// Written in the one form that senders should use.
 impl fmt::Display for HttpDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let date = UtcDate::of(self.0);
+        let date = UtcDate::from_at(self.0);
         write!(
             f,
             "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn every_point_in_time_can_be_written() {
-        let shown = |span| alloc::format!("{}", HttpDate::of(WallTime::since_epoch(span)));
+        let shown = |span| alloc::format!("{}", HttpDate::from_at(WallTime::since_epoch(span)));
         let late = core::time::Duration::from_millis(999);
         assert_eq!(shown(late), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(

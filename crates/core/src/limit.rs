@@ -148,12 +148,12 @@ impl Limit {
     /// An exact sliding window. When in doubt, this one: whatever windows the server uses, it stays
     /// within them.
     pub const fn sliding(rate: Rate) -> Self {
-        Self::of(rate, LimitKind::Sliding)
+        Self::new(rate, LimitKind::Sliding)
     }
 
     /// A window that begins with its first use.
     pub const fn fixed(rate: Rate) -> Self {
-        Self::of(rate, LimitKind::Fixed)
+        Self::new(rate, LimitKind::Fixed)
     }
 
     /// A window that begins at whole multiples of its length in UTC, as with APIs that reset at
@@ -165,7 +165,7 @@ impl Limit {
         if !DAY_NANOS.is_multiple_of(rate.per_nanos()) {
             return Err(InvalidLimit::Unalignable);
         }
-        Ok(Self::of(rate, LimitKind::Aligned))
+        Ok(Self::new(rate, LimitKind::Aligned))
     }
 
     /// A token bucket that refills at `rate` and saves up to `burst`. In one window it lets through
@@ -177,7 +177,7 @@ impl Limit {
         if burst == 0 {
             return Err(InvalidLimit::NoBurst);
         }
-        Ok(Self::of(rate, LimitKind::Bucket { burst }))
+        Ok(Self::new(rate, LimitKind::Bucket { burst }))
     }
 
     /// The same limit, counted at another moment of the request.
@@ -277,7 +277,7 @@ impl Limit {
         }
     }
 
-    const fn of(rate: Rate, kind: LimitKind) -> Self {
+    const fn new(rate: Rate, kind: LimitKind) -> Self {
         Self {
             rate,
             kind,

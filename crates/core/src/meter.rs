@@ -76,7 +76,7 @@ impl Meter {
     /// server's window begins at an arrival that we cannot know, and only a sliding window stays
     /// within every place it can have.
     pub fn new(limit: &Limit, moment: ClockPair) -> Self {
-        let live = match (limit.kind(), WindowStart::of(limit)) {
+        let live = match (limit.kind(), WindowStart::from_limit(limit)) {
             (LimitKind::Bucket { .. }, _) => MeterKind::Bucket(TokenBucket::new(limit)),
             (LimitKind::Sliding, _) | (LimitKind::Fixed, WindowStart::FromArrival) => {
                 MeterKind::Sliding(SlidingWindow::new(limit))
@@ -274,7 +274,7 @@ pub(crate) enum WindowStart {
 }
 
 impl WindowStart {
-    pub(crate) const fn of(limit: &Limit) -> Self {
+    pub(crate) const fn from_limit(limit: &Limit) -> Self {
         match limit.accounting() {
             Accounting::Send => Self::FromSend,
             Accounting::Safe | Accounting::Tight => Self::FromArrival,

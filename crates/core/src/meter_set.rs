@@ -119,7 +119,7 @@ impl MeterSet {
     pub fn refund(&mut self, now: Nanos, grant: ReceiptSet) {
         let now = self.see(now);
         for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
-            if let Some(receipt) = receipt.of(slot.number, slot.toll) {
+            if let Some(receipt) = receipt.apply(slot.number, slot.toll) {
                 slot.meter.give_back(now, &receipt);
             }
         }
@@ -135,7 +135,7 @@ impl MeterSet {
     ) {
         let now = self.see(now);
         for (place, (slot, receipt)) in self.slots.iter_mut().zip(grant.receipts()).enumerate() {
-            if let Some(receipt) = receipt.of(slot.number, slot.toll) {
+            if let Some(receipt) = receipt.apply(slot.number, slot.toll) {
                 let arrived = journey.arrived_by(slot.limit.accounting(), floor);
                 slot.meter.land(now, &receipt, arrived);
                 slot.look(place, now);

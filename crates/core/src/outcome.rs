@@ -143,22 +143,22 @@ pub struct Outcome {
 
 impl Outcome {
     /// All is well.
-    pub const SUCCESS: Self = Self::of(OutcomeClass::Success);
+    pub const SUCCESS: Self = Self::from_class(OutcomeClass::Success);
     /// An answer that says neither good nor bad of the API.
-    pub const NEUTRAL: Self = Self::of(OutcomeClass::Neutral);
+    pub const NEUTRAL: Self = Self::from_class(OutcomeClass::Neutral);
     /// No answer that anybody waited for.
-    pub const CANCELLED: Self = Self::of(OutcomeClass::Cancelled);
+    pub const CANCELLED: Self = Self::from_class(OutcomeClass::Cancelled);
     /// The server refused for its limits and gave no time.
-    pub const THROTTLED: Self = Self::of(OutcomeClass::Throttled);
+    pub const THROTTLED: Self = Self::from_class(OutcomeClass::Throttled);
     /// The server shut us out and gave no time.
-    pub const BANNED: Self = Self::of(OutcomeClass::Banned);
+    pub const BANNED: Self = Self::from_class(OutcomeClass::Banned);
     /// The server failed.
-    pub const SERVER_FAILED: Self = Self::of(OutcomeClass::ServerFailed);
+    pub const SERVER_FAILED: Self = Self::from_class(OutcomeClass::ServerFailed);
     /// The way to the server failed.
-    pub const NETWORK_FAILED: Self = Self::of(OutcomeClass::NetworkFailed);
+    pub const NETWORK_FAILED: Self = Self::from_class(OutcomeClass::NetworkFailed);
 
     /// An outcome of this effect, with no time to wait.
-    pub const fn of(effect: OutcomeClass) -> Self {
+    pub const fn from_class(effect: OutcomeClass) -> Self {
         Self {
             effect,
             retry_after: None,

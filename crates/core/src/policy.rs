@@ -42,7 +42,7 @@ impl Policy {
     /// Judges an attempt. Allocates nothing.
     pub fn classify(&self, attempt: &AttemptReport) -> Classification {
         let treatment = self.treatment(attempt);
-        let outcome = Outcome::of(treatment.effect);
+        let outcome = Outcome::from_class(treatment.effect);
         Classification {
             outcome: match (treatment.waiting, attempt.retry_after()) {
                 (RetryAfterUse::Obey, Some(span)) => outcome.asking_to_wait(span),

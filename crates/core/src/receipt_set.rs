@@ -93,7 +93,7 @@ pub(crate) struct SlotReceipt {
 
 impl SlotReceipt {
     /// What it stands for at the slot of this number, which takes this toll.
-    pub(crate) fn of(self, slot: u32, toll: UnitCost) -> Option<Receipt> {
+    pub(crate) fn apply(self, slot: u32, toll: UnitCost) -> Option<Receipt> {
         (self.slot == slot).then(|| self.receipt.tolled(toll))
     }
 

@@ -81,7 +81,7 @@ pub struct UsageCorrection {
 
 impl UsageCorrection {
     /// Compares a hint, read at `now`, with the limit of ours that it is about.
-    pub fn of(hint: &Hint, ours: &LocalUsage, now: Nanos) -> Self {
+    pub fn new(hint: &Hint, ours: &LocalUsage, now: Nanos) -> Self {
         Self {
             foreign: foreign(hint, ours),
             limit: limit(hint),
@@ -165,11 +165,11 @@ mod tests {
     fn what_is_left_is_left_of_our_limit_if_the_server_tells_none() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
         assert_eq!(
-            UsageCorrection::of(&hint, &ours("12/s", 3, 1), NOW).foreign,
+            UsageCorrection::new(&hint, &ours("12/s", 3, 1), NOW).foreign,
             6
         );
         assert_eq!(
-            UsageCorrection::of(&hint, &ours("12/s", 9, 2), NOW).foreign,
+            UsageCorrection::new(&hint, &ours("12/s", 9, 2), NOW).foreign,
             0
         );
     }
@@ -188,13 +188,13 @@ mod tests {
         ]);
         for hint in [by_window, by_reset] {
             assert_eq!(
-                UsageCorrection::of(&hint, &ours("100/min", 1, 0), NOW).foreign,
+                UsageCorrection::new(&hint, &ours("100/min", 1, 0), NOW).foreign,
                 0
             );
         }
         let shorter = hint(&[("X-RateLimit-Limit", "100"), ("X-RateLimit-Remaining", "9")]);
         assert_eq!(
-            UsageCorrection::of(&shorter, &ours("100/min", 1, 0), NOW).foreign,
+            UsageCorrection::new(&shorter, &ours("100/min", 1, 0), NOW).foreign,
             90
         );
     }
@@ -211,7 +211,7 @@ mod tests {
             &[left, reset],
             &[left],
         ] {
-            let correction = UsageCorrection::of(&hint(headers), &ours("10/s", 2, 0), NOW);
+            let correction = UsageCorrection::new(&hint(headers), &ours("10/s", 2, 0), NOW);
             let concluded = (correction.foreign, correction.limit);
             assert_eq!(concluded, (0, None), "{headers:?}");
         }
@@ -222,12 +222,12 @@ mod tests {
     fn a_limit_counted_from_sending_accuses_nobody() {
         let hint = hint(&[("X-RateLimit-Limit", "10"), ("X-RateLimit-Remaining", "8")]);
         let by_arrival = ours("10/s", 1, 0);
-        assert_eq!(UsageCorrection::of(&hint, &by_arrival, NOW).foreign, 1);
+        assert_eq!(UsageCorrection::new(&hint, &by_arrival, NOW).foreign, 1);
         let by_sending = LocalUsage {
             limit: by_arrival.limit.counted(Accounting::Send),
             ..by_arrival
         };
-        assert_eq!(UsageCorrection::of(&hint, &by_sending, NOW).foreign, 0);
+        assert_eq!(UsageCorrection::new(&hint, &by_sending, NOW).foreign, 0);
     }
 
     // What is left of a second is not left of our minute.
@@ -235,7 +235,7 @@ mod tests {
     fn what_is_left_of_a_shorter_window_is_not_left_of_ours() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
         assert_eq!(
-            UsageCorrection::of(&hint, &ours("12/min", 3, 1), NOW).foreign,
+            UsageCorrection::new(&hint, &ours("12/min", 3, 1), NOW).foreign,
             0
         );
     }
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_limit_is_told_with_its_window() {
         let told = |headers: &[(&str, &str)]| {
-            let correction = UsageCorrection::of(&hint(headers), &ours("50/s", 0, 0), NOW);
+            let correction = UsageCorrection::new(&hint(headers), &ours("50/s", 0, 0), NOW);
             correction.limit.map(|rate| alloc::format!("{rate}"))
         };
         let ietf = [("RateLimit-Policy", "\"a\";q=42;w=1")];
@@ -267,7 +267,7 @@ mod tests {
                 counted_at_send: 30,
                 added_since: 0,
             };
-            let correction = UsageCorrection::of(&shopify, &ours, NOW);
+            let correction = UsageCorrection::new(&shopify, &ours, NOW);
             let concluded = (correction.limit, correction.foreign);
             assert_eq!(concluded, (None, foreign), "a bucket of {burst}");
         }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn nothing_left_parks_until_something_returns() {
         let until = |headers: &[(&str, &str)]| {
-            let correction = UsageCorrection::of(&hint(headers), &ours("60/min", 0, 0), NOW);
+            let correction = UsageCorrection::new(&hint(headers), &ours("60/min", 0, 0), NOW);
             correction.until.map(|at| at.since(NOW).as_secs())
         };
         let left = ("X-RateLimit-Remaining", "0");
@@ -308,9 +308,9 @@ mod tests {
             ("X-RateLimit-Reset", "999999999"),
         ]);
         let ours = ours("18446744073709551615/d", u64::MAX, u64::MAX);
-        let correction = UsageCorrection::of(&hint, &ours, Nanos::MAX);
+        let correction = UsageCorrection::new(&hint, &ours, Nanos::MAX);
         assert_eq!((correction.foreign, correction.realign), (0, None));
         let whole = self::hint(&[("X-RateLimit-Used", &all), ("X-RateLimit-Limit", &all)]);
-        assert_eq!(UsageCorrection::of(&whole, &ours, Nanos::MAX).foreign, 0);
+        assert_eq!(UsageCorrection::new(&whole, &ours, Nanos::MAX).foreign, 0);
     }
 }

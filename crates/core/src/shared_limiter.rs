@@ -61,7 +61,7 @@ impl SharedLimiter {
     /// # Errors
     /// If the quantity is above [`MAX_SHARED_UNITS`].
     pub fn sliding(rate: Rate) -> Result<Self, LimitTooLarge> {
-        Ok(Self::of(LimiterState::Ring(ring(rate)?)))
+        Ok(Self::from_state(LimiterState::Ring(ring(rate)?)))
     }
 
     /// Several exact sliding windows that a request must pass all at once; if one refuses, none was
@@ -82,7 +82,9 @@ impl SharedLimiter {
     /// If a quantity is above [`MAX_SHARED_UNITS`].
     pub fn all_of(rates: &[Rate]) -> Result<Self, LimitTooLarge> {
         let rings: Result<_, _> = rates.iter().map(|rate| ring(*rate)).collect();
-        Ok(Self::of(LimiterState::Rings(SharedRings::new(rings?))))
+        Ok(Self::from_state(LimiterState::Rings(SharedRings::new(
+            rings?,
+        ))))
     }
 
     /// A token bucket that refills at `rate` and saves up to `burst`.
@@ -93,7 +95,7 @@ impl SharedLimiter {
         if burst == 0 {
             return Err(InvalidLimit::NoBurst);
         }
-        Ok(Self::of(LimiterState::Bucket(SharedBucket::new(
+        Ok(Self::from_state(LimiterState::Bucket(SharedBucket::new(
             rate, burst,
         ))))
     }
@@ -140,7 +142,7 @@ impl SharedLimiter {
         }
     }
 
-    fn of(state: LimiterState) -> Self {
+    fn from_state(state: LimiterState) -> Self {
         Self {
             flag: SpinLock::default(),
             state,

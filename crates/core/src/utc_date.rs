@@ -52,7 +52,7 @@ impl UtcDate {
     }
 
     /// The fields of a point in time, up to the end of the year 9999.
-    pub(crate) fn of(at: WallTime) -> Self {
+    pub(crate) fn from_at(at: WallTime) -> Self {
         let secs = at.as_duration().as_secs().min(LAST_SECOND);
         let (days, of_day) = (secs / SECS_PER_DAY, small(secs % SECS_PER_DAY));
         let year = year_of(days);
@@ -159,9 +159,9 @@ mod tests {
     fn every_day_is_one_after_the_day_before() {
         for day in 0..=LAST_SECOND / SECS_PER_DAY {
             let at = WallTime::from_unix_secs(day * SECS_PER_DAY);
-            assert_eq!(UtcDate::of(at).unix_secs(), Ok(day * SECS_PER_DAY));
+            assert_eq!(UtcDate::from_at(at).unix_secs(), Ok(day * SECS_PER_DAY));
         }
-        let last = UtcDate::of(WallTime::from_unix_secs(u64::MAX));
+        let last = UtcDate::from_at(WallTime::from_unix_secs(u64::MAX));
         assert_eq!((last.year, last.month, last.day), (9_999, 12, 31));
     }
 

@@ -195,7 +195,7 @@ impl Shared {
                 number: ruling.number,
                 on,
             };
-            state.recorder.told(told);
+            state.recorder.record_wait(told);
         }
     }
 

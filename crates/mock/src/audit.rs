@@ -60,7 +60,7 @@ pub struct EarlyRequest {
 
 impl Audit {
     /// A history made by hand, in the order of arrival.
-    pub fn of(arrivals: Vec<Arrival>) -> Self {
+    pub fn from_arrivals(arrivals: Vec<Arrival>) -> Self {
         Self {
             arrivals,
             waits: Vec::new(),
@@ -69,7 +69,7 @@ impl Audit {
 
     /// The same history, in which these waits were told, in the order of telling.
     #[must_use]
-    pub fn telling(mut self, waits: Vec<WaitAudit>) -> Self {
+    pub fn with_waits(mut self, waits: Vec<WaitAudit>) -> Self {
         self.waits = waits;
         self
     }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_question_is_told_so() {
+    async fn rejects_a_body_without_a_question() {
         for wrong in ["", "{", "[]", "{\"messages\":1}"] {
             let (status, text) = said(wrong).await;
             assert_eq!(status, StatusCode::BAD_REQUEST, "{wrong}");

@@ -63,10 +63,10 @@ impl Case<'_> {
         if !manners.dialects.is_empty() {
             let standings = state.enforcer.standings(self.ask, self.moment);
             for dialect in &manners.dialects {
-                dialect.tell(&standings, self.moment, &mut ruling.headers);
+                dialect.write_headers(&standings, self.moment, &mut ruling.headers);
             }
         }
-        if let Ok(date) = HeaderValue::try_from(HttpDate::of(self.moment.wall).to_string()) {
+        if let Ok(date) = HeaderValue::try_from(HttpDate::from_at(self.moment.wall).to_string()) {
             ruling.headers.insert(DATE, date);
         }
         ruling

@@ -47,7 +47,12 @@ pub enum ResetForm {
 
 impl Dialect {
     /// Adds the headers that tell how the limits stand.
-    pub(crate) fn tell(self, standings: &[Standing], moment: ClockPair, headers: &mut HeaderMap) {
+    pub(crate) fn write_headers(
+        self,
+        standings: &[Standing],
+        moment: ClockPair,
+        headers: &mut HeaderMap,
+    ) {
         let Some(tightest) = standings.iter().min_by_key(|standing| standing.remaining()) else {
             return;
         };

@@ -43,7 +43,7 @@ impl Exchange {
         let (parts, body) = request.into_parts();
         let parts = Arc::new(parts);
         let ruling = self.arrival(&parts, there).await;
-        let mut tally = Tally::of(self, &ruling);
+        let mut tally = Tally::new(self, &ruling);
         if ruling.waits_for_body() {
             tally.read(body).await;
         }
@@ -129,7 +129,7 @@ struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    fn of(exchange: &'a Exchange, ruling: &ArrivalDecision) -> Self {
+    fn new(exchange: &'a Exchange, ruling: &ArrivalDecision) -> Self {
         Self {
             shared: &exchange.shared,
             number: ruling.number,

@@ -116,7 +116,7 @@ impl Server {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let doorman = self.doorman();
+        let doorman = self.acceptor();
         let line = HijackedIo::new(io, |_| {});
         doorman
             .spawner
@@ -128,13 +128,13 @@ impl Server {
         let mut server = api.in_memory();
         server.address = Some(listener.local_addr()?);
         server.ca_pem = tls.as_ref().map(|greeter| greeter.ca_pem().to_owned());
-        let doorman = server.doorman();
+        let doorman = server.acceptor();
         let spawner = doorman.spawner.clone();
         spawner.spawn(async move { doorman.welcome(listener, tls).await });
         Ok(server)
     }
 
-    fn doorman(&self) -> ConnectionAcceptor {
+    fn acceptor(&self) -> ConnectionAcceptor {
         ConnectionAcceptor {
             shared: Arc::clone(&self.api.shared),
             spawner: self.tasks.spawner(),

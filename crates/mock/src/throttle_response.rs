@@ -34,12 +34,12 @@ impl ThrottleResponse {
 
     /// A 429 with these bytes for `Retry-After`, whatever they mean.
     pub fn with_bytes(value: impl Into<Bytes>) -> Self {
-        Self::new(429, Duration::ZERO).told_as(RetryAfterForm::Exactly(value.into()))
+        Self::new(429, Duration::ZERO).with_retry_after(RetryAfterForm::Exactly(value.into()))
     }
 
     /// Tells the wait in another form.
     #[must_use]
-    pub fn told_as(mut self, tell: RetryAfterForm) -> Self {
+    pub fn with_retry_after(mut self, tell: RetryAfterForm) -> Self {
         self.tell = tell;
         self
     }
@@ -88,7 +88,7 @@ impl RetryAfterForm {
             Self::Date => {
                 let secs = whole_seconds(moment.wall.as_duration().saturating_add(wait));
                 let at = outflow_core::WallTime::from_unix_secs(secs);
-                let text = HttpDate::of(at).to_string();
+                let text = HttpDate::from_at(at).to_string();
                 Told::value(text.as_bytes(), Some(at.since(moment.wall)))
             }
             Self::Exactly(bytes) => Told::value(bytes, None),

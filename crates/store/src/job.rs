@@ -72,7 +72,7 @@ pub struct SubmitBatch {
 
 impl SubmitBatch {
     /// A batch of no action, into a queue of ten million, whose names are remembered for a day.
-    pub fn of(jobs: Vec<NewJob>) -> Self {
+    pub fn from_jobs(jobs: Vec<NewJob>) -> Self {
         Self {
             action: None,
             rest: BatchPosition::More,

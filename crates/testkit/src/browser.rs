@@ -74,7 +74,7 @@ impl Browser {
     pub fn visit(&mut self, url: &str) -> io::Result<()> {
         let went = self
             .wire
-            .ask("Page.navigate", &json!({ "url": url }), PATIENCE)?;
+            .call("Page.navigate", &json!({ "url": url }), PATIENCE)?;
         if went.get("errorText").is_none() {
             self.wire.wait_for("Page.loadEventFired", PATIENCE)?;
         }
@@ -88,7 +88,7 @@ impl Browser {
     /// If it throws or takes too long.
     pub fn run(&mut self, script: &str) -> io::Result<Value> {
         let asked = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
-        let mut ran = self.wire.ask("Runtime.evaluate", &asked, PATIENCE)?;
+        let mut ran = self.wire.call("Runtime.evaluate", &asked, PATIENCE)?;
         if let Some(thrown) = ran.get("exceptionDetails") {
             return Err(io::Error::other(format!("{script} threw {thrown}")));
         }
@@ -122,7 +122,7 @@ impl Browser {
     /// # Errors
     /// If it does not become true in time.
     pub fn until_met(&mut self, enough: impl Fn(&[Met]) -> bool) -> io::Result<()> {
-        self.wire.hear_until(|wire| enough(wire.met()), PATIENCE)
+        self.wire.read_until(|wire| enough(wire.met()), PATIENCE)
     }
 
     /// What the page did that it should not have: exceptions, errors and warnings in its console, and
@@ -132,16 +132,16 @@ impl Browser {
     }
 
     fn attach(&mut self) -> io::Result<()> {
-        let found = self.wire.ask("Target.getTargets", &json!({}), PATIENCE)?;
+        let found = self.wire.call("Target.getTargets", &json!({}), PATIENCE)?;
         let targets = found["targetInfos"].as_array().into_iter().flatten();
         let page = targets.into_iter().find(|target| target["type"] == "page");
         let page = page.ok_or_else(|| io::Error::other("the browser has no page"))?;
         let wanted = json!({ "targetId": page["targetId"], "flatten": true });
-        let attached = self.wire.ask("Target.attachToTarget", &wanted, PATIENCE)?;
+        let attached = self.wire.call("Target.attachToTarget", &wanted, PATIENCE)?;
         self.wire.speak_with(&attached["sessionId"]);
         for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
             let enable = format!("{domain}.enable");
-            self.wire.ask(&enable, &json!({}), PATIENCE)?;
+            self.wire.call(&enable, &json!({}), PATIENCE)?;
         }
         Ok(())
     }

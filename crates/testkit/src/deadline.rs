@@ -22,7 +22,7 @@ impl Deadline {
 
     /// What is left until then.
     #[expect(clippy::disallowed_methods, reason = "processes live in real time")]
-    pub(crate) fn left(self) -> Duration {
+    pub(crate) fn remaining(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
@@ -36,7 +36,7 @@ impl Deadline {
         mut ask: impl FnMut() -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {
         loop {
-            let late = self.left().is_zero();
+            let late = self.remaining().is_zero();
             if let Some(answer) = ask()? {
                 return Ok(Some(answer));
             }

@@ -93,7 +93,7 @@ impl FaultProxy {
     /// Changes what happens to all connections, old and new; waits until it does.
     pub async fn set_weather(&self, weather: NetConditions) {
         self.shared.weather.send_replace(weather);
-        let wanted = Door::of(weather);
+        let wanted = Door::from_weather(weather);
         let mut door = self.door.clone();
         // The listening task is gone only with the runtime, and then nothing matters.
         let _gone = door.wait_for(|door| *door == wanted).await;
@@ -180,7 +180,7 @@ enum Door {
 }
 
 impl Door {
-    fn of(weather: NetConditions) -> Self {
+    fn from_weather(weather: NetConditions) -> Self {
         match weather {
             NetConditions::Refusing => Self::Shut,
             _ => Self::Open,

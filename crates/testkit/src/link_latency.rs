@@ -23,7 +23,7 @@ pub struct LinkLatency {
 
 impl LinkLatency {
     /// The same fixed delay each way.
-    pub fn of(delay: Duration) -> Self {
+    pub fn from_delay(delay: Duration) -> Self {
         let path = Path {
             delay,
             ..Path::default()

@@ -131,7 +131,7 @@ impl Process {
                     return Ok(line.text.clone());
                 }
             }
-            match self.incoming.recv_timeout(deadline.left()) {
+            match self.incoming.recv_timeout(deadline.remaining()) {
                 Ok(line) => self.lines.push(line),
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(self.complaint(io::ErrorKind::TimedOut, text));
@@ -153,7 +153,7 @@ impl Process {
     /// is heard a little after its end.
     pub fn last_lines(&mut self, within: Duration) -> &[Line] {
         let deadline = Deadline::within(within);
-        while let Ok(line) = self.incoming.recv_timeout(deadline.left()) {
+        while let Ok(line) = self.incoming.recv_timeout(deadline.remaining()) {
             self.lines.push(line);
         }
         &self.lines

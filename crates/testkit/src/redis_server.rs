@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use self::command::ask;
+use self::command::send;
 pub use self::flavor::ServerFlavor;
 use crate::deadline::Deadline;
 use crate::process::Process;
@@ -146,8 +146,8 @@ impl RedisServer {
     ///
     /// # Errors
     /// If it does not answer within two seconds, or answers with an error.
-    pub fn ask(&self, command: &[&str]) -> io::Result<String> {
-        ask(&self.place, command)
+    pub fn command(&self, command: &[&str]) -> io::Result<String> {
+        send(&self.place, command)
     }
 
     /// Kills it as a crash does.
@@ -278,7 +278,7 @@ fn wait_until_it_answers(place: &Place, process: &mut Process) -> io::Result<()>
         if process.status()?.is_some() {
             return Err(why_it_ended(process));
         }
-        let ready = is_ready(&ask(place, &["PING"])) && is_ours(place, process.id());
+        let ready = is_ready(&send(place, &["PING"])) && is_ours(place, process.id());
         Ok(ready.then_some(()))
     })?;
     answers.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"))
@@ -295,7 +295,7 @@ fn is_ready(answer: &io::Result<String>) -> bool {
 /// Where another server took the port first, it answers too, until ours has noticed and ended. One
 /// that asks for a password does not say who it is, and is believed.
 fn is_ours(place: &Place, id: u32) -> bool {
-    ask(place, &["INFO", "server"]).map_or_else(
+    send(place, &["INFO", "server"]).map_or_else(
         |error| error.to_string().starts_with("NOAUTH"),
         |about| about.lines().any(|line| line == format!("process_id:{id}")),
     )

@@ -87,7 +87,7 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
         Ok(job)
     };
     let jobs = (0..6).map(job).collect::<Outcome<Vec<_>>>()?;
-    let submitted = store.submit(SubmitBatch::of(jobs)).await?;
+    let submitted = store.submit(SubmitBatch::from_jobs(jobs)).await?;
     for receipt in submitted.receipts {
         if let SubmitReceipt::Accepted { id, .. } = receipt {
             println!("took {id}");

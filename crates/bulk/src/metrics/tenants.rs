@@ -60,7 +60,7 @@ impl TenantMetrics {
         rule: &CongestionRule,
     ) {
         let mut places = self.lock();
-        match places.of(tenant) {
+        match places.get_mut(tenant) {
             Some(place) => {
                 place.waits.count(met, rule);
                 place.watch.waited(now, met, rule);
@@ -77,7 +77,7 @@ impl TenantMetrics {
             let Ok(name) = Name::new(&group.name) else {
                 continue;
             };
-            let Some(place) = places.of(&name) else {
+            let Some(place) = places.get_mut(&name) else {
                 continue;
             };
             let changes = place
@@ -107,7 +107,7 @@ impl TenantMetrics {
 
 impl TenantGauges {
     /// The place of a tenant, a new one if there is room.
-    fn of(&mut self, tenant: &Name) -> Option<&mut TenantGauge> {
+    fn get_mut(&mut self, tenant: &Name) -> Option<&mut TenantGauge> {
         if self.named.len() >= MOST && !self.named.contains_key(tenant) {
             return None;
         }

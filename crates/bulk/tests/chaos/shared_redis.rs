@@ -321,7 +321,7 @@ async fn an_emptied_server_is_told_and_the_workers_live_on() {
     while engine.store().job_counts().await.expect("tally").done < 20 {
         sleep(Duration::from_millis(5)).await;
     }
-    redis.ask(&["FLUSHALL"]).expect("flushed");
+    redis.command(&["FLUSHALL"]).expect("flushed");
     // What was settled before it may be told after it.
     sleep(Duration::from_millis(50)).await;
     let mut news = engine.events();

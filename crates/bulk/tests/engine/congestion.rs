@@ -16,7 +16,7 @@ const ELSEWHERE: &str = "elsewhere";
 
 async fn leave(world: &World, tenants: impl Iterator<Item = String>) {
     let job = |tenant: String| NewJob::new(name(&tenant), name(ELSEWHERE), Bytes::new());
-    let batch = SubmitBatch::of(tenants.map(job).collect());
+    let batch = SubmitBatch::from_jobs(tenants.map(job).collect());
     world.store().submit(batch).await.expect("taken");
 }
 
@@ -154,7 +154,7 @@ async fn a_formula_that_changes_while_jobs_wait_is_that_of_the_next() {
         let met = put_off(&job).await;
         assert_eq!(
             met.level,
-            CongestionLevel::of(met.backoff, Duration::from_secs(3))
+            CongestionLevel::new(met.backoff, Duration::from_secs(3))
         );
         waits.push(met.backoff.as_secs());
     }

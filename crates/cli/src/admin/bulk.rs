@@ -38,7 +38,7 @@ pub(super) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Valu
     let (tally, active) = (store.job_counts().await?, store.active_tenants().await?);
     let (all, busy) = engine.worker_usage();
     Ok(Json(json!({
-        "jobs": views::JobCountsView::of(&tally),
+        "jobs": views::JobCountsView::from_counts(&tally),
         "active_tenants": active,
         "workers": { "all": all, "busy": busy },
         "scheduler": engine.settings().scheduler.as_str(),

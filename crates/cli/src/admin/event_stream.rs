@@ -120,7 +120,7 @@ impl SnapshotStream {
 
     async fn next(&mut self) -> Bytes {
         self.ticks.tick().await;
-        let snapshot = serde_json::to_value(ProgramSnapshot::of(&self.admin));
+        let snapshot = serde_json::to_value(ProgramSnapshot::from_admin(&self.admin));
         line("snapshot", &snapshot.unwrap_or_default())
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct WaitView {
 
 impl WaitView {
     /// Looks ahead for this call. Nothing is taken and nothing is promised.
-    pub(super) fn of(aimed: &ResolvedCall) -> Self {
+    pub(super) fn from_aimed(aimed: &ResolvedCall) -> Self {
         let (door, target, now) = (&aimed.door, aimed.target, aimed.door.now());
         let decision = door.check(aimed.ask());
         let explained = match decision {

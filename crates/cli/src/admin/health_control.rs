@@ -73,7 +73,7 @@ pub(super) async fn force(
         reason: force.reason,
     };
     admin.note(change, &who);
-    Ok(Json(HealthViews::of(&door)))
+    Ok(Json(HealthViews::from_upstream(&door)))
 }
 
 /// Lets go of what was held.
@@ -94,7 +94,7 @@ pub(super) async fn release(
         reason: released.reason,
     };
     admin.note(change, &who);
-    Ok(Json(HealthViews::of(&door)))
+    Ok(Json(HealthViews::from_upstream(&door)))
 }
 
 impl HealthParam {
@@ -115,7 +115,7 @@ impl HealthParam {
 }
 
 impl HealthViews {
-    fn of(door: &Upstream) -> Self {
+    fn from_upstream(door: &Upstream) -> Self {
         Self {
             api: door.name().clone(),
             health: healths(&door.report()),

@@ -132,11 +132,11 @@ pub(super) async fn settle(
     let answer = ending.read()?;
     let permit = take(&admin, ending.permit())?;
     let verdict = permit.settle(answer.as_answer());
-    Ok(Json(SettleView::of(&verdict)))
+    Ok(Json(SettleView::from_verdict(&verdict)))
 }
 
 impl SettleView {
-    fn of(verdict: &Verdict) -> Self {
+    fn from_verdict(verdict: &Verdict) -> Self {
         Self {
             effect: labels::effect(verdict.effect),
             retry: verdict.is_worth_a_retry(),
@@ -176,7 +176,7 @@ pub(super) async fn check(
     State(admin): State<Arc<Admin>>,
     json_body::JsonBody(aim): json_body::JsonBody<CallTarget>,
 ) -> Result<Json<WaitView>, AdminProblem> {
-    Ok(Json(WaitView::of(&aim.find(&admin)?)))
+    Ok(Json(WaitView::from_aimed(&aim.find(&admin)?)))
 }
 
 impl From<NotHandedOut> for AdminProblem {

@@ -74,12 +74,12 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response,
 
 /// Everything at once.
 pub(super) async fn snapshot(State(admin): State<Arc<Admin>>) -> Json<ProgramSnapshot> {
-    Json(ProgramSnapshot::of(&admin))
+    Json(ProgramSnapshot::from_admin(&admin))
 }
 
 /// The APIs, in a line each.
 pub(super) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
-    let apis: Vec<_> = admin.doors().iter().map(ApiLine::of).collect();
+    let apis: Vec<_> = admin.doors().iter().map(ApiLine::from_upstream).collect();
     Json(json!({ "apis": apis }))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn api(
     State(admin): State<Arc<Admin>>,
     ApiParam(name): ApiParam,
 ) -> Result<Json<ApiView>, AdminProblem> {
-    Ok(Json(ApiView::of(&admin, &admin.door(&name)?)))
+    Ok(Json(ApiView::new(&admin, &admin.door(&name)?)))
 }
 
 /// The limits of one API.
@@ -96,7 +96,7 @@ pub(super) async fn limits(
     State(admin): State<Arc<Admin>>,
     ApiParam(name): ApiParam,
 ) -> Result<Json<LimitsView>, AdminProblem> {
-    Ok(Json(LimitsView::of(&admin, &admin.door(&name)?)))
+    Ok(Json(LimitsView::new(&admin, &admin.door(&name)?)))
 }
 
 /// What would become of a call that came now.
@@ -105,7 +105,7 @@ pub(super) async fn explain(
     query: Asked<CallTarget>,
 ) -> Result<Json<WaitView>, AdminProblem> {
     let aim = asked(query)?;
-    Ok(Json(WaitView::of(&aim.find(&admin)?)))
+    Ok(Json(WaitView::from_aimed(&aim.find(&admin)?)))
 }
 
 /// The background work.
@@ -161,7 +161,7 @@ pub(super) async fn events(
     })?;
     Ok(typed(
         "text/event-stream",
-        Body::new(EventBody::of(listening)),
+        Body::new(EventBody::from_listening(listening)),
     ))
 }
 

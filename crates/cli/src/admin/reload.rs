@@ -68,7 +68,7 @@ pub(super) async fn reload(
         reason: again.reason,
     };
     admin.note(change, &who);
-    Ok(Json(ReloadDifference::of(changes)))
+    Ok(Json(ReloadDifference::from_changes(changes)))
 }
 
 /// Sets one variable of an API until the program ends.
@@ -91,7 +91,7 @@ pub(super) async fn set(
         }),
     };
     admin.note(change, &who);
-    Ok(Json(ReloadDifference::of(changes)))
+    Ok(Json(ReloadDifference::from_changes(changes)))
 }
 
 impl OverrideValue {
@@ -104,7 +104,7 @@ impl OverrideValue {
 }
 
 impl ReloadDifference {
-    fn of(changes: ReloadChanges) -> Self {
+    fn from_changes(changes: ReloadChanges) -> Self {
         Self {
             added: changes.added,
             removed: changes.removed,

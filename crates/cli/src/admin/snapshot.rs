@@ -33,7 +33,7 @@ pub(super) struct ProgramSnapshot {
 
 impl ProgramSnapshot {
     /// The program as it is now.
-    pub(super) fn of(admin: &Admin) -> Self {
+    pub(super) fn from_admin(admin: &Admin) -> Self {
         let now = admin.clock.now();
         let cache = admin.station.client().cache();
         Self {
@@ -43,9 +43,9 @@ impl ProgramSnapshot {
             apis: admin
                 .doors()
                 .iter()
-                .map(|door| ApiView::of(admin, door))
+                .map(|door| ApiView::new(admin, door))
                 .collect(),
-            cache: cache.map(|cache| CacheView::of(cache.report())),
+            cache: cache.map(|cache| CacheView::from_report(cache.report())),
             permits_out: admin.permits.count(),
             tasks: tasks(admin),
         }
@@ -66,7 +66,7 @@ pub(super) struct ApiView {
 
 impl ApiView {
     /// The API behind a door.
-    pub(super) fn of(admin: &Admin, door: &Upstream) -> Self {
+    pub(super) fn new(admin: &Admin, door: &Upstream) -> Self {
         let report = door.report();
         let configured = admin.configured(door.name());
         Self {
@@ -93,7 +93,7 @@ pub(super) struct ApiLine {
 
 impl ApiLine {
     /// The API behind a door. Where each group has a state of its own, it is in the worst of them.
-    pub(super) fn of(door: &Upstream) -> Self {
+    pub(super) fn from_upstream(door: &Upstream) -> Self {
         let report = door.report();
         let states = report.health.iter().map(|health| health.snapshot.state);
         let worst = states.max_by_key(|state| health::badness(*state));
@@ -117,7 +117,7 @@ pub(super) struct LimitsView {
 
 impl LimitsView {
     /// The limits behind a door.
-    pub(super) fn of(admin: &Admin, door: &Upstream) -> Self {
+    pub(super) fn new(admin: &Admin, door: &Upstream) -> Self {
         let report = door.report();
         let configured = admin.configured(door.name());
         Self {
@@ -130,7 +130,7 @@ impl LimitsView {
 
 /// The states of an API: one, or one for each group.
 pub(super) fn healths(report: &UpstreamReport) -> Vec<HealthView> {
-    let view = |health| HealthView::of(health, report.at);
+    let view = |health| HealthView::new(health, report.at);
     report.health.iter().map(view).collect()
 }
 
@@ -152,7 +152,7 @@ fn groups(report: &UpstreamReport, configured: Option<&Api>) -> Vec<GroupView> {
         let known = configured.map(|api| api.rules.groups.as_slice());
         let mut known = known.unwrap_or_default().iter();
         let written = known.find(|known| known.name == group.name);
-        GroupView::of(group, written, report.at)
+        GroupView::new(group, written, report.at)
     };
     report.groups.iter().map(view).collect()
 }
@@ -170,7 +170,7 @@ struct CacheView {
 }
 
 impl CacheView {
-    const fn of(report: CacheReport) -> Self {
+    const fn from_report(report: CacheReport) -> Self {
         Self {
             entries: report.entries,
             memory_bytes: report.memory,
@@ -194,7 +194,7 @@ pub(super) struct TaskView {
 }
 
 impl TaskView {
-    fn of(owner: &'static str, task: TaskReport, now: Nanos) -> Self {
+    fn new(owner: &'static str, task: TaskReport, now: Nanos) -> Self {
         Self {
             owner,
             name: task.name,
@@ -211,9 +211,9 @@ pub(super) fn tasks(admin: &Admin) -> Vec<TaskView> {
     let ours = admin.station.tasks().report();
     let theirs = admin.station.client().tasks().map(outflow::Tasks::report);
     let theirs = theirs.unwrap_or_default().into_iter();
-    let theirs = theirs.map(|task| TaskView::of("client", task, now));
+    let theirs = theirs.map(|task| TaskView::new("client", task, now));
     let ours = ours
         .into_iter()
-        .map(|task| TaskView::of("program", task, now));
+        .map(|task| TaskView::new("program", task, now));
     theirs.chain(ours).collect()
 }

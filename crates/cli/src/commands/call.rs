@@ -218,7 +218,7 @@ impl CallArgs {
         }
         let call = self.call(&client, method)?;
         terminal.progress("waiting for the answer ...");
-        let outcome = CallOutcome::of(&client, call).await;
+        let outcome = CallOutcome::new(&client, call).await;
         terminal.progress("");
         let exit = outcome.exit(&self.shown);
         outcome.show(&self.shown, explained.as_ref())?;
@@ -244,7 +244,7 @@ impl CallArgs {
         let target = self
             .cost
             .map_or(target, |cost| target.costing(Cost::new(cost)));
-        Ok(Some(CallExplanation::of(&door, target)))
+        Ok(Some(CallExplanation::from_upstream(&door, target)))
     }
 
     fn call(&self, client: &Outflow, method: Method) -> anyhow::Result<Call> {

@@ -38,7 +38,7 @@ impl Init {
             return answer(&names.concat()).map(|()| Exit::Done);
         }
         let preset = self.preset.as_deref().map(known).transpose()?;
-        let starter = StarterConfig::of(preset);
+        let starter = StarterConfig::from_preset(preset);
         self.write(&starter.text)?;
         let path = self.path.display();
         let option = if self.path.as_os_str() == USUAL {
@@ -89,7 +89,7 @@ struct StarterConfig {
 }
 
 impl StarterConfig {
-    fn of(preset: Option<Preset>) -> Self {
+    fn from_preset(preset: Option<Preset>) -> Self {
         let Some(preset) = preset else {
             return Self {
                 text: format!("{HEAD}{EXAMPLE}"),

@@ -133,7 +133,7 @@ impl MockCommand {
     }
 
     fn conclude(&self, api: &MockApi) -> anyhow::Result<Exit> {
-        let seen = MockSummary::of(api, &self.limit);
+        let seen = MockSummary::new(api, &self.limit);
         if self.json {
             answer_json(&seen.json())?;
         } else if self.audit {

@@ -96,7 +96,7 @@ impl Simulate {
         let _progress = SimProgress::show(scenario, name);
         let scheduler = name.build(scenario)?;
         let history = SimWorld::new(scenario, self.network(), scheduler).play()?;
-        Ok(RunFigures::of(scenario, name, &history))
+        Ok(RunFigures::new(scenario, name, &history))
     }
 
     fn network(&self) -> Network {

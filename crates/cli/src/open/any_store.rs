@@ -236,15 +236,15 @@ impl JobStore for AnyStore {
 impl AnyStore {
     /// A store in a directory.
     pub(crate) fn here(store: EmbeddedStore) -> Self {
-        Self::of(StoreVariant::Here(store))
+        Self::new(StoreVariant::Here(store))
     }
 
     /// A store in a server.
     pub(crate) fn shared(store: RedisStore) -> Self {
-        Self::of(StoreVariant::Shared(Box::new(store)))
+        Self::new(StoreVariant::Shared(Box::new(store)))
     }
 
-    fn of(kept: StoreVariant) -> Self {
+    fn new(kept: StoreVariant) -> Self {
         Self {
             kept,
             clock: SystemClock::new(),
@@ -260,7 +260,7 @@ impl AnyStore {
 
     /// How long a lane still rests.
     fn resting(&self, lane: &Name) -> Option<Duration> {
-        let Lane::Api { api, .. } = Lane::of(lane) else {
+        let Lane::Api { api, .. } = Lane::from_name(lane) else {
             return None;
         };
         let left = self.rests.get()?.get(&api)?.since(self.clock.wall());

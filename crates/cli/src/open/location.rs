@@ -17,7 +17,7 @@ pub(crate) enum StoreLocation {
 
 impl StoreLocation {
     /// Where this section wants them.
-    pub(crate) fn of(section: &BulkConfig) -> Self {
+    pub(crate) fn from_section(section: &BulkConfig) -> Self {
         match &section.store {
             BulkStore::Embedded => {
                 let own = || data().join("bulk");

@@ -21,7 +21,7 @@ pub(crate) struct PreviousRun(Option<WallTime>);
 
 impl PreviousRun {
     /// Of the jobs that are kept there. A server remembers itself what was used.
-    pub(crate) fn of(place: &StoreLocation) -> Self {
+    pub(crate) fn from_location(place: &StoreLocation) -> Self {
         Self(match place {
             StoreLocation::Dir(dir) => last_written(dir),
             StoreLocation::Server(_) => None,
@@ -99,6 +99,6 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_was_never_written() {
         let nowhere = StoreLocation::Dir("/no/such/directory".into());
-        assert_eq!(PreviousRun::of(&nowhere), PreviousRun(None));
+        assert_eq!(PreviousRun::from_location(&nowhere), PreviousRun(None));
     }
 }

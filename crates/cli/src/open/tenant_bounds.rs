@@ -41,7 +41,7 @@ pub(crate) struct TenantBound {
 
 impl TenantBounds {
     /// What the limits of these APIs and tenants make of a demand that begins now.
-    pub(crate) fn of(
+    pub(crate) fn new(
         demand: &Workload,
         client: &Outflow,
         settings: &EngineSettings,
@@ -87,7 +87,7 @@ fn part(client: &Outflow, wanted: &TenantWorkload, own: Option<Limit>) -> Tenant
     TenantBound {
         jobs: wanted.all.jobs,
         alone: bound.span,
-        allowed: JobRate::of(client, wanted, own.as_ref()),
+        allowed: JobRate::new(client, wanted, own.as_ref()),
     }
 }
 
@@ -134,11 +134,11 @@ mod tests {
         let client = client();
         let mut settings = EngineSettings::default();
         let all = demand(&[("a", "up", 5_000), ("b", "up", 5_000), ("c", "up", 5_000)]);
-        let shared = TenantBounds::of(&all, &client, &settings, WallTime::EPOCH);
+        let shared = TenantBounds::new(&all, &client, &settings, WallTime::EPOCH);
         assert_eq!(shared.ideal, Duration::from_secs(499));
         assert_eq!(shared.because, "30/s of up");
         settings.tenant.rate = Some("4/s".parse().expect("a rate"));
-        let own = TenantBounds::of(&all, &client, &settings, WallTime::EPOCH);
+        let own = TenantBounds::new(&all, &client, &settings, WallTime::EPOCH);
         assert_eq!(own.ideal, Duration::from_secs(1_249));
         assert_eq!(own.because, "4/s of tenant a");
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn lanes_share_what_their_api_allows() {
         let demand = demand(&[("a", "up", 100), ("a", "up/slow", 10)]);
-        let forecast = TenantBounds::of(
+        let forecast = TenantBounds::new(
             &demand,
             &client(),
             &EngineSettings::default(),

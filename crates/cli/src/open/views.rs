@@ -33,7 +33,7 @@ pub(crate) struct JobCountsView {
 }
 
 impl JobCountsView {
-    pub(crate) const fn of(tally: &JobCounts) -> Self {
+    pub(crate) const fn from_counts(tally: &JobCounts) -> Self {
         Self {
             total: tally.submitted(),
             queued: tally.queued,
@@ -56,7 +56,7 @@ pub(crate) fn action(report: &ActionReport, progress: &ActionProgress) -> Value 
         "stage": report.stage.as_str(),
         "paused": report.paused,
         "held": report.held,
-        "jobs": JobCountsView::of(&report.tally),
+        "jobs": JobCountsView::from_counts(&report.tally),
         "over_ppm": progress.over_ppm,
         "eta_ms": progress.eta.map(millis),
         "mean_ms": report.tally.mean().map(millis),
@@ -78,7 +78,7 @@ pub(crate) fn tenant(report: &TenantReport) -> Value {
         "priority": priority(rule.priority),
         "rate": rule.rate.map(|rate| rate.to_string()),
         "most_in_flight": rule.in_flight,
-        "jobs": JobCountsView::of(&report.tally),
+        "jobs": JobCountsView::from_counts(&report.tally),
         "last_backoff_ms": millis(report.last_backoff),
         "speed": report.speed,
     })

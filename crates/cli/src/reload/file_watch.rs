@@ -53,7 +53,7 @@ pub(crate) fn on_change(station: &Arc<AppState>) -> Result<(), SpawnError> {
 
 async fn watch(station: Arc<AppState>, stop: CancelToken) {
     let changed = Arc::new(Notify::new());
-    let mut known = FileDigests::of(files(&station));
+    let mut known = FileDigests::from_files(files(&station));
     loop {
         // Made anew after each change: the configuration may name other files now.
         let _watcher = match watcher(known.files(), Arc::clone(&changed)) {
@@ -94,7 +94,7 @@ fn files(station: &AppState) -> BTreeSet<PathBuf> {
 struct FileDigests(BTreeMap<PathBuf, Option<u64>>);
 
 impl FileDigests {
-    fn of(files: BTreeSet<PathBuf>) -> Self {
+    fn from_files(files: BTreeSet<PathBuf>) -> Self {
         let held = files.into_iter().map(|file| {
             let held = std::fs::read(&file).ok().map(|bytes| digest(&bytes));
             (file, held)
@@ -108,7 +108,7 @@ impl FileDigests {
 
     /// Looks again, and says whether any is different.
     fn changed(&mut self) -> bool {
-        let now = Self::of(self.0.keys().cloned().collect());
+        let now = Self::from_files(self.0.keys().cloned().collect());
         let changed = self.0 != now.0;
         *self = now;
         changed
@@ -118,7 +118,7 @@ impl FileDigests {
     fn go_on_with(&mut self, files: BTreeSet<PathBuf>) {
         self.0.retain(|file, _| files.contains(file));
         let new = files.into_iter().filter(|file| !self.0.contains_key(file));
-        let new = Self::of(new.collect());
+        let new = Self::from_files(new.collect());
         self.0.extend(new.0);
     }
 }

@@ -32,7 +32,7 @@ pub fn read<'a>(
     (headers, bytes): (usize, usize),
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> ParsedRequests {
-    ParsedRequests::of(HeadLimits { headers, bytes }, pieces)
+    ParsedRequests::new(HeadLimits { headers, bytes }, pieces)
 }
 
 /// A request as the parser read it.
@@ -98,7 +98,7 @@ async fn note(
 /// The API that a target names, and the path that it has there.
 #[must_use]
 pub fn route(target: &Uri) -> Option<(&str, &str)> {
-    RequestRoute::of(target).map(|route| (route.api, route.path))
+    RequestRoute::from_uri(target).map(|route| (route.api, route.path))
 }
 
 /// Takes what is said about the call out of its headers.

@@ -69,7 +69,7 @@ impl ProxyHandler {
         let config = self.station.config();
         self.let_in(&mut head, &config.server)?;
         let client = self.station.client();
-        let Some(route) = RequestRoute::of(&head.uri) else {
+        let Some(route) = RequestRoute::from_uri(&head.uri) else {
             return Ok(text(route::help(client)));
         };
         let Some(api) = client.api(route.api) else {
@@ -78,7 +78,7 @@ impl ProxyHandler {
         let steering = CallOverrides::take(&mut head.headers).map_err(|why| unclear(&why))?;
         self.mark.put_on(&mut head.headers, head.version)?;
         let upload = RequestBody::new(body, &config.server).without(key_header(&api));
-        let shape = BodyShape::of(&api, &head, &upload, &steering);
+        let shape = BodyShape::new(&api, &head, &upload, &steering);
         let trailers = hop_by_hop::trailers(&head.headers);
         let call = client.request(head.method, route.api, route.path);
         let call = steering.steer(call.redirects(0));
@@ -143,7 +143,7 @@ enum BodyShape {
 impl BodyShape {
     /// Only what the cache may keep is held back until it is whole. A stream of events never would
     /// be, so whoever asks for one gets it as it comes.
-    fn of(api: &Api, head: &Parts, upload: &RequestBody, steering: &CallOverrides) -> Self {
+    fn new(api: &Api, head: &Parts, upload: &RequestBody, steering: &CallOverrides) -> Self {
         let reads = head.method == Method::GET || head.method == Method::HEAD;
         let kept = api.cache != CacheMode::Off && reads && upload.is_end_stream();
         if kept && !steering.is_around_the_cache() && !wants_events(&head.headers) {

@@ -16,7 +16,7 @@ pub(super) struct RequestRoute<'a> {
 
 impl<'a> RequestRoute<'a> {
     /// The route of a target; nothing for `/` itself.
-    pub(super) fn of(uri: &'a Uri) -> Option<Self> {
+    pub(super) fn from_uri(uri: &'a Uri) -> Option<Self> {
         let target = uri.path_and_query().map_or("/", |path| path.as_str());
         let target = target.strip_prefix('/').unwrap_or(target);
         if target.is_empty() || target.starts_with('?') {
@@ -85,14 +85,14 @@ mod tests {
         ] {
             let uri: Uri = target.parse().expect("a target");
             assert_eq!(
-                RequestRoute::of(&uri),
+                RequestRoute::from_uri(&uri),
                 Some(RequestRoute { api, path }),
                 "{target}"
             );
         }
         for root in ["/", "/?q", "http://127.0.0.1:7070"] {
             let uri: Uri = root.parse().expect("a target");
-            assert_eq!(RequestRoute::of(&uri), None, "{root}");
+            assert_eq!(RequestRoute::from_uri(&uri), None, "{root}");
         }
     }
 }

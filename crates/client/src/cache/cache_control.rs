@@ -18,7 +18,7 @@ pub(super) struct CacheControl {
 
 impl CacheControl {
     /// Those of these headers; `None` if they cannot be read.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut directives = Vec::new();
         for value in headers.get_all(CACHE_CONTROL) {
             for part in split(value.to_str().ok()?) {
@@ -101,7 +101,8 @@ mod tests {
 
     fn read(text: &'static str) -> CacheControl {
         let value = HeaderValue::from_static(text);
-        CacheControl::of(&HeaderMap::from_iter([(CACHE_CONTROL, value)])).expect("readable")
+        CacheControl::from_headers(&HeaderMap::from_iter([(CACHE_CONTROL, value)]))
+            .expect("readable")
     }
 
     #[test]
@@ -132,6 +133,6 @@ mod tests {
     fn what_cannot_be_read_permits_nothing() {
         let value = HeaderValue::from_bytes(b"max-age=5, x=\xff").expect("a value");
         let headers = HeaderMap::from_iter([(CACHE_CONTROL, value)]);
-        assert_eq!(CacheControl::of(&headers), None);
+        assert_eq!(CacheControl::from_headers(&headers), None);
     }
 }

@@ -49,12 +49,12 @@ pub enum ForwardReason {
 impl CacheStatus {
     /// Answered from the cache.
     pub const fn hit(freshness: Freshness) -> Self {
-        Self::of(StatusOrigin::Hit(freshness))
+        Self::from_origin(StatusOrigin::Hit(freshness))
     }
 
     /// Answered by the server.
     pub const fn forwarded(why: ForwardReason) -> Self {
-        Self::of(StatusOrigin::Forwarded(why))
+        Self::from_origin(StatusOrigin::Forwarded(why))
     }
 
     /// The same, and the server answered with this status.
@@ -83,7 +83,7 @@ impl CacheStatus {
         HeaderValue::from_str(&self.to_string()).unwrap_or(HeaderValue::from_static(NAME))
     }
 
-    const fn of(origin: StatusOrigin) -> Self {
+    const fn from_origin(origin: StatusOrigin) -> Self {
         Self {
             origin,
             code: None,

@@ -37,7 +37,7 @@ enum FileStatus {
 
 impl DiskIndex {
     /// The index of these files, the oldest going first.
-    pub(super) fn of(mut listed: Vec<ListedFile>) -> Self {
+    pub(super) fn from_listed(mut listed: Vec<ListedFile>) -> Self {
         listed.sort_unstable_by_key(|file| (file.written, file.key));
         let mut index = Self::default();
         for file in listed {

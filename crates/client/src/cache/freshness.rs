@@ -31,10 +31,10 @@ pub(super) struct FreshnessCheck<'a> {
 
 impl<'a> FreshnessCheck<'a> {
     /// Judges an answer as one to this request.
-    pub(super) fn of(query: &CacheQuery<'_>, entry: &'a CacheEntry) -> Self {
-        let control = CacheControl::of(&entry.headers).unwrap_or_default();
-        let terms = FreshnessSource::of(query, entry, &control);
-        let asked = RequestDirectives::of(query);
+    pub(super) fn new(query: &CacheQuery<'_>, entry: &'a CacheEntry) -> Self {
+        let control = CacheControl::from_headers(&entry.headers).unwrap_or_default();
+        let terms = FreshnessSource::new(query, entry, &control);
+        let asked = RequestDirectives::from_query(query);
         let born = terms.born(entry);
         let options = CacheOptions {
             shared: !query.is_personal(),
@@ -57,7 +57,7 @@ impl<'a> FreshnessCheck<'a> {
 
     /// Whether it may be kept at all.
     pub(super) fn is_storable(&self, query: &CacheQuery<'_>) -> bool {
-        let readable = CacheControl::of(&self.entry.headers).is_some();
+        let readable = CacheControl::from_headers(&self.entry.headers).is_some();
         let shown_to_all = self.control.has("private") && !query.is_personal();
         readable && !self.control.has("no-store") && !shown_to_all && self.policy.is_storable()
     }
@@ -91,7 +91,7 @@ impl<'a> FreshnessCheck<'a> {
             // Fresh, and the request wanted it confirmed: it does not want it unconfirmed.
             return false;
         };
-        let asked = CacheControl::of(&self.asked.headers).unwrap_or_default();
+        let asked = CacheControl::from_headers(&self.asked.headers).unwrap_or_default();
         let said = [&self.control, &asked]
             .into_iter()
             .filter_map(|control| control.seconds("stale-if-error"));
@@ -153,7 +153,7 @@ enum FreshnessSource {
 }
 
 impl FreshnessSource {
-    fn of(query: &CacheQuery<'_>, entry: &CacheEntry, control: &CacheControl) -> Self {
+    fn new(query: &CacheQuery<'_>, entry: &CacheEntry, control: &CacheControl) -> Self {
         let good = query.method == Method::GET && entry.status.is_success();
         let said = ["max-age", "s-maxage", "immutable"];
         match query.mode {
@@ -207,10 +207,10 @@ struct RequestDirectives {
 }
 
 impl RequestDirectives {
-    fn of(query: &CacheQuery<'_>) -> Self {
+    fn from_query(query: &CacheQuery<'_>) -> Self {
         let mut headers = HeaderMap::new();
         if query.headers.contains_key(header::CACHE_CONTROL) {
-            let control = CacheControl::of(query.headers).unwrap_or_default();
+            let control = CacheControl::from_headers(query.headers).unwrap_or_default();
             headers.insert(header::CACHE_CONTROL, control.rendered());
         }
         if let Some(pragma) = query.headers.get(header::PRAGMA) {

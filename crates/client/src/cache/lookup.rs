@@ -72,8 +72,8 @@ pub struct CachedResponse {
 
 impl CachedResponse {
     /// The answer to this request, as of now.
-    pub(super) fn of(query: &CacheQuery<'_>, entry: &Arc<CacheEntry>, now: WallTime) -> Self {
-        Self::judged(entry, &FreshnessCheck::of(query, entry), now)
+    pub(super) fn new(query: &CacheQuery<'_>, entry: &Arc<CacheEntry>, now: WallTime) -> Self {
+        Self::judged(entry, &FreshnessCheck::new(query, entry), now)
     }
 
     /// An answer that was judged already.

@@ -74,7 +74,7 @@ impl MemoryCache {
 
 impl CachedKeys {
     /// The keys of one address.
-    pub(super) fn of(&self, resource: Digest) -> Vec<CacheKey> {
+    pub(super) fn get(&self, resource: Digest) -> Vec<CacheKey> {
         self.sorted.range(all_of(resource)).copied().collect()
     }
 

@@ -58,14 +58,17 @@ impl CacheQuery<'_> {
         let special = OWN_CONDITIONS
             .iter()
             .any(|name| self.headers.contains_key(name));
-        let unkept = CacheControl::of(self.headers).is_none_or(|control| control.has("no-store"));
+        let unkept =
+            CacheControl::from_headers(self.headers).is_none_or(|control| control.has("no-store"));
         (special || unkept || self.has_body()).then_some(BypassReason::Request)
     }
 
     /// Whether a read asks for what is kept and for nothing else.
     pub(crate) fn is_only_if_cached(&self) -> bool {
         let reads = self.method == Method::GET || self.method == Method::HEAD;
-        reads && CacheControl::of(self.headers).is_some_and(|control| control.has("only-if-cached"))
+        reads
+            && CacheControl::from_headers(self.headers)
+                .is_some_and(|control| control.has("only-if-cached"))
     }
 
     /// Whether something says whose request this is. What is kept for it then is that caller's own,

@@ -41,7 +41,7 @@ pub(super) fn examined(
         body: answer.body,
         reach: StorageScope::Disk,
     };
-    if !FreshnessCheck::of(query, &entry).is_storable(query) {
+    if !FreshnessCheck::new(query, &entry).is_storable(query) {
         return Err(NotStored::Forbidden);
     }
     if entry.weight() > store.largest() {

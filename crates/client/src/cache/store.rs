@@ -213,7 +213,7 @@ impl CacheStore {
         if let Some(writes) = self.writes_to(resource) {
             writes.fetch_add(1, Ordering::AcqRel);
         }
-        let mut keys = ledger.keys.of(resource);
+        let mut keys = ledger.keys.get(resource);
         keys.extend(ledger.index.of_resource(resource));
         keys.extend(ledger.backlog.of_resource(resource));
         for key in keys {
@@ -314,7 +314,7 @@ fn open_disk(
         most: settings.disk,
         writer: Mutex::default(),
     };
-    Ok(Ok((disk, DiskIndex::of(listed), secret)))
+    Ok(Ok((disk, DiskIndex::from_listed(listed), secret)))
 }
 
 /// A sixteenth of it, a block of the disk, is enough for a small answer.

@@ -77,9 +77,9 @@ impl ApiClient {
     fn made(upstream: Upstream, api: Api, parts: &ClientDeps) -> Result<Self, InvalidClientReason> {
         let retries = RetryBudget::new(api.retry.budget, parts.timer.now());
         let shown = match &api.credential {
-            Some(credential) => {
-                Some(AuthApplier::of(credential).ok_or(InvalidClientReason::Credential)?)
-            }
+            Some(credential) => Some(
+                AuthApplier::from_credential(credential).ok_or(InvalidClientReason::Credential)?,
+            ),
             None => None,
         };
         let transport =

@@ -134,7 +134,7 @@ pub(crate) async fn gather(
             verdict: None,
         }),
         Err(BodyReadError::Failed(failure)) => Err(BrokenBody {
-            error: Error::of(failure),
+            error: Error::from_failure(failure),
             verdict: broke(tail, failure),
         }),
     }
@@ -202,7 +202,7 @@ impl http_body::Body for Body {
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.source = BodySource::Over;
         }
-        polled.map(|frame| frame.map(|frame| frame.map_err(Error::of)))
+        polled.map(|frame| frame.map(|frame| frame.map_err(Error::from_failure)))
     }
 
     fn is_end_stream(&self) -> bool {

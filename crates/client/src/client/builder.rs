@@ -100,9 +100,9 @@ impl OutflowBuilder {
             cache,
         };
         let roster = ApiTable::default();
-        let plan = ReloadPlan::of(self.apis, &roster, &parts)?;
+        let plan = ReloadPlan::new(self.apis, &roster, &parts)?;
         plan.apply(&roster);
-        Ok(Outflow::of(roster, parts))
+        Ok(Outflow::new(roster, parts))
     }
 }
 

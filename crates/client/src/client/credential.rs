@@ -24,7 +24,7 @@ pub(crate) enum AuthApplier {
 
 impl AuthApplier {
     /// Makes a key ready; nothing if it holds what its place cannot.
-    pub(crate) fn of(credential: &Credential) -> Option<Self> {
+    pub(crate) fn from_credential(credential: &Credential) -> Option<Self> {
         let secret = credential.secret.expose_secret();
         match &credential.place {
             CredentialPlacement::Bearer => Self::header(AUTHORIZATION, &format!("Bearer {secret}")),
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn shown(place: CredentialPlacement, secret: &str) -> Option<AuthApplier> {
-        AuthApplier::of(&Credential {
+        AuthApplier::from_credential(&Credential {
             secret: secret.to_owned().into(),
             place,
         })

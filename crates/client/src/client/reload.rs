@@ -79,7 +79,7 @@ pub(super) struct ReloadPlan {
 
 impl ReloadPlan {
     /// Makes everything that these APIs need.
-    pub(super) fn of(
+    pub(super) fn new(
         apis: Vec<Api>,
         roster: &ApiTable,
         parts: &ClientDeps,

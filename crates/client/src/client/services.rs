@@ -50,7 +50,7 @@ impl BackgroundServices {
     pub(super) fn start(mut config: Config) -> Result<(Outflow, Self), InitError> {
         let cache = Cache::open(kept(&config.cache)).map_err(InitError::Cache)?;
         let apis = std::mem::take(&mut config.apis);
-        let household = Self::of(&apis, config)?;
+        let household = Self::new(&apis, config)?;
         let (tasks, events) = (&household.tasks, &household.events);
         let builder = Outflow::builder().events(events.clone());
         let builder = builder.cache(cache.clone());
@@ -65,7 +65,7 @@ impl BackgroundServices {
     }
 
     /// Those who listen and write, before there is anything to hear.
-    fn of(apis: &[Api], config: Config) -> Result<Self, InitError> {
+    fn new(apis: &[Api], config: Config) -> Result<Self, InitError> {
         let (events, scrubber) = (Events::new(), Scrubber::new());
         learn(&scrubber, apis, &config);
         let metrics = Arc::new(Metrics::new(apis.iter().map(ApiLabels::from)));

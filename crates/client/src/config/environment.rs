@@ -164,7 +164,7 @@ fn read(source: usize, value: &str) -> TreeNode {
         None => DeValue::parse(value).ok(),
     };
     match parsed {
-        Some(parsed) => match node_of(TextStart::of(source), &parsed) {
+        Some(parsed) => match node_of(TextStart::from_source(source), &parsed) {
             TreeNode {
                 value: TreeValue::Date,
                 ..

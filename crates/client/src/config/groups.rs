@@ -73,7 +73,7 @@ fn group(item: &FieldValue<'_>, portion: RateShare) -> Result<Group, ValueError>
     let alias = |item: &FieldValue<'_>| name(text(item)?);
     let aliases = fields.read("aliases", |item| Ok(item.each(alias)));
     fields.finish();
-    let limits = limits.into_iter().map(|limit| portion.of(limit));
+    let limits = limits.into_iter().map(|limit| portion.apply(limit));
     Ok(Group {
         aliases: aliases.unwrap_or_default(),
         limits: limits.collect(),

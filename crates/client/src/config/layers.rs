@@ -79,7 +79,10 @@ fn parsed(source: &Source, book: &DiagnosticCollector) -> TreeTable {
             syntax_hints::mistake(source.text(), span, error.message()),
         );
     }
-    canonical(table_of(TextStart::of(number), table.get_ref()), book)
+    canonical(
+        table_of(TextStart::from_source(number), table.get_ref()),
+        book,
+    )
 }
 
 /// The same table with each key under its one name.

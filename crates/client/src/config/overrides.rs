@@ -134,7 +134,7 @@ mod tests {
         let environment = Environment::from_iter(variables);
         let config = Config::read(&[file(), runtime.source()], &environment).expect("valid");
         assert_eq!(config.apis[0].timeouts.attempt.as_secs(), 3);
-        let origin = |key: &str| config.origins.of(key).map(|origin| origin.to_string());
+        let origin = |key: &str| config.origins.get(key).map(|origin| origin.to_string());
         assert_eq!(origin("apis.stock.timeout").as_deref(), Some("runtime"));
         let sleep = origin("apis.stock.health.sleep_min");
         assert_eq!(sleep.as_deref(), Some("runtime"));

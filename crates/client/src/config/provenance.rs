@@ -78,7 +78,7 @@ struct OriginTable {
 
 impl ValueOrigins {
     /// Where the value of a key came from; `None` if there is no such key.
-    pub fn of(&self, key: &str) -> Option<ValueOrigin> {
+    pub fn get(&self, key: &str) -> Option<ValueOrigin> {
         let noted = self.kept.notes.find(key)?;
         Some(self.origin(noted.place))
     }

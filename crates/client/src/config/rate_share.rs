@@ -42,7 +42,7 @@ impl RateShare {
     }
 
     /// The limit that is left, rounded down and never nothing.
-    pub(super) fn of(self, limit: Limit) -> Limit {
+    pub(super) fn apply(self, limit: Limit) -> Limit {
         match self.of_rate(limit.rate()) {
             Some(rate) if self != Self::ALL => limit.at(rate),
             _ => limit,
@@ -76,13 +76,13 @@ mod tests {
         let quarter = RateShare { part: 1, of: 4 };
         let of = |portion: RateShare, rate: &str| {
             let limit = Limit::sliding(rate.parse().expect("valid"));
-            portion.of(limit).rate().to_string()
+            portion.apply(limit).rate().to_string()
         };
         assert_eq!(of(third, "30/s"), "10/s");
         assert_eq!(of(third, "10/s"), "3/s");
         assert_eq!(of(quarter, "1/s"), "1/4s");
         assert_eq!(of(RateShare::ALL, "7/s"), "7/s");
         let bucket = Limit::bucket("40/s".parse().expect("valid"), 40).expect("valid");
-        assert_eq!(quarter.of(bucket).capacity(), 10);
+        assert_eq!(quarter.apply(bucket).capacity(), 10);
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn read(fields: &TableReader<'_>, timeout: Duration) -> Rules {
     let portion = portion.unwrap_or(RateShare::ALL);
     let own = own_limits(fields);
     let limits = own.iter().flatten();
-    rules.limits = limits.map(|limit| portion.of(*limit)).collect();
+    rules.limits = limits.map(|limit| portion.apply(*limit)).collect();
     groups::read(fields, &mut rules, portion);
     if own.is_none() {
         fall_back(fields, &mut rules, portion);
@@ -53,7 +53,7 @@ fn own_limits(fields: &TableReader<'_>) -> Option<Vec<Limit>> {
 /// Where nothing is said, five calls a second: for the API, or for what no group of it takes.
 fn fall_back(fields: &TableReader<'_>, rules: &mut Rules, portion: RateShare) {
     let usual = Rules::with_default_limit().limits.into_iter();
-    let usual: Vec<_> = usual.map(|limit| portion.of(limit)).collect();
+    let usual: Vec<_> = usual.map(|limit| portion.apply(limit)).collect();
     if rules.groups.is_empty() {
         rules.limits = usual;
     } else if !fields.section("groups").has(DEFAULT_GROUP) {

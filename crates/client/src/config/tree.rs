@@ -145,17 +145,17 @@ impl TreeTable {
     pub(super) fn nested(levels: &[&str], node: TreeNode) -> Self {
         match levels {
             [] => Self::EMPTY,
-            [name] => Self::of(name, node),
+            [name] => Self::new(name, node),
             [first, rest @ ..] => {
                 let at = node.at;
                 let value = TreeValue::Table(Self::nested(rest, node));
-                Self::of(first, TreeNode { value, at })
+                Self::new(first, TreeNode { value, at })
             }
         }
     }
 
     /// A table of one entry, which stands where its value does.
-    fn of(name: &str, node: TreeNode) -> Self {
+    fn new(name: &str, node: TreeNode) -> Self {
         let (name, at) = (name.to_owned(), node.at);
         Self {
             entries: vec![TreeEntry { name, at, node }],
@@ -203,7 +203,7 @@ pub(super) struct TextStart {
 
 impl TextStart {
     /// At the beginning of a source.
-    pub(super) const fn of(source: usize) -> Self {
+    pub(super) const fn from_source(source: usize) -> Self {
         Self { source, offset: 0 }
     }
 }

@@ -41,7 +41,7 @@ impl StatusLabel {
     ];
 
     /// The class of a code.
-    pub const fn of(code: u16) -> Self {
+    pub const fn from_code(code: u16) -> Self {
         match code {
             429 => Self::TooMany,
             300..=399 => Self::Redirect,
@@ -99,7 +99,7 @@ impl FailureLabel {
     ];
 
     /// Why an attempt failed, if what it counts as is a failure that has a name here.
-    pub const fn of(attempt: &AttemptReport, effect: OutcomeClass) -> Option<Self> {
+    pub const fn new(attempt: &AttemptReport, effect: OutcomeClass) -> Option<Self> {
         match (effect, attempt.ended()) {
             (OutcomeClass::Throttled | OutcomeClass::Banned, _) => Some(Self::TooMany),
             (OutcomeClass::ServerFailed, _) => Some(Self::ServerError),

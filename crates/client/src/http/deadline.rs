@@ -30,7 +30,7 @@ impl AttemptDeadline {
     /// The end of an attempt that may take so long, or as long as its caller grants if that is more, made by a
     /// caller who has so much time left. What took longer than the usual time is the server's fault, however
     /// long its caller waited.
-    pub(crate) fn of(usual: Duration, granted: Option<Duration>, left: Option<Duration>) -> Self {
+    pub(crate) fn new(usual: Duration, granted: Option<Duration>, left: Option<Duration>) -> Self {
         let longest = granted.map_or(usual, |granted| granted.max(usual));
         match left {
             Some(left) if left < usual => Self::callers(left),

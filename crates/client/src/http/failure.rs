@@ -73,7 +73,7 @@ impl fmt::Display for FailureMessage {
 }
 
 impl AttemptFailure {
-    pub(super) const fn of(fault: Fault, left: BytesSent, phrase: &'static str) -> Self {
+    pub(super) const fn new(fault: Fault, left: BytesSent, phrase: &'static str) -> Self {
         Self {
             trouble: FailureKind::Fault(fault),
             left,
@@ -105,7 +105,7 @@ impl AttemptFailure {
         let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
         if error.is_remote() && (error.is_go_away() || refused) {
             let phrase = "the server did not begin with the request";
-            return Self::of(Fault::Reset, BytesSent::Untouched, phrase);
+            return Self::new(Fault::Reset, BytesSent::Untouched, phrase);
         }
         match error.get_io() {
             Some(io) => Self {
@@ -140,7 +140,7 @@ impl AttemptFailure {
         };
         Self {
             words,
-            ..Self::of(Fault::TruncatedBody, BytesSent::Something, "")
+            ..Self::new(Fault::TruncatedBody, BytesSent::Something, "")
         }
     }
 
@@ -160,7 +160,7 @@ impl AttemptFailure {
     }
 
     const fn reset(phrase: &'static str) -> Self {
-        Self::of(Fault::Reset, BytesSent::Something, phrase)
+        Self::new(Fault::Reset, BytesSent::Something, phrase)
     }
 }
 
@@ -229,7 +229,7 @@ impl ConnectError {
     }
 
     pub(super) fn failure(self) -> AttemptFailure {
-        let of = |fault, phrase| AttemptFailure::of(fault, BytesSent::Nothing, phrase);
+        let of = |fault, phrase| AttemptFailure::new(fault, BytesSent::Nothing, phrase);
         match self {
             Self::Unresolved(why) => AttemptFailure {
                 words: FailureMessage::Unresolved(why),

@@ -50,7 +50,7 @@ impl Pool {
     pub(super) fn origin(&self, uri: &Uri) -> Option<Arc<PoolOrigin>> {
         let home = self.home.as_ref().filter(|home| home.leads(uri));
         home.map_or_else(
-            || PoolOrigin::of(uri).map(Arc::new),
+            || PoolOrigin::from_uri(uri).map(Arc::new),
             |home| Some(Arc::clone(home)),
         )
     }

@@ -44,7 +44,7 @@ pub(super) struct ProxyRoutes {
 
 impl ProxyTable {
     /// The tunnels of a configuration; `None` if it wants none.
-    pub(super) fn of(proxy: &Proxy, routes: ProxyRoutes) -> Result<Option<Self>, HttpsProxy> {
+    pub(super) fn new(proxy: &Proxy, routes: ProxyRoutes) -> Result<Option<Self>, HttpsProxy> {
         let rule = match proxy {
             Proxy::None => return Ok(None),
             Proxy::Environment => BypassRule::Environment(Box::new(Matcher::from_env())),

@@ -53,7 +53,7 @@ pub(super) struct AddressGuard {
 }
 
 impl AddressGuard {
-    pub(super) fn of(api: &Api) -> Self {
+    pub(super) fn from_api(api: &Api) -> Self {
         let host = api.base_url.host();
         let local = host.eq_ignore_ascii_case("localhost") || literal(host).is_some();
         Self {
@@ -168,7 +168,7 @@ mod tests {
     fn guard(base: &str, addresses: AddressPolicy) -> AddressGuard {
         let mut api = Api::new("any", base.parse().expect("a URL"));
         api.addresses = addresses;
-        AddressGuard::of(&api)
+        AddressGuard::from_api(&api)
     }
 
     // The name's owner answers with the metadata service, with this machine, or with one of each.

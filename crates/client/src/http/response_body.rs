@@ -105,7 +105,7 @@ impl IncomingBody {
             Box::pin(tokio::time::sleep_until(until))
         });
         ready!(waiting.as_mut().poll(cx));
-        let failure = AttemptFailure::of(
+        let failure = AttemptFailure::new(
             Fault::ReadTimeout,
             BytesSent::Something,
             "the body did not come in time",

@@ -201,7 +201,7 @@ impl HeadTimeout {
 
     fn late(&self, until: Instant) -> AttemptFailure {
         let failure = match self.departed {
-            None => AttemptFailure::of(
+            None => AttemptFailure::new(
                 Fault::ConnectTimeout,
                 BytesSent::Nothing,
                 "no connection in time",
@@ -209,7 +209,7 @@ impl HeadTimeout {
             Some(_) if self.progress.as_ref().is_some_and(BodyProgress::is_starved) => {
                 AttemptFailure::of_late_caller()
             }
-            Some(_) => AttemptFailure::of(
+            Some(_) => AttemptFailure::new(
                 Fault::ReadTimeout,
                 BytesSent::Something,
                 "no answer in time",
@@ -223,7 +223,7 @@ fn reach(api: &Api, wiring: &TransportDeps) -> Result<ConnectRoute, InvalidTrans
     if let Some(connect) = &wiring.connect {
         return Ok(ConnectRoute::Own(Arc::clone(connect)));
     }
-    let guard = AddressGuard::of(api);
+    let guard = AddressGuard::from_api(api);
     let (resolver, timeout) = (wiring.resolver(), api.timeouts.connect);
     let direct = |guard: &AddressGuard| {
         let names = CheckedResolver::new(Arc::clone(&resolver), guard.clone(), timeout);
@@ -232,11 +232,11 @@ fn reach(api: &Api, wiring: &TransportDeps) -> Result<ConnectRoute, InvalidTrans
     let mut anywhere = api.clone();
     anywhere.addresses = AddressPolicy::Any;
     let routes = ProxyRoutes {
-        to_proxy: direct(&AddressGuard::of(&anywhere)),
+        to_proxy: direct(&AddressGuard::from_api(&anywhere)),
         direct: direct(&guard),
         guard: guard.clone(),
     };
-    let tunnels = ProxyTable::of(&api.proxy, routes).map_err(|_| InvalidTransport::HttpsProxy)?;
+    let tunnels = ProxyTable::new(&api.proxy, routes).map_err(|_| InvalidTransport::HttpsProxy)?;
     Ok(match tunnels {
         Some(tunnels) => ConnectRoute::Tunnelled(Arc::new(tunnels)),
         None => ConnectRoute::Direct(direct(&guard)),
@@ -270,9 +270,9 @@ const FEW: usize = 32;
 const LATE: FailureKind = FailureKind::Fault(Fault::ReadTimeout);
 
 const NOWHERE: AttemptFailure =
-    AttemptFailure::of(Fault::Dns, BytesSent::Nothing, "the request names no host");
+    AttemptFailure::new(Fault::Dns, BytesSent::Nothing, "the request names no host");
 
-const UNASKED: AttemptFailure = AttemptFailure::of(
+const UNASKED: AttemptFailure = AttemptFailure::new(
     Fault::Reset,
     BytesSent::Something,
     "the server changed the protocol unasked",

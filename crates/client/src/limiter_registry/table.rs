@@ -20,12 +20,12 @@ struct TableSlot {
 impl LimiterTable {
     /// A small one, to begin with.
     pub(super) fn first() -> Self {
-        Self::of(FIRST_SLOTS)
+        Self::from_slots(FIRST_SLOTS)
     }
 
     /// Twice the slots, with all that this one holds.
     pub(super) fn doubled(&self) -> Self {
-        let larger = Self::of(self.slots.len() * 2);
+        let larger = Self::from_slots(self.slots.len() * 2);
         for slot in self.slots.iter().filter_map(OnceLock::get) {
             larger.insert(slot.hash, slot.handle.clone());
         }
@@ -56,7 +56,7 @@ impl LimiterTable {
         }
     }
 
-    fn of(slots: usize) -> Self {
+    fn from_slots(slots: usize) -> Self {
         Self {
             slots: (0..slots).map(|_| OnceLock::new()).collect(),
         }

@@ -113,27 +113,27 @@ impl TracingFields {
         Self(fields.map(|(key, value)| (*key, sort(value))).collect())
     }
 
-    fn of(&self, wanted: Key) -> Option<&FieldSort> {
+    fn get(&self, wanted: Key) -> Option<&FieldSort> {
         let found = self.0.iter().find(|(key, _)| *key == wanted)?;
         Some(&found.1)
     }
 
     fn text(&self, key: Key) -> Option<&str> {
-        match self.of(key)? {
+        match self.get(key)? {
             FieldSort::Text(text) => Some(text),
             _ => None,
         }
     }
 
     fn number(&self, key: Key) -> Option<u64> {
-        match self.of(key)? {
+        match self.get(key)? {
             FieldSort::Number(number) => Some(*number),
             _ => None,
         }
     }
 
     fn ratio(&self, key: Key) -> Option<f64> {
-        match self.of(key)? {
+        match self.get(key)? {
             FieldSort::Ratio(ratio) => Some(*ratio),
             _ => None,
         }

@@ -171,14 +171,14 @@ impl AttemptCounters {
         match ended {
             AttemptEnd::Cancelled => self.wordly.count("cancelled"),
             AttemptEnd::Fault(_) => self.wordly.count("none"),
-            AttemptEnd::Status(code) => match self.of(code) {
+            AttemptEnd::Status(code) => match self.get(code) {
                 Some(count) => _ = count.fetch_add(1, Ordering::Relaxed),
                 None => self.wordly.count(OTHER),
             },
         }
     }
 
-    fn of(&self, code: u16) -> Option<&AtomicU64> {
+    fn get(&self, code: u16) -> Option<&AtomicU64> {
         self.numbered
             .get(usize::from(code.checked_sub(FIRST_CODE)?))
     }

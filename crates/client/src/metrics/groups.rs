@@ -71,7 +71,7 @@ impl GroupTable {
     }
 
     /// The group of this name; the one for the rest if nobody knows it.
-    pub(super) fn of(&self, name: Option<&SmolStr>) -> &GroupCells {
+    pub(super) fn get(&self, name: Option<&SmolStr>) -> &GroupCells {
         match name {
             None => &self.all,
             Some(name) => self.find(name).unwrap_or(&self.other),
@@ -206,9 +206,9 @@ mod tests {
             .map(|n| smol_str::format_smolstr!("{n}"))
             .collect();
         let groups = GroupTable::new().with(&names);
-        groups.of(Some(&names[7])).count().admitted.increase(1);
+        groups.get(Some(&names[7])).count().admitted.increase(1);
         groups
-            .of(Some(&"never heard of".into()))
+            .get(Some(&"never heard of".into()))
             .count()
             .admitted
             .increase(2);
@@ -225,11 +225,11 @@ mod tests {
     fn groups_that_come_later_leave_the_others_as_they_are() {
         let (old, new) = (SmolStr::new_static("m"), SmolStr::new_static("a"));
         let before = GroupTable::new().with([&old]);
-        before.of(Some(&old)).count().admitted.increase(5);
+        before.get(Some(&old)).count().admitted.increase(5);
         let after = before.with([&new, &old]);
-        before.of(Some(&old)).count().admitted.increase(1);
-        after.of(Some(&new)).count().admitted.increase(2);
-        let told = |name| after.of(Some(name)).read().admitted.total();
+        before.get(Some(&old)).count().admitted.increase(1);
+        after.get(Some(&new)).count().admitted.increase(2);
+        let told = |name| after.get(Some(name)).read().admitted.total();
         assert_eq!((told(&old), told(&new), after.iter().count()), (6, 2, 4));
     }
 
@@ -246,7 +246,7 @@ mod tests {
     fn the_worst_group_is_the_circuit_of_the_api() {
         let cells = GroupTable::new().with(&["x", "y"].map(SmolStr::new_static));
         let set = |name: &'static str, state| {
-            let group = cells.of(Some(&SmolStr::new_static(name)));
+            let group = cells.get(Some(&SmolStr::new_static(name)));
             group.count().set_state(state);
         };
         assert_eq!(cells.circuit(), CircuitState::Closed);

@@ -68,7 +68,7 @@ impl Histogram {
     pub fn read(&self, unit: HistogramUnit) -> HistogramSnapshot {
         let bounds = BOUNDS_MS
             .iter()
-            .map(|bound| unit.of(Duration::from_millis(*bound)))
+            .map(|bound| unit.apply(Duration::from_millis(*bound)))
             .chain([f64::INFINITY]);
         let counts = self
             .buckets
@@ -76,7 +76,7 @@ impl Histogram {
             .map(|bucket| bucket.load(Ordering::Relaxed));
         let buckets: Vec<_> = bounds.zip(counts).collect();
         HistogramSnapshot {
-            sum: unit.of(Duration::from_micros(
+            sum: unit.apply(Duration::from_micros(
                 self.sum_micros.load(Ordering::Relaxed),
             )),
             count: buckets.iter().map(|(_, count)| count).sum(),
@@ -92,7 +92,7 @@ impl Default for Histogram {
 }
 
 impl HistogramUnit {
-    fn of(self, span: Duration) -> f64 {
+    fn apply(self, span: Duration) -> f64 {
         match self {
             Self::Seconds => span.as_secs_f64(),
             Self::Millis => span.as_secs_f64() * 1_000.0,

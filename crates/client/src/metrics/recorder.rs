@@ -120,7 +120,7 @@ impl Metrics {
     /// Every API in the order of their names, summed up.
     pub(crate) fn summaries(&self) -> Vec<ApiSummary> {
         let standing = self.board.standing();
-        let summary = |(api, reading): &(Arc<ApiCounters>, _)| ApiSummary::of(api, *reading);
+        let summary = |(api, reading): &(Arc<ApiCounters>, _)| ApiSummary::new(api, *reading);
         standing.iter().map(summary).collect()
     }
 }
@@ -224,7 +224,7 @@ fn group_of<'a>(api: &'a ApiCounters, what: &EventKind) -> Option<&'a GroupCount
         | EventKind::Foreign { group, .. } => group.as_ref(),
         _ => return None,
     };
-    Some(api.groups.of(group).count())
+    Some(api.groups.get(group).count())
 }
 
 fn count_in_group(group: &GroupCounters, what: &EventKind) {
@@ -294,7 +294,7 @@ fn count_attempt(api: &ApiCounters, what: &EventKind) {
 }
 
 fn count_failure(cells: &GlobalCounters, attempt: &AttemptReport, effect: OutcomeClass) {
-    if let Some(reason) = FailureLabel::of(attempt, effect) {
+    if let Some(reason) = FailureLabel::new(attempt, effect) {
         cells.failures.count(reason.name());
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct ApiSummary {
 }
 
 impl ApiSummary {
-    pub(super) fn of(api: &ApiCounters, reading: Option<GaugeSnapshot>) -> Self {
+    pub(super) fn new(api: &ApiCounters, reading: Option<GaugeSnapshot>) -> Self {
         Self {
             api: api.name.clone(),
             codes: api.whole.codes.seen().collect(),

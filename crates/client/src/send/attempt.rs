@@ -72,7 +72,7 @@ impl CallState<'_> {
             self.tally.sent = self.outlet.upstream.now();
         }
         let usual = self.outlet.api.timeouts.attempt;
-        let end = AttemptDeadline::of(usual, self.order.wish.granted, self.time_left());
+        let end = AttemptDeadline::new(usual, self.order.wish.granted, self.time_left());
         let request = self.order.request();
         let sent = self.outlet.transport.send(request, end, &mut permit).await;
         if matches!(&sent, Err(failure) if failure.trouble == FailureKind::CalledOff) {
@@ -213,7 +213,7 @@ fn failed(permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
         }
     });
     FinishedAttempt {
-        result: Err(Error::of(failure)),
+        result: Err(Error::from_failure(failure)),
         verdict,
         left: failure.left,
     }

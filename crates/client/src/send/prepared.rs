@@ -39,7 +39,7 @@ pub(super) struct CacheRequest {
 
 impl CacheRequest {
     /// What the cache is asked; nothing if it has no part in this call.
-    fn of(outlet: &ApiClient, wish: &CallSpec) -> Result<Option<Box<Self>>, Error> {
+    fn new(outlet: &ApiClient, wish: &CallSpec) -> Result<Option<Box<Self>>, Error> {
         let has_body = !matches!(&wish.payload, RequestPayload::Whole(bytes) if bytes.is_empty());
         let reads = [Method::GET, Method::HEAD].contains(&wish.method);
         // A write concerns the cache even around it: what was kept is obsolete all the same.
@@ -72,7 +72,7 @@ pub(super) struct CallStart {
 }
 
 impl PreparedRequest {
-    pub(super) fn of(
+    pub(super) fn new(
         outlet: &ApiClient,
         mut wish: Box<CallSpec>,
         now: Nanos,
@@ -83,7 +83,7 @@ impl PreparedRequest {
             return Err(ErrorReason::Method(wish.method).into());
         }
         let target = target(outlet, &wish)?;
-        let asked = CacheRequest::of(outlet, &wish)?;
+        let asked = CacheRequest::new(outlet, &wish)?;
         let trace = dress(outlet, &mut wish.headers);
         Ok(Self {
             uri: uri(outlet, &wish.path)?,
@@ -241,7 +241,7 @@ fn dress(outlet: &ApiClient, headers: &mut HeaderMap) -> Option<SmolStr> {
     // A trace is continued and never begun: whoever wants one has begun it.
     let traced = !headers.is_empty() && headers.contains_key("traceparent");
     traced.then(|| {
-        let trace = Trace::of(headers, &mut fastrand::Rng::new());
+        let trace = Trace::new(headers, &mut fastrand::Rng::new());
         trace.write(headers);
         trace.context.trace_id()
     })

@@ -27,7 +27,11 @@ fn outcome(ended: &Result<Response, Error>) -> Outcome {
     match ended {
         Ok(answer) => {
             let code = answer.status.as_u16();
-            (StatusLabel::of(code), Some(code), reason_of_code(code))
+            (
+                StatusLabel::from_code(code),
+                Some(code),
+                reason_of_code(code),
+            )
         }
         Err(error) => {
             let code = error.status().map(|status| status.as_u16());

@@ -32,7 +32,7 @@ impl TraceState {
     }
 
     /// The list of these headers: one list, however many headers it was sent in.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut lists = Vec::new();
         for value in headers.get_all(super::TRACESTATE) {
             lists.push(value.to_str().ok()?);

@@ -196,22 +196,22 @@ enum LimitSigns {
 impl<'a> AttemptResult<'a> {
     /// A response of this status and these headers, which are read for what they say of limits.
     pub const fn response(status: u16, headers: &'a HeaderMap) -> Self {
-        Self::of(AttemptReport::status(status), Some(headers))
+        Self::new(AttemptReport::status(status), Some(headers))
     }
 
     /// A response of which only the status is known.
     pub const fn status(status: u16) -> Self {
-        Self::of(AttemptReport::status(status), None)
+        Self::new(AttemptReport::status(status), None)
     }
 
     /// No complete response.
     pub const fn fault(fault: Fault) -> Self {
-        Self::of(AttemptReport::fault(fault), None)
+        Self::new(AttemptReport::fault(fault), None)
     }
 
     /// The caller gave up.
     pub const fn cancelled() -> Self {
-        Self::of(AttemptReport::cancelled(), None)
+        Self::new(AttemptReport::cancelled(), None)
     }
 
     /// The same, of a call that provably never left: a connection that was refused, a name that does
@@ -229,7 +229,7 @@ impl<'a> AttemptResult<'a> {
         self
     }
 
-    const fn of(attempt: AttemptReport, headers: Option<&'a HeaderMap>) -> Self {
+    const fn new(attempt: AttemptReport, headers: Option<&'a HeaderMap>) -> Self {
         Self {
             attempt,
             headers,

@@ -37,7 +37,7 @@ struct GroupInfo {
 
 impl RouteTable {
     /// The rules, with the lane of each of their groups.
-    pub(super) fn of(rules: &Rules, seats: GroupIndex) -> Result<Self, InvalidRules> {
+    pub(super) fn new(rules: &Rules, seats: GroupIndex) -> Result<Self, InvalidRules> {
         few_enough(rules)?;
         let groups = groups(rules);
         let mut names = HashMap::with_capacity(groups.len());
@@ -147,7 +147,7 @@ pub(super) fn groups(rules: &Rules) -> Vec<Group> {
 
 /// Looks whether rules fit together, whatever door they are for.
 pub(super) fn check(rules: &Rules) -> Result<(), InvalidRules> {
-    RouteTable::of(rules, GroupIndex::first(rules)).map(drop)
+    RouteTable::new(rules, GroupIndex::first(rules)).map(drop)
 }
 
 /// Looks whether each list of limits fits into one set of meters.

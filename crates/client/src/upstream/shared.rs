@@ -150,7 +150,7 @@ impl SharedState {
         let seats =
             self.with(|gate, now| gate.reconfigure(&groups, rules, ClockPair { now, ..moment }));
         // Rules that fit together name each group once, and all of them were just seated.
-        if let Ok(known) = RouteTable::of(rules, seats) {
+        if let Ok(known) = RouteTable::new(rules, seats) {
             self.known.store(Arc::new(known));
         }
     }

@@ -221,7 +221,7 @@ impl AdmissionState {
         });
         Self {
             wards: (0..wards).map(|_| Circuit::new(rules, moment)).collect(),
-            shared: ScopeLimits::new(&rules.limits, LimitTerms::of(rules), moment),
+            shared: ScopeLimits::new(&rules.limits, LimitTerms::from_rules(rules), moment),
             lanes: lanes.collect(),
             waiters: Slab::new(),
             busy: Vec::new(),
@@ -231,7 +231,7 @@ impl AdmissionState {
             freed: FreedBy::by(&rules.limits, groups),
             flights: Slab::new(),
             trips: MinRtt::default(),
-            rules: AdmissionSettings::of(rules),
+            rules: AdmissionSettings::from_rules(rules),
             swollen: Alerted::No,
             next_permit: 1,
             next_number: FIRST_NEWCOMER,
@@ -369,7 +369,7 @@ impl AdmissionState {
 }
 
 impl AdmissionSettings {
-    fn of(rules: &Rules) -> Self {
+    fn from_rules(rules: &Rules) -> Self {
         Self {
             queue: rules.queue,
             timeout: rules.timeout,

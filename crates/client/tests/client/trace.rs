@@ -78,7 +78,7 @@ fn a_trace_is_continued_with_a_span_of_our_own() {
     headers.append("tracestate", value("congo=t61rcWkgMzE, ,rojo=1"));
     headers.append("tracestate", value("a@b=c "));
     let mut rng = Rng::with_seed(1);
-    let trace = Trace::of(&headers, &mut rng);
+    let trace = Trace::new(&headers, &mut rng);
     assert_eq!(
         (trace.context.trace_id().as_str(), trace.context.flags),
         (TRACE, 1)
@@ -107,7 +107,7 @@ fn a_trace_begins_where_none_is_right() {
             headers.append("traceparent", value(parent));
         }
         headers.insert("tracestate", value("congo=1"));
-        let trace = Trace::of(&headers, &mut Rng::with_seed(seed));
+        let trace = Trace::new(&headers, &mut Rng::with_seed(seed));
         assert_ne!(trace.context.trace_id(), TRACE);
         assert_eq!(trace.state, None, "it belongs to nothing");
         assert_eq!(trace.context.flags & 1, 0, "nobody asked to record it");
@@ -146,7 +146,7 @@ fn a_wrong_tracestate_is_dropped_and_the_trace_kept() {
     let mut headers = HeaderMap::new();
     headers.insert("traceparent", value(&parent("00", "01", "")));
     headers.insert("tracestate", value("Upper=1"));
-    let trace = Trace::of(&headers, &mut Rng::with_seed(1));
+    let trace = Trace::new(&headers, &mut Rng::with_seed(1));
     assert_eq!(
         (trace.context.trace_id().as_str(), trace.state),
         (TRACE, None)

@@ -277,7 +277,8 @@ fn way_costs(millis: u64) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_everything_is_not_asked_again_for_ever() {
     let strict = server(1_000, Kind::Sliding, Told::Nothing);
-    let refusal = ThrottleResponse::new(429, Duration::ZERO).told_as(RetryAfterForm::Nothing);
+    let refusal =
+        ThrottleResponse::new(429, Duration::ZERO).with_retry_after(RetryAfterForm::Nothing);
     strict.rewrite(Script::new().rule(ScriptMatch::always(), refusal));
     let client = client(&strict, 200);
     client

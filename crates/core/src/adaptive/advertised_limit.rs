@@ -38,7 +38,7 @@ impl AdvertisedLimit {
 
     /// Over the span of the configured rate.
     pub(super) fn over(self, configured: Rate) -> FineRate {
-        FineRate::of(self.rate).over(self.rate, configured)
+        FineRate::from_rate(self.rate).over(self.rate, configured)
     }
 }
 

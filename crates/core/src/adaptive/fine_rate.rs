@@ -26,7 +26,7 @@ impl FineRate {
     }
 
     /// A rate over its own span.
-    pub(super) const fn of(rate: Rate) -> Self {
+    pub(super) const fn from_rate(rate: Rate) -> Self {
         Self::units(rate.quantity())
     }
 
@@ -160,7 +160,7 @@ mod tests {
     fn a_speed_keeps_over_another_span() {
         let over = |from: &str, to: &str| {
             let from = rate(from);
-            FineRate::of(from).over(from, rate(to)).millionths()
+            FineRate::from_rate(from).over(from, rate(to)).millionths()
         };
         assert_eq!(over("100/min", "7/s"), 1_666_666);
         assert_eq!(over("2/s", "9/min"), 120_000_000);

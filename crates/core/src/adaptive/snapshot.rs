@@ -88,7 +88,7 @@ impl AdaptiveLimit {
             learned.level = moved(snapshot.level);
         }
         learned.level = learned.level.min(learned.top());
-        if learned.level < FineRate::of(configured) {
+        if learned.level < FineRate::from_rate(configured) {
             learned.drifting = Some(DriftSpan {
                 since: now,
                 before: snapshot.drifting_for.unwrap_or_default(),

@@ -179,7 +179,7 @@ impl HealthConfig {
     /// # Errors
     /// With every [`HealthConfigError`](super::HealthConfigError) that the settings make.
     pub fn new(settings: HealthSettings) -> Result<Self, InvalidHealth> {
-        match InvalidHealth::of(&settings) {
+        match InvalidHealth::from_settings(&settings) {
             Some(invalid) => Err(invalid),
             None => Ok(Self(settings)),
         }

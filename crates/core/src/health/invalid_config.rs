@@ -16,7 +16,7 @@ pub struct InvalidHealth(Vec<HealthConfigError>);
 
 impl InvalidHealth {
     /// What is wrong with these settings, if anything is.
-    pub(super) fn of(settings: &HealthSettings) -> Option<Self> {
+    pub(super) fn from_settings(settings: &HealthSettings) -> Option<Self> {
         let mistakes: Vec<_> = HealthConfigError::ALL
             .into_iter()
             .filter(|mistake| mistake.is_made_by(settings))

@@ -43,7 +43,7 @@ impl FixedWindow {
         let mut fixed = Self {
             quantity: limit.rate().quantity(),
             window: limit.rate().per_nanos(),
-            counting: WindowStart::of(limit),
+            counting: WindowStart::from_limit(limit),
             phase: None,
             current: None,
             spent: 0,
@@ -146,7 +146,7 @@ impl FixedWindow {
         let was_aligned = self.phase.is_some();
         self.quantity = limit.rate().quantity();
         self.window = limit.rate().per_nanos();
-        self.counting = WindowStart::of(limit);
+        self.counting = WindowStart::from_limit(limit);
         self.phase = self.phase_for(limit, moment);
         self.relocate();
         if was_aligned && self.phase.is_none() {

@@ -172,7 +172,7 @@ impl SlidingWindow {
     }
 
     fn rule(limit: &Limit) -> (u64, u64, WindowStart) {
-        let counting = WindowStart::of(limit);
+        let counting = WindowStart::from_limit(limit);
         let margin = span_nanos(WindowStart::margin(limit));
         let window = limit.rate().per_nanos().saturating_add(margin);
         (limit.rate().quantity(), window, counting)

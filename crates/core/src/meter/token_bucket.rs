@@ -33,8 +33,8 @@ impl TokenBucket {
     /// A full bucket.
     pub(crate) fn new(limit: &Limit) -> Self {
         Self {
-            rule: Gcra::of(limit),
-            counting: WindowStart::of(limit),
+            rule: Gcra::from_limit(limit),
+            counting: WindowStart::from_limit(limit),
             margin: span_nanos(WindowStart::margin(limit)),
             full_at: 0,
             queue: RefillQueue::default(),
@@ -133,9 +133,9 @@ impl TokenBucket {
     /// Adopts another rate and burst. Tokens that were gone stay gone, to the last fraction.
     pub(crate) fn reconfigure(&mut self, now: Nanos, limit: &Limit) {
         self.advance(now);
-        let backlog = self.rule.rescale(self.backlog(), Gcra::of(limit));
-        self.rule = Gcra::of(limit);
-        self.counting = WindowStart::of(limit);
+        let backlog = self.rule.rescale(self.backlog(), Gcra::from_limit(limit));
+        self.rule = Gcra::from_limit(limit);
+        self.counting = WindowStart::from_limit(limit);
         self.margin = span_nanos(WindowStart::margin(limit));
         self.full_at = self.rule.scale(self.latest).saturating_add(backlog);
     }

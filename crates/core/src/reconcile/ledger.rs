@@ -79,7 +79,7 @@ impl UsageLedger {
             counted_at_send: mark.counted,
             added_since: self.added.wrapping_sub(mark.added),
         };
-        let correction = UsageCorrection::of(hint, &ours, now);
+        let correction = UsageCorrection::new(hint, &ours, now);
         self.add(correction.foreign);
         correction
     }

@@ -74,7 +74,7 @@ fn known(all: &[Sent], of: Sent) -> LocalUsage {
 
 fn conclude(ours: &[Sent], theirs: &[u64], of: Sent) -> u64 {
     let hint = header(ours, theirs, of.arrives);
-    UsageCorrection::of(&hint, &known(ours, of), Nanos::from_millis(of.returns)).foreign
+    UsageCorrection::new(&hint, &known(ours, of), Nanos::from_millis(of.returns)).foreign
 }
 
 fn never_accused_beyond_truth(ours: &[Sent], theirs: &[u64]) -> Result<(), TestCaseError> {

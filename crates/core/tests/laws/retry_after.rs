@@ -314,7 +314,7 @@ fn waits_for_the_longest((members, joint): (Vec<(u64, usize)>, &str)) -> Result<
 }
 
 fn waits_exactly(server: u64, ahead: u64, wall: u64) -> Result<(), TestCaseError> {
-    let written = |secs| HttpDate::of(WallTime::from_unix_secs(secs)).to_string();
+    let written = |secs| HttpDate::from_at(WallTime::from_unix_secs(secs)).to_string();
     let (date, later) = (written(server), written(server + ahead));
     prop_assert_eq!(&date, &civil_oracle(server));
     let came = ResponseTime {

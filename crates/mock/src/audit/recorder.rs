@@ -87,7 +87,7 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn told(&mut self, wait: WaitAudit) {
+    pub(crate) fn record_wait(&mut self, wait: WaitAudit) {
         push(&mut self.waits, wait, self.keep);
     }
 

@@ -23,13 +23,16 @@ const SECOND: Duration = Duration::from_secs(1);
 // The third is exactly one window behind the first, so no window holds all three.
 #[test]
 fn a_window_does_not_hold_its_own_end() {
-    let audit = Audit::of(vec![at(0), at(999), at(1_000)]);
+    let audit = Audit::from_arrivals(vec![at(0), at(999), at(1_000)]);
     assert_eq!(audit.most_in_any_window(SECOND), 2);
     assert_eq!(
         audit.most_in_any_window(SECOND + Duration::from_nanos(1)),
         3
     );
-    assert_eq!(Audit::of(Vec::new()).most_in_any_window(SECOND), 0);
+    assert_eq!(
+        Audit::from_arrivals(Vec::new()).most_in_any_window(SECOND),
+        0
+    );
 }
 
 #[test]
@@ -39,7 +42,7 @@ fn windows_can_be_asked_for_cost_callers_and_routes() {
         route: "orders".into(),
         ..by("b", 100)
     };
-    let audit = Audit::of(vec![by("a", 0), heavy, by("a", 1_500)]);
+    let audit = Audit::from_arrivals(vec![by("a", 0), heavy, by("a", 1_500)]);
     assert_eq!(audit.most_in_any_window(SECOND), 2);
     assert_eq!(audit.most_cost_in_any_window(SECOND), 8);
     assert_eq!(audit.of_caller("a").most_in_any_window(SECOND), 1);
@@ -54,7 +57,7 @@ fn the_greatest_costs_are_added_without_overflow() {
         cost: Cost::new(units),
         ..at(millis)
     };
-    let most = |arrivals| Audit::of(arrivals).most_cost_in_any_window(SECOND);
+    let most = |arrivals| Audit::from_arrivals(arrivals).most_cost_in_any_window(SECOND);
     let greatest = || vec![costing(u64::MAX, 0), costing(u64::MAX, 1)];
     assert_eq!(most(greatest()), u64::MAX);
     let mut then_few = greatest();
@@ -79,7 +82,7 @@ proptest! {
             times.iter().filter(|time| window.contains(time)).count()
         };
         let most = times.iter().map(inside).max().unwrap_or(0);
-        let audit = Audit::of(times.iter().map(|time| at(*time)).collect());
+        let audit = Audit::from_arrivals(times.iter().map(|time| at(*time)).collect());
         let found = audit.most_in_any_window(Duration::from_millis(window));
         prop_assert_eq!(usize::try_from(found).unwrap(), most);
     }
@@ -121,7 +124,7 @@ fn only_who_could_know_came_too_early() {
         sent(450, 500),
         at(500),
     ];
-    let audit = Audit::of(arrivals).telling(vec![told(None, 100, 500)]);
+    let audit = Audit::from_arrivals(arrivals).with_waits(vec![told(None, 100, 500)]);
     assert_eq!(early(&audit), [101, 499]);
 }
 
@@ -133,7 +136,8 @@ fn a_request_behind_the_answer_on_its_own_connection_knows() {
         number,
         ..at(100)
     };
-    let audit = Audit::of(vec![on(4, 1), on(3, 2), on(4, 3)]).telling(vec![told(None, 100, 500)]);
+    let audit = Audit::from_arrivals(vec![on(4, 1), on(3, 2), on(4, 3)])
+        .with_waits(vec![told(None, 100, 500)]);
     let found = audit.sent_before_retry_after();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].arrival.number, 3);
@@ -142,10 +146,10 @@ fn a_request_behind_the_answer_on_its_own_connection_knows() {
 
 #[test]
 fn a_wait_is_for_those_it_was_told_to() {
-    let audit = Audit::of(vec![by("a", 200), by("b", 210), by("a", 600)]);
-    let a_only = audit.clone().telling(vec![told(Some("a"), 100, 500)]);
+    let audit = Audit::from_arrivals(vec![by("a", 200), by("b", 210), by("a", 600)]);
+    let a_only = audit.clone().with_waits(vec![told(Some("a"), 100, 500)]);
     assert_eq!(early(&a_only), [200]);
-    let all = audit.telling(vec![told(None, 100, 500), told(Some("a"), 120, 900)]);
+    let all = audit.with_waits(vec![told(None, 100, 500), told(Some("a"), 120, 900)]);
     assert_eq!(early(&all), [200, 210, 600]);
 }
 
@@ -168,7 +172,7 @@ fn counts_are_by_path_status_verdict_and_body() {
         status: Some(418),
         ..at(3)
     };
-    let audit = Audit::of(vec![at(0), refused, cut, banned]);
+    let audit = Audit::from_arrivals(vec![at(0), refused, cut, banned]);
     assert_eq!(audit.count(), 4);
     assert_eq!(audit.refused(), 2);
     assert_eq!(audit.attempts("/a"), 2);

@@ -204,12 +204,12 @@ async fn refusals_carry_any_retry_after() {
     for (refusal, wanted, value) in [
         (ThrottleResponse::new(429, wait), "429", Some("2")),
         (
-            ThrottleResponse::new(503, wait).told_as(RetryAfterForm::Fraction),
+            ThrottleResponse::new(503, wait).with_retry_after(RetryAfterForm::Fraction),
             "503",
             Some("2.000"),
         ),
         (
-            ThrottleResponse::new(429, wait).told_as(RetryAfterForm::Nothing),
+            ThrottleResponse::new(429, wait).with_retry_after(RetryAfterForm::Nothing),
             "429",
             None,
         ),

@@ -37,7 +37,7 @@ impl ActionEnd {
         }
     }
 
-    pub(super) const fn of(number: u32) -> Self {
+    pub(super) const fn from_number(number: u32) -> Self {
         match number {
             1 => Self::Failed,
             2 => Self::Cancelled,

@@ -74,7 +74,7 @@ impl SqlWriter<'_> {
         }
         for (tenant, sum) in &self.sums.tenants {
             let sql = concat!("UPDATE tenant SET ", counts!(), " WHERE id = ?1");
-            self.run(sql, sum.of(i64::from(*tenant)))?;
+            self.run(sql, sum.get(i64::from(*tenant)))?;
         }
         for (action, sum) in &self.sums.actions {
             let sql = concat!(
@@ -115,7 +115,7 @@ impl CountDeltas {
 
 impl CountDelta {
     /// What a statement takes that adds this to a row.
-    const fn of(&self, row: i64) -> [i64; 7] {
+    const fn get(&self, row: i64) -> [i64; 7] {
         let Self {
             done, dead, failed, ..
         } = *self;
@@ -125,7 +125,7 @@ impl CountDelta {
 
     /// The same with one number more.
     const fn between(&self, row: i64, last: i64) -> [i64; 8] {
-        let [row, done, dead, failed, cancelled, throttles, busy] = self.of(row);
+        let [row, done, dead, failed, cancelled, throttles, busy] = self.get(row);
         [row, done, dead, failed, cancelled, throttles, busy, last]
     }
 

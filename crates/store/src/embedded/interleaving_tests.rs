@@ -191,7 +191,7 @@ fn name(text: &str) -> Name {
 
 fn batch(jobs: usize) -> SubmitBatch {
     let job = NewJob::new(name("a"), name("mail"), "x".into());
-    SubmitBatch::of(vec![job; jobs])
+    SubmitBatch::from_jobs(vec![job; jobs])
 }
 
 fn done() -> JobEnd {

@@ -185,7 +185,7 @@ impl StoreState {
     fn read_marks(&mut self, moment: ClockPair) -> rusqlite::Result<()> {
         let sql = "SELECT seq, state, attempts, mark.retries, throttles, recoveries, due, span, \
                    line, action, cost, deadline, job.retries FROM mark JOIN job USING (seq)";
-        let found = rows(&self.reader, sql, |row| MarkedJob::of(row, &self.places))?;
+        let found = rows(&self.reader, sql, |row| MarkedJob::new(row, &self.places))?;
         for marked in found.into_iter().flatten() {
             self.runs.apart.insert(marked.seq);
             self.restore(marked, moment);
@@ -291,7 +291,7 @@ struct MarkedJob {
 }
 
 impl MarkedJob {
-    fn of(row: &Row<'_>, places: &HashMap<u32, JobPosition>) -> rusqlite::Result<Option<Self>> {
+    fn new(row: &Row<'_>, places: &HashMap<u32, JobPosition>) -> rusqlite::Result<Option<Self>> {
         let tries = AttemptHistory {
             attempts: row.get(2)?,
             retries: row.get(3)?,
@@ -304,7 +304,7 @@ impl MarkedJob {
         };
         Ok(Some(Self {
             seq: counted(row.get(0)?),
-            state: MarkState::of(row.get(1)?),
+            state: MarkState::from_number(row.get(1)?),
             due: wall(row.get::<_, Option<i64>>(6)?.unwrap_or(0)),
             span: span(row.get::<_, Option<i64>>(7)?.unwrap_or(0)),
             entry: JobEntry {

@@ -121,7 +121,7 @@ pub(super) fn action_of(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, Jo
         ended: row.get::<_, Option<i64>>(7)?.map(wall),
         closed: row.get(8)?,
         told: row.get(9)?,
-        fate: ActionEnd::of(row.get(10)?),
+        fate: ActionEnd::from_number(row.get(10)?),
         paused: row.get(11)?,
     };
     let tally = JobCounts {

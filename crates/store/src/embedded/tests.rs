@@ -18,7 +18,7 @@ fn name(text: &str) -> Name {
 
 fn batch(jobs: usize) -> SubmitBatch {
     let job = NewJob::new(name("a"), name("mail"), vec![7; 400].into());
-    SubmitBatch::of(vec![job; jobs])
+    SubmitBatch::from_jobs(vec![job; jobs])
 }
 
 fn ask(most: usize) -> ClaimRequest {

@@ -112,7 +112,7 @@ impl MarkState {
         }
     }
 
-    pub(super) const fn of(number: u32) -> Self {
+    pub(super) const fn from_number(number: u32) -> Self {
         match number {
             1 => Self::Claimed,
             2 => Self::Doomed,

@@ -74,7 +74,7 @@ struct SettleForm {
 }
 
 fn form(end: &JobEnd) -> Vec<u8> {
-    let form = SettleForm::of(end);
+    let form = SettleForm::from_end(end);
     let mut bytes = Vec::with_capacity(22 + form.rest.len());
     bytes.push(form.kind);
     for number in form.numbers {
@@ -85,7 +85,7 @@ fn form(end: &JobEnd) -> Vec<u8> {
 }
 
 impl SettleForm {
-    fn of(end: &JobEnd) -> Self {
+    fn from_end(end: &JobEnd) -> Self {
         match end {
             JobEnd::Done { took, result } => {
                 Self::new(1, [micros(*took), 0, 0], kept(result.as_ref()))
@@ -150,14 +150,14 @@ fn kept(result: Option<&StoredResult>) -> Vec<u8> {
 
 /// Words about a failure and how long they are, then what is kept.
 fn told_and_kept(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) {
-    let mut rest = told(words);
+    let mut rest = encode_error(words);
     let length = u64::try_from(rest.len()).unwrap_or(0);
     rest.extend(kept(result));
     (length, rest)
 }
 
 /// Words about a failure, as many as are worth keeping.
-fn told(words: &str) -> Vec<u8> {
+fn encode_error(words: &str) -> Vec<u8> {
     let mut end = words.len().min(MOST_WORDS);
     while !words.is_char_boundary(end) {
         end -= 1;

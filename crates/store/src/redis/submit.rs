@@ -109,7 +109,7 @@ fn group(batch: &SubmitBatch, ids: &[Name]) -> Vec<JobGroup> {
     for (place, (job, id)) in batch.jobs.iter().zip(ids).enumerate() {
         let key = (&job.lane, &job.tenant, class(job.priority));
         let at = *known.entry(key).or_insert_with(|| {
-            groups.push(JobGroup::of(job));
+            groups.push(JobGroup::from_job(job));
             groups.len() - 1
         });
         if let Some(group) = groups.get_mut(at) {
@@ -120,7 +120,7 @@ fn group(batch: &SubmitBatch, ids: &[Name]) -> Vec<JobGroup> {
 }
 
 impl JobGroup {
-    fn of(job: &NewJob) -> Self {
+    fn from_job(job: &NewJob) -> Self {
         Self {
             lane: job.lane.clone(),
             tenant: job.tenant.clone(),

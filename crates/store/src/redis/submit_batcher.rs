@@ -102,7 +102,7 @@ impl SubmitBatcher {
         let jobs = held(&basket).take().unwrap_or_default();
         let batch = SubmitBatch {
             queue_max,
-            ..SubmitBatch::of(jobs)
+            ..SubmitBatch::from_jobs(jobs)
         };
         Arc::new(self.alone(batch).await)
     }

@@ -68,7 +68,7 @@ pub(crate) fn jobs(tenant: &str, count: u32) -> Vec<NewJob> {
 pub(crate) fn batch(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
     SubmitBatch {
         action: Some(ActionSpec::new(name(action))),
-        ..SubmitBatch::of(jobs)
+        ..SubmitBatch::from_jobs(jobs)
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn last(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
 /// Submits jobs that belong to no action, all of which must be taken.
 pub(crate) async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> SubmitResult {
     let submitted = store
-        .submit(SubmitBatch::of(jobs))
+        .submit(SubmitBatch::from_jobs(jobs))
         .await
         .expect("submitted");
     let taken = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Accepted { .. });

@@ -89,7 +89,7 @@ impl World for Far {
               end
             end return 1";
         let micros = span.as_micros().to_string();
-        let moved = self.server.ask(&["EVAL", script, "0", &micros]);
+        let moved = self.server.command(&["EVAL", script, "0", &micros]);
         moved.expect("moved");
     }
 }

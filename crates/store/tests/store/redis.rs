@@ -48,7 +48,7 @@ impl Room {
         let jobs = (0..many).map(|n| job(tenant, n)).collect();
         let submitted = self
             .store
-            .submit(SubmitBatch::of(jobs))
+            .submit(SubmitBatch::from_jobs(jobs))
             .await
             .expect("submitted");
         assert_eq!(submitted.receipts.len(), many);
@@ -149,6 +149,6 @@ fn payloads(jobs: &[ClaimedJob]) -> Vec<String> {
 /// The server's clock, in microseconds.
 fn server_time(server: &RedisServer) -> u64 {
     let ask = "local t = redis.call('TIME') return string.format('%.0f', t[1] * 1000000 + t[2])";
-    let answer = server.ask(&["EVAL", ask, "0"]).expect("a time");
+    let answer = server.command(&["EVAL", ask, "0"]).expect("a time");
     answer.parse().expect("a number")
 }

@@ -74,7 +74,7 @@ impl Wire {
     }
 
     /// Asks for something and waits for the answer.
-    pub(super) fn ask(
+    pub(super) fn call(
         &mut self,
         method: &str,
         parameters: &Value,
@@ -91,7 +91,7 @@ impl Wire {
         let mut bytes = message.to_string().into_bytes();
         bytes.push(END);
         self.to.write_all(&bytes)?;
-        self.hear_until(|wire| wire.answers.contains_key(&number), within)?;
+        self.read_until(|wire| wire.answers.contains_key(&number), within)?;
         let mut answer = self.answers.remove(&number).unwrap_or_default();
         if let Some(error) = answer.get("error") {
             return Err(io::Error::other(format!("{method}: {error}")));
@@ -103,30 +103,30 @@ impl Wire {
     /// Waits for an event, or finds that it came since the last question.
     pub(super) fn wait_for(&mut self, event: &str, within: Duration) -> io::Result<()> {
         let came = |wire: &Self| wire.events.iter().any(|known| known == event);
-        self.hear_until(came, within)
+        self.read_until(came, within)
     }
 
     /// Listens until this is true.
-    pub(super) fn hear_until(
+    pub(super) fn read_until(
         &mut self,
         enough: impl Fn(&Self) -> bool,
         within: Duration,
     ) -> io::Result<()> {
         let deadline = Deadline::within(within);
         while !enough(self) {
-            let message = self.incoming.recv_timeout(deadline.left());
+            let message = self.incoming.recv_timeout(deadline.remaining());
             let message =
                 message.map_err(|error| io::Error::other(format!("the browser: {error}")))?;
-            self.hear(message);
+            self.on_message(message);
         }
         // What came meanwhile may be a complaint.
         while let Ok(message) = self.incoming.try_recv() {
-            self.hear(message);
+            self.on_message(message);
         }
         Ok(())
     }
 
-    fn hear(&mut self, message: Value) {
+    fn on_message(&mut self, message: Value) {
         if let Some(number) = message["id"].as_u64() {
             self.answers.insert(number, message);
             return;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Place;
 
 /// Sends it and reads the answer.
-pub(super) fn ask(place: &Place, command: &[&str]) -> io::Result<String> {
+pub(super) fn send(place: &Place, command: &[&str]) -> io::Result<String> {
     match place {
         Place::Port(address) => {
             let stream = TcpStream::connect_timeout(address, PATIENCE)?;

@@ -78,7 +78,7 @@ async fn without_faults_all_goes_through_and_is_counted() {
 #[tokio::test]
 async fn a_delay_is_added_each_way_and_is_not_a_bandwidth() {
     let (proxy, _server) = proxied().await;
-    let mut link = LinkLatency::of(Duration::from_millis(100));
+    let mut link = LinkLatency::from_delay(Duration::from_millis(100));
     link.back.delay = Duration::from_millis(60);
     proxy.set_link(link);
     let mut client = connect(&proxy).await;

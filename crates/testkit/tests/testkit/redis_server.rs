@@ -14,9 +14,9 @@ fn a_redis_answers_on_its_port_and_is_gone_when_dropped() {
     let server = started(RedisOptions::default());
     let address = server.address().unwrap();
     assert_eq!(server.url(), format!("redis://{address}/"));
-    assert_eq!(server.ask(&["SET", "key", "two words"]).unwrap(), "OK");
-    assert_eq!(server.ask(&["GET", "key"]).unwrap(), "two words");
-    let directory = server.ask(&["CONFIG", "GET", "dir"]).unwrap_err();
+    assert_eq!(server.command(&["SET", "key", "two words"]).unwrap(), "OK");
+    assert_eq!(server.command(&["GET", "key"]).unwrap(), "two words");
+    let directory = server.command(&["CONFIG", "GET", "dir"]).unwrap_err();
     assert!(
         directory.to_string().contains("shown"),
         "a list cannot be told as text"
@@ -32,7 +32,7 @@ fn a_redis_listens_on_a_socket_that_goes_with_it() {
         ..RedisOptions::default()
     });
     assert_eq!(server.address(), None);
-    assert_eq!(server.ask(&["PING"]).unwrap(), "PONG");
+    assert_eq!(server.command(&["PING"]).unwrap(), "PONG");
     let path = server.url().replace("redis+unix://", "");
     assert!(Path::new(&path).exists());
     drop(server);
@@ -45,8 +45,8 @@ fn two_redis_servers_do_not_see_each_other() {
         started(RedisOptions::default()),
         started(RedisOptions::default()),
     );
-    one.ask(&["SET", "key", "1"]).unwrap();
-    assert_eq!(other.ask(&["EXISTS", "key"]).unwrap(), "0");
+    one.command(&["SET", "key", "1"]).unwrap();
+    assert_eq!(other.command(&["EXISTS", "key"]).unwrap(), "0");
 }
 
 #[test]
@@ -57,29 +57,29 @@ fn a_redis_that_keeps_every_write_has_it_after_a_kill() {
         ..RedisOptions::default()
     });
     let address = server.address();
-    server.ask(&["SET", "key", "kept"]).unwrap();
+    server.command(&["SET", "key", "kept"]).unwrap();
     server.kill().unwrap();
-    assert!(server.ask(&["PING"]).is_err(), "it is dead");
+    assert!(server.command(&["PING"]).is_err(), "it is dead");
     server.restart().unwrap();
-    assert_eq!(server.ask(&["GET", "key"]).unwrap(), "kept");
+    assert_eq!(server.command(&["GET", "key"]).unwrap(), "kept");
     assert_eq!(server.address(), address);
 }
 
 #[test]
 fn a_redis_that_keeps_nothing_is_empty_after_a_restart() {
     let mut server = started(RedisOptions::default());
-    server.ask(&["SET", "key", "lost"]).unwrap();
+    server.command(&["SET", "key", "lost"]).unwrap();
     server.restart().unwrap();
-    assert_eq!(server.ask(&["EXISTS", "key"]).unwrap(), "0");
+    assert_eq!(server.command(&["EXISTS", "key"]).unwrap(), "0");
 }
 
 #[test]
 fn a_frozen_redis_does_not_answer_until_it_goes_on() {
     let mut server = started(RedisOptions::default());
     server.freeze().unwrap();
-    assert!(server.ask(&["PING"]).is_err());
+    assert!(server.command(&["PING"]).is_err());
     server.thaw().unwrap();
-    assert_eq!(server.ask(&["PING"]).unwrap(), "PONG");
+    assert_eq!(server.command(&["PING"]).unwrap(), "PONG");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_redis_takes_more_settings_and_one_with_a_password_counts_as_started() {
         settings,
         ..RedisOptions::default()
     });
-    let refused = server.ask(&["GET", "key"]).unwrap_err();
+    let refused = server.command(&["GET", "key"]).unwrap_err();
     assert!(refused.to_string().starts_with("NOAUTH"), "{refused}");
 }
 
@@ -112,13 +112,15 @@ fn a_valkey_keeps_values_and_runs_scripts() {
         brand: ServerFlavor::Valkey,
         ..RedisOptions::default()
     });
-    let about = server.ask(&["INFO", "server"]).unwrap();
+    let about = server.command(&["INFO", "server"]).unwrap();
     assert!(about.contains("valkey_version:"), "{about}");
-    assert_eq!(server.ask(&["SET", "units", "3"]).unwrap(), "OK");
+    assert_eq!(server.command(&["SET", "units", "3"]).unwrap(), "OK");
     let script = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
-    let counted = server.ask(&["EVAL", script, "1", "units", "2"]).unwrap();
+    let counted = server
+        .command(&["EVAL", script, "1", "units", "2"])
+        .unwrap();
     assert_eq!(counted, "5");
-    assert_eq!(server.ask(&["GET", "units"]).unwrap(), "5");
+    assert_eq!(server.command(&["GET", "units"]).unwrap(), "5");
 }
 
 #[test]
@@ -128,7 +130,7 @@ fn a_valkey_that_keeps_every_write_has_it_after_a_kill() {
         keep: Keep::EveryWrite,
         ..RedisOptions::default()
     });
-    server.ask(&["SET", "key", "kept"]).unwrap();
+    server.command(&["SET", "key", "kept"]).unwrap();
     server.restart().unwrap();
-    assert_eq!(server.ask(&["GET", "key"]).unwrap(), "kept");
+    assert_eq!(server.command(&["GET", "key"]).unwrap(), "kept");
 }

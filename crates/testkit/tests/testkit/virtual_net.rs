@@ -27,7 +27,7 @@ async fn read(stream: &mut VirtualStream) -> Vec<u8> {
 // Different ways each direction, so that a mix-up is seen.
 #[tokio::test(start_paused = true)]
 async fn bytes_arrive_their_ways_delay_later() {
-    let mut link = LinkLatency::of(DELAY);
+    let mut link = LinkLatency::from_delay(DELAY);
     link.back.delay = Duration::from_millis(70);
     let net = VirtualNet::new(1, link);
     let begun = Instant::now();
@@ -53,7 +53,7 @@ async fn bytes_arrive_their_ways_delay_later() {
 
 #[tokio::test(start_paused = true)]
 async fn the_server_hears_of_a_connection_one_way_after_it_was_begun() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let begun = Instant::now();
     let (_client, heard) = tokio::join!(net.connect(), async {
         let _server = net.accept().await;
@@ -86,7 +86,7 @@ async fn nothing_overtakes_what_was_written_before() {
 
 /// The delays of a thousand messages, each sent when the one before has arrived.
 async fn delays(seed: u64, jitter: Jitter) -> Vec<Duration> {
-    let net = VirtualNet::new(seed, LinkLatency::of(DELAY).with_jitter(jitter));
+    let net = VirtualNet::new(seed, LinkLatency::from_delay(DELAY).with_jitter(jitter));
     let (mut client, mut server) = connected(&net).await;
     let mut delays = Vec::new();
     for _ in 0..1_000 {
@@ -159,7 +159,7 @@ async fn a_narrow_way_takes_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_arrive_in_pieces_no_larger_than_the_segment() {
-    let mut link = LinkLatency::of(DELAY);
+    let mut link = LinkLatency::from_delay(DELAY);
     link.there.segment = NonZeroUsize::new(3);
     let net = VirtualNet::new(1, link);
     let (mut client, mut server) = connected(&net).await;
@@ -172,7 +172,7 @@ async fn bytes_arrive_in_pieces_no_larger_than_the_segment() {
 // Ten megabytes and a reader that does not read: the window is all that is taken.
 #[tokio::test(start_paused = true)]
 async fn a_writer_is_held_up_by_a_reader_that_does_not_read() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     let body = vec![7; 10 << 20];
     let held = timeout(Duration::from_mins(1), client.write_all(&body)).await;
@@ -188,7 +188,7 @@ async fn a_writer_is_held_up_by_a_reader_that_does_not_read() {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_is_seen_a_delay_later_and_after_all_bytes() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     client.write_all(b"last words").await.unwrap();
     client.shutdown().await.unwrap();
@@ -204,7 +204,7 @@ async fn an_end_is_seen_a_delay_later_and_after_all_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_writer_learns_that_nobody_reads_no_sooner_than_it_can() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, server) = connected(&net).await;
     drop(server);
     client
@@ -220,7 +220,7 @@ async fn a_writer_learns_that_nobody_reads_no_sooner_than_it_can() {
 // The window is full when the reader goes: the writer must not wait for it for ever.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_was_held_up_learns_it_too() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, server) = connected(&net).await;
     let body = vec![7; 10 << 20];
     assert!(timeout(DELAY, client.write_all(&body)).await.is_err());
@@ -238,7 +238,7 @@ async fn a_writer_that_was_held_up_learns_it_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_breaks_the_other_end_a_delay_later() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     server.write_all(b"half an ans").await.unwrap();
     sleep(Duration::from_millis(5)).await;
@@ -256,7 +256,7 @@ async fn a_reset_breaks_the_other_end_a_delay_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_of_all_breaks_both_ends_at_once_and_new_connections_work() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     let begun = Instant::now();
     let reset = async { net.reset_all() };
@@ -272,7 +272,7 @@ async fn a_reset_of_all_breaks_both_ends_at_once_and_new_connections_work() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_connection_costs_a_round_trip_and_old_ones_go_on() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     net.set_weather(NetConditions::Refusing);
     let begun = Instant::now();
@@ -289,7 +289,7 @@ async fn a_refused_connection_costs_a_round_trip_and_old_ones_go_on() {
 // A minute of nothing; then all that was written, in order, one delay after the weather cleared.
 #[tokio::test(start_paused = true)]
 async fn a_black_hole_holds_everything_up_until_it_clears() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     client.write_all(b"under way, ").await.unwrap();
     net.set_weather(NetConditions::Blackhole);
@@ -314,7 +314,7 @@ async fn a_black_hole_holds_everything_up_until_it_clears() {
 
 #[tokio::test(start_paused = true)]
 async fn a_one_way_hole_lets_the_other_way_through() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     net.set_weather(NetConditions::OneWay {
         lost: Direction::Back,
@@ -331,7 +331,7 @@ async fn a_one_way_hole_lets_the_other_way_through() {
 
 #[tokio::test(start_paused = true)]
 async fn giving_up_on_accepting_loses_no_connection() {
-    let net = VirtualNet::new(1, LinkLatency::of(DELAY));
+    let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let client = net.connect();
     let server = async {
         assert!(timeout(DELAY / 2, net.accept()).await.is_err());
@@ -346,7 +346,7 @@ async fn giving_up_on_accepting_loses_no_connection() {
 async fn every_connection_is_accepted_once() {
     let net = VirtualNet::new(
         9,
-        LinkLatency::of(DELAY).with_jitter(Jitter::Uniform(DELAY)),
+        LinkLatency::from_delay(DELAY).with_jitter(Jitter::Uniform(DELAY)),
     );
     let clients: Vec<_> = (0..200_u32)
         .map(|number| {

@@ -54,7 +54,7 @@ fn told(news: &BulkEvent) -> Option<(&'static str, Value)> {
         BulkEvent::Finished { report } => (
             "bulk_finished",
             json!({ "action": report.spec.id.as_str(), "stage": report.stage.as_str(),
-                    "jobs": crate::open::views::JobCountsView::of(&report.tally) }),
+                    "jobs": crate::open::views::JobCountsView::from_counts(&report.tally) }),
         ),
         _ => return None,
     })

@@ -20,7 +20,7 @@ type Step = (Option<Bytes>, ListenerState);
 
 impl EventBody {
     /// What this one hears.
-    pub(in crate::admin) fn of(listening: ListenerState) -> Self {
+    pub(in crate::admin) fn from_listening(listening: ListenerState) -> Self {
         Self {
             next: Some(Box::pin(step(listening))),
         }

@@ -31,7 +31,7 @@ pub(in crate::admin) struct HealthView {
 }
 
 impl HealthView {
-    pub(super) fn of(report: &HealthReport, now: Nanos) -> Self {
+    pub(super) fn new(report: &HealthReport, now: Nanos) -> Self {
         let health = &report.snapshot;
         let ahead = |at: Nanos| millis_up(at.since(now));
         Self {
@@ -50,7 +50,7 @@ impl HealthView {
             in_flight: report.in_flight,
             concurrency: report.concurrency,
             error_ppm: health.counts.failure_ppm(),
-            counts: CountsView::of(health.counts),
+            counts: CountsView::from_counts(health.counts),
             streak: health.streak,
             next_sleep_ms: millis_up(health.cooldown),
             failed_recoveries: health.failed_recoveries,
@@ -74,7 +74,7 @@ struct CountsView {
 }
 
 impl CountsView {
-    const fn of(counts: OutcomeCounts) -> Self {
+    const fn from_counts(counts: OutcomeCounts) -> Self {
         Self {
             success: counts.success,
             throttled: counts.throttled,

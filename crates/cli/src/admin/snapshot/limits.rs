@@ -39,11 +39,11 @@ impl LimitView {
     pub(super) fn all(reports: &[LimitReport], written: &[Limit], now: Nanos) -> Vec<Self> {
         let written = written.iter().map(Some).chain(std::iter::repeat(None));
         let both = reports.iter().zip(written);
-        both.map(|(report, written)| Self::of(report, written, now))
+        both.map(|(report, written)| Self::new(report, written, now))
             .collect()
     }
 
-    fn of(report: &LimitReport, written: Option<&Limit>, now: Nanos) -> Self {
+    fn new(report: &LimitReport, written: Option<&Limit>, now: Nanos) -> Self {
         let (limit, usage, history) = (&report.limit, &report.usage, &report.history);
         let configured = written.map(Limit::rate);
         let drifted = report.drift.map(|drift| drift.configured);
@@ -68,7 +68,7 @@ impl LimitView {
             pattern: labels::pattern(history.pattern),
             prediction: history.prediction,
             alert: history.alert == Alerted::Yes,
-            drift: report.drift.map(DriftView::of),
+            drift: report.drift.map(DriftView::from_drift),
         }
     }
 }
@@ -87,7 +87,7 @@ struct DriftView {
 }
 
 impl DriftView {
-    fn of(drift: LimitDrift) -> Self {
+    fn from_drift(drift: LimitDrift) -> Self {
         Self {
             configured: drift.configured.to_string(),
             evidence: drift.evidence.to_string(),
@@ -108,7 +108,7 @@ pub(in crate::admin) struct GroupView {
 }
 
 impl GroupView {
-    pub(super) fn of(report: &GroupReport, written: Option<&Group>, now: Nanos) -> Self {
+    pub(super) fn new(report: &GroupReport, written: Option<&Group>, now: Nanos) -> Self {
         let limits = written.map(|group| &*group.limits);
         Self {
             name: report.name.clone(),

@@ -103,11 +103,11 @@ impl RunCommand {
         terminal: Terminal,
     ) -> anyhow::Result<Exit> {
         let client = Outflow::init(config.clone())?;
-        let settings = lasting(EngineSettings::of(&config.bulk)?);
-        let checked = ValidatedFile::of(input, &client, &settings);
+        let settings = lasting(EngineSettings::from_section(&config.bulk)?);
+        let checked = ValidatedFile::new(input, &client, &settings);
         checked.pass(self)?;
         let now = SystemClock::new().wall();
-        let forecast = TenantBounds::of(&checked.demand, &client, &settings, now);
+        let forecast = TenantBounds::new(&checked.demand, &client, &settings, now);
         if self.rehearse {
             return self.foretell(&forecast);
         }
@@ -135,7 +135,7 @@ impl RunCommand {
     ) -> anyhow::Result<RunSummary> {
         let dir = self.place(input);
         let jobs = StoreLocation::Dir(dir.join("jobs"));
-        let earlier = PreviousRun::of(&jobs);
+        let earlier = PreviousRun::from_location(&jobs);
         // The lock of the jobs is that of everything in the directory, and of the results.
         let opened = OpenStore::at(shift.client, jobs).await.map_err(in_use)?;
         let ledger = Checkpoint::open(&dir, &input.stem, &input.mark)?;

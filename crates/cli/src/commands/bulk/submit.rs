@@ -66,7 +66,7 @@ struct AcceptedCounts {
 impl Submit {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let input = JobInput::read(&self.file, self.format)?;
-        let batches = batches(&input).map_err(|wrong| self.refusal(&LineErrors::of(wrong)))?;
+        let batches = batches(&input).map_err(|wrong| self.refusal(&LineErrors::new(wrong)))?;
         let wrong = self.check(&batches)?;
         if wrong.all > 0 {
             return Err(self.refusal(&wrong).into());

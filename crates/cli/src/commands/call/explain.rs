@@ -26,7 +26,7 @@ struct GroupView {
 
 impl CallExplanation {
     /// As the door sees it now.
-    pub(super) fn of(door: &Upstream, target: Target) -> Self {
+    pub(super) fn from_upstream(door: &Upstream, target: Target) -> Self {
         let group = door.group_name(target);
         let report = door.report();
         let own = report.groups.iter().find(|one| one.name == group);
@@ -43,7 +43,12 @@ impl CallExplanation {
             group: group.to_string(),
             cost: target.cost().units(),
             state: door.state(target).name(),
-            limits: report.limits.iter().chain(own).map(GroupView::of).collect(),
+            limits: report
+                .limits
+                .iter()
+                .chain(own)
+                .map(GroupView::from_report)
+                .collect(),
             wait_ms,
         }
     }
@@ -63,7 +68,7 @@ impl CallExplanation {
 }
 
 impl GroupView {
-    fn of(report: &LimitReport) -> Self {
+    fn from_report(report: &LimitReport) -> Self {
         Self {
             rate: report.limit.rate().to_string(),
             used: report.usage.weight,

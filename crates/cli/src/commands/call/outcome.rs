@@ -53,7 +53,7 @@ struct CallTiming {
 
 impl CallOutcome {
     /// Makes the call.
-    pub(super) async fn of(client: &Outflow, call: Call) -> Self {
+    pub(super) async fn new(client: &Outflow, call: Call) -> Self {
         let (clock, trips) = (SystemClock::new(), Arc::new(RoundTripTimes::default()));
         client.events().subscribe(trips.clone());
         let began = clock.now();

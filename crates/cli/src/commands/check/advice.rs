@@ -55,7 +55,7 @@ pub(super) fn advice(config: &Config) -> Vec<ConfigAdvice> {
 /// A retry that comes before the window is over meets the same full window again; one that comes much
 /// later leaves it unused.
 fn backoff_beside_the_window(config: &Config, api: &Api) -> Option<ConfigAdvice> {
-    let written = WrittenKey::of(config, api, "retry.backoff.base")?;
+    let written = WrittenKey::new(config, api, "retry.backoff.base")?;
     let base = written.span(config)?;
     let windows = api.rules.limits.iter().map(|limit| limit.rate().per());
     let window = windows.min()?;
@@ -72,7 +72,7 @@ fn backoff_beside_the_window(config: &Config, api: &Api) -> Option<ConfigAdvice>
 
 /// A wait that nobody sees the end of.
 fn backoff_beyond_patience(config: &Config, api: &Api) -> Option<ConfigAdvice> {
-    let written = WrittenKey::of(config, api, "retry.backoff.cap")?;
+    let written = WrittenKey::new(config, api, "retry.backoff.cap")?;
     let (cap, patience) = (written.span(config)?, api.rules.max_wait);
     (cap > patience).then(|| {
         written.says(
@@ -89,7 +89,7 @@ fn memory_of_logs(config: &Config, api: &Api) -> Option<ConfigAdvice> {
     let exact = limits.filter(|limit| limit.kind() == LimitKind::Sliding);
     let entries: u64 = exact.map(|limit| limit.rate().quantity()).sum();
     let bytes = entries.saturating_mul(ENTRY);
-    let written = WrittenKey::of(config, api, "limits")?;
+    let written = WrittenKey::new(config, api, "limits")?;
     (bytes > api.rules.thresholds.memory).then(|| {
         written.says(
             format!("exact logs of {entries} entries take up to {} MB", bytes / 1_000_000),
@@ -105,12 +105,12 @@ struct WrittenKey {
 }
 
 impl WrittenKey {
-    fn of(config: &Config, api: &Api, key: &str) -> Option<Self> {
+    fn new(config: &Config, api: &Api, key: &str) -> Option<Self> {
         Self::key(config, format!("apis.{}.{key}", api.name))
     }
 
     fn key(config: &Config, key: String) -> Option<Self> {
-        match config.origins.of(&key)? {
+        match config.origins.get(&key)? {
             ValueOrigin::Default | ValueOrigin::Preset { .. } => None,
             origin => Some(Self { key, origin }),
         }

@@ -18,7 +18,7 @@ pub(super) struct MockSummary {
 
 impl MockSummary {
     /// As it stands now.
-    pub(super) fn of(api: &MockApi, limits: &[Quota]) -> Self {
+    pub(super) fn new(api: &MockApi, limits: &[Quota]) -> Self {
         let audit = api.audit();
         let most = |quota: &Quota| {
             let most = audit.most_in_any_window(quota.window());

@@ -16,7 +16,7 @@ pub(super) struct FluidModel {
 
 impl FluidModel {
     /// The ideal course of a scenario.
-    pub(super) fn of(scenario: &Scenario) -> Self {
+    pub(super) fn from_scenario(scenario: &Scenario) -> Self {
         let mut fluid = FluidQueue::new(scenario);
         fluid.flow_until(f64::INFINITY);
         Self { done: fluid.done }
@@ -176,7 +176,7 @@ mod tests {
             (ScenarioName::Many, &[50.0]),
         ];
         for (name, expected) in cases {
-            let ideal = FluidModel::of(&Scenario::named(name));
+            let ideal = FluidModel::from_scenario(&Scenario::named(name));
             for (done, expected) in ideal.done.iter().zip(expected) {
                 assert!((done - expected).abs() < 1e-3, "{name}: {:?}", ideal.done);
             }

@@ -30,8 +30,8 @@ pub(super) struct RunFigures {
 
 impl RunFigures {
     /// Measures a run.
-    pub(super) fn of(scenario: &Scenario, scheduler: SchedulerName, history: &SimHistory) -> Self {
-        let ideal = FluidModel::of(scenario).makespan();
+    pub(super) fn new(scenario: &Scenario, scheduler: SchedulerName, history: &SimHistory) -> Self {
+        let ideal = FluidModel::from_scenario(scenario).makespan();
         let done = done(scenario, history);
         let makespan = done.iter().copied().fold(0.0, f64::max);
         Self {

@@ -29,7 +29,7 @@ impl SimReport {
     }
 
     pub(super) fn add(&mut self, scenario: Scenario, outcomes: Vec<RunFigures>) {
-        let ideal = FluidModel::of(&scenario);
+        let ideal = FluidModel::from_scenario(&scenario);
         self.scenarios.push((scenario, ideal, outcomes));
     }
 

@@ -84,29 +84,29 @@ impl Scenario {
         match name {
             ScenarioName::Headline => scenario(
                 "15,000 jobs: 3 tenants x 5,000 at 10/s each",
-                vec![TenantPlan::of(5_000); 3],
+                vec![TenantPlan::from_jobs(5_000); 3],
                 EnforcedRate::PerTenant(10),
             ),
             ScenarioName::Thousand => scenario(
                 "1,000 jobs of one tenant at 100/s",
-                vec![TenantPlan::of(1_000)],
+                vec![TenantPlan::from_jobs(1_000)],
                 EnforcedRate::Shared(100),
             ),
             ScenarioName::ComeAndGo => scenario(
                 "shared 30/s: A 6,000 at 0 s, B 300 at 60 s, C 300 at 90 s",
                 vec![
-                    TenantPlan::of(6_000),
-                    TenantPlan::of(300).at(60),
-                    TenantPlan::of(300).at(90),
+                    TenantPlan::from_jobs(6_000),
+                    TenantPlan::from_jobs(300).at(60),
+                    TenantPlan::from_jobs(300).at(90),
                 ],
                 EnforcedRate::Shared(30),
             ),
             ScenarioName::Asymmetric => scenario(
                 "shared 30/s: A 10,000, B 1,000, C 100",
                 vec![
-                    TenantPlan::of(10_000),
-                    TenantPlan::of(1_000),
-                    TenantPlan::of(100),
+                    TenantPlan::from_jobs(10_000),
+                    TenantPlan::from_jobs(1_000),
+                    TenantPlan::from_jobs(100),
                 ],
                 EnforcedRate::Shared(30),
             ),
@@ -124,13 +124,13 @@ impl Scenario {
                 changes: vec![RateChange::new(50, 15), RateChange::new(150, 30)],
                 ..scenario(
                     "shared 30/s, 15/s from 50 s to 150 s: 3 tenants x 2,000",
-                    vec![TenantPlan::of(2_000); 3],
+                    vec![TenantPlan::from_jobs(2_000); 3],
                     EnforcedRate::Shared(30),
                 )
             },
             ScenarioName::Many => scenario(
                 "shared 300/s: 1,000 tenants x 15",
-                vec![TenantPlan::of(15); 1_000],
+                vec![TenantPlan::from_jobs(15); 1_000],
                 EnforcedRate::Shared(300),
             ),
         }
@@ -143,7 +143,7 @@ impl Scenario {
 }
 
 impl TenantPlan {
-    const fn of(jobs: u64) -> Self {
+    const fn from_jobs(jobs: u64) -> Self {
         Self {
             jobs,
             at: Nanos::ZERO,
@@ -173,7 +173,7 @@ impl RateChange {
 }
 
 fn weighted() -> Vec<TenantPlan> {
-    let plan = |weight| TenantPlan::of(1_800).weight(weight);
+    let plan = |weight| TenantPlan::from_jobs(1_800).weight(weight);
     vec![plan(3), plan(2), plan(1)]
 }
 

@@ -29,14 +29,14 @@ struct ApiDemand {
 
 impl JobRate {
     /// What the limits allow that this meets; nothing if a part of it meets none.
-    pub(super) fn of(
+    pub(super) fn new(
         client: &Outflow,
         wanted: &TenantWorkload,
         own: Option<&Limit>,
     ) -> Option<Self> {
         let mut apis: BTreeMap<String, ApiDemand> = BTreeMap::new();
         for (lane, amount) in &wanted.lanes {
-            if let Lane::Api { api, group } = Lane::of(lane) {
+            if let Lane::Api { api, group } = Lane::from_name(lane) {
                 let share = apis.entry(api).or_default();
                 let group = group.unwrap_or_else(|| DEFAULT_GROUP.to_owned());
                 share.groups.push((group, *amount));
@@ -147,7 +147,7 @@ mod tests {
             wanted.all = wanted.all.plus(amount);
         }
         let own = own.map(|rate| Limit::sliding(rate.parse().expect("a rate")));
-        let allowance = JobRate::of(&client(), &wanted, own.as_ref());
+        let allowance = JobRate::new(&client(), &wanted, own.as_ref());
         allowance.map_or_else(String::new, |allowance| allowance.to_string())
     }
 

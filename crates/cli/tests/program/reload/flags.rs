@@ -29,7 +29,11 @@ async fn a_recovery_for_every_api_stands_in_no_reloads_way() {
     let station = program.station();
     let has_it = |api: &str| {
         let key = format!("apis.{api}.health.auto_recover");
-        let origin = station.config().origins.of(&key).expect("it has an origin");
+        let origin = station
+            .config()
+            .origins
+            .get(&key)
+            .expect("it has an origin");
         origin.to_string().contains("--auto-recover")
     };
     assert!(has_it("strict") && has_it("other"));

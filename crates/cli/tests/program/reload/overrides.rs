@@ -23,7 +23,14 @@ async fn a_variable_that_is_set_holds_until_the_end() {
     let station = program.station();
     let changes = station.set("strict", "concurrency", "7").expect("valid");
     assert_eq!(changes.to_string(), "changed strict");
-    let origin = |key: &str| station.config().origins.of(key).expect("there").to_string();
+    let origin = |key: &str| {
+        station
+            .config()
+            .origins
+            .get(key)
+            .expect("there")
+            .to_string()
+    };
     assert_eq!(origin("apis.strict.concurrency"), "runtime");
     let most = || {
         let door = station.client().upstream("strict").expect("there");

@@ -287,7 +287,7 @@ mod tests {
 
     fn origin() -> Arc<PoolOrigin> {
         let place = http::Uri::from_static("https://a.example/");
-        Arc::new(PoolOrigin::of(&place).expect("an origin"))
+        Arc::new(PoolOrigin::from_uri(&place).expect("an origin"))
     }
 
     /// A connection of many, and its other end, which says nothing.

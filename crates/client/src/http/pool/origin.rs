@@ -20,7 +20,7 @@ impl PoolOrigin {
     }
 
     /// Where a request is for, if it says so.
-    pub(super) fn of(uri: &Uri) -> Option<Self> {
+    pub(super) fn from_uri(uri: &Uri) -> Option<Self> {
         Self::new(uri.scheme()?.clone(), uri.authority()?.clone())
     }
 
@@ -73,7 +73,7 @@ mod tests {
             ("http://a.example/x", "a.example"),
         ] {
             let uri: Uri = place.parse().expect("a place");
-            let origin = PoolOrigin::of(&uri).expect("an origin");
+            let origin = PoolOrigin::from_uri(&uri).expect("an origin");
             assert_eq!(origin.host, host, "{place}");
             assert!(origin.leads(&uri));
             let again = origin.place_of(uri.path_and_query().cloned());

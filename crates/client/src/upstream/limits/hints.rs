@@ -29,7 +29,7 @@ impl ScopeLimits {
         let mark = marks.and_then(|marks| marks.get(place));
         let mut correction = match mark {
             Some(mark) => moving.ledger.correct(hint, limit, *mark, now),
-            None => UsageCorrection::of(hint, &unmarked(*limit), now),
+            None => UsageCorrection::new(hint, &unmarked(*limit), now),
         };
         if correction.foreign > 0 {
             self.meters.charge(now, place, correction.foreign);

@@ -20,7 +20,7 @@ impl Overdraft {
     }
 
     /// So many calls that cost so much.
-    pub(super) const fn of(calls: u64, cost: u64) -> Self {
+    pub(super) const fn new(calls: u64, cost: u64) -> Self {
         Self { calls, cost }
     }
 

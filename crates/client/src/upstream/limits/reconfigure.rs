@@ -67,7 +67,7 @@ pub(in crate::upstream) struct LimitTerms {
 }
 
 impl LimitTerms {
-    pub(in crate::upstream) const fn of(rules: &Rules) -> Self {
+    pub(in crate::upstream) const fn from_rules(rules: &Rules) -> Self {
         Self {
             adaptive: rules.adaptive,
             thresholds: rules.thresholds,
@@ -134,7 +134,7 @@ impl ScopeLimits {
             *most = (*most).max(Some(landed));
         }
         let (calls, cost) = (calls.or(cost), cost.or(calls));
-        Overdraft::of(calls.unwrap_or(0), cost.unwrap_or(0))
+        Overdraft::new(calls.unwrap_or(0), cost.unwrap_or(0))
     }
 
     /// Has no limits any more: its calls count elsewhere from now on. Answers what counted here.

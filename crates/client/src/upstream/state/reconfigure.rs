@@ -41,7 +41,7 @@ impl AdmissionState {
         let scope = self.rules.scope;
         self.rules = AdmissionSettings {
             scope,
-            ..AdmissionSettings::of(rules)
+            ..AdmissionSettings::from_rules(rules)
         };
         self.retire_lanes(&lanes, moment);
         self.renew_grants(now);
@@ -132,7 +132,7 @@ impl AdmissionState {
     fn change_limits(&mut self, groups: &[Group], lanes: &[u32], rules: &Rules, moment: ClockPair) {
         let next = NextLimits {
             limits: &rules.limits,
-            terms: LimitTerms::of(rules),
+            terms: LimitTerms::from_rules(rules),
             before: self.rules.terms(),
             moment,
         };

@@ -45,7 +45,7 @@ fn a_variable_lies_over_the_file_and_is_told_as_the_origin() {
     assert_eq!(config.bulk.congestion.max(), Duration::from_mins(5));
     let acme = config.bulk.tenants["acme"];
     assert_eq!(acme.rate.map(outflow::core::Rate::quantity), Some(7));
-    let origin = |key: &str| config.origins.of(key).map(|origin| origin.to_string());
+    let origin = |key: &str| config.origins.get(key).map(|origin| origin.to_string());
     let lease = origin("bulk.lease");
     assert_eq!(lease.as_deref(), Some("environment OUTFLOW_BULK__LEASE"));
     assert_eq!(origin("bulk.heartbeat").as_deref(), Some("default"));

@@ -23,7 +23,7 @@ fn later_texts_lie_over_earlier_ones() {
     let config = Config::read(&sources, &Environment::empty()).expect("valid");
     assert_eq!(config.apis[0].timeouts.attempt, seconds(6));
     assert_eq!(rates(&config.apis[0].rules.limits), ["3/s"]);
-    let origin = config.origins.of("apis.stock.timeout").expect("known");
+    let origin = config.origins.get("apis.stock.timeout").expect("known");
     assert_eq!(origin.to_string(), "mine.toml:2");
 }
 
@@ -143,7 +143,7 @@ fn every_value_knows_where_it_came_from() {
         ("ANIVAULT_SLEEP_MIN", "3"),
     ];
     let config = read(text, &variables).expect("valid");
-    let origin = |key: &str| config.origins.of(key).map(|origin| origin.to_string());
+    let origin = |key: &str| config.origins.get(key).map(|origin| origin.to_string());
     let is = |text: &str| Some(text.to_owned());
     assert_eq!(origin("apis.films.timeout"), is("outflow.toml:3"));
     assert_eq!(origin("apis.films.preset"), is("outflow.toml:2"));

@@ -38,11 +38,11 @@ fn paths() -> Vec<Path> {
     let plain = |name, call| Path {
         name,
         script: Script::new,
-        link: LinkLatency::of(WAY),
+        link: LinkLatency::from_delay(WAY),
         before: |_| Vec::new(),
         call,
     };
-    let mut slow = LinkLatency::of(WAY);
+    let mut slow = LinkLatency::from_delay(WAY);
     slow.there.bandwidth = std::num::NonZeroU64::new(1_000_000);
     slow.there.segment = std::num::NonZeroUsize::new(8 * 1024);
     vec![

@@ -20,7 +20,7 @@ pub(crate) struct World {
 impl World {
     /// A network on which every byte takes so long.
     pub(crate) fn new(strict: MockApi, way: Duration) -> Self {
-        let net = VirtualNet::new(1, LinkLatency::of(way));
+        let net = VirtualNet::new(1, LinkLatency::from_delay(way));
         let server = Arc::new(strict.in_memory());
         let (door, serving) = (net.clone(), Arc::clone(&server));
         let accepting = Background::start(async move {

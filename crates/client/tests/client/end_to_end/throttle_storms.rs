@@ -72,7 +72,7 @@ async fn nothing_is_sent_before_its_time_in_any_storm() {
     for force in [Force::Always, Force::Half, Force::Tenth] {
         for tell in forms() {
             let world = World::near(MockApi::builder());
-            let refusal = ThrottleResponse::new(429, SECOND * 5 / 4).told_as(tell.clone());
+            let refusal = ThrottleResponse::new(429, SECOND * 5 / 4).with_retry_after(tell.clone());
             world.strict.rewrite(force.script(&refusal));
             let client = world.client(ten_a_second);
             let mut load = Load::on(&client);

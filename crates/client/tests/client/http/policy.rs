@@ -93,7 +93,7 @@ cells! {
     what_is_not_found_is_not_repeated: MockResponse::status(404), 1, 1, Neutral;
     what_cannot_be_processed_is_not_repeated: MockResponse::status(422), 1, 1, Neutral;
     a_ban_is_not_repeated: MockResponse::status(418), 1, 1, Banned;
-    a_refusal_is_repeated_where_that_is_harmless: ThrottleResponse::new(429, Duration::ZERO).told_as(outflow_mock::RetryAfterForm::Nothing), 3, 1, Throttled;
+    a_refusal_is_repeated_where_that_is_harmless: ThrottleResponse::new(429, Duration::ZERO).with_retry_after(outflow_mock::RetryAfterForm::Nothing), 3, 1, Throttled;
     an_internal_error_is_repeated_where_that_is_harmless: MockResponse::status(500), 3, 1, ServerFailed;
     a_bad_gateway_is_repeated_where_that_is_harmless: MockResponse::status(502), 3, 1, ServerFailed;
     unavailability_is_repeated_where_that_is_harmless: MockResponse::status(503), 3, 1, ServerFailed;

@@ -397,7 +397,7 @@ fn half_open_leaves_by_its_edges_only() {
             ),
             (
                 "another failure that counts",
-                |a| moved(a.call(Outcome::of(OutcomeClass::OtherFailed))),
+                |a| moved(a.call(Outcome::from_class(OutcomeClass::OtherFailed))),
                 failed,
             ),
             (

@@ -288,7 +288,7 @@ pub(crate) async fn no_two_claims_have_the_same_number(world: &impl World) {
     let store = world.store();
     let mut seen = HashSet::new();
     store
-        .submit(SubmitBatch::of(jobs("a", 3)))
+        .submit(SubmitBatch::from_jobs(jobs("a", 3)))
         .await
         .expect("taken");
     for _ in 0..3 {

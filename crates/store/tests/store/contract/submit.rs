@@ -30,7 +30,7 @@ pub(crate) async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(worl
     let mut again = jobs("a", 3);
     again[0].payload = "other".into();
     let again = store
-        .submit(SubmitBatch::of(again))
+        .submit(SubmitBatch::from_jobs(again))
         .await
         .expect("answered");
     let known = |text| SubmitReceipt::Duplicate { id: name(text) };
@@ -43,7 +43,7 @@ pub(crate) async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(worl
 
 pub(crate) async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) {
     let store = world.store();
-    let batch = SubmitBatch::of(vec![job("a", "x"), job("b", "x")]);
+    let batch = SubmitBatch::from_jobs(vec![job("a", "x"), job("b", "x")]);
     let submitted = store.submit(batch).await.expect("answered");
     assert!(matches!(
         submitted.receipts[0],
@@ -60,7 +60,7 @@ pub(crate) async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl 
     let unit = world.unit();
     let batch = || SubmitBatch {
         remember: unit * 10,
-        ..SubmitBatch::of(vec![job("a", "x")])
+        ..SubmitBatch::from_jobs(vec![job("a", "x")])
     };
     store.submit(batch()).await.expect("taken");
     world.pass(unit * 20).await;
@@ -106,7 +106,7 @@ pub(crate) async fn nothing_is_taken_beyond_the_bound(world: &impl World) {
     more.extend(jobs("b", 3));
     let bounded = SubmitBatch {
         queue_max: 3,
-        ..SubmitBatch::of(more)
+        ..SubmitBatch::from_jobs(more)
     };
     let submitted = store.submit(bounded).await.expect("answered");
     let known = SubmitReceipt::Duplicate { id: name("a-0") };

@@ -129,7 +129,9 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 1);
         let outcomes = store.outcomes(&name("act"), 0, 9).await;
         assert_eq!(outcomes.expect("read").len(), 2);
-        let again = store.submit(SubmitBatch::of(vec![job("b", "b-0")])).await;
+        let again = store
+            .submit(SubmitBatch::from_jobs(vec![job("b", "b-0")]))
+            .await;
         let known = SubmitReceipt::Duplicate { id: name("b-0") };
         assert_eq!(again.expect("answered").receipts, [known]);
         assert!(claim(store, 9).await.is_empty(), "paused");
@@ -423,7 +425,10 @@ fn an_ended_store_says_so() {
     within(dir.path(), clock(), async |room| {
         submit(&room.store, jobs("a", 1)).await;
         room.store.end();
-        let error = room.store.submit(SubmitBatch::of(jobs("a", 1))).await;
+        let error = room
+            .store
+            .submit(SubmitBatch::from_jobs(jobs("a", 1)))
+            .await;
         assert!(
             error
                 .expect_err("it is closed")
@@ -499,7 +504,10 @@ async fn all_is_there(store: &EmbeddedStore, (rounds, settled): (BTreeSet<String
         .iter()
         .flat_map(|round| (0..7).map(move |number| job("a", &format!("r{round}-{number}"))))
         .collect();
-    let again = store.submit(SubmitBatch::of(all)).await.expect("answered");
+    let again = store
+        .submit(SubmitBatch::from_jobs(all))
+        .await
+        .expect("answered");
     let known = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Duplicate { .. });
     assert!(again.receipts.iter().all(known), "a name was lost");
     let open = claim(store, 9_999).await;

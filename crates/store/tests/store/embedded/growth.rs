@@ -34,7 +34,7 @@ fn a_waiting_job_takes_little_more_than_its_record() {
     let fill = |rounds: usize| {
         within(dir.path(), Arc::clone(&time), async |room| {
             for _ in 0..rounds {
-                let batch = SubmitBatch::of(records(100));
+                let batch = SubmitBatch::from_jobs(records(100));
                 room.store.submit(batch).await.expect("submitted");
             }
         });
@@ -63,7 +63,7 @@ fn stress_a_million_jobs_are_opened_without_reading_them() {
     let time = clock();
     within(dir.path(), Arc::clone(&time), async |room| {
         for _ in 0..1_000 {
-            let batch = SubmitBatch::of(records(1_000));
+            let batch = SubmitBatch::from_jobs(records(1_000));
             room.store.submit(batch).await.expect("submitted");
         }
     });

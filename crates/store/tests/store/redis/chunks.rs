@@ -12,7 +12,7 @@ fn of_action(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
     SubmitBatch {
         action: Some(ActionSpec::new(name(action))),
         rest: BatchPosition::Last,
-        ..SubmitBatch::of(jobs)
+        ..SubmitBatch::from_jobs(jobs)
     }
 }
 
@@ -28,7 +28,7 @@ async fn an_action_at_thousands_of_places_is_cancelled_and_its_name_is_free() {
         let cancelled = timeout(LONG, room.store.cancel(&ControlScope::Action(name("act")))).await;
         let cancelled = cancelled.expect("in time").expect("cancelled");
         assert_eq!(cancelled, 3_000);
-        let left = room.server.ask(&["SCARD", "{outflow}:m:act"]);
+        let left = room.server.command(&["SCARD", "{outflow}:m:act"]);
         assert_eq!(left.expect("asked"), "0");
     }
     room.balanced().await;
@@ -106,7 +106,7 @@ async fn a_large_session_is_taken_back_to_its_last_job() {
         assert_eq!(room.claim(1_000).await.jobs.len(), 1_000);
     }
     let over = ["ZADD", "{outflow}:sessions", "1", "worker"];
-    room.server.ask(&over).expect("its lease is over");
+    room.server.command(&over).expect("its lease is over");
     let mut returned = 0;
     while returned < 9_000 {
         let piece = room.store.reap(200, 3).await.expect("reaped").returned;
@@ -143,7 +143,7 @@ async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
     assert_eq!(known.expect("known").tally.in_flight, 1);
     room.finish(&jobs).await;
     let due = ["ZADD", "{outflow}:aend", "XX", "1", "act"];
-    room.server.ask(&due).expect("its time has come");
+    room.server.command(&due).expect("its time has come");
     tidy().await.expect("tidied");
     assert!(room.store.action(&action).await.expect("asked").is_none());
     room.balanced().await;
@@ -159,7 +159,7 @@ async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
     room.store.submit(batch).await.expect("submitted");
     room.store.pause(&action).await.expect("paused");
     assert!(room.claim(9).await.jobs.is_empty(), "both are held");
-    let ask = |command: &[&str]| room.server.ask(command).expect("asked");
+    let ask = |command: &[&str]| room.server.command(command).expect("asked");
     ask(&["RENAME", "{outflow}:h:a", "{outflow}:away"]);
     ask(&["SET", "{outflow}:h:a", "mine"]);
     room.store.resume(&action).await.expect_err("in the way");
@@ -185,7 +185,7 @@ async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() 
         let batch = of_action(action, vec![job("a", 0)]);
         room.store.submit(batch).await.expect("submitted");
     }
-    let ask = |command: &[&str]| room.server.ask(command).expect("asked");
+    let ask = |command: &[&str]| room.server.command(command).expect("asked");
     let jobs = room.claim(9).await.jobs;
     ask(&["SET", "{outflow}:m:bad", "mine"]);
     let cancelled = room.store.cancel(&ControlScope::Action(name("bad"))).await;
@@ -220,7 +220,10 @@ async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
     room.store.set_default_rule(rule).await.expect("set");
     let tenants = 3_000;
     let jobs = (0..2 * tenants).map(|n| job(&format!("t{}", n % tenants), n));
-    let submitted = room.store.submit(SubmitBatch::of(jobs.collect())).await;
+    let submitted = room
+        .store
+        .submit(SubmitBatch::from_jobs(jobs.collect()))
+        .await;
     submitted.expect("submitted");
     let plan = || {
         Some(SharedLimits {
@@ -236,7 +239,7 @@ async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
         assert!(claims < 20, "{went} after {claims}");
     }
     let parked = || -> usize {
-        let parked = room.server.ask(&["ZCARD", "{outflow}:p:api"]);
+        let parked = room.server.command(&["ZCARD", "{outflow}:p:api"]);
         parked.expect("asked").parse().expect("a number")
     };
     let before = parked();
@@ -257,7 +260,10 @@ async fn a_huge_cost_does_not_move_everybody() {
         ..job("a", n)
     };
     let jobs = (0..4).map(costly).chain((0..4).map(|n| job("b", n)));
-    let submitted = room.store.submit(SubmitBatch::of(jobs.collect())).await;
+    let submitted = room
+        .store
+        .submit(SubmitBatch::from_jobs(jobs.collect()))
+        .await;
     submitted.expect("submitted");
     for _ in 0..8 {
         assert_eq!(room.claim(1).await.jobs.len(), 1);
@@ -277,7 +283,7 @@ async fn a_tenant_that_was_cancelled_goes_the_short_way_again() {
     room.submit("a", 2).await;
     let bounded =
         "local head = redis.call('HGET', '{outflow}:t', 'a') return string.byte(head) % 2";
-    let bounded = room.server.ask(&["EVAL", bounded, "0"]);
+    let bounded = room.server.command(&["EVAL", bounded, "0"]);
     assert_eq!(bounded.expect("asked"), "0");
     room.balanced().await;
 }

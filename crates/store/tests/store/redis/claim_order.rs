@@ -55,7 +55,7 @@ async fn service_is_counted_by_cost() {
         ..job("dear", n)
     };
     room.store
-        .submit(SubmitBatch::of((0..100).map(dear).collect()))
+        .submit(SubmitBatch::from_jobs((0..100).map(dear).collect()))
         .await
         .expect("submitted");
     room.submit("cheap", 300).await;
@@ -77,7 +77,7 @@ async fn classes_of_a_tenant_share_sixteen_to_four_to_one() {
         })
     });
     room.store
-        .submit(SubmitBatch::of(jobs.collect()))
+        .submit(SubmitBatch::from_jobs(jobs.collect()))
         .await
         .expect("submitted");
     let mut seen = [0_u32; 3];
@@ -105,7 +105,7 @@ async fn a_tenant_with_urgent_work_claims_four_times_as_much() {
         ..job("urgent", n)
     };
     room.store
-        .submit(SubmitBatch::of((0..100).map(urgent).collect()))
+        .submit(SubmitBatch::from_jobs((0..100).map(urgent).collect()))
         .await
         .expect("submitted");
     room.submit("usual", 100).await;
@@ -144,14 +144,14 @@ async fn order_holds_after_years_of_service() {
           redis.call('HSET', w, t, struct.pack('>Bddd', mark, place, index, jobs))
           redis.call('ZADD', f, place, t)
         end return 1";
-    room.server.ask(&["EVAL", shift, "0"]).expect("shifted");
+    room.server.command(&["EVAL", shift, "0"]).expect("shifted");
     let seen = counts(&room.claim(40).await.jobs);
     assert!(seen["b"].abs_diff(30) <= 1, "{seen:?}");
     let seen = counts(&room.claim(12).await.jobs);
     assert!(seen["b"].abs_diff(9) <= 1, "{seen:?}");
     let places = room
         .server
-        .ask(&["ZSCORE", "{outflow}:f:api", "a"])
+        .command(&["ZSCORE", "{outflow}:f:api", "a"])
         .expect("a score");
     assert!(places.parse::<f64>().expect("a number") < 1e6, "{places}");
     room.submit("c", 5).await;
@@ -175,14 +175,14 @@ async fn a_job_that_comes_back_goes_before_newer_ones_whatever_ended_in_line() {
     let mut jobs: Vec<_> = (0..4).map(late).collect();
     jobs.push(job("a", 4));
     room.store
-        .submit(SubmitBatch::of(jobs))
+        .submit(SubmitBatch::from_jobs(jobs))
         .await
         .expect("submitted");
     assert_eq!(room.store.reap(100, 3).await.expect("reaped").expired, 4);
     let claimed = room.claim(1).await.jobs;
     assert_eq!(payloads(&claimed), ["a-4"]);
     room.store
-        .submit(SubmitBatch::of(vec![job("a", 5)]))
+        .submit(SubmitBatch::from_jobs(vec![job("a", 5)]))
         .await
         .expect("submitted");
     room.settle(vec![end(&claimed[0], JobEnd::Returned)]).await;

@@ -23,7 +23,7 @@ impl Room {
     }
 
     fn number(&self, command: &[&str]) -> u64 {
-        let answer = self.server.ask(command).expect("an answer");
+        let answer = self.server.command(command).expect("an answer");
         answer.trim().parse().expect("a number")
     }
 }

@@ -46,9 +46,9 @@ async fn submitted(room: &Room, round: usize) -> bool {
     let of_action = SubmitBatch {
         action: Some(ActionSpec::new(name("act"))),
         rest: BatchPosition::More,
-        ..SubmitBatch::of((0..6).map(|n| named("a", n)).collect())
+        ..SubmitBatch::from_jobs((0..6).map(|n| named("a", n)).collect())
     };
-    let plain = SubmitBatch::of((0..6).map(|n| job("b", n)).collect());
+    let plain = SubmitBatch::from_jobs((0..6).map(|n| job("b", n)).collect());
     room.store.submit(of_action).await.is_ok() && room.store.submit(plain).await.is_ok()
 }
 
@@ -58,14 +58,14 @@ async fn a_day_with(key: &str) {
     let key = format!("{{outflow}}:{key}");
     // Unless something of the queue's own is there by now.
     let remove = || {
-        let kind = room.server.ask(&["TYPE", &key]).expect("asked");
+        let kind = room.server.command(&["TYPE", &key]).expect("asked");
         if kind.trim() == "string" {
-            room.server.ask(&["DEL", &key]).expect("asked");
+            room.server.command(&["DEL", &key]).expect("asked");
         }
     };
     let put = || {
         room.server
-            .ask(&["SET", &key, "mine", "NX"])
+            .command(&["SET", &key, "mine", "NX"])
             .expect("asked")
     };
     put();

@@ -31,7 +31,7 @@ fn field(info: &str, name: &str) -> f64 {
 }
 
 fn meter(server: &RedisServer) -> Meter {
-    let info = server.ask(&["INFO", "all"]).expect("info");
+    let info = server.command(&["INFO", "all"]).expect("info");
     let stats = |line: &str| {
         let calls = line
             .split("calls=")
@@ -95,7 +95,10 @@ async fn submit_some(room: &Room, numbers: Range<usize>, tenants: usize) {
         payload: Bytes::from_static(&[b'x'; 86]),
         ..job(&format!("tenant-{}", n % tenants), 0)
     });
-    let submitted = room.store.submit(SubmitBatch::of(some.collect())).await;
+    let submitted = room
+        .store
+        .submit(SubmitBatch::from_jobs(some.collect()))
+        .await;
     submitted.expect("submitted");
 }
 
@@ -106,7 +109,7 @@ fn many(jobs: usize) -> f64 {
 
 fn memory(server: &RedisServer) -> f64 {
     field(
-        &server.ask(&["INFO", "memory"]).expect("info"),
+        &server.command(&["INFO", "memory"]).expect("info"),
         "used_memory:",
     )
 }
@@ -184,6 +187,6 @@ async fn stress_growth() {
         .expect("tidied")
         > 0
     {}
-    let keys = room.server.ask(&["DBSIZE"]).expect("size");
+    let keys = room.server.command(&["DBSIZE"]).expect("size");
     assert!(keys.trim().parse::<u64>().expect("a number") < 10, "{keys}");
 }

@@ -17,7 +17,7 @@ fn spread(tenant: &str, action: &str, lanes: std::ops::Range<usize>) -> SubmitBa
     let job = |number| NewJob::new(name(tenant), lane(number), Bytes::from("x"));
     SubmitBatch {
         action: Some(ActionSpec::new(name(action))),
-        ..SubmitBatch::of(lanes.map(job).collect())
+        ..SubmitBatch::from_jobs(lanes.map(job).collect())
     }
 }
 

@@ -52,7 +52,7 @@ async fn a_name_is_taken_once_while_it_is_remembered() {
     one.id = Some(name("order-1"));
     let batch = SubmitBatch {
         remember: Duration::from_millis(60),
-        ..SubmitBatch::of(vec![one.clone(), one])
+        ..SubmitBatch::from_jobs(vec![one.clone(), one])
     };
     let first = room.store.submit(batch.clone()).await.expect("submitted");
     let duplicate = SubmitReceipt::Duplicate {
@@ -83,7 +83,7 @@ async fn no_job_is_taken_beyond_what_may_wait() {
     let jobs = vec![job("a", 0), job("b", 1), job("a", 2), job("b", 3)];
     let batch = SubmitBatch {
         queue_max: 3,
-        ..SubmitBatch::of(jobs)
+        ..SubmitBatch::from_jobs(jobs)
     };
     let submitted = room.store.submit(batch).await.expect("submitted");
     assert!(matches!(
@@ -154,7 +154,7 @@ async fn a_job_that_fails_too_often_is_buried_with_its_history() {
     let mut once = job("a", 0);
     once.max_retries = 1;
     room.store
-        .submit(SubmitBatch::of(vec![once]))
+        .submit(SubmitBatch::from_jobs(vec![once]))
         .await
         .expect("submitted");
     for expected in [SettleResult::Waits, SettleResult::Buried] {
@@ -313,7 +313,7 @@ async fn a_start_time_and_a_deadline_are_kept() {
     let mut past = job("a", 2);
     past.not_before = at(-50);
     room.store
-        .submit(SubmitBatch::of(vec![early, late, past, job("a", 3)]))
+        .submit(SubmitBatch::from_jobs(vec![early, late, past, job("a", 3)]))
         .await
         .expect("submitted");
     let claims = room.claim(1).await;
@@ -343,7 +343,7 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
         rest: BatchPosition::Last,
-        ..SubmitBatch::of(vec![job("a", 0), job("b", 1)])
+        ..SubmitBatch::from_jobs(vec![job("a", 0), job("b", 1)])
     };
     room.store.submit(batch.clone()).await.expect("submitted");
     let stage = async || {
@@ -445,7 +445,7 @@ async fn a_cancelled_action_ends_what_waits_and_counts_what_is_under_way() {
     room.submit("a", 2).await;
     let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        ..SubmitBatch::of((0..3_000).map(|n| job("a", 10 + n)).collect())
+        ..SubmitBatch::from_jobs((0..3_000).map(|n| job("a", 10 + n)).collect())
     };
     room.store.submit(batch).await.expect("submitted");
     room.submit("a", 1).await;
@@ -501,13 +501,13 @@ async fn a_name_is_cleaned_before_a_batch_uses_it_again() {
     let batch = || SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
         rest: BatchPosition::Last,
-        ..SubmitBatch::of(vec![job("a", 0)])
+        ..SubmitBatch::from_jobs(vec![job("a", 0)])
     };
     room.store.submit(batch()).await.expect("submitted");
     room.finish(&room.claim(1).await.jobs).await;
     room.store.mark_notified(&name("mail")).await.expect("told");
     let key = "{outflow}:m:mail";
-    room.server.ask(&["SADD", key, "api a"]).expect("put");
+    room.server.command(&["SADD", key, "api a"]).expect("put");
     let anew = room.store.submit(batch()).await.expect("submitted");
     assert!(matches!(anew.receipts[0], SubmitReceipt::Accepted { .. }));
     let report = room.store.action(&name("mail")).await.expect("asked");
@@ -520,7 +520,7 @@ async fn a_paused_action_or_tenant_is_passed_over_until_it_goes_on() {
     let room = Room::new().await;
     let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        ..SubmitBatch::of(vec![job("a", 0), job("a", 1)])
+        ..SubmitBatch::from_jobs(vec![job("a", 0), job("a", 1)])
     };
     room.store.submit(batch).await.expect("submitted");
     room.submit("a", 4).await;

@@ -5,12 +5,12 @@ use outflow_store::{ControlScope, DeadLetterFilter, JobStore};
 use super::*;
 
 fn put(room: &Room, command: &[&str]) {
-    room.server.ask(command).expect("put");
+    room.server.command(command).expect("put");
 }
 
 fn set_aside(room: &Room) -> String {
     let kept = "return table.concat(redis.call('ZRANGE', '{outflow}:broken', 0, -1), ' ')";
-    room.server.ask(&["EVAL", kept, "0"]).expect("kept")
+    room.server.command(&["EVAL", kept, "0"]).expect("kept")
 }
 
 // Something foreign waits for its time before a job that does, too.
@@ -144,7 +144,10 @@ async fn a_damaged_record_keeps_no_other_job_from_going() {
         let jobs = ["a", "b"]
             .into_iter()
             .flat_map(|tenant| (0..3).map(move |n| kind(tenant, n)));
-        let submitted = room.store.submit(SubmitBatch::of(jobs.collect())).await;
+        let submitted = room
+            .store
+            .submit(SubmitBatch::from_jobs(jobs.collect()))
+            .await;
         submitted.expect("submitted");
         put(&room, &["LSET", "{outflow}:l:2:3:api:a", "1", damaged]);
         let mut went = Vec::new();
@@ -202,7 +205,7 @@ async fn a_letter_is_revived_though_its_outcome_is_somebody_elses() {
     let batch = SubmitBatch {
         action: Some(outflow_store::ActionSpec::new(name("act"))),
         rest: outflow_store::BatchPosition::More,
-        ..SubmitBatch::of(vec![job("a", 0), job("a", 1)])
+        ..SubmitBatch::from_jobs(vec![job("a", 0), job("a", 1)])
     };
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;

@@ -148,7 +148,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     room.store.open(spec.clone()).await.expect("opened");
     let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        ..SubmitBatch::of(vec![job("a", 0), job("a", 1)])
+        ..SubmitBatch::from_jobs(vec![job("a", 0), job("a", 1)])
     };
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;
@@ -218,7 +218,7 @@ async fn no_two_names_share_a_key() {
             Bytes::from(format!("{lane} {tenant}")),
         );
         room.store
-            .submit(SubmitBatch::of(vec![job]))
+            .submit(SubmitBatch::from_jobs(vec![job]))
             .await
             .expect("submitted");
     }
@@ -252,7 +252,7 @@ async fn whoever_waits_hears_of_a_submission_on_another_machine() {
     // The first rings because the ear was just opened.
     room.store.changed().await;
     let waiting = room.store.changed();
-    let submitted = other.submit(SubmitBatch::of(vec![job("a", 0)]));
+    let submitted = other.submit(SubmitBatch::from_jobs(vec![job("a", 0)]));
     let both = async { tokio::join!(waiting, submitted) };
     let ((), submitted) = tokio::time::timeout(Duration::from_secs(4), both)
         .await
@@ -281,7 +281,7 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
         let batch = SubmitBatch {
             action: Some(ActionSpec::new(name("mail"))),
             remember: Duration::from_millis(1),
-            ..SubmitBatch::of(jobs.collect())
+            ..SubmitBatch::from_jobs(jobs.collect())
         };
         store.submit(batch).await.expect("submitted");
     }
@@ -311,7 +311,7 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
     let age = "for _, name in ipairs(redis.call('ZRANGE', '{outflow}:idle', 0, -1)) do
           redis.call('ZINCRBY', '{outflow}:idle', -3600000000, name)
         end return redis.call('ZCARD', '{outflow}:idle')";
-    let idle = room.server.ask(&["EVAL", age, "0"]).expect("aged");
+    let idle = room.server.command(&["EVAL", age, "0"]).expect("aged");
     assert_eq!(idle, tenants.to_string(), "all of them have nothing to do");
     // Longer than anything of the action is remembered.
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -329,7 +329,7 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
     assert!(went >= u64::try_from(2 * tenants).expect("few"), "{went}");
     let script =
         "local all = redis.call('KEYS', '*') table.sort(all) return table.concat(all, ' ')";
-    room.server.ask(&["EVAL", script, "0"]).expect("keys")
+    room.server.command(&["EVAL", script, "0"]).expect("keys")
 }
 
 // What remains is of the queue itself, and the lease of a session that lives: nothing of fifty tenants, of
@@ -361,7 +361,7 @@ async fn two_machines_share_the_work_and_nothing_is_done_twice() {
     for tenant in ["a", "b"] {
         let jobs = (0..1_000).map(|n| job(tenant, n)).collect();
         store
-            .submit(SubmitBatch::of(jobs))
+            .submit(SubmitBatch::from_jobs(jobs))
             .await
             .expect("submitted");
     }

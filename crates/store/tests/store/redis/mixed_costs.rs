@@ -21,7 +21,7 @@ fn plan((units, millis): (u64, u64), horizon: u64) -> SharedLimits {
 
 async fn submit(room: &Room, jobs: Vec<NewJob>) {
     room.store
-        .submit(SubmitBatch::of(jobs))
+        .submit(SubmitBatch::from_jobs(jobs))
         .await
         .expect("submitted");
 }
@@ -74,7 +74,7 @@ async fn a_dear_job_that_does_not_go_leaves_no_trace() {
 #[tokio::test]
 async fn a_dear_job_of_a_paused_action_is_held_whole() {
     let room = Room::new().await;
-    let mut batch = SubmitBatch::of(of("api", "a", (3, 2)));
+    let mut batch = SubmitBatch::from_jobs(of("api", "a", (3, 2)));
     batch.action = Some(ActionSpec::new(name("act")));
     room.store.submit(batch).await.expect("submitted");
     room.store
@@ -160,7 +160,10 @@ async fn what_left_its_window_is_forgotten_while_a_limit_is_in_use() {
         claim(&room.store, "one", 1, Some(plan.clone())).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let runs = room.server.ask(&["LLEN", "{outflow}:u:A"]).expect("asked");
+    let runs = room
+        .server
+        .command(&["LLEN", "{outflow}:u:A"])
+        .expect("asked");
     let runs: usize = runs.parse().expect("a number");
     assert!((1..=30).contains(&runs), "{runs} runs");
 }
@@ -170,7 +173,7 @@ async fn what_left_its_window_is_forgotten_while_a_limit_is_in_use() {
 #[tokio::test]
 async fn an_action_may_have_the_name_of_its_lane() {
     let room = Room::new().await;
-    let mut batch = SubmitBatch::of(of("api", "api", (3, 1)));
+    let mut batch = SubmitBatch::from_jobs(of("api", "api", (3, 1)));
     batch.action = Some(ActionSpec::new(name("api")));
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;

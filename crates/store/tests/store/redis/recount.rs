@@ -11,7 +11,7 @@ async fn full_room() -> Room {
     let room = Room::new().await;
     let batch = |tenant: &str| SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
-        ..SubmitBatch::of((0..12).map(|n| job(tenant, n)).collect())
+        ..SubmitBatch::from_jobs((0..12).map(|n| job(tenant, n)).collect())
     };
     room.store.submit(batch("a")).await.expect("submitted");
     let jobs = room.claim(9).await.jobs;
@@ -49,7 +49,7 @@ fn change(room: &Room, what: &Count, by: &str) {
             format!("return redis.call('HINCRBY', '{{outflow}}:a:mail', '{field}', {by})")
         }
     };
-    let changed = room.server.ask(&["EVAL", &script, "0"]);
+    let changed = room.server.command(&["EVAL", &script, "0"]);
     changed.expect("changed");
 }
 
@@ -111,7 +111,7 @@ async fn a_job_that_was_cancelled_with_its_tenant_leaves_its_action() {
     let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
         rest: outflow_store::BatchPosition::Last,
-        ..SubmitBatch::of(vec![job("a", 0)])
+        ..SubmitBatch::from_jobs(vec![job("a", 0)])
     };
     room.store.submit(batch).await.expect("submitted");
     let jobs = room.claim(1).await.jobs;

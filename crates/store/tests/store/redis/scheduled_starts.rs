@@ -187,7 +187,7 @@ async fn a_window_is_counted_by_cost() {
         ..job("a", n)
     };
     room.store
-        .submit(SubmitBatch::of((0..40).map(costs).collect()))
+        .submit(SubmitBatch::from_jobs((0..40).map(costs).collect()))
         .await
         .expect("submitted");
     let starts = drain(&room.store, "one", &plan(&[(10, 200)])).await;
@@ -204,7 +204,7 @@ async fn jobs_that_cost_the_same_use_all_of_a_limit() {
         cost: outflow_core::Cost::new(10),
         ..job("a", n)
     };
-    let jobs = SubmitBatch::of((0..12).map(dear).collect());
+    let jobs = SubmitBatch::from_jobs((0..12).map(dear).collect());
     room.store.submit(jobs).await.expect("submitted");
     let starts = drain(&room.store, "one", &plan(&[(50, 200)])).await;
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
@@ -227,7 +227,7 @@ async fn a_lane_without_costs_counts_for_one_that_has_them() {
             cost: outflow_core::Cost::new(4),
             ..job("b", n)
         };
-        let jobs = SubmitBatch::of((0..10).map(job).collect());
+        let jobs = SubmitBatch::from_jobs((0..10).map(job).collect());
         second.submit(jobs).await.expect("submitted");
         drain_lane(&second, ("two", "dear"), &plan).await
     };
@@ -284,7 +284,7 @@ async fn what_was_used_of_a_long_window_is_remembered_as_long_as_it_counts() {
     assert_eq!(given, 20);
     assert!(wait <= Duration::from_millis(100), "{wait:?}");
     let key = "{outflow}:u:L0 api";
-    let left = room.server.ask(&["PTTL", key]).expect("asked");
+    let left = room.server.command(&["PTTL", key]).expect("asked");
     let left: u64 = left.trim().parse().expect("a time");
     assert!((1_200..=5_000).contains(&left), "{left}");
 }
@@ -299,7 +299,10 @@ async fn jobs_that_do_not_go_use_nothing_of_a_limit() {
         deadline: n.is_multiple_of(2).then_some(late),
         ..job("a", n)
     });
-    let jobs = room.store.submit(SubmitBatch::of(jobs.collect())).await;
+    let jobs = room
+        .store
+        .submit(SubmitBatch::from_jobs(jobs.collect()))
+        .await;
     jobs.expect("submitted");
     let plan = SharedLimits {
         horizon: Duration::from_secs(1),
@@ -328,7 +331,7 @@ async fn what_all_lanes_may_together_they_share() {
     room.submit("a", 30).await;
     let others = room
         .store
-        .submit(SubmitBatch::of((0..30).map(other).collect()));
+        .submit(SubmitBatch::from_jobs((0..30).map(other).collect()));
     others.await.expect("submitted");
     let of = |lane: &str| {
         let mut plan = plan(&[(100, 200), (20, 200)]);

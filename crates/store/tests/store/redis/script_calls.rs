@@ -22,13 +22,13 @@ async fn drained(store: &RedisStore) -> Vec<String> {
 async fn submit(store: &RedisStore, tenant: &str, numbers: std::ops::Range<usize>) {
     let jobs = numbers.map(|n| job(tenant, n)).collect();
     store
-        .submit(SubmitBatch::of(jobs))
+        .submit(SubmitBatch::from_jobs(jobs))
         .await
         .expect("submitted");
 }
 
 pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
-    let stats = server.ask(&["INFO", "commandstats"]).expect("stats");
+    let stats = server.command(&["INFO", "commandstats"]).expect("stats");
     let line = stats
         .lines()
         .find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
@@ -90,7 +90,7 @@ async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
                 });
             }
             room.store
-                .submit(SubmitBatch::of(jobs))
+                .submit(SubmitBatch::from_jobs(jobs))
                 .await
                 .expect("submitted");
             let claimed = room.claim(2 + round).await.jobs;
@@ -123,7 +123,7 @@ async fn whoever_may_not_have_functions_gets_scripts() {
     let room = Room::new().await;
     let user = ["on", ">secret", "~*", "&*", "+@all", "-fcall", "-function"];
     let command = [&["ACL", "SETUSER", "plain"], user.as_slice()].concat();
-    room.server.ask(&command).expect("a user");
+    room.server.command(&command).expect("a user");
     let url = room.server.url();
     let url = url.replace("redis://", "redis://plain:secret@");
     let store = RedisStore::connect(RedisOptions::new(url)).await;
@@ -183,7 +183,7 @@ async fn a_usual_rule_that_was_half_set_is_set_to_the_end() {
     let usual = "redis.call('HSET', KEYS[1], 'usual', struct.pack('>ddddddd', 4, 0, 0, 0, 0, 1, 2)) \
                  return redis.call('HINCRBY', KEYS[1], 'usuals', 1)";
     let half = ["EVAL", usual, "1", "{outflow}:epoch"];
-    room.server.ask(&half).expect("half set");
+    room.server.command(&half).expect("half set");
     assert!(room.claim(9).await.jobs.is_empty(), "nobody woke it");
     room.store.set_default_rule(free).await.expect("set");
     assert_eq!(room.claim(9).await.jobs.len(), 2);
@@ -193,9 +193,13 @@ async fn a_usual_rule_that_was_half_set_is_set_to_the_end() {
 async fn a_library_that_was_thrown_away_is_sent_again() {
     let room = Room::new().await;
     room.submit("a", 2).await;
-    room.server.ask(&["FUNCTION", "FLUSH"]).expect("flushed");
+    room.server
+        .command(&["FUNCTION", "FLUSH"])
+        .expect("flushed");
     room.submit("a", 2).await;
-    room.server.ask(&["FUNCTION", "FLUSH"]).expect("flushed");
+    room.server
+        .command(&["FUNCTION", "FLUSH"])
+        .expect("flushed");
     assert_eq!(room.claim(9).await.jobs.len(), 4);
     assert_eq!(calls(&room.server, "evalsha"), 0);
 }
@@ -205,7 +209,7 @@ async fn a_queue_of_another_layout_is_left_alone() {
     let room = Room::new().await;
     room.submit("a", 2).await;
     let form = ["HSET", "{outflow}:epoch", "form", "1"];
-    room.server.ask(&form).expect("set");
+    room.server.command(&form).expect("set");
     let error = RedisStore::connect(RedisOptions::new(room.server.url())).await;
     let error = error.expect_err("another layout");
     assert!(
@@ -228,7 +232,7 @@ async fn the_largest_batches_are_answered() {
             id: named.then(|| name(&format!("job-{n}"))),
             ..job(&format!("tenant-{n}"), n)
         });
-        let submitted = store.submit(SubmitBatch::of(jobs.collect())).await;
+        let submitted = store.submit(SubmitBatch::from_jobs(jobs.collect())).await;
         let receipts = submitted.expect("submitted").receipts;
         let taken = |receipt: &&SubmitReceipt| matches!(receipt, SubmitReceipt::Accepted { .. });
         assert_eq!(receipts.iter().filter(taken).count(), 9_000);

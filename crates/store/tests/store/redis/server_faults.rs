@@ -52,7 +52,7 @@ async fn a_server_that_is_away_is_said_to_be_and_found_again() {
     for _ in 0..3 {
         let error = room
             .store
-            .submit(SubmitBatch::of(vec![job("a", 1)]))
+            .submit(SubmitBatch::from_jobs(vec![job("a", 1)]))
             .await
             .expect_err("away");
         assert!(error.is_passing(), "{error}");
@@ -80,24 +80,24 @@ async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
         ..job("a", 0)
     };
     store
-        .submit(SubmitBatch::of(vec![job("a", 9)]))
+        .submit(SubmitBatch::from_jobs(vec![job("a", 9)]))
         .await
         .expect("the script is known");
     server.freeze().expect("frozen");
     let error = store
-        .submit(SubmitBatch::of(vec![named.clone()]))
+        .submit(SubmitBatch::from_jobs(vec![named.clone()]))
         .await
         .expect_err("frozen");
     assert!(error.is_doubtful(), "{error}");
     let error = store
-        .submit(SubmitBatch::of(vec![named.clone()]))
+        .submit(SubmitBatch::from_jobs(vec![named.clone()]))
         .await
         .expect_err("frozen");
     assert!(error.is_passing(), "{error}");
     server.thaw().expect("thawed");
     let mut tries = 0;
     while store
-        .submit(SubmitBatch::of(vec![named.clone()]))
+        .submit(SubmitBatch::from_jobs(vec![named.clone()]))
         .await
         .is_err()
     {
@@ -162,7 +162,7 @@ async fn an_emptied_server_is_a_loss_and_not_an_end() {
     room.submit("a", 5).await;
     let jobs = room.claim(1).await.jobs;
     let flushed = tokio::time::Instant::now();
-    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    room.server.command(&["FLUSHALL"]).expect("flushed");
     let ends = vec![done(&jobs[0])];
     let settled = room.store.settle(&name("worker"), ends).await;
     assert!(settled.expect_err("lost").is_damaged());
@@ -179,7 +179,7 @@ async fn an_emptied_server_is_a_loss_and_not_an_end() {
 async fn who_does_not_want_to_wait_begins_anew_at_once() {
     let room = Room::new().await;
     room.submit("a", 5).await;
-    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    room.server.command(&["FLUSHALL"]).expect("flushed");
     room.store.job_counts().await.expect_err("lost");
     room.store.reinitialize().await.expect("anew");
     assert_eq!(room.store.job_counts().await.expect("tally").queued, 0);
@@ -193,7 +193,7 @@ async fn a_claim_of_a_lost_queue_is_fenced_in_the_next() {
     let room = Room::new().await;
     room.submit("a", 1).await;
     let before = room.claim(1).await.jobs;
-    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    room.server.command(&["FLUSHALL"]).expect("flushed");
     room.store.job_counts().await.expect_err("lost");
     room.store.reinitialize().await.expect("anew");
     room.submit("a", 1).await;
@@ -212,11 +212,11 @@ async fn a_claim_of_a_lost_queue_is_fenced_in_the_next() {
 async fn who_finds_an_emptied_server_waits_for_a_window() {
     let room = Room::new().await;
     room.submit("a", 1).await;
-    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    room.server.command(&["FLUSHALL"]).expect("flushed");
     let newcomer = connect(&room.server).await;
     let jobs = (0..5).map(|n| job("a", n)).collect();
     newcomer
-        .submit(SubmitBatch::of(jobs))
+        .submit(SubmitBatch::from_jobs(jobs))
         .await
         .expect("submitted");
     is_closed_for_a_window(&newcomer).await;
@@ -228,11 +228,11 @@ async fn who_finds_an_emptied_server_waits_for_a_window() {
 async fn who_was_there_before_the_loss_closes_the_limit_for_those_who_came_after() {
     let room = Room::new().await;
     room.submit("a", 1).await;
-    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    room.server.command(&["FLUSHALL"]).expect("flushed");
     let newcomer = RedisStore::connect(RedisOptions::new(room.server.url())).await;
     let newcomer = newcomer.expect("connected");
     newcomer
-        .submit(SubmitBatch::of(vec![job("a", 1), job("a", 2)]))
+        .submit(SubmitBatch::from_jobs(vec![job("a", 1), job("a", 2)]))
         .await
         .expect("submitted");
     room.store.job_counts().await.expect_err("lost");
@@ -266,7 +266,7 @@ async fn limits_stay_closed_for_a_window_after_a_restart() {
     );
     room.server.restart().expect("restarted");
     while room.store.job_counts().await.is_err() {}
-    let moved = room.server.ask(&["HGET", "{outflow}:epoch", "moved"]);
+    let moved = room.server.command(&["HGET", "{outflow}:epoch", "moved"]);
     let moved = Duration::from_micros(moved.expect("told").parse().expect("a time"));
     let claims = claim(&room.store, "one", 5, Some(plan)).await;
     assert!(claims.jobs.is_empty(), "its counters may be old");
@@ -297,7 +297,11 @@ async fn a_full_server_takes_nothing_by_halves_and_gives_out_what_it_has() {
             payload: Bytes::from(vec![b'x'; 200]),
             ..job(["a", "b"][n % 2], n)
         });
-        match room.store.submit(SubmitBatch::of(jobs.collect())).await {
+        match room
+            .store
+            .submit(SubmitBatch::from_jobs(jobs.collect()))
+            .await
+        {
             Ok(_) => taken += 500,
             Err(error) => break error,
         }
@@ -331,9 +335,9 @@ async fn a_server_that_may_throw_keys_away_is_refused() {
 async fn forgotten_scripts_are_sent_again() {
     let room = Room::new().await;
     room.submit("a", 2).await;
-    room.server.ask(&["SCRIPT", "FLUSH"]).expect("flushed");
+    room.server.command(&["SCRIPT", "FLUSH"]).expect("flushed");
     room.submit("a", 2).await;
-    room.server.ask(&["SCRIPT", "FLUSH"]).expect("flushed");
+    room.server.command(&["SCRIPT", "FLUSH"]).expect("flushed");
     assert_eq!(room.claim(9).await.jobs.len(), 4);
 }
 
@@ -343,9 +347,9 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     let room = Room::new().await;
     room.submit("a", 2).await;
     room.server
-        .ask(&["SET", "{outflow}:l:2:3:api:b", "mine"])
+        .command(&["SET", "{outflow}:l:2:3:api:b", "mine"])
         .expect("set");
-    let both = SubmitBatch::of(vec![job("a", 7), job("c", 8), job("b", 9)]);
+    let both = SubmitBatch::from_jobs(vec![job("a", 7), job("c", 8), job("b", 9)]);
     let error = room.store.submit(both).await.expect_err("a foreign key");
     assert!(
         error.is_damaged() && error.to_string().contains("{outflow}:l:2:3:api:b"),
@@ -355,7 +359,7 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     assert_eq!(room.store.job_counts().await.expect("tally").queued, 2);
 
     room.server
-        .ask(&["SET", "{outflow}:s:worker", "mine"])
+        .command(&["SET", "{outflow}:s:worker", "mine"])
         .expect("set");
     let ask = ClaimRequest {
         lane: name("api"),
@@ -373,13 +377,13 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     assert!(error.to_string().contains("{outflow}:s:worker"), "{error}");
     room.balanced().await;
     room.server
-        .ask(&["DEL", "{outflow}:s:worker"])
+        .command(&["DEL", "{outflow}:s:worker"])
         .expect("deleted");
     let jobs = room.claim(5).await.jobs;
     assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
 
     room.server
-        .ask(&["SET", "{outflow}:b:2:3:api:a", "mine"])
+        .command(&["SET", "{outflow}:b:2:3:api:a", "mine"])
         .expect("set");
     let ends = vec![
         done(&jobs[0]),
@@ -396,7 +400,7 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     );
     room.balanced().await;
     room.server
-        .ask(&["DEL", "{outflow}:b:2:3:api:a"])
+        .command(&["DEL", "{outflow}:b:2:3:api:a"])
         .expect("deleted");
     assert_eq!(
         room.settle(ends).await,
@@ -404,9 +408,11 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     );
     room.balanced().await;
 
-    room.server.ask(&["DEL", "{outflow}:who"]).expect("deleted");
     room.server
-        .ask(&["SET", "{outflow}:who", "mine"])
+        .command(&["DEL", "{outflow}:who"])
+        .expect("deleted");
+    room.server
+        .command(&["SET", "{outflow}:who", "mine"])
         .expect("set");
     assert!(refusal(&room.server).await.contains("{outflow}:who"));
 }
@@ -426,7 +432,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         .await
         .expect("connected");
     let error = careful
-        .submit(SubmitBatch::of(vec![job("a", 0)]))
+        .submit(SubmitBatch::from_jobs(vec![job("a", 0)]))
         .await
         .expect_err("no replica");
     assert!(error.is_doubtful(), "{error}");
@@ -441,7 +447,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
     let replica = replica.expect("a replica");
     let mut tries = 0;
     while careful
-        .submit(SubmitBatch::of(vec![job("a", 1)]))
+        .submit(SubmitBatch::from_jobs(vec![job("a", 1)]))
         .await
         .is_err()
     {
@@ -453,7 +459,9 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         .await
         .expect_err("a replica");
     assert!(error.is_passing(), "{error}");
-    replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+    replica
+        .command(&["REPLICAOF", "NO", "ONE"])
+        .expect("promoted");
     let promoted = connect(&replica).await;
     assert_eq!(promoted.audit().await.expect("counted"), 0);
     let bad = ReplicaWait {
@@ -486,7 +494,7 @@ async fn a_node_of_a_cluster_works_if_it_has_the_slots() {
         .expect_err("no slots");
     assert!(error.is_passing() || error.is_refused(), "{error}");
     server
-        .ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])
+        .command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])
         .expect("slots");
     let mut tries = 0;
     let store = loop {

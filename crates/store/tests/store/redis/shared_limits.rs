@@ -35,7 +35,7 @@ async fn a_limit_of_calls_does_not_care_for_costs() {
     };
     let jobs = room
         .store
-        .submit(SubmitBatch::of((0..20).map(job).collect()));
+        .submit(SubmitBatch::from_jobs((0..20).map(job).collect()));
     jobs.await.expect("submitted");
     let mut calls = plan(10, 10_000);
     calls.limits[0].measure = CountBy::Calls;
@@ -175,7 +175,7 @@ async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
         cost: Cost::new(10),
         ..job("a", n)
     };
-    let jobs = SubmitBatch::of((0..4).map(dear).collect());
+    let jobs = SubmitBatch::from_jobs((0..4).map(dear).collect());
     room.store.submit(jobs).await.expect("submitted");
     let jobs = claim(&room.store, "worker", 4, None).await.jobs;
     let failed = JobEnd::Failed {
@@ -201,7 +201,7 @@ async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
 #[tokio::test]
 async fn a_tenants_own_window_is_waited_out_after_a_loss() {
     let room = Room::new().await;
-    room.server.ask(&["FLUSHALL"]).expect("flushed");
+    room.server.command(&["FLUSHALL"]).expect("flushed");
     room.store.job_counts().await.expect_err("lost");
     room.store.reinitialize().await.expect("anew");
     let rule = TenantRule {

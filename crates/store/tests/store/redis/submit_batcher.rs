@@ -8,7 +8,7 @@ use super::script_calls::calls;
 use super::*;
 
 fn one(tenant: &str, n: usize) -> SubmitBatch {
-    SubmitBatch::of(vec![job(tenant, n)])
+    SubmitBatch::from_jobs(vec![job(tenant, n)])
 }
 
 // The first goes alone, and the 63 that come meanwhile as one: two steps instead of 64.
@@ -43,7 +43,7 @@ async fn nobody_hears_of_what_was_wrong_with_anothers_jobs() {
     let room = Room::new().await;
     room.submit("a", 1).await;
     let list = "{outflow}:l:2:3:api:b";
-    room.server.ask(&["SET", list, "foreign"]).expect("set");
+    room.server.command(&["SET", list, "foreign"]).expect("set");
     let tenants = ["a", "b", "c", "a", "b", "c"];
     let all = tenants.map(|tenant| room.store.submit(one(tenant, 0)));
     for (tenant, submitted) in tenants.iter().zip(join_all(all).await) {
@@ -53,7 +53,7 @@ async fn nobody_hears_of_what_was_wrong_with_anothers_jobs() {
         }
     }
     assert_eq!(room.store.job_counts().await.expect("tally").queued, 5);
-    room.server.ask(&["DEL", list]).expect("deleted");
+    room.server.command(&["DEL", list]).expect("deleted");
     room.balanced().await;
 }
 

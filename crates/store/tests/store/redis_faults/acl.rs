@@ -12,7 +12,7 @@ async fn a_user_without_rights_is_told_so_and_the_password_is_not_shown() {
     let server = RedisServer::start(ServerOptions::default()).expect("a server");
     let user = |name: &str, rules: &[&str]| {
         let command = [&["ACL", "SETUSER", name, "on", ">hunter2"], rules].concat();
-        server.ask(&command).expect("a user");
+        server.command(&command).expect("a user");
         RedisOptions::new(
             server
                 .url()
@@ -44,7 +44,7 @@ async fn a_user_without_the_channel_is_told_so_and_leaves_nothing_half_done() {
     let server = RedisServer::start(ServerOptions::default()).expect("a server");
     let set = |rules: &[&str]| {
         let rights = ["ACL", "SETUSER", "w", "on", ">secret", "~*", "+@all"];
-        server.ask(&[&rights, rules].concat()).expect("a user");
+        server.command(&[&rights, rules].concat()).expect("a user");
     };
     let url = server.url().replace("redis://", "redis://w:secret@");
     set(&["resetchannels"]);
@@ -63,7 +63,7 @@ async fn a_user_without_the_channel_is_told_so_and_leaves_nothing_half_done() {
     set(&["resetchannels"]);
     let jobs = (0..3).map(|n| plain(&format!("t{n}"))).collect();
     store
-        .submit(SubmitBatch::of(jobs))
+        .submit(SubmitBatch::from_jobs(jobs))
         .await
         .expect("submitted");
     submit(&store, "b", 3).await.expect("submitted");

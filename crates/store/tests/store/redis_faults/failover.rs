@@ -37,7 +37,7 @@ fn replica_of(address: std::net::SocketAddr) -> RedisServer {
 async fn copies(primary: &RedisServer) {
     let copies = async {
         while !primary
-            .ask(&["INFO", "replication"])
+            .command(&["INFO", "replication"])
             .expect("told")
             .contains("state=online")
         {
@@ -53,7 +53,7 @@ async fn copies(primary: &RedisServer) {
 /// wrote.
 async fn heard(primary: &RedisServer, replica: &RedisServer) {
     let has = |server: &RedisServer| -> u64 {
-        let told = server.ask(&["INFO", "replication"]).expect("told");
+        let told = server.command(&["INFO", "replication"]).expect("told");
         let mut lines = told.lines();
         let offset = lines.find_map(|line| line.strip_prefix("master_repl_offset:"));
         offset.expect("an offset").trim().parse().expect("a number")
@@ -78,7 +78,7 @@ async fn failovers(rounds: u32) -> (usize, usize) {
     let mut replica = replica_of(room.server.address().expect("a port"));
     copies(&room.server).await;
     room.server
-        .ask(&["CONFIG", "SET", "min-replicas-to-write", "1"])
+        .command(&["CONFIG", "SET", "min-replicas-to-write", "1"])
         .expect("set");
     let (mut confirmed, mut doubtful, mut number) = (BTreeSet::new(), 0, 0);
     for round in 0..rounds {
@@ -110,7 +110,9 @@ async fn failovers(rounds: u32) -> (usize, usize) {
             sleep(fall).await;
             room.server.kill().expect("killed");
         });
-        replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+        replica
+            .command(&["REPLICAOF", "NO", "ONE"])
+            .expect("promoted");
         let address = replica.address().expect("a port");
         room.proxy.set_server(address);
         room.proxy.reset_all();
@@ -183,9 +185,11 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         assert_eq!(room.store.take_warning(), None, "the same server as before");
         room.server.kill().expect("killed");
         replica
-            .ask(&["CONFIG", "SET", "min-replicas-to-write", "0"])
+            .command(&["CONFIG", "SET", "min-replicas-to-write", "0"])
             .expect("set");
-        replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+        replica
+            .command(&["REPLICAOF", "NO", "ONE"])
+            .expect("promoted");
         room.proxy.set_server(replica.address().expect("a port"));
         room.proxy.reset_all();
         room.back().await;
@@ -221,7 +225,7 @@ async fn a_primary_without_its_replicas_takes_nothing() {
         ("min-replicas-to-write", "1"),
         ("min-replicas-max-lag", "1"),
     ] {
-        let set = room.server.ask(&["CONFIG", "SET", name, value]);
+        let set = room.server.command(&["CONFIG", "SET", name, value]);
         set.expect("set");
     }
     let submit = async |word: String| room.submit(&word, 1).await;
@@ -268,7 +272,7 @@ async fn waiting_for_copies_holds_up_nothing_else() {
     };
     let room = Room::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
     let waits = || {
-        let told = room.server.ask(&["INFO", "clients"]).expect("told");
+        let told = room.server.command(&["INFO", "clients"]).expect("told");
         told.contains("blocked_clients:1")
     };
     let meanwhile = async {
@@ -334,14 +338,16 @@ async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
     before.extend(starts(&room, 9).await);
     room.server.kill().expect("killed");
     replica
-        .ask(&["CONFIG", "SET", "min-replicas-to-write", "0"])
+        .command(&["CONFIG", "SET", "min-replicas-to-write", "0"])
         .expect("set");
-    replica.ask(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
+    replica
+        .command(&["REPLICAOF", "NO", "ONE"])
+        .expect("promoted");
     room.proxy.set_server(replica.address().expect("a port"));
     room.proxy.reset_all();
     room.back().await;
     let moved = replica
-        .ask(&["HGET", "{outflow}:epoch", "moved"])
+        .command(&["HGET", "{outflow}:epoch", "moved"])
         .expect("told");
     let moved = Duration::from_micros(moved.parse().expect("a time"));
     let after = timeout(WINDOW + BACK_WITHIN, starts(&room, 10)).await;

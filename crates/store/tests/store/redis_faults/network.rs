@@ -106,10 +106,11 @@ async fn a_submission_whose_answer_is_lost_is_taken_once() {
 async fn a_slow_way_slows_and_a_very_slow_one_ends_calls_in_time() {
     let room = Room::new(ServerOptions::default()).await;
     room.proxy
-        .set_link(LinkLatency::of(Duration::from_millis(50)));
+        .set_link(LinkLatency::from_delay(Duration::from_millis(50)));
     room.submit("a", 20).await.expect("submitted");
     assert_eq!(room.work_off("s").await.len(), 20);
-    room.proxy.set_link(LinkLatency::of(Duration::from_secs(1)));
+    room.proxy
+        .set_link(LinkLatency::from_delay(Duration::from_secs(1)));
     for _ in 0..3 {
         let begun = Instant::now();
         let error = room.submit("b", 5).await.expect_err("too slow");

@@ -85,9 +85,11 @@ async fn a_full_server_that_was_restarted_goes_on() {
         let jobs = claim_for_long(&room, 10).await;
         room.server.restart().expect("restarted");
         let full = ["CONFIG", "SET", "maxmemory", "1"];
-        room.server.ask(&full).expect("full");
+        room.server.command(&full).expect("full");
         if flushed {
-            room.server.ask(&["FUNCTION", "FLUSH"]).expect("flushed");
+            room.server
+                .command(&["FUNCTION", "FLUSH"])
+                .expect("flushed");
         }
         room.back().await;
         goes_on(&room, &jobs).await;

@@ -93,7 +93,7 @@ async fn a_busy_server_is_waited_for() {
     let mut refused = 0;
     tokio::task::block_in_place(|| {
         std::thread::scope(|threads| {
-            let script = threads.spawn(move || server.ask(&["EVAL", busy, "0"]));
+            let script = threads.spawn(move || server.command(&["EVAL", busy, "0"]));
             while !script.is_finished() {
                 runtime.block_on(async {
                     if let Err(error) = settle(store, "s", &jobs).await {
@@ -120,7 +120,7 @@ async fn a_server_whose_clients_are_paused_is_asked_again() {
     room.submit("a", 10).await.expect("submitted");
     let jobs = claim(&room.store, "s", 10).await.expect("claimed");
     room.server
-        .ask(&["CLIENT", "PAUSE", "700", "WRITE"])
+        .command(&["CLIENT", "PAUSE", "700", "WRITE"])
         .expect("paused");
     let error = settle(&room.store, "s", &jobs).await.expect_err("paused");
     assert!(error.is_passing(), "{error}");
@@ -196,7 +196,7 @@ async fn a_server_that_ends_with_its_full_disk_loses_nothing_that_it_answered() 
         assert!(batch < 1_000, "never full");
     };
     assert!(batch > 0 && error.is_passing(), "{error}");
-    assert!(room.server.ask(&["PING"]).is_err(), "it has ended");
+    assert!(room.server.command(&["PING"]).is_err(), "it has ended");
     let error = room.submit("while", 1).await.expect_err("it has ended");
     assert!(error.is_passing(), "{error}");
     room.server.restart().expect("restarted");
@@ -218,7 +218,7 @@ async fn a_demoted_primary_is_not_written_to() {
     room.submit("a", 10).await.expect("submitted");
     let jobs = claim(&room.store, "s", 5).await.expect("claimed");
     room.server
-        .ask(&["REPLICAOF", "127.0.0.1", "1"])
+        .command(&["REPLICAOF", "127.0.0.1", "1"])
         .expect("demoted");
     for _ in 0..3 {
         let error = settle(&room.store, "s", &jobs)
@@ -229,7 +229,7 @@ async fn a_demoted_primary_is_not_written_to() {
         assert!(error.is_passing(), "{error}");
     }
     room.server
-        .ask(&["REPLICAOF", "NO", "ONE"])
+        .command(&["REPLICAOF", "NO", "ONE"])
         .expect("promoted");
     room.back().await;
     assert_eq!(

@@ -12,7 +12,7 @@ async fn an_end_of_a_claim_that_was_forgotten_ends_no_other_job() {
     let mut room = Room::new(ServerOptions::default()).await;
     room.submit("a", 21).await.expect("submitted");
     assert_eq!(claim(&room.store, "s", 1).await.expect("claimed").len(), 1);
-    room.server.ask(&["SAVE"]).expect("saved");
+    room.server.command(&["SAVE"]).expect("saved");
     let forgotten = claim(&room.store, "s", 10).await.expect("claimed");
     room.server.kill().expect("killed");
     room.server.restart().expect("restarted");

@@ -88,7 +88,7 @@ pub(crate) async fn submit(store: &RedisStore, word: &str, many: usize) -> Store
         job
     });
     store
-        .submit(SubmitBatch::of(jobs.collect()))
+        .submit(SubmitBatch::from_jobs(jobs.collect()))
         .await
         .map(drop)
 }

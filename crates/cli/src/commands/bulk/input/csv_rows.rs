@@ -18,10 +18,10 @@ pub(super) fn rows(bytes: &[u8]) -> Box<dyn Iterator<Item = Numbered> + '_> {
         let why = format!("has the column {twice:?} twice: leave one of them out");
         return Box::new(std::iter::once((1, Err(why))));
     }
-    let mut lines = LineCounter::of(bytes);
+    let mut lines = LineCounter::from_bytes(bytes);
     let cut = open.map(|at| {
         (
-            LineCounter::of(bytes).up_to(at),
+            LineCounter::from_bytes(bytes).up_to(at),
             Err(NEVER_CLOSED.to_owned()),
         )
     });
@@ -43,7 +43,7 @@ struct LineCounter<'a> {
 }
 
 impl<'a> LineCounter<'a> {
-    const fn of(bytes: &'a [u8]) -> Self {
+    const fn from_bytes(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
             at: 0,

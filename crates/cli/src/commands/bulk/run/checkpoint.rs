@@ -47,7 +47,7 @@ pub(super) struct LastWrite {
 }
 
 impl LastWrite {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self {
             length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
             sum: blake3::hash(bytes).to_hex().to_string(),

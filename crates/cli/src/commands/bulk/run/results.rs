@@ -88,7 +88,7 @@ impl ResultWriter {
             })?,
         }
         note.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        note.last = Some(LastWrite::of(bytes));
+        note.last = Some(LastWrite::from_bytes(bytes));
         note.written = upto;
         self.ledger.keep()
     }

@@ -84,7 +84,7 @@ impl<'a> RunLoop<'a> {
     /// Sits down before what earlier sittings left.
     pub(super) async fn new(desk: RunDeps<'a>, results: ResultWriter) -> anyhow::Result<Self> {
         let clock = SystemClock::new();
-        let orders = FileJobs::of(desk.input, desk.client, desk.settings);
+        let orders = FileJobs::new(desk.input, desk.client, desk.settings);
         let sent = orders.filter_map(|(line, read)| Some((line, read.ok()?.0.id?)));
         let mut sitting = Self {
             record: LineResults::new(&desk.store, desk.input, results, sent),
@@ -130,7 +130,7 @@ impl<'a> RunLoop<'a> {
     }
 
     fn orders(&self) -> FileJobs<'_> {
-        FileJobs::of(self.input, self.client, self.settings)
+        FileJobs::new(self.input, self.client, self.settings)
     }
 
     /// The lines that are not over.
@@ -160,7 +160,7 @@ impl<'a> RunLoop<'a> {
         let wall = self.clock.wall();
         let settings = bulk.engine().settings();
         let left = self.left();
-        let forecast = TenantBounds::of(&left.demand, self.client, &settings, wall);
+        let forecast = TenantBounds::new(&left.demand, self.client, &settings, wall);
         self.begin(all, &left.anew).await?;
         let mut board = ProgressBars::new(terminal, all, &forecast);
         self.forecast = Some(forecast);
@@ -258,7 +258,7 @@ impl<'a> RunLoop<'a> {
     async fn unserved(&self) -> anyhow::Result<Vec<String>> {
         let mut missing = Vec::new();
         for lane in self.store.lanes().await? {
-            match Lane::of(&lane) {
+            match Lane::from_name(&lane) {
                 Lane::Api { api, .. } if self.client.api(&api).is_none() => missing.push(api),
                 Lane::Api { .. } | Lane::Handler(_) => return Ok(Vec::new()),
             }

@@ -22,9 +22,9 @@ pub(super) struct ValidatedFile {
 
 impl ValidatedFile {
     /// Goes through all lines.
-    pub(super) fn of(input: &JobInput, client: &Outflow, settings: &EngineSettings) -> Self {
+    pub(super) fn new(input: &JobInput, client: &Outflow, settings: &EngineSettings) -> Self {
         let (mut demand, mut wrong) = (Workload::default(), Vec::new());
-        for (line, read) in FileJobs::of(input, client, settings) {
+        for (line, read) in FileJobs::new(input, client, settings) {
             match read {
                 Ok((order, standing)) => demand.add(&order.tenant, &standing, order.not_before),
                 Err(why) => wrong.push((line, why)),
@@ -71,7 +71,7 @@ pub(super) struct FileJobs<'a> {
 }
 
 impl<'a> FileJobs<'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         input: &'a JobInput,
         client: &'a Outflow,
         settings: &'a EngineSettings,

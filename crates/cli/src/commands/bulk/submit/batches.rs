@@ -23,7 +23,7 @@ pub(super) struct LineErrors {
 }
 
 impl LineErrors {
-    pub(super) fn of(told: Vec<Wrong>) -> Self {
+    pub(super) fn new(told: Vec<Wrong>) -> Self {
         let all = told.len();
         Self { told, all }
     }
@@ -84,7 +84,7 @@ impl JobBatch {
 /// All jobs with their names, or the lines that are none.
 pub(super) fn batches(input: &JobInput) -> Result<Vec<JobBatch>, Vec<Wrong>> {
     let (mut batches, mut wrong) = (vec![JobBatch::default()], Vec::new());
-    for (line, read) in LineDocuments::of(input) {
+    for (line, read) in LineDocuments::from_input(input) {
         match read {
             Ok(job) => match batches.last_mut() {
                 Some(last) if last.has_room_for(&job) || last.len() == 0 => last.add(line, &job),
@@ -116,7 +116,7 @@ struct LineDocuments<'a> {
 }
 
 impl<'a> LineDocuments<'a> {
-    fn of(input: &'a JobInput) -> impl Iterator<Item = (u64, Result<String, String>)> {
+    fn from_input(input: &'a JobInput) -> impl Iterator<Item = (u64, Result<String, String>)> {
         let mut documents = Self {
             input,
             given: HashMap::new(),

@@ -67,7 +67,7 @@ impl SimulatedProvider {
     /// # Errors
     /// If there are more limits than a call can pass, which the rules do not allow.
     pub(super) fn meters(&self) -> Result<ProviderMeters, TooManyLimits> {
-        ProviderMeters::of(&self.limits, &self.groups)
+        ProviderMeters::new(&self.limits, &self.groups)
     }
 
     /// The same as a server keeps them: by what arrives, and to the letter.
@@ -83,7 +83,7 @@ impl SimulatedProvider {
         let groups: Vec<_> = groups
             .map(|(name, limits)| (name.clone(), plain(limits)))
             .collect();
-        ProviderMeters::of(&plain(&self.limits), &groups)
+        ProviderMeters::new(&plain(&self.limits), &groups)
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) struct ProviderMeters {
 }
 
 impl ProviderMeters {
-    fn of(limits: &[Limit], groups: &[(String, Vec<Limit>)]) -> Result<Self, TooManyLimits> {
+    fn new(limits: &[Limit], groups: &[(String, Vec<Limit>)]) -> Result<Self, TooManyLimits> {
         let set = |limits: &[Limit]| MeterSet::new(limits, ClockPair::default());
         let groups = groups.iter().map(|(_, limits)| set(limits));
         Ok(Self {

@@ -67,7 +67,7 @@ pub(crate) fn batch(round: u32) -> SubmitBatch {
             24 => BatchPosition::Last,
             _ => BatchPosition::More,
         },
-        ..SubmitBatch::of((0..BATCH).map(of).collect())
+        ..SubmitBatch::from_jobs((0..BATCH).map(of).collect())
     }
 }
 

@@ -96,7 +96,7 @@ fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() 
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         room.store
-            .submit(SubmitBatch::of(jobs("a", 2)))
+            .submit(SubmitBatch::from_jobs(jobs("a", 2)))
             .await
             .expect("taken");
         let first = claim_one(&room.store).await;
@@ -141,7 +141,7 @@ fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
     within(dir.path(), clock(), async |room| {
         let all = vec![job("a", "before"), precious(), job("a", "after")];
         room.store
-            .submit(SubmitBatch::of(all))
+            .submit(SubmitBatch::from_jobs(all))
             .await
             .expect("taken");
     });
@@ -207,7 +207,7 @@ fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         room.store
-            .submit(SubmitBatch::of(jobs("a", 2)))
+            .submit(SubmitBatch::from_jobs(jobs("a", 2)))
             .await
             .expect("taken");
     });
@@ -220,7 +220,7 @@ fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
     drop(disk);
     within(dir.path(), clock(), async |room| {
         room.store
-            .submit(SubmitBatch::of(jobs("b", 2)))
+            .submit(SubmitBatch::from_jobs(jobs("b", 2)))
             .await
             .expect("taken");
     });
@@ -240,7 +240,7 @@ fn a_store_whose_jobs_have_no_line_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |room| {
         room.store
-            .submit(SubmitBatch::of(jobs("a", 100)))
+            .submit(SubmitBatch::from_jobs(jobs("a", 100)))
             .await
             .expect("taken");
     });

@@ -44,7 +44,7 @@ impl ResultFile {
             return Ok(true);
         };
         let from = note.length.saturating_sub(last.length);
-        Ok(LastWrite::of(&self.piece(from, last.length)?) == *last)
+        Ok(LastWrite::from_bytes(&self.piece(from, last.length)?) == *last)
     }
 
     /// Sees to it that this stands at this place, of which a part may stand there already; or does nothing
